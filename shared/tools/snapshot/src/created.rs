@@ -20,6 +20,7 @@ pub(crate) struct Created {
 /// left out: its controller stands for its pods.
 pub(crate) fn create_pods(objects: &mut Objects) -> Created {
     let mut created = Created::default();
+    remove_replaced(objects);
     let workloads = std::mem::take(&mut objects.workloads);
     let controlled = |key: &Key, workload: &Workload| {
         let (kind, name) = workload.controller.as_ref()?;
@@ -74,25 +75,39 @@ struct Present(BTreeSet<(String, String, String)>);
 
 impl Present {
     fn of(objects: &Objects) -> Self {
-        let owner = |read: &ReadPod| {
-            let pod = &read.pod;
-            Some((pod.owner_kind.clone()?, pod.namespace.clone(), pod.owner_name.clone()?))
-        };
-        let owners: Vec<_> = objects.pods.values().filter_map(owner).collect();
-        // A Deployment names its ReplicaSets, and a CronJob its Jobs, by its own name and a suffix.
-        let above = owners.iter().filter_map(|(kind, namespace, name)| {
-            let controller = match kind.as_str() {
-                "ReplicaSet" => "Deployment",
-                "Job" => "CronJob",
-                _ => return None,
-            };
-            let (prefix, _) = name.rsplit_once('-')?;
-            Some((controller.to_owned(), namespace.clone(), prefix.to_owned()))
-        });
-        Self(above.collect::<Vec<_>>().into_iter().chain(owners).collect())
+        Self(objects.pods.values().flat_map(controllers).collect())
     }
 
     fn has(&self, kind: &str, (namespace, name): &Key) -> bool {
         self.0.contains(&(kind.to_owned(), namespace.clone(), name.clone()))
     }
+}
+
+/// The controllers of a pod by kind, namespace and name: its owner, and the owner of that by its name.
+fn controllers(read: &ReadPod) -> Vec<(String, String, String)> {
+    let pod = &read.pod;
+    let (Some(kind), Some(name)) = (&pod.owner_kind, &pod.owner_name) else { return Vec::new() };
+    let mut controllers = vec![(kind.clone(), pod.namespace.clone(), name.clone())];
+    // A Deployment names its ReplicaSets, and a CronJob its Jobs, by its own name and a suffix.
+    let above = match kind.as_str() {
+        "ReplicaSet" => Some("Deployment"),
+        "Job" => Some("CronJob"),
+        _ => None,
+    };
+    if let (Some(above), Some((prefix, _))) = (above, name.rsplit_once('-')) {
+        controllers.push((above.to_owned(), pod.namespace.clone(), prefix.to_owned()));
+    }
+    controllers
+}
+
+/// Removes the pods of replaced workloads.
+fn remove_replaced(objects: &mut Objects) {
+    let replaced = std::mem::take(&mut objects.replaced_workloads);
+    if replaced.is_empty() {
+        return;
+    }
+    let is_replaced = |(kind, namespace, name): &(String, String, String)| {
+        replaced.iter().any(|(of, (within, called))| of == kind && within == namespace && called == name)
+    };
+    objects.pods.retain(|_, read| !controllers(read).iter().any(is_replaced));
 }

@@ -11,7 +11,7 @@ use nodeless_api::view::SYSTEM_NAMESPACE;
 use nodeless_api::{CapacityBufferStatus, EC2NodeClass, NodeOverlayStatus, slim};
 use nodeless_model as model;
 use serde::Deserialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The namespace, empty for cluster-scoped objects, and the name.
 pub(crate) type Key = (String, String);
@@ -20,7 +20,7 @@ pub(crate) type Key = (String, String);
 const FARGATE: &str = "fargate-scheduler";
 
 /// The objects that were read. Sorted, so that the order of files and documents does not matter.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Objects {
     pub(crate) nodes: BTreeMap<Key, model::Node>,
     pub(crate) pods: BTreeMap<Key, ReadPod>,
@@ -42,6 +42,8 @@ pub(crate) struct Objects {
     pub(crate) shapes: BTreeMap<(&'static str, Key), Result<model::BufferShape, String>>,
     /// The workloads, by kind.
     pub(crate) workloads: BTreeMap<(&'static str, Key), Workload>,
+    /// The workloads whose pods that were read are replaced by those of the workload.
+    pub(crate) replaced_workloads: BTreeSet<(&'static str, Key)>,
     /// PodDisruptionBudgets without allowed disruptions in their status.
     pub(crate) uncounted: BTreeMap<Key, slim::PodDisruptionBudgetSpec>,
     /// The annotations of the Namespace `kube-system`.
@@ -53,7 +55,7 @@ pub(crate) struct Objects {
 }
 
 /// A pod, with fields that the pod of the model does not have.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct ReadPod {
     pub(crate) pod: model::Pod,
     /// Whether the priority is that of the PriorityClass.

@@ -30,7 +30,7 @@ const DEFAULT_NAMESPACE: &str = "default";
 pub type Check = fn(&str, &serde_json::Value) -> Vec<(String, String)>;
 
 /// Reads exports of a cluster, one after another, into one [`Snapshot`].
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Reader {
     check: Option<Check>,
     objects: Objects,
@@ -40,6 +40,8 @@ pub struct Reader {
     skipped: BTreeMap<String, usize>,
     generated: usize,
     create_pods: bool,
+    /// Whether the objects that are being read replace those of the same name.
+    replacing: bool,
 }
 
 /// An object that is being read: its location and kind.
@@ -72,6 +74,14 @@ impl Reader {
         });
     }
 
+    /// Reads manifests that replace the objects of the same kind and name that were read before, and adds the others. A workload is
+    /// replaced with its pods: all its replicas are created, without a node.
+    pub fn replace(&mut self, source: &str, bytes: &[u8]) {
+        (self.replacing, self.create_pods) = (true, true);
+        self.read(source, bytes);
+        self.replacing = false;
+    }
+
     /// Adds one item of a list from an API server. Such items have no kind.
     pub fn item(&mut self, source: &str, index: usize, api_version: &str, kind: &str, object: &RawValue) {
         let place = Place { source: source.to_owned(), document: 1, line: 1, items: vec![index] };
@@ -87,8 +97,7 @@ impl Reader {
     /// The snapshot of all objects that were read.
     #[must_use]
     pub fn finish(self) -> Snapshot {
-        let Self { mut objects, mut faults, warnings, mut invalid, skipped, generated: _, create_pods: _, check: _ } =
-            self;
+        let Self { mut objects, mut faults, warnings, mut invalid, skipped, .. } = self;
         let Created { pods, faults: found } = create_pods(&mut objects);
         for (place, kind, (namespace, name), undecoded) in found {
             invalid.push(unusable(kind, format!("{namespace}/{name}"), &undecoded));
@@ -309,7 +318,13 @@ impl Reader {
                 let problem = "it is missing".to_owned();
                 self.refuse(incoming, body, Undecoded { field: "metadata.name".to_owned(), problem });
             }
-            Ok(workload) => drop(self.objects.workloads.insert((kind, (namespace, name)), workload)),
+            Ok(workload) => {
+                let key = (kind, (namespace, name));
+                if self.replacing {
+                    self.objects.replaced_workloads.insert(key.clone());
+                }
+                self.objects.workloads.insert(key, workload);
+            }
             Err(undecoded) => self.refuse(incoming, body, undecoded),
         }
     }
@@ -429,6 +444,9 @@ impl Reader {
                 let (namespace, name) = entry.key();
                 let what = described(incoming.kind.name(), namespace, name);
                 entry.insert(object);
+                if self.replacing {
+                    return;
+                }
                 self.warnings.push(format!("{}: {what} exists more than once; the last one is used", incoming.place));
             }
         }

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 const MAXIMUM_PODS: u32 = 100_000;
 
 /// A workload, and the pods that its controller would create for it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Workload {
     pub(crate) place: Place,
     pub(crate) kind: &'static str,

@@ -144,3 +144,36 @@ fn without_the_option_no_pods_are_created() {
     reader.read("file", workload("Deployment", "w", json!({})).to_string().as_bytes());
     assert!(reader.finish().view.pods.is_empty());
 }
+
+#[test]
+fn a_workload_that_replaces_another_replaces_its_pods() {
+    let owned = |name: &str, kind: &str, owner: &str| {
+        json!({
+            "apiVersion": "v1", "kind": "Pod",
+            "metadata": {
+                "name": name, "namespace": "shop",
+                "ownerReferences": [{ "apiVersion": "apps/v1", "kind": kind, "name": owner, "uid": "1", "controller": true }],
+            },
+            "spec": { "nodeName": "node", "containers": [{ "name": "c" }] },
+        })
+    };
+    let before = [
+        owned("web-7d9f-a", "ReplicaSet", "web-7d9f"),
+        owned("web-7d9f-b", "ReplicaSet", "web-7d9f"),
+        owned("api-55-a", "ReplicaSet", "api-55"),
+        owned("db-0", "StatefulSet", "db"),
+    ];
+    let mut reader = Reader::default();
+    reader.read("cluster", json!({ "kind": "List", "items": before }).to_string().as_bytes());
+    let mut changed = reader.clone();
+    let manifests = [
+        workload("Deployment", "web", json!({ "replicas": 1 })),
+        workload("StatefulSet", "db", json!({ "replicas": 0 })),
+    ];
+    changed.replace("file", json!({ "kind": "List", "items": manifests }).to_string().as_bytes());
+    assert_eq!(pods(&reader.finish()).len(), 4, "the reader that was cloned is as before");
+    let changed = changed.finish();
+    assert_eq!(pods(&changed), ["shop/api-55-a", "shop/web-0"]);
+    assert_eq!(created(&changed), [("Deployment shop/web", 1)]);
+    assert!(changed.warnings.is_empty() && changed.faults.is_empty(), "{:?} {:?}", changed.warnings, changed.faults);
+}
