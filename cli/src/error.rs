@@ -272,6 +272,14 @@ pub(crate) enum CliError {
         /// The objects of other kinds, with their numbers.
         found: String,
     },
+    /// The manifests of an alternative cannot be used.
+    #[error("--if {path}: {why}; give NodePools, EC2NodeClasses, PodDisruptionBudgets or workloads")]
+    Alternative {
+        /// The file or folder.
+        path: PathBuf,
+        /// Why.
+        why: String,
+    },
     /// The files contain no object.
     #[error("the input has no Kubernetes object; give manifests, or the output of `kubectl get ... -o yaml`")]
     NothingToConvert,

@@ -33,7 +33,7 @@ The same input always results in the same plan. The plan is printed to standard 
     after_long_help = "Exit code: 0 if all pods can be scheduled, 2 if some are unschedulable, whether or not nodes would be disrupted; 1 for an \
 error, including an invalid command line. An object that cannot be read is an error; the plan for all other objects is still printed. Ctrl-C \
 ends --disruption after the current decision: the decisions made until then are printed, and the exit code is 1. A second Ctrl-C ends it at once, \
-with the exit code 130.
+with the exit code 130. --what-if reports unschedulable pods with the exit code 0.
 
 Examples:
   kubectl get nodes,pods,nodepools,ec2nodeclasses,nodeclaims,daemonsets,pv,pvc,storageclasses,csinodes,namespaces,\\
@@ -41,6 +41,7 @@ priorityclasses -A -o yaml > cluster.yaml
   nodeless plan --cluster cluster.yaml
   nodeless plan --cluster cluster.yaml --explain default/web-0
   kubectl get pods -A -o json | nodeless plan --cluster - infra/nodepools/default.yaml -o json
+  nodeless plan --cluster cluster.yaml --what-if --if infra/nodepools/
   nodeless plan --context production
   nodeless plan --snapshot items.json"
 )]
@@ -70,6 +71,13 @@ pub(crate) struct Arguments {
     /// Show also which nodes voluntary disruption would remove or replace, and why it would not disrupt each other node
     #[arg(long)]
     disruption: bool,
+    /// Show what the cluster costs a month, and what it would cost repacked, with arm64 and with spot
+    #[arg(long, conflicts_with_all = ["snapshot", "explain", "disruption", "zonal_shift"])]
+    what_if: bool,
+    /// With --what-if: show also what the cluster would cost with the manifests in this file or directory (NodePools,
+    /// EC2NodeClasses, PodDisruptionBudgets, workloads), which replace those of the same name; may be repeated
+    #[arg(long = "if", value_name = "FILE", requires = "what_if")]
+    manifests: Vec<PathBuf>,
     /// The time from which ages, schedules and consolidateAfter are computed, such as 2026-01-31T18:00:00Z [default: the
     /// latest time in the files; for a live cluster, now]
     #[arg(long, value_name = "TIME")]
@@ -137,32 +145,46 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
     let live = arguments.cluster.is_empty();
     let stage = Stage::begin("reading the cluster");
     let reader = if live { arguments.live.read().await? } else { plan::files::read(&arguments.cluster)? };
+    let changed = arguments.manifests.iter().map(|path| plan::whatif::manifests::read(&reader, path));
+    let changed = changed.collect::<Result<Vec<_>, _>>()?;
     let snapshot = reader.finish();
     drop(stage);
     if !live && snapshot.objects == 0 && snapshot.faults.is_empty() {
         return Err(CliError::NothingToPlan { found: plan::skipped(&snapshot) });
     }
+    let at = arguments.at.unwrap_or_else(|| planned_at(&snapshot, live, arguments.disruption));
+    let catalog = arguments.catalog.load(&location(&snapshot.view))?;
+    let options = options(arguments);
+    if arguments.what_if {
+        let synthetic_spot = arguments.catalog.has_synthetic_spot();
+        let input = plan::whatif::Input { snapshot, changed, catalog, synthetic_spot, options, at, html };
+        return plan::whatif::run(input, output);
+    }
     let input = Input {
-        at: arguments.at.unwrap_or_else(|| planned_at(&snapshot, live, arguments.disruption)),
+        at,
         disruption: if arguments.disruption { Some(disruption_settings(arguments)?) } else { None },
-        catalog: arguments.catalog.load(&location(&snapshot.view))?,
+        catalog,
         snapshot,
-        options: Options {
-            preferences: match arguments.preference_policy {
-                Preferences::Respect => PreferencePolicy::Respect,
-                Preferences::Ignore => PreferencePolicy::Ignore,
-            },
-            min_values: match arguments.min_values_policy {
-                MinValues::Strict => MinValuesPolicy::Strict,
-                MinValues::BestEffort => MinValuesPolicy::BestEffort,
-            },
-            ..Options::default()
-        },
+        options,
         explain: arguments.explain.clone(),
         shifted: arguments.zonal_shift.clone(),
         html,
     };
     plan::run(input, output)
+}
+
+fn options(arguments: &Arguments) -> Options {
+    Options {
+        preferences: match arguments.preference_policy {
+            Preferences::Respect => PreferencePolicy::Respect,
+            Preferences::Ignore => PreferencePolicy::Ignore,
+        },
+        min_values: match arguments.min_values_policy {
+            MinValues::Strict => MinValuesPolicy::Strict,
+            MinValues::BestEffort => MinValuesPolicy::BestEffort,
+        },
+        ..Options::default()
+    }
 }
 
 fn disruption_settings(arguments: &Arguments) -> Result<DisruptionSettings, CliError> {

@@ -30,6 +30,11 @@ impl CatalogArguments {
         }
     }
 
+    /// Whether the spot prices are synthetic: those of the embedded catalog are.
+    pub(crate) const fn has_synthetic_spot(&self) -> bool {
+        self.catalog.is_none()
+    }
+
     /// Whether the catalog depends on the cluster.
     #[cfg(feature = "kubernetes")]
     pub(crate) const fn follows_cluster(&self) -> bool {

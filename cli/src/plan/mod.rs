@@ -18,6 +18,7 @@ pub(crate) mod replay;
 pub(crate) mod report;
 pub(crate) mod text;
 pub(crate) mod text_parts;
+pub(crate) mod whatif;
 
 use crate::error::CliError;
 use crate::interrupt::Interrupt;

@@ -27,3 +27,4 @@ mod support;
 mod view;
 #[cfg(all(unix, feature = "kubernetes"))]
 mod view_web;
+mod what_if;

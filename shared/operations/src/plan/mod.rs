@@ -64,7 +64,7 @@ use std::time::Duration;
 
 pub use action::{Action, Batch, PlanLine, Stage, Written};
 pub use churn::PoolChurn;
-pub use dry_run::current::CurrentCluster;
+pub use dry_run::current::{CurrentCluster, CurrentNode};
 pub use dry_run::disruption::Disruption;
 pub use dry_run::{DryRun, DryRunInput};
 pub use execute::without_effects::Answers;

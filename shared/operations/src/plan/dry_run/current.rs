@@ -4,7 +4,26 @@ use crate::plan::dry_run::DryRun;
 use crate::plan::nodes::cluster_state::ClusterState;
 use crate::plan::nodes::place::Place;
 use nodeless_catalog::Catalog;
-use nodeless_model::ResourceList;
+use nodeless_model::{ResourceList, StringMap};
+
+/// A node of the cluster as it is, or a claim whose node has not joined.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct CurrentNode {
+    /// The Node's name, or the NodeClaim's if there is no Node.
+    pub name: String,
+    /// The name of its NodeClaim, if it has one.
+    pub node_claim: Option<String>,
+    /// Its NodePool; `None` if no NodePool manages it.
+    pub node_pool: Option<String>,
+    /// Its labels.
+    pub labels: StringMap,
+    /// Its price in dollars an hour, if that is known.
+    pub price_per_hour: Option<f64>,
+    /// The requests of its pods, DaemonSets included.
+    pub requested: ResourceList,
+    /// Its allocatable resources.
+    pub allocatable: ResourceList,
+}
 
 /// The cluster as it is, without what the plan would launch or disrupt.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -30,16 +49,38 @@ impl CurrentCluster {
         (allocatable > 0.0).then(|| self.requested.get(resource).as_f64() / allocatable)
     }
 
-    fn add(&mut self, place: &Place<'_>, catalog: &Catalog) {
+    fn add(&mut self, node: &CurrentNode) {
         self.nodes += 1;
-        match price(place, catalog) {
+        match node.price_per_hour {
             Some(price) => self.price_per_hour += price,
             None => self.without_price += 1,
         }
-        let allocatable = place.node.map(|node| &node.allocatable);
-        let allocatable = allocatable.or_else(|| place.claim.map(|claim| &claim.status.allocatable));
-        allocatable.into_iter().for_each(|amounts| self.allocatable.add(amounts));
-        place.pods.iter().filter(|pod| !pod.is_terminal()).for_each(|pod| self.requested.add(&pod.requests));
+        self.allocatable.add(&node.allocatable);
+        self.requested.add(&node.requested);
+    }
+}
+
+impl CurrentNode {
+    fn of(place: &Place<'_>, catalog: &Catalog) -> Self {
+        let (node, claim) = (place.node, place.claim);
+        let of_claim = claim.map(|claim| &claim.node_pool).filter(|pool| !pool.is_empty());
+        let node_pool = node.and_then(|node| node.node_pool()).map(str::to_owned).or_else(|| of_claim.cloned());
+        let mut requested = ResourceList::new();
+        place.pods.iter().filter(|pod| !pod.is_terminal()).for_each(|pod| requested.add(&pod.requests));
+        let name = node.map(|node| &node.name).or_else(|| claim.map(|claim| &claim.name));
+        let allocatable = node.map(|node| &node.allocatable);
+        Self {
+            name: name.cloned().unwrap_or_default(),
+            node_claim: claim.map(|claim| claim.name.clone()),
+            node_pool,
+            labels: node_labels(place).cloned().unwrap_or_default(),
+            price_per_hour: price(place, catalog),
+            requested,
+            allocatable: allocatable
+                .or_else(|| claim.map(|claim| &claim.status.allocatable))
+                .cloned()
+                .unwrap_or_default(),
+        }
     }
 }
 
@@ -49,8 +90,11 @@ fn price(place: &Place<'_>, catalog: &Catalog) -> Option<f64> {
     if let Some(launched) = launched.filter(|launched| launched.price > 0.0) {
         return Some(launched.price);
     }
-    let labels = place.node.map(|node| &node.labels).or_else(|| place.claim.map(|claim| &claim.status.labels));
-    catalog.node_price(labels?)
+    catalog.node_price(node_labels(place)?)
+}
+
+fn node_labels<'a>(place: &Place<'a>) -> Option<&'a StringMap> {
+    place.node.map(|node| &node.labels).or_else(|| place.claim.map(|claim| &claim.status.labels))
 }
 
 impl DryRun {
@@ -58,8 +102,14 @@ impl DryRun {
     #[must_use]
     pub fn current(&self) -> CurrentCluster {
         let mut current = CurrentCluster::default();
-        let state: ClusterState<'_> = self.cluster_state();
-        state.places.iter().for_each(|place| current.add(place, &self.snapshot.catalog));
+        self.current_nodes().iter().for_each(|node| current.add(node));
         current
+    }
+
+    /// The nodes of the cluster one by one, and the claims whose node has not joined.
+    #[must_use]
+    pub fn current_nodes(&self) -> Vec<CurrentNode> {
+        let state: ClusterState<'_> = self.cluster_state();
+        state.places.iter().map(|place| CurrentNode::of(place, &self.snapshot.catalog)).collect()
     }
 }

@@ -1,0 +1,180 @@
+//! Plans today's cluster and its alternatives, and compares what they cost. No I/O and no clock.
+
+use super::blocked::{self, Blocked};
+use super::changes::{Widening, claims_of, repacked};
+use super::compare::{Change, Difference, changes, difference};
+use super::cost::{Cost, PodWithoutNode, PricedNode, after, unschedulable};
+use jiff::Timestamp;
+use nodeless_api::view::ClusterView;
+use nodeless_catalog::Catalog;
+use nodeless_model::NodeClaim;
+use nodeless_operations::plan::{CurrentNode, PlanSettings};
+use nodeless_operations::{DryRun, DryRunInput};
+use nodeless_scheduling::Options;
+use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What every plan has in common.
+#[derive(Clone, Copy)]
+pub(super) struct Settings<'s> {
+    pub(super) claims: &'s [NodeClaim],
+    pub(super) catalog: &'s Catalog,
+    pub(super) options: Options,
+    pub(super) at: Timestamp,
+}
+
+/// What is compared with today.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "kind", rename_all = "camelCase")]
+pub(crate) enum Kind {
+    /// The nodes that nodeless would launch for the same pods.
+    Repacked,
+    /// The same with arm64 in all NodePools.
+    Arm64,
+    /// The same with spot in all NodePools.
+    Spot,
+    /// The same with the manifests of a file.
+    Manifests { file: String },
+}
+
+/// An alternative, compared with today.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Alternative {
+    #[serde(flatten)]
+    pub(crate) kind: Kind,
+    #[serde(flatten)]
+    pub(crate) cost: Cost,
+    pub(crate) difference: Difference,
+    pub(crate) changes: Vec<Change>,
+    /// The NodePools whose requirement is widened.
+    pub(crate) widened: Vec<String>,
+    /// What blocks disruption on the way; null if nothing does.
+    pub(crate) blocked: Option<Blocked>,
+}
+
+/// Today's cluster.
+pub(super) struct Today<'t> {
+    settings: Settings<'t>,
+    view: &'t ClusterView,
+    nodes: Vec<CurrentNode>,
+    /// The names of the nodes that stay in every alternative: of no NodePool, or of a static one.
+    stays: BTreeSet<String>,
+    pub(super) cost: Cost,
+    /// What is assumed, and which NodePools cannot be used.
+    pub(super) assumptions: Vec<String>,
+}
+
+impl<'t> Today<'t> {
+    /// Evaluates the cluster as it is.
+    pub(super) fn of(view: &'t ClusterView, settings: Settings<'t>) -> Self {
+        let run = settings.dry_run(view.clone(), settings.claims.to_vec(), true);
+        let nodes = run.current_nodes();
+        let is_static = |name: &str| view.node_pools.iter().any(|pool| pool.name == name && pool.replicas.is_some());
+        let stays = nodes.iter().filter(|node| node.node_pool.as_deref().is_none_or(is_static));
+        let stays: BTreeSet<String> = stays.map(|node| node.name.clone()).collect();
+        let mut pending: Vec<PodWithoutNode> = view
+            .pods
+            .iter()
+            .filter(|pod| pod.awaits_node())
+            .map(|pod| PodWithoutNode { pod: pod.key(), reasons: Vec::new() })
+            .collect();
+        pending.sort();
+        let priced: Vec<PricedNode> = nodes.iter().map(PricedNode::current).collect();
+        let unusable = run.unusable().map(|(pool, why)| format!("NodePool {pool} cannot be used: {why}"));
+        let assumptions =
+            run.assumptions().iter().cloned().chain(unusable).chain(unknown_nodes(view, &nodes)).collect();
+        Self { settings, view, cost: Cost::of(&priced, pending), nodes, stays, assumptions }
+    }
+
+    /// The number of nodes that stay in every alternative.
+    pub(super) fn staying(&self) -> usize {
+        self.stays.len()
+    }
+
+    /// What nodeless would launch for the same pods, and the same with wider requirements.
+    pub(super) fn standard(&self) -> Vec<Alternative> {
+        let repacked = self.alternative(Kind::Repacked, self.view, Vec::new(), true);
+        let widen = |kind: Kind, widening: Widening| {
+            let mut view = self.view.clone();
+            let widened = widening.apply(&mut view);
+            self.alternative(kind, &view, widened, false)
+        };
+        vec![repacked, widen(Kind::Arm64, Widening::Arm64), widen(Kind::Spot, Widening::Spot)]
+    }
+
+    /// The cluster with the manifests of a file.
+    pub(super) fn with_manifests(&self, file: &str, view: &ClusterView) -> Alternative {
+        self.alternative(Kind::Manifests { file: file.to_owned() }, view, Vec::new(), true)
+    }
+
+    /// `with_blocked` also finds what blocks disruption, which takes another plan.
+    fn alternative(&self, kind: Kind, view: &ClusterView, widened: Vec<String>, with_blocked: bool) -> Alternative {
+        let cost = self.repack(view, &BTreeSet::new());
+        let blocked = if with_blocked { self.blocked(view) } else { None };
+        let (difference, changes) = (difference(&self.cost, &cost), changes(&self.cost, &cost));
+        Alternative { kind, cost, difference, changes, widened, blocked }
+    }
+
+    /// The cost of the nodes that would be launched in place of today's, besides those that stay and `more`.
+    fn repack(&self, view: &ClusterView, more: &BTreeSet<String>) -> Cost {
+        let names: BTreeSet<&str> = self.nodes.iter().map(|node| node.name.as_str()).collect();
+        let stays = |node: &&CurrentNode| self.stays.contains(&node.name) || more.contains(&node.name);
+        let staying: BTreeMap<&str, &CurrentNode> =
+            self.nodes.iter().filter(stays).map(|node| (node.name.as_str(), node)).collect();
+        let claims = staying.values().filter_map(|node| node.node_claim.as_deref()).collect();
+        let view = repacked(view, &names, &staying.keys().copied().collect());
+        let run = self.settings.dry_run(view, claims_of(self.settings.claims, &claims), false);
+        let (problem, solution) = run.place();
+        // A node costs what it costs today, and runs the pods that it has in this alternative.
+        let priced = |node: &CurrentNode| PricedNode {
+            price: staying.get(node.name.as_str()).and_then(|today| today.price_per_hour),
+            ..PricedNode::current(node)
+        };
+        let nodes = after(run.current_nodes().iter().map(priced).collect(), &problem, &solution);
+        Cost::of(&nodes, unschedulable(&problem, &solution, &run.faulty()))
+    }
+
+    /// The nodes that disruption does not replace until something is changed.
+    fn blocked(&self, view: &ClusterView) -> Option<Blocked> {
+        let run = self.settings.dry_run(view.clone(), self.settings.claims.to_vec(), true);
+        let (_, solution) = run.place();
+        let mut blocked = blocked::nodes(&run.disruption(&solution, 1).kept);
+        blocked.retain(|node, _| !self.stays.contains(node));
+        if blocked.is_empty() {
+            return None;
+        }
+        let nodes: BTreeSet<String> = blocked.keys().cloned().collect();
+        let dollars_per_month = self.repack(view, &nodes).dollars_per_month;
+        Some(Blocked { nodes, causes: blocked::causes(&blocked), dollars_per_month })
+    }
+}
+
+impl Settings<'_> {
+    fn dry_run(&self, view: ClusterView, claims: Vec<NodeClaim>, with_disruption: bool) -> DryRun {
+        DryRun::new(DryRunInput {
+            view,
+            claims,
+            catalog: self.catalog.clone(),
+            now: self.at,
+            shifted: Vec::new(),
+            settings: PlanSettings { scheduling: self.options, ..PlanSettings::default() },
+            disruption: with_disruption.then(Vec::new),
+        })
+    }
+}
+
+/// What an export lacks that would change the result.
+fn unknown_nodes(view: &ClusterView, nodes: &[CurrentNode]) -> Vec<String> {
+    let names: BTreeSet<&str> = nodes.iter().map(|node| node.name.as_str()).collect();
+    let elsewhere = |node: &String| !names.contains(node.as_str());
+    let pods = view.pods.iter().filter(|pod| pod.is_reschedulable() && pod.node_name.as_ref().is_some_and(elsewhere));
+    let (pods, mut found) = (pods.count(), Vec::new());
+    if pods > 0 {
+        found.push(format!("{pods} pods run on nodes that the input does not contain; no alternative has them"));
+    }
+    if view.daemon_sets.is_empty() && view.pods.iter().any(nodeless_model::Pod::is_owned_by_daemon_set) {
+        found.push("the input has pods of DaemonSets and no DaemonSet, so launched nodes have no overhead".to_owned());
+    }
+    found
+}

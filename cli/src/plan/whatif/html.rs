@@ -1,0 +1,64 @@
+//! `--what-if` as a self-contained HTML page, to be sent.
+
+use super::evaluate::Alternative;
+use super::report::Report;
+use super::words::{HEADING, blocks, caution, changed, line, money, pods};
+use crate::html::{self, escaped, header, row};
+use std::fmt::Write as _;
+
+/// The page.
+pub(super) fn page(report: &Report, synthetic_spot: bool) -> String {
+    let mut body = String::new();
+    bars(&mut body, report);
+    body.push_str("<table class=\"numbers\">\n");
+    header(&mut body, &HEADING);
+    row(&mut body, &line("today", &report.today, None).each_ref().map(String::as_str));
+    for one in &report.alternatives {
+        let cells = line(&one.name(), &one.cost, Some(&one.difference));
+        row(&mut body, &cells.each_ref().map(String::as_str));
+    }
+    body.push_str("</table>\n");
+    report.alternatives.iter().for_each(|one| alternative(&mut body, report, one, synthetic_spot));
+    body.push_str("<h2>What the figures include</h2>\n");
+    list(&mut body, &report.assumptions);
+    html::page("what-if", "What the cluster costs, and what it would cost otherwise", &body)
+}
+
+/// Dollars a month as bars; without those of alternatives that are no comparison.
+fn bars(out: &mut String, report: &Report) {
+    let compared = report.alternatives.iter().filter(|one| caution(&one.difference).is_none());
+    let all: Vec<(String, i64)> = [("today".to_owned(), report.today.dollars_per_month)]
+        .into_iter()
+        .chain(compared.map(|one| (one.name(), one.cost.dollars_per_month)))
+        .collect();
+    let most = all.iter().map(|(_, dollars)| *dollars).max().unwrap_or_default().max(1);
+    out.push_str("<h2>Dollars a month</h2>\n<table class=\"bars\">\n");
+    for (name, dollars) in &all {
+        let _cannot_fail = writeln!(
+            out,
+            "<tr><td>{}</td><td><progress max=\"{most}\" value=\"{dollars}\"></progress></td><td>{}</td></tr>",
+            escaped(name),
+            money(*dollars)
+        );
+    }
+    out.push_str("</table>\n");
+}
+
+fn alternative(out: &mut String, report: &Report, one: &Alternative, synthetic_spot: bool) {
+    let _cannot_fail = writeln!(out, "<h2>{}</h2>\n<p>{}</p>", escaped(&one.name()), escaped(one.described()));
+    let mut lines: Vec<String> = one.changes.iter().map(changed).collect();
+    lines.extend(caution(&one.difference));
+    lines.extend(pods(&report.today, one));
+    lines.extend(one.conditions(synthetic_spot));
+    if let Some(blocked) = &one.blocked {
+        let (heading, causes) = blocks(blocked, &one.cost);
+        lines.push(format!("{heading} {}", causes.join("; ")));
+    }
+    list(out, &lines);
+}
+
+fn list(out: &mut String, lines: &[String]) {
+    out.push_str("<ul>\n");
+    lines.iter().for_each(|line| out.push_str(&format!("<li>{}</li>\n", escaped(line))));
+    out.push_str("</ul>\n");
+}

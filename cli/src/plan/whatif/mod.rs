@@ -1,0 +1,69 @@
+//! What a cluster costs today, and what it would cost otherwise: `nodeless plan --what-if`.
+
+mod blocked;
+mod changes;
+mod compare;
+mod cost;
+mod evaluate;
+mod html;
+pub(crate) mod manifests;
+mod report;
+mod text;
+mod words;
+
+use super::catalog::LoadedCatalog;
+use super::{Output, progress::Stage, report_input};
+use crate::error::CliError;
+use crate::output::{self, report as print_line};
+use crate::output_file::OutputFile;
+use evaluate::{Settings, Today};
+use jiff::Timestamp;
+use manifests::Changed;
+use nodeless_scheduling::Options;
+use nodeless_snapshot::Snapshot;
+use report::Report;
+use std::process::ExitCode;
+
+/// The input of a comparison.
+pub(crate) struct Input {
+    pub(crate) snapshot: Snapshot,
+    /// The cluster with the manifests of each `--if`.
+    pub(crate) changed: Vec<Changed>,
+    pub(crate) catalog: LoadedCatalog,
+    pub(crate) synthetic_spot: bool,
+    pub(crate) options: Options,
+    /// The time of the plans.
+    pub(crate) at: Timestamp,
+    /// Where to write the page, if requested.
+    pub(crate) html: Option<OutputFile>,
+}
+
+/// Compares and prints. Unschedulable pods are part of the output, and no error.
+pub(crate) fn run(input: Input, form: Output) -> Result<ExitCode, CliError> {
+    let Input { snapshot, changed, catalog, synthetic_spot, options, at, html: target } = input;
+    let mut faulty = report_input(&snapshot);
+    for one in &changed {
+        faulty |= report_input(&one.alone);
+    }
+    if faulty && snapshot.objects == 0 {
+        return Err(CliError::AlreadyReported);
+    }
+    catalog.notes.iter().for_each(|note| print_line!("warning: {note}"));
+    let settings = Settings { claims: &snapshot.claims, catalog: &catalog.catalog, options, at };
+    let stage = Stage::begin("planning alternatives");
+    let today = Today::of(&snapshot.view, settings);
+    let mut alternatives = today.standard();
+    alternatives.extend(changed.iter().map(|one| today.with_manifests(&one.file, &one.snapshot.view)));
+    drop(stage);
+    let assumptions = report::assumptions(&today.cost, today.staying(), &catalog.described, &today.assumptions);
+    let report = Report { today: today.cost, alternatives, assumptions };
+    if let Some(target) = target {
+        target.write(&html::page(&report, synthetic_spot))?;
+    }
+    match form {
+        Output::Text => output::text(&text::render(&report, synthetic_spot)),
+        Output::Json => output::json(&report),
+        Output::Yaml => output::yaml(&report),
+    }?;
+    Ok(if faulty { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}

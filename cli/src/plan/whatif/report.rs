@@ -1,0 +1,99 @@
+//! The JSON and YAML output of `--what-if`. `docs/what-if.md` describes it; change both together.
+
+use super::cost::Cost;
+use super::evaluate::{Alternative, Kind};
+use crate::plural::counted;
+use serde::Serialize;
+
+/// Today's cluster and its alternatives.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Report {
+    pub(crate) today: Cost,
+    pub(crate) alternatives: Vec<Alternative>,
+    /// What has to be known to read the figures.
+    pub(crate) assumptions: Vec<String>,
+}
+
+/// What the figures include, and what they assume. `staying` is the number of nodes that stay in every alternative, `prices`
+/// describes the sources of the prices, and `found` are the assumptions about this cluster.
+pub(super) fn assumptions(today: &Cost, staying: usize, prices: &str, found: &[String]) -> Vec<String> {
+    let mut all = vec![
+        "A month has 730 hours. A launched node has the price of its cheapest offering.".to_owned(),
+        "EC2 instances only: the EKS control plane, volumes, traffic, load balancers, Savings Plans and discounts are not included."
+            .to_owned(),
+        "Full is the larger part of CPU and memory that pods request; requests are those of today, whether pods use them or not."
+            .to_owned(),
+    ];
+    if staying > 0 {
+        let (nodes, stay) = (counted(staying, "node"), if staying == 1 { "stays" } else { "stay" });
+        all.push(format!("{nodes} of no NodePool or of a static NodePool {stay} in every alternative, with the pods."));
+    }
+    if !today.without_price.is_empty() {
+        all.push(format!(
+            "The price of {} is unknown and in no sum: {}.",
+            counted(today.without_price.len(), "node"),
+            {
+                let named = |one: &super::cost::NodeWithoutPrice| match &one.instance_type {
+                    Some(kind) => format!("{} ({kind})", one.node),
+                    None => format!("{} (instance type unknown)", one.node),
+                };
+                today.without_price.iter().map(named).collect::<Vec<_>>().join(", ")
+            }
+        ));
+    }
+    all.extend(found.iter().map(|one| {
+        let mut letters = one.chars();
+        let first: String = letters.next().into_iter().flat_map(char::to_uppercase).collect();
+        format!("{first}{}.", letters.as_str())
+    }));
+    all.push(prices.to_owned());
+    all
+}
+
+impl Alternative {
+    /// The name in the table.
+    pub(super) fn name(&self) -> String {
+        match &self.kind {
+            Kind::Repacked => "repacked".to_owned(),
+            Kind::Arm64 => "with arm64".to_owned(),
+            Kind::Spot => "with spot".to_owned(),
+            Kind::Manifests { file } => format!("with {file}"),
+        }
+    }
+
+    /// What it is.
+    pub(super) fn described(&self) -> &'static str {
+        match self.kind {
+            Kind::Repacked => "what nodeless would launch for the same pods if it started without nodes of NodePools",
+            Kind::Arm64 => "repacked, and every NodePool allows arm64",
+            Kind::Spot => "repacked, and every NodePool allows spot",
+            Kind::Manifests { .. } => "repacked, with these manifests in place of those of the same name",
+        }
+    }
+
+    /// What has to be true of the cluster, and how it gets there.
+    pub(super) fn conditions(&self, synthetic_spot: bool) -> Vec<String> {
+        let widened = |key: &str| match self.widened.as_slice() {
+            [] => format!("no NodePool restricts {key}, so this is the same as repacked"),
+            pools => format!("{key} is widened in NodePool {}", pools.join(", ")),
+        };
+        match self.kind {
+            Kind::Repacked | Kind::Manifests { .. } => {
+                vec!["disruption gets there over time, within the budgets of the NodePools".to_owned()]
+            }
+            Kind::Arm64 => vec![
+                widened("kubernetes.io/arch"),
+                "images have to be multi-architecture, which the objects of a cluster do not show".to_owned(),
+            ],
+            Kind::Spot => {
+                let mut all = vec![widened("karpenter.sh/capacity-type")];
+                if synthetic_spot {
+                    all.push("spot prices are synthetic: use --catalog with those of your account".to_owned());
+                }
+                all.push("EC2 interrupts spot instances with a notice of two minutes".to_owned());
+                all
+            }
+        }
+    }
+}
