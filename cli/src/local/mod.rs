@@ -21,7 +21,7 @@ use nodeless_catalog::Catalog;
 use nodeless_driver::{Driver, Schedule};
 use nodeless_fake_aws::{Ec2, InstanceState, aws_router_with_clock};
 use nodeless_fake_kubernetes::resource::{NODES, PODS};
-use nodeless_fake_kubernetes::{ApiServer, ListOptions, Resource};
+use nodeless_fake_kubernetes::{ApiServer, ListOptions, Resource, WallClock};
 use nodeless_model::Dollars;
 use nodeless_operations::gates::FeatureGates;
 use nodeless_telemetry::Sink;
@@ -110,11 +110,12 @@ impl LocalWorld {
 
     /// The Kubernetes API, with timestamps from which clients can compute ages.
     fn router(&self) -> Result<Router, CliError> {
-        let (router, speed) = (self.api.router(), self.pace.speed());
+        let speed = self.pace.speed();
         if speed == 1.0 {
-            return Ok(router);
+            return Ok(self.api.router());
         }
-        times::on_the_wall_clock(router, self.options.start, speed).map_err(CliError::Timestamps)
+        let wall = WallClock { start: self.options.start, speed };
+        times::on_the_wall_clock(&self.api, wall).map_err(CliError::Timestamps)
     }
 
     /// The simulated time since the start.

@@ -8,7 +8,8 @@ use axum::body::{Body, Bytes};
 use axum::middleware;
 use axum::response::Response;
 use futures::StreamExt as _;
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
+use nodeless_fake_kubernetes::{ApiServer, WallClock};
 use regex::bytes::{Captures, Regex};
 use std::sync::Arc;
 
@@ -18,30 +19,29 @@ const FIELDS: &str = "creationTimestamp|deletionTimestamp|lastTransitionTime|las
 |startedAt|finishedAt|completionTime|firstTimestamp|lastTimestamp|eventTime|lastObservedTime|lastScheduleTime|lastSuccessfulTime\
 |renewTime|acquireTime|lastPodEventTime|time";
 
-/// Simulated time as a function of the wall clock: both are equal at the start.
+/// The timestamps in answers, and the clock to convert them to.
 #[derive(Clone, Debug)]
 struct Scale {
-    start: Timestamp,
-    speed: f64,
+    wall: WallClock,
     field: Regex,
 }
 
-/// The router with timestamps on the wall clock.
+/// The Kubernetes API with timestamps, and ages in Tables, on the wall clock.
 ///
 /// # Errors
 /// When the regular expression, a constant, is invalid.
-pub(crate) fn on_the_wall_clock(router: Router, start: Timestamp, speed: f64) -> Result<Router, regex::Error> {
-    let scale = Arc::new(Scale::new(start, speed)?);
-    Ok(router.layer(middleware::map_response(move |response: Response| {
+pub(crate) fn on_the_wall_clock(api: &ApiServer, wall: WallClock) -> Result<Router, regex::Error> {
+    let scale = Arc::new(Scale::new(wall)?);
+    Ok(api.with_ages_on(wall).router().layer(middleware::map_response(move |response: Response| {
         let scale = scale.clone();
         async move { scale.response(response) }
     })))
 }
 
 impl Scale {
-    fn new(start: Timestamp, speed: f64) -> Result<Self, regex::Error> {
+    fn new(wall: WallClock) -> Result<Self, regex::Error> {
         let field = Regex::new(&format!(r#"("(?:{FIELDS})":")(\d{{4}}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z)(")"#))?;
-        Ok(Self { start, speed, field })
+        Ok(Self { wall, field })
     }
 
     fn response(self: Arc<Self>, response: Response) -> Response {
@@ -55,21 +55,11 @@ impl Scale {
         let replaced = self.field.replace_all(bytes, |found: &Captures<'_>| {
             let text = String::from_utf8_lossy(&found[2]);
             let digits = text.find('.').map_or(0, |point| text.len() - point - 2);
-            let time = text.parse().map(|time| self.time(time)).map(|time: Timestamp| format!("{time:.digits$}"));
+            let time = text.parse().map(|time| self.wall.time(time)).map(|time: Timestamp| format!("{time:.digits$}"));
             let time = time.unwrap_or_else(|_| text.into_owned());
             [&found[1], time.as_bytes(), &found[3]].concat()
         });
         Bytes::from(replaced.into_owned())
-    }
-
-    /// The time on the wall clock. Times before the start are those of users.
-    fn time(&self, simulated: Timestamp) -> Timestamp {
-        let passed = simulated.duration_since(self.start);
-        if passed <= SignedDuration::ZERO {
-            return simulated;
-        }
-        let wall = SignedDuration::try_from_secs_f64(passed.as_secs_f64() / self.speed).unwrap_or(passed);
-        self.start.saturating_add(wall).unwrap_or(simulated)
     }
 }
 
@@ -78,7 +68,8 @@ mod tests {
     use super::*;
 
     fn scaled(text: &str) -> String {
-        let scale = Scale::new("2026-01-01T00:00:00Z".parse().unwrap(), 60.0).unwrap();
+        let wall = WallClock { start: "2026-01-01T00:00:00Z".parse().unwrap(), speed: 60.0 };
+        let scale = Scale::new(wall).unwrap();
         String::from_utf8(scale.bytes(&Bytes::copy_from_slice(text.as_bytes())).to_vec()).unwrap()
     }
 

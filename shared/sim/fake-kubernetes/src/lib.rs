@@ -8,5 +8,5 @@ mod size;
 
 pub use server::{
     ApiServer, Change, ChangeKind, Clock, CreateOptions, DeleteOptions, ListOptions, Options, PatchOptions, PatchType,
-    Preconditions, Propagation, Resource, Status, UpdateOptions, resource,
+    Preconditions, Propagation, Resource, Status, UpdateOptions, WallClock, resource,
 };

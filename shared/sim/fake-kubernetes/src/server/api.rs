@@ -16,6 +16,7 @@ use super::resource::{EVENTS, Resource};
 use super::selectors::{FieldSelector, LabelSelector};
 use super::status::Status;
 use super::store::{Change, ObjectKey, Store};
+use super::time::{Ages, WallClock};
 use super::unknown_fields::unknown_fields;
 use super::writes::{self, Part, Request};
 use super::{bootstrap, events, eviction, patching, scale};
@@ -140,6 +141,7 @@ pub struct ApiServer {
     /// Set after webhooks have allowed the write.
     reviewed: bool,
     user: Option<&'static str>,
+    wall: Option<WallClock>,
 }
 
 impl std::fmt::Debug for ApiServer {
@@ -167,13 +169,23 @@ impl ApiServer {
             reviews_waiting: Notify::new(),
             token,
         };
-        Ok(Self { shared: Arc::new(shared), reviewed: false, user: None })
+        Ok(Self { shared: Arc::new(shared), reviewed: false, user: None, wall: None })
     }
 
     /// Returns the server for this user, who is recorded with each [`Change`].
     #[must_use]
     pub fn as_user(&self, user: &'static str) -> Self {
         Self { user: Some(user), ..self.clone() }
+    }
+
+    /// Returns the server with ages in Tables on the wall clock of its clients.
+    #[must_use]
+    pub fn with_ages_on(&self, wall: WallClock) -> Self {
+        Self { wall: Some(wall), ..self.clone() }
+    }
+
+    pub(crate) fn ages(&self) -> Ages {
+        Ages { now: self.now(), wall: self.wall }
     }
 
     /// The time of the server's clock.

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::resource::Resource;
 use super::selectors::LabelSelector;
-use super::time::{age, human_duration, since};
+use super::time::Ages;
 
 /// A column: name, OpenAPI type, priority (0 is always shown, 1 with `-o wide`).
 pub(crate) type Column = (&'static str, &'static str, u8);
@@ -143,9 +143,9 @@ pub(crate) fn columns(resource: &Resource) -> Vec<Column> {
 }
 
 /// The cells of an object, in the order of [`columns`].
-pub(crate) fn cells(resource: &Resource, object: &Value, now: Timestamp) -> Vec<Value> {
+pub(crate) fn cells(resource: &Resource, object: &Value, ages: Ages) -> Vec<Value> {
     let name = json!(text(object, "/metadata/name"));
-    let age = json!(age(object, now));
+    let age = json!(ages.of(object));
     let words = |pointer: &str| match object.at(pointer) {
         Some(Value::String(value)) => json!(value),
         Some(Value::Null) | None => json!("<none>"),
@@ -196,10 +196,10 @@ pub(crate) fn cells(resource: &Resource, object: &Value, now: Timestamp) -> Vec<
             cells.extend(template(object, false));
             cells
         }
-        "jobs" => job(object, name, age, now),
+        "jobs" => job(object, name, age, ages),
         "cronjobs" => {
             let last = object.at("/status/lastScheduleTime").and_then(Value::as_str);
-            let last = last.map_or("<none>".to_owned(), |time| since(time, now));
+            let last = last.map_or("<none>".to_owned(), |time| ages.since(time));
             let suspend = title(&words("/spec/suspend"));
             vec![name, words("/spec/schedule"), suspend, size("/status/active"), json!(last), age]
         }
@@ -229,7 +229,7 @@ pub(crate) fn cells(resource: &Resource, object: &Value, now: Timestamp) -> Vec<
             let allowed = count("/status/disruptionsAllowed");
             vec![name, or_none("/spec/minAvailable"), or_none("/spec/maxUnavailable"), allowed, age]
         }
-        "events" => event(object, now),
+        "events" => event(object, ages),
         "namespaces" => vec![name, words("/status/phase"), age],
         "customresourcedefinitions" => vec![name, words("/metadata/creationTimestamp")],
         "services" => service(object, name, age),
@@ -380,7 +380,7 @@ fn node(object: &Value, name: Value, age: Value) -> Vec<Value> {
     ]
 }
 
-fn job(object: &Value, name: Value, age: Value, now: Timestamp) -> Vec<Value> {
+fn job(object: &Value, name: Value, age: Value, ages: Ages) -> Vec<Value> {
     let condition =
         |kind: &str| list(object, "/status/conditions").iter().any(|it| it["type"] == kind && it["status"] == "True");
     let status = if condition("Complete") {
@@ -397,16 +397,16 @@ fn job(object: &Value, name: Value, age: Value, now: Timestamp) -> Vec<Value> {
     let number = |pointer: &str| object.at(pointer).and_then(Value::as_i64);
     let completions =
         format!("{}/{}", number("/status/succeeded").unwrap_or_default(), number("/spec/completions").unwrap_or(1));
-    let seconds = |pointer: &str| text(object, pointer).parse::<Timestamp>().ok().map(|time| time.as_second());
-    let duration = seconds("/status/startTime")
-        .map(|start| human_duration(seconds("/status/completionTime").unwrap_or(now.as_second()) - start));
+    let time = |pointer: &str| text(object, pointer).parse::<Timestamp>().ok();
+    let duration =
+        time("/status/startTime").map(|start| ages.between(start, time("/status/completionTime").unwrap_or(ages.now)));
     vec![name, json!(status), json!(completions), json!(duration.unwrap_or_default()), age]
 }
 
-fn event(object: &Value, now: Timestamp) -> Vec<Value> {
+fn event(object: &Value, ages: Ages) -> Vec<Value> {
     let first_of = |pointers: &[&str]| {
         let found = pointers.iter().map(|pointer| text(object, pointer)).find(|time| !time.is_empty());
-        found.map_or("<unknown>".to_owned(), |time| since(time, now))
+        found.map_or("<unknown>".to_owned(), |time| ages.since(time))
     };
     let last = first_of(&["/series/lastObservedTime", "/lastTimestamp", "/eventTime", "/metadata/creationTimestamp"]);
     let first = first_of(&["/firstTimestamp", "/eventTime", "/metadata/creationTimestamp"]);

@@ -44,6 +44,7 @@ pub use resource::Resource;
 pub use selectors::LabelSelector;
 pub use status::{Cause, FieldError, Status, Subject};
 pub use store::{Change, ChangeKind};
+pub use time::WallClock;
 
 #[cfg(test)]
 mod tests;

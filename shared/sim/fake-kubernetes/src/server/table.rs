@@ -1,13 +1,12 @@
 //! `meta.k8s.io/v1` Tables: what `kubectl get` prints.
 
-use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::columns;
 use super::definition::Definition;
 use super::jsonpath;
 use super::path::text;
-use super::time::{age, since};
+use super::time::Ages;
 
 /// The column definitions of a resource.
 pub(crate) fn definitions(definition: &Definition) -> Value {
@@ -39,15 +38,15 @@ fn column(name: &str, kind: &str, format: &str, priority: u8, description: &str)
 }
 
 /// One row. `include` is the part of the object to send: `None`, `Metadata` or `Object`.
-pub(crate) fn row(definition: &Definition, object: &Value, include: &str, now: Timestamp) -> Value {
+pub(crate) fn row(definition: &Definition, object: &Value, include: &str, ages: Ages) -> Value {
     let cells = match &definition.custom {
-        None => columns::cells(&definition.resource, object, now),
+        None => columns::cells(&definition.resource, object, ages),
         Some(custom) => {
             let mut cells = vec![object["metadata"]["name"].clone()];
             if custom.columns.is_empty() {
-                cells.push(json!(age(object, now)));
+                cells.push(json!(ages.of(object)));
             }
-            cells.extend(custom.columns.iter().map(|column| custom_cell(object, column, now)));
+            cells.extend(custom.columns.iter().map(|column| custom_cell(object, column, ages)));
             cells
         }
     };
@@ -63,11 +62,11 @@ pub(crate) fn partial(object: &Value) -> Value {
     json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": object["metadata"]})
 }
 
-fn custom_cell(object: &Value, column: &Value, now: Timestamp) -> Value {
+fn custom_cell(object: &Value, column: &Value, ages: Ages) -> Value {
     let found = jsonpath::find(object, text(column, "/jsonPath"));
     let Some(first) = found.first() else { return Value::Null };
     match text(column, "/type") {
-        "date" => json!(first.as_str().map_or("<unknown>".to_owned(), |time| since(time, now))),
+        "date" => json!(first.as_str().map_or("<unknown>".to_owned(), |time| ages.since(time))),
         "string" => match first {
             Value::String(_) | Value::Null => (*first).clone(),
             other => json!(other.to_string()),
@@ -83,9 +82,9 @@ pub(crate) fn table(
     metadata: &Value,
     include: &str,
     with_columns: bool,
-    now: Timestamp,
+    ages: Ages,
 ) -> Value {
-    let rows: Vec<Value> = objects.iter().map(|object| row(definition, object, include, now)).collect();
+    let rows: Vec<Value> = objects.iter().map(|object| row(definition, object, include, ages)).collect();
     let columns = if with_columns { definitions(definition) } else { json!([]) };
     json!({"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": metadata, "columnDefinitions": columns,
         "rows": rows})

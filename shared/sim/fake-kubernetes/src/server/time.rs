@@ -1,6 +1,6 @@
 //! Times as Kubernetes writes them, and ages as kubectl shows them.
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 use super::path::text;
@@ -10,16 +10,56 @@ pub(crate) fn seconds(now: Timestamp) -> String {
     Timestamp::from_second(now.as_second()).unwrap_or(now).to_string()
 }
 
-/// The age of an object, as kubectl shows it.
-pub(crate) fn age(object: &Value, now: Timestamp) -> String {
-    since(text(object, "/metadata/creationTimestamp"), now)
+/// The wall clock of clients, if the server's time runs at another speed. Both are equal at the start.
+#[derive(Clone, Copy, Debug)]
+pub struct WallClock {
+    /// The start.
+    pub start: Timestamp,
+    /// The speed of the server's time, as a multiple of that of the wall clock.
+    pub speed: f64,
 }
 
-/// The time since a timestamp, as kubectl shows it.
-pub(crate) fn since(time: &str, now: Timestamp) -> String {
-    match time.parse::<Timestamp>() {
-        Ok(time) => human_duration(now.as_second() - time.as_second()),
-        Err(_) => "<unknown>".into(),
+impl WallClock {
+    /// A time of the server on the wall clock, as if all that happened had happened at its speed. Times before the start are those of
+    /// users.
+    #[must_use]
+    pub fn time(self, simulated: Timestamp) -> Timestamp {
+        let passed = simulated.duration_since(self.start);
+        if passed <= SignedDuration::ZERO {
+            return simulated;
+        }
+        let wall = SignedDuration::try_from_secs_f64(passed.as_secs_f64() / self.speed).unwrap_or(passed);
+        self.start.saturating_add(wall).unwrap_or(simulated)
+    }
+}
+
+/// The clock that ages in Tables are computed with.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ages {
+    /// The time of the server.
+    pub(crate) now: Timestamp,
+    /// The clock that clients compute ages with, if it is another one.
+    pub(crate) wall: Option<WallClock>,
+}
+
+impl Ages {
+    /// The age of an object, as kubectl shows it.
+    pub(crate) fn of(self, object: &Value) -> String {
+        self.since(text(object, "/metadata/creationTimestamp"))
+    }
+
+    /// The time since a timestamp, as kubectl shows it.
+    pub(crate) fn since(self, time: &str) -> String {
+        match time.parse::<Timestamp>() {
+            Ok(time) => self.between(time, self.now),
+            Err(_) => "<unknown>".into(),
+        }
+    }
+
+    /// The time from one timestamp to another, as kubectl shows it.
+    pub(crate) fn between(self, start: Timestamp, end: Timestamp) -> String {
+        let seconds = |time: Timestamp| self.wall.map_or(time, |wall| wall.time(time)).as_second();
+        human_duration(seconds(end) - seconds(start))
     }
 }
 

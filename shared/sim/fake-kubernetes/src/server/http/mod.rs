@@ -131,5 +131,5 @@ fn review(group: &str, kind: &str, mut review: Value) -> Result<Response, Status
 /// One object in the requested format.
 fn show(server: &ApiServer, call: &Call, target: &Target, code: u16, object: &std::sync::Arc<Value>) -> Response {
     let form = if target.subresource.as_deref() == Some("scale") { Form::Full } else { call.form() };
-    respond::object(&target.definition, form, call.include(), code, object, server.now())
+    respond::object(&target.definition, form, call.include(), code, object, server.ages())
 }

@@ -110,7 +110,7 @@ fn too_old(token: &Continue) -> Status {
 
 pub(super) fn list(server: &ApiServer, call: &Call, target: &Target) -> Result<Response, Status> {
     let (objects, metadata) = page(server, call, target)?;
-    Ok(respond::list(&target.definition, call.form(), call.include(), &objects, &metadata, server.now()))
+    Ok(respond::list(&target.definition, call.form(), call.include(), &objects, &metadata, server.ages()))
 }
 
 /// The objects of one page, and the metadata of the list.

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::Response;
-use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::{Value, json as object_of};
 
 use crate::server::definition::Definition;
 use crate::server::status::Status;
 use crate::server::table;
+use crate::server::time::Ages;
 
 /// The format of objects that a client accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,14 +70,14 @@ pub(super) fn object(
     include: &str,
     code: u16,
     object: &Arc<Value>,
-    now: Timestamp,
+    ages: Ages,
 ) -> Response {
     match form {
         Form::Full => json(code, object.as_ref()),
         Form::Partial => json(code, &table::partial(object)),
         Form::Table => {
             let metadata = object_of!({"resourceVersion": object["metadata"]["resourceVersion"]});
-            json(code, &table::table(definition, std::slice::from_ref(object), &metadata, include, true, now))
+            json(code, &table::table(definition, std::slice::from_ref(object), &metadata, include, true, ages))
         }
     }
 }
@@ -98,10 +98,10 @@ pub(super) fn list(
     include: &str,
     objects: &[Arc<Value>],
     metadata: &Value,
-    now: Timestamp,
+    ages: Ages,
 ) -> Response {
     match form {
-        Form::Table => json(200, &table::table(definition, objects, metadata, include, true, now)),
+        Form::Table => json(200, &table::table(definition, objects, metadata, include, true, ages)),
         Form::Partial => {
             let items: Vec<Value> = objects.iter().map(|object| table::partial(object)).collect();
             json(

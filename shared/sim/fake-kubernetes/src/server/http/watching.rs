@@ -209,8 +209,8 @@ impl Watch {
             Form::Table => {
                 let metadata = json!({"resourceVersion": object["metadata"]["resourceVersion"]});
                 let columns = !std::mem::replace(&mut self.columns_sent, true);
-                let now = self.server.now();
-                table::table(&self.definition, &[object], &metadata, &self.include, columns, now)
+                let ages = self.server.ages();
+                table::table(&self.definition, &[object], &metadata, &self.include, columns, ages)
             }
         };
         Bytes::from(format!("{}\n", json!({"type": kind, "object": shown})))

@@ -222,7 +222,7 @@ pub(super) async fn delete(server: &ApiServer, call: &Call, target: &Target, byt
             call.include(),
             &found.items,
             &metadata,
-            server.now(),
+            server.ages(),
         ));
     };
     let old = server.get(resource, target.namespace(), name)?;

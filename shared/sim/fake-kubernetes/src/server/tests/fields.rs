@@ -1,4 +1,4 @@
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use super::{deployment, pod};
@@ -105,8 +105,18 @@ fn durations_lose_digits_as_they_grow() {
     for (seconds, text) in cases {
         assert_eq!(time::human_duration(seconds), text);
     }
+    let ages = time::Ages { now: Timestamp::UNIX_EPOCH, wall: None };
+    assert_eq!(ages.since("garbage"), "<unknown>");
+}
+
+#[test]
+fn ages_in_tables_are_those_of_the_clock_of_the_clients() {
     let start = Timestamp::UNIX_EPOCH;
-    assert_eq!(time::since("garbage", start), "<unknown>");
+    let hours = |hours: i64| start + SignedDuration::from_hours(hours);
+    let wall = time::WallClock { start, speed: 20.0 };
+    let ages = |wall| time::Ages { now: hours(20), wall }.between(hours(10), hours(20));
+    assert_eq!([ages(None), ages(Some(wall))], ["10h", "30m"]);
+    assert_eq!(wall.time(hours(-1)), hours(-1), "times before the start are those of users");
 }
 
 /// A field of the wire format with a length.
