@@ -15,7 +15,7 @@ use nodeless_snapshot::Snapshot;
 /// The number of consecutive decisions, as the default of `--decisions`.
 const DECISIONS: usize = 20;
 
-/// Explains a pod, Node or NodeClaim by its name. Objects that cannot be decoded are named above the explanation, because the
+/// Explains a pod, Node or NodeClaim by its name. Objects that cannot be decoded are named below the explanation, because the
 /// plan was made without them.
 ///
 /// # Errors
@@ -59,13 +59,12 @@ pub(crate) fn explain(
             .node_details(&node, &commands, &solution)
             .map(|details| Explained::Node(Box::new(disruption.explain(details)))),
     });
-    let mut text: String =
-        snapshot.faults.iter().map(|fault| format!("The plan ignores an object: {fault}\n")).collect();
+    let mut text = match explained {
+        Some(explained) => text::one(&explained, &disruption),
+        None => "The plan has no details about it.\n".to_owned(),
+    };
+    text.extend(snapshot.faults.iter().map(|fault| format!("The plan ignores an object: {fault}\n")));
     text.extend(dry_run.assumptions().iter().map(|assumption| format!("Warning: {assumption}\n")));
     text.extend(dry_run.unusable().map(|(pool, why)| format!("Warning: NodePool {pool} cannot be used: {why}\n")));
-    match explained {
-        Some(explained) => text += &text::one(&explained, &disruption),
-        None => text += "The plan has no details about it.\n",
-    }
     Ok(text)
 }

@@ -39,6 +39,12 @@ pub(super) fn one(explained_object: &Explained, disruption: &DisruptionReport) -
 }
 
 fn write(out: &mut String, report: &Report, why: &Why<'_>, prices: &str) -> std::fmt::Result {
+    for explanation in &report.explanations {
+        match explanation {
+            Explained::Pod(explanation) => explained(out, explanation)?,
+            Explained::Node(explanation) => disruption_text::explained(out, explanation, report.disruption.as_ref())?,
+        }
+    }
     if !report.launches.is_empty() {
         launches(out, &report.launches, why)?;
     }
@@ -50,12 +56,6 @@ fn write(out: &mut String, report: &Report, why: &Why<'_>, prices: &str) -> std:
     }
     if let Some(disruption) = &report.disruption {
         disruption_text::write(out, report, disruption)?;
-    }
-    for explanation in &report.explanations {
-        match explanation {
-            Explained::Pod(explanation) => explained(out, explanation)?,
-            Explained::Node(explanation) => disruption_text::explained(out, explanation, report.disruption.as_ref())?,
-        }
     }
     total(out, report, prices)
 }

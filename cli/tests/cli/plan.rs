@@ -457,6 +457,7 @@ fn a_pod_is_explained_for_every_outcome() {
     ] {
         assert!(text.contains(expected), "{expected:?} is missing in\n{text}");
     }
+    assert!(text.starts_with("Pod default/old is not pending"), "the answers are first: {text}");
 }
 
 #[test]
