@@ -33,6 +33,7 @@ impl Scene<'_> {
             return;
         }
         let width = usize::from(area.width);
+        screen.resize(usize::from(area.height));
         let (fixed, lines) = self.lines(screen, width);
         let top = u16::try_from(fixed.len()).unwrap_or(u16::MAX);
         let height = usize::from(area.height.saturating_sub(top + 1));
@@ -60,12 +61,14 @@ impl Scene<'_> {
     /// The lines that do not scroll, and those that do.
     fn lines(&self, screen: &Screen, width: usize) -> (Vec<Line>, Vec<Line>) {
         match screen.page() {
-            Page::Table => {
-                let mut fixed = table::header(self.picture, self.title, width);
-                fixed.push(table::headings(self.picture, width));
-                (fixed, table::body(self.picture, screen, width))
+            Page::Table => (table::header(self.picture, self.title, width), table::body(self.picture, screen, width)),
+            Page::Group(name) => {
+                let fixed = table::header(self.picture, self.title, width);
+                (fixed, table::group(self.picture, screen, name, width))
             }
-            Page::Object(target) => (Vec::new(), detail(self.picture, target, self.explanation, width)),
+            Page::Object(target) => {
+                (Vec::new(), detail(self.picture, target, self.explanation, screen.shows_all(), width))
+            }
             Page::Help => (Vec::new(), Screen::help()),
         }
     }
@@ -174,6 +177,9 @@ mod tests {
                 "nodeless view                                               2026-01-01T01:00:00Z",
                 "2 nodes, 1 pod, 1 pod without a node",
                 "$0.2880/h; 38% of CPU requested, 12% of memory requested",
+                "Needs attention (1)",
+                "   60m Pod shop/batch has no node: too big�[2J",
+                "",
                 " NODE            TYPE        CAP  Z   AGE    $/h CPU   MEM   PODS STATE",
                 "NodePool default  2 nodes, 1 pod, $0.2880/h, CPU 38%, memory 12%",
                 " ip-10-0-0-1     m5.xlarge   od   1a  60m 0.1920 ███▊· █▎···    1 ready",
@@ -181,10 +187,7 @@ mod tests {
                 "",
                 "Pods without a node (1)",
                 "  shop/batch, 60m: too big�[2J",
-                "",
-                "",
-                "",
-                "Enter open  / filter  ? keys  q quit  sorted by name",
+                "Enter open  / filter  1-7 sections  ? keys  q quit  sorted by name",
             ]
         );
         assert!(buffer.content.iter().all(|cell| cell.fg == Color::Reset && cell.bg == Color::Reset), "no colour");
@@ -192,13 +195,13 @@ mod tests {
 
     #[test]
     fn in_160_columns() {
-        let lines = text(&drawn(&mut Screen::default(), (160, 10), false));
+        let lines = text(&drawn(&mut Screen::default(), (160, 14), false));
         assert_eq!(
-            lines[3],
+            lines[6],
             " NODE                                         TYPE          CAPACITY  ZONE        AGE      $/h CPU requested    memory requested    PODS STATE"
         );
         assert_eq!(
-            lines[5],
+            lines[8],
             " ip-10-0-0-1.ec2.internal                     m5.xlarge     on-demand us-east-1a  60m   0.1920 ████▌·  75%      █▌····  25%         1/58 ready"
         );
     }
@@ -220,15 +223,17 @@ mod tests {
         screen.key(Key::Down);
         let buffer = drawn(&mut screen, (80, 14), false);
         let reversed = |row: u16| buffer[(0, row)].modifier.contains(Modifier::REVERSED);
-        assert!(reversed(5) && reversed(5) && !reversed(4) && !reversed(6));
-        assert!(buffer[(79, 5)].modifier.contains(Modifier::REVERSED), "over the whole width");
+        assert!(reversed(4) && !reversed(3) && !reversed(5));
+        assert!(buffer[(79, 4)].modifier.contains(Modifier::REVERSED), "over the whole width");
     }
 
     #[test]
     fn an_open_node_shows_its_explanation() {
         let mut screen = Screen::default();
         drawn(&mut screen, (80, 14), false);
-        screen.key(Key::Down);
+        for _ in 0..5 {
+            screen.key(Key::Down);
+        }
         drawn(&mut screen, (80, 14), false);
         screen.key(Key::Enter);
         assert_eq!(*screen.page(), Page::Object(Target::Node("ip-10-0-0-1.ec2.internal".to_owned())));

@@ -91,7 +91,7 @@ impl Live {
     fn draw(&mut self, trouble: Option<&str>) -> Result<(), CliError> {
         let explanation = match self.screen.page() {
             Page::Object(target) => self.explanations.get(target).map_or(&[][..], Vec::as_slice),
-            Page::Table | Page::Help => &[],
+            Page::Table | Page::Group(_) | Page::Help => &[],
         };
         let scene =
             Scene { picture: &self.picture, title: &self.viewed.title, explanation, trouble, colour: self.colour };

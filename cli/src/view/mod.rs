@@ -131,12 +131,10 @@ fn title(context: Option<&str>) -> String {
 }
 
 impl Viewed {
-    /// The picture of a cluster now. The clock of `nodeless local --speed` is ahead of the system clock.
+    /// The picture of a cluster now.
     fn picture(&self, cluster: &Cluster) -> Picture {
-        let system = Timestamp::now();
-        let now = cluster.latest().map_or(system, |latest| latest.max(system));
         self.prices.follow(cluster);
-        Picture::of(cluster, &self.prices.shown().catalog, now)
+        Picture::of(cluster, &self.prices.shown().catalog, cluster.now(Timestamp::now()))
     }
 }
 
@@ -148,9 +146,9 @@ fn print(picture: &Picture, printed: Printed, title: &str) -> Result<(), CliErro
         Printed::Table => {}
     }
     let width = terminal::width().filter(|_| std::io::stdout().is_terminal()).unwrap_or(WIDTH);
-    let head = table::header(picture, title, width).into_iter().chain([table::headings(picture, width)]);
+    let head = table::header(picture, title, width);
     let body = table::body(picture, &Screen::default(), width);
-    lines(head.chain(body).map(|line: Line| line.text().trim_end().to_owned())).map(drop)
+    lines(head.into_iter().chain(body).map(|line: Line| line.text().trim_end().to_owned())).map(drop)
 }
 
 /// Prints the whole picture as sentences, and then what changes, until Ctrl-C.

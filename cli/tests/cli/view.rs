@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::Instant;
 
 const INFLATE: &str = include_str!("../../src/demo/inflate.yaml");
 /// A pod that fits on no instance type.
@@ -102,6 +103,11 @@ fn once_prints_a_line_for_each_node_and_plain_prints_sentences() {
     let table = run(view(&world.kubeconfig).arg("--once"));
     assert_eq!((table.code, table.stderr.as_str()), (Some(0), ""), "{}", table.stdout);
     assert!(table.stdout.contains(&format!("\n {node} ")), "{}", table.stdout);
+    let attention = table.stdout.lines().position(|line| line.starts_with("Needs attention (1)")).unwrap();
+    assert!(attention < 6 && table.stdout.contains("Pod default/too-large has no node: "), "{}", table.stdout);
+    let timeline = table.stdout.split("\nTime line\n").nth(1).unwrap();
+    assert!(timeline.contains(" launch ") && timeline.contains("of NodePool default"), "{timeline}");
+    assert!(!table.stdout.contains("Status condition transitioned"), "{}", table.stdout);
     assert!(
         table.stdout.contains("NodePool default  ") && table.stdout.contains("  default/too-large, "),
         "{}",
@@ -111,6 +117,31 @@ fn once_prints_a_line_for_each_node_and_plain_prints_sentences() {
     let sentences = run(view(&world.kubeconfig).args(["--once", "--plain"]));
     assert!(sentences.stdout.contains(&format!("\nNode {node}: ready, ")), "{}", sentences.stdout);
     assert!(sentences.stdout.lines().all(|line| line.is_ascii()), "no drawing: {}", sentences.stdout);
+}
+
+#[test]
+fn ages_are_those_of_kubectl_at_every_speed() {
+    let started = Instant::now();
+    let world = World::start(&["--speed", "500"]);
+    let Some(kubectl) = with_pods(&world) else { return };
+    // The server computes the ages of Tables, and clients those of timestamps; both count wall-clock time.
+    let rows = kubectl.run(&["get", "nodes", "--no-headers"]);
+    let ages: Vec<&str> = rows.lines().filter_map(|row| row.split_whitespace().nth(3)).collect();
+    let sentences = run(view(&world.kubeconfig).args(["--once", "--plain"])).stdout;
+    let shown =
+        sentences.lines().filter(|line| line.starts_with("Node ")).filter_map(|line| line.split(", age ").nth(1));
+    let shown: Vec<&str> = shown.filter_map(|rest| rest.split(',').next()).collect();
+    let longest = started.elapsed().as_secs() + 1;
+    let seconds = |age: &str| match age.split_once('m') {
+        Some((minutes, rest)) => {
+            60 * minutes.parse::<u64>().unwrap() + rest.trim_end_matches('s').parse::<u64>().unwrap_or(0)
+        }
+        None => age.trim_end_matches('s').parse::<u64>().unwrap_or_else(|_| panic!("{age}")),
+    };
+    assert!(!ages.is_empty() && ages.len() == shown.len(), "{rows}{sentences}");
+    for age in ages.into_iter().chain(shown) {
+        assert!(seconds(age) <= longest, "{age} is more than {longest} s: {rows}{sentences}");
+    }
 }
 
 #[test]

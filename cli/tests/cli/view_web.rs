@@ -168,6 +168,29 @@ const DETAILS: &str = "
       return text;
     });
     return [box, ...details]";
+/// Shows 305 nodes of two instance types, a long title and 300 pods without a node at 390 pixels, renders that before the next picture
+/// comes, and returns what is on the page.
+const MANY: &str = "
+    const [node] = picture.nodes;
+    picture.nodes = Array.from({ length: 305 }, (_, number) => ({
+      ...node, name: `ip-10-0-0-${number}.eu-central-1.compute.internal`, instanceType: number < 300 ? 'm5.metal' : 'c5.large', pods: [],
+    }));
+    picture.title = `nodeless view, context arn:aws:eks:eu-central-1:123456789012:cluster/${'production'.repeat(5)}`;
+    picture.attention = [{
+      problem: 'pendingPods', text: '300 pods of Deployment shop/web have no node: no instance type has 900 CPUs', since: picture.at,
+      urgent: true, object: { kind: 'pod', name: 'shop/web-0' }, count: 300,
+    }];
+    render();
+    const groups = document.querySelectorAll('.groups > li');
+    const small = groups[1].firstElementChild;
+    small.open = true;
+    render();
+    const top = document.querySelector('#attention li').getBoundingClientRect().top + window.scrollY;
+    return {
+      groups: groups.length, cells: document.querySelectorAll('.cells i').length, boxes: document.querySelectorAll('#pools > section > .boxes > li').length,
+      attention: Math.round(top), opened: small.querySelectorAll('button.node').length, group: small.querySelector('summary').textContent,
+      overflow: document.documentElement.scrollWidth - window.innerWidth,
+    }";
 const NODES: &str = "return [...document.querySelectorAll('button.node strong')].map((it) => it.textContent)";
 const SQUARES: &str = "return document.querySelectorAll('button.node .pods i').length";
 const FOCUSED: &str = "const it = document.activeElement; return it.dataset.name || it.id || it.textContent";
@@ -190,7 +213,7 @@ fn the_page_shows_the_cluster_at_each_width_in_light_and_dark() {
     for scheme in ["light", "dark"] {
         let feature = json!({ "features": [{ "name": "prefers-color-scheme", "value": scheme }] });
         browser.call("Emulation.setEmulatedMedia", &feature);
-        for width in [360, 900, 1600] {
+        for width in [360, 390, 900, 1600] {
             let size = json!({ "width": width, "height": 800, "deviceScaleFactor": 1, "mobile": false });
             browser.call("Emulation.setDeviceMetricsOverride", &size);
             let overflow = browser.script("return document.documentElement.scrollWidth - window.innerWidth");
@@ -204,6 +227,8 @@ fn the_page_shows_the_cluster_at_each_width_in_light_and_dark() {
         }
     }
     assert_eq!(backgrounds.len(), 2, "{backgrounds:?}");
+    let narrow = json!({ "width": 390, "height": 800, "deviceScaleFactor": 1, "mobile": false });
+    browser.call("Emulation.setDeviceMetricsOverride", &narrow);
     let texts = browser.script(DETAILS);
     let text = |index: usize| texts[index].as_str().unwrap();
     assert!(text(0).contains(", 25% used") && text(0).contains("expires in 2h"), "{texts}");
@@ -214,7 +239,20 @@ fn the_page_shows_the_cluster_at_each_width_in_light_and_dark() {
     // The page shows changes without a reload.
     kubectl.run(&["scale", "deployment", "inflate", "--replicas=2"]);
     wait_for("the squares to go", || browser.script(SQUARES) == 2);
-    assert!(browser.text("return document.getElementById('events').textContent").contains("Nominated"));
+    let timeline = "return document.getElementById('timeline').textContent";
+    assert!(browser.text(timeline).contains("launchNodeClaim default-"), "{}", browser.text(timeline));
+    assert!(!browser.text(timeline).contains("Status condition transitioned"));
+    let events = "return document.getElementById('events').textContent";
+    assert!(!browser.text(events).contains("Nominated"), "Events are hidden at first");
+    browser.script("document.getElementById('all-events').click()");
+    assert!(browser.text(events).contains("Nominated"));
+    let texts = browser.script(MANY);
+    let count = |key: &str| texts[key].as_i64().unwrap();
+    assert_eq!((count("groups"), count("cells"), count("boxes")), (2, 305, 0), "{texts}");
+    assert!(count("attention") < 600, "what needs attention is at the top: {texts}");
+    assert!(count("overflow") <= 0, "{texts}");
+    assert_eq!(count("opened"), 5, "the group has its nodes when it is open: {texts}");
+    assert!(texts["group"].as_str().unwrap().contains("5 nodes"), "{texts}");
 }
 
 #[test]
@@ -236,6 +274,15 @@ fn the_page_is_used_by_keyboard_alone() {
     wait_for("the details", || browser.script(dialog) == true);
     let explanation = "return document.getElementById('explanation').textContent";
     wait_for("the explanation", || browser.text(explanation).contains(&format!("Node {node} is ")));
+    let answer = browser.text("return document.getElementById('answer').textContent");
+    assert!(answer.starts_with("It is ready, costs $"), "{answer}");
+    let plan = browser.text("return document.getElementById('plan-answer').textContent");
+    assert!(plan.starts_with(&format!("Node {node} is not disrupted because ")), "{plan}");
+    assert_eq!(
+        browser.script("return document.getElementById('plan').open"),
+        false,
+        "all of it is behind a disclosure"
+    );
     let pods: BTreeSet<String> =
         strings(&browser.script(
             "return [...document.querySelectorAll('#pods li')].map((it) => it.textContent.split(', Running')[0])",

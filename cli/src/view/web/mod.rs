@@ -18,6 +18,8 @@ use tokio::time::{MissedTickBehavior, interval};
 
 /// How often the picture is made again if anything changed.
 const INTERVAL: Duration = Duration::from_millis(500);
+/// Time alone changes a picture, as when a drain becomes stuck, so it is made again at least this often.
+const LONGEST: Duration = Duration::from_secs(30);
 /// A picture is made at most so often that this share of the time is spent on it.
 const SHARE: u32 = 10;
 
@@ -74,12 +76,17 @@ pub(super) async fn serve(
         tokio::select! {
             () = source.changed(&mut cluster) => dirty = true,
             _ = tick.tick() => {
-                if (!dirty && trouble == source.trouble()) || made.elapsed() < pause {
+                let changed = dirty || trouble != source.trouble() || made.elapsed() >= LONGEST;
+                if !changed || made.elapsed() < pause {
                     continue;
                 }
                 let started = Instant::now();
-                let next = viewed.picture(&cluster);
-                if differs(&picture, &next) || trouble != source.trouble() {
+                let mut next = viewed.picture(&cluster);
+                let at = std::mem::replace(&mut next.at, picture.at);
+                // Whether anything but the time is different.
+                let differs = next != picture;
+                next.at = at;
+                if differs || trouble != source.trouble() {
                     trouble = source.trouble();
                     let revision = sender.borrow().revision + 1;
                     sender.send_replace(Arc::new(viewed.shown(revision, &next, trouble.clone())?));
@@ -89,14 +96,6 @@ pub(super) async fn serve(
             }
         }
     }
-}
-
-/// Whether anything but the time is different.
-fn differs(before: &Picture, after: &Picture) -> bool {
-    let Picture { at: _, totals, cluster, node_pools, nodes, claims, pending, disruption, events, warnings } = before;
-    (totals, cluster, node_pools, nodes) != (&after.totals, &after.cluster, &after.node_pools, &after.nodes)
-        || (claims, pending, disruption) != (&after.claims, &after.pending, &after.disruption)
-        || (events, warnings) != (&after.events, &after.warnings)
 }
 
 impl Viewed {

@@ -3,6 +3,8 @@
 
 const byId = (id) => document.getElementById(id);
 const MAX_SQUARES = 60;
+// More nodes than this are shown as groups, which open.
+const MANY_NODES = 40;
 // With more pods than this in the cluster, boxes have bars and no square for each pod.
 const MANY_PODS = 5000;
 
@@ -80,9 +82,8 @@ const orders = {
   state: (a, b) => stateRank(a.state) - stateRank(b.state),
 };
 
-function stateRank(state) {
-  return ["terminating", "draining", "disrupted", "joining", "notReady", "cordoned", "ready"].indexOf(state);
-}
+const STATES = ["terminating", "draining", "disrupted", "joining", "notReady", "cordoned", "ready"];
+const stateRank = (state) => STATES.indexOf(state);
 
 function matches(words) {
   const filter = byId("filter").value.trim().toLowerCase();
@@ -188,7 +189,7 @@ function makePool() {
   return element("section", { className: "pool" },
     element("h2", {}, document.createTextNode(""), element("span")),
     element("p", { className: "bad" }), element("div", { className: "limits" }),
-    element("ul", { className: "boxes" }));
+    element("ul", { className: "groups" }), element("ul", { className: "boxes" }));
 }
 
 function updateLimit(label, limit) {
@@ -212,8 +213,55 @@ function updateCluster() {
   keyed(byId("cluster"), lines, (line) => line.text, () => element("li"), (item, line) => fill(item, [line]));
 }
 
+// Groups of nodes: those of one NodePool, instance type and capacity type.
+
+const groupOf = (node) => [node.instanceType || "-", node.capacityType || "-"].join(" ");
+
+function groupsOf(nodes) {
+  const groups = new Map();
+  for (const node of nodes) {
+    const name = groupOf(node);
+    if (!groups.has(name)) groups.set(name, { name, nodes: [] });
+    groups.get(name).nodes.push(node);
+  }
+  for (const group of groups.values()) group.price = group.nodes.reduce((sum, node) => sum + (node.pricePerHour || 0), 0);
+  return [...groups.values()].sort((a, b) => b.price - a.price);
+}
+
+function makeGroup() {
+  const details = element("details", {},
+    element("summary", {}, element("strong"), element("span", { className: "dim" }), element("span", { className: "cells", "aria-hidden": "true" })),
+    element("ul", { className: "boxes" }));
+  details.addEventListener("toggle", render);
+  return element("li", {}, details);
+}
+
+const mean = (nodes, shareOf) => nodes.reduce((sum, node) => sum + shareOf(node.load), 0) / nodes.length;
+
+function updateGroup(item, group) {
+  const [summary, boxes] = item.firstElementChild.children;
+  const [name, facts, cells] = summary.children;
+  const count = (state) => group.nodes.filter((node) => node.state === state).length;
+  const states = STATES.filter((state) => state !== "ready" && count(state) > 0).map((state) => `${count(state)} ${stateName(state)}`);
+  name.textContent = group.name;
+  facts.textContent = [counted(group.nodes.length, "node"), dollars(group.price), `CPU ${percent(mean(group.nodes, cpuShare))}`,
+    `memory ${percent(mean(group.nodes, memoryShare))}`, ...states].join(", ");
+  const ordered = [...group.nodes].sort((a, b) => stateRank(a.state) - stateRank(b.state) || a.name.localeCompare(b.name));
+  keyed(cells, ordered, (node) => node.name, () => element("i", {}, element("b")), updateCell);
+  keyed(boxes, item.firstElementChild.open ? group.nodes : [], (node) => node.name, makeBox, updateBox);
+}
+
+// A cell is filled by requests; a node that is not ready has a letter.
+function updateCell(cell, node) {
+  const full = Math.max(cpuShare(node.load), memoryShare(node.load));
+  cell.dataset.state = node.state;
+  cell.dataset.letter = { joining: "J", draining: "D", terminating: "T", disrupted: "X", notReady: "N", cordoned: "C" }[node.state] || "";
+  cell.firstElementChild.style.height = `${Math.min(100, full * 100)}%`;
+  cell.title = `${node.name}: ${stateText(node)}, ${percent(full)}`;
+}
+
 function updatePool(section, pool) {
-  const [title, problem, limits, boxes] = section.children;
+  const [title, problem, limits, groups, boxes] = section.children;
   title.firstChild.textContent = poolName(pool);
   const facts = [counted(pool.nodes, "node"), counted(pool.pods, "pod"), dollars(pool.pricePerHour)];
   if (pool.replicas !== null) facts.push(`${pool.replicas} replicas`);
@@ -227,7 +275,9 @@ function updatePool(section, pool) {
   const own = picture.nodes.filter((node) => node.nodePool === pool.name && matches(wordsOf(node)));
   own.sort((a, b) => order(a, b) || a.name.localeCompare(b.name));
   section.hidden = own.length === 0 && byId("filter").value !== "";
-  keyed(boxes, own, (node) => node.name, makeBox, updateBox);
+  const grouped = picture.matching > MANY_NODES;
+  keyed(groups, grouped ? groupsOf(own) : [], (group) => group.name, makeGroup, updateGroup);
+  keyed(boxes, grouped ? [] : own, (node) => node.name, makeBox, updateBox);
 }
 
 // Lists
@@ -236,6 +286,20 @@ function list(id, items, keyOf, update) {
   const section = byId(id);
   section.hidden = items.length === 0;
   keyed(section.querySelector("ul, ol"), items, keyOf, () => element("li"), update);
+}
+
+// What needs attention, or one line that nothing does.
+function updateAttention() {
+  const { attention } = picture;
+  setText("attention-title", attention.length === 0 ? "Nothing needs attention" : `Needs attention (${attention.length})`);
+  byId("attention-title").className = attention.length === 0 ? "good" : "";
+  keyed(byId("attention").querySelector("ul"), attention.filter((one) => matches([one.text])), (one) => one.text, () => element("li"),
+    (line, { text, since, urgent, object }) => {
+      const parts = [{ text, tone: urgent ? "bad" : "notice" }];
+      if (since !== null) parts.push({ text: ` for ${age(since)} ` });
+      if (object !== null) parts.push(object);
+      fill(line, parts);
+    });
 }
 
 // Sets the content of a line; one that has not changed is kept, so that the focus stays.
@@ -269,6 +333,22 @@ function updateEvent(line, event) {
   line.dataset.content = content;
   const time = element("time", { dateTime: event.time || "", title: event.time || "", textContent: `${age(event.time)} ago` });
   line.replaceChildren(time, element("span", { textContent: event.reason, className: tone }), what);
+}
+
+const entryKey = (entry) => [entry.time, entry.kind, entry.text].join("|");
+
+// An entry of the time line.
+function updateEntry(line, entry) {
+  const content = JSON.stringify(entry) + age(entry.time);
+  if (line.dataset.content === content) return;
+  line.dataset.content = content;
+  const tone = ["launch", "disruption"].includes(entry.kind) ? "" : "notice";
+  const parts = [{ text: entry.followed === null ? entry.text : `${entry.text}; ${entry.followed}` }];
+  if (entry.object !== null) parts.push({ text: " " }, entry.object);
+  const what = element("span");
+  fill(what, parts);
+  const time = element("time", { dateTime: entry.time, title: entry.time, textContent: `${age(entry.time)} ago` });
+  line.replaceChildren(time, element("span", { textContent: entry.kind, className: tone }), what);
 }
 
 function claimParts(claim) {
@@ -325,15 +405,20 @@ function render() {
   byId("trouble").hidden = !picture.trouble;
   totals();
   updateCluster();
-  keyed(byId("nodes"), picture.nodePools, (pool) => (pool.name === null ? "none" : `pool ${pool.name}`), makePool, updatePool);
+  updateAttention();
+  picture.matching = picture.nodes.filter((node) => matches(wordsOf(node))).length;
+  byId("legend").hidden = picture.matching <= MANY_NODES;
+  keyed(byId("pools"), picture.nodePools, (pool) => (pool.name === null ? "none" : `pool ${pool.name}`), makePool, updatePool);
   list("claims", picture.claims.filter((claim) => matches([claim.name, claim.nodePool, claim.instanceType])), (claim) => claim.name,
     (line, claim) => fill(line, claimParts(claim)));
   const pending = picture.pending.filter((pod) => matches([pod.namespace, pod.name, pod.reason]));
   list("pending", pending, (pod) => `${pod.namespace}/${pod.name}`,
     (line, pod) => fill(line, [{ kind: "pod", name: `${pod.namespace}/${pod.name}` }, { text: `, ${age(pod.created)}: ` }, { text: pod.reason, tone: pod.nominated ? "good" : "notice" }]));
   list("disruption", disruptionItems(picture.disruption), (item) => item.key, (line, item) => fill(line, item.parts));
+  const entries = picture.timeline.filter((entry) => matches([entry.text, entry.kind]));
+  keyed(byId("timeline").querySelector("ol"), entries, entryKey, () => element("li"), updateEntry);
   const events = picture.events.filter((event) => matches([event.name, event.reason, event.message, event.namespace]));
-  list("events", events, eventKey, updateEvent);
+  list("events", byId("all-events").checked ? events : [], eventKey, updateEvent);
   list("warnings", picture.warnings, (warning) => warning, (line, warning) => fill(line, [{ text: warning, tone: "bad" }]));
   if (opened) renderDetails();
 }
@@ -414,6 +499,7 @@ function renderDetails() {
   else if (claim) facts(claimFacts(claim));
   else if (joined) facts([["node", joined.name], ["state", "its node has joined"]]);
   else facts([["state", "it does not exist any more"]]);
+  setText("answer", answerOf(kind, name, node, claim));
   byId("pods-title").hidden = !node;
   byId("pods").hidden = !node;
   keyed(byId("pods"), node ? node.pods : [], (pod) => `${pod.namespace}/${pod.name}`, () => element("li"),
@@ -423,23 +509,51 @@ function renderDetails() {
   keyed(byId("own-events"), own, eventKey, () => element("li"), updateEvent);
 }
 
+// The state of the object that is open, in one sentence.
+function answerOf(kind, name, node, claim) {
+  const problem = picture.attention.find(({ object }) => object !== null && object.kind === kind && object.name === name);
+  if (problem) return `${problem.text}.`;
+  if (node) {
+    const cost = node.pricePerHour === null ? "" : `, costs ${dollars(node.pricePerHour)}`;
+    return `It is ${stateName(node.state)}${cost} and runs ${counted(node.pods.length, "pod")}, with `
+      + `${percent(cpuShare(node.load))} of its CPU and ${percent(memoryShare(node.load))} of its memory requested.`;
+  }
+  if (claim) return `It waits for ${claim.waitsFor}${claim.message ? `: ${claim.message}` : ""}.`;
+  if (kind !== "pod") return "";
+  const waiting = picture.pending.find((pod) => `${pod.namespace}/${pod.name}` === name);
+  if (waiting) return `It has no node: ${waiting.reason}.`;
+  const host = picture.nodes.find((one) => one.pods.some((pod) => `${pod.namespace}/${pod.name}` === name));
+  return host ? `It is on node ${host.name}, which is ${stateName(host.state)}.` : "";
+}
+
+// The first line of an explanation, and the first reason below it.
+function firstSentence([first, reason]) {
+  if (!reason || !reason.startsWith(" ")) return first;
+  return reason.trim().startsWith("because") ? `${first} ${reason.trim()}` : `${first}: ${reason.trim()}`;
+}
+
 async function open(kind, name) {
   opened = { kind, name };
   renderDetails();
   const dialog = byId("details");
   if (!dialog.open) dialog.showModal();
   const own = ++explanations;
-  setText("explanation", "A plan is being made ...");
-  let text;
+  byId("plan").open = false;
+  let lines = ["A plan is being made ..."];
+  const show = () => {
+    setText("plan-answer", firstSentence(lines));
+    setText("explanation", lines.join("\n"));
+  };
+  show();
   try {
     const response = await fetch(`/api/explain?kind=${kind}&name=${encodeURIComponent(name)}`);
     if (!response.ok) throw new Error(`HTTP ${response.status}`);
-    text = (await response.json()).lines.join("\n");
+    ({ lines } = await response.json());
   } catch (error) {
-    text = `The explanation cannot be read: ${error.message}`;
+    lines = [`The explanation cannot be read: ${error.message}`];
   }
   // Another object may have been opened since.
-  if (own === explanations) setText("explanation", text);
+  if (own === explanations) show();
 }
 
 byId("details").addEventListener("close", () => {
@@ -481,6 +595,7 @@ document.addEventListener("keydown", (event) => {
 byId("tools").addEventListener("submit", (event) => event.preventDefault());
 byId("filter").addEventListener("input", render);
 byId("sort").addEventListener("change", render);
+byId("all-events").addEventListener("change", render);
 
 // The picture. A request waits on the server until there is a newer one.
 

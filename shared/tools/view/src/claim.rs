@@ -20,7 +20,7 @@ pub struct ClaimFacts {
     pub(crate) node: Option<String>,
     pub(crate) provider_id: Option<String>,
     pub(crate) created: Option<Timestamp>,
-    pub(crate) deleting: bool,
+    pub(crate) deletion_timestamp: Option<Timestamp>,
     pub(crate) expires: Option<Timestamp>,
     pub(crate) conditions: Vec<ConditionFacts>,
 }
@@ -104,10 +104,14 @@ impl ClaimFacts {
             node: rest.status.node_name.filter(|name| !name.is_empty()),
             provider_id: claim.provider_id,
             created: claim.created,
-            deleting: claim.deletion_timestamp.is_some(),
+            deletion_timestamp: claim.deletion_timestamp,
             expires,
             conditions: rest.status.conditions,
         }
+    }
+
+    pub(crate) fn label(&self, key: &str) -> Option<&str> {
+        self.labels.get(key).map(String::as_str)
     }
 
     pub(crate) fn condition(&self, kind: &str) -> Option<&ConditionFacts> {
@@ -144,7 +148,7 @@ impl ClaimFacts {
             waits_for,
             message,
             replacement,
-            deleting: self.deleting,
+            deleting: self.deletion_timestamp.is_some(),
         }
     }
 }

@@ -4,13 +4,17 @@ use crate::amount::Amount;
 use crate::claim::ClaimFacts;
 use crate::decode::{DecodeError, Kind, Object};
 use crate::event::EventFacts;
+use crate::node_class::NodeClassRow;
 use crate::pod::PodFacts;
 use crate::pool::PoolFacts;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use nodeless_catalog::Location;
 use nodeless_model::{Node, PodDisruptionBudget, StringMap};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+
+/// Times of clients may be ahead of the API server's clock by this much.
+const AHEAD: SignedDuration = SignedDuration::from_mins(1);
 
 /// The namespace and name of an object.
 type Key = (String, String);
@@ -22,6 +26,7 @@ pub struct Cluster {
     pub(crate) pods: BTreeMap<Key, Arc<PodFacts>>,
     pub(crate) pools: BTreeMap<Key, PoolFacts>,
     pub(crate) claims: BTreeMap<Key, ClaimFacts>,
+    pub(crate) classes: BTreeMap<Key, NodeClassRow>,
     pub(crate) events: BTreeMap<Key, EventFacts>,
     pub(crate) budgets: BTreeMap<Key, PodDisruptionBudget>,
     /// The annotations of Namespaces.
@@ -32,7 +37,8 @@ pub struct Cluster {
     pub(crate) invalid: BTreeMap<(Kind, Key), String>,
     /// The kinds that cannot be read, and why.
     pub(crate) missing: BTreeMap<Kind, String>,
-    latest: Option<Timestamp>,
+    /// The latest time at which the API server created an object.
+    created: Option<Timestamp>,
 }
 
 /// A change of a cluster.
@@ -104,11 +110,21 @@ impl Cluster {
         location
     }
 
-    /// The latest time in any object. The clock of a cluster may be ahead of that of this machine, as that of `nodeless local
-    /// --speed` is.
+    /// The time of the cluster, from which ages are computed: that of this machine's clock, or of the API server's if that is ahead.
+    ///
+    /// The API server sets when an object was created. All other times are set by clients, and one of them with a wrong clock must not
+    /// change the ages of everything else, so these count only up to a minute later.
     #[must_use]
-    pub const fn latest(&self) -> Option<Timestamp> {
-        self.latest
+    pub fn now(&self, system: Timestamp) -> Timestamp {
+        let server = self.created.map_or(system, |created| created.max(system));
+        let latest = server.saturating_add(AHEAD).unwrap_or(server);
+        let nodes = self.nodes.values().flat_map(|node| node.conditions.iter().filter_map(|it| it.since));
+        let claims = self.claims.values().flat_map(|claim| claim.conditions.iter());
+        let claims = claims.filter_map(|it| it.last_transition_time);
+        let pools = self.pools.values().filter_map(PoolFacts::latest);
+        let events = self.events.values().filter_map(|event| event.row.time);
+        let of_clients = nodes.chain(claims).chain(pools).chain(events);
+        of_clients.filter(|time| *time <= latest).fold(server, Timestamp::max)
     }
 
     fn clear(&mut self, kind: Kind) {
@@ -117,6 +133,7 @@ impl Cluster {
             Kind::Pod => self.pods.clear(),
             Kind::NodePool => self.pools.clear(),
             Kind::NodeClaim => self.claims.clear(),
+            Kind::NodeClass => self.classes.clear(),
             Kind::Event => self.events.clear(),
             Kind::PodDisruptionBudget => self.budgets.clear(),
             Kind::Namespace => self.namespaces.clear(),
@@ -130,6 +147,7 @@ impl Cluster {
             Kind::Pod => drop(self.pods.remove(key)),
             Kind::NodePool => drop(self.pools.remove(key)),
             Kind::NodeClaim => drop(self.claims.remove(key)),
+            Kind::NodeClass => drop(self.classes.remove(key)),
             Kind::Event => drop(self.events.remove(key)),
             Kind::PodDisruptionBudget => drop(self.budgets.remove(key)),
             Kind::Namespace => drop(self.namespaces.remove(key)),
@@ -148,12 +166,13 @@ impl Cluster {
             }
         };
         self.invalid.remove(&(kind, key.clone()));
-        self.latest = self.latest.max(latest(&object));
+        self.created = self.created.max(created(&object));
         match object {
             Object::Node(node) => drop(self.nodes.insert(key, *node)),
             Object::Pod(pod) => drop(self.pods.insert(key, pod)),
             Object::NodePool(pool) => drop(self.pools.insert(key, *pool)),
             Object::NodeClaim(claim) => drop(self.claims.insert(key, *claim)),
+            Object::NodeClass(class) => drop(self.classes.insert(key, class)),
             Object::Event(event) if event.is_relevant() => drop(self.events.insert(key, *event)),
             Object::Event(_) => drop(self.events.remove(&key)),
             Object::PodDisruptionBudget(budget) => drop(self.budgets.insert(key, *budget)),
@@ -162,24 +181,21 @@ impl Cluster {
     }
 }
 
-/// The latest time in an object that is not in the future by design.
-fn latest(object: &Object) -> Option<Timestamp> {
+/// When the API server created an object.
+fn created(object: &Object) -> Option<Timestamp> {
     match object {
-        Object::Node(node) => node.conditions.iter().filter_map(|it| it.since).chain(node.created).max(),
+        Object::Node(node) => node.created,
         Object::Pod(pod) => pod.created,
-        Object::NodePool(pool) => pool.latest(),
-        Object::NodeClaim(claim) => {
-            claim.conditions.iter().filter_map(|it| it.last_transition_time).chain(claim.created).max()
-        }
-        Object::Event(event) => event.row.time,
-        Object::PodDisruptionBudget(_) | Object::Namespace(_) => None,
+        Object::NodeClaim(claim) => claim.created,
+        Object::Event(event) => event.created,
+        Object::NodePool(_) | Object::NodeClass(_) | Object::PodDisruptionBudget(_) | Object::Namespace(_) => None,
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixtures::{decoded, node, pod};
+    use crate::fixtures::{at, decoded, event_value, node, pod};
 
     #[test]
     fn a_list_replaces_what_was_known_and_keeps_faulty_objects_apart() {
@@ -200,10 +216,23 @@ mod tests {
     }
 
     #[test]
-    fn the_latest_time_is_that_of_the_newest_object() {
+    fn the_time_is_that_of_the_clock_that_is_ahead() {
         let mut cluster = Cluster::default();
+        assert_eq!(cluster.now(at(-60)), at(-60));
         let (namespace, name, object) = decoded(Kind::Node, &node("n", "m5.large"));
         cluster.apply(Update::Present { kind: Kind::Node, namespace, name, object });
-        assert_eq!(cluster.latest().unwrap().to_string(), "2026-01-01T00:01:00Z");
+        // The API server created the node at 0:00, and the kubelet reported it a minute later.
+        assert_eq!([-60, 0, 5].map(|minute| cluster.now(at(minute))), [at(1), at(1), at(5)]);
+    }
+
+    #[test]
+    fn a_wrong_clock_of_one_client_changes_nothing() {
+        let mut cluster = Cluster::default();
+        let mut event = event_value("Node", "n", "Unconsolidatable", "");
+        event["metadata"]["creationTimestamp"] = "2026-01-01T00:02:00Z".into();
+        event["lastTimestamp"] = "2030-01-01T00:00:00Z".into();
+        let (namespace, name, object) = decoded(Kind::Event, &event.to_string());
+        cluster.apply(Update::Present { kind: Kind::Event, namespace, name, object });
+        assert_eq!([1, 30].map(|minute| cluster.now(at(minute))), [at(2), at(30)]);
     }
 }

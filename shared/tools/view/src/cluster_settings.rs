@@ -1,8 +1,9 @@
 //! The settings of the whole cluster: annotations of the Namespace `kube-system`.
 
 use crate::amount::share;
-use crate::pool::{LimitRow, PoolFacts};
+use crate::pool::{BudgetRow, LimitRow, PoolFacts};
 use jiff::Timestamp;
+use nodeless_bill::dollars_per_month;
 use nodeless_disruption::maintenance::{Maintenance, maintenance, waits};
 use nodeless_disruption::pause::{Pause, pause};
 use nodeless_model::cluster_limits::{MAX_DOLLARS_PER_HOUR, annotation_of};
@@ -36,6 +37,8 @@ impl Namespace {
 pub struct ClusterRow {
     /// The limits of all NodePools together.
     pub limits: Vec<LimitRow>,
+    /// The budget of all NodePools together; `null` without one.
+    pub budget: Option<BudgetRow>,
     /// Why no node of the cluster is disrupted voluntarily now, because of a pause or maintenance windows; `null` if none of them
     /// prevents it.
     pub disruption_waits: Option<String>,
@@ -67,7 +70,11 @@ impl ClusterRow {
                 invalid.push(why);
             }
         }
-        Self { limits: limit_rows(&limits, pools), disruption_waits, maintenance_until, invalid }
+        let budget = dollars_per_month(annotations)
+            .ok()
+            .flatten()
+            .map(|dollars_per_month| BudgetRow { dollars_per_month, ..BudgetRow::default() });
+        Self { limits: limit_rows(&limits, pools), budget, disruption_waits, maintenance_until, invalid }
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::claim::{ClaimFacts, Rest};
 use crate::cluster_settings::Namespace;
 use crate::event::{EventFacts, RawEvent};
+use crate::node_class::{NodeClassRow, RawNodeClass};
 use crate::pod::{Messages, PodFacts};
 use crate::pool::PoolFacts;
 use nodeless_api::{NodePool, resources, slim};
@@ -23,6 +24,8 @@ pub enum Kind {
     NodePool,
     /// NodeClaim.
     NodeClaim,
+    /// EC2NodeClass.
+    NodeClass,
     /// Event.
     Event,
     /// PodDisruptionBudget.
@@ -42,6 +45,8 @@ pub enum Object {
     NodePool(Box<PoolFacts>),
     /// A NodeClaim.
     NodeClaim(Box<ClaimFacts>),
+    /// An EC2NodeClass.
+    NodeClass(NodeClassRow),
     /// An Event.
     Event(Box<EventFacts>),
     /// A PodDisruptionBudget.
@@ -57,10 +62,11 @@ pub struct DecodeError(String);
 
 impl Kind {
     /// All kinds, in the order in which they are read.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Node,
         Self::NodePool,
         Self::NodeClaim,
+        Self::NodeClass,
         Self::Namespace,
         Self::PodDisruptionBudget,
         Self::Event,
@@ -75,6 +81,7 @@ impl Kind {
             Self::Pod => "Pod",
             Self::NodePool => resources::NODE_POOLS.kind,
             Self::NodeClaim => resources::NODE_CLAIMS.kind,
+            Self::NodeClass => resources::NODE_CLASSES.kind,
             Self::Event => "Event",
             Self::PodDisruptionBudget => "PodDisruptionBudget",
             Self::Namespace => "Namespace",
@@ -89,6 +96,7 @@ impl Kind {
             Self::Pod => "/api/v1/pods",
             Self::NodePool => resources::NODE_POOLS.path,
             Self::NodeClaim => resources::NODE_CLAIMS.path,
+            Self::NodeClass => resources::NODE_CLASSES.path,
             Self::Event => "/api/v1/events",
             Self::PodDisruptionBudget => "/apis/policy/v1/poddisruptionbudgets",
             Self::Namespace => "/api/v1/namespaces",
@@ -147,6 +155,7 @@ impl Object {
                 let claim: MirroredClaim = reduced::<slim::NodeClaim, _>(object)?;
                 Self::NodeClaim(Box::new(ClaimFacts::new(claim, json::<Rest>(object)?)))
             }
+            Kind::NodeClass => Self::NodeClass(json::<RawNodeClass>(object)?.into()),
             Kind::Event => Self::Event(Box::new(json::<RawEvent>(object)?.into())),
             Kind::PodDisruptionBudget => {
                 Self::PodDisruptionBudget(Box::new(reduced::<slim::PodDisruptionBudget, _>(object)?))

@@ -9,11 +9,18 @@ use crate::table::event_line;
 use crate::text::{age, counted, cpu, dollars, memory, percent, requests, until, wrapped};
 use jiff::Timestamp;
 
+/// The number of lines of an explanation that are shown at first.
+const EXPLANATION: usize = 12;
+
 /// The page of an object. `explanation` is what `nodeless plan --disruption --explain` reports about it, or that it is being
-/// worked out, or why it cannot be.
+/// worked out, or why it cannot be; without `all`, a long one ends early.
 #[must_use]
-pub fn detail(picture: &Picture, target: &Target, explanation: &[String], width: usize) -> Vec<Line> {
-    let mut lines = vec![Line::new(Tone::Heading, format!("{} {}", target.kind(), target.name())), Line::default()];
+pub fn detail(picture: &Picture, target: &Target, explanation: &[String], all: bool, width: usize) -> Vec<Line> {
+    let mut lines = vec![Line::new(Tone::Heading, format!("{} {}", target.kind(), target.name()))];
+    for sentence in answer(picture, target).into_iter().chain(first_sentence(explanation)) {
+        lines.extend(wrapped(&sentence, width.max(20)).into_iter().map(|part| Line::new(Tone::Notice, part)));
+    }
+    lines.push(Line::default());
     match target {
         Target::Node(name) => match picture.node(name) {
             Some(node) => node_lines(&mut lines, node, picture.at, width),
@@ -21,10 +28,13 @@ pub fn detail(picture: &Picture, target: &Target, explanation: &[String], width:
         },
         Target::Pod(key) => pod_lines(&mut lines, key, picture, width),
         Target::Claim(name) => claim_lines(&mut lines, name, picture, width),
+        // A group has a page of its own.
+        Target::Group(_) => {}
     }
     lines.push(Line::default());
     lines.push(Line::new(Tone::Heading, "What a plan made now would do"));
-    for text in explanation {
+    let shown = if all { explanation.len() } else { EXPLANATION };
+    for text in explanation.iter().take(shown) {
         let indent = text.len() - text.trim_start().len();
         let available = width.saturating_sub(indent + 4).max(20);
         // A line that fits keeps its columns.
@@ -34,8 +44,55 @@ pub fn detail(picture: &Picture, target: &Target, explanation: &[String], width:
             lines.push(Line::new(Tone::Plain, format!("  {}{part}", " ".repeat(indent))));
         }
     }
+    let more = explanation.len().saturating_sub(shown);
+    if more > 0 {
+        lines.push(Line::new(Tone::Dim, format!("  and {}: e shows all", counted(more, "other line"))));
+    }
     events(&mut lines, picture, target);
     lines
+}
+
+/// The state of an object in one sentence; `None` if it does not exist any more.
+fn answer(picture: &Picture, target: &Target) -> Option<String> {
+    if let Some(problem) = picture.attention.iter().find(|one| one.object.as_ref() == Some(target)) {
+        return Some(format!("{}.", problem.text));
+    }
+    match target {
+        Target::Node(name) => {
+            let node = picture.node(name)?;
+            let cost = node.price_per_hour.map(|price| format!(", costs {}", dollars(price))).unwrap_or_default();
+            let (cpu, memory) = (percent(node.load.cpu_requested()), percent(node.load.memory_requested()));
+            let pods = counted(node.pods.len(), "pod");
+            Some(format!(
+                "It is {}{cost} and runs {pods}, with {cpu} of its CPU and {memory} of its memory requested.",
+                node.state.as_str()
+            ))
+        }
+        Target::Pod(key) => {
+            if let Some(pod) = picture.pending.iter().find(|pod| pod.key() == *key) {
+                return Some(format!("It has no node: {}.", pod.reason));
+            }
+            let node = picture.nodes.iter().find(|node| node.pods.iter().any(|pod| pod.key() == *key))?;
+            Some(format!("It is on node {}, which is {}.", node.name, node.state.as_str()))
+        }
+        Target::Claim(name) => {
+            let claim = picture.claims.iter().find(|claim| claim.name == *name)?;
+            let why = if claim.message.is_empty() { String::new() } else { format!(": {}", claim.message) };
+            Some(format!("It waits for {}{why}.", claim.waits_for))
+        }
+        Target::Group(_) => None,
+    }
+}
+
+/// The first line of an explanation, and the first reason below it.
+fn first_sentence(explanation: &[String]) -> Option<String> {
+    let (first, rest) = explanation.split_first()?;
+    let reason = rest.first().filter(|line| line.starts_with(' ')).map(|line| line.trim());
+    Some(match reason {
+        Some(reason) if reason.starts_with("because") => format!("{first} {reason}"),
+        Some(reason) => format!("{first}: {reason}"),
+        None => first.clone(),
+    })
 }
 
 fn fact(lines: &mut Vec<Line>, width: usize, name: &str, value: Option<String>) {
@@ -169,10 +226,10 @@ mod tests {
         let picture = Picture::of(&cluster, &Catalog::embedded().unwrap(), at(5));
         let explained = ["Node a is not disrupted", "  because its pods fit on no other node", "  drift        no"];
         let explained = explained.map(str::to_owned);
-        let lines = detail(&picture, &Target::Node("a".into()), &explained, 80);
+        let lines = detail(&picture, &Target::Node("a".into()), &explained, false, 120);
         let text: String = lines.iter().map(|line| line.text() + "\n").collect();
         for expected in [
-            "Node a\n",
+            "Node a\nIt is ready, costs $0.0793/h and runs 1 pod, with 25% of its CPU and 12% of its memory requested.\n",
             "  instance        m5.xlarge spot us-east-1a ",
             "  expires         in 29d, at 2026-01-31T00:00:00Z\n",
             "  CPU             1 of 4 requested (25%)\n",
@@ -185,11 +242,35 @@ mod tests {
         let targets: Vec<&Target> = lines.iter().filter_map(|line| line.target.as_ref()).collect();
         assert_eq!(targets, [&Target::Pod("shop/web".into())]);
 
-        let first = |target: Target| detail(&picture, &target, &[], 80)[2].text();
+        let text = |target: Target| -> Vec<String> {
+            detail(&picture, &target, &[], false, 120).iter().map(Line::text).collect()
+        };
+        assert_eq!(text(Target::Pod("shop/web".into()))[1], "It is on node a, which is ready.");
+        assert!(text(Target::Pod("shop/new".into()))[1].starts_with("Pod shop/new has no node: no scheduler"));
+        let first = |target: Target| {
+            let lines = text(target);
+            let facts = lines.iter().position(String::is_empty).unwrap() + 1;
+            lines[facts].clone()
+        };
         assert_eq!(first(Target::Pod("shop/web".into())), "  node            a");
         assert_eq!(first(Target::Pod("shop/new".into())), "  requests        cpu 1, memory 2Gi");
         assert!(first(Target::Pod("shop/old".into())).contains("does not exist any more"));
         assert!(first(Target::Node("old".into())).contains("does not exist any more"));
         assert_eq!(first(Target::Claim("default-a".into())), "  Its node a has joined.");
+    }
+
+    #[test]
+    fn the_answer_is_first_and_a_long_explanation_ends_early() {
+        let cluster = cluster(&[(Kind::Node, node_value("a", "m5.xlarge"))]);
+        let picture = Picture::of(&cluster, &Catalog::embedded().unwrap(), at(5));
+        let mut explained = vec!["Node a is not disrupted".to_owned(), "  because it is needed".to_owned()];
+        explained.extend((0..200).map(|number| format!("    type-{number}")));
+        let shown = |all| {
+            let lines = detail(&picture, &Target::Node("a".into()), &explained, all, 120);
+            lines.iter().map(Line::text).collect::<Vec<_>>()
+        };
+        assert_eq!(shown(false)[2], "Node a is not disrupted because it is needed");
+        assert!(shown(false).len() < 40 && shown(false).contains(&"  and 190 other lines: e shows all".to_owned()));
+        assert!(shown(true).iter().any(|line| line.contains("type-199")));
     }
 }

@@ -12,11 +12,25 @@ pub(crate) const NOMINATED: &str = "Nominated";
 /// The reason of Events about NodeClaims that replace nodes.
 pub(crate) const DISRUPTION_LAUNCHING: &str = "DisruptionLaunching";
 
+/// The reason of Events about budgets.
+pub(crate) const BUDGET_EXCEEDED: &str = "BudgetExceeded";
+
+/// The reason of Events about nodes whose pods are moved.
+pub(crate) const DISRUPTION_TERMINATING: &str = "DisruptionTerminating";
+/// The reasons of Events about nodes that stay, and about pods that are expected to be scheduled; nodeless repeats them.
+const ROUTINE: [&str; 3] = ["Unconsolidatable", "DisruptionBlocked", NOMINATED];
+/// The start of the messages about conditions whose status changed, as in Karpenter.
+const TRANSITION: &str = "Status condition transitioned";
+
 /// An Event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventFacts {
     pub(crate) row: EventRow,
     pub(crate) component: String,
+    /// When it was published for the first time.
+    pub(crate) first: Option<Timestamp>,
+    /// When the API server created the object.
+    pub(crate) created: Option<Timestamp>,
 }
 
 /// An Event about a decision.
@@ -91,6 +105,7 @@ impl From<RawEvent> for EventFacts {
     fn from(raw: RawEvent) -> Self {
         let series = raw.series.unwrap_or_default();
         let times = [series.last_observed_time, raw.last_timestamp, raw.event_time, raw.first_timestamp];
+        let first = [raw.first_timestamp, raw.event_time, raw.metadata.creation_timestamp, raw.last_timestamp];
         let component = if raw.reporting_component.is_empty() { raw.source.component } else { raw.reporting_component };
         Self {
             row: EventRow {
@@ -104,6 +119,8 @@ impl From<RawEvent> for EventFacts {
                 count: series.count.or(raw.count).unwrap_or(1),
             },
             component,
+            created: raw.metadata.creation_timestamp,
+            first: first.into_iter().flatten().min(),
         }
     }
 }
@@ -118,9 +135,25 @@ impl EventFacts {
     pub(crate) fn is_decision(&self) -> bool {
         DECIDING.contains(&self.component.as_str())
     }
+
+    /// Whether the Event reports that the status of a condition changed.
+    pub(crate) fn is_transition(&self) -> bool {
+        self.row.is_transition()
+    }
 }
 
 impl EventRow {
+    /// Whether the Event is repeated for every node or pod and reports no change of what is running: transitions of conditions,
+    /// nominations, and why a node stays.
+    #[must_use]
+    pub fn is_routine(&self) -> bool {
+        self.event_type == "Normal" && (self.is_transition() || ROUTINE.contains(&self.reason.as_str()))
+    }
+
+    fn is_transition(&self) -> bool {
+        self.message.starts_with(TRANSITION)
+    }
+
     /// `NodeClaim default-abcde` or `Pod shop/cart`.
     #[must_use]
     pub fn object(&self) -> String {

@@ -2,8 +2,8 @@
 //!
 //! - [`Object::decode`] reduces an object of the API server to the fields that are shown.
 //! - [`Cluster`] stores these objects, and [`Cluster::apply`] changes them as a watch reports it.
-//! - [`Picture::of`] combines a cluster, prices and a time into rows: NodePools, nodes, NodeClaims without a node, pods without a
-//!   node, disruption in progress, Events. It is serialized as the JSON of `nodeless view -o json`, which `docs/view.md` describes.
+//! - [`Picture::of`] combines a cluster, prices and a time into rows: what needs attention, NodePools, nodes, NodeClaims without a node,
+//!   pods without a node, disruption in progress, Events. It is serialized as the JSON of `nodeless view -o json`, which `docs/view.md` describes.
 //! - [`table`] and [`plain`] turn a picture into lines of text, for terminals and for screen readers.
 //! - [`Screen`] handles keys: sort, filter, open, back, quit.
 //!
@@ -11,6 +11,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod amount;
+mod attention;
 mod claim;
 mod cluster;
 mod cluster_settings;
@@ -18,8 +19,10 @@ mod decode;
 mod detail;
 mod disruption;
 mod event;
+mod group;
 mod line;
 mod node;
+mod node_class;
 mod node_state;
 mod pending;
 mod picture;
@@ -29,11 +32,13 @@ mod pool;
 mod screen;
 pub mod table;
 mod text;
+mod timeline;
 
 #[cfg(test)]
 mod fixtures;
 
 pub use amount::{Amount, Load};
+pub use attention::{Attention, Problem};
 pub use claim::{ClaimFacts, ClaimRow};
 pub use cluster::{Cluster, Update};
 pub use cluster_settings::ClusterRow;
@@ -43,9 +48,11 @@ pub use disruption::{DisruptedNode, Disruption};
 pub use event::{EventFacts, EventRow};
 pub use line::{Line, Span, Target, Tone};
 pub use node::NodeRow;
+pub use node_class::NodeClassRow;
 pub use node_state::{NodeState, Waiting};
 pub use pending::PendingRow;
 pub use picture::{Picture, Totals};
 pub use pod::PodFacts;
-pub use pool::{LimitRow, PoolRow};
+pub use pool::{BudgetRow, LimitRow, PoolRow};
 pub use screen::{Action, Key, Page, Screen, Sort};
+pub use timeline::{Entry, EntryKind};

@@ -39,6 +39,8 @@ pub struct NodeRow {
     pub state: NodeState,
     /// What the node waits for while it joins.
     pub joining: Option<String>,
+    /// Since when it drains; `null` in every other state.
+    pub draining_since: Option<Timestamp>,
     /// The pods that its drain waits for.
     pub waits_for: Vec<Waiting>,
     /// Why it is disrupted: `Underutilized`, `Empty` or `Drifted`.
@@ -85,6 +87,7 @@ impl NodeRow {
             pod_capacity: node.allocatable.get("pods").units(),
             state,
             joining: (state == NodeState::Joining).then(|| joining(claim)),
+            draining_since: draining_since(node, claim).filter(|_| state == NodeState::Draining),
             waits_for: if state == NodeState::Draining { waiting(&pods, budgets, now) } else { Vec::new() },
             disruption_reason: claim.and_then(disruption_reason),
             protected_by: protected_by(node, &pods, now),
@@ -100,6 +103,13 @@ impl NodeRow {
     pub fn is_protected(&self) -> bool {
         !self.protected_by.is_empty()
     }
+}
+
+/// The first time that the API shows of a drain.
+fn draining_since(node: &Node, claim: Option<&ClaimFacts>) -> Option<Timestamp> {
+    let drained = claim.and_then(|claim| claim.condition(condition::DRAINED)?.last_transition_time);
+    let deleted = claim.and_then(|claim| claim.deletion_timestamp);
+    [drained, deleted, node.deletion_timestamp].into_iter().flatten().min()
 }
 
 fn joining(claim: Option<&ClaimFacts>) -> String {

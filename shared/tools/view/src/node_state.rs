@@ -36,13 +36,17 @@ pub struct Waiting {
     pub pod: String,
     /// Why it is still on the node.
     pub why: String,
+    /// Whether it is being deleted, and so ends by itself.
+    #[serde(skip)]
+    pub(crate) ends: bool,
 }
 
 impl NodeState {
     /// The state of a node.
     pub(crate) fn of(node: &Node, claim: Option<&ClaimFacts>) -> Self {
         let has = |kind: &str| claim.is_some_and(|claim| claim.has(kind));
-        let drains = claim.is_some_and(|claim| claim.deleting || claim.condition(condition::DRAINED).is_some());
+        let drains = claim
+            .is_some_and(|claim| claim.deletion_timestamp.is_some() || claim.condition(condition::DRAINED).is_some());
         if has(condition::INSTANCE_TERMINATING) {
             Self::Terminating
         } else if drains || node.deletion_timestamp.is_some() {
@@ -78,7 +82,7 @@ impl NodeState {
 /// The pods that a drain waits for.
 pub(crate) fn waiting(pods: &[Arc<PodFacts>], budgets: &Blocking<'_>, now: Timestamp) -> Vec<Waiting> {
     let held = pods.iter().filter(|pod| pod.holds_drain(now));
-    held.map(|pod| Waiting { pod: pod.key(), why: why(pod, budgets, now) }).collect()
+    held.map(|pod| Waiting { pod: pod.key(), why: why(pod, budgets, now), ends: pod.ends.is_some() }).collect()
 }
 
 fn why(pod: &PodFacts, budgets: &Blocking<'_>, now: Timestamp) -> String {

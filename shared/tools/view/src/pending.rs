@@ -15,6 +15,8 @@ pub struct PendingRow {
     pub namespace: String,
     /// The name.
     pub name: String,
+    /// The workload, such as `Deployment shop/web`; `null` without one.
+    pub workload: Option<String>,
     /// When it was created.
     pub created: Option<Timestamp>,
     /// The requests.
@@ -69,6 +71,7 @@ impl<'e> Reasons<'e> {
         PendingRow {
             namespace: pod.namespace.clone(),
             name: pod.name.clone(),
+            workload: pod.workload.clone(),
             created: pod.created,
             requests: pod.requests,
             reason,

@@ -1,16 +1,19 @@
 //! The rows that are shown.
 
 use crate::amount::Load;
+use crate::attention::Attention;
 use crate::claim::{ClaimFacts, ClaimRow};
 use crate::cluster::Cluster;
 use crate::cluster_settings::{ClusterRow, SYSTEM};
 use crate::disruption::{Disruption, Replacing};
-use crate::event::{DISRUPTION_LAUNCHING, EventRow};
+use crate::event::{BUDGET_EXCEEDED, DISRUPTION_LAUNCHING, EventRow};
 use crate::node::{NodeRow, Source};
+use crate::node_class::NodeClassRow;
 use crate::node_state::{Blocking, NodeState};
 use crate::pending::{PendingRow, Reasons};
 use crate::pod::PodFacts;
-use crate::pool::{PoolFacts, PoolRow};
+use crate::pool::{BudgetRow, PoolFacts, PoolRow};
+use crate::timeline::{Entry, timeline};
 use jiff::Timestamp;
 use nodeless_catalog::Catalog;
 use nodeless_disruption::command::replaced_nodes;
@@ -27,12 +30,16 @@ const EVENTS: usize = 200;
 pub struct Picture {
     /// The time from which ages are computed.
     pub at: Timestamp,
+    /// What needs attention, the most urgent first.
+    pub attention: Vec<Attention>,
     /// Sums over the cluster.
     pub totals: Totals,
     /// The settings of the whole cluster.
     pub cluster: ClusterRow,
     /// The NodePools by name, and at the end the nodes that belong to none.
     pub node_pools: Vec<PoolRow>,
+    /// The EC2NodeClasses by name.
+    pub node_classes: Vec<NodeClassRow>,
     /// The nodes, by NodePool and name.
     pub nodes: Vec<NodeRow>,
     /// The NodeClaims whose node has not joined.
@@ -41,6 +48,8 @@ pub struct Picture {
     pub pending: Vec<PendingRow>,
     /// Disruption in progress.
     pub disruption: Disruption,
+    /// What happened and was decided, the newest first.
+    pub timeline: Vec<Entry>,
     /// The latest Events of nodeless and Karpenter, the newest first.
     pub events: Vec<EventRow>,
     /// The kinds that cannot be read, and the objects that cannot be decoded.
@@ -88,18 +97,23 @@ impl Picture {
         let mut pending: Vec<PendingRow> = unbound.into_iter().map(|pod| reasons.row(pod)).collect();
         pending.sort_by_key(|pod| pod.created);
         let node_pools = pools(cluster, &nodes, &claims);
-        Self {
+        let mut picture = Self {
             at: now,
+            attention: Vec::new(),
+            node_classes: cluster.classes.values().cloned().collect(),
             disruption: Disruption::new(&nodes, &claims, &replacing),
             totals: Totals::of(&nodes, claims.len(), pending.len()),
             cluster: settings(cluster, &node_pools, now),
             node_pools,
+            timeline: timeline(cluster, &nodes, prices),
             events: events(cluster),
             warnings: warnings(cluster),
             nodes,
             claims,
             pending,
-        }
+        };
+        picture.attention = Attention::of(&picture);
+        picture
     }
 
     /// The node with a name.
@@ -165,7 +179,7 @@ impl<'c> Claims<'c> {
     }
 }
 
-/// The NodeClaims that replace nodes, whose own nodes have joined and are not initialized.
+/// The settings of the whole cluster.
 fn settings(cluster: &Cluster, rows: &[PoolRow], now: Timestamp) -> ClusterRow {
     let Some(annotations) = cluster.namespaces.get(&(String::new(), SYSTEM.to_owned())) else {
         return ClusterRow::default();
@@ -175,7 +189,12 @@ fn settings(cluster: &Cluster, rows: &[PoolRow], now: Timestamp) -> ClusterRow {
         row.map_or(0.0, |row| row.price_per_hour)
     };
     let pools: Vec<_> = cluster.pools.values().map(|facts| (facts, price(facts))).collect();
-    ClusterRow::new(annotations, &pools, now)
+    let mut row = ClusterRow::new(annotations, &pools, now);
+    if let Some(budget) = &mut row.budget {
+        budget.price_per_hour = pools.iter().map(|(_, price)| price).sum();
+        budget.warning = budget_warning(cluster, "Namespace", SYSTEM);
+    }
+    row
 }
 
 fn pools(cluster: &Cluster, nodes: &[NodeRow], claims: &[ClaimRow]) -> Vec<PoolRow> {
@@ -194,29 +213,29 @@ fn pools(cluster: &Cluster, nodes: &[NodeRow], claims: &[ClaimRow]) -> Vec<PoolR
     for facts in cluster.pools.values() {
         if let Some(row) = rows.get_mut(&(false, Some(facts.pool.name.clone()))) {
             row.limits = facts.limits(row.price_per_hour);
+            row.budget = facts.budget().map(|dollars_per_month| BudgetRow {
+                dollars_per_month,
+                price_per_hour: row.price_per_hour,
+                warning: budget_warning(cluster, "NodePool", &facts.pool.name),
+            });
         }
     }
     rows.into_values().collect()
 }
 
-impl PoolRow {
-    fn add(&mut self, node: &NodeRow) {
-        self.nodes += 1;
-        self.pods += node.pods.len();
-        self.load.add(&node.load);
-        match node.price_per_hour {
-            Some(price) => self.price_per_hour += price,
-            None => self.nodes_without_price += 1,
-        }
-    }
+/// What nodeless reports about the budget of an object. The Event is gone an hour after nodeless has reported it for the last time.
+fn budget_warning(cluster: &Cluster, kind: &str, name: &str) -> Option<String> {
+    let about =
+        |row: &&EventRow| (row.reason.as_str(), row.kind.as_str(), row.name.as_str()) == (BUDGET_EXCEEDED, kind, name);
+    let events = cluster.events.values().filter(|event| event.is_decision()).map(|event| &event.row);
+    events.filter(about).max_by_key(|row| row.time).map(|row| row.message.clone())
 }
 
 impl Totals {
     fn of(nodes: &[NodeRow], claims: usize, pending_pods: usize) -> Self {
-        let mut all = PoolRow::default();
+        let all = PoolRow::of(&nodes.iter().collect::<Vec<_>>());
         let mut states = BTreeMap::new();
         for node in nodes {
-            all.add(node);
             *states.entry(node.state).or_default() += 1;
         }
         let PoolRow { nodes, pods, price_per_hour, nodes_without_price, load, .. } = all;

@@ -1,21 +1,25 @@
 //! A picture as sentences, and what changed since the last one: for screen readers, which read lines and no tables.
 
 use crate::amount::Load;
+use crate::attention::{Attention, Problem};
 use crate::event::EventRow;
 use crate::node::NodeRow;
 use crate::picture::Picture;
 use crate::table::limit_text;
 use crate::text::{age, counted, dollars, percent};
+use crate::timeline::Entry;
 use jiff::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The number of Events that are listed.
-const EVENTS: usize = 10;
+/// The number of entries of the time line that are listed.
+const ENTRIES: usize = 10;
 
 /// The whole picture, a sentence in each line.
 #[must_use]
 pub fn sentences(picture: &Picture) -> Vec<String> {
     let mut lines = vec![summary(picture)];
+    lines.extend(picture.attention.iter().map(|one| attention_sentence(one, picture.at)));
+    lines.extend(picture.attention.is_empty().then(|| "Nothing needs attention.".to_owned()));
     let cluster = &picture.cluster;
     lines.extend(cluster.limits.iter().map(|limit| format!("Cluster: limit {}.", limit_text(limit, 0))));
     lines.extend(cluster.disruption_waits.iter().map(|why| format!("Cluster: {why}.")));
@@ -63,9 +67,14 @@ pub fn sentences(picture: &Picture) -> Vec<String> {
     lines.extend(
         picture.disruption.saving_per_hour.map(|saving| format!("Disruption in progress saves {}.", dollars(saving))),
     );
-    lines.extend(picture.events.iter().take(EVENTS).map(|event| event_sentence(event, picture.at)));
+    lines.extend(picture.timeline.iter().take(ENTRIES).map(|entry| entry_sentence(entry, picture.at)));
     lines.extend(picture.warnings.iter().map(|warning| format!("Warning: {warning}.")));
     lines
+}
+
+fn attention_sentence(one: &Attention, now: Timestamp) -> String {
+    let since = one.since.map(|_| format!(", for {}", age(one.since, now))).unwrap_or_default();
+    format!("Attention: {}{since}.", one.text)
 }
 
 fn summary(picture: &Picture) -> String {
@@ -103,6 +112,10 @@ fn node_sentence(node: &NodeRow, now: Timestamp) -> String {
     text + "."
 }
 
+fn entry_sentence(entry: &Entry, now: Timestamp) -> String {
+    format!("{} ago, {}: {}.", age(Some(entry.time), now), entry.kind.as_str(), entry.sentence())
+}
+
 fn event_sentence(event: &EventRow, now: Timestamp) -> String {
     format!("{} ago, {}, {}: {}", age(event.time, now), event.reason, event.object(), event.message)
 }
@@ -126,8 +139,13 @@ pub fn changes(before: &Picture, after: &Picture) -> Vec<String> {
         }
     }
     lines.extend(old.keys().filter(|pod| !new.contains_key(*pod)).map(|pod| format!("Pod {pod} waits no more.")));
+    let known: BTreeSet<&str> = before.attention.iter().map(|one| one.text.as_str()).collect();
+    // Each pod has its own line above.
+    let of_pods = |one: &&Attention| one.problem == Problem::PendingPods;
+    let fresh = after.attention.iter().filter(|one| !of_pods(one) && !known.contains(one.text.as_str()));
+    lines.extend(fresh.map(|one| attention_sentence(one, after.at)));
     let known: BTreeSet<_> = before.events.iter().map(identity).collect();
-    let fresh = after.events.iter().filter(|event| !known.contains(&identity(event)));
+    let fresh = after.events.iter().filter(|event| !(event.is_routine() || known.contains(&identity(event))));
     lines.extend(fresh.map(|event| event_sentence(event, after.at)));
     let warned = after.warnings.iter().filter(|warning| !before.warnings.contains(warning));
     lines.extend(warned.map(|warning| format!("Warning: {warning}.")));

@@ -39,6 +39,9 @@ pub struct PodFacts {
     pub(crate) guard: Guard,
     #[serde(skip)]
     pub(crate) gates: Vec<String>,
+    /// The workload, such as `Deployment shop/web`, if it has no node.
+    #[serde(skip)]
+    pub(crate) workload: Option<String>,
     /// The message of its condition `PodScheduled`, if it has no node.
     #[serde(skip)]
     pub(crate) unscheduled: Option<String>,
@@ -72,6 +75,7 @@ impl PodFacts {
             ends: pod.deletion_timestamp,
             stays: pod.is_left_by_drains(),
             guard,
+            workload: pod.workload().filter(|_| pod.node_name.is_none()).map(|workload| workload.to_string()),
             unscheduled: unscheduled.filter(|_| pod.node_name.is_none()),
             namespace: pod.namespace,
             name: pod.name,

@@ -1,8 +1,11 @@
 //! NodePools.
 
 use crate::amount::{Load, share};
+use crate::node::NodeRow;
+use crate::node_class::not_ready;
 use jiff::Timestamp;
-use nodeless_api::{ConditionStatus, NodePoolStatus};
+use nodeless_api::NodePoolStatus;
+use nodeless_bill::dollars_per_month;
 use nodeless_model::money::amount;
 use nodeless_model::node_pool::DOLLARS_PER_HOUR;
 use nodeless_model::{NodePool, Quantity};
@@ -41,6 +44,20 @@ pub struct PoolRow {
     pub load: Load,
     /// The limits.
     pub limits: Vec<LimitRow>,
+    /// The budget; `null` without one.
+    pub budget: Option<BudgetRow>,
+}
+
+/// A budget of a NodePool or of the cluster.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BudgetRow {
+    /// The budget in dollars a month.
+    pub dollars_per_month: f64,
+    /// The price of the nodes in dollars an hour, as far as it is known.
+    pub price_per_hour: f64,
+    /// The message of the latest Event about it; `null` if nodeless does not warn.
+    pub warning: Option<String>,
 }
 
 /// A limit of a NodePool or of the cluster.
@@ -54,6 +71,25 @@ pub struct LimitRow {
     pub limit: String,
     /// The share that is used, 0 to 1 or more.
     pub share: f64,
+}
+
+impl PoolRow {
+    /// The sums over nodes.
+    pub(crate) fn of(nodes: &[&NodeRow]) -> Self {
+        let mut sum = Self::default();
+        nodes.iter().for_each(|node| sum.add(node));
+        sum
+    }
+
+    pub(crate) fn add(&mut self, node: &NodeRow) {
+        self.nodes += 1;
+        self.pods += node.pods.len();
+        self.load.add(&node.load);
+        match node.price_per_hour {
+            Some(price) => self.price_per_hour += price,
+            None => self.nodes_without_price += 1,
+        }
+    }
 }
 
 impl LimitRow {
@@ -85,9 +121,7 @@ impl PoolFacts {
         if let Err(why) = &self.pool.ready {
             return Some(why.to_string());
         }
-        let ready = self.status.conditions.iter().find(|condition| condition.type_ == "Ready")?;
-        let message = if ready.message.is_empty() { &ready.reason } else { &ready.message };
-        (ready.status == ConditionStatus::False).then(|| message.clone())
+        not_ready(&self.status.conditions)
     }
 
     /// The limits. The usage is that of the NodePool's status; if there is no price, `price_per_hour` counts.
@@ -104,6 +138,11 @@ impl PoolFacts {
         let charged = self.charged(price_per_hour);
         let price = self.pool.limit_dollars_per_hour;
         resources.chain(price.map(|limit| LimitRow::of_price(DOLLARS_PER_HOUR, charged, limit))).collect()
+    }
+
+    /// The budget in its annotation. One that is invalid is reported by an Event.
+    pub(crate) fn budget(&self) -> Option<f64> {
+        dollars_per_month(&self.pool.disruption.annotations).ok().flatten()
     }
 
     /// The usage of a resource by the nodes, or the number of nodes.

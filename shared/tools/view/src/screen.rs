@@ -1,5 +1,6 @@
 //! The keys of the live view, and what they do.
 
+use crate::group::MANY;
 use crate::line::{Line, Target};
 
 /// A key.
@@ -89,6 +90,8 @@ pub enum Page {
     /// All nodes.
     #[default]
     Table,
+    /// The nodes of a group.
+    Group(String),
     /// The details of an object.
     Object(Target),
     /// The keys.
@@ -107,6 +110,8 @@ struct Place {
     moved: bool,
     /// The first visible line.
     offset: usize,
+    /// The key of the section to jump to.
+    jump: Option<char>,
 }
 
 /// The state of the live view: which page is shown, and how.
@@ -119,8 +124,12 @@ pub struct Screen {
     filter: String,
     /// Whether characters are added to the filter.
     typing: bool,
+    /// Whether all Events are shown below the time line, and all of an explanation.
+    all: bool,
     /// The number of visible lines.
     height: usize,
+    /// The number of rows of the terminal; zero without one.
+    rows: usize,
 }
 
 impl Screen {
@@ -148,6 +157,23 @@ impl Screen {
         self.typing
     }
 
+    /// Whether all Events are shown below the time line, and all of an explanation.
+    #[must_use]
+    pub const fn shows_all(&self) -> bool {
+        self.all
+    }
+
+    /// Takes the number of rows of the terminal.
+    pub const fn resize(&mut self, rows: usize) {
+        self.rows = rows;
+    }
+
+    /// Whether this many nodes are more than fit, and are shown as groups.
+    #[must_use]
+    pub fn groups(&self, nodes: usize) -> bool {
+        nodes > MANY.max(self.rows)
+    }
+
     /// Whether one of these words contains the filter. Upper and lower case do not matter.
     #[must_use]
     pub fn matches(&self, words: &[&str]) -> bool {
@@ -162,11 +188,20 @@ impl Screen {
             _ if self.typing => self.typed(key),
             Key::Char('q') => Action::Quit,
             Key::Char('?' | 'h') if self.place.page != Page::Help => self.open(Page::Help),
-            Key::Char('/') if self.place.page == Page::Table => {
+            Key::Char('/') if self.lists_nodes() => {
                 self.typing = true;
                 Action::Redraw
             }
+            Key::Char('e') if self.place.page != Page::Help => {
+                self.all = !self.all;
+                Action::Redraw
+            }
+            Key::Char(key @ '1'..='7') if self.place.page == Page::Table => {
+                self.place.jump = Some(key);
+                Action::Redraw
+            }
             Key::Enter => match self.place.selected.clone() {
+                Some(Target::Group(name)) => self.open(Page::Group(name)),
                 Some(target) if self.place.page != Page::Object(target.clone()) => {
                     self.open(Page::Object(target.clone()));
                     Action::Open(target)
@@ -208,8 +243,12 @@ impl Screen {
         Action::Redraw
     }
 
+    const fn lists_nodes(&self) -> bool {
+        matches!(self.place.page, Page::Table | Page::Group(_))
+    }
+
     fn sorted(&mut self, letter: char) -> bool {
-        let found = Sort::KEYS.iter().find(|(key, _, _)| *key == letter).filter(|_| self.place.page == Page::Table);
+        let found = Sort::KEYS.iter().find(|(key, _, _)| *key == letter).filter(|_| self.lists_nodes());
         if let Some((_, sort, _)) = found {
             self.sort = *sort;
         }
@@ -241,7 +280,13 @@ impl Screen {
         let is_at =
             |index: usize, target: &Target| lines.get(index).and_then(|line| line.target.as_ref()) == Some(target);
         if let Some(target) = place.selected.as_ref().filter(|target| !place.moved && !is_at(place.cursor, target)) {
-            place.cursor = lines.iter().position(|line| line.target.as_ref() == Some(target)).unwrap_or(place.cursor);
+            // An object may be on several lines: the nearest one was selected.
+            let same = (0..lines.len()).filter(|index| is_at(*index, target));
+            place.cursor = same.min_by_key(|index| index.abs_diff(place.cursor)).unwrap_or(place.cursor);
+        }
+        let section = place.jump.take().and_then(|key| lines.iter().position(|line| line.key == Some(key)));
+        if let Some(first) = section {
+            (place.cursor, place.offset) = (first, first);
         }
         place.cursor = place.cursor.min(last);
         place.moved = false;
@@ -263,9 +308,10 @@ impl Screen {
         }
         match self.place.page {
             Page::Table if self.filter.is_empty() => {
-                format!("Enter open  / filter  ? keys  q quit  sorted by {}", self.sort.name())
+                format!("Enter open  / filter  1-7 sections  ? keys  q quit  sorted by {}", self.sort.name())
             }
             Page::Table => format!("filter {}  Esc remove  Enter open  ? keys  q quit", self.filter),
+            Page::Group(_) => format!("Enter open  / filter  Esc back  ? keys  q quit  sorted by {}", self.sort.name()),
             Page::Object(_) => "Enter open pod  Esc back  ? keys  q quit".to_owned(),
             Page::Help => "Esc back  q quit".to_owned(),
         }
@@ -280,9 +326,17 @@ impl Screen {
             ("Up, Down, k, j", "one line up or down"),
             ("PageUp, PageDown, Space", "one page up or down"),
             ("Home, End, g, G", "the first or the last line"),
-            ("Enter", "open the node, pod or NodeClaim of the line, and explain it"),
+            ("1", "what needs attention"),
+            ("2", "the nodes"),
+            ("3", "the NodeClaims on the way"),
+            ("4", "the pods without a node"),
+            ("5", "disruption in progress"),
+            ("6", "the time line"),
+            ("7", "all Events, while they are shown"),
+            ("Enter", "open the node, pod, NodeClaim or group of nodes of the line"),
             ("Esc, Backspace", "back; on the table, remove the filter"),
             ("/", "show only lines with a text"),
+            ("e", "show or hide all Events, or all of an explanation"),
             ("?, h", "these keys"),
             ("q, Ctrl-C", "quit"),
         ];
@@ -356,6 +410,30 @@ mod tests {
         assert_eq!(*screen.page(), Page::Table);
         assert_eq!(screen.place(&all, 10), (0, 2));
         assert_eq!(screen.key(Key::Escape), Action::None);
+    }
+
+    #[test]
+    fn a_number_jumps_to_its_section() {
+        let many: Vec<String> = (0..50).map(|number| format!("n{number}")).collect();
+        let mut all = lines(&many.iter().map(String::as_str).collect::<Vec<_>>());
+        all[40] = Line::new(Tone::Heading, "Pods without a node").at_key('4');
+        let mut screen = Screen::default();
+        screen.place(&all, 8);
+        assert_eq!(screen.key(Key::Char('4')), Action::Redraw);
+        assert_eq!(screen.place(&all, 8), (40, 40));
+        screen.key(Key::Char('7'));
+        assert_eq!(screen.place(&all, 8), (40, 40), "there is no such section");
+    }
+
+    #[test]
+    fn of_several_lines_of_an_object_the_nearest_stays_selected() {
+        let pod = || Line::new(Tone::Plain, "pod").opening(Target::Pod("shop/web".into()));
+        let other = || Line::new(Tone::Plain, "");
+        let mut screen = Screen::default();
+        screen.place(&[pod(), other(), other(), pod()], 10);
+        screen.key(Key::End);
+        screen.place(&[pod(), other(), other(), pod()], 10);
+        assert_eq!(screen.place(&[pod(), other(), other(), other(), pod()], 10).1, 4);
     }
 
     #[test]

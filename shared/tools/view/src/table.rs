@@ -1,8 +1,10 @@
 //! A picture as a table of lines.
 
 use crate::amount::Load;
+use crate::attention::Attention;
 use crate::claim::ClaimRow;
 use crate::event::EventRow;
+use crate::group;
 use crate::line::{Line, Target, Tone};
 use crate::node::NodeRow;
 use crate::node_state::NodeState;
@@ -10,7 +12,8 @@ use crate::pending::PendingRow;
 use crate::picture::Picture;
 use crate::pool::{LimitRow, PoolRow};
 use crate::screen::{Screen, Sort};
-use crate::text::{age, bar, counted, dollars, fit, percent, price, right, short_name, until};
+use crate::text::{age, bar, counted, dollars, fit, percent, price, right, short_name, until, wrapped};
+use crate::timeline::Entry;
 use jiff::{SignedDuration, Timestamp};
 use std::cmp::Ordering;
 
@@ -20,8 +23,10 @@ const WIDE: usize = 120;
 const WIDER: usize = 132;
 /// The expiry of a node is shown if it is nearer than this.
 const SOON: SignedDuration = SignedDuration::from_hours(24);
-/// The number of Events below the table.
-const EVENTS: usize = 20;
+/// The number of problems above the table.
+const PROBLEMS: usize = 8;
+/// The number of entries of the time line below the table.
+const ENTRIES: usize = 20;
 
 /// The lines above the table, which do not scroll: totals.
 #[must_use]
@@ -55,7 +60,11 @@ pub fn header(picture: &Picture, title: &str, width: usize) -> Vec<Line> {
         Line::new(Tone::Plain, format!("{cost}; {cpu}, {memory}")),
     ];
     lines.extend(cluster_lines(picture, width));
-    lines
+    folded(lines, width)
+}
+
+fn folded(lines: impl IntoIterator<Item = Line>, width: usize) -> Vec<Line> {
+    lines.into_iter().flat_map(|line| line.folded(width)).collect()
 }
 
 /// The settings of the whole cluster.
@@ -84,8 +93,7 @@ fn requested(resource: &str, share: f64, used: Option<f64>) -> String {
 }
 
 /// The column headings.
-#[must_use]
-pub fn headings(picture: &Picture, width: usize) -> Line {
+fn headings(picture: &Picture, width: usize) -> Line {
     let columns = Columns::new(width, &picture.totals.load);
     let (cpu, memory) = match columns.use_of {
         _ if !columns.wide => ("CPU", "MEM"),
@@ -194,38 +202,98 @@ impl Columns {
 /// The lines of the table, as a screen filters and sorts them.
 #[must_use]
 pub fn body(picture: &Picture, screen: &Screen, width: usize) -> Vec<Line> {
-    let mut lines = Vec::new();
-    let columns = Columns::new(width, &picture.totals.load);
-    for pool in &picture.node_pools {
-        let mut nodes: Vec<&NodeRow> =
-            picture.nodes.iter().filter(|node| node.node_pool == pool.name && screen.matches(&words(node))).collect();
-        if nodes.is_empty() && !screen.filter().is_empty() {
-            continue;
-        }
-        nodes.sort_by(|a, b| order(screen.sort(), a, b).then_with(|| a.name.cmp(&b.name)));
-        lines.extend(pool_lines(pool, width));
-        lines.extend(nodes.into_iter().map(|node| node_line(node, picture.at, &columns)));
-    }
-    section(&mut lines, "NodeClaims on the way", claims(picture, screen));
-    section(&mut lines, "Pods without a node", pending(picture, screen));
+    let mut lines = attention(picture, screen, width);
+    lines.push(Line::default());
+    nodes(&mut lines, picture, screen, width);
+    let mut below = Vec::new();
+    section(&mut below, '3', "NodeClaims on the way", claims(picture, screen));
+    section(&mut below, '4', "Pods without a node", pending(picture, screen));
     if screen.filter().is_empty() {
-        section(&mut lines, "Disruption in progress", disruption(picture));
+        section(&mut below, '5', "Disruption in progress", disruption(picture));
     }
-    section(&mut lines, "Events of nodeless", events(picture, screen));
+    lines.extend(folded(below, width));
+    let entries = timeline(picture, screen, width);
+    if !entries.is_empty() {
+        lines.extend([Line::default(), Line::new(Tone::Heading, "Time line").at_key('6')]);
+        lines.extend(entries);
+    }
+    if screen.shows_all() {
+        section(&mut lines, '7', "Events of nodeless", events(picture, screen));
+    }
     if screen.filter().is_empty() {
-        section(
-            &mut lines,
-            "Warnings",
-            picture.warnings.iter().map(|it| Line::new(Tone::Bad, format!("  {it}"))).collect(),
-        );
+        let warnings = picture.warnings.iter().map(|it| Line::new(Tone::Bad, format!("Warning: {it}")));
+        lines.extend(folded(warnings, width));
     }
     lines
 }
 
-fn section(lines: &mut Vec<Line>, title: &str, own: Vec<Line>) {
+/// The nodes of each NodePool: a line for each, or groups if they do not fit.
+fn nodes(lines: &mut Vec<Line>, picture: &Picture, screen: &Screen, width: usize) {
+    let matching: Vec<&NodeRow> = picture.nodes.iter().filter(|node| screen.matches(&words(node))).collect();
+    let grouped = screen.groups(matching.len());
+    if grouped {
+        let legend = wrapped(group::LEGEND, width).into_iter();
+        lines.extend(legend.map(|part| Line::new(Tone::Dim, part).at_key('2')));
+    } else {
+        lines.push(headings(picture, width).at_key('2'));
+    }
+    for pool in &picture.node_pools {
+        let own: Vec<&NodeRow> = matching.iter().copied().filter(|node| node.node_pool == pool.name).collect();
+        if own.is_empty() && !screen.filter().is_empty() {
+            continue;
+        }
+        lines.extend(folded(pool_lines(pool, width), width));
+        lines.extend(if grouped { group::groups(&own, width) } else { node_lines(picture, own, screen, width) });
+    }
+}
+
+fn node_lines(picture: &Picture, mut nodes: Vec<&NodeRow>, screen: &Screen, width: usize) -> Vec<Line> {
+    let columns = Columns::new(width, &picture.totals.load);
+    nodes.sort_by(|a, b| order(screen.sort(), a, b).then_with(|| a.name.cmp(&b.name)));
+    nodes.into_iter().map(|node| node_line(node, picture.at, &columns)).collect()
+}
+
+/// The nodes of a group, as a screen filters and sorts them.
+#[must_use]
+pub fn group(picture: &Picture, screen: &Screen, name: &str, width: usize) -> Vec<Line> {
+    let in_group = |node: &&NodeRow| group::group_of(node) == name && screen.matches(&words(node));
+    let nodes: Vec<&NodeRow> = picture.nodes.iter().filter(in_group).collect();
+    let title = format!("Nodes of {name} ({})", nodes.len());
+    let mut lines = vec![Line::new(Tone::Heading, title), headings(picture, width)];
+    lines.extend(node_lines(picture, nodes, screen, width));
+    lines
+}
+
+/// What needs attention, or that nothing does.
+fn attention(picture: &Picture, screen: &Screen, width: usize) -> Vec<Line> {
+    let matching: Vec<&Attention> = picture.attention.iter().filter(|one| screen.matches(&[&one.text])).collect();
+    if picture.attention.is_empty() {
+        return vec![Line::new(Tone::Good, "Nothing needs attention").at_key('1')];
+    }
+    let mut lines = vec![Line::new(Tone::Heading, format!("Needs attention ({})", matching.len())).at_key('1')];
+    lines.extend(matching.iter().take(PROBLEMS).flat_map(|one| attention_lines(one, picture.at, width)));
+    let more = matching.len().saturating_sub(PROBLEMS);
+    lines
+        .extend((more > 0).then(|| Line::new(Tone::Notice, format!("{:7}and {}", "", counted(more, "other problem")))));
+    lines
+}
+
+fn attention_lines(one: &Attention, now: Timestamp, width: usize) -> Vec<Line> {
+    let tone = if one.urgent { Tone::Bad } else { Tone::Notice };
+    let since = one.since.map(|_| age(one.since, now)).unwrap_or_default();
+    let parts = wrapped(&one.text, width.saturating_sub(7).max(20));
+    let line = |(number, part): (usize, String)| {
+        let start = if number == 0 { right(&since, 4) } else { " ".repeat(4) };
+        let line = Line::new(Tone::Dim, format!("  {start} ")).with(tone, part);
+        Line { target: one.object.clone(), ..line }
+    };
+    parts.into_iter().enumerate().map(line).collect()
+}
+
+fn section(lines: &mut Vec<Line>, key: char, title: &str, own: Vec<Line>) {
     if !own.is_empty() {
         lines.push(Line::default());
-        lines.push(Line::new(Tone::Heading, format!("{title} ({})", own.len())));
+        lines.push(Line::new(Tone::Heading, format!("{title} ({})", own.len())).at_key(key));
         lines.extend(own);
     }
 }
@@ -444,9 +512,30 @@ fn disruption(picture: &Picture) -> Vec<Line> {
     lines
 }
 
+fn timeline(picture: &Picture, screen: &Screen, width: usize) -> Vec<Line> {
+    let matching = |entry: &&Entry| screen.matches(&[&entry.text, entry.kind.as_str()]);
+    let shown = picture.timeline.iter().filter(matching).take(ENTRIES);
+    shown.flat_map(|entry| entry_lines(entry, picture.at, width)).collect()
+}
+
+/// An entry, wrapped below its first word.
+fn entry_lines(entry: &Entry, now: Timestamp, width: usize) -> Vec<Line> {
+    const KIND: usize = 12;
+    let tone = if entry.kind.is_warning() { Tone::Notice } else { Tone::Plain };
+    let parts = wrapped(&entry.sentence(), width.saturating_sub(KIND + 8).max(20));
+    let line = |(number, part): (usize, String)| {
+        let (time, kind) =
+            if number == 0 { (age(Some(entry.time), now), entry.kind.as_str()) } else { (String::new(), "") };
+        let line = Line::new(Tone::Dim, format!("  {} ", right(&time, 4)));
+        let line = line.with(tone, fit(kind, KIND)).with(Tone::Plain, format!(" {part}"));
+        Line { target: entry.object.clone(), ..line }
+    };
+    parts.into_iter().enumerate().map(line).collect()
+}
+
 fn events(picture: &Picture, screen: &Screen) -> Vec<Line> {
     let matching = |event: &&EventRow| screen.matches(&[&event.name, &event.reason, &event.message, &event.namespace]);
-    picture.events.iter().filter(matching).take(EVENTS).map(|event| event_line(event, picture.at)).collect()
+    picture.events.iter().filter(matching).map(|event| event_line(event, picture.at)).collect()
 }
 
 pub(crate) fn event_line(event: &EventRow, now: Timestamp) -> Line {
@@ -558,8 +647,12 @@ mod tests {
 
     #[test]
     fn what_is_not_a_node_is_listed_below() {
-        let body = text(&body(&example(), &Screen::default(), 80));
+        let mut screen = Screen::default();
+        assert!(!text(&body(&example(), &screen, 80)).contains("Events of nodeless"));
+        screen.key(Key::Char('e'));
+        let body = text(&body(&example(), &screen, 80));
         for expected in [
+            "Needs attention (2)\n   90m Pod shop/web has no node: limit of cpu reached\n",
             "NodeClaims on the way (1)\n  default-new  not launched yet, 90m, waits for the node to register\n",
             "Pods without a node (1)\n  shop/web, 90m: limit of cpu reached\n",
             "Events of nodeless (1)\n   87m FailedScheduling  Pod shop/web: limit of cpu reached\n",

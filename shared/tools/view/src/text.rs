@@ -19,7 +19,8 @@ pub(crate) fn until(time: Timestamp, now: Timestamp) -> String {
     span(time.duration_since(now).as_secs())
 }
 
-fn span(seconds: i64) -> String {
+/// A duration in seconds, as kubectl shows it.
+pub(crate) fn span(seconds: i64) -> String {
     let seconds = seconds.max(0);
     match seconds {
         0..120 => format!("{seconds}s"),

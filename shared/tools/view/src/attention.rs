@@ -1,0 +1,350 @@
+//! What needs attention: the problems of a picture, the most urgent first.
+
+use crate::line::Target;
+use crate::node::NodeRow;
+use crate::node_state::{NodeState, Waiting};
+use crate::pending::PendingRow;
+use crate::picture::Picture;
+use crate::pool::{BudgetRow, LimitRow};
+use crate::text::{counted, dollars, percent};
+use jiff::{SignedDuration, Timestamp};
+use nodeless_model::money::Dollars;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// kube-scheduler reports a pod before nodeless has planned it, so pods without an answer of nodeless are shown after this time.
+const UNANSWERED: SignedDuration = SignedDuration::from_mins(1);
+/// A pod that was nominated for longer than this has not got the node that was planned for it.
+const NOMINATED: SignedDuration = SignedDuration::from_mins(10);
+/// A drain that a pod blocks is stuck after this time.
+const BLOCKED: SignedDuration = SignedDuration::from_mins(5);
+/// A drain that no pod blocks waits for volumes; it is stuck after this time.
+const UNBLOCKED: SignedDuration = SignedDuration::from_mins(15);
+/// A limit is nearly reached from this share on.
+const NEARLY: f64 = 0.9;
+/// The mean number of hours of a month, as in the pricing of AWS.
+const HOURS_PER_MONTH: f64 = 730.0;
+/// The start of nodeless's messages about pods; it repeats what the sentence states.
+const FAILED: &str = "Failed to schedule pod, ";
+
+/// The kinds of problems, the most urgent first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Problem {
+    /// Pods have no node.
+    PendingPods,
+    /// A drain does not end.
+    StuckDrain,
+    /// A NodePool launches no nodes.
+    NodePoolNotReady,
+    /// An EC2NodeClass launches no nodes.
+    NodeClassNotReady,
+    /// A limit is reached or nearly reached.
+    Limit,
+    /// A budget in dollars a month is exceeded, or will be.
+    Budget,
+}
+
+/// Something that needs attention.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Attention {
+    /// The kind of problem.
+    pub problem: Problem,
+    /// What is wrong, to which object: a sentence without the full stop.
+    pub text: String,
+    /// Since when; `null` if it is not known.
+    pub since: Option<Timestamp>,
+    /// Whether something does not work now; otherwise it will not work soon.
+    pub urgent: bool,
+    /// The object to open; of several pods, the oldest.
+    pub object: Option<Target>,
+    /// The number of objects with the problem.
+    pub count: usize,
+}
+
+impl Attention {
+    /// What needs attention in a picture.
+    pub(crate) fn of(picture: &Picture) -> Vec<Self> {
+        let drains = picture.nodes.iter().filter_map(|node| stuck(node, picture.at));
+        let pools = picture.node_pools.iter().filter_map(|pool| {
+            Some(not_ready(Problem::NodePoolNotReady, "NodePool", pool.name.as_deref()?, pool.not_ready.as_deref()?))
+        });
+        let classes = picture.node_classes.iter().filter_map(|class| {
+            Some(not_ready(Problem::NodeClassNotReady, "EC2NodeClass", &class.name, class.not_ready.as_deref()?))
+        });
+        let mut all = pending(picture);
+        all.extend(drains.chain(pools).chain(classes));
+        all.extend(limits(picture));
+        all.extend(budgets(picture));
+        all
+    }
+
+    fn new(problem: Problem, text: String) -> Self {
+        Self { problem, text, since: None, urgent: true, object: None, count: 1 }
+    }
+}
+
+/// The pods without a node, by workload and reason: the groups with most pods first.
+fn pending(picture: &Picture) -> Vec<Attention> {
+    let mut groups = BTreeMap::<(Option<String>, &str), Vec<&PendingRow>>::new();
+    for pod in &picture.pending {
+        let Some(reason) = reason(pod, picture.at) else { continue };
+        // Pods without a workload are grouped by reason alone.
+        groups.entry((pod.workload.clone(), reason)).or_default().push(pod);
+    }
+    let mut all: Vec<Attention> = groups.iter().filter_map(|((_, reason), pods)| group(pods, reason)).collect();
+    all.sort_by_key(|one| (std::cmp::Reverse(one.count), one.since));
+    all
+}
+
+/// Why a pod has no node; `None` while a plan is expected to place it.
+fn reason(pod: &PendingRow, at: Timestamp) -> Option<&str> {
+    let waited = pod.created.map_or(SignedDuration::MAX, |created| at.duration_since(created));
+    if pod.nominated {
+        let late = "a node was planned more than 10 minutes ago, and kube-scheduler has not scheduled the pod";
+        return (waited > NOMINATED).then_some(late);
+    }
+    let answered = pod.reported_by.as_deref().is_some_and(|by| by != "kube-scheduler" && by != "default-scheduler");
+    (answered || waited > UNANSWERED).then(|| pod.reason.strip_prefix(FAILED).unwrap_or(&pod.reason))
+}
+
+/// Pods of one workload with one reason, the oldest first.
+fn group(pods: &[&PendingRow], reason: &str) -> Option<Attention> {
+    let first = pods.first()?;
+    let of = first.workload.as_ref().map(|workload| format!(" of {workload}")).unwrap_or_default();
+    let who = match pods.len() {
+        1 => format!("Pod {}{of} has", first.key()),
+        count => format!("{count} pods{of} have"),
+    };
+    Some(Attention {
+        since: first.created,
+        object: Some(Target::Pod(first.key())),
+        count: pods.len(),
+        ..Attention::new(Problem::PendingPods, format!("{who} no node: {reason}"))
+    })
+}
+
+/// The drain of a node that does not end by itself.
+fn stuck(node: &NodeRow, at: Timestamp) -> Option<Attention> {
+    let since = node.draining_since.filter(|_| node.state == NodeState::Draining)?;
+    let blocking: Vec<&Waiting> = node.waits_for.iter().filter(|one| !one.ends).collect();
+    let patience = if blocking.is_empty() { UNBLOCKED } else { BLOCKED };
+    if at.duration_since(since) <= patience {
+        return None;
+    }
+    let cost = node.price_per_hour.map(|price| format!(", which costs {},", dollars(price))).unwrap_or_default();
+    let why = match blocking.split_first() {
+        Some((first, [])) => format!("{} blocks it: {}", first.pod, first.why),
+        Some((first, rest)) => {
+            format!("{} and {} block it: {}", first.pod, counted(rest.len(), "other pod"), first.why)
+        }
+        None if node.waits_for.is_empty() => "no pod blocks it, and its volumes may still be attached".to_owned(),
+        None => format!("{} do not end", counted(node.waits_for.len(), "pod")),
+    };
+    Some(Attention {
+        since: Some(since),
+        object: Some(Target::Node(node.name.clone())),
+        ..Attention::new(Problem::StuckDrain, format!("The drain of node {}{cost} is stuck: {why}", node.name))
+    })
+}
+
+fn not_ready(problem: Problem, kind: &str, name: &str, why: &str) -> Attention {
+    Attention::new(problem, format!("{kind} {name} is not ready and launches no nodes: {why}"))
+}
+
+fn limits(picture: &Picture) -> impl Iterator<Item = Attention> {
+    let of_cluster = picture.cluster.limits.iter().map(|limit| limit_of("The cluster", limit));
+    let of_pools = picture.node_pools.iter().flat_map(|pool| {
+        let name = format!("NodePool {}", pool.name.as_deref().unwrap_or_default());
+        pool.limits.iter().map(move |limit| limit_of(&name, limit))
+    });
+    of_cluster.chain(of_pools).flatten()
+}
+
+fn limit_of(who: &str, limit: &LimitRow) -> Option<Attention> {
+    let LimitRow { resource, used, limit, share } = limit;
+    let resource = resource.strip_prefix("nodeless.sh/").unwrap_or(resource);
+    let text = format!("{who} uses {} of its limit {resource}: {used} of {limit}", percent(*share));
+    (*share >= NEARLY).then(|| Attention { urgent: *share >= 1.0, ..Attention::new(Problem::Limit, text) })
+}
+
+fn budgets(picture: &Picture) -> impl Iterator<Item = Attention> {
+    let of_cluster = picture.cluster.budget.iter().map(|budget| (String::from("The cluster"), budget));
+    let of_pools = picture.node_pools.iter().filter_map(|pool| {
+        Some((format!("NodePool {}", pool.name.as_deref().unwrap_or_default()), pool.budget.as_ref()?))
+    });
+    let all: Vec<_> = of_cluster.chain(of_pools).collect();
+    all.into_iter().filter_map(|(who, budget)| budget_of(&who, budget))
+}
+
+/// A budget that nodeless warned about. Otherwise the present price counts, which nodeless compares only every five minutes.
+fn budget_of(who: &str, budget: &BudgetRow) -> Option<Attention> {
+    if let Some(warning) = &budget.warning {
+        return Some(Attention::new(Problem::Budget, format!("{who} is over its budget: {warning}")));
+    }
+    let whole = budget.price_per_hour * HOURS_PER_MONTH;
+    let text = format!(
+        "{who} costs {} in a month of 730 hours at its present price, more than its budget of {}",
+        Dollars(whole),
+        Dollars(budget.dollars_per_month)
+    );
+    (whole > budget.dollars_per_month).then(|| Attention { urgent: false, ..Attention::new(Problem::Budget, text) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::decode::Kind;
+    use crate::fixtures::{at, claim_value, cluster, event_value, node_value, pod_value, pool_value};
+    use nodeless_catalog::Catalog;
+    use serde_json::{Value, json};
+
+    fn found(objects: &[(Kind, Value)], minute: i64) -> Vec<(Problem, String)> {
+        let picture = Picture::of(&cluster(objects), &Catalog::embedded().unwrap(), at(minute));
+        picture.attention.into_iter().map(|one| (one.problem, one.text)).collect()
+    }
+
+    fn of_web(name: &str) -> (Kind, Value) {
+        let mut pod = pod_value(name, None);
+        pod["metadata"]["labels"] = json!({ "pod-template-hash": "7d4b9" });
+        pod["metadata"]["ownerReferences"] = json!([{ "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-7d4b9", "uid": "u", "controller": true }]);
+        (Kind::Pod, pod)
+    }
+
+    fn failed(pod: &str, why: &str) -> (Kind, Value) {
+        (Kind::Event, event_value("Pod", pod, "FailedScheduling", &format!("Failed to schedule pod, {why}")))
+    }
+
+    #[test]
+    fn nothing_is_wrong_with_a_healthy_cluster() {
+        let objects = [
+            (Kind::NodePool, pool_value("default")),
+            (Kind::Node, node_value("a", "m5.xlarge")),
+            (Kind::Pod, pod_value("web", Some("a"))),
+        ];
+        assert_eq!(found(&objects, 5), []);
+    }
+
+    #[test]
+    fn pods_without_a_node_are_grouped_by_workload_and_reason() {
+        let large = "no instance type has enough cpu";
+        let objects = [
+            (Kind::Pod, pod_value("alone", None)),
+            of_web("web-1"),
+            of_web("web-2"),
+            of_web("web-3"),
+            failed("alone", large),
+            failed("web-1", large),
+            failed("web-2", large),
+            failed("web-3", "limit cpu 16 reached"),
+        ];
+        let text = |text: &str| (Problem::PendingPods, text.to_owned());
+        assert_eq!(
+            found(&objects, 5),
+            [
+                text("2 pods of Deployment shop/web have no node: no instance type has enough cpu"),
+                text("Pod shop/alone has no node: no instance type has enough cpu"),
+                text("Pod shop/web-3 of Deployment shop/web has no node: limit cpu 16 reached"),
+            ]
+        );
+    }
+
+    #[test]
+    fn pods_that_a_plan_places_or_will_evaluate_need_no_attention() {
+        let nominated = [
+            of_web("web-1"),
+            (Kind::Event, event_value("Pod", "web-1", "Nominated", "Pod should schedule on: node/a")),
+        ];
+        assert_eq!(found(&nominated, 10), []);
+        assert!(found(&nominated, 11)[0].1.contains("a node was planned more than 10 minutes ago"));
+        assert_eq!(found(&[of_web("web-1")], 1), []);
+        assert!(found(&[of_web("web-1")], 2)[0].1.ends_with("no scheduler has reported a reason yet"));
+    }
+
+    #[test]
+    fn a_drain_is_stuck_when_a_pod_blocks_it() {
+        let budget = json!({
+            "metadata": { "name": "db", "namespace": "shop" },
+            "spec": { "maxUnavailable": 0, "selector": { "matchLabels": { "app": "db" } } },
+            "status": { "disruptionsAllowed": 0 }
+        });
+        let mut claim = claim_value("c", Some("a"), &["Initialized", "Drained"]);
+        claim["metadata"]["annotations"] = json!({ "nodeless.sh/price-per-hour": "0.192" });
+        let mut ends = pod_value("ends", Some("a"));
+        ends["metadata"]["deletionTimestamp"] = json!("2026-01-01T02:00:00Z");
+        let mut objects = vec![
+            (Kind::Node, node_value("a", "m5.xlarge")),
+            (Kind::NodeClaim, claim),
+            (Kind::Pod, pod_value("db", Some("a"))),
+            (Kind::Pod, ends.clone()),
+            (Kind::PodDisruptionBudget, budget),
+        ];
+        // It drains since the first minute.
+        assert_eq!(found(&objects, 6), []);
+        let blocked = "The drain of node a, which costs $0.1920/h, is stuck: shop/db blocks it: PodDisruptionBudget db allows no \
+                       disruption";
+        assert_eq!(found(&objects, 7), [(Problem::StuckDrain, blocked.to_owned())]);
+        objects.push((Kind::Pod, pod_value("db-2", Some("a"))));
+        assert!(found(&objects, 7)[0].1.contains("shop/db and 1 other pod block it"), "{:?}", found(&objects, 7));
+        objects.retain(|(kind, pod)| *kind != Kind::Pod || *pod == ends);
+        assert_eq!(found(&objects, 7), [], "a pod that is being deleted ends by itself");
+    }
+
+    #[test]
+    fn node_pools_and_classes_that_are_not_ready_are_named() {
+        let conditions = |why: &str| {
+            json!([{ "type": "Ready", "status": "False", "reason": "NotReady", "message": why,
+                "lastTransitionTime": "2026-01-01T00:01:00Z" }])
+        };
+        let mut pool = pool_value("gpu");
+        pool["status"]["conditions"] = conditions("NodeClassReady=False");
+        let class = json!({ "metadata": { "name": "gpu" }, "status": { "conditions": conditions("SubnetsNotFound") } });
+        assert_eq!(
+            found(&[(Kind::NodePool, pool), (Kind::NodeClass, class)], 5),
+            [
+                (
+                    Problem::NodePoolNotReady,
+                    "NodePool gpu is not ready and launches no nodes: NodeClassReady=False".to_owned()
+                ),
+                (
+                    Problem::NodeClassNotReady,
+                    "EC2NodeClass gpu is not ready and launches no nodes: SubnetsNotFound".to_owned()
+                ),
+            ]
+        );
+    }
+
+    #[test]
+    fn limits_count_from_nine_tenths_on() {
+        let with = |used: &str| {
+            let mut pool = pool_value("default");
+            pool["status"]["resources"]["cpu"] = json!(used);
+            Picture::of(&cluster(&[(Kind::NodePool, pool)]), &Catalog::embedded().unwrap(), at(5)).attention
+        };
+        assert_eq!(with("14"), []);
+        let nearly = with("15");
+        assert_eq!(
+            (nearly[0].text.as_str(), nearly[0].urgent),
+            ("NodePool default uses 94% of its limit cpu: 15 of 16", false)
+        );
+        assert!(with("16")[0].urgent);
+    }
+
+    #[test]
+    fn budgets_count_by_the_price_and_by_what_nodeless_reports() {
+        let mut pool = pool_value("default");
+        pool["metadata"]["annotations"] = json!({ "nodeless.sh/dollars-per-month": "20" });
+        let mut objects = vec![(Kind::NodePool, pool), (Kind::Node, node_value("a", "m5.xlarge"))];
+        let at_this_price = found(&objects, 5);
+        assert!(
+            at_this_price[0].1.starts_with("NodePool default costs $")
+                && at_this_price[0].1.ends_with("budget of $20.0000"),
+            "{at_this_price:?}"
+        );
+        let message = "nodes have cost $30.0000 this month, more than the budget of $20.0000";
+        objects.push((Kind::Event, event_value("NodePool", "default", "BudgetExceeded", message)));
+        let text = format!("NodePool default is over its budget: {message}");
+        assert_eq!(found(&objects, 5), [(Problem::Budget, text)]);
+    }
+}

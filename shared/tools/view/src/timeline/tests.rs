@@ -1,0 +1,164 @@
+use super::*;
+use crate::decode::Kind;
+use crate::fixtures::{at, claim_value, cluster, event_value, node_value, pod_value};
+use crate::picture::Picture;
+use serde_json::{Value, json};
+
+fn entries(objects: &[(Kind, Value)]) -> Vec<(EntryKind, String)> {
+    let picture = Picture::of(&cluster(objects), &Catalog::embedded().unwrap(), at(10));
+    picture.timeline.iter().map(|entry| (entry.kind, entry.sentence())).collect()
+}
+
+/// A NodeClaim with the labels of an instance, and its price.
+fn launched(name: &str, node: Option<&str>, conditions: &[&str]) -> (Kind, Value) {
+    let mut claim = claim_value(name, node, conditions);
+    claim["metadata"]["annotations"] = json!({ "nodeless.sh/price-per-hour": "0.05" });
+    claim["metadata"]["labels"] = json!({
+        "karpenter.sh/nodepool": "default", "node.kubernetes.io/instance-type": "m5.large",
+        "karpenter.sh/capacity-type": "spot", "topology.kubernetes.io/zone": "us-east-1a"
+    });
+    (Kind::NodeClaim, claim)
+}
+
+fn event(kind: &str, name: &str, reason: &str, message: &str) -> (Kind, Value) {
+    (Kind::Event, event_value(kind, name, reason, message))
+}
+
+fn warning(kind: &str, name: &str, reason: &str, message: &str) -> (Kind, Value) {
+    let mut event = event_value(kind, name, reason, message);
+    event["type"] = json!("Warning");
+    event["metadata"]["name"] = json!(format!("{kind}.{name}.{reason}"));
+    (Kind::Event, event)
+}
+
+#[test]
+fn node_claims_that_were_created_together_are_one_launch() {
+    let ready = ["Launched", "Registered", "Initialized"];
+    let mut later = launched("default-later", None, &["Launched"]);
+    later.1["metadata"]["creationTimestamp"] = json!("2026-01-01T00:05:00Z");
+    let objects = [
+        launched("default-a", Some("a"), &ready),
+        launched("default-b", Some("b"), &ready),
+        later,
+        event("Pod", "web", "Nominated", "Pod should schedule on: nodeclaim/default-a"),
+        event("Pod", "cart", "Nominated", "Pod should schedule on: nodeclaim/default-b, node/b"),
+    ];
+    let launch = |text: &str| (EntryKind::Launch, text.to_owned());
+    assert_eq!(
+        entries(&objects),
+        [
+            launch(
+                "NodeClaim default-later of NodePool default: m5.large spot in us-east-1a, $0.0500/h; it waits for the node to register"
+            ),
+            launch(
+                "2 NodeClaims of NodePool default: m5.large spot in us-east-1a, $0.1000/h, for 2 pods; all are ready, the last one \
+                 after 60s"
+            ),
+        ]
+    );
+}
+
+#[test]
+fn a_command_names_its_nodes_its_replacements_and_its_saving() {
+    let mut objects = vec![
+        (Kind::Node, node_value("a", "m5.xlarge")),
+        (Kind::NodeClaim, claim_value("default-a", Some("a"), &["Initialized", "DisruptionReason"])),
+        launched("default-new", None, &["Launched"]),
+        event(
+            "Node",
+            "a",
+            "ConsolidationCandidate",
+            "Consolidation candidate: replace a by m5.large spot (savings: $0.0300/h)",
+        ),
+        event("NodeClaim", "default-new", "DisruptionLaunching", "Launching NodeClaim: Underutilized, replaces a"),
+    ];
+    let commands = |objects: &[(Kind, Value)]| -> Vec<String> {
+        let all = entries(objects).into_iter();
+        all.filter(|(kind, _)| *kind == EntryKind::Disruption).map(|(_, text)| text).collect()
+    };
+    let text = "Underutilized: default-new replaces node a: m5.large spot in us-east-1a, $0.0500/h, saves $0.0300/h; ";
+    assert_eq!(commands(&objects), [format!("{text}replacement: it waits for the node to register")]);
+    assert!(
+        entries(&objects).iter().all(|(_, text)| !text.starts_with("NodeClaim default-new")),
+        "it is no launch for pods"
+    );
+    objects.push(event("Node", "a", "DisruptionBlocked", "Cannot disrupt Node: the replacement failed"));
+    assert_eq!(commands(&objects), [format!("{text}cancelled: the replacement failed")]);
+    objects.retain(|(kind, _)| *kind == Kind::Event || *kind == Kind::NodeClaim);
+    objects.pop();
+    assert_eq!(commands(&objects), [format!("{text}the node is gone")]);
+}
+
+#[test]
+fn nodes_that_are_removed_together_are_one_command() {
+    let objects = ["a", "b", "c"].map(|name| event("Node", name, "DisruptionTerminating", "Disrupting Node: Empty"));
+    let text = "Empty: nodes a, b and 1 other removed; the nodes are gone";
+    assert_eq!(entries(&objects), [(EntryKind::Disruption, text.to_owned())]);
+}
+
+#[test]
+fn an_interruption_is_one_entry_though_node_and_node_claim_have_an_event() {
+    let message = "EC2 interrupts the spot instance";
+    let objects = [
+        (Kind::Node, node_value("a", "m5.xlarge")),
+        (Kind::NodeClaim, claim_value("default-a", Some("a"), &["Initialized", "Drained"])),
+        warning("Node", "a", "SpotInterrupted", message),
+        warning("NodeClaim", "default-a", "SpotInterrupted", message),
+        warning("NodeClaim", "default-a", "TerminatingOnInterruption", "Its pods are moved because of an interruption"),
+    ];
+    let found: Vec<_> = entries(&objects).into_iter().filter(|(kind, _)| *kind != EntryKind::Launch).collect();
+    let text = "node a (m5.xlarge spot us-east-1a): EC2 interrupts the spot instance; its pods are moved, and it is terminated";
+    assert_eq!(found, [(EntryKind::Interruption, text.to_owned())]);
+}
+
+#[test]
+fn limits_and_failures_name_the_pods_and_what_followed() {
+    let failed = |pod: &str| {
+        let why = "Failed to schedule pod, NodePool default: limit cpu 16 reached: 15 used, pod needs 2 (smallest node that fits: 2)";
+        warning("Pod", pod, "FailedScheduling", why)
+    };
+    let objects = [
+        (Kind::Pod, pod_value("web", None)),
+        failed("web"),
+        failed("cart"),
+        warning(
+            "NodeClaim",
+            "default-a",
+            "InsufficientCapacityError",
+            "Disrupting NodeClaim: no capacity for m5.large",
+        ),
+        event("Pod", "shop", "Nominated", "Pod should schedule on: nodeclaim/default-a"),
+        (Kind::Event, {
+            let mut event = event_value("Pod", "shop", "Nominated", "Pod should schedule on: nodeclaim/default-b");
+            event["metadata"]["name"] = json!("other");
+            event
+        }),
+    ];
+    let expected = [
+        (
+            EntryKind::Failure,
+            "NodeClaim default-a failed (InsufficientCapacityError): no capacity for m5.large; its pods are planned on default-b",
+        ),
+        (EntryKind::Limit, "NodePool default: limit cpu 16 reached: no node was launched for 2 pods"),
+    ];
+    let mut found = entries(&objects);
+    found.sort_by_key(|(kind, _)| std::cmp::Reverse(*kind));
+    assert_eq!(found, expected.map(|(kind, text)| (kind, text.to_owned())));
+}
+
+#[test]
+fn transitions_and_repeated_reasons_are_no_entries_and_other_warnings_are() {
+    let objects = [
+        event(
+            "NodeClaim",
+            "default-a",
+            "InstanceTerminating",
+            "Status condition transitioned, Type: InstanceTerminating",
+        ),
+        event("Node", "a", "Unconsolidatable", "It is too cheap"),
+        event("Pod", "web", "Nominated", "Pod should schedule on: node/a"),
+        warning("NodePool", "default", "NoCompatibleInstanceTypes", "no instance type"),
+    ];
+    let text = "NodePool default (NoCompatibleInstanceTypes): no instance type";
+    assert_eq!(entries(&objects), [(EntryKind::Warning, text.to_owned())]);
+}

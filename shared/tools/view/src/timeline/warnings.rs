@@ -1,0 +1,119 @@
+//! Limits that prevented launches, NodeClaims that failed, and other warnings.
+
+use super::facts::Facts;
+use super::{Entry, EntryKind, listed};
+use crate::event::{EventFacts, FAILED_SCHEDULING};
+use crate::line::Target;
+use crate::text::counted;
+use jiff::Timestamp;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The reasons of Events about NodeClaims that failed.
+const FAILURES: [&str; 9] = [
+    "InsufficientCapacityError",
+    "NodeClassNotReady",
+    "LaunchTimeout",
+    "RegistrationTimeout",
+    "InitializationTimeout",
+    "FailedConsistencyCheck",
+    "TerminationDenied",
+    "NotSupported",
+    "LaunchRefused",
+];
+/// The reasons of Events that limits are exceeded until nodes have left.
+const PASSED: [&str; 2] = ["LimitPassedWhileNodesLeave", "ClusterLimitPassedWhileNodesLeave"];
+/// The kinds of objects whose other warnings are entries. Those of pods need attention only while the pods wait.
+const CONFIGURED: [&str; 5] = ["NodePool", "EC2NodeClass", "NodeClaim", "Node", "Namespace"];
+
+/// One entry for each limit that pods need more of.
+pub(super) fn limits(facts: &Facts<'_>) -> Vec<Entry> {
+    let mut pods = BTreeMap::<&str, (Timestamp, BTreeSet<(&str, &str)>)>::new();
+    for (time, EventFacts { row, .. }) in facts.events.iter().filter(|(_, event)| event.row.reason == FAILED_SCHEDULING)
+    {
+        if let Some(limit) = limit(&row.message) {
+            let (_, waiting) = pods.entry(limit).or_insert((*time, BTreeSet::new()));
+            waiting.insert((&row.namespace, &row.name));
+        }
+    }
+    let reached = pods.into_iter().map(|(limit, (time, waiting))| Entry {
+        time,
+        kind: EntryKind::Limit,
+        text: format!("{limit}: no node was launched for {}", counted(waiting.len(), "pod")),
+        followed: None,
+        object: waiting.first().map(|(namespace, name)| Target::Pod(format!("{namespace}/{name}"))),
+    });
+    let passed = facts.with_reasons(&PASSED).into_iter().map(|(time, event)| Entry {
+        time,
+        kind: EntryKind::Limit,
+        text: format!("{}: {}", event.row.object(), event.row.message),
+        followed: None,
+        object: None,
+    });
+    reached.chain(passed).collect()
+}
+
+/// The limit in a message about a pod: `NodePool default: limit cpu 16 reached`.
+fn limit(message: &str) -> Option<&str> {
+    let (before, after) = message.split_once(" reached: ")?;
+    let start = before.rfind("limit ")?;
+    let pool = before[..start].rfind("NodePool ").unwrap_or(start);
+    (!after.is_empty()).then(|| &message[pool..before.len() + " reached".len()])
+}
+
+/// One entry for each NodeClaim and reason.
+pub(super) fn failures(facts: &Facts<'_>) -> Vec<Entry> {
+    let mut first = BTreeMap::<(&str, &str), (Timestamp, &EventFacts)>::new();
+    for (time, event) in facts.with_reasons(&FAILURES) {
+        first.entry((&event.row.name, &event.row.reason)).or_insert((time, event));
+    }
+    first.values().map(|(time, event)| failure(facts, *time, event)).collect()
+}
+
+fn failure(facts: &Facts<'_>, time: Timestamp, event: &EventFacts) -> Entry {
+    let row = &event.row;
+    let successors: Vec<&str> = facts.successors(&row.name).into_iter().collect();
+    let why = row.message.strip_prefix("Disrupting NodeClaim: ").unwrap_or(&row.message);
+    Entry {
+        time,
+        kind: EntryKind::Failure,
+        text: format!("{} failed ({}): {why}", row.object(), row.reason),
+        followed: (!successors.is_empty()).then(|| format!("its pods are planned on {}", listed(&successors))),
+        object: target(facts, row.kind.as_str(), &row.name),
+    }
+}
+
+fn target(facts: &Facts<'_>, kind: &str, name: &str) -> Option<Target> {
+    match kind {
+        "Node" => facts.node(name).map(|node| Target::Node(node.name.clone())),
+        "NodeClaim" => facts.claims.get(name).map(|claim| super::launches::object(facts, claim)),
+        _ => None,
+    }
+}
+
+/// The other warnings: one entry for each object and reason.
+pub(super) fn others(facts: &Facts<'_>) -> Vec<Entry> {
+    let reasons: BTreeSet<&str> = facts
+        .events
+        .iter()
+        .map(|(_, event)| &event.row)
+        .filter(|row| row.event_type == "Warning" && CONFIGURED.contains(&row.kind.as_str()))
+        .map(|row| row.reason.as_str())
+        .filter(|reason| !(FAILURES.contains(reason) || super::interruptions::is_announced(reason)))
+        .collect();
+    let reasons: Vec<&str> = reasons.into_iter().collect();
+    let mut latest = BTreeMap::<(&str, &str, &str), (Timestamp, &EventFacts)>::new();
+    for (time, event) in facts.with_reasons(&reasons) {
+        let row = &event.row;
+        if row.event_type == "Warning" && CONFIGURED.contains(&row.kind.as_str()) {
+            latest.insert((&row.kind, &row.name, &row.reason), (time, event));
+        }
+    }
+    let entry = |(time, EventFacts { row, .. }): &(Timestamp, &EventFacts)| Entry {
+        time: *time,
+        kind: EntryKind::Warning,
+        text: format!("{} ({}): {}", row.object(), row.reason, row.message),
+        followed: None,
+        object: target(facts, &row.kind, &row.name),
+    };
+    latest.values().map(entry).collect()
+}
