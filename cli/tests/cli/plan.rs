@@ -138,6 +138,7 @@ fn the_exit_code_shows_whether_all_pods_can_be_scheduled() {
     let plan = planned(2, &[POOL, CLASS, &pod("web", "1", ""), gpu]);
     assert_eq!(plan["unschedulable"][0]["pod"], "default/gpu");
     let reason = plan["unschedulable"][0]["reasons"][0].as_str().unwrap();
+    assert_eq!(plan["unschedulable"][0]["remedies"][0], "do not request nvidia.com/gpu", "{plan}");
     assert!(reason.starts_with("NodePool default: no instance type offers nvidia.com/gpu"), "{reason}");
     assert_eq!(plan["launches"].as_array().unwrap().len(), 1);
 
@@ -663,6 +664,8 @@ fn the_plan_is_written_as_a_page() {
         "default/web",
         "1 unschedulable pod",
         "default/huge",
+        "<th>Reasons</th><th>To schedule</th>",
+        "<td>request at most ",
         "<progress",
         "Empty",
     ] {

@@ -18,6 +18,9 @@ use std::collections::BTreeMap;
 /// The maximum work of all trials together, in the units of [`Solution::work`]: some seconds.
 const MAX_WORK: u64 = 100_000_000;
 
+/// The work to copy a node for a trial.
+const WORK_PER_NODE: usize = 200;
+
 /// The maximum number of trials for a pod.
 const MAX_TRIALS: usize = 100;
 
@@ -208,7 +211,8 @@ impl Trials<'_, '_> {
         changes.iter().for_each(|change| change.change_limits(&mut problem));
         let options = Options { max_work: Some(self.left), max_explained: 1, ..self.options };
         let solution = solve(&problem, &options);
-        self.left = self.left.saturating_sub(solution.work);
+        let copied = u64::try_from(problem.nodes.len() * WORK_PER_NODE).unwrap_or(u64::MAX);
+        self.left = self.left.saturating_sub(solution.work.saturating_add(copied));
         match solution.unschedulable.into_iter().next() {
             None => Outcome::Placed,
             Some(refused) if refused.reasons.contains(&Reason::OutOfWork) => Outcome::NotTried,
