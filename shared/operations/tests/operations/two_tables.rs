@@ -59,5 +59,5 @@ async fn another_deployment_takes_over_without_replacing_nodes() {
     assert_eq!(owned.collect::<BTreeSet<_>>(), before);
     assert!(adopted.iter().all(|claim| claim.phase == Phase::Initialized), "{adopted:#?}");
     let error = harness.sweeper().run().await.unwrap_err().to_string();
-    assert!(error.contains("nodeless.sh/table=nodeless`"), "the first one is told how to get it back: {error}");
+    assert!(error.contains("nodeless.sh/table=nodeless`"), "the error states how the first one gets it back: {error}");
 }

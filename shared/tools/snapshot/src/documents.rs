@@ -11,7 +11,7 @@ use std::borrow::Cow;
 /// The maximum nesting depth of YAML. Kubernetes' limit for custom resources is lower.
 const MAXIMUM_DEPTH: usize = 128;
 /// The most bytes of text that the aliases of a document may add to it.
-const MOST_REPEATED: usize = 64 * 1024 * 1024;
+const MAX_REPEATED: usize = 64 * 1024 * 1024;
 
 /// The number of items that a thread reads: large enough that the time to start it does not matter, and small enough that its
 /// memory does not either.
@@ -247,7 +247,7 @@ pub(crate) fn parsed(text: &str) -> Result<Value, serde_saphyr::Error> {
             max_events: usize::MAX,
             max_nodes: usize::MAX,
             // Aliases repeat scalars.
-            max_total_scalar_bytes: text.len().saturating_add(MOST_REPEATED),
+            max_total_scalar_bytes: text.len().saturating_add(MAX_REPEATED),
         },
         // A name such as `n` or `on` is a string.
         strict_booleans: true,
