@@ -55,6 +55,7 @@ RUN_BY = {
     (MAINTENANCE, "The whole cluster"): "test_try_it",
     (DISRUPTION, "Records of decisions"): "test_deploy_operate_and_remove",
     (MOVING, "Migrate back to Karpenter"): "test_move_back_and_remove_by_hand",
+    (MOVING, "Move to another table"): "test_move_back_and_remove_by_hand",
     (MOVING, "Remove everything"): "test_move_back_and_remove_by_hand",
 }
 
@@ -278,6 +279,10 @@ def look_into(reader: Reader, world: World) -> None:
     pod = world.items("pods", "-l", "app=inflate")[0]["metadata"]["name"]
     names = {"TABLE": f"nodeless-{CLUSTER}", '"CLUSTER"': f'"{CLUSTER}"', "ip-10-0-0-4.ec2.internal": node, "default/web-0": f"default/{pod}"}
     reader.shell('kubectl config rename-context "$(kubectl config current-context)" production\n', EXAMPLE)
+    # A manifest that is not applied, and the NodePool for it.
+    inflate = (Path(__file__).parent / "manifests/inflate.yaml").read_text()
+    (reader.checkout / EXAMPLE / "deployment.yaml").write_text(inflate.replace("replicas: 0", "replicas: 3"))
+    shutil.copyfile(ROOT / "infra/nodepools/default.yaml", reader.checkout / EXAMPLE / "nodepool.yaml")
 
     def run(file: str, heading: str) -> str:
         (block,) = under(file, heading)
@@ -325,6 +330,12 @@ def test_move_back_and_remove_by_hand(deployed_here: Deployed, world: World, rea
     (again,) = under(PLAN_REFERENCE, "Replay a plan")
     names = {"TABLE": f"nodeless-{CLUSTER}", '"CLUSTER"': f'"{CLUSTER}"', "snapshot#2026-01-31T18:0": "snapshot#"}
     assert "default" in reader.shell(replaced(again.text, names), "root"), "a plan that was kept is made again"
+
+    table = f"nodeless-{CLUSTER}"
+    assert world.kubectl("get", "namespace", "kube-system", "-o", r"jsonpath={.metadata.annotations.nodeless\.sh/table}") == table
+    pause, serve = under(MOVING, "Move to another table")
+    reader.run(pause, "root")
+    reader.shell(replaced(serve.text, {"NEW": table}), "root")
 
     pause, remove, start = under(MOVING, "Migrate back to Karpenter")
     reader.run(pause, "root")

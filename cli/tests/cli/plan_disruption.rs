@@ -489,7 +489,7 @@ fn a_node_is_explained_in_full() {
     assert_eq!(full["elsewhere"]["pod"], "default/a");
     assert_eq!(
         full["elsewhere"]["nodes"],
-        json!([{ "node": "half", "why": "insufficient cpu: 1700m requested, 930m free" }])
+        json!([{ "node": "half", "why": "insufficient cpu: 1.7 requested, 0.93 free" }])
     );
     assert_eq!(
         half["pods"][0]["blockedBy"],
