@@ -38,6 +38,7 @@ mod packing;
 mod pools;
 mod preferences;
 mod problem;
+mod remedy;
 mod topology;
 mod work;
 
@@ -47,7 +48,6 @@ pub use engine::new_nodes::NewNode;
 pub use engine::{Prepared, solve};
 pub use exchange::exchange_equal_pods;
 pub use existing::{Excluded, existing_node, failed_to_initialize};
-pub use explain::remedy::{Advice, advise};
 pub use explain::ruled_out::{LaunchExplanation, RuledOut, RuledOutCause, explain_launch};
 pub use preferences::{HeldPod, held_preferences};
 pub use problem::excess::{Excess, MAX_CONDITIONS, MAX_CONSTRAINTS, MAX_VALUES};
@@ -57,4 +57,5 @@ pub use problem::{
     BoundPods, ClusterFacts, ClusterUsage, ExistingNode, MinValuesPolicy, Options, PoolOffer, PreferencePolicy,
     Problem, UnknownPolicy,
 };
+pub use remedy::{Advice, advise};
 pub use topology::dependences::{Dependence, dependences};

@@ -1,11 +1,12 @@
 //! What needs attention: the problems of a picture, the most urgent first.
 
+use crate::cluster_settings::ClusterRow;
 use crate::line::Target;
 use crate::node::NodeRow;
+use crate::node_class::NodeClassRow;
 use crate::node_state::{NodeState, Waiting};
 use crate::pending::PendingRow;
-use crate::picture::Picture;
-use crate::pool::{BudgetRow, LimitRow};
+use crate::pool::{BudgetRow, LimitRow, PoolRow};
 use crate::text::{counted, dollars, percent};
 use jiff::{SignedDuration, Timestamp};
 use nodeless_model::money::Dollars;
@@ -63,20 +64,31 @@ pub struct Attention {
     pub count: usize,
 }
 
+/// The rows of a picture that may need attention.
+#[derive(Clone, Copy)]
+pub(crate) struct Rows<'a> {
+    pub(crate) at: Timestamp,
+    pub(crate) cluster: &'a ClusterRow,
+    pub(crate) node_pools: &'a [PoolRow],
+    pub(crate) node_classes: &'a [NodeClassRow],
+    pub(crate) nodes: &'a [NodeRow],
+    pub(crate) pending: &'a [PendingRow],
+}
+
 impl Attention {
-    /// What needs attention in a picture.
-    pub(crate) fn of(picture: &Picture) -> Vec<Self> {
-        let drains = picture.nodes.iter().filter_map(|node| stuck(node, picture.at));
-        let pools = picture.node_pools.iter().filter_map(|pool| {
+    /// What needs attention in a rows.
+    pub(crate) fn of(rows: Rows<'_>) -> Vec<Self> {
+        let drains = rows.nodes.iter().filter_map(|node| stuck(node, rows.at));
+        let pools = rows.node_pools.iter().filter_map(|pool| {
             Some(not_ready(Problem::NodePoolNotReady, "NodePool", pool.name.as_deref()?, pool.not_ready.as_deref()?))
         });
-        let classes = picture.node_classes.iter().filter_map(|class| {
+        let classes = rows.node_classes.iter().filter_map(|class| {
             Some(not_ready(Problem::NodeClassNotReady, "EC2NodeClass", &class.name, class.not_ready.as_deref()?))
         });
-        let mut all = pending(picture);
+        let mut all = pending(rows);
         all.extend(drains.chain(pools).chain(classes));
-        all.extend(limits(picture));
-        all.extend(budgets(picture));
+        all.extend(limits(rows));
+        all.extend(budgets(rows));
         all
     }
 
@@ -86,10 +98,10 @@ impl Attention {
 }
 
 /// The pods without a node, by workload and reason: the groups with most pods first.
-fn pending(picture: &Picture) -> Vec<Attention> {
+fn pending(rows: Rows<'_>) -> Vec<Attention> {
     let mut groups = BTreeMap::<(Option<String>, &str), Vec<&PendingRow>>::new();
-    for pod in &picture.pending {
-        let Some(reason) = reason(pod, picture.at) else { continue };
+    for pod in rows.pending {
+        let Some(reason) = reason(pod, rows.at) else { continue };
         // Pods without a workload are grouped by reason alone.
         groups.entry((pod.workload.clone(), reason)).or_default().push(pod);
     }
@@ -153,9 +165,9 @@ fn not_ready(problem: Problem, kind: &str, name: &str, why: &str) -> Attention {
     Attention::new(problem, format!("{kind} {name} is not ready and launches no nodes: {why}"))
 }
 
-fn limits(picture: &Picture) -> impl Iterator<Item = Attention> {
-    let of_cluster = picture.cluster.limits.iter().map(|limit| limit_of("The cluster", limit));
-    let of_pools = picture.node_pools.iter().flat_map(|pool| {
+fn limits(rows: Rows<'_>) -> impl Iterator<Item = Attention> {
+    let of_cluster = rows.cluster.limits.iter().map(|limit| limit_of("The cluster", limit));
+    let of_pools = rows.node_pools.iter().flat_map(|pool| {
         let name = format!("NodePool {}", pool.name.as_deref().unwrap_or_default());
         pool.limits.iter().map(move |limit| limit_of(&name, limit))
     });
@@ -169,9 +181,9 @@ fn limit_of(who: &str, limit: &LimitRow) -> Option<Attention> {
     (*share >= NEARLY).then(|| Attention { urgent: *share >= 1.0, ..Attention::new(Problem::Limit, text) })
 }
 
-fn budgets(picture: &Picture) -> impl Iterator<Item = Attention> {
-    let of_cluster = picture.cluster.budget.iter().map(|budget| (String::from("The cluster"), budget));
-    let of_pools = picture.node_pools.iter().filter_map(|pool| {
+fn budgets(rows: Rows<'_>) -> impl Iterator<Item = Attention> {
+    let of_cluster = rows.cluster.budget.iter().map(|budget| (String::from("The cluster"), budget));
+    let of_pools = rows.node_pools.iter().filter_map(|pool| {
         Some((format!("NodePool {}", pool.name.as_deref().unwrap_or_default()), pool.budget.as_ref()?))
     });
     let all: Vec<_> = of_cluster.chain(of_pools).collect();
@@ -197,6 +209,7 @@ mod tests {
     use super::*;
     use crate::decode::Kind;
     use crate::fixtures::{at, claim_value, cluster, event_value, node_value, pod_value, pool_value};
+    use crate::picture::Picture;
     use nodeless_catalog::Catalog;
     use serde_json::{Value, json};
 

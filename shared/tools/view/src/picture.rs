@@ -1,7 +1,7 @@
 //! The rows that are shown.
 
 use crate::amount::Load;
-use crate::attention::Attention;
+use crate::attention::{Attention, Rows};
 use crate::claim::{ClaimFacts, ClaimRow};
 use crate::cluster::Cluster;
 use crate::cluster_settings::{ClusterRow, SYSTEM};
@@ -97,23 +97,31 @@ impl Picture {
         let mut pending: Vec<PendingRow> = unbound.into_iter().map(|pod| reasons.row(pod)).collect();
         pending.sort_by_key(|pod| pod.created);
         let node_pools = pools(cluster, &nodes, &claims);
-        let mut picture = Self {
+        let node_classes: Vec<NodeClassRow> = cluster.classes.values().cloned().collect();
+        let settings = settings(cluster, &node_pools, now);
+        let rows = Rows {
             at: now,
-            attention: Vec::new(),
-            node_classes: cluster.classes.values().cloned().collect(),
+            cluster: &settings,
+            node_pools: &node_pools,
+            node_classes: &node_classes,
+            nodes: &nodes,
+            pending: &pending,
+        };
+        Self {
+            at: now,
+            attention: Attention::of(rows),
             disruption: Disruption::new(&nodes, &claims, &replacing),
             totals: Totals::of(&nodes, claims.len(), pending.len()),
-            cluster: settings(cluster, &node_pools, now),
-            node_pools,
             timeline: timeline(cluster, &nodes, prices),
             events: events(cluster),
             warnings: warnings(cluster),
+            cluster: settings,
+            node_pools,
+            node_classes,
             nodes,
             claims,
             pending,
-        };
-        picture.attention = Attention::of(&picture);
-        picture
+        }
     }
 
     /// The node with a name.

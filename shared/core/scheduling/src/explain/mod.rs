@@ -1,6 +1,5 @@
 //! Why a class of pods is unschedulable. Computed only for unschedulable pods.
 
-pub(crate) mod remedy;
 pub(crate) mod ruled_out;
 pub(crate) mod topology_barriers;
 
