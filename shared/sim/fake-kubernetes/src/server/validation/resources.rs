@@ -8,6 +8,9 @@ use crate::server::status::FieldError;
 
 const FORM: &str = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";
 
+/// The digits of the largest amount.
+const MAX_DIGITS: usize = 19;
+
 /// The requests and limits of a container.
 pub(super) fn of_container(container: &Value, path: &str, errors: &mut Vec<FieldError>) {
     let list = |kind: &str| container.at(&format!("/resources/{kind}"));
@@ -80,9 +83,11 @@ fn fields(map: Option<&Value>) -> impl Iterator<Item = (&String, &Value)> {
     map.and_then(Value::as_object).into_iter().flatten()
 }
 
-/// The amount of a quantity, which is a text or a number.
+/// The amount of a quantity, which is a text or a number. As in the API server, a number that is too large is the largest amount.
 fn quantity(value: &Value) -> Option<Quantity> {
-    matches!(value, Value::String(_) | Value::Number(_)).then(|| text(value).parse().ok()).flatten()
+    let text = matches!(value, Value::String(_) | Value::Number(_)).then(|| text(value))?;
+    let is_large = || text.len() > MAX_DIGITS && text.bytes().all(|byte| byte.is_ascii_digit());
+    text.parse().ok().or_else(|| is_large().then_some(Quantity::MAX))
 }
 
 fn text(value: &Value) -> String {
