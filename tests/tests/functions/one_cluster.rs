@@ -530,11 +530,11 @@ async fn a_cluster_that_is_created_again_is_served_at_its_new_endpoint() {
     functions.planner.expect_any_problem();
     functions.lifecycle.expect_any_problem();
     stage.fail(Service::Kubernetes, Some(Outage::Refuse));
-    let before = ec2.call_counts()["DescribeCluster"];
+    let before = ec2.call_counts()["eks:DescribeCluster"];
     for _ in 0..4 {
         functions.plan().await;
     }
-    assert_eq!(ec2.call_counts()["DescribeCluster"], before + 1, "EKS is not asked again for a minute");
+    assert_eq!(ec2.call_counts()["eks:DescribeCluster"], before + 1, "EKS is not asked again for a minute");
 
     stage.create_cluster_again().await;
     functions.sweep().await;
