@@ -58,10 +58,14 @@ fn code(sent: &[u8], received: &[u8]) -> Option<u16> {
     let code: u16 = head.split(' ').nth(1).unwrap().parse().unwrap();
     let is_json = head.to_lowercase().contains("content-type: application/json");
     if code >= 400 && is_json {
-        let status: Value = serde_json::from_str(body).unwrap_or_else(|error| panic!("{sent}: {error}: {text}"));
+        // What follows a body that is shorter than was sent is another request on the connection, with a response of its own.
+        let mut values = serde_json::Deserializer::from_str(body).into_iter::<Value>();
+        let first = values.next().unwrap_or_else(|| panic!("{sent}: no Status in {text}"));
+        let status = first.unwrap_or_else(|error| panic!("{sent}: {error}: {text}"));
         assert_eq!((&status["kind"], &status["code"]), (&"Status".into(), &code.into()), "{sent}: {text}");
     } else if code >= 400 {
-        assert!(body.is_empty() || code == 403 && body.starts_with("requests for other hosts"), "{sent}: {text}");
+        let is_alone = body.is_empty() || body.starts_with("HTTP/1.1 ");
+        assert!(is_alone || code == 403 && body.starts_with("requests for other hosts"), "{sent}: {text}");
     }
     Some(code)
 }

@@ -83,11 +83,12 @@ fn fields(map: Option<&Value>) -> impl Iterator<Item = (&String, &Value)> {
     map.and_then(Value::as_object).into_iter().flatten()
 }
 
-/// The amount of a quantity, which is a text or a number. As in the API server, a number that is too large is the largest amount.
+/// The amount of a quantity, which is a text or a number. As in the API server, a number that is too large is the largest
+/// whole amount.
 fn quantity(value: &Value) -> Option<Quantity> {
     let text = matches!(value, Value::String(_) | Value::Number(_)).then(|| text(value))?;
     let is_large = || text.len() > MAX_DIGITS && text.bytes().all(|byte| byte.is_ascii_digit());
-    text.parse().ok().or_else(|| is_large().then_some(Quantity::MAX))
+    text.parse().ok().or_else(|| is_large().then(|| Quantity::from_milli(Quantity::MAX.milli() / 1000 * 1000)))
 }
 
 fn text(value: &Value) -> String {
