@@ -30,6 +30,7 @@ use explain::Target;
 use jiff::Timestamp;
 use nodeless_catalog::Catalog;
 use nodeless_disruption::Command;
+use nodeless_model::printable::printable_line;
 use nodeless_operations::gates::FeatureGates;
 use nodeless_operations::plan::PlanSettings;
 use nodeless_operations::{DryRun, DryRunInput};
@@ -261,7 +262,7 @@ fn milliseconds(elapsed: Duration) -> f64 {
 
 /// The skipped objects, such as `2 Service, 1 ConfigMap`.
 pub(crate) fn skipped(snapshot: &Snapshot) -> String {
-    let kinds = snapshot.skipped.iter().map(|(kind, count)| format!("{count} {kind}"));
+    let kinds = snapshot.skipped.iter().map(|(kind, count)| format!("{count} {}", printable_line(kind)));
     kinds.collect::<Vec<_>>().join(", ")
 }
 
