@@ -45,6 +45,14 @@ fn the_embedded_catalog_is_shown_as_json() {
 }
 
 #[test]
+fn the_embedded_catalog_of_a_region_is_shown_with_the_source_of_its_prices() {
+    let shown = run(nodeless().args(["catalog", "show", "--region", "eu-central-1"]));
+    let last = shown.stdout.lines().last().unwrap();
+    assert!(last.contains("in eu-central-1 (eu-central-1a, eu-central-1b, eu-central-1c)"), "{last}");
+    assert!(last.contains("on-demand prices are the built-in table (eu-central-1, May 2025)"), "{last}");
+}
+
+#[test]
 fn a_catalog_file_is_shown_with_warnings_about_ignored_entries() {
     let folder = Folder::new();
     let file = folder.path().join("catalog.json");

@@ -552,20 +552,24 @@ impl CatalogSource for TestSource {
     }
 }
 
-#[tokio::test]
-async fn the_capacity_settings_of_the_deployment_are_kept_with_the_catalog() {
-    let harness = Harness::new().await;
-    let capacity = CapacitySettings { reserved_enis: 1, memory_overhead: "0.1".parse().unwrap() };
-    let refresher = Refresher {
+fn refresher(harness: &Harness, source: Arc<TestSource>) -> Refresher {
+    Refresher {
         context: harness.context(),
         claims: harness.ports.claims.clone(),
         queue: harness.ports.queue.clone(),
         cluster: harness.ports.cluster.clone(),
-        source: Arc::new(TestSource::default()),
+        source,
         catalog: CatalogCache::default(),
-        capacity,
+        capacity: CapacitySettings::default(),
         dry_runs: true,
-    };
+    }
+}
+
+#[tokio::test]
+async fn the_capacity_settings_of_the_deployment_are_kept_with_the_catalog() {
+    let harness = Harness::new().await;
+    let capacity = CapacitySettings { reserved_enis: 1, memory_overhead: "0.1".parse().unwrap() };
+    let refresher = Refresher { capacity, ..refresher(&harness, Arc::new(TestSource::default())) };
     harness.queue.clear();
     assert!(refresher.run().await.unwrap().catalog_changed);
     assert!(harness.queue.take_plan().is_some());
@@ -588,16 +592,7 @@ async fn the_capacity_settings_of_the_deployment_are_kept_with_the_catalog() {
 async fn a_refresh_stores_what_changed_and_wakes_the_planner() {
     let harness = running_cluster(1).await;
     let source = Arc::new(TestSource::default());
-    let refresher = Refresher {
-        context: harness.context(),
-        claims: harness.ports.claims.clone(),
-        queue: harness.ports.queue.clone(),
-        cluster: harness.ports.cluster.clone(),
-        source: source.clone(),
-        catalog: CatalogCache::default(),
-        capacity: CapacitySettings::default(),
-        dry_runs: true,
-    };
+    let refresher = refresher(&harness, source.clone());
     harness.queue.clear();
     let first = refresher.run().await.unwrap();
     assert_eq!((first.catalog_changed, first.resolved.len()), (false, 1), "the same catalog is not written again");
@@ -640,16 +635,7 @@ async fn a_refresh_stores_what_changed_and_wakes_the_planner() {
 async fn the_age_of_the_catalog_grows_while_something_cannot_be_read() {
     let harness = running_cluster(1).await;
     let source = Arc::new(TestSource::default());
-    let refresher = Refresher {
-        context: harness.context(),
-        claims: harness.ports.claims.clone(),
-        queue: harness.ports.queue.clone(),
-        cluster: harness.ports.cluster.clone(),
-        source: source.clone(),
-        catalog: CatalogCache::default(),
-        capacity: CapacitySettings::default(),
-        dry_runs: true,
-    };
+    let refresher = refresher(&harness, source.clone());
     let age = async || {
         harness.clock.advance_to(harness.clock.time() + jiff::SignedDuration::from_mins(60));
         drop(refresher.run().await);

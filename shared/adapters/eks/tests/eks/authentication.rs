@@ -1,23 +1,11 @@
 //! DescribeCluster, ListAccessEntries and DescribeAccessEntry over the wire, answered on loopback in the form that EKS documents.
 
-use aws_config::retry::RetryConfig;
-use aws_config::{BehaviorVersion, Region, SdkConfig};
-use aws_credential_types::Credentials;
+use crate::config;
 use axum::http::{StatusCode, Uri};
 use axum::response::IntoResponse;
 use nodeless_eks::{Authentication, Entry, authentication};
 use nodeless_ports::{ErrorKind, PortError};
 use serde_json::{Value, json};
-
-async fn config(url: &str) -> SdkConfig {
-    aws_config::defaults(BehaviorVersion::latest())
-        .region(Region::new("us-east-1"))
-        .credentials_provider(Credentials::new("test", "test", None, None, "test"))
-        .retry_config(RetryConfig::disabled())
-        .endpoint_url(url)
-        .load()
-        .await
-}
 
 /// Reads the authentication of a cluster whose API answers so.
 async fn ask(answer: fn(&str) -> (StatusCode, Value)) -> Result<Authentication, PortError> {
@@ -29,7 +17,7 @@ async fn ask(answer: fn(&str) -> (StatusCode, Value)) -> Result<Authentication, 
         (status, axum::Json(body)).into_response()
     });
     let server = tokio::spawn(async move { axum::serve(listener, router).await });
-    let read = authentication(&config(&url).await, "prod").await;
+    let read = authentication(&config(&url, "us-east-1").await, "prod").await;
     server.abort();
     read
 }

@@ -1,8 +1,7 @@
 //! AssociateAccessPolicy and DisassociateAccessPolicy over the wire, answered on loopback in the form that EKS documents.
 
-use aws_config::retry::RetryConfig;
-use aws_config::{BehaviorVersion, Region, SdkConfig};
-use aws_credential_types::Credentials;
+use crate::config;
+use aws_config::{BehaviorVersion, SdkConfig};
 use axum::body::{Bytes, to_bytes};
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
@@ -31,16 +30,6 @@ async fn answer(State(answer): State<Answer>, request: Request) -> impl IntoResp
     (answer.status, axum::Json(answer.body))
 }
 
-async fn config(url: &str) -> SdkConfig {
-    aws_config::defaults(BehaviorVersion::latest())
-        .region(Region::new("us-gov-west-1"))
-        .credentials_provider(Credentials::new("test", "test", None, None, "test"))
-        .retry_config(RetryConfig::disabled())
-        .endpoint_url(url)
-        .load()
-        .await
-}
-
 /// The results of both calls, where EKS answers so, and the requests.
 async fn ask(status: StatusCode, body: Value) -> (Result<(), PortError>, Result<(), PortError>, Vec<(String, Bytes)>) {
     let answer_with = Answer { status, body, asked: Arc::default() };
@@ -49,7 +38,7 @@ async fn ask(status: StatusCode, body: Value) -> (Result<(), PortError>, Result<
     let url = format!("http://{}", listener.local_addr().unwrap());
     let router = axum::Router::new().fallback(answer).with_state(answer_with);
     let server = tokio::spawn(async move { axum::serve(listener, router).await });
-    let admin = ClusterAdmin::new(&config(&url).await, "prod", ROLE);
+    let admin = ClusterAdmin::new(&config(&url, "us-gov-west-1").await, "prod", ROLE);
     let (begun, ended) = (admin.associate().await, admin.disassociate().await);
     server.abort();
     let asked = asked.lock().unwrap().clone();

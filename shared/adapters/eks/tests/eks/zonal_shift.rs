@@ -1,8 +1,6 @@
 //! GetManagedResource over the wire, answered on loopback in the form that ARC documents.
 
-use aws_config::retry::RetryConfig;
-use aws_config::{BehaviorVersion, Region, SdkConfig};
-use aws_credential_types::Credentials;
+use crate::config;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
@@ -29,16 +27,6 @@ async fn answer(State(answer): State<Answer>, request: Request) -> impl IntoResp
     (answer.status, axum::Json(answer.body))
 }
 
-async fn config(url: &str) -> SdkConfig {
-    aws_config::defaults(BehaviorVersion::latest())
-        .region(Region::new("us-east-1"))
-        .credentials_provider(Credentials::new("test", "test", None, None, "test"))
-        .retry_config(RetryConfig::disabled())
-        .endpoint_url(url)
-        .load()
-        .await
-}
-
 /// Returns the client's result for an answer, and the requested paths.
 async fn ask(status: StatusCode, body: Value) -> (Result<Vec<ZonalShift>, PortError>, Vec<String>) {
     let answer_with = Answer { status, body, asked: Arc::default() };
@@ -47,7 +35,7 @@ async fn ask(status: StatusCode, body: Value) -> (Result<Vec<ZonalShift>, PortEr
     let url = format!("http://{}", listener.local_addr().unwrap());
     let router = axum::Router::new().fallback(answer).with_state(answer_with);
     let server = tokio::spawn(async move { axum::serve(listener, router).await });
-    let result = ArcZonalShifts::new(&config(&url).await, ARN).applied().await;
+    let result = ArcZonalShifts::new(&config(&url, "us-east-1").await, ARN).applied().await;
     server.abort();
     let asked = asked.lock().unwrap().clone();
     (result, asked)
