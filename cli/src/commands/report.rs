@@ -2,7 +2,8 @@
 
 use crate::error::CliError;
 use crate::output;
-use crate::report::{self, Records, Times};
+use crate::report::times::{Times, Window, time};
+use crate::report::{self, Records};
 use crate::table;
 use clap::{Args, ValueEnum};
 use jiff::Timestamp;
@@ -18,7 +19,8 @@ the records for 13 months. Without --from, the report begins with the month. --c
 needs the right dynamodb:Query on the table.",
     after_long_help = "Examples:
   nodeless report --cluster CLUSTER --by namespace
-  nodeless report --cluster CLUSTER --from 2026-10-01 --to 2026-11-01 -o html > october.html
+  nodeless report --cluster CLUSTER --window 7d
+  nodeless report --cluster CLUSTER --window last-month -o html > month.html
 
   aws dynamodb query --table-name TABLE --output json \\
     --key-condition-expression 'pk = :cluster AND begins_with(sk, :hours)' \\
@@ -32,11 +34,15 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "TABLE", requires = "cluster")]
     table: Option<String>,
     /// The start: a date or a full hour in UTC [default: the start of the month]
-    #[arg(long, value_name = "TIME", value_parser = report::time)]
+    #[arg(long, value_name = "TIME", value_parser = time)]
     from: Option<Timestamp>,
     /// The end, exclusive: a date or a full hour in UTC [default: the end of the records]
-    #[arg(long, value_name = "TIME", value_parser = report::time)]
+    #[arg(long, value_name = "TIME", value_parser = time)]
     to: Option<Timestamp>,
+    /// The time until the end of the records, in UTC: 7d or 24h (any number of days or hours) are the last full hours, without the
+    /// current one; month is the calendar month in which the records end, until now; last-month is the whole calendar month before it
+    #[arg(long, value_name = "TIME", conflicts_with_all = ["from", "to"])]
+    window: Option<Window>,
     /// By what costs are divided: nodepool, namespace, type, or label=KEY (label alone is label=app.kubernetes.io/name)
     #[arg(long, value_name = "BY", default_value = "nodepool")]
     by: By,
@@ -61,7 +67,7 @@ enum Format {
 }
 
 pub(crate) async fn run(arguments: &Arguments) -> Result<(), CliError> {
-    let times = Times { from: arguments.from, to: arguments.to };
+    let times = Times { from: arguments.from, to: arguments.to, window: arguments.window };
     times.check()?;
     let (records, cluster) = match &arguments.cluster {
         Some(cluster) => (of_cluster(arguments, cluster, times).await?, cluster.clone()),

@@ -4,15 +4,15 @@ pub(crate) mod html;
 #[cfg(feature = "aws")]
 pub(crate) mod stored;
 pub(crate) mod text;
+pub(crate) mod times;
 
 use crate::error::CliError;
 use crate::table::Item;
-use jiff::civil::Date;
-use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 use nodeless_bill::report::{By, Query, Report, report};
-use nodeless_bill::{HourRecord, Open, StoredError, decode, hour_of};
+use nodeless_bill::{HourRecord, Open, StoredError, decode};
 use serde::de::DeserializeOwned;
+use times::Times;
 
 /// The records of a cluster.
 #[derive(Debug, Default)]
@@ -21,51 +21,6 @@ pub(crate) struct Records {
     pub(crate) hours: Vec<HourRecord>,
     /// The record of the current hour.
     pub(crate) open: Option<Open>,
-}
-
-/// The time to report, as given.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Times {
-    pub(crate) from: Option<Timestamp>,
-    pub(crate) to: Option<Timestamp>,
-}
-
-impl Times {
-    /// Refuses times that no report can have, before anything is read.
-    ///
-    /// # Errors
-    /// If the end is not after the start.
-    pub(crate) fn check(self) -> Result<(), CliError> {
-        match (self.from, self.to) {
-            (Some(from), Some(to)) if from >= to => Err(CliError::ReportTimes { from, to }),
-            _ => Ok(()),
-        }
-    }
-
-    /// The start and the end: without them, from the start of the month to the end of the last record, which `through` is in. `None`
-    /// if the start is after the last record.
-    pub(crate) fn resolve(self, through: Timestamp) -> Option<(Timestamp, Timestamp)> {
-        let hour = SignedDuration::from_hours(1);
-        let to = self.to.unwrap_or_else(|| hour_of(through).checked_add(hour).unwrap_or(through));
-        let from = self.from.unwrap_or_else(|| month_of(to.checked_sub(hour).unwrap_or(to)));
-        (from < to).then_some((from, to))
-    }
-}
-
-/// The start of the month of a time in UTC.
-fn month_of(at: Timestamp) -> Timestamp {
-    let first = at.to_zoned(TimeZone::UTC).date().first_of_month();
-    first.to_zoned(TimeZone::UTC).map_or(at, |zoned| zoned.timestamp())
-}
-
-/// A time of the command line: a date, which begins at midnight in UTC, or a full hour.
-pub(crate) fn time(text: &str) -> Result<Timestamp, String> {
-    let at = match text.parse::<Date>() {
-        Ok(date) if !text.contains('T') => date.to_zoned(TimeZone::UTC).map(|zoned| zoned.timestamp()).ok(),
-        _ => text.parse::<Timestamp>().ok(),
-    };
-    let at = at.ok_or("write a date such as 2026-11-01, or a time such as 2026-11-01T13:00:00Z")?;
-    if hour_of(at) == at { Ok(at) } else { Err("costs are recorded by the hour: write a full hour of UTC".to_owned()) }
 }
 
 /// Decodes the record of the item `name`.
@@ -92,7 +47,8 @@ pub(crate) fn of_items(items: &[Item]) -> Result<Records, CliError> {
 impl Records {
     /// Until when there are records.
     pub(crate) fn through(&self) -> Option<Timestamp> {
-        let last = || self.hours.iter().map(|record| record.hour).max();
+        let end = |record: &HourRecord| record.hour.checked_add(SignedDuration::from_hours(1)).ok();
+        let last = || self.hours.iter().filter_map(end).max();
         self.open.as_ref().map(|open| open.through).or_else(last)
     }
 

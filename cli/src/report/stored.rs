@@ -1,6 +1,7 @@
 //! Reads the records from the claims table.
 
-use super::{Records, Times, decoded};
+use super::times::Times;
+use super::{Records, decoded};
 use crate::decisions::stored::table_of;
 use crate::error::CliError;
 use nodeless_bill::{HourRecord, Open};

@@ -75,6 +75,8 @@ default          2.0  $0.0800  100.0%    $0.1920  $0.0400
     assert_eq!(of(&[]), expected);
     let namespaces = of(&["--by", "namespace", "--from", "2026-11-23T13:00:00Z"]);
     assert!(namespaces.contains("\nshop        $0.0100  25.0%         0.5        1.0        0.0\n"), "{namespaces}");
+    let window = of(&["--window", "1h"]);
+    assert!(window.starts_with("Nodes of cluster prod, 2026-11-23 13:00 to 2026-11-23 14:00 UTC\n"), "{window}");
     let json: Value = serde_json::from_str(&of(&["-o", "json", "--by", "type"])).unwrap();
     assert_eq!((&json["cluster"], &json["totals"]["nodeHours"]), (&json!("prod"), &json!(2.0)));
     assert_eq!((&json["rows"][0]["name"], &json["rows"][0]["capacityType"]), (&json!("m6i.large"), &json!("spot")));
@@ -105,6 +107,9 @@ fn what_cannot_be_reported_is_one_line_and_nothing_is_printed() {
     let backwards = ["--from", "2026-02-01", "--to", "2026-01-01"];
     refused(&good, &backwards, 1, "error: --to 2026-01-01T00:00:00Z is not after --from 2026-02-01T00:00:00Z");
     refused(&good, &["--from", "yesterday"], 2, "write a date such as 2026-11-01");
+    refused(&good, &["--window", "week"], 2, "write a number of days or hours such as 7d or 24h");
+    refused(&good, &["--window", "7d", "--to", "2026-11-24"], 2, "cannot be used with '--to <TIME>'");
+    refused(&good, &["--window", "last-month"], 1, later);
     refused(&good, &["--by", "team"], 2, "is not nodepool, namespace, type or label=KEY");
     refused(&good, &["--by", "label=team"], 1, "costs of this time are not recorded by this label, nor by any other");
     let future = file(&folder, &[hour(12, 2)]);
