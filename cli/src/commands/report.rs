@@ -43,7 +43,7 @@ pub(crate) struct Arguments {
     /// current one; month is the calendar month in which the records end, until now; last-month is the whole calendar month before it
     #[arg(long, value_name = "TIME", conflicts_with_all = ["from", "to"])]
     window: Option<Window>,
-    /// By what costs are divided: nodepool, namespace, type, or label=KEY (label alone is label=app.kubernetes.io/name)
+    /// By what costs are divided: nodepool, namespace, controller (of pods), type, or label=KEY (label alone is label=app.kubernetes.io/name)
     #[arg(long, value_name = "BY", default_value = "nodepool")]
     by: By,
     /// Files with the output of `aws dynamodb query --output json`, or - for standard input

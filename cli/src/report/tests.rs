@@ -73,6 +73,8 @@ async fn a_simulated_cluster_is_reported_in_every_form() {
     }
     let by_label = text::rows(&records.report("hours", NEVER, "label".parse().unwrap()).unwrap());
     assert!(by_label.contains("\nweb "), "{by_label}");
+    let by_controller = text::rows(&records.report("hours", NEVER, "controller".parse().unwrap()).unwrap());
+    assert!(by_controller.contains("\ndefault/Deployment/web "), "{by_controller}");
     let page = html::page(&made);
     assert!(page.contains("<svg") && page.contains("<rect class=\"c0\"") && !page.contains("<script"), "{page}");
     assert!(!page.contains("http://") && !page.contains("https://"));

@@ -99,7 +99,7 @@ pub(crate) fn figures(report: &Report) -> Vec<(String, String)> {
 /// The headings and the rows.
 pub(crate) fn table(report: &Report) -> Vec<Vec<String>> {
     let by: Option<By> = report.by.parse().ok();
-    let of_pods = matches!(by, Some(By::Namespace | By::Label(_)));
+    let of_pods = matches!(by, Some(By::Namespace | By::Controller | By::Label(_)));
     let of_types = by == Some(By::Type);
     let mut headings = vec![report.by.to_uppercase()];
     match of_pods {

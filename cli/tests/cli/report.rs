@@ -110,7 +110,7 @@ fn what_cannot_be_reported_is_one_line_and_nothing_is_printed() {
     refused(&good, &["--window", "week"], 2, "write a number of days or hours such as 7d or 24h");
     refused(&good, &["--window", "7d", "--to", "2026-11-24"], 2, "cannot be used with '--to <TIME>'");
     refused(&good, &["--window", "last-month"], 1, later);
-    refused(&good, &["--by", "team"], 2, "is not nodepool, namespace, type or label=KEY");
+    refused(&good, &["--by", "team"], 2, "is not nodepool, namespace, controller, type or label=KEY");
     refused(&good, &["--by", "label=team"], 1, "costs of this time are not recorded by this label, nor by any other");
     let future = file(&folder, &[hour(12, 2)]);
     refused(

@@ -3,6 +3,7 @@
 //! The time of instances is exact: a claim that has an instance counts until now, or until its termination is requested. For one
 //! that is deleted meanwhile, the claims table keeps an item with these times. What pods request is sampled: it counts for the whole time since the last record.
 
+use crate::controller::controller;
 use crate::hour::{Amounts, Ended, Group, HourRecord, MAX_GROUPS, OfferingCost, hour_of};
 use crate::open::{Open, PoolTotals, day_of};
 use crate::piece::{Doing, Piece, Times, pieces};
@@ -325,6 +326,9 @@ fn add_pods(
         used += group.dollars;
         record.requested.add(group.requested);
         add(&mut record.namespaces, &pod.namespace, group);
+        if let Some(controller) = controller(pod) {
+            add(&mut record.controllers, &controller, group);
+        }
         for label in labels {
             if let Some(value) = pod.labels.get(label) {
                 add(record.labels.entry(label.clone()).or_default(), value, group);

@@ -44,6 +44,9 @@ pub struct HourRecord {
     /// The requests of pods, by namespace.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub namespaces: BTreeMap<String, Group>,
+    /// The requests of pods, by controller: `namespace/Kind/name`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub controllers: BTreeMap<String, Group>,
     /// The requests of pods, by label and its value.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, BTreeMap<String, Group>>,
@@ -216,6 +219,7 @@ impl HourRecord {
     /// Adds up the groups that cost least, so that at most this many of each kind are left.
     pub(crate) fn limit_groups(&mut self, most: usize) {
         limit(&mut self.namespaces, most);
+        limit(&mut self.controllers, most);
         self.labels.values_mut().for_each(|groups| limit(groups, most));
     }
 }

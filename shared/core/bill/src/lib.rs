@@ -5,6 +5,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod accrue;
+mod controller;
 mod cost_budget;
 mod hour;
 mod labels;

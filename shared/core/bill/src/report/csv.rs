@@ -7,7 +7,7 @@ use nodeless_model::CapacityType;
 use std::fmt::Write as _;
 
 /// The columns. `docs/report.md` describes them.
-const COLUMNS: [&str; 30] = [
+const COLUMNS: [&str; 31] = [
     "ChargePeriodStart",
     "ChargePeriodEnd",
     "ChargeCategory",
@@ -29,6 +29,7 @@ const COLUMNS: [&str; 30] = [
     "x_Cluster",
     "x_NodePool",
     "x_Namespace",
+    "x_Controller",
     "x_Label",
     "x_LabelValue",
     "x_InstanceType",
@@ -53,7 +54,7 @@ pub fn csv(report: &Report) -> String {
     text
 }
 
-fn values(report: &Report, period: &Period, row: &Row) -> [String; 30] {
+fn values(report: &Report, period: &Period, row: &Row) -> [String; 31] {
     let costs = &row.costs;
     let only = |by: &str, value: &str| if report.by == by { value.to_owned() } else { String::new() };
     let label = report.by.strip_prefix("label=").unwrap_or_default();
@@ -92,6 +93,7 @@ fn values(report: &Report, period: &Period, row: &Row) -> [String; 30] {
         report.cluster.clone(),
         only("nodepool", &row.name),
         only("namespace", &row.name),
+        only("controller", &row.name),
         label.to_owned(),
         if label.is_empty() { String::new() } else { row.name.clone() },
         only("type", &row.name),

@@ -1,4 +1,4 @@
-//! Reports: the records of a time, added up by NodePool, namespace, label or offering.
+//! Reports: the records of a time, added up by NodePool, namespace, controller, label or offering.
 
 mod csv;
 mod rows;
@@ -44,7 +44,7 @@ pub struct Report {
     pub to: Timestamp,
     /// Since when costs are recorded, if that is later than the start.
     pub recorded_since: Option<Timestamp>,
-    /// By what rows are formed: `nodepool`, `namespace`, `type` or `label=KEY`.
+    /// By what rows are formed: `nodepool`, `namespace`, `controller`, `type` or `label=KEY`.
     pub by: String,
     /// Everything together.
     pub totals: Totals,

@@ -23,6 +23,8 @@ pub enum By {
     NodePool,
     /// A row for each namespace.
     Namespace,
+    /// A row for each controller of pods.
+    Controller,
     /// A row for each value of a label of pods.
     Label(String),
     /// A row for each instance type, zone and capacity type.
@@ -31,7 +33,7 @@ pub enum By {
 
 /// A text that is not a [`By`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is not nodepool, namespace, type or label=KEY, such as label=app.kubernetes.io/name")]
+#[error("{0:?} is not nodepool, namespace, controller, type or label=KEY, such as label=app.kubernetes.io/name")]
 pub struct ByError(String);
 
 impl FromStr for By {
@@ -41,6 +43,7 @@ impl FromStr for By {
         match text {
             "nodepool" => Ok(Self::NodePool),
             "namespace" => Ok(Self::Namespace),
+            "controller" => Ok(Self::Controller),
             "type" => Ok(Self::Type),
             "label" => Ok(Self::Label("app.kubernetes.io/name".to_owned())),
             other => match other.strip_prefix("label=") {
@@ -56,6 +59,7 @@ impl fmt::Display for By {
         match self {
             Self::NodePool => f.write_str("nodepool"),
             Self::Namespace => f.write_str("namespace"),
+            Self::Controller => f.write_str("controller"),
             Self::Type => f.write_str("type"),
             Self::Label(key) => write!(f, "label={key}"),
         }
@@ -89,7 +93,7 @@ pub struct Costs {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Row {
-    /// A NodePool, a namespace, the value of a label, or an instance type. In parentheses what none of them requested.
+    /// A NodePool, a namespace, a controller (`namespace/Kind/name`), the value of a label, or an instance type. In parentheses what none of them requested.
     pub name: String,
     /// The availability zone of instances of a type.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -207,15 +211,16 @@ fn parts(record: &HourRecord, by: &By) -> Vec<(Key, Costs)> {
             })
             .collect(),
         By::Namespace => groups(record, &record.namespaces, None),
+        By::Controller => groups(record, &record.controllers, Some("(no controller)")),
         By::Label(key) => {
             let nothing = BTreeMap::new();
-            groups(record, record.labels.get(key).unwrap_or(&nothing), Some(key))
+            groups(record, record.labels.get(key).unwrap_or(&nothing), Some(&format!("(no label {key})")))
         }
     }
 }
 
-/// The costs of the pods of each group, and the rest of the price of the nodes.
-fn groups(record: &HourRecord, groups: &BTreeMap<String, Group>, label: Option<&str>) -> Vec<(Key, Costs)> {
+/// The costs of the pods of each group, and the rest of the price of the nodes. `without` names the row of pods in none of the groups.
+fn groups(record: &HourRecord, groups: &BTreeMap<String, Group>, without: Option<&str>) -> Vec<(Key, Costs)> {
     let dollars = record.dollars();
     let on_demand = if dollars > 0.0 { record.on_demand_dollars() / dollars } else { 1.0 };
     let of = |name: &str, dollars: f64, requested: Amounts| {
@@ -225,11 +230,11 @@ fn groups(record: &HourRecord, groups: &BTreeMap<String, Group>, label: Option<&
     let mut parts: Vec<(Key, Costs)> =
         groups.iter().map(|(name, group)| of(name, group.dollars, group.requested)).collect();
     let grouped: f64 = groups.values().map(|group| group.dollars).sum();
-    if let Some(label) = label {
+    if let Some(without) = without {
         let rest = dollars - record.idle - record.starting - record.leaving - grouped;
         let mut requested = record.requested;
         groups.values().for_each(|group| requested.add(group.requested.times(-1.0)));
-        parts.push(of(&format!("(no label {label})"), rest.max(0.0), requested));
+        parts.push(of(without, rest.max(0.0), requested));
     }
     let idle = Costs { idle_dollars: record.idle, ..of(IDLE, record.idle, Amounts::default()).1 };
     let starting = Costs { starting_dollars: record.starting, ..of(STARTING, record.starting, Amounts::default()).1 };

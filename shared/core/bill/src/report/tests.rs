@@ -31,6 +31,7 @@ fn hour(hour: &str, node_pool: &str) -> HourRecord {
         starting: 0.3,
         leaving: 0.2,
         namespaces: BTreeMap::from([("a,b".into(), group(1.5)), ("batch".into(), group(0.5))]),
+        controllers: BTreeMap::from([("batch/Job/load".into(), group(0.5)), ("a,b/Deployment/web".into(), group(1.2))]),
         labels: BTreeMap::from([("team".into(), BTreeMap::from([("web".into(), group(0.5))]))]),
         consolidation: Consolidation { nodes: 1, dollars_per_hour: 0.25 },
         interruptions: Interruptions { nodes: 1, dollars: 0.1 },
@@ -83,8 +84,19 @@ fn the_rows_of_each_kind_add_up_to_what_was_spent() {
         rows("label=team"),
         ["(idle) 1.5", "(no label team) 1.5", "web 0.5", "(starting) 0.3", "(terminating) 0.2"]
     );
+    assert_eq!(
+        rows("controller"),
+        [
+            "(idle) 1.5",
+            "a,b/Deployment/web 1.2",
+            "batch/Job/load 0.5",
+            "(no controller) 0.3",
+            "(starting) 0.3",
+            "(terminating) 0.2"
+        ]
+    );
     assert_eq!(rows("type"), ["m5.large 3", "m5.large 1"]);
-    for by in ["nodepool", "namespace", "label=team", "label=other", "type"] {
+    for by in ["nodepool", "namespace", "controller", "label=team", "label=other", "type"] {
         let made = report(&query(DAY.0, DAY.1, by), &closed, None).unwrap();
         let sum: f64 = made.rows.iter().map(|row| row.costs.dollars).sum();
         assert!((sum - 4.0).abs() < 1e-9, "{by}: {sum}");
@@ -94,7 +106,7 @@ fn the_rows_of_each_kind_add_up_to_what_was_spent() {
             .parse::<By>()
             .unwrap_err()
             .to_string()
-            .starts_with("\"team\" is not nodepool, namespace, type or label=KEY")
+            .starts_with("\"team\" is not nodepool, namespace, controller, type or label=KEY")
     );
     assert_eq!("label".parse::<By>().unwrap().to_string(), "label=app.kubernetes.io/name");
 }
@@ -188,7 +200,7 @@ fn csv_has_the_columns_of_focus_and_quotes_what_it_must() {
         lines[2]
     );
     assert!(lines[2].ends_with(",m5.large,,,,,,"), "the parts of a type are not recorded: {}", lines[2]);
-    assert!(of("nodepool").contains(",default,,,,,1.5,0.3,0.2,2,4,0\r\n"), "{}", of("nodepool"));
+    assert!(of("nodepool").contains(",default,,,,,,1.5,0.3,0.2,2,4,0\r\n"), "{}", of("nodepool"));
     let mut unpriced = hour("2026-11-23T00:00:00Z", "default");
     unpriced.offerings.truncate(1);
     unpriced.offerings[0] =
@@ -201,8 +213,9 @@ fn csv_has_the_columns_of_focus_and_quotes_what_it_must() {
         );
     }
     assert!(of("namespace").contains(",\"a,b\","), "{}", of("namespace"));
+    assert!(of("controller").contains(",prod,,,batch/Job/load,,,,"), "{}", of("controller"));
     for by in ["type", "namespace", "nodepool"] {
         let text = of(by).replace("\"a,b\"", "x").replace("\"Nodes of cluster prod: namespace a,b\"", "x");
-        assert!(text.lines().all(|line| line.split(',').count() == 30), "{text}");
+        assert!(text.lines().all(|line| line.split(',').count() == 31), "{text}");
     }
 }
