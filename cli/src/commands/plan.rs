@@ -64,8 +64,8 @@ pub(crate) struct Arguments {
     /// Write the plan also as a page to this file
     #[arg(long, value_name = "FILE", conflicts_with = "snapshot")]
     html: Option<PathBuf>,
-    /// Explain the outcome of this pod (NAMESPACE/NAME) in full, or with --disruption of this Node or NodeClaim; may be
-    /// repeated
+    /// Print the explanation of the outcome of this pod (NAMESPACE/NAME) in place of the plan, or with --disruption of this Node
+    /// or NodeClaim; may be repeated
     #[arg(long, value_name = "POD|NODE")]
     explain: Vec<String>,
     /// Show also which nodes voluntary disruption would remove or replace, and why it would not disrupt each other node

@@ -1,14 +1,13 @@
 //! The text output of `--disruption`.
 
 use super::disruption::{
-    ChurnReport, CommandReport, DisruptionReport, Event, Instance, NodeExplanation, RepairAction, RepairReport,
-    StaticReport,
+    ChurnReport, CommandReport, DisruptionReport, Event, Instance, RepairAction, RepairReport, StaticReport,
 };
 use super::parts::{Launch, Offering, Placement};
 use super::report::Report;
 use super::text_parts::{SHOWN, alternatives, dollars, shortened};
 use crate::plural::counted;
-use nodeless_disruption::{Kept, KeptReason, NodeDetails, PodDetails};
+use nodeless_disruption::{Kept, KeptReason};
 use std::collections::BTreeMap;
 use std::fmt::{Result, Write as _};
 
@@ -42,7 +41,7 @@ pub(super) fn write(out: &mut String, report: &Report, disruption: &DisruptionRe
     if !disruption.events.is_empty() {
         writeln!(out, "Events\n")?;
         for event in &disruption.events {
-            write_event(out, event)?;
+            writeln!(out, "  {}", event_line(event))?;
         }
         writeln!(out)?;
     }
@@ -76,7 +75,7 @@ pub(crate) fn saving(savings_per_hour: f64) -> String {
     }
 }
 
-fn write_command(out: &mut String, number: usize, command: &CommandReport) -> Result {
+pub(super) fn write_command(out: &mut String, number: usize, command: &CommandReport) -> Result {
     let score = command.score.map_or(String::new(), |score| format!(", score {score:.2}"));
     writeln!(
         out,
@@ -137,7 +136,7 @@ fn repairs(out: &mut String, repairs: &[RepairReport]) -> Result {
 }
 
 /// The action for an unhealthy node.
-fn action(repair: &RepairReport) -> String {
+pub(super) fn action(repair: &RepairReport) -> String {
     match (repair.action, &repair.blocked) {
         (RepairAction::Repair, _) => {
             "it is repaired: it is forcefully terminated, and its pods are deleted instead of evicted".to_owned()
@@ -285,104 +284,12 @@ fn kept(out: &mut String, kept: &[Kept]) -> Result {
     Ok(())
 }
 
-fn text(reasons: &[KeptReason]) -> String {
+pub(super) fn text(reasons: &[KeptReason]) -> String {
     reasons.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }
 
-fn write_event(out: &mut String, event: &Event) -> Result {
+pub(super) fn event_line(event: &Event) -> String {
     let object = &event.object;
     let slash = if object.namespace.is_empty() { "" } else { "/" };
-    writeln!(out, "  {} {}{slash}{}: {}: {}", object.kind, object.namespace, object.name, event.reason, event.message)
-}
-
-/// Writes the explanation of one node.
-pub(super) fn explained(
-    out: &mut String,
-    explanation: &NodeExplanation,
-    disruption: Option<&DisruptionReport>,
-) -> Result {
-    let details = &explanation.details;
-    let commands = disruption.into_iter().flat_map(|disruption| disruption.commands.iter().enumerate());
-    let own = commands.clone().find(|(_, command)| Some(&command.id) == explanation.command.as_ref());
-    match own {
-        Some((index, command)) => {
-            writeln!(out, "Node {} is disrupted by command {}\n", details.node, index + 1)?;
-            write_command(out, index + 1, command)?;
-        }
-        None => writeln!(out, "Node {} is not disrupted", details.node)?,
-    }
-    explanation.reasons.iter().try_for_each(|reason| writeln!(out, "  because {reason}"))?;
-    let mut fact = |name: &str, value: Option<String>| match value {
-        Some(value) => writeln!(out, "  {name:16}{value}"),
-        None => Ok(()),
-    };
-    fact("NodePool", details.node_pool.clone())?;
-    fact("NodeClaim", details.node_claim.clone())?;
-    fact("instance", instance(details))?;
-    fact("ready since", details.initialized.map(|time| time.to_string()))?;
-    fact("last pod event", details.last_pod_event.map(|time| time.to_string()))?;
-    fact("consolidatable", details.consolidatable.map(|time| format!("from {time}")))?;
-    fact("drift", details.drift.clone())?;
-    fact("health", explanation.repair.as_ref().map(|repair| format!("{}; {}", repair.why, action(repair))))?;
-    for budget in &details.budgets {
-        let allowed = budget.allowed.map_or("unlimited".to_owned(), |allowed| allowed.to_string());
-        fact(
-            "budget",
-            Some(format!(
-                "{:?}: {allowed} allowed at once, {} disrupted or not ready",
-                budget.reason, budget.disrupting
-            )),
-        )?;
-    }
-    pods(out, &details.pods, own.map(|(_, command)| command))?;
-    if let Some(elsewhere) = &details.elsewhere {
-        writeln!(out, "  pod {} fits on no other node", elsewhere.pod)?;
-        for other in elsewhere.nodes.iter().take(MAX_LINES * SHOWN) {
-            writeln!(out, "    {}: {}", other.node, other.why)?;
-        }
-        let more = elsewhere.nodes.len().saturating_sub(MAX_LINES * SHOWN);
-        if more > 0 {
-            writeln!(out, "    and {}; -o json lists all", counted(more, "other node"))?;
-        }
-    }
-    if !explanation.events.is_empty() {
-        writeln!(out, "  events")?;
-    }
-    for event in &explanation.events {
-        write!(out, "  ")?;
-        write_event(out, event)?;
-    }
-    writeln!(out)
-}
-
-fn instance(details: &NodeDetails) -> Option<String> {
-    let price = details.price_per_hour.map_or("price unknown".to_owned(), dollars);
-    let capacity_type = details.capacity_type.map(|kind| kind.to_string()).unwrap_or_default();
-    let zone = details.zone.as_deref().unwrap_or_default();
-    details.instance_type.as_ref().map(|kind| format!("{kind} {capacity_type} {zone} {price}"))
-}
-
-/// Where a pod of a command is expected, if that is known.
-fn destination<'c>(command: &'c CommandReport, pod: &str) -> Option<&'c str> {
-    let placed =
-        command.placements.iter().find(|placement| placement.pod == pod).map(|placement| placement.node.as_str());
-    let launched = || command.replacements.iter().any(|launch| launch.pods.iter().any(|own| own == pod));
-    placed.or_else(|| launched().then_some("a new node"))
-}
-
-fn pods(out: &mut String, pods: &[PodDetails], command: Option<&CommandReport>) -> Result {
-    if pods.is_empty() {
-        return writeln!(out, "  it runs no pods");
-    }
-    let moving = pods.iter().filter(|pod| pod.moves).count();
-    writeln!(out, "  {}, of which {moving} would be evicted", counted(pods.len(), "pod"))?;
-    for pod in pods {
-        let stays = if pod.moves { "" } else { "; not evicted" };
-        let blocked = text(&pod.blocked_by);
-        let blocked = if blocked.is_empty() { blocked } else { format!("; {blocked}") };
-        let to = command.and_then(|command| destination(command, &pod.pod));
-        let to = to.map_or(String::new(), |node| format!("; to {node}"));
-        writeln!(out, "    {}  {}{stays}{to}{blocked}", pod.pod, pod.requests)?;
-    }
-    Ok(())
+    format!("{} {}{slash}{}: {}: {}", object.kind, object.namespace, object.name, event.reason, event.message)
 }

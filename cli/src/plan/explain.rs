@@ -1,10 +1,13 @@
 //! Explains the outcome of a plan for one pod.
 
 use super::parts::{Offering, PricedType};
+use super::ruled_out;
 use crate::error::CliError;
 use nodeless_model::Pod;
 use nodeless_ports::cluster::ClusterView;
-use nodeless_scheduling::{Advice, Launch, Problem, RuledOut, RuledOutCause, Solution, Unschedulable, explain_launch};
+use nodeless_scheduling::{
+    Advice, Launch, Problem, Reason, RuledOut, RuledOutCause, Solution, Unschedulable, explain_launch,
+};
 use nodeless_snapshot::Held;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -40,6 +43,9 @@ pub(crate) enum Outcome {
     /// The pod cannot be scheduled.
     Unschedulable {
         reasons: Vec<String>,
+        /// The reasons, each with the NodePools that have it; for the text and the page.
+        #[serde(skip)]
+        causes: Vec<(String, Vec<String>)>,
         /// Changes that make it schedulable.
         remedies: Vec<String>,
         /// What limits it, if no change of its constraints makes it schedulable.
@@ -115,7 +121,9 @@ impl Explainer<'_> {
         let outcome = if let Some(index) = self.problem.pods.iter().position(|one| one.key() == pod) {
             self.pending(index)
         } else if let Some((_, why)) = self.faulty.iter().find(|(one, _)| one.key() == pod) {
-            Outcome::Unschedulable { reasons: vec![(*why).to_owned()], remedies: Vec::new(), obstacle: None }
+            let why = (*why).to_owned();
+            let causes = vec![(why.clone(), Vec::new())];
+            Outcome::Unschedulable { reasons: vec![why], causes, remedies: Vec::new(), obstacle: None }
         } else {
             Outcome::NotPending { why: not_pending(pod, self.view, self.held) }
         };
@@ -127,7 +135,7 @@ impl Explainer<'_> {
             Some(refused) => {
                 let reasons = refused.reasons.iter().map(ToString::to_string).collect();
                 let Advice { remedies, obstacle } = (self.advise)(refused);
-                Outcome::Unschedulable { reasons, remedies, obstacle }
+                Outcome::Unschedulable { reasons, causes: causes(&refused.reasons), remedies, obstacle }
             }
             None => placed(index, self.problem, self.solution),
         }
@@ -158,22 +166,32 @@ fn placed(index: usize, problem: &Problem<'_>, solution: &Solution) -> Outcome {
     }
 }
 
+/// The causes, each with the NodePools that have it.
+fn causes(reasons: &[Reason]) -> Vec<(String, Vec<String>)> {
+    let mut causes: Vec<(String, Vec<String>)> = Vec::new();
+    for reason in reasons {
+        let (why, pool) = match reason {
+            Reason::NodePool { node_pool, cause } => (cause.to_string(), Some(node_pool.clone())),
+            other => (other.to_string(), None),
+        };
+        match causes.iter_mut().find(|(known, _)| *known == why) {
+            Some((_, pools)) => pools.extend(pool),
+            None => causes.push((why, pool.into_iter().collect())),
+        }
+    }
+    causes
+}
+
 /// Why no cheaper instance type is launched, in one line.
 pub(crate) fn why(problem: &Problem<'_>, launch: &Launch) -> Option<String> {
     let ruled_out = explain_launch(problem, launch)?.ruled_out;
     if ruled_out.is_empty() {
         return Some("no instance type is cheaper".to_owned());
     }
-    let mut causes: Vec<(String, usize)> = Vec::new();
-    for cause in ruled_out.iter().map(|one| in_short(&one.cause)) {
-        match causes.iter_mut().find(|(known, _)| *known == cause) {
-            Some((_, count)) => *count += 1,
-            None => causes.push((cause, 1)),
-        }
-    }
-    // The sort is stable: among equal counts, the cause that rules out the cheapest type comes first.
-    causes.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
-    let each: Vec<String> = causes.iter().map(|(cause, count)| format!("{count} {cause}")).collect();
+    let each: Vec<String> = ruled_out::grouped(&ruled_out, in_short)
+        .into_iter()
+        .map(|(cause, types)| format!("{} {cause}", types.len()))
+        .collect();
     let types = if ruled_out.len() == 1 { "type is" } else { "types are" };
     Some(format!("{} {types} cheaper but ruled out: {}", ruled_out.len(), each.join(", ")))
 }

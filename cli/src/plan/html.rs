@@ -4,7 +4,7 @@ use super::disruption::{CommandReport, DisruptionReport};
 use super::disruption_text::{described, evictions, instances, offered, saving};
 use super::parts::Launch;
 use super::report::{Current, Report};
-use super::text::{Why, alike, by_node, by_reason};
+use super::text::{Why, alike, answer, by_node, by_reason};
 use super::text_parts::{alternatives, dollars, shortened};
 use crate::html::{self, escaped, header, row};
 use crate::plural::counted;
@@ -13,6 +13,9 @@ use std::fmt::Write as _;
 /// The page. `prices` describes the sources of the prices.
 pub(crate) fn page(report: &Report, why: &Why<'_>, prices: &str) -> String {
     let mut body = String::new();
+    for explained in &report.explanations {
+        answer(explained, report.disruption.as_ref()).html(&mut body);
+    }
     figures(&mut body, report);
     launches(&mut body, &report.launches, why);
     unschedulable(&mut body, report);

@@ -1,5 +1,8 @@
 //! Plans for a cluster, read from files or from the API server, and prints the plan.
 
+mod answer;
+mod answer_node;
+mod answer_pod;
 pub(crate) mod catalog;
 mod cluster_limits;
 mod disruption;
@@ -16,6 +19,7 @@ pub(crate) mod parts;
 pub(crate) mod progress;
 pub(crate) mod replay;
 pub(crate) mod report;
+mod ruled_out;
 pub(crate) mod text;
 pub(crate) mod text_parts;
 pub(crate) mod whatif;

@@ -15,7 +15,7 @@ use nodeless_snapshot::Snapshot;
 /// The number of consecutive decisions, as the default of `--decisions`.
 const DECISIONS: usize = 20;
 
-/// Explains a pod, Node or NodeClaim by its name. Objects that cannot be decoded are named below the explanation, because the
+/// Explains a pod, Node or NodeClaim by its name, a line each. Objects that cannot be decoded are named below the explanation, because the
 /// plan was made without them.
 ///
 /// # Errors
@@ -25,7 +25,7 @@ pub(crate) fn explain(
     catalog: &Catalog,
     name: &str,
     at: Timestamp,
-) -> Result<String, CliError> {
+) -> Result<Vec<String>, CliError> {
     let dry_run = DryRun::new(DryRunInput {
         view: std::mem::take(&mut snapshot.view),
         claims: std::mem::take(&mut snapshot.claims),
@@ -59,12 +59,12 @@ pub(crate) fn explain(
             .node_details(&node, &commands, &solution)
             .map(|details| Explained::Node(Box::new(disruption.explain(details)))),
     });
-    let mut text = match explained {
-        Some(explained) => text::one(&explained, &disruption),
-        None => "The plan has no details about it.\n".to_owned(),
+    let mut lines = match explained {
+        Some(explained) => text::answer(&explained, Some(&disruption)).text(),
+        None => vec!["The plan has no details about it.".to_owned()],
     };
-    text.extend(snapshot.faults.iter().map(|fault| format!("The plan ignores an object: {fault}\n")));
-    text.extend(dry_run.assumptions().iter().map(|assumption| format!("Warning: {assumption}\n")));
-    text.extend(dry_run.unusable().map(|(pool, why)| format!("Warning: NodePool {pool} cannot be used: {why}\n")));
-    Ok(text)
+    lines.extend(snapshot.faults.iter().map(|fault| format!("The plan ignores an object: {fault}")));
+    lines.extend(dry_run.assumptions().iter().map(|assumption| format!("Warning: {assumption}")));
+    lines.extend(dry_run.unusable().map(|(pool, why)| format!("Warning: NodePool {pool} cannot be used: {why}")));
+    Ok(lines)
 }

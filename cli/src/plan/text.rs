@@ -1,13 +1,12 @@
 //! The text output of a plan.
 
+use super::answer::Answer;
 use super::cluster_limits::ClusterLimit;
-#[cfg(feature = "kubernetes")]
 use super::disruption::DisruptionReport;
-use super::disruption_text;
-use super::explain::{Explanation, Outcome};
 use super::parts::{Launch, Placement};
 use super::report::{Current, Explained, Report, Unschedulable};
 use super::text_parts::{alternatives, dollars, shortened};
+use super::{answer_node, answer_pod, disruption_text};
 use crate::plural::counted;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -26,25 +25,26 @@ pub(crate) fn render(report: &Report, why: &Why<'_>, prices: &str) -> String {
     text
 }
 
-/// The text of an explanation.
-#[cfg(feature = "kubernetes")]
-pub(super) fn one(explained_object: &Explained, disruption: &DisruptionReport) -> String {
-    let mut text = String::new();
-    // Writing into a String does not fail.
-    let _ = match explained_object {
-        Explained::Pod(explanation) => explained(&mut text, explanation),
-        Explained::Node(explanation) => disruption_text::explained(&mut text, explanation, Some(disruption)),
-    };
-    text
+/// The lines about an object.
+pub(super) fn answer(explained: &Explained, disruption: Option<&DisruptionReport>) -> Answer {
+    match explained {
+        Explained::Pod(explanation) => answer_pod::answer(explanation),
+        Explained::Node(explanation) => answer_node::answer(explanation, disruption),
+    }
 }
 
 fn write(out: &mut String, report: &Report, why: &Why<'_>, prices: &str) -> std::fmt::Result {
-    for explanation in &report.explanations {
-        match explanation {
-            Explained::Pod(explanation) => explained(out, explanation)?,
-            Explained::Node(explanation) => disruption_text::explained(out, explanation, report.disruption.as_ref())?,
-        }
+    // The plan below would move the answers off the screen.
+    if report.explanations.is_empty() {
+        plan(out, report, why)?;
     }
+    for explained in &report.explanations {
+        writeln!(out, "{}\n", answer(explained, report.disruption.as_ref()).text().join("\n"))?;
+    }
+    total(out, report, prices)
+}
+
+fn plan(out: &mut String, report: &Report, why: &Why<'_>) -> std::fmt::Result {
     if !report.launches.is_empty() {
         launches(out, &report.launches, why)?;
     }
@@ -57,7 +57,7 @@ fn write(out: &mut String, report: &Report, why: &Why<'_>, prices: &str) -> std:
     if let Some(disruption) = &report.disruption {
         disruption_text::write(out, report, disruption)?;
     }
-    total(out, report, prices)
+    Ok(())
 }
 
 fn launches(out: &mut String, launches: &[Launch], why: &Why<'_>) -> std::fmt::Result {
@@ -155,43 +155,6 @@ fn reasons(out: &mut String, reasons: &[String], remedies: &[String], obstacle: 
         writeln!(out, "    {} {remedy}", if index == 0 { "to schedule:" } else { "or:" })?;
     }
     Ok(())
-}
-
-fn explained(out: &mut String, explanation: &Explanation) -> std::fmt::Result {
-    write!(out, "Pod {} ", explanation.pod)?;
-    match &explanation.outcome {
-        Outcome::Launch { node_pool, offering, instance_types, ruled_out, with, .. } => {
-            let with = match with.len() {
-                0 => String::new(),
-                others => format!(", with {}", counted(others, "other pod")),
-            };
-            writeln!(out, "is scheduled to a new node of NodePool {node_pool}{with}")?;
-            writeln!(
-                out,
-                "  {} {} in {}, {}: the cheapest offering of the instance types that may be launched",
-                offering.instance_type,
-                offering.capacity_type,
-                offering.zone,
-                dollars(offering.price_per_hour)
-            )?;
-            for kind in instance_types {
-                writeln!(out, "    {:20} {}", kind.name, dollars(kind.price_per_hour))?;
-            }
-            if !ruled_out.is_empty() {
-                writeln!(out, "  cheaper, but ruled out:")?;
-            }
-            for kind in ruled_out {
-                writeln!(out, "    {:20} {}  {}", kind.name, dollars(kind.price), kind.cause)?;
-            }
-        }
-        Outcome::Placement { node } => writeln!(out, "fits on node {node}")?,
-        Outcome::Unschedulable { reasons: why, remedies, obstacle } => {
-            writeln!(out, "is unschedulable")?;
-            reasons(out, why, remedies, obstacle.as_deref())?;
-        }
-        Outcome::NotPending { why } => writeln!(out, "is not pending: {why}")?,
-    }
-    writeln!(out)
 }
 
 fn total(out: &mut String, report: &Report, prices: &str) -> std::fmt::Result {

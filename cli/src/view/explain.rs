@@ -20,7 +20,7 @@ pub(super) async fn explain(viewed: &Viewed, target: &Target) -> Vec<String> {
     let name = target.name().to_owned();
     let explained = tokio::task::spawn_blocking(move || plan::one::explain(snapshot, &catalog, &name, at));
     match explained.await {
-        Ok(Ok(text)) => text.lines().map(str::to_owned).collect(),
+        Ok(Ok(lines)) => lines,
         Ok(Err(error)) => vec![error.to_string()],
         Err(error) => vec![format!("The plan failed: {error}; this is a bug in nodeless; please report it")],
     }

@@ -459,6 +459,48 @@ fn a_pod_is_explained_for_every_outcome() {
         assert!(text.contains(expected), "{expected:?} is missing in\n{text}");
     }
     assert!(text.starts_with("Pod default/old is not pending"), "the answers are first: {text}");
+    assert!(!text.contains("to launch") && text.contains("\nTotal: "), "the plan is printed without --explain: {text}");
+}
+
+#[test]
+fn an_explanation_fits_on_a_screen_and_the_rest_is_in_json_and_on_the_page() {
+    let folder = Folder::new();
+    let page = folder.path().join("plan.html");
+    let pods = [pod("large", "40", "  nodeSelector: {kubernetes.io/arch: amd64}"), pod("huge", "900", "")];
+    let input = documents(&[POOL, CLASS, &pods[0], &pods[1]]);
+    let ended = piped(&input, &["--explain", "large", "--html", page.to_str().unwrap()]);
+    let lines: Vec<&str> = ended.stdout.lines().collect();
+    assert!(lines.len() <= 40, "{}", ended.stdout);
+    assert_eq!(lines[0], "Pod default/large is scheduled to a new node of NodePool default");
+    for part in [": the cheapest offering of the ", "or another of them, up to $", " more"] {
+        assert!(lines[1..10].iter().any(|line| line.contains(part)), "{part}: {}", ended.stdout);
+    }
+    let ruled_out =
+        lines.iter().position(|line| line.ends_with(" instance types are cheaper, but ruled out:")).unwrap();
+    let types: usize = lines[ruled_out].split_whitespace().next().unwrap().parse().unwrap();
+    let groups: Vec<&str> =
+        lines[ruled_out + 1..].iter().take_while(|line| line.starts_with("    ")).copied().collect();
+    let count = |group: &&str| group.split_whitespace().next().unwrap().parse::<usize>().unwrap();
+    assert_eq!(groups.iter().map(count).sum::<usize>(), types, "{}", ended.stdout);
+    assert!(
+        groups.iter().any(|group| group.contains(" types: the pods need cpu 40, the largest leaves 3")),
+        "{groups:?}"
+    );
+    assert!(groups.iter().any(|group| group.contains(" requires kubernetes.io/arch In [amd64]")), "{groups:?}");
+    assert_eq!(lines[ruled_out + 1 + groups.len()], "  nodeless plan -o json lists all");
+
+    let page = fs::read_to_string(page).unwrap();
+    assert!(page.contains("<h1>Plan</h1>\n<h2>Pod default/large is scheduled to a new node"), "the answer is first");
+    assert_eq!(page.matches("<details>").count(), 1 + groups.len());
+    let json = parsed(&piped(&input, &["--explain", "large", "-o", "json"]));
+    let all = json["explanations"][0]["ruledOut"].as_array().unwrap();
+    assert_eq!(all.len(), types);
+    assert!(all.iter().all(|one| page.contains(one["name"].as_str().unwrap())));
+
+    let huge = piped(&input, &["--explain", "huge"]).stdout;
+    let [answer, remedy, ..] = huge.lines().collect::<Vec<_>>()[..] else { panic!("{huge}") };
+    assert!(answer.starts_with("Pod default/huge is unschedulable: NodePool default: no instance type has enough cpu"));
+    assert!(remedy.starts_with("  to schedule: "), "{huge}");
 }
 
 #[test]

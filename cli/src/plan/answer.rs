@@ -1,0 +1,112 @@
+//! What `--explain` reports about one object: the answer, then facts, then lists. The text shows the first entries of a list and
+//! fits on a screen; the page has the others in an element that opens, and `-o json` has everything.
+
+use crate::html::escaped;
+use std::fmt::Write as _;
+
+/// An explanation as lines.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Answer {
+    /// The outcome, in one line.
+    pub(super) answer: String,
+    /// What follows it: how to change it, and facts.
+    pub(super) lines: Vec<String>,
+    pub(super) lists: Vec<List>,
+}
+
+/// A heading with entries.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct List {
+    pub(super) heading: String,
+    pub(super) entries: Vec<String>,
+    /// The number of entries that the text shows. If it is zero, the heading has their number.
+    pub(super) shown: usize,
+}
+
+impl Answer {
+    /// The lines of the text.
+    pub(super) fn text(&self) -> Vec<String> {
+        let mut lines = vec![self.answer.clone()];
+        lines.extend(self.lines.iter().map(|line| format!("  {line}")));
+        for list in &self.lists {
+            lines.push(format!("  {}", list.heading));
+            lines.extend(list.entries.iter().take(list.shown).map(|entry| format!("    {entry}")));
+            let more = list.hidden();
+            if more > 0 && list.shown > 0 {
+                lines.push(format!("    and {more} more"));
+            }
+        }
+        if self.lists.iter().any(|list| list.hidden() > 0) {
+            lines.push("  nodeless plan -o json lists all".to_owned());
+        }
+        lines
+    }
+
+    /// Appends the part of the page.
+    pub(super) fn html(&self, out: &mut String) {
+        // Writing into a String does not fail.
+        let _cannot_fail = write!(out, "<h2>{}</h2>\n<pre>", escaped(&self.answer));
+        self.lines.iter().for_each(|line| out.push_str(&format!("{}\n", escaped(line))));
+        out.push_str("</pre>\n");
+        for List { heading, entries, .. } in &self.lists {
+            let heading = escaped(heading.trim());
+            if entries.is_empty() {
+                out.push_str(&format!("<p>{heading}</p>\n"));
+                continue;
+            }
+            let entries = entries.iter().map(|entry| escaped(entry)).collect::<Vec<_>>().join("\n");
+            out.push_str(&format!("<details><summary>{heading}</summary><pre>{entries}</pre></details>\n"));
+        }
+    }
+}
+
+impl List {
+    fn hidden(&self) -> usize {
+        self.entries.len().saturating_sub(self.shown)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer() -> Answer {
+        let entries = |count: usize| (0..count).map(|number| format!("<type-{number}>")).collect();
+        Answer {
+            answer: "Pod a/b is scheduled".to_owned(),
+            lines: vec!["on a new node".to_owned()],
+            lists: vec![
+                List { heading: "types".to_owned(), entries: entries(3), shown: 2 },
+                List { heading: "  700 types: too small".to_owned(), entries: entries(700), shown: 0 },
+            ],
+        }
+    }
+
+    #[test]
+    fn the_text_shows_the_first_entries_and_the_page_all() {
+        assert_eq!(
+            answer().text(),
+            [
+                "Pod a/b is scheduled",
+                "  on a new node",
+                "  types",
+                "    <type-0>",
+                "    <type-1>",
+                "    and 1 more",
+                "    700 types: too small",
+                "  nodeless plan -o json lists all",
+            ]
+        );
+        let mut page = String::new();
+        answer().html(&mut page);
+        assert!(page.starts_with("<h2>Pod a/b is scheduled</h2>\n<pre>on a new node\n</pre>"), "{page}");
+        assert_eq!((page.matches("<details>").count(), page.matches("&lt;type-").count()), (2, 703));
+    }
+
+    #[test]
+    fn what_is_shown_in_full_refers_to_nothing_else() {
+        let lists = vec![List { heading: "types".to_owned(), entries: vec!["a".to_owned()], shown: 2 }];
+        let whole = Answer { answer: "yes".to_owned(), lines: Vec::new(), lists };
+        assert_eq!(whole.text(), ["yes", "  types", "    a"]);
+    }
+}
