@@ -1,14 +1,12 @@
 //! Nodes as plain values: what they cost, and how full they are.
 
 use crate::plan::parts::rounded;
+use nodeless_model::money::HOURS_PER_MONTH;
 use nodeless_model::{CapacityType, Pod, ResourceList, labels};
 use nodeless_operations::plan::CurrentNode;
 use nodeless_scheduling::{Launch, Problem, Solution};
 use serde::Serialize;
 use std::collections::BTreeMap;
-
-/// The hours of a month, as in the AWS Pricing Calculator.
-const HOURS: f64 = 730.0;
 
 /// A node that runs, or that would be launched.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -191,7 +189,7 @@ impl Cost {
 
 /// Dollars a month, of dollars an hour.
 pub(super) fn month(dollars_per_hour: f64) -> i64 {
-    (dollars_per_hour * HOURS).round() as i64
+    (dollars_per_hour * HOURS_PER_MONTH).round() as i64
 }
 
 /// The sum over nodes.

@@ -14,6 +14,7 @@ pub mod events;
 pub mod instance;
 pub mod instance_type;
 pub mod invalid;
+pub mod label_query;
 pub mod labels;
 pub mod launch_check;
 pub mod money;

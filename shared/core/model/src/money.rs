@@ -2,6 +2,9 @@
 
 use std::fmt::{Display, Formatter, Result};
 
+/// The mean number of hours of a month, as in the pricing of AWS: 8,760 hours of a year by twelve.
+pub const HOURS_PER_MONTH: f64 = 730.0;
+
 /// Dollars an hour, the unit of EC2's prices: `$0.0960/h`.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 pub struct DollarsPerHour(pub f64);
@@ -9,6 +12,18 @@ pub struct DollarsPerHour(pub f64);
 impl Display for DollarsPerHour {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         write!(f, "{}/h", Dollars(self.0))
+    }
+}
+
+/// A price in dollars an hour, by the month: `$70.08/month`, and in whole dollars from one hundred on: `$1402/month`.
+#[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
+pub struct ByMonth(pub f64);
+
+impl Display for ByMonth {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        let dollars = self.0 * HOURS_PER_MONTH;
+        let digits = if dollars.abs() < 100.0 { 2 } else { 0 };
+        write!(f, "${dollars:.digits$}/month")
     }
 }
 
@@ -43,6 +58,7 @@ mod tests {
     #[test]
     fn prices_have_four_decimals_and_large_amounts_two() {
         assert_eq!(DollarsPerHour(0.096).to_string(), "$0.0960/h");
+        assert_eq!([0.096, 1.92].map(|price| ByMonth(price).to_string()), ["$70.08/month", "$1402/month"]);
         assert_eq!(Dollars(1_234.5).to_string(), "$1234.50");
         assert_eq!(Dollars(-0.25).to_string(), "-$0.2500");
         assert_eq!(DollarsPerHour(0.0).to_string(), "$0.0000/h");

@@ -9,7 +9,7 @@ use crate::pending::PendingRow;
 use crate::pool::{BudgetRow, LimitRow, PoolRow};
 use crate::text::{counted, dollars, percent};
 use jiff::{SignedDuration, Timestamp};
-use nodeless_model::money::Dollars;
+use nodeless_model::money::{Dollars, HOURS_PER_MONTH};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -23,8 +23,6 @@ const BLOCKED: SignedDuration = SignedDuration::from_mins(5);
 const UNBLOCKED: SignedDuration = SignedDuration::from_mins(15);
 /// A limit is nearly reached from this share on.
 const NEARLY: f64 = 0.9;
-/// The mean number of hours of a month, as in the pricing of AWS.
-const HOURS_PER_MONTH: f64 = 730.0;
 /// The start of nodeless's messages about pods; it repeats what the sentence states.
 const FAILED: &str = "Failed to schedule pod, ";
 

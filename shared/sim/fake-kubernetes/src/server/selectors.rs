@@ -1,6 +1,7 @@
 //! Label and field selectors.
 
 use crate::server::path::{Path as _, text};
+use nodeless_model::label_query::{LabelQuery, LabelRequirement, QueryOperator};
 use serde_json::Value;
 
 use super::definition::Definition;
@@ -8,25 +9,7 @@ use super::status::Status;
 
 /// A parsed label selector.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct LabelSelector {
-    requirements: Vec<Requirement>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Requirement {
-    key: String,
-    operator: Operator,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Operator {
-    In(Vec<String>),
-    NotIn(Vec<String>),
-    Exists,
-    DoesNotExist,
-    Greater(i64),
-    Less(i64),
-}
+pub struct LabelSelector(LabelQuery);
 
 impl LabelSelector {
     /// Parses the text form, as in `kubectl get -l`: `app=web,tier!=db,zone in (a,b),!legacy`.
@@ -34,14 +17,8 @@ impl LabelSelector {
     /// # Errors
     /// A bad request, when the text is not a selector.
     pub fn parse(selector: &str) -> Result<Self, Status> {
-        let requirements = split_outside_parentheses(selector)
-            .into_iter()
-            .map(str::trim)
-            .filter(|part| !part.is_empty())
-            .map(Requirement::parse)
-            .collect::<Result<_, _>>()
-            .map_err(|detail| Status::bad_request(format!("unable to parse requirement: {detail}")))?;
-        Ok(Self { requirements })
+        let parsed = LabelQuery::parse(selector);
+        parsed.map(Self).map_err(|detail| Status::bad_request(format!("unable to parse requirement: {detail}")))
     }
 
     /// Reads a `metav1.LabelSelector`, or a plain map of labels if it has neither `matchLabels` nor `matchExpressions`. An empty
@@ -56,7 +33,8 @@ impl LabelSelector {
         let labels = if structured { selector.get("matchLabels").and_then(Value::as_object) } else { Some(map) };
         for (key, value) in labels.into_iter().flatten() {
             let value = value.as_str().ok_or_else(|| Status::bad_request(format!("label {key:?} is no string")))?;
-            requirements.push(Requirement { key: key.clone(), operator: Operator::In(vec![value.to_owned()]) });
+            requirements
+                .push(LabelRequirement { key: key.clone(), operator: QueryOperator::In(vec![value.to_owned()]) });
         }
         let expressions = if structured { selector.get("matchExpressions").and_then(Value::as_array) } else { None };
         for expression in expressions.into_iter().flatten() {
@@ -65,22 +43,22 @@ impl LabelSelector {
                 values.filter_map(Value::as_str).map(str::to_owned).collect::<Vec<_>>()
             };
             let operator = match text(expression, "/operator") {
-                "In" => Operator::In(values()),
-                "NotIn" => Operator::NotIn(values()),
-                "Exists" => Operator::Exists,
-                "DoesNotExist" => Operator::DoesNotExist,
+                "In" => QueryOperator::In(values()),
+                "NotIn" => QueryOperator::NotIn(values()),
+                "Exists" => QueryOperator::Exists,
+                "DoesNotExist" => QueryOperator::DoesNotExist,
                 other => {
                     return Err(Status::bad_request(format!("{other:?} is not a valid label selector operator")));
                 }
             };
-            requirements.push(Requirement { key: text(expression, "/key").to_owned(), operator });
+            requirements.push(LabelRequirement { key: text(expression, "/key").to_owned(), operator });
         }
-        Ok(Some(Self { requirements }))
+        Ok(Some(Self(LabelQuery::new(requirements))))
     }
 
     /// Whether the selector matches everything.
     pub fn is_empty(&self) -> bool {
-        self.requirements.is_empty()
+        self.0.is_empty()
     }
 
     /// Whether an object's `metadata.labels` match.
@@ -91,106 +69,13 @@ impl LabelSelector {
 
     /// Whether a map of labels matches.
     pub fn matches_labels(&self, labels: &Value) -> bool {
-        self.requirements.iter().all(|requirement| {
-            let value = labels.get(&requirement.key).and_then(Value::as_str);
-            match &requirement.operator {
-                Operator::In(values) => value.is_some_and(|value| values.iter().any(|other| other == value)),
-                Operator::NotIn(values) => !value.is_some_and(|value| values.iter().any(|other| other == value)),
-                Operator::Exists => value.is_some(),
-                Operator::DoesNotExist => value.is_none(),
-                Operator::Greater(bound) => number(value).is_some_and(|value| value > *bound),
-                Operator::Less(bound) => number(value).is_some_and(|value| value < *bound),
-            }
-        })
+        self.0.matches(|key| labels.get(key).and_then(Value::as_str))
     }
 
     /// The text form.
     pub fn to_text(&self) -> String {
-        let parts: Vec<String> = self.requirements.iter().map(Requirement::to_text).collect();
-        parts.join(",")
+        self.0.to_string()
     }
-}
-
-fn number(value: Option<&str>) -> Option<i64> {
-    value.and_then(|value| value.parse().ok())
-}
-
-impl Requirement {
-    fn parse(part: &str) -> Result<Self, String> {
-        let make = |key: &str, operator| {
-            let key = key.trim();
-            if key.is_empty() || key.contains(char::is_whitespace) || key.contains(['(', ')', ',', '=', '!']) {
-                return Err(format!("{part:?} has no valid label key"));
-            }
-            Ok(Self { key: key.to_owned(), operator })
-        };
-        if let Some(key) = part.strip_prefix('!') {
-            return make(key, Operator::DoesNotExist);
-        }
-        if let Some((key, value)) = part.split_once("!=") {
-            return make(key, Operator::NotIn(vec![label_value(value)?]));
-        }
-        if let Some((key, value)) = part.split_once("==").or_else(|| part.split_once('=')) {
-            return make(key, Operator::In(vec![label_value(value)?]));
-        }
-        for (separator, greater) in [('>', true), ('<', false)] {
-            if let Some((key, bound)) = part.split_once(separator) {
-                let bound = bound.trim().parse().map_err(|_| format!("{part:?} compares with no integer"))?;
-                return make(key, if greater { Operator::Greater(bound) } else { Operator::Less(bound) });
-            }
-        }
-        let Some((head, rest)) = part.split_once('(') else { return make(part, Operator::Exists) };
-        let inside = rest.trim_end().strip_suffix(')').ok_or_else(|| format!("{part:?} lacks a closing ')'"))?;
-        let values = inside.split(',').map(label_value).collect::<Result<_, _>>()?;
-        match head.split_whitespace().collect::<Vec<_>>().as_slice() {
-            [key, "in"] => make(key, Operator::In(values)),
-            [key, "notin"] => make(key, Operator::NotIn(values)),
-            _ => Err(format!("{part:?} needs an operator: in or notin")),
-        }
-    }
-
-    fn to_text(&self) -> String {
-        let key = &self.key;
-        match &self.operator {
-            Operator::In(values) if values.len() == 1 => format!("{key}={}", values[0]),
-            Operator::In(values) => format!("{key} in ({})", values.join(",")),
-            Operator::NotIn(values) if values.len() == 1 => format!("{key}!={}", values[0]),
-            Operator::NotIn(values) => format!("{key} notin ({})", values.join(",")),
-            Operator::Exists => key.clone(),
-            Operator::DoesNotExist => format!("!{key}"),
-            Operator::Greater(bound) => format!("{key}>{bound}"),
-            Operator::Less(bound) => format!("{key}<{bound}"),
-        }
-    }
-}
-
-/// The value of a label in a selector. The API server rejects an invalid label value.
-fn label_value(text: &str) -> Result<String, String> {
-    let value = text.trim();
-    let is_end = |byte: Option<&u8>| byte.is_none_or(u8::is_ascii_alphanumeric);
-    let bytes = value.as_bytes();
-    let is_valid = bytes.len() <= 63
-        && is_end(bytes.first())
-        && is_end(bytes.last())
-        && bytes.iter().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(byte));
-    if is_valid { Ok(value.to_owned()) } else { Err(format!("{value:?} is no value of a label")) }
-}
-
-fn split_outside_parentheses(text: &str) -> Vec<&str> {
-    let (mut parts, mut depth, mut start) = (Vec::new(), 0_u32, 0);
-    for (index, character) in text.char_indices() {
-        match character {
-            '(' => depth += 1,
-            ')' => depth = depth.saturating_sub(1),
-            ',' if depth == 0 => {
-                parts.push(&text[start..index]);
-                start = index + 1;
-            }
-            _ => {}
-        }
-    }
-    parts.push(&text[start..]);
-    parts
 }
 
 /// A parsed field selector, checked against the selectable fields of the resource.
