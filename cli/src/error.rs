@@ -98,12 +98,40 @@ pub(crate) enum CliError {
         /// Why.
         error: PortError,
     },
+    /// A local cluster does not answer as one.
+    #[error(
+        "{kubeconfig} is the kubeconfig of the local cluster {name} with AWS APIs at {address}, which cannot be read: {why}; start it again with `nodeless local`, or remove the file if the cluster has ended"
+    )]
+    LocalCluster {
+        /// The name of the cluster.
+        name: String,
+        /// Its kubeconfig.
+        kubeconfig: PathBuf,
+        /// The address of its AWS APIs.
+        address: SocketAddr,
+        /// Why.
+        why: String,
+    },
+    /// No local cluster has the name.
+    #[error(
+        "no local cluster {name}: no kubeconfig of $KUBECONFIG or in this directory is that of a local cluster with this name in which nodeless runs; start one with `nodeless local{}`, or leave --cluster out for the account of the AWS configuration",
+        if name == "local" { String::new() } else { format!(" --cluster-name {name}") }
+    )]
+    NoLocalCluster {
+        /// The given name.
+        name: String,
+    },
     /// The command needs the AWS SDK, and this build does not include it.
     #[cfg(not(feature = "aws"))]
     #[error(
-        "this build does not include the AWS SDK, which `catalog export`, `decisions --cluster` and `report --cluster` need; use a released binary, or build with `cargo build --release -p nodeless --features aws` (takes some minutes)"
+        "{what} is read with the AWS SDK, which this build does not include; use a released binary, or build with `cargo build --release -p nodeless --features aws` (takes some minutes); {local}"
     )]
-    WithoutAws,
+    WithoutAws {
+        /// What the command reads.
+        what: String,
+        /// How to read a local cluster.
+        local: String,
+    },
     /// The command needs a cluster, and this build does not include a Kubernetes client.
     #[cfg(not(feature = "kubernetes"))]
     #[error(
@@ -321,6 +349,13 @@ fn without_port(flag: &str) -> String {
 }
 
 impl CliError {
+    /// The error for a cluster that is not a local one, where the records of clusters in AWS cannot be read.
+    #[cfg(not(feature = "aws"))]
+    pub(crate) fn without_aws_for(cluster: &str) -> Self {
+        let local = "a local cluster with this name is found by its kubeconfig: start `nodeless local`, or set KUBECONFIG as it prints";
+        Self::WithoutAws { what: format!("the table of cluster {cluster}"), local: local.to_owned() }
+    }
+
     /// Advice for errors of adapters. Their messages contain none, because functions use them too.
     pub(crate) fn advice(&self) -> Option<&'static str> {
         match self {
@@ -361,7 +396,7 @@ fn table_advice(kind: ErrorKind) -> Option<&'static str> {
         ErrorKind::Invalid | ErrorKind::Conflict => None,
         ErrorKind::Throttled => Some("try again in a minute"),
         ErrorKind::Unavailable | ErrorKind::Denied | ErrorKind::NotFound => Some(
-            "check the region and the credentials of the environment, the right dynamodb:Query, and the name of the table (--table; Terraform's output table_name)",
+            "check the region and the credentials of the environment, the right dynamodb:Query, and the name of the table (--table; Terraform's output table_name). A local cluster is found by its kubeconfig: start `nodeless local`, or set KUBECONFIG as it prints",
         ),
     }
 }

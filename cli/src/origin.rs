@@ -8,6 +8,8 @@ use std::path::PathBuf;
 pub(crate) enum Origin {
     /// In the output of `aws dynamodb query`.
     File(PathBuf),
+    /// In the table of the local cluster with this name.
+    Local(String),
     /// In a table.
     #[cfg(feature = "aws")]
     Table(String),
@@ -17,6 +19,7 @@ impl Display for Origin {
     fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::File(path) => write!(f, "{}", path.display()),
+            Self::Local(name) => write!(f, "local cluster {name}"),
             #[cfg(feature = "aws")]
             Self::Table(name) => write!(f, "table {name}"),
         }

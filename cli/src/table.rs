@@ -1,4 +1,4 @@
-//! Reads items of the claims table from the output of `aws dynamodb query`, without the AWS SDK.
+//! Reads items of the claims table from the output of `aws dynamodb query` and from responses of DynamoDB, without the AWS SDK.
 
 use crate::error::CliError;
 use crate::origin::Origin;
@@ -30,19 +30,23 @@ pub(crate) fn read(paths: &[PathBuf]) -> Result<Vec<Item>, CliError> {
 
 /// The items in a text. Errors name `path` as its source.
 pub(crate) fn parse(text: &str, path: &Path) -> Result<Vec<Item>, CliError> {
+    let damaged = |why| CliError::Items { path: path.to_owned(), why };
+    items(text, &Origin::File(path.to_owned())).map_err(damaged)
+}
+
+/// The items in a text, or what is wrong with the text.
+pub(crate) fn items(text: &str, origin: &Origin) -> Result<Vec<Item>, String> {
     let mut items = Vec::new();
-    let damaged = |why: String| CliError::Items { path: path.to_owned(), why };
     for value in serde_json::Deserializer::from_str(text).into_iter::<Value>() {
-        let mut value = value.map_err(|error| damaged(format!("it is not JSON ({error})")))?;
+        let mut value = value.map_err(|error| format!("it is not JSON ({error})"))?;
         let found = match value.get_mut("Items") {
             Some(found) => found.take(),
             None => value,
         };
-        let Value::Array(found) = found else { return Err(damaged("it has no list Items".to_owned())) };
+        let Value::Array(found) = found else { return Err("it has no list Items".to_owned()) };
         for attributes in found {
-            let key = attributes["sk"]["S"].as_str();
-            let key = key.ok_or_else(|| damaged("an item has no attribute sk".to_owned()))?.to_owned();
-            items.push(Item { key, attributes, origin: Origin::File(path.to_owned()) });
+            let key = attributes["sk"]["S"].as_str().ok_or("an item has no attribute sk")?.to_owned();
+            items.push(Item { key, attributes, origin: origin.clone() });
         }
     }
     Ok(items)

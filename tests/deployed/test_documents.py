@@ -145,7 +145,7 @@ def test_try_it(reader: Reader, tmp_path: Path, logs: Path) -> None:
     (demo,) = under(START, "1. Watch a Deployment scale")
     reader.run(demo)
     again, tests = under(README, "Two commands")
-    local, pods, interruption, view, removal = under(START, "2. Use a simulated cluster with kubectl")
+    local, pods, interruption, records, view, removal = under(START, "2. Use a simulated cluster with kubectl")
     assert again.text == local.text
     subprocess.run([*tests.text.split(), "--dry-run"], cwd=ROOT, check=True, capture_output=True)
     # The command runs until it is ended, so that kubectl can be used beside it.
@@ -159,6 +159,11 @@ def test_try_it(reader: Reader, tmp_path: Path, logs: Path) -> None:
         reader.run(pods)
         wait_for("a node", lambda: reader.shell("kubectl get nodes -o name\n").strip(), 60)
         reader.run(interruption)
+        # The kubeconfig is found by the variable, as in the terminal in which kubectl is used, and no AWS client is configured.
+        wait_for("a cost record", lambda: "Nodes of cluster local" in reader.shell("cargo nodeless report --cluster local || true\n"), 60)
+        answers = reader.run(records)
+        assert "provisioning" in answers and "NAMESPACE" in answers and "of local cluster local" in answers, answers
+        assert json.loads((reader.checkout / "catalog.json").read_text())["region"] == "us-east-1"
         reader.run(removal)
         reader.shell("kubectl run web-0 --image=registry.k8s.io/pause\n")  # the pod that the text asks about
         for block in under(START, "3. Plan for your own cluster"):

@@ -53,6 +53,8 @@ def cargo(arguments: list[str]) -> None:
         return
     if arguments[:1] in (["demo"], ["local"]):
         os.execv(given("nodeless"), [given("nodeless"), *arguments])
+    if arguments[:1] == ["nodeless"]:
+        os.execv(given("nodeless"), arguments)
     before, _, after = " ".join(arguments).partition(" -- ")
     if not re.fullmatch(r"run --release -p nodeless( --features aws)?", before) or not after:
         refuse("the documents do not contain this command")

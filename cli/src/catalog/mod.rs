@@ -1,6 +1,5 @@
 //! Catalogs: loading them from files, printing them, and exporting them from an account.
 
-#[cfg(feature = "aws")]
 pub(crate) mod export;
 pub(crate) mod listing;
 pub(crate) mod load;

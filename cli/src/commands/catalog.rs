@@ -1,6 +1,6 @@
 //! `nodeless catalog`: the instance types and offerings that scheduling uses.
 
-use crate::catalog::{listing, load, text};
+use crate::catalog::{export, listing, load, text};
 use crate::error::CliError;
 use crate::output::{self, report};
 use clap::{Args, Subcommand, ValueEnum};
@@ -18,7 +18,7 @@ pub(crate) struct Arguments {
 enum Command {
     /// Print the labels, capacity, allocatable resources and offerings of all instance types, for AL2023 with default settings
     Show(ShowArguments),
-    /// Write the catalog of the account and region of the AWS configuration in the environment
+    /// Write the catalog of the account and region of the AWS configuration in the environment, or of a local cluster
     Export(ExportArguments),
 }
 
@@ -40,6 +40,9 @@ struct ShowArguments {
 
 #[derive(Debug, Args)]
 struct ExportArguments {
+    /// Read the simulated account of the local cluster with this name
+    #[arg(long, value_name = "NAME")]
+    cluster: Option<String>,
     /// The file to write, or - for standard output
     #[arg(long, value_name = "FILE", default_value = "-")]
     write: PathBuf,
@@ -74,14 +77,21 @@ fn show(arguments: &ShowArguments) -> Result<(), CliError> {
     .map(drop)
 }
 
-#[cfg(feature = "aws")]
 async fn export(arguments: &ExportArguments) -> Result<(), CliError> {
-    crate::catalog::export::export(&arguments.write).await
+    match &arguments.cluster {
+        Some(cluster) => export::of_local_cluster(cluster, &arguments.write),
+        None => in_aws(arguments).await,
+    }
+}
+
+#[cfg(feature = "aws")]
+async fn in_aws(arguments: &ExportArguments) -> Result<(), CliError> {
+    export::of_account(&arguments.write).await
 }
 
 #[cfg(not(feature = "aws"))]
 #[expect(clippy::unused_async, reason = "with the feature `aws` it waits for EC2")]
-async fn export(arguments: &ExportArguments) -> Result<(), CliError> {
-    let _ = arguments;
-    Err(CliError::WithoutAws)
+async fn in_aws(_: &ExportArguments) -> Result<(), CliError> {
+    let local = "`catalog export --cluster NAME` writes the catalog of a local cluster".to_owned();
+    Err(CliError::WithoutAws { what: "the catalog of an account".to_owned(), local })
 }

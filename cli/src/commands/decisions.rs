@@ -2,6 +2,7 @@
 
 use crate::decisions::{self, Selection};
 use crate::error::CliError;
+use crate::local::running::Running;
 use crate::output::{self, report};
 use crate::table;
 use clap::{Args, ValueEnum};
@@ -13,7 +14,7 @@ use std::path::PathBuf;
     long_about = "Show the decisions of the planner and their reasons, from the claims table or from the output of `aws dynamodb query` for \
 it: which nodes were disrupted, their replacements, why every other node was not disrupted, which nodes were launched for which pods, and \
 which pods were unschedulable. The table stores decisions for a week. --cluster uses the AWS configuration of the environment, and needs \
-the right dynamodb:Query on the table.",
+the right dynamodb:Query on the table; a local cluster, which is found by its kubeconfig, needs neither.",
     after_long_help = "Examples:
   nodeless decisions --cluster CLUSTER --about ip-10-0-0-4.ec2.internal
 
@@ -22,10 +23,10 @@ the right dynamodb:Query on the table.",
     --expression-attribute-values '{\":cluster\": {\"S\": \"CLUSTER\"}, \":kind\": {\"S\": \"decision#\"}}' | nodeless decisions"
 )]
 pub(crate) struct Arguments {
-    /// Read the decisions of this cluster from its claims table
+    /// Read the decisions of this cluster from its claims table, or from the process of a local cluster with this name
     #[arg(long, value_name = "NAME", conflicts_with = "files")]
     cluster: Option<String>,
-    /// The claims table [default: nodeless-NAME, as the Terraform module names it]
+    /// The claims table in AWS [default: nodeless-NAME, as the Terraform module names it]
     #[arg(long, value_name = "TABLE", requires = "cluster")]
     table: Option<String>,
     /// How many decisions to read at most, the latest first
@@ -68,14 +69,20 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<(), CliError> {
     .map(drop)
 }
 
-#[cfg(feature = "aws")]
 async fn of_cluster(arguments: &Arguments, cluster: &str) -> Result<Vec<table::Item>, CliError> {
+    match Running::of_table(cluster, arguments.table.as_deref()) {
+        Some(local) => local.decisions(arguments.limit),
+        None => in_aws(arguments, cluster).await,
+    }
+}
+
+#[cfg(feature = "aws")]
+async fn in_aws(arguments: &Arguments, cluster: &str) -> Result<Vec<table::Item>, CliError> {
     decisions::stored::read(cluster, arguments.table.as_deref(), arguments.limit).await
 }
 
 #[cfg(not(feature = "aws"))]
 #[expect(clippy::unused_async, reason = "with the feature `aws` it waits for DynamoDB")]
-async fn of_cluster(arguments: &Arguments, _: &str) -> Result<Vec<table::Item>, CliError> {
-    let _ = (&arguments.table, arguments.limit);
-    Err(CliError::WithoutAws)
+async fn in_aws(_: &Arguments, cluster: &str) -> Result<Vec<table::Item>, CliError> {
+    Err(CliError::without_aws_for(cluster))
 }

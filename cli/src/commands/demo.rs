@@ -1,11 +1,11 @@
 //! `nodeless demo`: scales a Deployment in a local simulated cluster and prints what nodeless does.
 
-use super::local::{KUBECONFIG, print_summary, speed};
+use super::local::{print_summary, speed};
 use crate::commands::local::Web;
 use crate::demo::steps::Demo;
 use crate::demo::{Progress, style};
 use crate::error::CliError;
-use crate::local::kubeconfig::Kubeconfig;
+use crate::local::kubeconfig::{KUBECONFIG, Kubeconfig};
 use crate::local::listen::Port;
 use crate::local::log::Recorder;
 use crate::local::{Controllers, LocalWorld};
@@ -144,9 +144,9 @@ impl Ports {
     }
 
     fn serve(self, world: &LocalWorld, arguments: &Arguments) -> Result<Open, CliError> {
-        let url = self.kubernetes.url();
+        let (url, aws) = (self.kubernetes.url(), self.aws.url());
         world.serve(self.kubernetes, self.aws)?;
-        let kubeconfig = Kubeconfig::write(&arguments.kubeconfig, CLUSTER, &url)?;
+        let kubeconfig = Kubeconfig::write(&arguments.kubeconfig, CLUSTER, &url, Some(&aws))?;
         Ok(Open { kubeconfig, web: self.web, end: self.end })
     }
 }

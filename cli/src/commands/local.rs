@@ -1,7 +1,7 @@
 //! `nodeless local`: a simulated cluster that runs until Ctrl-C, for kubectl and other clients.
 
 use crate::error::CliError;
-use crate::local::kubeconfig::Kubeconfig;
+use crate::local::kubeconfig::{KUBECONFIG, Kubeconfig};
 use crate::local::listen::Port;
 use crate::local::log::Quiet;
 use crate::local::{Controllers, LocalWorld, human_duration};
@@ -13,9 +13,6 @@ use nodeless_operations::gates::FeatureGates;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-
-/// The default path of the kubeconfig.
-pub(crate) const KUBECONFIG: &str = "nodeless.kubeconfig";
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
@@ -29,7 +26,7 @@ pub(crate) struct Arguments {
     /// The port of the Kubernetes API on 127.0.0.1; 0 for any free port
     #[arg(long, default_value_t = 0)]
     port: u16,
-    /// The port of the EC2, EKS, SSM, Pricing, IAM and STS APIs, and of decisions and cost records in DynamoDB, on 127.0.0.1; 0 for any free port
+    /// The port of the EC2, EKS, SSM, Pricing, IAM and STS APIs, and of decisions and cost records, on 127.0.0.1; 0 for any free port
     #[arg(long, default_value_t = 0, value_name = "PORT")]
     aws_port: u16,
     /// The name of the cluster; EC2 resources have the tag karpenter.sh/discovery=NAME, and the node role is NAME-node
@@ -92,7 +89,9 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<(), CliError> {
     if arguments.with_nodepool {
         world.apply_node_pool()?;
     }
-    let kubeconfig = Kubeconfig::write(&arguments.kubeconfig, &arguments.cluster_name, &urls.kubernetes)?;
+    // Without nodeless, its records and its catalog are elsewhere.
+    let aws = (!arguments.no_controllers).then_some(urls.aws.as_str());
+    let kubeconfig = Kubeconfig::write(&arguments.kubeconfig, &arguments.cluster_name, &urls.kubernetes, aws)?;
     match arguments.output {
         Output::Json => output::json_line(&ready_json(&urls, kubeconfig.path()))?,
         Output::Text => output::text_with_commands(&ready_text(arguments, &urls, kubeconfig.path()))?,
@@ -192,6 +191,20 @@ fn ready_text(arguments: &Arguments, urls: &Urls, kubeconfig: &Path) -> String {
     let web = web
         .as_ref()
         .map_or_else(String::new, |url| format!("\n  view             {url}/ (for browsers on this machine)"));
+    let records = if *no_controllers {
+        String::new()
+    } else {
+        let program = std::env::current_exe().map_or_else(|_| "nodeless".to_owned(), |path| path.display().to_string());
+        let program = quoted(&program);
+        format!(
+            "To see why nodes were launched and disrupted, and what they cost:
+
+  {program} decisions --cluster {cluster_name}
+  {program} report --cluster {cluster_name}
+
+"
+        )
+    };
     let node_pool = if *with_nodepool {
         ""
     } else {
@@ -212,11 +225,7 @@ To use it, run in another terminal, for example:
   kubectl scale deployment inflate --replicas=5
   kubectl get nodepools,nodeclaims,nodes,pods
 
-To see why nodes were launched and disrupted (released binaries, or builds with --features aws):
-
-  AWS_ENDPOINT_URL={aws} AWS_REGION={region} AWS_ACCESS_KEY_ID=local AWS_SECRET_ACCESS_KEY=local nodeless decisions --cluster {cluster_name}
-
-To see its nodes with prices in eks-node-viewer:
+{records}To see its nodes with prices in eks-node-viewer:
 
   AWS_ENDPOINT_URL={aws} AWS_REGION={region} AWS_ACCESS_KEY_ID=local AWS_SECRET_ACCESS_KEY=local eks-node-viewer
 

@@ -1,6 +1,7 @@
 //! `nodeless report`: what nodes cost, from the records of the claims table, which keeps them for 13 months.
 
 use crate::error::CliError;
+use crate::local::running::Running;
 use crate::output;
 use crate::report::times::{Times, Window, time};
 use crate::report::{self, Records};
@@ -16,7 +17,7 @@ use std::path::PathBuf;
     long_about = "Show what the nodes of a cluster cost, who requested them, what was idle, what spot and consolidation saved and what \
 interruptions cost, from the records of each hour in the claims table or from the output of `aws dynamodb query` for it. The table keeps \
 the records for 13 months. Without --from, the report begins with the month. --cluster uses the AWS configuration of the environment, and \
-needs the right dynamodb:Query on the table.",
+needs the right dynamodb:Query on the table; a local cluster, which is found by its kubeconfig, needs neither.",
     after_long_help = "Examples:
   nodeless report --cluster CLUSTER --by namespace
   nodeless report --cluster CLUSTER --window 7d
@@ -27,10 +28,10 @@ needs the right dynamodb:Query on the table.",
     --expression-attribute-values '{\":cluster\": {\"S\": \"CLUSTER\"}, \":hours\": {\"S\": \"hour#2026-10\"}}' | nodeless report"
 )]
 pub(crate) struct Arguments {
-    /// Read the records of this cluster from its claims table
+    /// Read the records of this cluster from its claims table, or from the process of a local cluster with this name
     #[arg(long, value_name = "NAME", conflicts_with = "files")]
     cluster: Option<String>,
-    /// The claims table [default: nodeless-NAME, as the Terraform module names it]
+    /// The claims table in AWS [default: nodeless-NAME, as the Terraform module names it]
     #[arg(long, value_name = "TABLE", requires = "cluster")]
     table: Option<String>,
     /// The start: a date or a full hour in UTC [default: the start of the month]
@@ -90,14 +91,20 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<(), CliError> {
     .map(drop)
 }
 
-#[cfg(feature = "aws")]
 async fn of_cluster(arguments: &Arguments, cluster: &str, times: Times) -> Result<Records, CliError> {
+    match Running::of_table(cluster, arguments.table.as_deref()) {
+        Some(local) => report::of_items(&local.costs()?),
+        None => in_aws(arguments, cluster, times).await,
+    }
+}
+
+#[cfg(feature = "aws")]
+async fn in_aws(arguments: &Arguments, cluster: &str, times: Times) -> Result<Records, CliError> {
     report::stored::read(cluster, arguments.table.as_deref(), times).await
 }
 
 #[cfg(not(feature = "aws"))]
 #[expect(clippy::unused_async, reason = "with the feature `aws` it waits for DynamoDB")]
-async fn of_cluster(arguments: &Arguments, _: &str, _: Times) -> Result<Records, CliError> {
-    let _ = &arguments.table;
-    Err(CliError::WithoutAws)
+async fn in_aws(_: &Arguments, cluster: &str, _: Times) -> Result<Records, CliError> {
+    Err(CliError::without_aws_for(cluster))
 }

@@ -8,11 +8,17 @@ use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+/// The default path of the file.
+pub(crate) const KUBECONFIG: &str = "nodeless.kubeconfig";
+
 /// The first line of each file that nodeless writes.
 const MARK: &str = "# Written by nodeless for a local cluster, and removed when that cluster ends.";
 
 /// The start of that line in files of all versions. A file without it was not written by nodeless.
-const MARK_START: &str = "# Written by nodeless for a local ";
+pub(super) const MARK_START: &str = "# Written by nodeless for a local ";
+
+/// The name of the extension of the cluster with the address of its AWS APIs, where its records are.
+pub(super) const EXTENSION: &str = "nodeless.sh/local";
 
 /// The timeout for a connection to the API server of another local cluster, and for its answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_millis(500);
@@ -28,17 +34,18 @@ pub(crate) struct Kubeconfig {
 }
 
 impl Kubeconfig {
-    /// Writes the file atomically. An existing file is replaced only if it is left over from a local cluster that has ended.
+    /// Writes the file atomically, with the address of the AWS APIs of a cluster in which nodeless runs. An existing file is replaced
+    /// only if it is left over from a local cluster that has ended.
     ///
     /// # Errors
     /// When the file was not written by nodeless, belongs to a cluster that still runs, or cannot be written.
-    pub(crate) fn write(path: &Path, cluster: &str, url: &str) -> Result<Self, CliError> {
+    pub(crate) fn write(path: &Path, cluster: &str, url: &str, aws: Option<&str>) -> Result<Self, CliError> {
         let unwritable = |source| CliError::Write { path: path.to_owned(), source };
         let path = std::path::absolute(path).map_err(unwritable)?;
         may_replace(&path, url)?;
         let folder = path.parent().unwrap_or(Path::new("/"));
         fs::create_dir_all(folder).map_err(unwritable)?;
-        let content = content(cluster, url);
+        let content = content(cluster, url, aws);
         let mut partial = path.clone().into_os_string();
         partial.push(format!(".{}", std::process::id()));
         let partial = PathBuf::from(partial);
@@ -117,7 +124,16 @@ fn server_of(content: &str) -> Option<SocketAddr> {
 }
 
 /// The file contains a token, because clients without credentials may prompt for them; the API server accepts any token.
-fn content(cluster: &str, url: &str) -> String {
+pub(super) fn content(cluster: &str, url: &str, aws: Option<&str>) -> String {
+    let extensions = aws.map_or_else(String::new, |aws| {
+        format!(
+            "
+      extensions:
+        - name: {EXTENSION}
+          extension:
+            aws: {aws:?}"
+        )
+    });
     format!(
         "{MARK}
 apiVersion: v1
@@ -125,7 +141,7 @@ kind: Config
 clusters:
   - name: {cluster:?}
     cluster:
-      server: {url:?}
+      server: {url:?}{extensions}
 contexts:
   - name: {cluster:?}
     context:
@@ -171,7 +187,7 @@ mod tests {
     fn it_is_written_to_new_directories_and_removed_at_the_end() {
         let folder = Folder::new("new");
         let path = folder.0.join("a/b/kubeconfig");
-        let kubeconfig = Kubeconfig::write(&path, "local", "http://127.0.0.1:8001").unwrap();
+        let kubeconfig = Kubeconfig::write(&path, "local", "http://127.0.0.1:8001", None).unwrap();
         let value: Value = serde_saphyr::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
         assert_eq!(value["clusters"][0]["cluster"]["server"], "http://127.0.0.1:8001");
         assert_eq!(value["current-context"], value["contexts"][0]["name"]);
@@ -186,8 +202,8 @@ mod tests {
     fn a_file_of_an_ended_cluster_is_replaced() {
         let folder = Folder::new("ended");
         let path = folder.0.join("kubeconfig");
-        let first = Kubeconfig::write(&path, "one", &no_process()).unwrap();
-        let second = Kubeconfig::write(&path, "two", &no_process()).unwrap();
+        let first = Kubeconfig::write(&path, "one", &no_process(), None).unwrap();
+        let second = Kubeconfig::write(&path, "two", &no_process(), None).unwrap();
         assert!(!first.remove(), "the file belongs to the second cluster");
         assert!(second.remove());
     }
@@ -199,8 +215,8 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         // A process that is killed does not remove its file.
-        fs::write(&path, content("local", &url)).unwrap();
-        let kubeconfig = Kubeconfig::write(&path, "local", &url).unwrap();
+        fs::write(&path, content("local", &url, None)).unwrap();
+        let kubeconfig = Kubeconfig::write(&path, "local", &url, None).unwrap();
         assert!(kubeconfig.remove());
     }
 
@@ -220,10 +236,10 @@ mod tests {
     fn a_file_of_an_ended_cluster_whose_port_another_program_has_is_replaced() {
         let folder = Folder::new("other-program");
         let path = folder.0.join("kubeconfig");
-        fs::write(&path, content("local", &answers("hello"))).unwrap();
-        assert!(Kubeconfig::write(&path, "local", &no_process()).is_ok());
-        fs::write(&path, content("local", &answers(r#"{"gitVersion":"v1.33.0"}"#))).unwrap();
-        assert!(Kubeconfig::write(&path, "local", &no_process()).is_err());
+        fs::write(&path, content("local", &answers("hello"), None)).unwrap();
+        assert!(Kubeconfig::write(&path, "local", &no_process(), None).is_ok());
+        fs::write(&path, content("local", &answers(r#"{"gitVersion":"v1.33.0"}"#), None)).unwrap();
+        assert!(Kubeconfig::write(&path, "local", &no_process(), None).is_err());
     }
 
     #[test]
@@ -232,8 +248,8 @@ mod tests {
         let path = folder.0.join("kubeconfig");
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let _first = Kubeconfig::write(&path, "one", &url).unwrap();
-        let error = Kubeconfig::write(&path, "two", &no_process()).unwrap_err().to_string();
+        let _first = Kubeconfig::write(&path, "one", &url, None).unwrap();
+        let error = Kubeconfig::write(&path, "two", &no_process(), None).unwrap_err().to_string();
         assert!(error.contains("--kubeconfig") && error.contains(&url["http://".len()..]), "{error}");
     }
 
@@ -243,7 +259,7 @@ mod tests {
         let path = folder.0.join("config");
         for foreign in [b"apiVersion: v1\nkind: Config\n".as_slice(), b"", b"\xff\xfe"] {
             fs::write(&path, foreign).unwrap();
-            let error = Kubeconfig::write(&path, "local", &no_process()).unwrap_err().to_string();
+            let error = Kubeconfig::write(&path, "local", &no_process(), None).unwrap_err().to_string();
             assert!(error.contains("--kubeconfig"), "{error}");
             assert_eq!(fs::read(&path).unwrap(), foreign);
         }
@@ -254,7 +270,7 @@ mod tests {
         let folder = Folder::new("unwritable");
         let file = folder.0.join("file");
         fs::write(&file, "").unwrap();
-        let error = Kubeconfig::write(&file.join("config"), "local", &no_process()).unwrap_err().to_string();
+        let error = Kubeconfig::write(&file.join("config"), "local", &no_process(), None).unwrap_err().to_string();
         assert!(error.contains("file/config cannot be written"), "{error}");
     }
 }

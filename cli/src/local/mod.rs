@@ -1,5 +1,6 @@
 //! A simulated cluster in this process whose time follows the wall clock, for `nodeless local` and `nodeless demo`.
 
+mod catalog;
 pub(crate) mod drive;
 pub(crate) mod faults;
 mod guard;
@@ -8,6 +9,7 @@ pub(crate) mod listen;
 pub(crate) mod log;
 mod node_pool;
 mod replaced;
+pub(crate) mod running;
 mod table;
 pub(crate) mod times;
 
@@ -17,7 +19,7 @@ use axum::Router;
 use drive::{Pace, Worker};
 use jiff::{SignedDuration, Timestamp};
 use listen::Port;
-use nodeless_catalog::Catalog;
+use nodeless_catalog::{Catalog, Facts};
 use nodeless_driver::{Driver, Schedule};
 use nodeless_fake_aws::{Ec2, InstanceState, aws_router_with_clock};
 use nodeless_fake_kubernetes::resource::{NODES, PODS};
@@ -26,6 +28,7 @@ use nodeless_model::Dollars;
 use nodeless_operations::gates::FeatureGates;
 use nodeless_telemetry::Sink;
 use nodeless_world::memory::MemoryState;
+use nodeless_world::ports::MemoryCatalogSource;
 use nodeless_world::{World, WorldClock, WorldOptions};
 use std::sync::Arc;
 use std::time::Duration;
@@ -96,14 +99,18 @@ impl LocalWorld {
     /// Serves the Kubernetes API and the AWS APIs over HTTP, each on its own port. DescribeCluster of EKS returns the endpoint.
     ///
     /// # Errors
-    /// When the timestamps of the Kubernetes API cannot be converted to the wall clock.
+    /// When the timestamps of the Kubernetes API cannot be converted to the wall clock, or the embedded data is damaged.
     pub(crate) fn serve(&self, kubernetes: Port, aws: Port) -> Result<(), CliError> {
-        let WorldOptions { cluster_name, version, start, .. } = &self.options;
+        let WorldOptions { cluster_name, region, version, start, .. } = &self.options;
         let url = kubernetes.url();
         self.ec2.change_account(|account| account.add_cluster(cluster_name, &url, "", version, *start));
         kubernetes.serve(self.router()?);
         let clock = self.clock.clone();
         let services = aws_router_with_clock(self.ec2.clone(), move || clock.time());
+        let (ec2, catalog) = (self.ec2.clone(), self.catalog.clone());
+        let source = MemoryCatalogSource::new(ec2, catalog, cluster_name.clone(), version.clone());
+        let facts = Facts::of_region(region).map_err(CliError::Region)?;
+        let services = catalog::with_catalog(services, facts, source);
         aws.serve(table::with_table(services, cluster_name, &self.claims));
         Ok(())
     }

@@ -1,5 +1,5 @@
-//! The part of DynamoDB that reads the claims table of a local cluster, so that `nodeless decisions`, `nodeless report` and
-//! `aws dynamodb query` can be tried.
+//! The part of DynamoDB that reads the claims table of a local cluster, for `nodeless decisions`, `nodeless report` and
+//! `aws dynamodb query`.
 
 use axum::Router;
 use axum::body::{Body, Bytes};
@@ -13,7 +13,10 @@ use nodeless_ports::table::{Item, Partition, Query, Range, Value as Attribute};
 use nodeless_world::memory::MemoryState;
 use serde_json::{Value, json};
 
-const QUERY: &str = "DynamoDB_20120810.Query";
+/// The header with the operation.
+pub(super) const TARGET: &str = "x-amz-target";
+/// The only operation.
+pub(super) const QUERY: &str = "DynamoDB_20120810.Query";
 /// Requests of DynamoDB are at most 16 MB.
 const MAX_BODY: usize = 16 * 1024 * 1024;
 
@@ -30,7 +33,7 @@ pub(crate) fn with_table(router: Router, cluster: &str, claims: &MemoryState) ->
 }
 
 fn target(headers: &HeaderMap) -> &str {
-    headers.get("x-amz-target").and_then(|value| value.to_str().ok()).unwrap_or_default()
+    headers.get(TARGET).and_then(|value| value.to_str().ok()).unwrap_or_default()
 }
 
 async fn answer(State(table): State<Table>, request: Request, next: Next) -> Response {

@@ -101,7 +101,9 @@ fn an_error_names_a_file_that_is_not_a_catalog() {
 fn export_without_the_aws_feature_names_the_feature() {
     let refused = run(nodeless().args(["catalog", "export"]));
     assert_eq!((refused.code, refused.stdout.as_str()), (Some(1), ""));
-    assert!(refused.stderr.contains("--features aws"), "{}", refused.stderr);
+    for part in ["--features aws", "`catalog export --cluster NAME` writes the catalog of a local cluster"] {
+        assert!(refused.stderr.contains(part), "{}", refused.stderr);
+    }
 }
 
 #[cfg(feature = "aws")]

@@ -1,10 +1,11 @@
 //! `nodeless local`, used with kubectl.
 
 use crate::support::http::{get, request, send};
-use crate::support::{Folder, Kubectl, World, example_node_pool, nodeless, run, wait_for};
+use crate::support::{Ended, Folder, Kubectl, World, example_node_pool, nodeless, run, wait_for};
 use serde_json::{Value, json};
 use std::fs;
 use std::net::TcpListener;
+use std::process::Command;
 
 const INFLATE: &str = include_str!("../../src/demo/inflate.yaml");
 
@@ -282,45 +283,135 @@ fn kinds_of_charts_exist_and_are_explained() {
     assert!(kubectl.run(&["explain", "nodepool.spec.disruption"]).contains("consolidateAfter"));
 }
 
-#[cfg(feature = "aws")]
-#[test]
-fn decisions_are_read_from_the_table_of_a_local_cluster() {
-    let world = World::start(&["--speed", "20"]);
-    let Some(_kubectl) = with_pods(&world) else { return };
-    let decisions = |cluster: &str| {
-        let mut command = nodeless();
-        command.args(["decisions", "--cluster", cluster]).env("AWS_ENDPOINT_URL", &world.aws);
-        command.env("AWS_REGION", "us-east-1").env("AWS_ACCESS_KEY_ID", "a").env("AWS_SECRET_ACCESS_KEY", "b");
-        run(&mut command)
-    };
-    let found = decisions("local");
-    assert_eq!(found.code, Some(0), "{}", found.stderr);
-    assert!(found.stdout.contains("provisioning") && found.stdout.contains("default/inflate-"), "{}", found.stdout);
-    let none = decisions("other");
-    assert!(none.code == Some(0) && none.stderr.contains("contains no items"), "{}{}", none.stdout, none.stderr);
+/// A command as in another terminal, where KUBECONFIG is set as `nodeless local` prints it.
+fn elsewhere(world: &World, arguments: &[&str]) -> Ended {
+    let folder = Folder::new();
+    let mut command = nodeless();
+    without_aws(&mut command).args(arguments).env("KUBECONFIG", &world.kubeconfig).current_dir(folder.path());
+    run(&mut command)
 }
 
-#[cfg(feature = "aws")]
+/// A command in a terminal without an AWS configuration, or any other in the home directory.
+fn without_aws(command: &mut Command) -> &mut Command {
+    let configured = std::env::vars().map(|(name, _)| name).filter(|name| name.starts_with("AWS_"));
+    configured.fold(command, Command::env_remove).env("HOME", "/none").env("AWS_EC2_METADATA_DISABLED", "true")
+}
+
+/// A build without the feature `aws` names the builds that can read AWS; others call it, which these tests do not.
+const CALLS_AWS: bool = cfg!(feature = "aws");
+
+#[test]
+fn decisions_are_read_from_the_process_of_a_local_cluster() {
+    let world = World::start(&["--speed", "20"]);
+    let Some(_kubectl) = with_pods(&world) else { return };
+    let found = elsewhere(&world, &["decisions", "--cluster", "local"]);
+    assert_eq!(found.code, Some(0), "{}", found.stderr);
+    assert!(found.stdout.contains("provisioning") && found.stdout.contains("default/inflate-"), "{}", found.stdout);
+    // In the directory in which the cluster was started, no variable is needed.
+    let folder = Folder::new();
+    fs::copy(&world.kubeconfig, folder.path().join("nodeless.kubeconfig")).unwrap();
+    let latest = |number: &str| {
+        let mut command = nodeless();
+        command.args(["decisions", "--cluster", "local", "-o", "json", "--limit", number]).current_dir(folder.path());
+        let found = run(without_aws(&mut command));
+        assert_eq!(found.code, Some(0), "{}", found.stderr);
+        serde_json::from_str::<Vec<Value>>(&found.stdout).unwrap()
+    };
+    let (all, last) = (latest("100"), latest("1"));
+    // With the AWS SDK, which reads the table that is named.
+    #[cfg(feature = "aws")]
+    {
+        let mut command = nodeless();
+        without_aws(&mut command).args(["decisions", "--cluster", "local", "--table", "local", "-o", "json"]);
+        command.env("AWS_ENDPOINT_URL", &world.aws).env("AWS_REGION", "us-east-1").current_dir(folder.path());
+        let found = run(command.env("AWS_ACCESS_KEY_ID", "a").env("AWS_SECRET_ACCESS_KEY", "b"));
+        assert_eq!(found.code, Some(0), "{}", found.stderr);
+        let found: Vec<Value> = serde_json::from_str(&found.stdout).unwrap();
+        assert!(found.ends_with(&all), "{found:?}");
+    }
+    assert!(last.len() == 1 && all.iter().all(|decision| decision["at"].as_str() <= last[0]["at"].as_str()), "{all:?}");
+}
+
 #[test]
 fn what_the_nodes_of_a_local_cluster_cost_is_reported() {
-    let world = World::start(&["--speed", "60"]);
-    let Some(_kubectl) = with_pods(&world) else { return };
-    let report = |cluster: &str| {
+    let world = World::start(&["--speed", "60", "--cluster-name", "shop"]);
+    let Some(kubectl) = Kubectl::of(&world) else { return };
+    kubectl.apply(&example_node_pool("shop"), &[]);
+    kubectl.apply(INFLATE, &[]);
+    let report = || elsewhere(&world, &["report", "--cluster", "shop", "--by", "namespace"]);
+    wait_for("a cost record", || report().code == Some(0));
+    let found = report();
+    assert!(found.stdout.contains("Nodes of cluster shop, ") && found.stdout.contains("\nNAMESPACE "), "{found:?}");
+    let early = elsewhere(&world, &["report", "--cluster", "shop", "--to", "2020-01-01"]);
+    assert!(early.code == Some(1) && early.stdout.is_empty(), "{early:?}");
+    assert!(early.stderr.contains("there is no cost record of this time: costs are recorded from "), "{early:?}");
+}
+
+#[test]
+fn the_catalog_of_a_local_cluster_is_exported() {
+    let world = World::start(&["--region", "us-west-2"]);
+    let folder = Folder::new();
+    let path = folder.path().join("catalog.json");
+    let path = path.to_str().unwrap();
+    let exported = elsewhere(&world, &["catalog", "export", "--cluster", "local", "--write", path]);
+    assert_eq!(exported.code, Some(0), "{exported:?}");
+    assert!(exported.stderr.contains("instance types of us-west-2, of local cluster local"), "{exported:?}");
+    let shown = elsewhere(&world, &["catalog", "show", "--catalog", path]);
+    assert!(shown.code == Some(0) && shown.stdout.contains("us-west-2d"), "{}", shown.stderr);
+    // With the AWS SDK, EC2 and the Price List of the simulated account describe the same.
+    #[cfg(feature = "aws")]
+    {
         let mut command = nodeless();
-        command.args(["report", "--cluster", cluster, "--by", "namespace"]).env("AWS_ENDPOINT_URL", &world.aws);
-        command.env("AWS_REGION", "us-east-1").env("AWS_ACCESS_KEY_ID", "a").env("AWS_SECRET_ACCESS_KEY", "b");
-        run(&mut command)
-    };
-    wait_for("a cost record", || report("local").code == Some(0));
-    let found = report("local");
+        without_aws(&mut command).args(["catalog", "export"]).env("AWS_ENDPOINT_URL", &world.aws);
+        command.env("AWS_REGION", "us-west-2").env("AWS_ACCESS_KEY_ID", "a").env("AWS_SECRET_ACCESS_KEY", "b");
+        let with_sdk = run(&mut command);
+        assert_eq!(with_sdk.code, Some(0), "{}", with_sdk.stderr);
+        let parsed = |text: &str| serde_json::from_str::<Value>(text).unwrap();
+        let own = parsed(&fs::read_to_string(path).unwrap());
+        let other = parsed(&with_sdk.stdout);
+        for part in ["region", "zones", "instanceTypes", "offerings"] {
+            assert!(own[part] == other[part], "{part} differ");
+        }
+    }
+}
+
+#[test]
+fn without_a_local_cluster_the_error_names_how_to_start_one() {
+    let folder = Folder::new();
+    let exported = run(nodeless().args(["catalog", "export", "--cluster", "prod"]).current_dir(folder.path()));
+    assert_eq!((exported.code, exported.stdout.as_str()), (Some(1), ""), "{exported:?}");
     assert!(
-        found.stdout.contains("Nodes of cluster local, ") && found.stdout.contains("\nNAMESPACE "),
-        "{}",
-        found.stdout
+        exported.stderr.contains("no local cluster prod") && exported.stderr.contains("--cluster-name prod"),
+        "{exported:?}"
     );
-    let none = report("other");
-    assert!(none.code == Some(1) && none.stdout.is_empty(), "{}{}", none.stdout, none.stderr);
-    assert!(none.stderr.contains("there is no cost record of this time: no costs are recorded"), "{}", none.stderr);
+    // A process that was killed leaves its kubeconfig.
+    let kubeconfig = {
+        let world = World::start(&[]);
+        fs::read(&world.kubeconfig).unwrap()
+    };
+    fs::write(folder.path().join("nodeless.kubeconfig"), kubeconfig).unwrap();
+    for command in [&["decisions"][..], &["report"], &["catalog", "export"]] {
+        let ended = run(nodeless().args(command).args(["--cluster", "local"]).current_dir(folder.path()));
+        assert_eq!((ended.code, ended.stdout.as_str()), (Some(1), ""), "{ended:?}");
+        for part in
+            ["nodeless.kubeconfig is the kubeconfig of the local cluster local", "start it again with `nodeless local`"]
+        {
+            assert!(ended.stderr.contains(part), "{ended:?}");
+        }
+    }
+    // nodeless does not run in it: its records are where its functions write them.
+    if CALLS_AWS {
+        return;
+    }
+    let world = World::start(&["--no-controllers"]);
+    for command in ["decisions", "report"] {
+        let ended = elsewhere(&world, &[command, "--cluster", "local"]);
+        assert_eq!((ended.code, ended.stdout.as_str()), (Some(1), ""), "{ended:?}");
+        assert!(
+            ended.stderr.contains("--features aws") && ended.stderr.contains("start `nodeless local`"),
+            "{ended:?}"
+        );
+    }
 }
 
 #[test]
