@@ -3,21 +3,24 @@
 use crate::error::CliError;
 use crate::local::running::Running;
 use crate::output;
+use crate::report::clusters::Clusters;
 use crate::report::times::{Times, Window, time};
-use crate::report::{self, Records};
+use crate::report::{self, Records, clusters};
 use crate::table;
 use clap::{Args, ValueEnum};
 use jiff::Timestamp;
 use nodeless_bill::report::{By, csv};
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 #[derive(Debug, Args)]
 #[command(
-    about = "Show what the nodes of a cluster cost, who requested them, what was idle and what was saved",
-    long_about = "Show what the nodes of a cluster cost, who requested them, what was idle, what spot and consolidation saved and what \
+    about = "Show what the nodes of clusters cost, who requested them, what was idle and what was saved",
+    long_about = "Show what the nodes of clusters cost, who requested them, what was idle, what spot and consolidation saved and what \
 interruptions cost, from the records of each hour in the claims table or from the output of `aws dynamodb query` for it. The table keeps \
-the records for 13 months. Without --from, the report begins with the month. --cluster uses the AWS configuration of the environment, and \
-needs the right dynamodb:Query on the table; a local cluster, which is found by its kubeconfig, needs neither.",
+the records for 13 months. A report compares its time with that of equal length before it, and the current month with the budgets. \
+Without --from, the report begins with the month. --cluster uses the AWS configuration of the environment, and needs the right \
+dynamodb:Query on the table; a local cluster, which is found by its kubeconfig, needs neither.",
     after_long_help = "Examples:
   nodeless report --cluster CLUSTER --by namespace
   nodeless report --cluster CLUSTER --window 7d
@@ -28,11 +31,12 @@ needs the right dynamodb:Query on the table; a local cluster, which is found by 
     --expression-attribute-values '{\":cluster\": {\"S\": \"CLUSTER\"}, \":hours\": {\"S\": \"hour#2026-10\"}}' | nodeless report"
 )]
 pub(crate) struct Arguments {
-    /// Read the records of this cluster from its claims table, or from the process of a local cluster with this name
-    #[arg(long, value_name = "NAME", conflicts_with = "files")]
-    cluster: Option<String>,
-    /// The claims table in AWS [default: nodeless-NAME, as the Terraform module names it]
-    #[arg(long, value_name = "TABLE", requires = "cluster")]
+    /// Read the records of this cluster from its claims table, or from the process of a local cluster with this name. Several are
+    /// one report
+    #[arg(long = "cluster", value_name = "NAME", conflicts_with = "files")]
+    clusters: Vec<String>,
+    /// The claims table in AWS, of all clusters [default: nodeless-NAME, as the Terraform module names it]
+    #[arg(long, value_name = "TABLE", requires = "clusters")]
     table: Option<String>,
     /// The start: a date or a full hour in UTC [default: the start of the month]
     #[arg(long, value_name = "TIME", value_parser = time)]
@@ -44,10 +48,11 @@ pub(crate) struct Arguments {
     /// current one; month is the calendar month in which the records end, until now; last-month is the whole calendar month before it
     #[arg(long, value_name = "TIME", conflicts_with_all = ["from", "to"])]
     window: Option<Window>,
-    /// By what costs are divided: nodepool, namespace, controller (of pods), type, or label=KEY (label alone is label=app.kubernetes.io/name)
-    #[arg(long, value_name = "BY", default_value = "nodepool")]
-    by: By,
-    /// Files with the output of `aws dynamodb query --output json`, or - for standard input
+    /// By what costs are divided: nodepool, namespace, controller (of pods), type, cluster, or label=KEY (label alone is
+    /// label=app.kubernetes.io/name). Several are one table after another
+    #[arg(long, value_name = "BY", default_value = "nodepool", value_delimiter = ',')]
+    by: Vec<By>,
+    /// Files with the output of `aws dynamodb query --output json`, of one or several clusters, or - for standard input
     #[arg(value_name = "FILE", default_value = "-")]
     files: Vec<PathBuf>,
     /// The output format
@@ -70,30 +75,45 @@ enum Format {
 pub(crate) async fn run(arguments: &Arguments) -> Result<(), CliError> {
     let times = Times { from: arguments.from, to: arguments.to, window: arguments.window };
     times.check()?;
-    let (records, cluster) = match &arguments.cluster {
-        Some(cluster) => (of_cluster(arguments, cluster, times).await?, cluster.clone()),
-        None => {
-            let items = table::read(&arguments.files)?;
-            let name = items.iter().find_map(table::Item::partition).unwrap_or("unknown").to_owned();
-            (report::of_items(&items)?, name)
-        }
+    let clusters = if arguments.clusters.is_empty() {
+        clusters::of_items(&table::read(&arguments.files)?)?
+    } else {
+        of_clusters(arguments, times).await?
     };
-    let made = records.report(&cluster, times, arguments.by.clone())?;
+    if arguments.output == Format::Csv {
+        return output::print(csv(&clusters.reports(times, &arguments.by)?)).map(drop);
+    }
+    let made = clusters.report(times, &arguments.by)?;
     match arguments.output {
-        Format::Table => {
-            output::text(&report::text::summary(&made))?;
-            output::print(report::text::rows(&made))
-        }
-        Format::Csv => output::print(csv(&made)),
         Format::Json => output::json(&made),
         Format::Html => output::print(report::html::page(&made)),
+        Format::Table | Format::Csv => {
+            output::text(&report::text::summary(&made))?;
+            output::print(report::text::tables(&made))
+        }
     }
     .map(drop)
 }
 
+/// Reads the records of the clusters: first those of the current hour, because the end of the records determines the time of the
+/// report, and then those of this time and of the time before.
+async fn of_clusters(arguments: &Arguments, times: Times) -> Result<Clusters, CliError> {
+    let distinct: BTreeSet<&String> = arguments.clusters.iter().collect();
+    let mut current = Vec::new();
+    for cluster in &distinct {
+        current.push(((*cluster).clone(), of_cluster(arguments, cluster, Times::CURRENT_HOUR).await?));
+    }
+    let needed = Clusters::from_iter(current).needed(times)?;
+    let mut all = Vec::new();
+    for cluster in distinct {
+        all.push((cluster.clone(), of_cluster(arguments, cluster, needed).await?));
+    }
+    Ok(all.into_iter().collect())
+}
+
 async fn of_cluster(arguments: &Arguments, cluster: &str, times: Times) -> Result<Records, CliError> {
     match Running::of_table(cluster, arguments.table.as_deref()) {
-        Some(local) => report::of_items(&local.costs()?),
+        Some(local) => report::records(&local.costs()?),
         None => in_aws(arguments, cluster, times).await,
     }
 }

@@ -1,8 +1,8 @@
 //! A report as a self-contained HTML page with inline SVG charts, to be sent.
 
-use super::text::{figures, table, times};
+use super::text::{clusters, figures, table, times};
 use crate::html::{self, escaped, header, row};
-use nodeless_bill::report::{Period, Report};
+use nodeless_bill::report::{Division, Period, Report, Row};
 use nodeless_model::Dollars;
 use std::fmt::Write as _;
 
@@ -13,30 +13,36 @@ const HEIGHT: f64 = 100.0;
 const COLOURS: usize = 5;
 /// The colours, in light and in dark.
 const STYLE: &str = "<style>rect.c0{fill:#1f6feb}rect.c1{fill:#b45309}rect.c2{fill:#15803d}rect.c3{fill:#9333ea}rect.c4{fill:#0e7490}\
-rect.c5{fill:#8a93a1}svg.key{display:inline-block;width:.8em;height:.8em}.legend span{margin-right:1rem;white-space:nowrap}\
-.bars svg{width:14rem;max-width:40vw;height:.9em}\
+rect.c5{fill:#8a93a1}svg.key{display:inline-block;width:.8em;height:.8em}.legend span{margin-right:1rem;display:inline-block;max-width:100%}h1,p{overflow-wrap:anywhere}.plot{margin:.6rem 2.6rem 3.4rem 3.6rem}\
+.wide{overflow-x:auto}.wide td{overflow-wrap:normal}.wide td:first-child{min-width:7rem;overflow-wrap:anywhere}.bars svg{width:14rem;max-width:30vw;height:.9em}.bars td:nth-child(n+3){overflow-wrap:normal}.numbers th{text-align:right}.numbers th:first-child{text-align:left}\
 @media (prefers-color-scheme: dark){rect.c0{fill:#58a6ff}rect.c1{fill:#f0a34a}rect.c2{fill:#4ade80}rect.c3{fill:#c084fc}\
 rect.c4{fill:#22d3ee}rect.c5{fill:#6b7480}}</style>\n";
 
 /// The page.
 pub(crate) fn page(report: &Report) -> String {
-    let title = format!("What the nodes of {} cost", report.cluster);
+    let title = format!("What the nodes of {} cost", clusters(report));
     let mut out = format!("{STYLE}<p>{}</p>\n<table>\n", escaped(&times(report)));
     figures(report).iter().for_each(|(name, value)| row(&mut out, &[name, value]));
     out.push_str("</table>\n");
-    chart(&mut out, report);
     parts(&mut out, report);
-    let _cannot_fail = writeln!(out, "<h2>By {}</h2>\n<table class=\"numbers\">", escaped(&report.by));
-    let lines = table(report);
-    for (index, line) in lines.iter().enumerate() {
-        let cells: Vec<&str> = line.iter().map(String::as_str).collect();
-        if index == 0 { header(&mut out, &cells) } else { row(&mut out, &cells) }
-    }
+    report.divisions.iter().for_each(|it| division(&mut out, report, it));
     out.push_str(
-        "</table>\n<p>Prices of EC2 instances, as nodeless knows them: without volumes, traffic, taxes, Savings Plans and discounts. \
+        "<p>Prices of EC2 instances, as nodeless knows them: without volumes, traffic, taxes, Savings Plans and discounts. \
          All times are in UTC.</p>\n",
     );
     html::page("report", &title, &out)
+}
+
+/// The chart and the table of a division.
+fn division(out: &mut String, report: &Report, division: &Division) {
+    let _cannot_fail = writeln!(out, "<h2>By {}</h2>", escaped(&division.by));
+    chart(out, report, division);
+    out.push_str("<div class=\"wide\"><table class=\"numbers\">\n");
+    for (index, line) in table(report, division).iter().enumerate() {
+        let cells: Vec<&str> = line.iter().map(String::as_str).collect();
+        if index == 0 { header(out, &cells) } else { row(out, &cells) }
+    }
+    out.push_str("</table></div>\n");
 }
 
 /// The colour of a row.
@@ -45,9 +51,9 @@ fn colour(names: &[&str], name: &str) -> usize {
 }
 
 /// The names of the rows that have a colour of their own.
-fn names(report: &Report) -> Vec<&str> {
+fn names(rows: &[Row]) -> Vec<&str> {
     let mut names: Vec<&str> = Vec::new();
-    for row in &report.rows {
+    for row in rows {
         if names.len() < COLOURS && !names.contains(&row.name.as_str()) {
             names.push(&row.name);
         }
@@ -56,19 +62,19 @@ fn names(report: &Report) -> Vec<&str> {
 }
 
 /// Dollars of each period, by row.
-fn chart(out: &mut String, report: &Report) {
+fn chart(out: &mut String, report: &Report, division: &Division) {
     let sum = |period: &Period| period.rows.iter().map(|row| row.costs.dollars).sum::<f64>();
-    let top = report.periods.iter().map(sum).fold(0.0, f64::max);
-    let (Some(first), Some(last)) = (report.periods.first(), report.periods.last()) else { return };
+    let top = division.periods.iter().map(sum).fold(0.0, f64::max);
+    let (Some(first), Some(last)) = (division.periods.first(), division.periods.last()) else { return };
     if top <= 0.0 {
         return;
     }
-    let names = names(report);
+    let names = names(&division.rows);
     let by_hours =
         last.end.duration_since(last.start).as_hours() <= 1 && first.end.duration_since(first.start).as_hours() <= 1;
     let unit = if by_hours { "hour" } else { "day" };
-    let _cannot_fail = writeln!(out, "<h2>Dollars each {unit}</h2>");
-    legend(out, &names, report.rows.len() > names.len());
+    let _cannot_fail = writeln!(out, "<p>Dollars each {unit}</p>");
+    legend(out, &names, division.rows.len() > names.len());
     let _cannot_fail = writeln!(
         out,
         "<div class=\"plot\" role=\"img\" aria-label=\"Dollars each {unit}\">\n<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" \
@@ -80,7 +86,7 @@ fn chart(out: &mut String, report: &Report) {
         let y = HEIGHT * (1.0 - part);
         let _cannot_fail = writeln!(out, "<line x1=\"0\" x2=\"{WIDTH}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>");
     }
-    for period in &report.periods {
+    for period in &division.periods {
         bar(out, period, &names, (place(period.start), place(period.end)), top);
     }
     out.push_str("</svg>\n");
@@ -88,8 +94,8 @@ fn chart(out: &mut String, report: &Report) {
         let _cannot_fail =
             writeln!(out, "<span class=\"y\" style=\"bottom:{:.0}%\">{}</span>", part * 100.0, Dollars(top * part));
     }
-    let every = report.periods.len().div_ceil(8).max(1);
-    for (index, period) in report.periods.iter().enumerate().step_by(every) {
+    let every = division.periods.len().div_ceil(8).max(1);
+    for (index, period) in division.periods.iter().enumerate().step_by(every) {
         let at = period.start.strftime(if by_hours { "%b %-d %H:%M" } else { "%b %-d" });
         let class = if (index / every).is_multiple_of(2) { "x" } else { "x odd" };
         let middle = (place(period.start) + place(period.end)) / 2.0 / WIDTH * 100.0;

@@ -1,5 +1,7 @@
-//! What the nodes of a cluster cost: the records of the claims table, and reports about them.
+//! What the nodes of clusters cost: the records of the claims table, and reports about them.
 
+pub(crate) mod clusters;
+mod columns;
 pub(crate) mod html;
 #[cfg(feature = "aws")]
 pub(crate) mod stored;
@@ -9,10 +11,14 @@ pub(crate) mod times;
 use crate::error::CliError;
 use crate::table::Item;
 use jiff::{SignedDuration, Timestamp};
-use nodeless_bill::report::{By, Query, Report, report};
 use nodeless_bill::{HourRecord, Open, StoredError, decode};
+use nodeless_state::costs::HOURS_KEPT;
 use serde::de::DeserializeOwned;
-use times::Times;
+
+/// The key of the record of the current hour.
+const OPEN: &str = "cost#open";
+/// The beginning of the keys of records of hours that have ended.
+const HOUR: &str = "hour#";
 
 /// The records of a cluster.
 #[derive(Debug, Default)]
@@ -31,13 +37,16 @@ pub(crate) fn decoded<T: DeserializeOwned>(name: &str, bytes: &[u8]) -> Result<T
     decode(bytes).map_err(|source: StoredError| CliError::CostRecord { item: name.to_owned(), source })
 }
 
-/// The records among items of the claims table.
-pub(crate) fn of_items(items: &[Item]) -> Result<Records, CliError> {
+/// The records of a cluster among items of its claims table.
+///
+/// # Errors
+/// If a record cannot be decoded.
+pub(crate) fn records<'a>(items: impl IntoIterator<Item = &'a Item>) -> Result<Records, CliError> {
     let mut records = Records::default();
     for item in items {
-        if item.key == "cost#open" {
+        if item.key == OPEN {
             records.open = Some(decoded(&item.key, &item.bytes()?)?);
-        } else if item.key.starts_with("hour#") {
+        } else if item.key.starts_with(HOUR) {
             records.hours.push(decoded(&item.key, &item.bytes()?)?);
         }
     }
@@ -52,46 +61,17 @@ impl Records {
         self.open.as_ref().map(|open| open.through).or_else(last)
     }
 
-    /// The report about them.
-    ///
-    /// # Errors
-    /// If there is no record of the time.
-    pub(crate) fn report(&self, cluster: &str, times: Times, by: By) -> Result<Report, CliError> {
-        let nothing = || CliError::NoCosts { what: self.recorded() };
-        let (from, to) = self.through().and_then(|through| times.resolve(through)).ok_or_else(nothing)?;
-        let query = Query { cluster: cluster.to_owned(), from, to, by };
-        let made = report(&query, &self.hours, self.open.as_ref()).ok_or_else(nothing)?;
-        self.check_label(&query.by)?;
-        Ok(made)
+    /// Since when there are records: since they began, or since those that have not expired.
+    fn since(&self) -> Option<Timestamp> {
+        let first = || self.hours.iter().map(|record| record.hour).min();
+        let kept = |open: &Open| open.through.checked_sub(HOURS_KEPT).map_or(open.since, |kept| kept.max(open.since));
+        self.open.as_ref().map(kept).or_else(first)
     }
 
-    /// Describes the recorded times, for the error of a report about other times.
-    fn recorded(&self) -> String {
-        let hours = || self.hours.iter().map(|record| record.hour);
-        let known = match &self.open {
-            Some(open) => Some((open.since, open.through)),
-            None => hours().min().zip(hours().max()),
-        };
-        match known {
-            Some((since, through)) => format!("costs are recorded from {since:.0} to {through:.0}, for hours in which a NodePool has nodes"),
-            None => "no costs are recorded: check the names of the table and the cluster; the planner records them every five \
-                     minutes"
-                .to_owned(),
-        }
-    }
-
-    /// Refuses a label that is not recorded.
-    fn check_label(&self, by: &By) -> Result<(), CliError> {
-        let By::Label(key) = by else { return Ok(()) };
+    /// The labels by which costs are recorded.
+    fn labels(&self) -> impl Iterator<Item = &str> {
         let open = self.open.iter().flat_map(|open| &open.hours);
-        let mut known: Vec<&String> = self.hours.iter().chain(open).flat_map(|record| record.labels.keys()).collect();
-        known.sort();
-        known.dedup();
-        if known.contains(&key) {
-            return Ok(());
-        }
-        let known = known.into_iter().map(String::as_str).collect::<Vec<_>>().join(", ");
-        Err(CliError::UnknownLabel { key: key.clone(), known })
+        self.hours.iter().chain(open).flat_map(|record| record.labels.keys()).map(String::as_str)
     }
 }
 

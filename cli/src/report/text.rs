@@ -1,31 +1,51 @@
 //! A report as text.
 
-use nodeless_bill::report::{By, Report, Row};
+use super::columns::aligned;
+use jiff::Timestamp;
+use nodeless_bill::report::{By, Division, Report, Row};
 use nodeless_model::{Dollars, DollarsPerHour};
 use std::fmt::Write as _;
 
 /// What the report is about, and the figures.
 pub(crate) fn summary(report: &Report) -> String {
-    let mut text = format!("Nodes of cluster {}, {}\n\n", report.cluster, times(report));
+    let mut text = format!("Nodes of {}, {}\n\n", clusters(report), times(report));
     let figures = figures(report);
     let width = figures.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
     for (name, value) in &figures {
         let _cannot_fail = writeln!(text, "  {name:<width$}  {value}");
     }
-    text.push('\n');
     text
 }
 
-/// The table.
-pub(crate) fn rows(report: &Report) -> String {
-    aligned(&table(report))
+/// The tables, one for each division.
+pub(crate) fn tables(report: &Report) -> String {
+    let table = |division: &Division| format!("\n{}", aligned(&table(report, division)));
+    report.divisions.iter().map(table).collect()
 }
 
-/// The time of a report.
+/// The clusters of a report.
+pub(crate) fn clusters(report: &Report) -> String {
+    let names: Vec<&str> = report.clusters.iter().map(|cluster| cluster.name.as_str()).collect();
+    format!("cluster{} {}", if names.len() == 1 { "" } else { "s" }, names.join(", "))
+}
+
+/// The time of a report, and which clusters are recorded for a part of it only.
 pub(crate) fn times(report: &Report) -> String {
-    let of = |at: jiff::Timestamp| at.strftime("%Y-%m-%d %H:%M").to_string();
-    let since = report.recorded_since.map(|since| format!(" (recorded since {})", of(since))).unwrap_or_default();
-    format!("{} to {} UTC{since}", of(report.from), of(report.to))
+    let late: Vec<String> = report
+        .clusters
+        .iter()
+        .filter(|cluster| cluster.recorded_since > report.from)
+        .map(|cluster| {
+            let whose = if report.clusters.len() == 1 { String::new() } else { format!("{} is ", cluster.name) };
+            format!("{whose}recorded since {}", minute(cluster.recorded_since))
+        })
+        .collect();
+    let late = if late.is_empty() { String::new() } else { format!(" ({})", late.join(", ")) };
+    format!("{} to {} UTC{late}", minute(report.from), minute(report.to))
+}
+
+fn minute(at: Timestamp) -> String {
+    at.strftime("%Y-%m-%d %H:%M").to_string()
 }
 
 /// The figures of all nodes together, with names.
@@ -79,8 +99,16 @@ pub(crate) fn figures(report: &Report) -> Vec<(String, String)> {
         lines.push(("interruptions", format!("{nodes}, {} from the notice to the end", Dollars(interrupted.dollars))));
     }
     let mut lines: Vec<(String, String)> = lines.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+    lines.push(("change".to_owned(), change(report)));
+    if let Some(forecast) = &report.forecast {
+        let (month, pace, until_now) =
+            (forecast.month.strftime("%Y-%m"), Dollars(forecast.dollars_at_this_pace), Dollars(forecast.dollars));
+        lines.push(("forecast".to_owned(), format!("{month} at this pace {pace}, until now {until_now}")));
+    }
     lines.extend(report.budgets.iter().map(|budget| {
-        let whose = budget.node_pool.as_ref().map(|pool| format!(" of NodePool {pool}")).unwrap_or_default();
+        let cluster = if report.clusters.len() == 1 { String::new() } else { format!(" of {}", budget.cluster) };
+        let pool = budget.node_pool.as_ref().map(|pool| format!(" of NodePool {pool}")).unwrap_or_default();
+        let whose = pool + &cluster;
         let warning = match budget.warning {
             Some("exceeded") => ": exceeded",
             Some(_) => ": exceeded at this pace",
@@ -96,48 +124,106 @@ pub(crate) fn figures(report: &Report) -> Vec<(String, String)> {
     lines
 }
 
-/// The headings and the rows.
-pub(crate) fn table(report: &Report) -> Vec<Vec<String>> {
-    let by: Option<By> = report.by.parse().ok();
-    let of_pods = matches!(by, Some(By::Namespace | By::Controller | By::Label(_)));
-    let of_types = by == Some(By::Type);
-    let mut headings = vec![report.by.to_uppercase()];
-    match of_pods {
-        true => headings.extend(["DOLLARS", "SHARE", "VCPU HOURS", "GIB HOURS", "GPU HOURS"].map(str::to_owned)),
-        false if of_types => {
-            let all = ["ZONE", "CAPACITY TYPE", "NODE HOURS", "DOLLARS", "SHARE", "ON-DEMAND"];
-            headings.extend(all.map(str::to_owned));
-        }
-        false => headings.extend(["NODE HOURS", "DOLLARS", "SHARE", "ON-DEMAND", "IDLE"].map(str::to_owned)),
+/// The costs, compared with those of the time of equal length before.
+fn change(report: &Report) -> String {
+    let before = &report.before;
+    if let Some(dollars) = before.dollars {
+        let now = report.totals.costs.dollars;
+        return format!(
+            "{}{}, from {} in the time before",
+            signed(now - dollars),
+            grown(now, dollars),
+            Dollars(dollars)
+        );
     }
-    if let Some(By::Label(key)) = &by {
-        headings[0] = key.clone();
-    }
-    let total = report.totals.costs.dollars;
-    let mut lines = vec![headings];
-    lines.extend(report.rows.iter().map(|row| cells(row, total, of_pods, of_types)));
+    let late = report.clusters.iter().filter(|cluster| cluster.recorded_since > before.from);
+    let Some(last) = late.max_by_key(|cluster| cluster.recorded_since) else { return "not known".to_owned() };
+    let whose = if report.clusters.len() == 1 { String::new() } else { format!(" of {}", last.name) };
+    format!("not known without records{whose} from {} on", minute(before.from))
+}
+
+/// Dollars more or less.
+fn signed(dollars: f64) -> String {
+    let dollars = if dollars.abs() < 5e-5 { 0.0 } else { dollars };
+    format!("{}{}", if dollars > 0.0 { "+" } else { "" }, Dollars(dollars))
+}
+
+/// The growth in percent, in parentheses; nothing if there was nothing before.
+fn grown(now: f64, before: f64) -> String {
+    if before > 0.0 { format!(" ({:+.1}%)", (now - before) / before * 100.0) } else { String::new() }
+}
+
+/// The headings and the rows of a division.
+pub(crate) fn table(report: &Report, division: &Division) -> Vec<Vec<String>> {
+    let shape = Shape {
+        by: division.by.parse().ok(),
+        total: report.totals.costs.dollars,
+        has_gpus: division.rows.iter().any(|row| row.costs.requested.gpu > 0.0),
+        is_compared: report.before.dollars.is_some(),
+    };
+    let mut lines = vec![shape.headings(division)];
+    lines.extend(division.rows.iter().map(|row| shape.cells(row)));
     lines
 }
 
-fn cells(row: &Row, total: f64, of_pods: bool, of_types: bool) -> Vec<String> {
-    let costs = &row.costs;
-    let share = if total > 0.0 { format!("{:.1}%", costs.dollars / total * 100.0) } else { "-".to_owned() };
-    let hours = |value: f64| format!("{value:.1}");
-    let mut cells = vec![row.name.clone()];
-    if of_pods {
-        let asked = costs.requested;
-        cells.extend([money(costs.dollars), share, hours(asked.cpu), hours(asked.memory), hours(asked.gpu)]);
-        return cells;
+/// What the columns of a table depend on.
+struct Shape {
+    by: Option<By>,
+    total: f64,
+    has_gpus: bool,
+    is_compared: bool,
+}
+
+impl Shape {
+    fn is_of_pods(&self) -> bool {
+        matches!(self.by, Some(By::Namespace | By::Controller | By::Label(_)))
     }
-    if of_types {
-        cells.push(row.zone.clone().unwrap_or_default());
-        cells.push(row.capacity_type.map(|kind| kind.to_string()).unwrap_or_default());
+
+    fn headings(&self, division: &Division) -> Vec<String> {
+        let first = match &self.by {
+            Some(By::Label(key)) => key.clone(),
+            _ => division.by.to_uppercase(),
+        };
+        let more: &[&str] = match &self.by {
+            _ if self.is_of_pods() && self.has_gpus => &["DOLLARS", "SHARE", "VCPU HOURS", "GIB HOURS", "GPU HOURS"],
+            _ if self.is_of_pods() => &["DOLLARS", "SHARE", "VCPU HOURS", "GIB HOURS"],
+            Some(By::Type) => &["ZONE", "CAPACITY TYPE", "NODE HOURS", "DOLLARS", "SHARE", "ON-DEMAND"],
+            _ => &["NODE HOURS", "DOLLARS", "SHARE", "ON-DEMAND", "IDLE"],
+        };
+        let change: &[&str] = if self.is_compared { &["CHANGE", "%"] } else { &[] };
+        [first].into_iter().chain(more.iter().chain(change).map(|heading| (*heading).to_owned())).collect()
     }
-    cells.extend([hours(costs.node_hours), money(costs.dollars), share, money(costs.on_demand_dollars)]);
-    if !of_types {
-        cells.push(money(costs.idle_dollars));
+
+    fn cells(&self, row: &Row) -> Vec<String> {
+        let costs = &row.costs;
+        let share =
+            if self.total > 0.0 { format!("{:.1}%", costs.dollars / self.total * 100.0) } else { "-".to_owned() };
+        let hours = |value: f64| format!("{value:.1}");
+        let mut cells = vec![row.name.clone()];
+        if self.is_of_pods() {
+            let asked = costs.requested;
+            cells.extend([money(costs.dollars), share, hours(asked.cpu), hours(asked.memory)]);
+            cells.extend(self.has_gpus.then(|| hours(asked.gpu)));
+        } else {
+            let is_type = self.by == Some(By::Type);
+            if is_type {
+                cells.push(row.zone.clone().unwrap_or_default());
+                cells.push(row.capacity_type.map(|kind| kind.to_string()).unwrap_or_default());
+            }
+            cells.extend([hours(costs.node_hours), money(costs.dollars), share, money(costs.on_demand_dollars)]);
+            cells.extend((!is_type).then(|| money(costs.idle_dollars)));
+        }
+        if self.is_compared {
+            let before = row.dollars_before.unwrap_or_default();
+            let grown = if before > 0.0 {
+                format!("{:+.0}%", (costs.dollars - before) / before * 100.0)
+            } else {
+                "-".to_owned()
+            };
+            cells.extend([signed(costs.dollars - before), grown]);
+        }
+        cells
     }
-    cells
 }
 
 fn money(dollars: f64) -> String {
@@ -146,26 +232,4 @@ fn money(dollars: f64) -> String {
 
 fn percent(part: f64, whole: f64) -> String {
     if whole > 0.0 { format!(" ({:.1}%)", part / whole * 100.0) } else { String::new() }
-}
-
-/// Columns: the first and those of text to the left, numbers to the right.
-fn aligned(rows: &[Vec<String>]) -> String {
-    let columns = rows.first().map_or(0, Vec::len);
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..columns).map(width).collect();
-    let is_number = |column: usize| {
-        column > 0
-            && rows.iter().skip(1).all(|row| row[column].starts_with(|first: char| "$-0123456789".contains(first)))
-    };
-    let mut text = String::new();
-    for row in rows {
-        let cell = |(column, cell): (usize, &String)| {
-            let space = " ".repeat(widths[column] - cell.chars().count());
-            if is_number(column) { format!("{space}{cell}") } else { format!("{cell}{space}") }
-        };
-        let cells: Vec<String> = row.iter().enumerate().map(cell).collect();
-        text.push_str(cells.join("  ").trim_end());
-        text.push('\n');
-    }
-    text
 }

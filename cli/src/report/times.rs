@@ -5,11 +5,12 @@ use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 use nodeless_bill::hour_of;
+use nodeless_state::costs::HOURS_KEPT;
 use std::str::FromStr;
 
 const HOUR: SignedDuration = SignedDuration::from_hours(1);
 /// How long records are kept, in days: no longer time can be reported.
-const DAYS_KEPT: i64 = 396;
+const DAYS_KEPT: u64 = HOURS_KEPT.as_secs() / (24 * 3600);
 
 /// The time to report, as given.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -24,7 +25,7 @@ pub(crate) struct Times {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Window {
     /// This many full hours, the last of which ends with the records or less than an hour before.
-    Hours(i64),
+    Hours(u32),
     /// The month in which the records end.
     Month,
     /// The month before that.
@@ -35,9 +36,9 @@ impl FromStr for Window {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let hours = |number: &str, each: i64| {
-            let number: i64 = number.parse().ok().filter(|number| *number > 0)?;
-            number.checked_mul(each).filter(|hours| *hours <= DAYS_KEPT * 24)
+        let hours = |number: &str, each: u32| {
+            let number: u32 = number.parse().ok().filter(|number| *number > 0)?;
+            number.checked_mul(each).filter(|hours| u64::from(*hours) <= DAYS_KEPT * 24)
         };
         let window = match text {
             "month" => return Ok(Self::Month),
@@ -58,6 +59,9 @@ impl FromStr for Window {
 }
 
 impl Times {
+    /// No time: of the records, only that of the current hour is read.
+    pub(crate) const CURRENT_HOUR: Self = Self { from: Some(Timestamp::MAX), to: None, window: None };
+
     /// Refuses times that no report can have, before anything is read.
     ///
     /// # Errors
@@ -76,7 +80,7 @@ impl Times {
         let end = if full == through { full } else { later(full, HOUR) };
         let month = month_of(earlier(end, HOUR));
         let (from, to) = match self.window {
-            Some(Window::Hours(hours)) => (earlier(full, SignedDuration::from_hours(hours)), full),
+            Some(Window::Hours(hours)) => (earlier(full, SignedDuration::from_hours(hours.into())), full),
             Some(Window::Month) => (month, end),
             Some(Window::LastMonth) => (month_of(earlier(month, HOUR)), month),
             None => {

@@ -1,13 +1,13 @@
 //! Reports as CSV, with the column names of FOCUS 1.2 where it has them. FOCUS names columns that it does not have with `x_`.
 
-use super::Report;
 use super::rows::{Period, Row};
+use super::{Division, Report};
 use nodeless_catalog::facts::region_of_zone;
 use nodeless_model::CapacityType;
 use std::fmt::Write as _;
 
 /// The columns. `docs/report.md` describes them.
-const COLUMNS: [&str; 31] = [
+const COLUMNS: [&str; 32] = [
     "ChargePeriodStart",
     "ChargePeriodEnd",
     "ChargeCategory",
@@ -26,6 +26,7 @@ const COLUMNS: [&str; 31] = [
     "RegionId",
     "AvailabilityZone",
     "ResourceType",
+    "x_Division",
     "x_Cluster",
     "x_NodePool",
     "x_Namespace",
@@ -41,24 +42,29 @@ const COLUMNS: [&str; 31] = [
     "x_RequestedGpuHours",
 ];
 
-/// The report as CSV (RFC 4180): a row for each row of each period.
+/// Reports of a cluster each as CSV (RFC 4180): a row for each row of each period, of one division after another.
 #[must_use]
-pub fn csv(report: &Report) -> String {
+pub fn csv(reports: &[Report]) -> String {
     let mut text = COLUMNS.join(",") + "\r\n";
-    for period in &report.periods {
-        for row in &period.rows {
-            let values = values(report, period, row).map(|value| field(&value));
-            let _ = write!(text, "{}\r\n", values.join(","));
+    for report in reports {
+        let cluster = report.clusters.iter().map(|cluster| cluster.name.as_str()).collect::<Vec<_>>().join(", ");
+        for division in &report.divisions {
+            let of = |period| move |row| (period, row);
+            for (period, row) in division.periods.iter().flat_map(|period| period.rows.iter().map(of(period))) {
+                let values = values(&cluster, division, period, row).map(|value| field(&value));
+                let _ = write!(text, "{}\r\n", values.join(","));
+            }
         }
     }
     text
 }
 
-fn values(report: &Report, period: &Period, row: &Row) -> [String; 31] {
+fn values(cluster: &str, division: &Division, period: &Period, row: &Row) -> [String; 32] {
+    let by = division.by.as_str();
     let costs = &row.costs;
-    let only = |by: &str, value: &str| if report.by == by { value.to_owned() } else { String::new() };
-    let label = report.by.strip_prefix("label=").unwrap_or_default();
-    let (is_type, of_nodes) = (report.by == "type", costs.node_hours > 0.0);
+    let only = |division: &str, value: &str| if by == division { value.to_owned() } else { String::new() };
+    let label = by.strip_prefix("label=").unwrap_or_default();
+    let (is_type, of_nodes) = (by == "type", costs.node_hours > 0.0);
     // Spot instances have a price that changes; those in a reservation are part of a commitment.
     let category = row.capacity_type.map_or("", |kind| match kind {
         CapacityType::Spot => "Dynamic",
@@ -76,7 +82,7 @@ fn values(report: &Report, period: &Period, row: &Row) -> [String; 31] {
         period.end.to_string(),
         "Usage".into(),
         "Usage-Based".into(),
-        format!("Nodes of cluster {}: {} {}", report.cluster, report.by, row.name),
+        format!("Nodes of cluster {cluster}: {by} {}", row.name),
         "USD".into(),
         known(priced, costs.dollars),
         known(priced, costs.on_demand_dollars),
@@ -90,7 +96,8 @@ fn values(report: &Report, period: &Period, row: &Row) -> [String; 31] {
         region,
         zone,
         if is_type { "Instance".into() } else { String::new() },
-        report.cluster.clone(),
+        by.to_owned(),
+        cluster.to_owned(),
         only("nodepool", &row.name),
         only("namespace", &row.name),
         only("controller", &row.name),

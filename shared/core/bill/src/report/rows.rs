@@ -1,5 +1,6 @@
 //! The rows of a report.
 
+use super::before::Earlier;
 use crate::hour::{Amounts, Group, HourRecord};
 use crate::open::{day_of, hours, start_of};
 use jiff::{SignedDuration, Timestamp};
@@ -19,6 +20,8 @@ pub const LEAVING: &str = "(terminating)";
 /// By what rows are formed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum By {
+    /// A row for each cluster.
+    Cluster,
     /// A row for each NodePool.
     NodePool,
     /// A row for each namespace.
@@ -33,7 +36,9 @@ pub enum By {
 
 /// A text that is not a [`By`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is not nodepool, namespace, controller, type or label=KEY, such as label=app.kubernetes.io/name")]
+#[error(
+    "{0:?} is not cluster, nodepool, namespace, controller, type or label=KEY, such as label=app.kubernetes.io/name"
+)]
 pub struct ByError(String);
 
 impl FromStr for By {
@@ -41,6 +46,7 @@ impl FromStr for By {
 
     fn from_str(text: &str) -> Result<Self, ByError> {
         match text {
+            "cluster" => Ok(Self::Cluster),
             "nodepool" => Ok(Self::NodePool),
             "namespace" => Ok(Self::Namespace),
             "controller" => Ok(Self::Controller),
@@ -57,6 +63,7 @@ impl FromStr for By {
 impl fmt::Display for By {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Cluster => f.write_str("cluster"),
             Self::NodePool => f.write_str("nodepool"),
             Self::Namespace => f.write_str("namespace"),
             Self::Controller => f.write_str("controller"),
@@ -93,7 +100,7 @@ pub struct Costs {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Row {
-    /// A NodePool, a namespace, a controller (`namespace/Kind/name`), the value of a label, or an instance type. In parentheses what none of them requested.
+    /// A cluster, a NodePool, a namespace, a controller (`namespace/Kind/name`), the value of a label, or an instance type. In parentheses what none of them requested.
     pub name: String,
     /// The availability zone of instances of a type.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -104,6 +111,9 @@ pub struct Row {
     /// The costs.
     #[serde(flatten)]
     pub costs: Costs,
+    /// The costs in the time of equal length before the report, if they are known. Rows of hours and days have none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dollars_before: Option<f64>,
 }
 
 /// The rows of an hour or a day.
@@ -116,6 +126,13 @@ pub struct Period {
     pub end: Timestamp,
     /// The rows, the dearest first.
     pub rows: Vec<Row>,
+}
+
+/// A record of a cluster.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Entry<'a> {
+    pub(super) cluster: &'a str,
+    pub(super) record: &'a HourRecord,
 }
 
 type Key = (String, Option<String>, Option<CapacityType>);
@@ -155,45 +172,59 @@ impl Costs {
     }
 }
 
-/// The rows of records, the dearest first.
-pub(super) fn rows(records: &[&HourRecord], by: &By) -> Vec<Row> {
-    let mut all: BTreeMap<Key, Costs> = BTreeMap::new();
-    for record in records {
-        for (key, costs) in parts(record, by) {
-            all.entry(key).or_default().add(costs);
+/// The rows of records, the dearest first, with those of an earlier time beside them.
+pub(super) fn rows(entries: &[Entry<'_>], earlier: Option<&[Earlier<'_>]>, by: &By) -> Vec<Row> {
+    let mut all: BTreeMap<Key, (Costs, f64)> = BTreeMap::new();
+    for (key, costs) in entries.iter().flat_map(|entry| parts(entry, by)) {
+        all.entry(key).or_default().0.add(costs);
+    }
+    for (entry, share) in earlier.unwrap_or_default() {
+        for (key, costs) in parts(entry, by).into_iter().filter(|(_, costs)| costs.dollars > 0.0) {
+            all.entry(key).or_default().1 += costs.dollars * share;
         }
     }
-    let row = |((name, zone, capacity_type), costs)| Row { name, zone, capacity_type, costs };
+    let row = |((name, zone, capacity_type), (costs, before))| Row {
+        name,
+        zone,
+        capacity_type,
+        costs,
+        dollars_before: earlier.map(|_| before),
+    };
     let mut rows: Vec<Row> = all.into_iter().map(row).collect();
     // The sort is stable: rows that cost the same stay in the order of their names.
-    rows.sort_by(|a, b| b.costs.dollars.total_cmp(&a.costs.dollars));
+    rows.sort_by(|a, b| {
+        let before = |row: &Row| row.dollars_before.unwrap_or_default();
+        b.costs.dollars.total_cmp(&a.costs.dollars).then_with(|| before(b).total_cmp(&before(a)))
+    });
     rows
 }
 
 /// The rows of each hour or day in a time.
 pub(super) fn periods(
-    records: &[&HourRecord],
+    entries: &[Entry<'_>],
     by: &By,
     (from, to): (Timestamp, Timestamp),
     by_hours: bool,
 ) -> Vec<Period> {
     let start = |record: &HourRecord| if by_hours { record.hour } else { start_of(day_of(record.hour)) };
-    let mut all: BTreeMap<Timestamp, Vec<&HourRecord>> = BTreeMap::new();
-    for record in records {
-        all.entry(start(record)).or_default().push(record);
+    let mut all: BTreeMap<Timestamp, Vec<Entry<'_>>> = BTreeMap::new();
+    for entry in entries {
+        all.entry(start(entry.record)).or_default().push(*entry);
     }
     let length = SignedDuration::from_hours(if by_hours { 1 } else { 24 });
-    let period = |(start, records): (Timestamp, Vec<&HourRecord>)| {
+    let period = |(start, entries): (Timestamp, Vec<Entry<'_>>)| {
         let end = start.checked_add(length).unwrap_or(to);
-        Period { start: start.max(from), end: end.min(to).max(start), rows: rows(&records, by) }
+        Period { start: start.max(from), end: end.min(to).max(start), rows: rows(&entries, None, by) }
     };
     all.into_iter().map(period).filter(|period| hours(period.start, period.end) > 0.0).collect()
 }
 
 /// The parts of a record.
-fn parts(record: &HourRecord, by: &By) -> Vec<(Key, Costs)> {
+fn parts(entry: &Entry<'_>, by: &By) -> Vec<(Key, Costs)> {
+    let record = entry.record;
     let named = |name: &str| (name.to_owned(), None, None);
     match by {
+        By::Cluster => vec![(named(entry.cluster), Costs::of(record))],
         By::NodePool => vec![(named(&record.node_pool), Costs::of(record))],
         By::Type => record
             .offerings
@@ -231,10 +262,14 @@ fn groups(record: &HourRecord, groups: &BTreeMap<String, Group>, without: Option
         groups.iter().map(|(name, group)| of(name, group.dollars, group.requested)).collect();
     let grouped: f64 = groups.values().map(|group| group.dollars).sum();
     if let Some(without) = without {
-        let rest = dollars - record.idle - record.starting - record.leaving - grouped;
-        let mut requested = record.requested;
-        groups.values().for_each(|group| requested.add(group.requested.times(-1.0)));
-        parts.push(of(without, rest.max(0.0), requested));
+        // Amounts have six decimal places: what is left may be no more than what was rounded.
+        let rounded = 1e-6 * f64::from(u32::try_from(groups.len() + 5).unwrap_or(u32::MAX));
+        let left = |amount: f64| if amount > rounded { amount } else { 0.0 };
+        let mut rest = record.requested;
+        groups.values().for_each(|group| rest.add(group.requested.times(-1.0)));
+        let requested = Amounts { cpu: left(rest.cpu), memory: left(rest.memory), gpu: left(rest.gpu) };
+        let dollars = left(dollars - record.idle - record.starting - record.leaving - grouped);
+        parts.push(of(without, dollars, requested));
     }
     let idle = Costs { idle_dollars: record.idle, ..of(IDLE, record.idle, Amounts::default()).1 };
     let starting = Costs { starting_dollars: record.starting, ..of(STARTING, record.starting, Amounts::default()).1 };

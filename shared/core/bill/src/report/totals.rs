@@ -1,6 +1,6 @@
 //! Everything that a report adds up.
 
-use super::rows::Costs;
+use super::rows::{Costs, Entry};
 use crate::hour::{Amounts, Ended, HourRecord};
 use crate::open::hours;
 use jiff::{SignedDuration, Timestamp};
@@ -81,9 +81,9 @@ pub struct Interrupted {
 
 impl Totals {
     /// Adds up records, until `to`.
-    pub(super) fn of(records: &[&HourRecord], to: Timestamp) -> Self {
+    pub(super) fn of(entries: &[Entry<'_>], to: Timestamp) -> Self {
         let mut totals = Self::default();
-        records.iter().for_each(|record| totals.add(record, to));
+        entries.iter().for_each(|entry| totals.add(entry.record, to));
         let Costs { dollars, idle_dollars, starting_dollars, terminating_dollars, .. } = totals.costs;
         totals.requested_dollars = (dollars - idle_dollars - starting_dollars - terminating_dollars).max(0.0);
         totals.spot.saved_dollars = totals.spot.on_demand_dollars - totals.spot.dollars;
