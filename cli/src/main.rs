@@ -17,6 +17,7 @@ mod doctor;
 mod error;
 mod html;
 mod interrupt;
+mod invocation;
 mod local;
 mod origin;
 mod output;
@@ -30,11 +31,11 @@ mod table;
 #[cfg(feature = "kubernetes")]
 mod view;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use commands::{
-    catalog as catalog_command, convert as convert_command, crds, decisions as decisions_command, demo as demo_command,
-    doctor as doctor_command, install, local as local_command, plan as plan_command, report as report_command,
-    simulate as simulate_command, view as view_command,
+    catalog as catalog_command, completions, convert as convert_command, crds, decisions as decisions_command,
+    demo as demo_command, doctor as doctor_command, install, local as local_command, man, plan as plan_command,
+    report as report_command, simulate as simulate_command, view as view_command,
 };
 use output::report;
 use std::process::ExitCode;
@@ -56,6 +57,7 @@ struct Cli {
 enum Command {
     /// Show the instance types and offerings that scheduling uses, or write the catalog file of an account
     Catalog(catalog_command::Arguments),
+    Completions(completions::Arguments),
     Convert(convert_command::Arguments),
     /// Print the CustomResourceDefinitions, or write them to a directory
     Crds(crds::Arguments),
@@ -65,6 +67,7 @@ enum Command {
     Doctor(doctor_command::Arguments),
     /// Run a local simulated cluster without nodes, and the AWS APIs that nodeless calls, and write a kubeconfig for it
     Local(local_command::Arguments),
+    Man(man::Arguments),
     Plan(plan_command::Arguments),
     Report(report_command::Arguments),
     /// Simulate hours of a cluster in seconds, with faults, and check invariants
@@ -78,19 +81,21 @@ enum Command {
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let cli = match parse() {
         Ok(cli) => cli,
         Err(error) => return usage(&error),
     };
     let done = |()| ExitCode::SUCCESS;
     let result = match cli.command {
         Command::Catalog(arguments) => catalog_command::run(&arguments).await.map(done),
+        Command::Completions(arguments) => completions::run(&arguments, Cli::command()).map(done),
         Command::Convert(arguments) => convert_command::run(&arguments).map(done),
         Command::Crds(arguments) => crds::run(&arguments).map(done),
         Command::Decisions(arguments) => decisions_command::run(&arguments).await.map(done),
         Command::Demo(arguments) => demo_command::run(&arguments).await.map(done),
         Command::Doctor(arguments) => doctor_command::run(&arguments).await,
         Command::Local(arguments) => local_command::run(&arguments).await.map(done),
+        Command::Man(arguments) => man::run(&arguments, Cli::command()).map(done),
         Command::Plan(arguments) => plan_command::run(&arguments).await,
         Command::Report(arguments) => report_command::run(&arguments).await.map(done),
         Command::Simulate(arguments) => simulate_command::run(&arguments).map(done),
@@ -109,6 +114,15 @@ async fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+fn parse() -> Result<Cli, clap::Error> {
+    let mut command = Cli::command();
+    if let Some(name) = invocation::plugin_name(std::env::args_os().next().as_deref()) {
+        command.set_bin_name(name);
+    }
+    let mut matches = command.try_get_matches_from_mut(std::env::args_os())?;
+    Cli::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))
 }
 
 /// Prints the help, the version, or the error of the command line.

@@ -1,6 +1,7 @@
 //! One module for each command.
 
 pub(crate) mod catalog;
+pub(crate) mod completions;
 pub(crate) mod convert;
 pub(crate) mod crds;
 pub(crate) mod decisions;
@@ -8,6 +9,7 @@ pub(crate) mod demo;
 pub(crate) mod doctor;
 pub(crate) mod install;
 pub(crate) mod local;
+pub(crate) mod man;
 pub(crate) mod plan;
 pub(crate) mod report;
 pub(crate) mod simulate;

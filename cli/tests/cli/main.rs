@@ -20,6 +20,8 @@ mod plan_repair_and_churn;
 mod plan_snapshot;
 mod printed;
 mod report;
+#[cfg(unix)]
+mod shells;
 mod simulate;
 mod streams;
 mod support;
