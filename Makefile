@@ -157,8 +157,8 @@ $(RELEASE_VENV)/installed: scripts/release-requirements.txt
 	touch $@
 
 .PHONY: release
-release: $(RELEASE_VENV)/installed ## Make the archives of a release from the commit, into target/release-archives
-	$(RELEASE_VENV)/bin/python scripts/release.py
+release: $(RELEASE_VENV)/installed ## Make the archives of a release from the commit, into target/release-archives; PART=command makes that part
+	$(RELEASE_VENV)/bin/python scripts/release.py $(PART)
 
 .PHONY: demo
 demo: ## Scale a Deployment up and down in a simulated cluster

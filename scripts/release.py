@@ -1,13 +1,18 @@
 """Makes what a release consists of, the same bytes for the same commit:
 
     nodeless-VERSION-terraform.tar.gz   the module; the zips of the functions; CustomResourceDefinitions, RBAC and NodePool examples
-    nodeless-VERSION-HOST.tar.gz        the `nodeless` command for the machine that runs this
+    nodeless-VERSION-OS-ARCH.tar.gz     the `nodeless` command with its completion scripts and manual pages, for the system that runs this
     ARCHIVE.cdx.json                    what the programs of each archive are built from, in CycloneDX
+    nodeless.rb, nodeless.yaml,         the Homebrew formula, the manifest of krew and the definition of a container image, from packaging/
+    Containerfile
     SHA256SUMS
 
 A user of the module unpacks the first archive and needs no Rust: `artifacts_directory` is its folder `lambda`, or `artifacts_s3` where
 that was uploaded.
 Files are archived in the order of their names, with the time of the commit, without owner.
+
+Each part is made by itself. `functions` and `command` need a compiler; the command is built on a system of its own kind, because a
+compiler for macOS needs the SDK of macOS. `packages` needs the archives of all systems in the folder.
 """
 
 from __future__ import annotations
@@ -25,6 +30,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import tempfile
 import zipfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePosixPath
@@ -36,10 +42,26 @@ import repository_links  # noqa: E402
 
 sys.path.insert(0, str(ROOT / "scripts"))
 
+import packages  # noqa: E402
 import sbom  # noqa: E402
 
 FUNCTIONS = ("planner", "lifecycle", "interruption", "catalog", "wake", "installer")
 ARM64 = "aarch64-unknown-linux-gnu"
+# The systems of the archives of the command, by the target of the compiler.
+SYSTEMS = {
+    "x86_64-unknown-linux-gnu": "linux-amd64",
+    ARM64: "linux-arm64",
+    "x86_64-apple-darwin": "darwin-amd64",
+    "aarch64-apple-darwin": "darwin-arm64",
+}
+# The oldest C library of a Linux that runs the command: the oldest that Rust supports. A compiler links the library of its own system,
+# ubuntu-24.04 has 2.39, and Amazon Linux 2023 has 2.34. Zig has the symbols of each version. A static binary with musl would need no
+# library at all, but would not read /etc/nsswitch.conf.
+GLIBC = "2.17"
+# The oldest macOS that Rust supports on both processors; C code of dependencies is compiled for it too.
+MACOS = "11.0"
+# The file names of the completion scripts, as shells and package managers expect them.
+COMPLETIONS = {"bash": "nodeless.bash", "elvish": "nodeless.elv", "fish": "nodeless.fish", "powershell": "_nodeless.ps1", "zsh": "_nodeless"}
 # The parts of the repository that are published with the functions; paths of git, so that files outside git are not published.
 PUBLISHED = ("terraform", "infra", "LICENSE", "CHANGELOG.md", "docs")
 # Zip entries carry no time before 1980; Lambda looks at none.
@@ -116,62 +138,110 @@ def run(*command: str, **variables: str) -> str:
     return done.stdout
 
 
-def bills(names: tuple[str, str], version: str, host: str) -> dict[str, bytes]:
-    """The bills of materials of both archives by the names of their files."""
-    lock = (ROOT / "Cargo.lock").read_text()
-    found = {}
-    for name, packages, platform in zip(names, (FUNCTIONS, ("nodeless",)), (ARM64, host), strict=True):
-        metadata = json.loads(run("cargo", "metadata", "--locked", "--format-version", "1", "--all-features", "--filter-platform", platform))
-        found[f"{name}.cdx.json"] = sbom.bill(name, version, metadata, lock, packages)
-    return found
+def bill(archive: str, version: str, programs: Iterable[str], target: str) -> bytes:
+    """The bill of materials of an archive with these programs for this target."""
+    command = ("cargo", "metadata", "--locked", "--format-version", "1", "--all-features", "--filter-platform", target)
+    return sbom.bill(archive, version, json.loads(run(*command)), (ROOT / "Cargo.lock").read_text(), programs)
 
 
-def build(target: Path, time: int) -> tuple[dict[str, bytes], bytes]:
-    """The functions for arm64 and the command for this machine. Paths of this machine are replaced, so that two give the same bytes."""
+def variables(target: Path, time: int) -> dict[str, str]:
+    """The environment of a compiler. Paths of this machine are replaced, so that two give the same bytes."""
     cargo_home = Path(os.environ.get("CARGO_HOME", Path.home() / ".cargo"))
     sysroot = run("rustc", "--print", "sysroot").strip()
     paths = {str(ROOT): "nodeless", str(cargo_home): "cargo", sysroot: "rust", str(target): "target"}
-    flags = "\x1f".join(f"--remap-path-prefix={path}={name}" for path, name in paths.items())
-    variables = {
-        "CARGO_ENCODED_RUSTFLAGS": flags,
+    return {
+        "CARGO_ENCODED_RUSTFLAGS": "\x1f".join(f"--remap-path-prefix={path}={name}" for path, name in paths.items()),
         "CARGO_INCREMENTAL": "0",
         "CARGO_TARGET_DIR": str(target),
+        "MACOSX_DEPLOYMENT_TARGET": MACOS,
         "SOURCE_DATE_EPOCH": str(time),
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
     }
-    packages = [argument for name in FUNCTIONS for argument in ("--package", name)]
-    run("cargo", "lambda", "build", "--locked", "--release", "--arm64", *packages, **variables)
-    run("cargo", "build", "--locked", "--release", "--package", "nodeless", "--features", "aws", **variables)
-    functions = {name: (target / "lambda" / name / "bootstrap").read_bytes() for name in FUNCTIONS}
-    return functions, (target / "release/nodeless").read_bytes()
+
+
+def build_functions(target: Path, environment: Mapping[str, str]) -> dict[str, bytes]:
+    """The functions for arm64."""
+    packages_of = [argument for name in FUNCTIONS for argument in ("--package", name)]
+    run("cargo", "lambda", "build", "--locked", "--release", "--arm64", *packages_of, **environment)
+    return {name: (target / "lambda" / name / "bootstrap").read_bytes() for name in FUNCTIONS}
+
+
+def built_with(host: str) -> tuple[str, str]:
+    """The command of cargo that builds for this system, and its target."""
+    return ("zigbuild", f"{host}.{GLIBC}") if "linux" in host else ("build", host)
+
+
+def build_command(target: Path, host: str, environment: Mapping[str, str]) -> Path:
+    """The command for this system."""
+    build, with_library = built_with(host)
+    run("cargo", build, "--locked", "--release", "--package", "nodeless", "--features", "aws", "--target", with_library, **environment)
+    return target / host / "release/nodeless"
+
+
+def command_files(folder: str, executable: Path) -> dict[str, tuple[bytes, bool]]:
+    """The files of an archive of the command. The scripts and pages are those that the command writes."""
+    files = {f"{folder}/{name}": file for name, file in tracked(["LICENSE"]).items()}
+    files[f"{folder}/nodeless"] = (executable.read_bytes(), True)
+    for shell, name in COMPLETIONS.items():
+        files[f"{folder}/completions/{name}"] = (run(str(executable), "completions", shell).encode(), False)
+    with tempfile.TemporaryDirectory() as pages:
+        run(str(executable), "man", "--write", pages)
+        files |= {f"{folder}/man/man1/{page.name}": (page.read_bytes(), False) for page in Path(pages).iterdir()}
+    return files
+
+
+def make_functions(version: str, time: int, target: Path) -> dict[str, bytes]:
+    """The archive for users of Terraform, and its bill of materials."""
+    folder, commit = f"nodeless-{version}", run("git", "rev-parse", "HEAD").strip()
+    zips = {name: function_zip(executable) for name, executable in build_functions(target, variables(target, time)).items()}
+    name = f"{folder}-terraform.tar.gz"
+    files = module_files(folder, zips, with_whole_links(tracked(PUBLISHED), commit))
+    return {name: archive(files, time), f"{name}.cdx.json": bill(name, version, FUNCTIONS, ARM64)}
+
+
+def make_command(version: str, time: int, target: Path) -> dict[str, bytes]:
+    """The archive of the command for this system, and its bill of materials."""
+    host = next(line.split()[1] for line in run("rustc", "-vV").splitlines() if line.startswith("host:"))
+    if host not in SYSTEMS:
+        sys.exit(f"There are no releases for {host}, but for {', '.join(SYSTEMS)}.")
+    name = packages.archive_name(version, SYSTEMS[host])
+    files = command_files(f"nodeless-{version}", build_command(target, host, variables(target, time)))
+    return {name: archive(files, time), f"{name}.cdx.json": bill(name, version, ("nodeless",), host)}
+
+
+def make_packages(version: str, output: Path) -> dict[str, bytes]:
+    """What package managers read, of the archives in the folder."""
+    names = {system: packages.archive_name(version, system) for system in SYSTEMS.values()}
+    missing = [name for name in names.values() if not (output / name).is_file()]
+    if missing:
+        sys.exit(f"{output} does not contain {', '.join(missing)}. Build each on a system of its kind with `{Path(__file__).name} command`.")
+    return packages.written(version, {system: (output / name).read_bytes() for system, name in names.items()})
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("part", nargs="?", choices=("functions", "command", "packages"), help="what to make (default: functions and command)")
     parser.add_argument("--output", type=Path, default=ROOT / "target/release-archives", help="folder for the archives (default: %(default)s)")
-    output: Path = parser.parse_args().output
+    arguments = parser.parse_args()
+    part, output = arguments.part, arguments.output
     if run("git", "status", "--porcelain", "--untracked-files=no"):
         sys.exit("Files differ from the commit. Commit or stash the changes: a release is made of what a commit holds.")
     metadata = json.loads(run("cargo", "metadata", "--locked", "--no-deps", "--format-version", "1"))
     version = next(package["version"] for package in metadata["packages"] if package["name"] == "nodeless")
-    commit = run("git", "rev-parse", "HEAD").strip()
-    time = int(run("git", "log", "-1", "--format=%ct"))
-    host = next(line.split()[1] for line in run("rustc", "-vV").splitlines() if line.startswith("host:"))
-    functions, command = build(ROOT / "target/release-build", time)
-    zips = {name: function_zip(executable) for name, executable in functions.items()}
-    folder = f"nodeless-{version}"
-    archives = {
-        f"{folder}-terraform.tar.gz": archive(module_files(folder, zips, with_whole_links(tracked(PUBLISHED), commit)), time),
-        f"{folder}-{host}.tar.gz": archive({f"{folder}/nodeless": (command, True), **{f"{folder}/{k}": v for k, v in tracked(["LICENSE"]).items()}}, time),
-    }
-    module, command_line = archives
-    archives |= bills((module, command_line), version, host)
+    time, target = int(run("git", "log", "-1", "--format=%ct")), ROOT / "target/release-build"
+    made: dict[str, bytes] = {}
+    if part in (None, "functions"):
+        made |= make_functions(version, time, target)
+    if part in (None, "command"):
+        made |= make_command(version, time, target)
+    if part == "packages":
+        made |= {path.name: path.read_bytes() for path in output.glob("nodeless-*")} | make_packages(version, output)
     shutil.rmtree(output, ignore_errors=True)
     output.mkdir(parents=True)
-    for name, contents in archives.items():
+    for name, contents in made.items():
         (output / name).write_bytes(contents)
-    (output / "SHA256SUMS").write_text(checksums(archives))
-    print(f"{checksums(archives)}written to {output}")
+    (output / "SHA256SUMS").write_text(checksums(made))
+    print(f"{checksums(made)}written to {output}")
 
 
 if __name__ == "__main__":

@@ -5,16 +5,17 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import os
 import posixpath
 import re
+import subprocess
 import sys
 import tarfile
 import zipfile
 from pathlib import Path, PurePosixPath
 
 import pytest
-
-import pytest
+import yaml
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts"))
 
@@ -23,6 +24,8 @@ import release  # noqa: E402
 import pages  # noqa: E402
 import repository_links  # noqa: E402
 import sbom  # noqa: E402
+
+from tools.results import needs  # noqa: E402
 
 TIME = 1_700_000_000
 FILES = {"b.tf": (b"module", False), "a/nodeless": (b"\x7fELF", True)}
@@ -50,14 +53,9 @@ def test_the_released_command_can_read_aws(monkeypatch: pytest.MonkeyPatch, tmp_
     """The documentation uses `catalog export`, `decisions --cluster` and `report --cluster` of a released binary."""
     commands: list[tuple[str, ...]] = []
     monkeypatch.setattr(release, "run", lambda *command, **_variables: commands.append(command) or "")
-    for name in release.FUNCTIONS:
-        (tmp_path / "lambda" / name).mkdir(parents=True)
-        (tmp_path / "lambda" / name / "bootstrap").write_bytes(b"function")
-    (tmp_path / "release").mkdir()
-    (tmp_path / "release/nodeless").write_bytes(b"command")
-    assert release.build(tmp_path, TIME)[1] == b"command"
-    (built,) = [command for command in commands if command[:2] == ("cargo", "build")]
-    assert "--release" in built
+    assert release.build_command(tmp_path, "aarch64-apple-darwin", {}) == tmp_path / "aarch64-apple-darwin/release/nodeless"
+    (built,) = commands
+    assert built[:2] == ("cargo", "build") and "--release" in built
     assert built[built.index("--package") + 1] == "nodeless"
     assert built[built.index("--features") + 1] == "aws"
 
@@ -115,8 +113,51 @@ def test_the_bill_of_materials_has_what_is_built_and_not_what_only_tests_need() 
 
 
 def test_the_functions_have_a_bill_of_materials() -> None:
-    found = release.bills(("functions", "command"), "1.0.0", "x86_64-unknown-linux-gnu")
-    functions, command = (json.loads(found[f"{name}.cdx.json"]) for name in ("functions", "command"))
+    functions = json.loads(release.bill("functions", "1.0.0", release.FUNCTIONS, release.ARM64))
+    command = json.loads(release.bill("command", "1.0.0", ("nodeless",), "x86_64-apple-darwin"))
     names = {one["name"] for one in functions["components"]}
     assert set(release.FUNCTIONS) | {"aws-sdk-ec2", "kube-client"} <= names and "nodeless" in {one["name"] for one in command["components"]}
     assert all("hashes" in one for one in functions["components"] if "purl" in one)
+
+
+def test_each_system_of_a_release_has_a_runner() -> None:
+    workflow = yaml.safe_load((release.ROOT / ".github/workflows/release.yml").read_text())["jobs"]
+    runners = {"ubuntu-24.04": "linux-amd64", "ubuntu-24.04-arm": "linux-arm64", "macos-15-intel": "darwin-amd64", "macos-15": "darwin-arm64"}
+    built = workflow["build"]["strategy"]["matrix"]["include"]
+    assert {runners[one["runner"]] for one in built} == set(release.SYSTEMS.values())
+    assert [one["runner"] for one in built if not one["part"]] == ["ubuntu-24.04"], "one of them also builds the functions"
+    text = json.dumps(workflow["publish"])
+    for kind in ("terraform", *release.SYSTEMS.values()):
+        assert f"-{kind}.tar.gz.cdx.json" in text, "the bill of materials of each archive is attested"
+
+
+PROGRAM = "fn main() { println!(\"{}\", std::env::args().count()) }"
+
+
+def test_the_command_for_linux_runs_with_an_older_c_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program that is built as a release is, on a system with a newer library."""
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    for program in ("cargo-zigbuild", "objdump"):
+        needs(program)
+    host = next(line.split()[1] for line in release.run("rustc", "-vV").splitlines() if line.startswith("host:"))
+    build, target = release.built_with(host)
+    assert (build, target) == ("zigbuild", f"{host}.{release.GLIBC}")
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src/main.rs").write_text(PROGRAM)
+    (tmp_path / "Cargo.toml").write_text('[package]\nname = "program"\nversion = "0.1.0"\nedition = "2024"\n[workspace]\n')
+    environment = {**os.environ, **release.variables(tmp_path / "target", TIME)}
+    environment.pop("RUSTC_WORKSPACE_WRAPPER", None)
+    subprocess.run(["cargo", build, "--offline", "--target", target], cwd=tmp_path, env=environment, check=True, capture_output=True)
+    program = tmp_path / f"target/{host}/debug/program"
+    assert subprocess.run([program], check=True, capture_output=True, text=True).stdout == "1\n"
+    symbols = subprocess.run(["objdump", "-T", program], check=True, capture_output=True, text=True).stdout
+    needed = {tuple(map(int, version.split("."))) for version in re.findall(r"GLIBC_([\d.]+)", symbols)}
+    assert needed and max(needed) <= tuple(map(int, release.GLIBC.split(".")))
+    libraries = subprocess.run(["objdump", "-p", program], check=True, capture_output=True, text=True).stdout
+    assert "libgcc_s" not in libraries, "the image of a container has the C library alone"
+
+
+def test_archives_of_macos_are_built_with_the_compiler_of_macos() -> None:
+    for target, system in release.SYSTEMS.items():
+        if system.startswith("darwin"):
+            assert release.built_with(target) == ("build", target)
