@@ -1,7 +1,7 @@
 //! The time of equal length before that of a report, with which it is compared.
 
 use super::Source;
-use super::rows::Entry;
+use super::rows::{Earlier, Entry};
 use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 
@@ -16,9 +16,6 @@ pub struct Before {
     /// The costs of this time; `None` if they are not recorded from its start on in every cluster.
     pub dollars: Option<f64>,
 }
-
-/// A record, and the part of its hour that counts, from 0 to 1.
-pub(super) type Earlier<'a> = (Entry<'a>, f64);
 
 /// The time before that from `from` to `to`, and its records if all of it is recorded. A time that does not begin with a full hour has
 /// a part of the first hour.

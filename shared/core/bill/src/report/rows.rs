@@ -1,6 +1,5 @@
 //! The rows of a report.
 
-use super::before::Earlier;
 use crate::hour::{Amounts, Group, HourRecord};
 use crate::open::{day_of, hours, start_of};
 use jiff::{SignedDuration, Timestamp};
@@ -134,6 +133,9 @@ pub(super) struct Entry<'a> {
     pub(super) cluster: &'a str,
     pub(super) record: &'a HourRecord,
 }
+
+/// A record before the report, and the part of its hour that counts, from 0 to 1.
+pub(super) type Earlier<'a> = (Entry<'a>, f64);
 
 type Key = (String, Option<String>, Option<CapacityType>);
 
