@@ -88,8 +88,8 @@ docs-update: venv ## Write what is generated in docs/: reference pages, pictures
 	$(PYTHON) scripts/docs/plans.py --write
 
 .PHONY: test-docs
-test-docs: venv ## Check the documentation: links, commands, generated pages, pictures and examples
-	$(PYTHON) -m pytest tests/documentation -q
+test-docs: venv ## Check the documentation (links, commands, generated pages, pictures, examples), and what `make compare` measures
+	$(PYTHON) -m pytest tests/documentation tests/compare -q
 
 .PHONY: test
 test: ## Run every test but those of `make nightly`
@@ -139,6 +139,13 @@ test-deployed-nightly: venv
 .PHONY: test-kubernetes
 test-kubernetes: venv ## Run nodeless in a real Kubernetes control plane, built from Go modules (KUBERNETES=1.33 for the oldest version)
 	$(PYTHON) -m pytest tests/kubernetes -v
+
+# Release builds, because processor time is measured. COMPARE has options of run.py, such as --workload cold-web-300 --seed 1 2 3.
+COMPARISON ?= target/compare
+.PHONY: compare
+compare: venv ## Run Karpenter and nodeless side by side in real control planes, and write target/compare/index.html
+	NODELESS_PROFILE=release $(PYTHON) tests/compare/run.py --out $(COMPARISON) $(COMPARE)
+	$(PYTHON) tests/compare/page.py $(COMPARISON) > $(COMPARISON)/index.html
 
 .PHONY: crds
 crds: ## Write the CustomResourceDefinitions into infra/crds

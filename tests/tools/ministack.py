@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import boto3
 from botocore.config import Config
 
-from .processes import Process, free_port
+from .processes import Process, executable, free_port
 
 REGION = "us-east-1"
 
@@ -62,6 +62,10 @@ class Ministack:
             self._end()
             raise
         return self
+
+    def function_pids(self) -> list[int]:
+        """The processes of the functions that run now: their programs are where ministack unpacks the zips."""
+        return [pid for pid in self._process.pids() if self._scratch.name in executable(pid)]
 
     def __exit__(self, *_: object) -> None:
         try:

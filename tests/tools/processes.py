@@ -9,7 +9,7 @@ import subprocess
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -33,6 +33,25 @@ def wait_for(what: str, condition: Callable[[], T], seconds: float, every: float
         if time.monotonic() > deadline:
             raise AssertionError(f"timed out after {seconds:.0f} s waiting for: {what}; last value: {value!r}")
         time.sleep(every)
+
+
+def sessions() -> Iterator[tuple[int, int]]:
+    """The processes of this machine, each with its session, from proc(5)."""
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal():
+            try:
+                fields = (entry / "stat").read_text().rpartition(")")[2].split()
+            except OSError:
+                continue  # it has ended
+            yield int(entry.name), int(fields[3])
+
+
+def executable(pid: int) -> str:
+    """The path of the program of a process; empty if it has ended."""
+    try:
+        return str(Path(f"/proc/{pid}/exe").readlink())
+    except OSError:
+        return ""
 
 
 class Process:
@@ -70,6 +89,10 @@ class Process:
     def ended(self) -> int | None:
         """The exit code, once it has ended."""
         return None if self._child is None else self._child.poll()
+
+    def pids(self) -> list[int]:
+        """The child and its descendants, which are in its session."""
+        return [] if self._child is None else [pid for pid, session in sessions() if session == self._child.pid]
 
     def wait_until_answers(self, url: str, seconds: float = 30) -> None:
         """Waits until an HTTP server of the child responds with any status."""

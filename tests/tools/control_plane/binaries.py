@@ -75,8 +75,9 @@ def pinned(file: Path, module: str) -> str:
     return found.group(1)
 
 
-def build(folder: Path, packages: Mapping[str, str], stamp: str = "") -> dict[str, Path]:
-    """The programs of a module, by name. Only one process builds; others wait for it."""
+def build(folder: Path, packages: Mapping[str, str], stamp: str = "", toolchain: str = "local") -> dict[str, Path]:
+    """The programs of a module, by name. Only one process builds; others wait for it. With the toolchain `auto`, Go fetches the version that
+    the go.mod names from the module proxy if it is newer than the installed one."""
     needs("go")
     place = cache() / f"{folder.name}-{key(folder)}"
     place.parent.mkdir(parents=True, exist_ok=True)
@@ -84,24 +85,24 @@ def build(folder: Path, packages: Mapping[str, str], stamp: str = "") -> dict[st
         fcntl.flock(lock, fcntl.LOCK_EX)
         for name, package in packages.items():
             if not (place / name).is_file():
-                compile_one(folder, package, place / name, stamp)
+                compile_one(folder, package, place / name, stamp, toolchain)
     return {name: place / name for name in packages}
 
 
-def compile_one(folder: Path, package: str, program: Path, stamp: str) -> None:
+def compile_one(folder: Path, package: str, program: Path, stamp: str, toolchain: str) -> None:
     program.parent.mkdir(exist_ok=True)
     unfinished = program.parent / f"{program.name}.unfinished"
     command = ["nice", "-n", "10", "go", "build", "-trimpath", "-ldflags", f"-s -w {stamp}".strip(), "-o", unfinished, package]
     print(f"building {package} of {folder.name}; this takes minutes the first time", flush=True)
-    done = subprocess.run(command, cwd=folder, env=go_environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    done = subprocess.run(command, cwd=folder, env=go_environment(toolchain), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
     if done.returncode != 0:
         raise Unavailable("go", f"go could not build {package} (the module proxy may be out of reach):\n{done.stdout[-3000:]}")
     unfinished.rename(program)
 
 
-def go_environment() -> dict[str, str]:
-    # Uses the installed Go instead of downloading another version; no C compiler is needed.
-    return os.environ | {"GOTOOLCHAIN": "local", "CGO_ENABLED": "0", "GOFLAGS": "-mod=readonly"}
+def go_environment(toolchain: str) -> dict[str, str]:
+    # `local` uses the installed Go instead of downloading another version; no C compiler is needed.
+    return os.environ | {"GOTOOLCHAIN": toolchain, "CGO_ENABLED": "0", "GOFLAGS": "-mod=readonly"}
 
 
 def cache() -> Path:

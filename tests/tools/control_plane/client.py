@@ -5,7 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import ssl
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,12 +44,17 @@ class Client:
 
     def watch(self, path: str, seconds: int) -> list[dict[str, Any]]:
         """The events of a watch that the API server ends after this number of seconds, or earlier."""
+        return list(self.stream(path, seconds))
+
+    def stream(self, path: str, seconds: int) -> Iterator[dict[str, Any]]:
+        """The events of a watch as they arrive, until the API server ends it after this number of seconds, or earlier."""
         separator = "&" if "?" in path else "?"
         connection = http.client.HTTPSConnection("127.0.0.1", self._port, timeout=seconds + 30, context=self._context)
         try:
             connection.request("GET", f"{path}{separator}watch=1&timeoutSeconds={seconds}")
             answer = connection.getresponse()
-            return [json.loads(line) for line in answer.read().splitlines()]
+            while line := answer.readline():
+                yield json.loads(line)
         finally:
             connection.close()
 

@@ -84,7 +84,7 @@ class Deployment:
             self.ministack = started.enter_context(Ministack(self.logs))
             self.proxy = started.enter_context(RealClusterProxy(self.plane, self.world, self.ministack, self.logs))
             self.relay = started.enter_context(Relay(self.plane.authority.server("webhook"), self._invoke))
-            self.nodes = started.enter_context(Joining(self.world, self.plane))
+            self.nodes = started.enter_context(self.joining())
             self._prepare(self)
             self._apply(started)
             self._stack = started.pop_all()
@@ -92,6 +92,10 @@ class Deployment:
 
     def __exit__(self, *_: object) -> None:
         self._stack.close()
+
+    def joining(self) -> Joining:
+        """What lets instances join the cluster."""
+        return Joining(self.world, self.plane)
 
     def functions(self) -> dict[str, str]:
         """The names under which the functions are deployed."""

@@ -51,12 +51,16 @@ class Joining:
         for node in self._simulated():
             name, instance = node["metadata"]["name"], node["spec"]["providerID"].rsplit("/", 1)[-1]
             if name not in self.joined and instance in running:
-                self._plane.kubectl("create", "-f", "-", stdin=json.dumps(registration(node)))
+                self._plane.kubectl("create", "-f", "-", stdin=json.dumps(self.registration(node)))
                 self.joined[name] = instance
         for name, instance in self.joined.items():
             if instance not in running and name not in self._deleted:
                 self._plane.kubectl("delete", "node", name, "--ignore-not-found", "--wait=false")
                 self._deleted.add(name)
+
+    def registration(self, node: dict[str, Any]) -> dict[str, Any]:
+        """The Node to create."""
+        return registration(node)
 
     def _simulated(self) -> list[dict[str, Any]]:
         """The Nodes of `nodeless local`. Read without kubectl, which would use most of the processor time if it ran twice a second."""

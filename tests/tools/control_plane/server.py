@@ -60,7 +60,7 @@ class ControlPlane:
         self.port = free_port()
         self.url = f"https://127.0.0.1:{self.port}"
         self.authority = Authority(directory / "pki")
-        self.kubeconfig = self._kubeconfig(ADMIN, "tests", ("system:masters",))
+        self.kubeconfig = self.user_kubeconfig(ADMIN, "tests", ("system:masters",))
         administrator = self.authority.client("client", "tests", ("system:masters",))
         self.client = Client(self.port, self.authority.pair, administrator)
         self.audit = Audit(logs / "audit.jsonl")
@@ -210,7 +210,7 @@ class ControlPlane:
         } | self.server_flags
 
     def _controller_manager(self) -> dict[str, object]:
-        config = self._kubeconfig("kube-controller-manager", "system:kube-controller-manager")
+        config = self.user_kubeconfig("kube-controller-manager", "system:kube-controller-manager")
         return {
             "kubeconfig": config,
             "authentication-kubeconfig": config,
@@ -225,7 +225,7 @@ class ControlPlane:
         }
 
     def _scheduler(self) -> dict[str, object]:
-        config = self._kubeconfig("kube-scheduler", "system:kube-scheduler")
+        config = self.user_kubeconfig("kube-scheduler", "system:kube-scheduler")
         return {
             "kubeconfig": config,
             "authentication-kubeconfig": config,
@@ -238,7 +238,7 @@ class ControlPlane:
 
     def _kwok(self) -> dict[str, object]:
         return {
-            "kubeconfig": self._kubeconfig("kwok", "kwok", ("system:masters",)),
+            "kubeconfig": self.user_kubeconfig("kwok", "kwok", ("system:masters",)),
             "manage-all-nodes": "true",
             "node-lease-duration-seconds": 40,
             "cidr": "10.244.0.0/16",
@@ -247,7 +247,8 @@ class ControlPlane:
     def _start(self, started: ExitStack, name: str, values: dict[str, object]) -> None:
         started.enter_context(Process(name, flags(self.binaries.programs[name], values), self.logs))
 
-    def _kubeconfig(self, name: str, user: str, groups: tuple[str, ...] = ()) -> Path:
+    def user_kubeconfig(self, name: str, user: str, groups: tuple[str, ...] = ()) -> Path:
+        """A kubeconfig with a certificate of this user and these groups, in the directory of the control plane."""
         path = self.directory / f"{name}.kubeconfig"
         path.write_text(json.dumps(kubeconfig(self.url, self.authority.pair, self.authority.client(name, user, groups))))
         path.chmod(0o600)
