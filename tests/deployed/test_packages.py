@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import os
 import platform
 import re
@@ -54,7 +55,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def archived(files: Mapping[str, tuple[bytes, bool]]) -> bytes:
-    return release.archive(files, 1_700_000_000)
+    """An archive as `release.archive` makes it, but compressed less: the command of the tests is large."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz", compresslevel=1) as tar:
+        for name, (contents, executable) in sorted(files.items()):
+            entry = tarfile.TarInfo(name)
+            entry.size, entry.mode = len(contents), 0o755 if executable else 0o644
+            tar.addfile(entry, io.BytesIO(contents))
+    return buffer.getvalue()
 
 
 def address(system: str) -> str:
@@ -210,6 +218,51 @@ def test_the_image_has_the_command_of_its_processor(folder: Path) -> None:
     assert re.fullmatch(r"[1-9]\d*:[1-9]\d*", last["USER"])
     assert shlex.split(last["ENTRYPOINT"].strip("[]")) == [target] and target.startswith("/")
     assert f'version="{VERSION}"' in last["LABEL"]
+
+
+def commands_of(page: str, heading: str) -> str:
+    """The commands for a shell in a section of a page."""
+    section = re.search(rf"^## {heading}\n(.*?)(?=^## |\Z)", (packages.ROOT / page).read_text(), re.M | re.S)
+    (block,) = re.findall(r"^```sh\n(.*?)^```", section[1], re.M | re.S)  # type: ignore[index]
+    return block
+
+
+def test_the_commands_of_the_page_install_an_archive(folder: Path, tmp_path: Path) -> None:
+    needs("curl")
+    script = ["set -euo pipefail", 'PATH="$HOME/.local/bin:$PATH"']
+    script += [commands_of("docs/install/command.md", heading) for heading in ("From an archive", "Completion")]
+    script.append("complete -p nodeless && man -w nodeless-plan" if shutil.which("man") else "complete -p nodeless")
+    text = re.sub(r"^VERSION=.*$", f"VERSION={VERSION}", "\n".join(script), flags=re.M)
+    environment = {**os.environ, "HOME": str(tmp_path), "NODELESS_RELEASE": folder.as_uri()}
+    environment.pop("MANPATH", None)
+    done = subprocess.run(["bash", "-c", text], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert f"nodeless-{VERSION}-{HERE}.tar.gz: OK" in done.stdout and re.search(r"^nodeless \d+\.\d+\.\d+$", done.stdout, re.M), done.stdout
+    assert "-F _nodeless nodeless" in done.stdout
+    assert (tmp_path / ".local/share/man/man1/nodeless-view.1").is_file()
+    (tmp_path / f"nodeless-{VERSION}-{HERE}.tar.gz").write_bytes(b"changed")
+    changed = text.replace("curl --fail", "true curl --fail")
+    refused = subprocess.run(["bash", "-c", changed], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert refused.returncode != 0 and "FAILED" in refused.stdout
+
+
+def test_the_link_of_the_page_is_a_plugin_of_kubectl(folder: Path, tmp_path: Path) -> None:
+    needs("kubectl")
+    (tmp_path / ".local/bin").mkdir(parents=True)
+    with tarfile.open(folder / packages.archive_name(VERSION, HERE)) as archive:
+        (tmp_path / ".local/bin/nodeless").write_bytes(archive.extractfile(f"nodeless-{VERSION}/nodeless").read())  # type: ignore[union-attr]
+    (tmp_path / ".local/bin/nodeless").chmod(0o755)
+    text = commands_of("docs/install/command.md", "As a plugin of kubectl")
+    done = subprocess.run(["bash", "-ec", text], env={**os.environ, "HOME": str(tmp_path)}, capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("nodeless ")
+
+
+def test_the_page_names_the_addresses_of_the_release() -> None:
+    page = (packages.ROOT / "docs/install/command.md").read_text()
+    assert f"{repository_links.repository()}/releases/download/v$VERSION" in page
+    for system in release.SYSTEMS.values():
+        assert f"`{packages.archive_name('VERSION', system)}`" in page
+    assert f"glibc {release.GLIBC} or newer" in page and f"macOS {release.MACOS.partition('.')[0]} or newer" in page
 
 
 def test_all_files_of_a_release_have_checksums(folder: Path) -> None:
