@@ -32,9 +32,10 @@ fn tree(package: &str, format: &str, features: &[&str]) -> String {
 const FUNCTIONS: [&str; 6] = ["planner", "lifecycle", "interruption", "catalog", "wake", "installer"];
 
 /// Crates that decide and do nothing else.
-const PURE: [&str; 14] = [
+const PURE: [&str; 15] = [
     "nodeless-model",
     "nodeless-bill",
+    "nodeless-commitments",
     "nodeless-scheduling",
     "nodeless-disruption",
     "nodeless-placement",

@@ -8,11 +8,12 @@ use std::fs;
 use std::path::Path;
 
 /// The crates whose modules are compared.
-const CRATES: [&str; 23] = [
+const CRATES: [&str; 24] = [
     "cli",
     "shared/api",
     "shared/core/bill",
     "shared/core/catalog",
+    "shared/core/commitments",
     "shared/tools/convert",
     "shared/core/disruption",
     "shared/core/doctor",

@@ -22,6 +22,7 @@ pub use facts::Facts;
 pub use file::CatalogFile;
 pub use location::Location;
 pub use node_class::NodeClassSettings;
+pub use node_price::capacity_type_of;
 pub use reported_memory::ReportedMemory;
 pub use stored::Catalog;
 pub use unavailable::UnavailableOfferings;

@@ -8,17 +8,22 @@ use nodeless_model::{CapacityType, StringMap, labels};
 /// The label by which EKS names the capacity type of a node of a managed node group.
 const NODE_GROUP_CAPACITY_TYPE: &str = "eks.amazonaws.com/capacityType";
 
+/// The capacity type of a node with these labels; `None` if its label has another value. A node without the label, such as one that
+/// nobody provisioned, counts as on-demand.
+#[must_use]
+pub fn capacity_type_of(all: &StringMap) -> Option<CapacityType> {
+    match all.get(labels::CAPACITY_TYPE) {
+        Some(value) => CapacityType::from_label(value),
+        None if all.get(NODE_GROUP_CAPACITY_TYPE).is_some_and(|kind| kind == "SPOT") => Some(CapacityType::Spot),
+        None => Some(CapacityType::OnDemand),
+    }
+}
+
 impl Catalog {
-    /// The price of a node with these labels, in dollars an hour; `None` if it is not known. A node without a capacity type, such
-    /// as one that nobody provisioned, counts as on-demand.
+    /// The price of a node with these labels, in dollars an hour; `None` if it is not known.
     #[must_use]
     pub fn node_price(&self, all: &StringMap) -> Option<f64> {
-        let capacity_type = match all.get(labels::CAPACITY_TYPE) {
-            Some(value) => CapacityType::from_label(value)?,
-            None if all.get(NODE_GROUP_CAPACITY_TYPE).is_some_and(|kind| kind == "SPOT") => CapacityType::Spot,
-            None => CapacityType::OnDemand,
-        };
-        self.dollars_per_hour(all.get(labels::INSTANCE_TYPE)?, all.get(labels::ZONE)?, capacity_type)
+        self.dollars_per_hour(all.get(labels::INSTANCE_TYPE)?, all.get(labels::ZONE)?, capacity_type_of(all)?)
     }
 
     /// The price of an instance, in dollars an hour. Instances in a capacity reservation have no price of their own: the reservation is

@@ -51,14 +51,16 @@ pub struct Offering {
     pub requirements: Requirements,
 }
 
-/// The capacity reservation of an offering.
+/// The capacity reservation of an offering, or other capacity that is paid, used or not.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Reservation {
     /// The id, `cr-…`.
     pub id: String,
-    /// The number of available instances.
+    /// What is available of it: the number of instances, if each uses one.
     pub remaining: u32,
+    /// What an instance uses of it: one of a capacity reservation.
+    pub each: u32,
 }
 
 /// All instance types of one EC2NodeClass, shared rather than copied.

@@ -89,7 +89,7 @@ fn reserved(zone: &Zone, reservation: &CapacityReservation, on_demand: Option<Pr
         price: on_demand.map_or(0.0, |price| price.dollars() * RESERVED_SHARE_OF_ON_DEMAND),
         available: open && reservation.remaining > 0 && !reservation.expiring,
         lacks_price: false,
-        reservation: Some(Reservation { id: reservation.id.clone(), remaining: reservation.remaining }),
+        reservation: Some(Reservation { id: reservation.id.clone(), remaining: reservation.remaining, each: 1 }),
         requirements,
     }
 }

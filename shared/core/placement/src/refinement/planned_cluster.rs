@@ -4,7 +4,7 @@ use super::pinned::Pinned;
 use super::planned_nodes::{existing, nodes};
 use super::resize::min_charge;
 use nodeless_disruption::{Cluster, ClusterNode};
-use nodeless_model::{CapacityType, Node, NodeClaim};
+use nodeless_model::{Node, NodeClaim};
 use nodeless_scheduling::{Dependence, Launch, Problem, Solution};
 use std::collections::HashMap;
 
@@ -81,7 +81,7 @@ impl<'p, 'a> PlannedCluster<'p, 'a> {
     /// with their node, or that have to stay together with others.
     pub(super) fn movable<'c, 'h>(&self, cluster: &'c Cluster<'h>, solution: &Solution) -> Vec<&'c ClusterNode<'h>> {
         let fixed = |launch: &Launch| {
-            launch.offering.capacity_type == CapacityType::Reserved
+            launch.reservation().is_some()
                 || launch.pods.iter().any(|pod| self.pinned.dependence(*pod) == Dependence::Other)
         };
         let all_move = |node: &ClusterNode<'_>| node.pods.iter().all(|pod| pod.is_reschedulable());

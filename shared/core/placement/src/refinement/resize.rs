@@ -4,7 +4,7 @@
 use nodeless_disruption::meter;
 use nodeless_model::claim::Charge;
 use nodeless_model::node_pool::PoolUsage;
-use nodeless_model::{CapacityType, Quantity, Requirement, Requirements, ResourceList, labels, resources};
+use nodeless_model::{Quantity, Requirement, Requirements, ResourceList, labels, resources};
 use nodeless_scheduling::{ClusterUsage, Launch, PoolOffer, Prepared, Problem, Solution};
 
 /// Creates launches for other pods.
@@ -22,7 +22,7 @@ impl LaunchResizer<'_, '_, '_> {
     /// one node. Limits are not checked. With `in_zone` it stays in the zone that was chosen for it. `None` where no
     /// such launch exists.
     pub(super) fn grown(&mut self, launch: &Launch, more: &[usize], in_zone: bool) -> Option<Launch> {
-        if launch.offering.capacity_type == CapacityType::Reserved {
+        if launch.reservation().is_some() {
             return None;
         }
         let offer = self.problem.node_pools.iter().find(|offer| offer.pool.name == launch.node_pool)?;

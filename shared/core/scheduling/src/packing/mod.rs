@@ -193,9 +193,10 @@ impl<'c> Packer<'_, '_, 'c, '_> {
                 self.waiting -= self.pending_demand.size(&best.used) * f64::from(alike);
                 self.pending_demand.tidy(&self.demands, self.context.classes, units, used_up);
                 self.pool.limits.charge(&best.share, alike);
-                let reservation = best.reservation.clone();
+                let (reservation, shape) = (best.reservation.clone(), best.shape);
                 bins.extend(std::iter::repeat_n(best, alike as usize));
-                if reservation.is_some_and(|id| self.pool.reservations.take(&id, alike)) {
+                let reserved = reservation.map(|id| (self.pool.reserved_each(shape, &id).saturating_mul(alike), id));
+                if reserved.is_some_and(|(amount, id)| self.pool.reservations.take(&id, amount)) {
                     return bins;
                 }
             }
@@ -250,7 +251,8 @@ impl<'c> Packer<'_, '_, 'c, '_> {
             return 1;
         }
         let filled = taken.iter().map(|(unit, count)| units[*unit].pending / count).min().unwrap_or(1).max(1);
-        let reserved = bin.reservation.as_ref().map_or(u32::MAX, |id| self.pool.reservations.left(id));
+        let most = |id: &String| self.pool.reservations.left(id) / self.pool.reserved_each(bin.shape, id);
+        let reserved = bin.reservation.as_ref().map_or(u32::MAX, most);
         self.pool.limits.allowed(&bin.share, filled.min(reserved)).max(1)
     }
 

@@ -498,7 +498,7 @@ impl<'a> Pool<'a> {
         // If many types have to be listed, one reserved type is not enough.
         let usable = self.min_values.is_empty();
         kind.available_offerings(requirements).filter(move |offering| {
-            offering.reservation.as_ref().is_none_or(|held| usable && self.reservations.left(&held.id) > 0)
+            offering.reservation.as_ref().is_none_or(|held| usable && held.each <= self.reservations.left(&held.id))
         })
     }
 
@@ -518,6 +518,12 @@ impl<'a> Pool<'a> {
         let requirements = &self.sets[set].requirements;
         let cheapest = self.offerings(self.types[kind].kind, requirements).min_by(|a, b| a.cmp_price(b))?;
         cheapest.reservation.as_ref().map(|held| held.id.clone())
+    }
+
+    /// What a node of this type uses of a reservation.
+    pub(crate) fn reserved_each(&self, kind: usize, id: &str) -> u32 {
+        let mut held = self.types[kind].kind.offerings.iter().filter_map(|offering| offering.reservation.as_ref());
+        held.find(|held| held.id == id).map_or(1, |held| held.each.max(1))
     }
 
     /// Whether a node of this set and type can use a reservation.

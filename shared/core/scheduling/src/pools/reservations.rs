@@ -1,51 +1,59 @@
 //! The remaining capacity of reservations during a plan.
 
 use nodeless_model::{InstanceType, Offering};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
-/// The number of available instances of each reservation, by its id.
+/// What is available of each reservation, by its id.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Reservations(BTreeMap<String, u32>);
+pub(crate) struct Reservations {
+    left: BTreeMap<String, u32>,
+    /// What an instance of some type uses of it.
+    each: Arc<BTreeMap<String, BTreeSet<u32>>>,
+}
 
 impl Reservations {
     /// The reservations of the offerings of these types; if they differ, the minimum counts.
     pub(crate) fn of(types: &[InstanceType]) -> Self {
-        let mut all = Self::default();
+        let (mut all, mut each): (BTreeMap<String, u32>, BTreeMap<String, BTreeSet<u32>>) = Default::default();
         for held in types.iter().flat_map(|kind| &kind.offerings).filter_map(|offering| offering.reservation.as_ref()) {
-            let left = all.0.entry(held.id.clone()).or_insert(held.remaining);
+            let left = all.entry(held.id.clone()).or_insert(held.remaining);
             *left = held.remaining.min(*left);
+            each.entry(held.id.clone()).or_default().insert(held.each);
         }
-        all
+        Self { left: all, each: Arc::new(each) }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.left.is_empty()
     }
 
     pub(crate) fn left(&self, id: &str) -> u32 {
-        self.0.get(id).copied().unwrap_or(0)
+        self.left.get(id).copied().unwrap_or(0)
     }
 
-    /// Uses instances of a reservation. Returns whether it is used up now.
-    pub(crate) fn take(&mut self, id: &str, count: u32) -> bool {
-        let Some(left) = self.0.get_mut(id) else { return true };
-        *left = left.saturating_sub(count);
-        *left == 0
+    /// Uses an amount of a reservation. Returns whether too little is left now for a type of instance that could use it before.
+    pub(crate) fn take(&mut self, id: &str, amount: u32) -> bool {
+        let Some(left) = self.left.get_mut(id) else { return true };
+        let before = *left;
+        *left = left.saturating_sub(amount);
+        let mut each = self.each.get(id).into_iter().flatten();
+        *left == 0 || each.any(|each| *left < *each && *each <= before)
     }
 
     /// Applies another NodePool's use of shared reservations. Returns whether anything changed.
     pub(crate) fn lower_to(&mut self, other: &Self) -> bool {
-        let before = self.clone();
-        for (id, left) in &mut self.0 {
-            *left = other.0.get(id).map_or(*left, |other| (*left).min(*other));
+        let before = self.left.clone();
+        for (id, left) in &mut self.left {
+            *left = other.left.get(id).map_or(*left, |other| (*left).min(*other));
         }
-        *self != before
+        self.left != before
     }
 
     /// The minimum of both.
     pub(crate) fn with(mut self, other: &Self) -> Self {
-        for (id, count) in &other.0 {
-            let left = self.0.entry(id.clone()).or_insert(*count);
+        for (id, count) in &other.left {
+            let left = self.left.entry(id.clone()).or_insert(*count);
             *left = (*left).min(*count);
         }
         self
@@ -53,7 +61,7 @@ impl Reservations {
 
     /// Uses up all reservations.
     pub(crate) fn close(&mut self) {
-        self.0.values_mut().for_each(|left| *left = 0);
+        self.left.values_mut().for_each(|left| *left = 0);
     }
 }
 

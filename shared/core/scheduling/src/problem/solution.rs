@@ -2,7 +2,7 @@
 
 use crate::Reason;
 use nodeless_model::claim::Charge;
-use nodeless_model::{CapacityType, Requirements, ResourceList};
+use nodeless_model::{CapacityType, Requirement, Requirements, ResourceList, labels};
 use serde::{Deserialize, Serialize};
 
 /// A plan: where each pod runs, or why it cannot be scheduled.
@@ -52,6 +52,14 @@ pub struct Launch {
     pub charge: Charge,
     /// Whether `minValues` had to be relaxed (only with [`crate::MinValuesPolicy::BestEffort`]).
     pub min_values_relaxed: bool,
+}
+
+impl Launch {
+    /// The reservation whose capacity the node uses.
+    #[must_use]
+    pub fn reservation(&self) -> Option<&str> {
+        self.requirements.get(labels::CAPACITY_RESERVATION_ID).and_then(Requirement::single)
+    }
 }
 
 /// A possible instance type.

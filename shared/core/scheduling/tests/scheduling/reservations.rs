@@ -2,7 +2,7 @@
 
 use crate::support::*;
 use nodeless_model::*;
-use nodeless_scheduling::{Launch, Problem, Solution};
+use nodeless_scheduling::{Launch, Options, Problem, Solution};
 
 /// The catalog with a reservation of a number of instances of a type in the second zone.
 fn reserved_catalog(instance_type: &str, remaining: u32) -> InstanceTypes {
@@ -15,7 +15,7 @@ fn reserved_catalog(instance_type: &str, remaining: u32) -> InstanceTypes {
             price: on_demand.price / 10_000_000.0,
             available: true,
             lacks_price: false,
-            reservation: Some(Reservation { id: "cr-1".into(), remaining }),
+            reservation: Some(Reservation { id: "cr-1".into(), remaining, each: 1 }),
             requirements: Requirements::from([(labels::CAPACITY_RESERVATION_ID, Requirement::one_of(["cr-1"]))]),
         };
         kind.offerings.push(offering);
@@ -90,4 +90,53 @@ fn a_pod_that_must_not_use_a_reservation_does_not_join_a_node_in_one() {
     let pools = [pool("default")];
     let solution = solve_checked(&planned(&pods, &pools, 5));
     assert_eq!(reserved(&solution).iter().map(|launch| launch.pods.clone()).collect::<Vec<_>>(), [vec![0]]);
+}
+
+/// The catalog with hours that are paid for anyway, of which a node of each size uses as much as it has cpu.
+fn prepaid_catalog(remaining: u32) -> InstanceTypes {
+    let mut types = catalog().to_vec();
+    for kind in &mut types {
+        let each = u32::try_from(kind.capacity.get("cpu").milli() / 1000).unwrap();
+        let on_demand = kind.offerings.iter().filter(|one| one.capacity_type == CapacityType::OnDemand);
+        let prepaid: Vec<Offering> = on_demand
+            .map(|one| Offering {
+                price: one.price / 10_000_000.0,
+                reservation: Some(Reservation { id: "prepaid".into(), remaining, each }),
+                ..one.clone()
+            })
+            .collect();
+        kind.offerings.extend(prepaid);
+    }
+    types.into()
+}
+
+#[test]
+fn nodes_of_several_sizes_use_no_more_of_a_reservation_than_it_has_left() {
+    for remaining in [0, 1, 7, 16, 33, 1000] {
+        let pods = pods_of(40);
+        let pools = [pool("first"), pool("second")];
+        let mut problem = problem(&pods, &pools);
+        for offer in &mut problem.node_pools {
+            offer.instance_types = prepaid_catalog(remaining);
+        }
+        let solution = nodeless_scheduling::solve(&problem, &Options::default());
+        assert!(solution.unschedulable.is_empty());
+        let (prepaid, others): (Vec<&Launch>, Vec<&Launch>) =
+            solution.launches.iter().partition(|launch| launch.reservation() == Some("prepaid"));
+        let each = |launch: &&Launch| {
+            let types = &problem.node_pools[0].instance_types;
+            let kind = types.iter().find(|kind| kind.name == launch.offering.instance_type).unwrap();
+            u32::try_from(kind.capacity.get("cpu").milli() / 1000).unwrap()
+        };
+        let used: u32 = prepaid.iter().map(each).sum();
+        assert!(used <= remaining, "{used} of {remaining}");
+        assert!(prepaid.iter().all(|launch| launch.offering.price < 1e-4));
+        assert!(others.iter().all(|launch| launch.offering.price > 1e-3));
+        // Other nodes are launched only where too little is left for a node.
+        let least = problem.node_pools[0]
+            .instance_types
+            .iter()
+            .filter_map(|kind| kind.offerings.iter().find_map(|one| one.reservation.as_ref()).map(|held| held.each));
+        assert!(others.is_empty() || remaining - used < least.max().unwrap(), "{used} of {remaining}");
+    }
 }
