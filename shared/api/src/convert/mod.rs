@@ -14,6 +14,7 @@ pub mod volumes;
 mod workload;
 
 pub use node_claim::mirror;
+pub use requests::limits;
 
 use crate::common::{self, Quantity};
 use nodeless_model as model;

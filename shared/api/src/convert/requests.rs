@@ -1,23 +1,77 @@
-//! The resource requests of a pod, computed as in kube-scheduler.
+//! The resource requests and limits of a pod, computed as in kube-scheduler.
 
-use super::{FieldError, resource_list};
-use crate::slim::{Container, ContainerStatus, PodCondition, PodResources, PodSpec, PodStatus};
+use super::{ConvertError, FieldError, resource_list};
+use crate::slim::{Container, ContainerStatus, Pod, PodCondition, PodResources, PodSpec, PodStatus};
 use nodeless_model::{Quantity, ResourceList};
 
 /// The larger of the sum of its containers and the maximum of its init containers, each together with the sidecars that already
 /// run, or the pod-level requests; plus the pod overhead and `pods: 1`.
 pub(super) fn of_pod(spec: &PodSpec, status: &PodStatus) -> Result<ResourceList, FieldError> {
     let infeasible = is_infeasible(status);
+    let mut requests = of_containers(spec, |container, role, field| {
+        let statuses = match role {
+            Role::Main => &status.container_statuses,
+            Role::Init => &status.init_container_statuses,
+        };
+        of_container(container, statuses, infeasible, field)
+    })?;
+    if let Some(resources) = &spec.resources {
+        let whole = with_defaults(resources, &requests, "spec.resources")?;
+        for (name, quantity) in whole.iter() {
+            requests.set(name, quantity);
+        }
+    }
+    requests.add(&resource_list(&spec.overhead, "spec.overhead")?);
+    requests.set("pods", Quantity::from_units(1));
+    Ok(requests)
+}
+
+/// The limits of a pod, computed as in kube-scheduler: like its requests, but the pod overhead counts only for resources with a limit.
+///
+/// # Errors
+/// When a quantity is invalid.
+pub fn limits(pod: &Pod) -> Result<ResourceList, ConvertError> {
+    limits_of_pod(&pod.spec).map_err(|error| error.of("Pod"))
+}
+
+fn limits_of_pod(spec: &PodSpec) -> Result<ResourceList, FieldError> {
+    let mut limits = of_containers(spec, |container, _, field| {
+        resource_list(&container.resources.limits, &format!("{field}.limits"))
+    })?;
+    if let Some(resources) = &spec.resources {
+        for (name, quantity) in resource_list(&resources.limits, "spec.resources.limits")?.iter() {
+            limits.set(name, quantity);
+        }
+    }
+    let mut overhead = resource_list(&spec.overhead, "spec.overhead")?;
+    let unlimited: Vec<String> =
+        overhead.iter().filter(|(name, _)| limits.get(name).is_zero()).map(|(name, _)| name.to_owned()).collect();
+    unlimited.iter().for_each(|name| overhead.remove(name));
+    limits.add(&overhead);
+    limits.set("pods", Quantity::from_units(1));
+    Ok(limits)
+}
+
+/// Whether a container is one of `spec.containers` or of `spec.initContainers`.
+#[derive(Clone, Copy)]
+enum Role {
+    Main,
+    Init,
+}
+
+/// The larger of the sum of the containers and the maximum of the init containers, each together with the sidecars that already run.
+fn of_containers(
+    spec: &PodSpec,
+    of: impl Fn(&Container, Role, &str) -> Result<ResourceList, FieldError>,
+) -> Result<ResourceList, FieldError> {
     let mut running = ResourceList::new();
     for (index, container) in spec.containers.iter().enumerate() {
-        let field = format!("spec.containers[{index}].resources");
-        running.add(&of_container(container, &status.container_statuses, infeasible, &field)?);
+        running.add(&of(container, Role::Main, &format!("spec.containers[{index}].resources"))?);
     }
     let mut sidecars = ResourceList::new();
     let mut starting = ResourceList::new();
     for (index, container) in spec.init_containers.iter().enumerate() {
-        let field = format!("spec.initContainers[{index}].resources");
-        let mut needed = of_container(container, &status.init_container_statuses, infeasible, &field)?;
+        let mut needed = of(container, Role::Init, &format!("spec.initContainers[{index}].resources"))?;
         if container.restart_policy.as_deref() == Some("Always") {
             running.add(&needed);
             sidecars.add(&needed);
@@ -28,14 +82,6 @@ pub(super) fn of_pod(spec: &PodSpec, status: &PodStatus) -> Result<ResourceList,
         }
     }
     running.max_with(&starting);
-    if let Some(resources) = &spec.resources {
-        let whole = with_defaults(resources, &running, "spec.resources")?;
-        for (name, quantity) in whole.iter() {
-            running.set(name, quantity);
-        }
-    }
-    running.add(&resource_list(&spec.overhead, "spec.overhead")?);
-    running.set("pods", Quantity::from_units(1));
     Ok(running)
 }
 
@@ -77,4 +123,41 @@ fn with_defaults(resources: &PodResources, others: &ResourceList, field: &str) -
         }
     }
     Ok(requests)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn limits_are_those_of_containers_with_the_overhead_of_what_is_limited() {
+        let pod: Pod = serde_json::from_value(json!({
+            "metadata": { "name": "a", "namespace": "b" },
+            "spec": {
+                "overhead": { "cpu": "250m", "memory": "10Mi" },
+                "initContainers": [
+                    { "name": "side", "restartPolicy": "Always", "resources": { "limits": { "cpu": "1" } } },
+                    { "name": "first", "resources": { "limits": { "cpu": "500m", "example.com/gpu": "2" } } }
+                ],
+                "containers": [
+                    { "name": "c", "resources": { "requests": { "memory": "1Gi" }, "limits": { "cpu": "2" } } },
+                    { "name": "d" }
+                ]
+            }
+        }))
+        .unwrap();
+        let limits = limits(&pod).unwrap();
+        let all: Vec<_> = limits.iter().map(|(name, quantity)| (name, quantity.milli())).collect();
+        assert_eq!(all, [("cpu", 3250), ("example.com/gpu", 2000), ("pods", 1000)]);
+    }
+
+    #[test]
+    fn limits_that_cannot_be_parsed_name_their_field() {
+        let pod: Pod = serde_json::from_value(json!({
+            "metadata": { "name": "a" }, "spec": { "containers": [{ "name": "c", "resources": { "limits": { "cpu": "many" } } }] }
+        }))
+        .unwrap();
+        assert_eq!(limits(&pod).unwrap_err().field, "spec.containers[0].resources.limits.cpu");
+    }
 }

@@ -57,6 +57,7 @@ pub use output::{
     Candidate, Command, CommandReport, Decision, Kept, Method, PodPlacement, Replacement, ReplacementReport,
 };
 pub use pods::DisruptionBudgetIndex;
+pub use policy::budgets::allowed_disruptions;
 pub use policy::on_demand_minimum::{MIN_ON_DEMAND, OnDemandMinimum, OnDemandMinimums, on_demand_minimum};
 pub use policy::{maintenance, pause, schedules};
 pub use reasons::drift::{Drift, DriftReason};

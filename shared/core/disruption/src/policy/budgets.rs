@@ -148,6 +148,14 @@ fn is_disrupting(node: &ClusterNode<'_>) -> bool {
     node.is_leaving() || !node.node.is_some_and(Node::is_ready)
 }
 
+/// The number of nodes of a NodePool with this number of nodes that its budgets allow to be disrupted at once for a reason; `None` if no
+/// budget is active now.
+#[must_use]
+pub fn allowed_disruptions(pool: &NodePool, reason: DisruptionReason, total: u32, now: Timestamp) -> Option<u32> {
+    let allowed = allowed_now(pool, reason, total, now);
+    allowed.budget.map(|_| allowed.nodes)
+}
+
 /// The smallest number that the active budgets for a reason allow.
 fn allowed_now(pool: &NodePool, reason: DisruptionReason, total: u32, now: Timestamp) -> Allowed {
     let budgets = pool.disruption.budgets.iter().enumerate();
@@ -179,6 +187,7 @@ fn is_active(window: &BudgetWindow, now: Timestamp) -> Option<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nodeless_model::node_pool::BudgetNodes;
     use std::time::Duration;
 
     #[test]
@@ -205,5 +214,25 @@ mod tests {
         }
         let bad = BudgetWindow { schedule: "nonsense".into(), duration: Duration::from_secs(60) };
         assert_eq!(is_active(&bad, Timestamp::UNIX_EPOCH), None);
+    }
+
+    #[test]
+    fn the_smallest_active_budget_for_a_reason_counts() {
+        let budget = |reasons: &[DisruptionReason], nodes, window: Option<&str>| Budget {
+            reasons: reasons.to_vec(),
+            nodes,
+            window: window.map(|it| BudgetWindow { schedule: it.into(), duration: Duration::from_secs(3600) }),
+        };
+        let mut pool = nodeless_model::test_support::node_pool("default");
+        pool.disruption.budgets.clear();
+        let now = "2026-01-05T09:30:00Z".parse().unwrap();
+        let allowed = |pool: &NodePool| REASONS.map(|reason| allowed_disruptions(pool, reason, 15, now));
+        assert_eq!(allowed(&pool), [None; 3]);
+        pool.disruption.budgets = vec![
+            budget(&[], BudgetNodes::Percent(10), None),
+            budget(&[DisruptionReason::Drifted], BudgetNodes::Count(1), None),
+            budget(&[], BudgetNodes::Count(0), Some("0 12 * * *")),
+        ];
+        assert_eq!(allowed(&pool), [Some(2), Some(2), Some(1)]);
     }
 }
