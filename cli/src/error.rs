@@ -235,6 +235,19 @@ pub(crate) enum CliError {
         /// Why.
         source: std::io::Error,
     },
+    /// An address could not be bound.
+    #[cfg(feature = "kubernetes")]
+    #[error(
+        "--address {} --port {}: {address} cannot be bound: {source}; choose another port, --port 0 for a free one, or an address of this machine",
+        address.ip(),
+        address.port()
+    )]
+    ListenAt {
+        /// The address.
+        address: SocketAddr,
+        /// Why.
+        source: std::io::Error,
+    },
     /// Standard input or output is no terminal.
     #[cfg(feature = "kubernetes")]
     #[error("standard input and output are not a terminal that can be drawn on; use --once, --plain, -o json or --web")]

@@ -19,6 +19,8 @@ mod html;
 mod interrupt;
 mod invocation;
 mod local;
+#[cfg(feature = "kubernetes")]
+mod metrics;
 mod origin;
 mod output;
 mod output_file;
@@ -34,8 +36,8 @@ mod view;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use commands::{
     catalog as catalog_command, completions, convert as convert_command, crds, decisions as decisions_command,
-    demo as demo_command, doctor as doctor_command, install, local as local_command, man, plan as plan_command,
-    report as report_command, simulate as simulate_command, view as view_command,
+    demo as demo_command, doctor as doctor_command, install, local as local_command, man, metrics as metrics_command,
+    plan as plan_command, report as report_command, simulate as simulate_command, view as view_command,
 };
 use output::report;
 use std::process::ExitCode;
@@ -68,6 +70,7 @@ enum Command {
     /// Run a local simulated cluster without nodes, and the AWS APIs that nodeless calls, and write a kubeconfig for it
     Local(local_command::Arguments),
     Man(man::Arguments),
+    Metrics(metrics_command::Arguments),
     Plan(plan_command::Arguments),
     Report(report_command::Arguments),
     /// Simulate hours of a cluster in seconds, with faults, and check invariants
@@ -96,6 +99,7 @@ async fn main() -> ExitCode {
         Command::Doctor(arguments) => doctor_command::run(&arguments).await,
         Command::Local(arguments) => local_command::run(&arguments).await.map(done),
         Command::Man(arguments) => man::run(&arguments, Cli::command()).map(done),
+        Command::Metrics(arguments) => metrics_command::run(&arguments).await.map(done),
         Command::Plan(arguments) => plan_command::run(&arguments).await,
         Command::Report(arguments) => report_command::run(&arguments).await.map(done),
         Command::Simulate(arguments) => simulate_command::run(&arguments).map(done),

@@ -10,6 +10,7 @@ pub(crate) mod doctor;
 pub(crate) mod install;
 pub(crate) mod local;
 pub(crate) mod man;
+pub(crate) mod metrics;
 pub(crate) mod plan;
 pub(crate) mod report;
 pub(crate) mod simulate;

@@ -3,8 +3,8 @@
 mod draw;
 mod explain;
 mod live;
-mod prices;
-mod source;
+pub(crate) mod prices;
+pub(crate) mod source;
 mod terminal;
 mod web;
 

@@ -1,10 +1,11 @@
 //! Reads a cluster: a task for each kind lists and watches it, and decodes its objects.
 
 use crate::error::CliError;
+use jiff::Timestamp;
 use nodeless_kubernetes::follow::{Followed, Item, Seen, follow};
 use nodeless_kubernetes::{Connection, export};
 use nodeless_ports::{ErrorKind, PortError};
-use nodeless_view::{Amount, Cluster, DecodeError, Kind, Object, Update};
+use nodeless_view::{Amount, Cluster, DecodeError, Kind, Store, Update};
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -24,42 +25,53 @@ const BUFFER: usize = 4096;
 
 /// What a task reports.
 #[derive(Debug)]
-enum Message {
-    Update(Update),
+enum Message<O> {
+    Update(Update<O>),
+    /// The API server answered without a change of a kind.
+    Current(Kind),
     /// A kind that is needed could not be read.
     Failed(Kind, PortError),
 }
 
 /// The tasks that read a cluster. They end when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Source {
-    messages: Receiver<Message>,
+pub(crate) struct Source<S: Store = Cluster> {
+    messages: Receiver<Message<S::Object>>,
     _tasks: JoinSet<()>,
     /// The kinds, and the use of nodes, that have not reported yet.
     unread: BTreeSet<Kind>,
     usage_unread: bool,
     /// The kinds that are needed and cannot be read now, and why.
     failing: BTreeMap<Kind, String>,
+    /// When the API server last answered, by kind.
+    answered: BTreeMap<Kind, Timestamp>,
 }
 
-impl Source {
+impl<S: Store> Source<S> {
     /// Starts to read.
     pub(crate) fn start(connection: &Connection) -> Self {
         let (sender, messages) = channel(BUFFER);
         let mut tasks = JoinSet::new();
         for kind in Kind::ALL {
-            tasks.spawn(read(connection.clone(), kind, sender.clone()));
+            tasks.spawn(read::<S>(connection.clone(), kind, sender.clone()));
         }
         tasks.spawn(read_usage(connection.clone(), sender));
         let unread = Kind::ALL.into_iter().collect();
-        Self { messages, _tasks: tasks, unread, usage_unread: true, failing: BTreeMap::new() }
+        Self {
+            messages,
+            _tasks: tasks,
+            unread,
+            usage_unread: true,
+            failing: BTreeMap::new(),
+            answered: BTreeMap::new(),
+        }
     }
 
     /// Waits until everything has been read once.
     ///
     /// # Errors
     /// When nodes or pods cannot be read.
-    pub(crate) async fn first(&mut self, cluster: &mut Cluster) -> Result<(), CliError> {
+    pub(crate) async fn first(&mut self, cluster: &mut S) -> Result<(), CliError> {
         while self.usage_unread || !self.unread.is_empty() {
             match self.messages.recv().await {
                 Some(Message::Failed(kind, error)) if self.unread.contains(&kind) => return Err(error.into()),
@@ -71,7 +83,7 @@ impl Source {
     }
 
     /// Waits for a change, and applies it and those that wait.
-    pub(crate) async fn changed(&mut self, cluster: &mut Cluster) {
+    pub(crate) async fn changed(&mut self, cluster: &mut S) {
         let Some(message) = self.messages.recv().await else { return };
         self.take(message, cluster);
         for _ in 0..BUFFER {
@@ -85,14 +97,26 @@ impl Source {
         self.failing.iter().next().map(|(kind, why)| format!("{}s cannot be read, trying again: {why}", kind.name()))
     }
 
-    fn take(&mut self, message: Message, cluster: &mut Cluster) {
+    /// When the API server last answered with the objects of a kind, a change of them, or that nothing changed.
+    pub(crate) const fn answered(&self) -> &BTreeMap<Kind, Timestamp> {
+        &self.answered
+    }
+
+    fn take(&mut self, message: Message<S::Object>, cluster: &mut S) {
         let update = match message {
             Message::Failed(kind, error) => {
                 self.failing.insert(kind, error.to_string());
                 return;
             }
+            Message::Current(kind) => {
+                self.answered.insert(kind, Timestamp::now());
+                return;
+            }
             Message::Update(update) => update,
         };
+        if let Some(kind) = update.kind() {
+            self.answered.insert(kind, Timestamp::now());
+        }
         match &update {
             Update::Listed { kind, .. } => {
                 self.unread.remove(kind);
@@ -107,7 +131,7 @@ impl Source {
 }
 
 /// Reads a kind until the receiver is gone.
-async fn read(connection: Connection, kind: Kind, sender: Sender<Message>) {
+async fn read<S: Store>(connection: Connection, kind: Kind, sender: Sender<Message<S::Object>>) {
     let mut pause = RETRY;
     loop {
         // `follow` calls back without waiting, so what it reports is passed on by a second task.
@@ -115,9 +139,9 @@ async fn read(connection: Connection, kind: Kind, sender: Sender<Message>) {
         let forward = sender.clone();
         let passed = tokio::spawn(async move {
             let mut any = false;
-            while let Some(update) = pending.recv().await {
+            while let Some(message) = pending.recv().await {
                 any = true;
-                if forward.send(Message::Update(update)).await.is_err() {
+                if forward.send(message).await.is_err() {
                     break;
                 }
             }
@@ -126,18 +150,19 @@ async fn read(connection: Connection, kind: Kind, sender: Sender<Message>) {
         let followed = Followed { kind: kind.name(), path: kind.path(), fields: kind.fields() };
         let mut listed = Vec::new();
         let error = follow(&connection, followed, |seen| {
-            let update = match seen {
+            let message = match seen {
                 Seen::ListBegins => return listed.clear(),
-                Seen::Listed(item) => return listed.push(decoded(kind, item)),
-                Seen::ListEnds => Update::Listed { kind, objects: std::mem::take(&mut listed) },
+                Seen::Listed(item) => return listed.push(decoded::<S>(kind, item)),
+                Seen::ListEnds => Message::Update(Update::Listed { kind, objects: std::mem::take(&mut listed) }),
                 Seen::Present(item) => {
-                    let (namespace, name, object) = decoded(kind, item);
-                    Update::Present { kind, namespace, name, object }
+                    let (namespace, name, object) = decoded::<S>(kind, item);
+                    Message::Update(Update::Present { kind, namespace, name, object })
                 }
-                Seen::Absent(Item { namespace, name, .. }) => Update::Absent { kind, namespace, name },
+                Seen::Absent(Item { namespace, name, .. }) => Message::Update(Update::Absent { kind, namespace, name }),
+                Seen::Current => Message::Current(kind),
             };
             // If the receiver is gone, so is this task.
-            let _ended = updates.send(update);
+            let _ended = updates.send(message);
         });
         let error = error.await;
         drop(updates);
@@ -155,8 +180,11 @@ async fn read(connection: Connection, kind: Kind, sender: Sender<Message>) {
     }
 }
 
-fn decoded(kind: Kind, item: Item<'_>) -> (String, String, Result<Object, DecodeError>) {
-    (item.namespace, item.name, Object::decode(kind, item.json))
+/// The namespace and name of an object, and what is kept of it.
+type Decoded<S> = (String, String, Result<<S as Store>::Object, DecodeError>);
+
+fn decoded<S: Store>(kind: Kind, item: Item<'_>) -> Decoded<S> {
+    (item.namespace, item.name, S::decode(kind, item.json))
 }
 
 #[derive(Deserialize)]
@@ -177,7 +205,7 @@ struct Used {
 }
 
 /// Reads the use of nodes until the receiver is gone. It is optional: clusters without metrics-server have none.
-async fn read_usage(connection: Connection, sender: Sender<Message>) {
+async fn read_usage<O>(connection: Connection, sender: Sender<Message<O>>) {
     loop {
         let usage = match export::list(&connection, "NodeMetrics", METRICS).await {
             Ok(objects) => Some(objects.iter().filter_map(|object| used(object.get())).collect()),

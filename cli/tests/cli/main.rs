@@ -13,6 +13,8 @@ mod kubeconfig;
 #[cfg(unix)]
 mod local;
 mod malformed;
+#[cfg(all(unix, feature = "kubernetes"))]
+mod metrics;
 mod plan;
 mod plan_disruption;
 mod plan_policies;

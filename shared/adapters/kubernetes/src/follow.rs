@@ -53,6 +53,8 @@ pub enum Seen<'o> {
     Present(Item<'o>),
     /// The object was deleted, or the field selector no longer matches it.
     Absent(Item<'o>),
+    /// The API server answered without a change: the watch was opened, or sent a bookmark.
+    Current,
 }
 
 /// Lists the objects of a kind, and then watches them, until that fails. When the API server no longer has the changes since the
@@ -106,6 +108,7 @@ async fn watched(
             Ok(changes) => changes,
             Err(error) => return error,
         };
+        each(Seen::Current);
         if let Err(error) = until_closed(&mut changes, &operation, version, each).await {
             return error;
         }
@@ -132,7 +135,7 @@ async fn until_closed(
         match &change {
             Change::Present(object) => each(Seen::Present(item(object))),
             Change::Absent(object) => each(Seen::Absent(item(object))),
-            Change::Bookmark(_) => {}
+            Change::Bookmark(_) => each(Seen::Current),
         }
     }
 }

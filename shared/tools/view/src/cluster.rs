@@ -41,15 +41,42 @@ pub struct Cluster {
     created: Option<Timestamp>,
 }
 
+/// What a watch fills: objects by kind, reduced to some of their fields.
+pub trait Store: 'static {
+    /// An object.
+    type Object: std::fmt::Debug + Send + 'static;
+
+    /// Decodes an object of the API server, JSON.
+    ///
+    /// # Errors
+    /// When it is not an object of this kind; the text contains the field.
+    fn decode(kind: Kind, object: &str) -> Result<Self::Object, DecodeError>;
+
+    /// Applies a change.
+    fn apply(&mut self, update: Update<Self::Object>);
+}
+
+impl Store for Cluster {
+    type Object = Object;
+
+    fn decode(kind: Kind, object: &str) -> Result<Object, DecodeError> {
+        Object::decode(kind, object)
+    }
+
+    fn apply(&mut self, update: Update) {
+        Self::apply(self, update);
+    }
+}
+
 /// A change of a cluster.
 #[derive(Debug)]
-pub enum Update {
+pub enum Update<O = Object> {
     /// All objects of a kind were listed: others do not exist.
     Listed {
         /// The kind.
         kind: Kind,
         /// The objects, by namespace and name.
-        objects: Vec<(String, String, Result<Object, DecodeError>)>,
+        objects: Vec<(String, String, Result<O, DecodeError>)>,
     },
     /// An object was created or changed.
     Present {
@@ -60,7 +87,7 @@ pub enum Update {
         /// The name.
         name: String,
         /// The object.
-        object: Result<Object, DecodeError>,
+        object: Result<O, DecodeError>,
     },
     /// An object was deleted.
     Absent {
@@ -82,6 +109,17 @@ pub enum Update {
     Usage(Option<BTreeMap<String, Amount>>),
 }
 
+impl<O> Update<O> {
+    /// The kind of the objects that the API server answered with; `None` if it did not.
+    #[must_use]
+    pub const fn kind(&self) -> Option<Kind> {
+        match self {
+            Self::Listed { kind, .. } | Self::Present { kind, .. } | Self::Absent { kind, .. } => Some(*kind),
+            Self::Missing { .. } | Self::Usage(_) => None,
+        }
+    }
+}
+
 impl Cluster {
     /// Applies a change.
     pub fn apply(&mut self, update: Update) {
@@ -96,6 +134,7 @@ impl Cluster {
             Update::Present { kind, namespace, name, object } => self.put(kind, (namespace, name), object),
             Update::Absent { kind, namespace, name } => self.remove(kind, &(namespace, name)),
             Update::Missing { kind, why } => {
+                self.clear(kind);
                 self.missing.insert(kind, why);
             }
             Update::Usage(usage) => self.usage = usage,

@@ -8,7 +8,7 @@ use crate::pod::{Messages, PodFacts};
 use crate::pool::PoolFacts;
 use nodeless_api::{NodePool, resources, slim};
 use nodeless_model::object::MirroredClaim;
-use nodeless_model::{Node, PodDisruptionBudget, StringMap};
+use nodeless_model::{Node, Pod, PodDisruptionBudget, StringMap};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
@@ -120,7 +120,7 @@ impl Kind {
     }
 }
 
-fn json<'a, T: Deserialize<'a>>(object: &'a str) -> Result<T, DecodeError> {
+pub(crate) fn json<'a, T: Deserialize<'a>>(object: &'a str) -> Result<T, DecodeError> {
     serde_json::from_str(object).map_err(|error| DecodeError(error.to_string()))
 }
 
@@ -129,7 +129,21 @@ where
     S: DeserializeOwned,
     M: for<'s> TryFrom<&'s S, Error = nodeless_api::ConvertError>,
 {
-    M::try_from(&json::<S>(object)?).map_err(|error| DecodeError(format!("{}: {}", error.field, error.problem)))
+    Ok(M::try_from(&json::<S>(object)?)?)
+}
+
+impl From<nodeless_api::ConvertError> for DecodeError {
+    fn from(error: nodeless_api::ConvertError) -> Self {
+        Self(format!("{}: {}", error.field, error.problem))
+    }
+}
+
+/// A pod as the API server sends it and as the scheduler uses it, and why it has no node.
+pub(crate) fn pod(object: &str) -> Result<(slim::Pod, Pod, Option<String>), DecodeError> {
+    let slim: slim::Pod = json(object)?;
+    let pod = Pod::try_from(&slim)?;
+    let unscheduled = if pod.node_name.is_none() { json::<Messages>(object)?.unscheduled() } else { None };
+    Ok((slim, pod, unscheduled))
 }
 
 impl Object {
@@ -141,9 +155,7 @@ impl Object {
         Ok(match kind {
             Kind::Node => Self::Node(Box::new(reduced::<slim::Node, _>(object)?)),
             Kind::Pod => {
-                let pod: nodeless_model::Pod = reduced::<slim::Pod, _>(object)?;
-                let waits = pod.node_name.is_none();
-                let unscheduled = if waits { json::<Messages>(object)?.unscheduled() } else { None };
+                let (_, pod, unscheduled) = pod(object)?;
                 Self::Pod(Arc::new(PodFacts::new(pod, unscheduled)))
             }
             Kind::NodePool => {

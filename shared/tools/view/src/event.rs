@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 /// The components whose Events report decisions about nodes.
-const DECIDING: [&str; 2] = ["nodeless", "karpenter"];
+pub(crate) const DECIDING: [&str; 2] = ["nodeless", "karpenter"];
 /// The reason of kube-scheduler's Events about pods that fit on no node.
 pub(crate) const FAILED_SCHEDULING: &str = "FailedScheduling";
 /// The reason of Events about where a pod is expected to be scheduled.

@@ -5,6 +5,7 @@
 //! - [`Picture::of`] combines a cluster, prices and a time into rows: what needs attention, NodePools, nodes, NodeClaims without a node,
 //!   pods without a node, disruption in progress, Events. It is serialized as the JSON of `nodeless view -o json`, which `docs/view.md` describes.
 //! - [`table`] and [`plain`] turn a picture into lines of text, for terminals and for screen readers.
+//! - [`metrics`] turns a cluster into the metrics of Karpenter that its objects show, for Prometheus.
 //! - [`Screen`] handles keys: sort, filter, open, back, quit.
 //!
 //! The crate is pure: no I/O, no clock, no terminal.
@@ -21,6 +22,7 @@ mod disruption;
 mod event;
 mod group;
 mod line;
+pub mod metrics;
 mod node;
 mod node_class;
 mod node_state;
@@ -40,7 +42,7 @@ mod fixtures;
 pub use amount::{Amount, Load};
 pub use attention::{Attention, Problem};
 pub use claim::{ClaimFacts, ClaimRow};
-pub use cluster::{Cluster, Update};
+pub use cluster::{Cluster, Store, Update};
 pub use cluster_settings::ClusterRow;
 pub use decode::{DecodeError, Kind, Object};
 pub use detail::detail;
