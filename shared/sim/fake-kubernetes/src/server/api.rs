@@ -9,11 +9,12 @@ use tokio::sync::{Notify, watch};
 
 use super::admission::{self, Call};
 use super::definition::Definition;
+use super::field_selector::FieldSelector;
 use super::garbage::{self, DeleteOptions};
 use super::patch::PatchType;
 use super::path::text;
 use super::resource::{EVENTS, Resource};
-use super::selectors::{FieldSelector, LabelSelector};
+use super::selectors::LabelSelector;
 use super::status::Status;
 use super::store::{Change, ObjectKey, Store};
 use super::time::{Ages, WallClock};

@@ -15,6 +15,7 @@ mod definition;
 mod discovery;
 mod events;
 mod eviction;
+mod field_selector;
 mod garbage;
 mod http;
 mod jsonpath;

@@ -1,10 +1,9 @@
-//! Label and field selectors.
+//! Label selectors.
 
-use crate::server::path::{Path as _, text};
+use crate::server::path::text;
 use nodeless_model::label_query::{LabelQuery, LabelRequirement, QueryOperator};
 use serde_json::Value;
 
-use super::definition::Definition;
 use super::status::Status;
 
 /// A parsed label selector.
@@ -76,107 +75,4 @@ impl LabelSelector {
     pub fn to_text(&self) -> String {
         self.0.to_string()
     }
-}
-
-/// A parsed field selector, checked against the selectable fields of the resource.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct FieldSelector {
-    /// JSON pointer, value, whether they must be equal.
-    requirements: Vec<(String, String, bool)>,
-}
-
-impl FieldSelector {
-    pub(crate) fn parse(definition: &Definition, selector: &str) -> Result<Self, Status> {
-        let mut requirements = Vec::new();
-        for part in selector.split(',').map(str::trim).filter(|part| !part.is_empty()) {
-            let (field, value, equal) = if let Some((field, value)) = part.split_once("!=") {
-                (field, value, false)
-            } else if let Some((field, value)) = part.split_once("==").or_else(|| part.split_once('=')) {
-                (field, value, true)
-            } else {
-                return Err(Status::bad_request(format!("invalid selector: {selector:?}; can't understand {part:?}")));
-            };
-            let pointer = pointer_for(definition, field).ok_or_else(|| {
-                Status::bad_request(format!(
-                    "Unable to find {:?} that match label selector \"\", field selector {selector:?}: \
-                     field label not supported: {field}",
-                    format!("{}, Resource={}", definition.resource.api_version(), definition.resource.plural)
-                ))
-            })?;
-            requirements.push((pointer, value.to_owned(), equal));
-        }
-        Ok(Self { requirements })
-    }
-
-    /// Whether the selector matches everything.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.requirements.is_empty()
-    }
-
-    /// Whether an object's fields match.
-    pub(crate) fn matches(&self, object: &Value) -> bool {
-        self.requirements.iter().all(|(pointer, expected, equal)| {
-            let actual = match object.at(pointer) {
-                Some(Value::String(text)) => text.clone(),
-                Some(Value::Bool(flag)) => flag.to_string(),
-                Some(Value::Number(number)) => number.to_string(),
-                _ if pointer == "/spec/unschedulable" || pointer == "/spec/hostNetwork" => "false".into(),
-                _ => String::new(),
-            };
-            (actual == *expected) == *equal
-        })
-    }
-}
-
-fn pointer_for(definition: &Definition, field: &str) -> Option<String> {
-    let resource = &definition.resource;
-    let pointer = || format!("/{}", field.replace('.', "/"));
-    if field == "metadata.name" || (field == "metadata.namespace" && resource.namespaced) {
-        return Some(pointer());
-    }
-    if let Some(custom) = &definition.custom {
-        return custom.selectable_fields.iter().any(|path| path.trim_start_matches('.') == field).then(pointer);
-    }
-    let known: &[&str] = match resource.plural.as_ref() {
-        "pods" => &[
-            "spec.nodeName",
-            "spec.restartPolicy",
-            "spec.schedulerName",
-            "spec.serviceAccountName",
-            "spec.hostNetwork",
-            "status.phase",
-            "status.podIP",
-            "status.nominatedNodeName",
-        ],
-        "events" => &[
-            "involvedObject.kind",
-            "involvedObject.namespace",
-            "involvedObject.name",
-            "involvedObject.uid",
-            "involvedObject.apiVersion",
-            "involvedObject.resourceVersion",
-            "involvedObject.fieldPath",
-            "reason",
-            "type",
-        ],
-        "nodes" => &["spec.unschedulable"],
-        "namespaces" => &["status.phase"],
-        "secrets" => &["type"],
-        "services" => &["spec.clusterIP", "spec.type"],
-        "replicasets" | "replicationcontrollers" => &["status.replicas"],
-        "jobs" => &["status.successful"],
-        _ => &[],
-    };
-    if resource.plural == "events" {
-        match field {
-            "reportingComponent" | "reportingController" => return Some("/reportingComponent".into()),
-            "source" => return Some("/source/component".into()),
-            _ => {}
-        }
-        if let Some(rest) = field.strip_prefix("regarding.") {
-            let field = format!("involvedObject.{rest}");
-            return known.contains(&field.as_str()).then(|| format!("/{}", field.replace('.', "/")));
-        }
-    }
-    known.contains(&field).then(pointer)
 }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::request::{Call, Target};
 use super::{respond, show};
 use crate::server::api::ApiServer;
-use crate::server::selectors::FieldSelector;
+use crate::server::field_selector::FieldSelector;
 use crate::server::status::Status;
 use crate::server::store::{ObjectKey, Store};
 use crate::server::{events, scale};

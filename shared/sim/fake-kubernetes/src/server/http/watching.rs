@@ -14,7 +14,7 @@ use super::request::{Call, Target};
 use super::respond::{self, Form};
 use crate::server::api::{ApiServer, ListOptions};
 use crate::server::definition::Definition;
-use crate::server::selectors::FieldSelector;
+use crate::server::field_selector::FieldSelector;
 use crate::server::status::Status;
 use crate::server::store::{Change, ChangeKind};
 use crate::server::{events, table};

@@ -58,6 +58,9 @@ fn lists_are_selected_by_labels_fields_and_namespace() {
     assert_eq!(names(fields("spec.nodeName=,status.phase!=Failed")), ["b", "c"]);
     let error = world.server.list(&PODS, &fields("spec.unknown=1")).unwrap_err();
     assert!(error.code == 400 && error.message.contains("field label not supported: spec.unknown"), "{error}");
+    for text in ["spec.nodeName===!", "spec.nodeName=a=b", "spec.nodeName", r"spec.nodeName=\x"] {
+        assert_eq!(world.server.list(&PODS, &fields(text)).unwrap_err().code, 400, "{text}");
+    }
 }
 
 #[test]
