@@ -283,6 +283,27 @@ fn kinds_of_charts_exist_and_are_explained() {
     assert!(kubectl.run(&["explain", "nodepool.spec.disruption"]).contains("consolidateAfter"));
 }
 
+#[test]
+fn quotas_are_enforced() {
+    let world = World::start(&["--speed", "20", "--with-nodepool"]);
+    let Some(kubectl) = Kubectl::of(&world) else { return };
+    kubectl.run(&["create", "quota", "team", "--hard=pods=3,requests.cpu=10"]);
+    kubectl.apply(INFLATE, &[]);
+    wait_for("three pods to run", || kubectl.running_pods() == 3);
+    wait_for("the event about the others", || {
+        let events = kubectl.run(&["get", "events", "--field-selector", "reason=FailedCreate"]);
+        events.contains("exceeded quota: team, requested: pods=1, used: pods=3, limited: pods=3")
+    });
+    let shown = kubectl.run(&["get", "quota"]);
+    assert!(shown.contains("pods: 3/3, requests.cpu: 3/10"), "{shown}");
+    let refused = kubectl.attempt(&["run", "more", "--image=registry.k8s.io/pause"]);
+    assert!(refused.stderr.contains("must specify requests.cpu for: more"), "{}", refused.stderr);
+    kubectl.run(&["patch", "quota", "team", "--patch", "{\"spec\": {\"hard\": {\"pods\": \"8\"}}}"]);
+    wait_for("the others to run", || kubectl.running_pods() == 5);
+    let scoped = kubectl.attempt(&["create", "quota", "scoped", "--hard=pods=3", "--scopes=BestEffort"]);
+    assert!(scoped.stderr.contains("scopes of quotas are not simulated"), "{}", scoped.stderr);
+}
+
 /// A command as in another terminal, where KUBECONFIG is set as `nodeless local` prints it.
 fn elsewhere(world: &World, arguments: &[&str]) -> Ended {
     let folder = Folder::new();

@@ -3,17 +3,18 @@
 use super::Controller;
 use super::feed::Feed;
 use super::object::{
-    NewEvent, after, all, controller_reference, controller_uid, create, delete, int, is_deleting, is_true, lenient,
-    name, namespace, publish, seconds, text, time, uid, write_status,
+    NewEvent, after, all, controller_reference, controller_uid, delete, int, is_deleting, is_true, lenient, name,
+    namespace, publish, seconds, text, time, uid, write_status,
 };
-use crate::server::resource::{CRON_JOBS, JOBS, Resource};
+use super::workload::{Refusal, create_for};
+use crate::server::resource::{CRON_JOBS, JOBS, RESOURCE_QUOTAS, Resource};
 use crate::server::{ApiServer, DeleteOptions, Propagation, Status};
 use jiff::Timestamp;
 use nodeless_model::cron::{Cron, CronError};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-const WATCHED: &[Resource] = &[CRON_JOBS, JOBS];
+const WATCHED: &[Resource] = &[CRON_JOBS, JOBS, RESOURCE_QUOTAS];
 /// The annotation of a Job with the time for which it was created.
 const SCHEDULED: &str = "batch.kubernetes.io/cronjob-scheduled-timestamp";
 
@@ -85,7 +86,7 @@ fn reconcile(
         }
         Ok(schedule) => {
             if let Some(start) = due(cron_job, &schedule, now)
-                && begin(api, cron_job, jobs, start)?
+                && begin(api, cron_job, jobs, start, now)?
             {
                 status["lastScheduleTime"] = json!(seconds(start));
                 if let Ok(job) = api.get(&JOBS, namespace(cron_job), &job_name(cron_job, start)) {
@@ -121,7 +122,13 @@ fn due(cron_job: &Value, schedule: &Cron, now: Timestamp) -> Option<Timestamp> {
 }
 
 /// Creates the Job of a start. Returns whether the start counts as made: with `Forbid`, not before the earlier Job has finished.
-fn begin(api: &ApiServer, cron_job: &Value, jobs: &[&Arc<Value>], start: Timestamp) -> Result<bool, Status> {
+fn begin(
+    api: &ApiServer,
+    cron_job: &Value,
+    jobs: &[&Arc<Value>],
+    start: Timestamp,
+    now: Timestamp,
+) -> Result<bool, Status> {
     let running = || jobs.iter().filter(|job| !has_finished(job));
     match text(cron_job, "/spec/concurrencyPolicy") {
         "Forbid" if running().next().is_some() => return Ok(false),
@@ -139,8 +146,8 @@ fn begin(api: &ApiServer, cron_job: &Value, jobs: &[&Arc<Value>], start: Timesta
     }
     metadata["annotations"][SCHEDULED] = json!(seconds(start));
     let job = json!({ "apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": template["spec"] });
-    create(api, &JOBS, job)?;
-    Ok(true)
+    let refusal = Refusal { before: "Error creating job: ", ..Refusal::of("cronjob-controller") };
+    Ok(create_for(api, cron_job, &JOBS, job, refusal, now)?.is_none())
 }
 
 /// The name that Kubernetes gives the Job, with the minutes since 1970.

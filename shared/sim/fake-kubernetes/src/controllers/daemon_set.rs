@@ -3,20 +3,20 @@
 use super::Controller;
 use super::feed::Feed;
 use super::object::{
-    all, controller_reference, create, delete, has_ended, int, is_deleting, list, name, namespace, template_hash, text,
-    uid, write_status,
+    all, controller_reference, delete, has_ended, int, is_deleting, list, name, namespace, template_hash, text, uid,
+    write_status,
 };
 use super::rollout::scaled;
 use super::scheduler::{NodeInfo, PodInfo};
-use super::workload::{OwnedPods, available_at, is_ready};
-use crate::server::resource::{DAEMON_SETS, NODES, PODS, Resource};
+use super::workload::{OwnedPods, Refusal, available_at, create_for, is_ready};
+use crate::server::resource::{DAEMON_SETS, NODES, PODS, RESOURCE_QUOTAS, Resource};
 use crate::server::{ApiServer, Status};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-const WATCHED: &[Resource] = &[DAEMON_SETS, NODES, PODS];
+const WATCHED: &[Resource] = &[DAEMON_SETS, NODES, PODS, RESOURCE_QUOTAS];
 const HASH_LABEL: &str = "controller-revision-hash";
 
 /// Creates a pod of each DaemonSet on each eligible node.
@@ -142,7 +142,7 @@ fn reconcile(
         remove(api, alive.get(1..).unwrap_or_default())?;
         let Some(pod) = alive.first() else {
             if !is_deleting(set) && own.is_empty() {
-                create(api, &PODS, pod_for(set, &node.name, &hash))?;
+                create_for(api, set, &PODS, pod_for(set, &node.name, &hash), Refusal::of("daemonset-controller"), now)?;
             }
             continue;
         };

@@ -3,19 +3,20 @@
 use super::Controller;
 use super::feed::Feed;
 use super::object::{
-    all, controller_reference, controller_uid, create, delete, int, is_deleting, name, namespace, set_condition,
-    template_hash, text, time, uid, update, write_status,
+    all, controller_reference, controller_uid, delete, int, is_deleting, name, namespace, set_condition, template_hash,
+    text, time, uid, update, write_status,
 };
+use super::replica_set::REPLICA_FAILURE;
 use super::rollout::surge_and_unavailable;
-use super::workload::OwnedPods;
+use super::workload::{OwnedPods, Refusal, create_for};
 use crate::server::path::Path as _;
-use crate::server::resource::{DEPLOYMENTS, PODS, REPLICA_SETS, Resource};
+use crate::server::resource::{DEPLOYMENTS, PODS, REPLICA_SETS, RESOURCE_QUOTAS, Resource};
 use crate::server::{ApiServer, Status};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-const WATCHED: &[Resource] = &[DEPLOYMENTS, REPLICA_SETS, PODS];
+const WATCHED: &[Resource] = &[DEPLOYMENTS, REPLICA_SETS, PODS, RESOURCE_QUOTAS];
 const HASH_LABEL: &str = "pod-template-hash";
 const REVISION: &str = "deployment.kubernetes.io/revision";
 
@@ -68,7 +69,7 @@ fn reconcile(
     match current {
         None if paused => {}
         None if is_recreate(deployment) && has_pods(&old, pods) => scale_all_down(api, &old)?,
-        None => create_set(api, deployment, &old)?,
+        None => create_set(api, deployment, &old, now)?,
         Some(new) => {
             if mark_revision(api, deployment, new, &old)? {
                 return Ok(());
@@ -108,7 +109,7 @@ fn same_template(deployment: &Value, set: &Value) -> bool {
     template == deployment["spec"]["template"]
 }
 
-fn create_set(api: &ApiServer, deployment: &Value, old: &[&Arc<Value>]) -> Result<(), Status> {
+fn create_set(api: &ApiServer, deployment: &Value, old: &[&Arc<Value>], now: Timestamp) -> Result<(), Status> {
     let hash = template_hash(&deployment["spec"]["template"]);
     let mut template = deployment["spec"]["template"].clone();
     template["metadata"]["labels"][HASH_LABEL] = json!(hash);
@@ -132,7 +133,9 @@ fn create_set(api: &ApiServer, deployment: &Value, old: &[&Arc<Value>]) -> Resul
             "minReadySeconds": deployment["spec"].get("minReadySeconds").cloned().unwrap_or(json!(0)),
         },
     });
-    create(api, &REPLICA_SETS, set)
+    let before = format!("Failed to create new replica set {:?}: ", name(&set));
+    let refusal = Refusal { component: "deployment-controller", reason: "ReplicaSetCreateError", before: &before };
+    create_for(api, deployment, &REPLICA_SETS, set, refusal, now).map(drop)
 }
 
 fn allowed_growth(deployment: &Value, total: i64) -> i64 {
@@ -260,6 +263,14 @@ fn write(
         ("ReplicaSetUpdated", format!("ReplicaSet \"{set_name}\" is progressing."))
     };
     set_condition(&mut conditions, "Progressing", "True", reason, &message, now);
+    let mut failing = current.into_iter().chain(sets).filter_map(|set| super::object::condition(set, REPLICA_FAILURE));
+    match failing.next() {
+        Some(failure) => {
+            let (reason, message) = (text(failure, "/reason"), text(failure, "/message"));
+            set_condition(&mut conditions, REPLICA_FAILURE, "True", reason, message, now);
+        }
+        None => conditions.retain(|it| it["type"] != REPLICA_FAILURE),
+    }
     let mut status = json!({
         "observedGeneration": deployment["metadata"]["generation"], "conditions": conditions,
     });

@@ -11,7 +11,7 @@ use super::object::{
 };
 use super::workload::{OwnedPods, create_pods, is_ready};
 use crate::server::path::Path as _;
-use crate::server::resource::{JOBS, PODS, Resource};
+use crate::server::resource::{JOBS, PODS, RESOURCE_QUOTAS, Resource};
 use crate::server::{ApiServer, DeleteOptions, Propagation, Status};
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -19,7 +19,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 const TRACKED: &str = "batch.kubernetes.io/job-tracking";
-const WATCHED: &[Resource] = &[JOBS, PODS];
+const WATCHED: &[Resource] = &[JOBS, PODS, RESOURCE_QUOTAS];
 
 /// Runs Jobs to completion. Indexed Jobs run like other Jobs: their pods get no index.
 #[derive(Debug)]
@@ -109,7 +109,7 @@ fn reconcile(api: &ApiServer, job: &Value, pods: &[Arc<Value>], now: Timestamp) 
             None if succeeded > 0 => active.len(),
             None => parallelism,
         };
-        create_pods(api, &tracking(job), parallelism.min(left).saturating_sub(active.len()))?;
+        create_pods(api, &tracking(job), parallelism.min(left).saturating_sub(active.len()), "job-controller", now)?;
     }
     if !conditions.is_empty() {
         status["conditions"] = Value::Array(conditions);

@@ -13,6 +13,7 @@ mod job;
 mod kubelet;
 mod node_lifecycle;
 pub mod object;
+mod quota;
 mod replica_set;
 mod rollout;
 mod scheduler;
@@ -30,6 +31,7 @@ pub use disruption::DisruptionController;
 pub use job::JobController;
 pub use kubelet::{Kubelets, Machine};
 pub use node_lifecycle::NodeLifecycleController;
+pub use quota::QuotaController;
 pub use replica_set::ReplicaSetController;
 pub use scheduler::{Scheduler, node_scores};
 pub use stateful_set::StatefulSetController;
@@ -82,10 +84,12 @@ pub struct Controllers {
     pub attach_detach: AttachDetachController,
     /// Updates the status of PodDisruptionBudgets.
     pub disruption: DisruptionController,
+    /// Updates the status of ResourceQuotas.
+    pub quotas: QuotaController,
 }
 
 impl Controllers {
-    fn all(&mut self) -> [&mut dyn Controller; 12] {
+    fn all(&mut self) -> [&mut dyn Controller; 13] {
         [
             &mut self.kubelets,
             &mut self.node_lifecycle,
@@ -99,6 +103,7 @@ impl Controllers {
             &mut self.scheduler,
             &mut self.attach_detach,
             &mut self.disruption,
+            &mut self.quotas,
         ]
     }
 

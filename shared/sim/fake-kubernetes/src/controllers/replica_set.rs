@@ -2,10 +2,10 @@
 
 use super::Controller;
 use super::feed::Feed;
-use super::object::{all, delete, int, is_active, is_deleting, text, time, uid, write_status};
+use super::object::{all, delete, int, is_active, is_deleting, list, set_condition, text, time, uid, write_status};
 use super::workload::{Counts, OwnedPods, create_pods, is_ready, ready_since};
 use crate::server::path::Path as _;
-use crate::server::resource::{PODS, REPLICA_SETS, Resource};
+use crate::server::resource::{PODS, REPLICA_SETS, RESOURCE_QUOTAS, Resource};
 use crate::server::{ApiServer, Status};
 use jiff::Timestamp;
 use nodeless_model::labels;
@@ -14,7 +14,9 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-const WATCHED: &[Resource] = &[REPLICA_SETS, PODS];
+const WATCHED: &[Resource] = &[REPLICA_SETS, PODS, RESOURCE_QUOTAS];
+/// The condition of a ReplicaSet, and of its Deployment, whose pods cannot be created.
+pub(super) const REPLICA_FAILURE: &str = "ReplicaFailure";
 
 /// Maintains the size of ReplicaSets. Pods without a controller are not adopted.
 #[derive(Debug)]
@@ -50,9 +52,11 @@ fn reconcile(api: &ApiServer, set: &Value, pods: &[Arc<Value>], now: Timestamp) 
     let desired = int(set, "/spec/replicas").unwrap_or(1);
     let active: Vec<&Arc<Value>> = pods.iter().filter(|pod| is_active(pod)).collect();
     let present = i64::try_from(active.len()).unwrap_or(i64::MAX);
+    let mut refused = None;
     if !is_deleting(set) {
         if present < desired {
-            create_pods(api, set, usize::try_from(desired - present).unwrap_or_default())?;
+            let missing = usize::try_from(desired - present).unwrap_or_default();
+            refused = create_pods(api, set, missing, "replicaset-controller", now)?;
         } else if present > desired {
             let surplus = usize::try_from(present - desired).unwrap_or_default();
             for pod in victims(&active).into_iter().take(surplus) {
@@ -70,6 +74,18 @@ fn reconcile(api: &ApiServer, set: &Value, pods: &[Arc<Value>], now: Timestamp) 
         if count > 0 {
             status[field] = json!(count);
         }
+    }
+    let mut conditions = list(set, "/status/conditions").to_vec();
+    match refused {
+        // The first error stays: the next one differs in the generated name of the pod.
+        Some(error) if !conditions.iter().any(|it| it["type"] == REPLICA_FAILURE) => {
+            set_condition(&mut conditions, REPLICA_FAILURE, "True", "FailedCreate", &error, now);
+        }
+        Some(_) => {}
+        None => conditions.retain(|it| it["type"] != REPLICA_FAILURE),
+    }
+    if !conditions.is_empty() {
+        status["conditions"] = Value::Array(conditions);
     }
     write_status(api, &REPLICA_SETS, set, status)?;
     Ok(counts.next_available)

@@ -3,18 +3,19 @@
 use super::Controller;
 use super::feed::Feed;
 use super::object::{
-    all, create, delete, has_ended, int, is_deleting, list, name, namespace, template_hash, text, uid, write_status,
+    all, delete, has_ended, int, is_deleting, list, name, namespace, template_hash, text, uid, write_status,
 };
-use super::workload::{Counts, OwnedPods, is_ready, pod_of};
+use super::workload::{Counts, OwnedPods, Refusal, create_for, is_ready, pod_of};
 use crate::server::path::Path as _;
-use crate::server::resource::{PERSISTENT_VOLUME_CLAIMS, PODS, Resource, STATEFUL_SETS};
+use crate::server::resource::{PERSISTENT_VOLUME_CLAIMS, PODS, RESOURCE_QUOTAS, Resource, STATEFUL_SETS};
 use crate::server::{ApiServer, Status};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-const WATCHED: &[Resource] = &[STATEFUL_SETS, PODS];
+const WATCHED: &[Resource] = &[STATEFUL_SETS, PODS, RESOURCE_QUOTAS];
+const COMPONENT: &str = "statefulset-controller";
 const REVISION_LABEL: &str = "controller-revision-hash";
 
 /// Maintains StatefulSets in order. Claims from volumeClaimTemplates are created, and the scheduler provisions their volumes.
@@ -63,20 +64,26 @@ fn reconcile(api: &ApiServer, set: &Value, pods: &[Arc<Value>], now: Timestamp) 
     write(api, set, pods, &counts, &hash)?;
     if !is_deleting(set) {
         let by_ordinal: BTreeMap<i64, &Arc<Value>> = pods.iter().filter_map(|pod| Some((ordinal(pod)?, pod))).collect();
-        act(api, set, &by_ordinal, &hash)?;
+        act(api, set, &by_ordinal, &hash, now)?;
     }
     Ok(counts.next_available)
 }
 
 /// Performs the next step: one change at a time in order, or all changes in parallel.
-fn act(api: &ApiServer, set: &Value, pods: &BTreeMap<i64, &Arc<Value>>, hash: &str) -> Result<(), Status> {
+fn act(
+    api: &ApiServer,
+    set: &Value,
+    pods: &BTreeMap<i64, &Arc<Value>>,
+    hash: &str,
+    now: Timestamp,
+) -> Result<(), Status> {
     let first = int(set, "/spec/ordinals/start").unwrap_or(0);
     let end = first + int(set, "/spec/replicas").unwrap_or(1);
     let parallel = text(set, "/spec/podManagementPolicy") == "Parallel";
     for number in first..end {
         match pods.get(&number) {
             None => {
-                create_pod(api, set, number, hash)?;
+                create_pod(api, set, number, hash, now)?;
                 if !parallel {
                     return Ok(());
                 }
@@ -129,7 +136,7 @@ fn update_one(
     Ok(())
 }
 
-fn create_pod(api: &ApiServer, set: &Value, number: i64, hash: &str) -> Result<(), Status> {
+fn create_pod(api: &ApiServer, set: &Value, number: i64, hash: &str, now: Timestamp) -> Result<(), Status> {
     let pod_name = format!("{}-{number}", name(set));
     let mut pod = pod_of(set, &set["spec"]["template"]);
     pod["metadata"]["name"] = json!(pod_name);
@@ -154,14 +161,21 @@ fn create_pod(api: &ApiServer, set: &Value, number: i64, hash: &str) -> Result<(
         claim["kind"] = json!("PersistentVolumeClaim");
         claim["metadata"]["name"] = json!(claim_name);
         claim["metadata"]["namespace"] = json!(namespace(set));
-        create(api, &PERSISTENT_VOLUME_CLAIMS, claim)?;
+        let before =
+            format!("create Claim {claim_name} for Pod {pod_name} in StatefulSet {} failed error: ", name(set));
+        let refusal = Refusal { before: &before, ..Refusal::of(COMPONENT) };
+        if create_for(api, set, &PERSISTENT_VOLUME_CLAIMS, claim, refusal, now)?.is_some() {
+            return Ok(());
+        }
         volumes.retain(|present| present["name"] != volume);
         volumes.push(json!({ "name": volume, "persistentVolumeClaim": { "claimName": claim_name } }));
     }
     if !volumes.is_empty() {
         pod["spec"]["volumes"] = Value::Array(volumes);
     }
-    create(api, &PODS, pod)
+    let before = format!("create Pod {pod_name} in StatefulSet {} failed error: ", name(set));
+    let refusal = Refusal { before: &before, ..Refusal::of(COMPONENT) };
+    create_for(api, set, &PODS, pod, refusal, now).map(drop)
 }
 
 fn write(api: &ApiServer, set: &Value, pods: &[Arc<Value>], counts: &Counts, hash: &str) -> Result<(), Status> {

@@ -2,6 +2,7 @@
 
 mod nominations;
 mod queue;
+mod quotas;
 mod scores;
 
 use super::{Controllers, Machine};

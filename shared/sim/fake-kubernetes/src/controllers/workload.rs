@@ -1,7 +1,9 @@
 //! Functions that the workload controllers share.
 
-use super::object::{all, controller_reference, controller_uid, create, is_active, is_true, name, namespace, time};
-use crate::server::resource::PODS;
+use super::object::{
+    NewEvent, all, controller_reference, controller_uid, create, is_active, is_true, name, namespace, publish, time,
+};
+use crate::server::resource::{PODS, Resource};
 use crate::server::{ApiServer, Status};
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -40,14 +42,59 @@ pub(super) fn pod_of(owner: &Value, template: &Value) -> Value {
     json!({ "apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"] })
 }
 
-/// Creates this number of pods with generated names.
-pub(super) fn create_pods(api: &ApiServer, owner: &Value, count: usize) -> Result<(), Status> {
+/// How a controller reports that an object for one of its own cannot be created.
+#[derive(Clone, Copy)]
+pub(super) struct Refusal<'a> {
+    pub(super) component: &'a str,
+    pub(super) reason: &'a str,
+    /// What comes before the error in the message of the event.
+    pub(super) before: &'a str,
+}
+
+impl<'a> Refusal<'a> {
+    /// The report of most controllers.
+    pub(super) const fn of(component: &'a str) -> Self {
+        Self { component, reason: "FailedCreate", before: "Error creating: " }
+    }
+}
+
+/// Creates an object for its owner. If the API server refuses it, for example because of a quota, an event about the owner states why, and
+/// the next step tries again. Returns the error of the refusal.
+pub(super) fn create_for(
+    api: &ApiServer,
+    owner: &Value,
+    resource: &Resource,
+    object: Value,
+    refusal: Refusal<'_>,
+    now: Timestamp,
+) -> Result<Option<String>, Status> {
+    match create(api, resource, object) {
+        Err(refused) if matches!(refused.code, 403 | 422) => {
+            let Refusal { component, reason, before } = refusal;
+            let message = format!("{before}{refused}");
+            publish(api, owner, &NewEvent { component, kind: "Warning", reason, message: &message }, now)?;
+            Ok(Some(refused.to_string()))
+        }
+        other => other.map(|()| None),
+    }
+}
+
+/// Creates this number of pods with generated names, until one is refused. Returns the error of the refusal.
+pub(super) fn create_pods(
+    api: &ApiServer,
+    owner: &Value,
+    count: usize,
+    component: &str,
+    now: Timestamp,
+) -> Result<Option<String>, Status> {
     for _ in 0..count {
         let mut pod = pod_of(owner, &owner["spec"]["template"]);
         pod["metadata"]["generateName"] = json!(format!("{}-", name(owner)));
-        create(api, &PODS, pod)?;
+        if let Some(refused) = create_for(api, owner, &PODS, pod, Refusal::of(component), now)? {
+            return Ok(Some(refused));
+        }
     }
-    Ok(())
+    Ok(None)
 }
 
 /// Whether a pod is ready.

@@ -20,7 +20,7 @@ use super::store::{Change, ObjectKey, Store};
 use super::time::{Ages, WallClock};
 use super::unknown_fields::unknown_fields;
 use super::writes::{self, Part, Request};
-use super::{bootstrap, events, eviction, patching, scale};
+use super::{bootstrap, events, eviction, patching, quota, scale};
 
 /// The source of the time.
 pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
@@ -446,6 +446,14 @@ impl ApiServer {
     /// A budget with an invalid selector.
     pub fn refresh_disruption_budgets(&self) -> Result<(), Status> {
         self.write(eviction::refresh_budgets)
+    }
+
+    /// Updates the status of all ResourceQuotas.
+    ///
+    /// # Errors
+    /// None that a user can cause.
+    pub fn refresh_quotas(&self) -> Result<(), Status> {
+        self.write(|store, _| quota::refresh(store))
     }
 
     /// Assigns a pod to a node, as a scheduler does.

@@ -125,6 +125,7 @@ pub(crate) fn columns(resource: &Resource) -> Vec<Column> {
         "configmaps" => vec![NAME, number("Data"), AGE],
         "secrets" => vec![NAME, shown("Type"), number("Data"), AGE],
         "leases" => vec![NAME, shown("Holder"), AGE],
+        "resourcequotas" => vec![NAME, shown("Request"), shown("Limit"), AGE],
         "priorityclasses" => vec![NAME, number("Value"), shown("Global-Default"), AGE],
         "persistentvolumeclaims" => {
             vec![NAME, shown("Status"), shown("Volume"), shown("Capacity"), shown("StorageClass"), AGE]
@@ -236,6 +237,7 @@ pub(crate) fn cells(resource: &Resource, object: &Value, ages: Ages) -> Vec<Valu
         "configmaps" => vec![name, size("/data"), age],
         "secrets" => vec![name, words("/type"), size("/data"), age],
         "leases" => vec![name, words("/spec/holderIdentity"), age],
+        "resourcequotas" => vec![name, json!(quota(object, false)), json!(quota(object, true)), age],
         "priorityclasses" => vec![name, count("/value"), words("/globalDefault"), age],
         "persistentvolumeclaims" => vec![
             name,
@@ -268,6 +270,18 @@ pub(crate) fn cells(resource: &Resource, object: &Value, ages: Ages) -> Vec<Valu
         "validatingwebhookconfigurations" => vec![name, size("/webhooks"), age],
         _ => vec![name, age],
     }
+}
+
+/// What is used and allowed by the resources of a ResourceQuota, those of limits apart.
+fn quota(object: &Value, limits: bool) -> String {
+    let hard = object.at("/status/hard").and_then(Value::as_object);
+    let used = |name: &str| object["status"]["used"][name].as_str().unwrap_or("0").to_owned();
+    let shown = hard.into_iter().flatten().filter(|(name, _)| name.starts_with("limits") == limits);
+    let shown = shown.map(|(name, hard)| {
+        let hard = hard.as_str().map_or_else(|| hard.to_string(), str::to_owned);
+        format!("{name}: {}/{hard}", used(name))
+    });
+    shown.collect::<Vec<_>>().join(", ")
 }
 
 fn title(value: &Value) -> Value {

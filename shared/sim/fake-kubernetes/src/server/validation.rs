@@ -7,6 +7,7 @@ use std::collections::HashSet;
 mod resources;
 
 use super::definition::Definition;
+use super::quota;
 use super::selectors::LabelSelector;
 use super::status::FieldError;
 
@@ -139,6 +140,7 @@ pub(crate) fn object(definition: &Definition, object: &Value) -> Vec<FieldError>
                 errors.push(FieldError::invalid("spec", &spec.clone(), detail));
             }
         }
+        "ResourceQuota" => quota::validate(object, &mut errors),
         "CustomResourceDefinition" => custom_resource_definition(object, &mut errors),
         "ValidatingWebhookConfiguration" => webhooks(object, &mut errors),
         "PriorityClass" if !object["value"].is_i64() && !object["value"].is_null() => {

@@ -13,7 +13,7 @@ use super::resource::{CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, PODS, PRIORITY_CL
 use super::status::Status;
 use super::store::{ChangeKind, ObjectKey, Store};
 use super::time::seconds;
-use super::{custom, defaults, garbage, limits, schema, validation};
+use super::{custom, defaults, garbage, limits, quota, schema, validation};
 
 /// The context of every write: the time, and the field manager (`None` leaves field ownership untracked).
 #[derive(Clone, Copy, Debug)]
@@ -130,6 +130,7 @@ pub(crate) fn create(
     if store.get(&resource.storage_key(), &key).is_some() {
         return Err(Status::already_exists(resource, &name));
     }
+    quota::admit(store, definition, &object)?;
     if let Some(manager) = request.manager {
         let applied = object.at("/metadata/managedFields").is_some();
         if !applied {
