@@ -284,6 +284,36 @@ fn kinds_of_charts_exist_and_are_explained() {
 }
 
 #[test]
+fn usage_is_shown() {
+    let world = World::start(&["--speed", "60", "--with-nodepool"]);
+    let Some(kubectl) = Kubectl::of(&world) else { return };
+    kubectl.apply(INFLATE, &[]);
+    wait_for("five pods to run", || kubectl.running_pods() == 5);
+    let cpus: f64 = kubectl.run(&["top", "pods", "--no-headers"]).lines().map(|line| cores(line, 1)).sum();
+    // Half of the requests, on nodes where nothing else runs.
+    assert!((cpus - 2.5).abs() < 0.1, "{cpus}");
+    let nodes = kubectl.run(&["top", "nodes", "--no-headers"]);
+    let on_nodes: f64 = nodes.lines().map(|line| cores(line, 1)).sum();
+    assert!((on_nodes - cpus).abs() < 0.1, "{nodes}");
+    let node = nodes.split_whitespace().next().unwrap();
+    let one = kubectl.run(&["get", "--raw", &format!("/apis/metrics.k8s.io/v1beta1/nodes/{node}")]);
+    assert!(one.contains("NodeMetrics") && one.contains("usage"), "{one}");
+    let selected = kubectl.run(&["top", "pods", "--no-headers", "-l", "app=inflate"]);
+    assert_eq!(selected.lines().count(), 5, "{selected}");
+    assert!(kubectl.attempt(&["top", "pods", "-l", "app=other"]).stderr.contains("No resources found"));
+    assert!(kubectl.run(&["api-resources", "--api-group", "metrics.k8s.io"]).contains("PodMetrics"));
+    let refused = kubectl.attempt(&["delete", "--raw", &format!("/apis/metrics.k8s.io/v1beta1/nodes/{node}")]);
+    assert_ne!(refused.code, Some(0));
+}
+
+/// The cores in a column of `kubectl top`.
+fn cores(line: &str, column: usize) -> f64 {
+    let text = line.split_whitespace().nth(column).unwrap();
+    let milli = text.strip_suffix('m').unwrap_or_else(|| panic!("{line}"));
+    milli.parse::<f64>().unwrap() / 1000.0
+}
+
+#[test]
 fn quotas_are_enforced() {
     let world = World::start(&["--speed", "20", "--with-nodepool"]);
     let Some(kubectl) = Kubectl::of(&world) else { return };

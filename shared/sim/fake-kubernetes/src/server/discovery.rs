@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::definition::Definition;
+use super::metrics;
 use super::resource::PODS;
 use super::store::Store;
 
@@ -23,6 +24,11 @@ pub(crate) const REVIEWS: &[(&str, &str, &str)] = &[
     ("authorization.k8s.io", "subjectaccessreviews", "SubjectAccessReview"),
 ];
 
+/// Metrics are only read.
+fn verbs(definition: &Definition) -> &'static [&'static str] {
+    if definition.resource.group == metrics::GROUP { &["get", "list"] } else { VERBS }
+}
+
 type Groups = BTreeMap<String, BTreeMap<String, Vec<Arc<Definition>>>>;
 
 /// The served definitions by group and version; review groups are there without definitions.
@@ -33,15 +39,20 @@ fn groups(store: &Store) -> Groups {
         let versions = groups.entry(resource.group.to_string()).or_default();
         versions.entry(resource.version.to_string()).or_default().push(definition.clone());
     }
+    for definition in metrics::definitions() {
+        let versions = groups.entry(definition.resource.group.to_string()).or_default();
+        versions.entry(definition.resource.version.to_string()).or_default().push(definition);
+    }
     for (group, _, _) in REVIEWS {
         groups.entry((*group).to_owned()).or_default().entry("v1".into()).or_default();
     }
     groups
 }
 
-/// All group versions as `v1` or `group/version`.
+/// The group versions whose objects are stored, as `v1` or `group/version`.
 pub(crate) fn group_versions(store: &Store) -> BTreeSet<(String, String)> {
-    let pairs = groups(store).into_iter().flat_map(|(group, versions)| {
+    let stored = groups(store).into_iter().filter(|(group, _)| group != metrics::GROUP);
+    let pairs = stored.flat_map(|(group, versions)| {
         versions.into_keys().map(move |version| (group.clone(), version)).collect::<Vec<_>>()
     });
     pairs.collect()
@@ -89,7 +100,7 @@ pub(crate) fn resource_list(store: &Store, group: &str, version: &str) -> Option
     for definition in definitions {
         let resource = &definition.resource;
         list.push(json!({"name": resource.plural, "singularName": definition.singular, "kind": resource.kind,
-            "namespaced": resource.namespaced, "verbs": VERBS, "shortNames": definition.short_names,
+            "namespaced": resource.namespaced, "verbs": verbs(definition), "shortNames": definition.short_names,
             "categories": definition.categories}));
         for subresource in definition.subresources() {
             let (group, version, kind) = response_kind(definition, subresource);
@@ -170,7 +181,7 @@ fn aggregated_resources(group: &str, definitions: &[Arc<Definition>]) -> Vec<Val
                 .collect();
             json!({"resource": resource.plural, "scope": scope(resource.namespaced),
                 "responseKind": kind((&resource.group, &resource.version, &resource.kind)),
-                "singularResource": definition.singular, "verbs": VERBS, "shortNames": definition.short_names,
+                "singularResource": definition.singular, "verbs": verbs(definition), "shortNames": definition.short_names,
                 "categories": definition.categories, "subresources": subresources})
         })
         .collect();

@@ -20,6 +20,7 @@ mod garbage;
 mod http;
 mod jsonpath;
 mod limits;
+pub(crate) mod metrics;
 mod openapi;
 mod patch;
 mod patching;

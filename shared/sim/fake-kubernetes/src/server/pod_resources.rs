@@ -36,6 +36,11 @@ pub(crate) fn of_pod(pod: &Value, field: &str) -> ResourceList {
     sum
 }
 
+/// The containers that run as long as the pod: its containers and sidecars.
+pub(crate) fn running_containers(pod: &Value) -> impl Iterator<Item = &Value> {
+    list(pod, "/spec/initContainers").iter().filter(|it| is_sidecar(it)).chain(list(pod, "/spec/containers"))
+}
+
 /// The list at a path; empty if there is none.
 pub(crate) fn list<'a>(object: &'a Value, pointer: &str) -> &'a [Value] {
     object.at(pointer).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
@@ -76,5 +81,6 @@ mod tests {
         } });
         assert_eq!(of_pod(&pod, "requests").get("cpu"), Quantity::from_milli(2_150));
         assert!(of_pod(&pod, "limits").is_empty());
+        assert_eq!(running_containers(&pod).count(), 4);
     }
 }

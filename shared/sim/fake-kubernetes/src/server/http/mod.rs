@@ -1,6 +1,7 @@
 //! The HTTP API: maps URLs to operations, and answers in the format that the client accepts.
 
 mod body;
+mod metrics;
 mod reads;
 mod request;
 mod respond;
@@ -51,6 +52,9 @@ async fn route(server: &ApiServer, request: Request) -> Result<Response, Status>
         return review(group, kind, body::parse(&call, &bytes)?);
     }
     let target = Target::parse(server, &call)?;
+    if metrics::is_measured(&target) {
+        return metrics::answer(server, &call, &target, &parts.method);
+    }
     match parts.method {
         Method::GET if target.name.is_none() && call.flag("watch") => watching::watch(server, &call, &target),
         Method::GET if target.name.is_none() => reads::list(server, &call, &target),

@@ -7,6 +7,7 @@ use axum::http::{header, request::Parts};
 use super::respond::Form;
 use crate::server::api::{ApiServer, ListOptions};
 use crate::server::definition::Definition;
+use crate::server::metrics;
 use crate::server::selectors::LabelSelector;
 use crate::server::status::Status;
 
@@ -129,7 +130,9 @@ impl Target {
             _ => return Err(Status::no_such_resource()),
         };
         let store = server.store();
-        let find = |plural: &str| store.definition(group, version, plural);
+        let find = |plural: &str| {
+            store.definition(group, version, plural).or_else(|| metrics::definition(group, version, plural))
+        };
         let (namespace, rest) = match rest {
             // `namespaces/NAME/status` is about the namespace, `namespaces/NAME/pods` about its contents.
             ["namespaces", _] | ["namespaces", _, "status" | "finalize"] => (None, rest),
