@@ -284,7 +284,7 @@ fn kinds_of_charts_exist_and_are_explained() {
 }
 
 #[test]
-fn usage_is_shown() {
+fn usage_is_shown_and_scales_deployments() {
     let world = World::start(&["--speed", "60", "--with-nodepool"]);
     let Some(kubectl) = Kubectl::of(&world) else { return };
     kubectl.apply(INFLATE, &[]);
@@ -304,6 +304,13 @@ fn usage_is_shown() {
     assert!(kubectl.run(&["api-resources", "--api-group", "metrics.k8s.io"]).contains("PodMetrics"));
     let refused = kubectl.attempt(&["delete", "--raw", &format!("/apis/metrics.k8s.io/v1beta1/nodes/{node}")]);
     assert_ne!(refused.code, Some(0));
+
+    kubectl.run(&["autoscale", "deployment", "inflate", "--min=2", "--max=8", "--cpu-percent=50"]);
+    wait_for("the current utilization", || kubectl.run(&["get", "hpa"]).contains("cpu: 50%/50%"));
+    kubectl.run(&["annotate", "pods", "-l", "app=inflate", "local.nodeless.sh/usage=100%"]);
+    wait_for("the pods of the maximum to run", || kubectl.running_pods() == 8);
+    let described = kubectl.run(&["describe", "hpa", "inflate"]);
+    assert!(described.contains("SuccessfulRescale") && described.contains("ScalingActive"), "{described}");
 }
 
 /// The cores in a column of `kubectl top`.

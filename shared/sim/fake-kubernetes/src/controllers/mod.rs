@@ -9,6 +9,7 @@ mod daemon_set;
 mod deployment;
 mod disruption;
 mod feed;
+mod horizontal;
 mod job;
 mod kubelet;
 mod node_lifecycle;
@@ -28,6 +29,7 @@ pub use cron_job::CronJobController;
 pub use daemon_set::DaemonSetController;
 pub use deployment::DeploymentController;
 pub use disruption::DisruptionController;
+pub use horizontal::HorizontalController;
 pub use job::JobController;
 pub use kubelet::{Kubelets, Machine};
 pub use node_lifecycle::NodeLifecycleController;
@@ -84,12 +86,14 @@ pub struct Controllers {
     pub attach_detach: AttachDetachController,
     /// Updates the status of PodDisruptionBudgets.
     pub disruption: DisruptionController,
+    /// Scales the targets of HorizontalPodAutoscalers.
+    pub horizontal: HorizontalController,
     /// Updates the status of ResourceQuotas.
     pub quotas: QuotaController,
 }
 
 impl Controllers {
-    fn all(&mut self) -> [&mut dyn Controller; 13] {
+    fn all(&mut self) -> [&mut dyn Controller; 14] {
         [
             &mut self.kubelets,
             &mut self.node_lifecycle,
@@ -103,6 +107,7 @@ impl Controllers {
             &mut self.scheduler,
             &mut self.attach_detach,
             &mut self.disruption,
+            &mut self.horizontal,
             &mut self.quotas,
         ]
     }

@@ -1,5 +1,6 @@
 //! The controllers together, on a clock that the tests advance.
 
+mod autoscaling;
 mod nominations;
 mod queue;
 mod quotas;

@@ -210,8 +210,7 @@ pub(crate) fn cells(resource: &Resource, object: &Value, ages: Ages) -> Vec<Valu
             vec![
                 name,
                 json!(reference),
-                // No metrics are served, so no target is ever known.
-                json!("<unknown>"),
+                json!(targets(object)),
                 words("/spec/minReplicas"),
                 words("/spec/maxReplicas"),
                 count("/status/currentReplicas"),
@@ -270,6 +269,40 @@ pub(crate) fn cells(resource: &Resource, object: &Value, ages: Ages) -> Vec<Valu
         "validatingwebhookconfigurations" => vec![name, size("/webhooks"), age],
         _ => vec![name, age],
     }
+}
+
+/// The current value and the target of the first two metrics of a HorizontalPodAutoscaler.
+fn targets(autoscaler: &Value) -> String {
+    let current = list(autoscaler, "/status/currentMetrics");
+    let metrics = list(autoscaler, "/spec/metrics");
+    let shown: Vec<String> = metrics.iter().take(2).map(|metric| target(metric, current)).collect();
+    match metrics.len() {
+        0 => "<none>".to_owned(),
+        1 | 2 => shown.join(", "),
+        more => format!("{} + {} more...", shown.join(", "), more - 2),
+    }
+}
+
+fn target(metric: &Value, current: &[Value]) -> String {
+    let field = if metric["type"] == "ContainerResource" { "containerResource" } else { "resource" };
+    let source = &metric[field];
+    let known = current
+        .iter()
+        .map(|status| &status[field])
+        .find(|status| status["name"] == source["name"] && status["container"] == source["container"]);
+    let of = |value: Option<&Value>, unit: &str| match value {
+        Some(Value::String(text)) => text.clone(),
+        Some(Value::Number(number)) => format!("{number}{unit}"),
+        _ => "<unknown>".to_owned(),
+    };
+    let (kind, unit) = if source.at("/target/averageUtilization").is_some() {
+        ("averageUtilization", "%")
+    } else {
+        ("averageValue", "")
+    };
+    let now = known.and_then(|known| known["current"].get(kind));
+    let name = source["name"].as_str().map(|name| format!("{name}: ")).unwrap_or_default();
+    format!("{name}{}/{}", of(now, unit), of(source["target"].get(kind), unit))
 }
 
 /// What is used and allowed by the resources of a ResourceQuota, those of limits apart.

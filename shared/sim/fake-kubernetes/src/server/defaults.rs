@@ -68,6 +68,9 @@ pub(crate) fn apply(definition: &Definition, object: &mut Value) {
         "HorizontalPodAutoscaler" => {
             default(object, "spec", json!({}));
             default(&mut object["spec"], "minReplicas", json!(1));
+            let target = json!({"type": "Utilization", "averageUtilization": 80});
+            let metrics = json!([{"type": "Resource", "resource": {"name": "cpu", "target": target}}]);
+            default(&mut object["spec"], "metrics", metrics);
         }
         "NetworkPolicy" => {
             default(object, "spec", json!({}));
