@@ -6,6 +6,9 @@ use crate::plan::catalog::CatalogArguments;
 #[cfg(feature = "kubernetes")]
 use crate::view::{Form, Printed, Request};
 use clap::{Args, ValueEnum};
+use nodeless_model::label_query::LabelQuery;
+#[cfg(feature = "kubernetes")]
+use nodeless_view::{GroupBy, Viewing};
 
 #[derive(Debug, Args)]
 #[command(
@@ -24,6 +27,8 @@ Examples:
   nodeless view
   nodeless view --context production --once
   nodeless view -o json | jq '.totals'
+  nodeless view -l 'karpenter.sh/nodepool in (default,gpu),kubernetes.io/arch!=arm64' -L example.com/team
+  nodeless view --group-by zone
   nodeless view --plain
   nodeless view --web"
 )]
@@ -36,6 +41,15 @@ pub(crate) struct Arguments {
     /// Print sentences, and then each change as a line, without drawing: for screen readers
     #[arg(long)]
     pub(crate) plain: bool,
+    /// Show only nodes with these labels, and their pods, as `kubectl get -l` (operators: =, ==, !=, in, notin, KEY, !KEY, >, <)
+    #[arg(long, short = 'l', value_name = "SELECTOR", value_parser = LabelQuery::parse, default_value = "", hide_default_value = true)]
+    pub(crate) selector: LabelQuery,
+    /// Show these labels of each node as columns
+    #[arg(long, short = 'L', value_name = "KEY", value_delimiter = ',')]
+    pub(crate) label_columns: Vec<String>,
+    /// Group the nodes by this
+    #[arg(long, value_enum, default_value_t = GroupKey::Nodepool)]
+    pub(crate) group_by: GroupKey,
     /// The output format; json prints the present state and ends
     #[arg(long, short, value_enum, default_value_t = Format::Text)]
     pub(crate) output: Format,
@@ -55,8 +69,30 @@ pub(crate) enum Format {
     Json,
 }
 
+/// What the nodes of a group have in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum GroupKey {
+    Nodepool,
+    Zone,
+    Type,
+    CapacityType,
+}
+
 #[cfg(feature = "kubernetes")]
 impl Arguments {
+    fn viewing(&self) -> Viewing {
+        Viewing {
+            selector: self.selector.clone(),
+            label_columns: self.label_columns.iter().filter(|key| !key.is_empty()).cloned().collect(),
+            group_by: match self.group_by {
+                GroupKey::Nodepool => GroupBy::NodePool,
+                GroupKey::Zone => GroupBy::Zone,
+                GroupKey::Type => GroupBy::Type,
+                GroupKey::CapacityType => GroupBy::CapacityType,
+            },
+        }
+    }
+
     fn form(&self) -> Form {
         match (self.output, self.plain) {
             _ if self.web => Form::Web(self.port),
@@ -76,6 +112,7 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<(), CliError> {
         kubeconfig: arguments.cluster.kubeconfig(),
         context: arguments.cluster.context(),
         catalog: &arguments.catalog,
+        viewing: arguments.viewing(),
         form: arguments.form(),
     })
     .await
@@ -85,7 +122,7 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<(), CliError> {
 #[cfg(not(feature = "kubernetes"))]
 #[expect(clippy::unused_async, reason = "with the feature `kubernetes` it waits for the cluster")]
 pub(crate) async fn run(arguments: &Arguments) -> Result<(), CliError> {
-    let Arguments { cluster, once, plain, output, web, port, catalog } = arguments;
-    let _ = (cluster, once, plain, output, web, port, catalog);
+    let Arguments { cluster, once, plain, selector, label_columns, group_by, output, web, port, catalog } = arguments;
+    let _ = (cluster, once, plain, selector, label_columns, group_by, output, web, port, catalog);
     Err(CliError::WithoutKubernetes)
 }

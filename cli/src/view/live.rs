@@ -78,9 +78,9 @@ impl Live {
     fn new(viewed: Arc<Viewed>, cluster: &Cluster) -> Result<Self, CliError> {
         Ok(Self {
             picture: viewed.picture(cluster),
+            screen: Screen::grouped_by(viewed.viewing.group_by),
             viewed,
             terminal: Terminal::take()?,
-            screen: Screen::default(),
             made: Instant::now(),
             pause: SHORTEST,
             explanations: HashMap::new(),

@@ -16,7 +16,7 @@ use jiff::Timestamp;
 use nodeless_catalog::Catalog;
 use nodeless_kubernetes::Connection;
 use nodeless_model::printable::printable_line;
-use nodeless_view::{Cluster, Line, Picture, Screen, plain, table};
+use nodeless_view::{Cluster, Line, Picture, Screen, Viewing, plain, table};
 use prices::Prices;
 use source::Source;
 use std::io::IsTerminal as _;
@@ -36,6 +36,8 @@ pub(crate) struct Request<'a> {
     pub(crate) context: Option<&'a str>,
     /// The catalog with the prices.
     pub(crate) catalog: &'a CatalogArguments,
+    /// What the user chose to see.
+    pub(crate) viewing: Viewing,
     /// The form.
     pub(crate) form: Form,
 }
@@ -66,6 +68,7 @@ pub(crate) struct Viewed {
     connection: Connection,
     prices: Prices,
     title: String,
+    viewing: Viewing,
 }
 
 /// Shows a cluster. What a form needs of this machine is checked before the cluster is read.
@@ -98,6 +101,7 @@ async fn read(request: &Request<'_>) -> Result<(Viewed, Source, Cluster), CliErr
         connection: Connection::with_kubeconfig(request.kubeconfig, request.context).await?,
         prices: Prices::load(request.catalog)?,
         title: title(request.context),
+        viewing: request.viewing.clone(),
     };
     let mut cluster = Cluster::default();
     let mut source = Source::start(&viewed.connection);
@@ -116,6 +120,7 @@ pub(crate) async fn serve_local(
         connection: Connection::with_kubeconfig(Some(kubeconfig), None).await?,
         prices: Prices::Fixed(Box::new(LoadedCatalog::simulated(catalog.clone()))),
         title: format!("nodeless view, local cluster {cluster_name}"),
+        viewing: Viewing::default(),
     };
     let mut cluster = Cluster::default();
     let mut source = Source::start(&viewed.connection);
@@ -134,7 +139,7 @@ impl Viewed {
     /// The picture of a cluster now.
     fn picture(&self, cluster: &Cluster) -> Picture {
         self.prices.follow(cluster);
-        Picture::of(cluster, &self.prices.shown().catalog, cluster.now(Timestamp::now()))
+        Picture::viewed(cluster, &self.prices.shown().catalog, cluster.now(Timestamp::now()), &self.viewing)
     }
 }
 
@@ -147,7 +152,7 @@ fn print(picture: &Picture, printed: Printed, title: &str) -> Result<(), CliErro
     }
     let width = terminal::width().filter(|_| std::io::stdout().is_terminal()).unwrap_or(WIDTH);
     let head = table::header(picture, title, width);
-    let body = table::body(picture, &Screen::default(), width);
+    let body = table::body(picture, &Screen::grouped_by(picture.group_by), width);
     lines(head.into_iter().chain(body).map(|line: Line| line.text().trim_end().to_owned())).map(drop)
 }
 

@@ -120,6 +120,53 @@ fn once_prints_a_line_for_each_node_and_plain_prints_sentences() {
 }
 
 #[test]
+fn nodes_are_selected_grouped_and_shown_with_labels_and_gpus() {
+    let world = World::start(&["--speed", "20"]);
+    let Some(kubectl) = with_pods(&world) else { return };
+    let nodes = kubectl.names("nodes");
+    kubectl.run(&["label", "node", &nodes[0], "example.com/team=ml"]);
+    let gpus = r#"{"status":{"allocatable":{"nvidia.com/gpu":"8"},"capacity":{"nvidia.com/gpu":"8"}}}"#;
+    kubectl.run(&["patch", "node", &nodes[0], "--subresource=status", "--type=merge", "--patch", gpus]);
+    let selected = |selector: &str| {
+        let ended = run(view(&world.kubeconfig).args(["-o", "json", "-l", selector, "--group-by", "zone"]));
+        assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""), "{}", ended.stdout);
+        serde_json::from_str::<Value>(&ended.stdout).unwrap()
+    };
+    for (selector, count) in [
+        ("example.com/team=ml", 1),
+        ("example.com/team in (ml, web),karpenter.sh/nodepool!=other", 1),
+        ("example.com/team", 1),
+        ("!example.com/team", nodes.len() - 1),
+        ("example.com/team notin (ml)", nodes.len() - 1),
+        ("karpenter.k8s.aws/instance-cpu>0", nodes.len()),
+        ("karpenter.k8s.aws/instance-cpu<1", 0),
+    ] {
+        let picture = selected(selector);
+        // kubectl selects the same nodes.
+        let own = kubectl.run(&["get", "nodes", "--selector", selector, "--output=name"]);
+        assert_eq!(own.lines().filter(|line| line.starts_with("node/")).count(), count, "{selector}: {own}");
+        assert_eq!(picture["nodes"].as_array().unwrap().len(), count, "{selector}");
+        assert_eq!(picture["hidden"]["nodes"], nodes.len() - count, "{selector}: {}", picture["hidden"]);
+        let pods = picture["totals"]["pods"].as_u64().unwrap() + picture["hidden"]["pods"].as_u64().unwrap();
+        assert_eq!(pods, 5, "{selector}");
+        let zones: u64 = picture["groups"].as_array().unwrap().iter().map(|zone| zone["nodes"].as_u64().unwrap()).sum();
+        assert_eq!(zones, count as u64, "{selector}");
+    }
+    let table =
+        run(view(&world.kubeconfig).args(["--once", "-L", "example.com/team", "--group-by=capacity-type"])).stdout;
+    assert!(table.contains(" GPU TEAM STATE") && table.contains(" 0/8 ml "), "{table}");
+    assert!(table.contains("\nCapacity type ") && !table.contains("\nNodePool default"), "{table}");
+    assert!(table.contains("/month; ") && table.contains(", nvidia.com/gpu 0/8\n"), "{table}");
+    let sentences = run(view(&world.kubeconfig).args(["--once", "--plain", "--selector", "!example.com/team"])).stdout;
+    assert!(sentences.lines().nth(1).unwrap().starts_with("The selector !example.com/team hides 1 of "), "{sentences}");
+    for selector in ["a in b", "{{ .Values.team }}=ml", "a>b"] {
+        let refused = run(view(&world.kubeconfig).args(["--once", "--selector", selector]));
+        assert_eq!((refused.code, refused.stdout.as_str()), (Some(2), ""), "{selector}");
+        assert!(refused.stderr.contains("--selector <SELECTOR>"), "{}", refused.stderr);
+    }
+}
+
+#[test]
 fn ages_are_those_of_kubectl_at_every_speed() {
     let started = Instant::now();
     let world = World::start(&["--speed", "500"]);

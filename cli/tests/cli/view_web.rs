@@ -188,8 +188,29 @@ const MANY: &str = "
     const top = document.querySelector('#attention li').getBoundingClientRect().top + window.scrollY;
     return {
       groups: groups.length, cells: document.querySelectorAll('.cells i').length, boxes: document.querySelectorAll('#pools > section > .boxes > li').length,
-      attention: Math.round(top), opened: small.querySelectorAll('button.node').length, group: small.querySelector('summary').textContent,
+      attention: Math.round(top), height: document.documentElement.scrollHeight, opened: small.querySelectorAll('button.node').length, group: small.querySelector('summary').textContent,
       overflow: document.documentElement.scrollWidth - window.innerWidth,
+    }";
+/// Shows 300 nodes of three zones and two NodePools with GPUs and a label at 390 pixels, grouped by zone with the key, and returns what is on
+/// the page.
+const GROUPED: &str = "
+    const [node] = picture.nodes;
+    const zones = ['us-east-1a', 'us-east-1b', 'us-east-1c'];
+    picture.nodes = Array.from({ length: 300 }, (_, number) => ({
+      ...node, name: `n${number}`, zone: zones[number % 3], nodePool: number % 2 ? 'default' : 'gpu', labels: { 'example.com/team': `team-${number % 7}` },
+      load: { ...node.load, extended: { allocatable: { 'nvidia.com/gpu': '8' }, requested: { 'nvidia.com/gpu': '3' } } }, pricePerHour: 1,
+    }));
+    picture.totals.load.extended = { allocatable: { 'nvidia.com/gpu': '2400' }, requested: { 'nvidia.com/gpu': '900' } };
+    picture.hidden = { selector: 'example.com/team!=web', nodes: 12, ofNodes: 312, pods: 40, claims: 1, pricePerHour: 2 };
+    byId('group-by').value = 'nodepool';
+    document.body.dispatchEvent(new KeyboardEvent('keydown', { key: 'b', bubbles: true }));
+    render();
+    byId('pools').querySelector('details').open = true;
+    render();
+    return {
+      headings: [...document.querySelectorAll('#pools > section > h2')].map((it) => it.textContent),
+      group: document.querySelector('.groups summary').textContent, box: document.querySelector('button.node .facts').textContent,
+      money: byId('money').textContent, hidden: byId('hidden-nodes').textContent, overflow: document.documentElement.scrollWidth - window.innerWidth,
     }";
 const NODES: &str = "return [...document.querySelectorAll('button.node strong')].map((it) => it.textContent)";
 const SQUARES: &str = "return document.querySelectorAll('button.node .pods i').length";
@@ -251,8 +272,28 @@ fn the_page_shows_the_cluster_at_each_width_in_light_and_dark() {
     assert_eq!((count("groups"), count("cells"), count("boxes")), (2, 305, 0), "{texts}");
     assert!(count("attention") < 600, "what needs attention is at the top: {texts}");
     assert!(count("overflow") <= 0, "{texts}");
+    eprintln!("the page of 305 nodes at 390 pixels: {texts}");
+    assert!(count("height") < 6_000, "{texts}");
     assert_eq!(count("opened"), 5, "the group has its nodes when it is open: {texts}");
     assert!(texts["group"].as_str().unwrap().contains("5 nodes"), "{texts}");
+    let texts = browser.script(GROUPED);
+    let headings = texts["headings"].as_array().unwrap();
+    assert_eq!(headings.len(), 3, "{texts}");
+    for heading in headings {
+        let heading = heading.as_str().unwrap();
+        assert!(heading.starts_with("Zone us-east-1") && heading.contains("100 nodes, "), "{texts}");
+        assert!(heading.contains("$100.00/h, $73000/month, nvidia.com/gpu 300/800"), "{texts}");
+    }
+    for (key, part) in [
+        ("group", "$50.0000/h, $36500/month"),
+        ("box", ", nvidia.com/gpu 3/8, example.com/team team-"),
+        ("money", "/month; "),
+        ("money", ", nvidia.com/gpu 900/2400"),
+        ("hidden", "hides 12 of 312 nodes with 40 pods, $2.0000/h and 1 NodeClaim on the way"),
+    ] {
+        assert!(texts[key].as_str().unwrap().contains(part), "{key} without {part}: {texts}");
+    }
+    assert!(texts["overflow"].as_i64().unwrap() <= 0, "{texts}");
 }
 
 #[test]

@@ -25,6 +25,12 @@ function element(name, properties = {}, ...children) {
 
 const counted = (count, noun) => `${count} ${noun}${count === 1 ? "" : "s"}`;
 const dollars = (price) => (price === null ? "price not known" : `$${price.toFixed(price < 100 ? 4 : 2)}/h`);
+const HOURS_PER_MONTH = 730;
+const month = (price) => {
+  const amount = price * HOURS_PER_MONTH;
+  return `$${amount.toFixed(Math.abs(amount) < 100 ? 2 : 0)}/month`;
+};
+const cost = (price) => (price === null ? dollars(price) : `${dollars(price)}, ${month(price)}`);
 const percent = (share) => `${Math.round(share * 100)}%`;
 const share = (part, total) => (part === 0 ? 0 : total <= 0 ? 1 : part / total);
 // Quantities as Kubernetes writes them, like all output of nodeless: bytes in whole Mi where no larger unit is exact.
@@ -40,7 +46,17 @@ function memory(bytes) {
   return `${shown / 2 ** power}${unit}`;
 }
 
-const requests = (amount) => `cpu ${cpus(amount.cpuMillicores)}, memory ${memory(amount.memoryBytes)}`;
+const requests = ({ requests: { cpuMillicores, memoryBytes }, extended = {} }) => [`cpu ${cpus(cpuMillicores)}`, `memory ${memory(memoryBytes)}`,
+  ...Object.entries(extended).map(([name, amount]) => `${name} ${amount}`)].join(", ");
+
+// GPUs and other resources of a node or of all nodes: [name, "4/8"].
+function extended({ extended: { allocatable, requested } }) {
+  const names = new Set([...Object.keys(allocatable), ...Object.keys(requested)]);
+  return [...names].map((name) => [name, `${requested[name] || 0}/${allocatable[name] || 0}`]);
+}
+
+const extendedTexts = (load) => extended(load).map((entry) => entry.join(" "));
+const labelTexts = (node) => Object.entries(node.labels).map((entry) => entry.join(" "));
 
 function span(seconds) {
   const whole = Math.max(0, Math.floor(seconds));
@@ -92,7 +108,7 @@ function matches(words) {
 
 function wordsOf(node) {
   const { name, nodePool, nodeClaim, instanceType, zone, capacityType, disruptionReason, state } = node;
-  return [name, nodePool, nodeClaim, instanceType, zone, capacityType, disruptionReason, stateName(state)];
+  return [name, nodePool, nodeClaim, instanceType, zone, capacityType, disruptionReason, stateName(state), ...Object.values(node.labels)];
 }
 
 function stateText(node) {
@@ -156,7 +172,8 @@ function updateBox(item, node) {
   name.textContent = node.name;
   name.title = node.name;
   const offering = [node.instanceType, node.capacityType, node.zone].filter(Boolean).join(" ");
-  facts.textContent = `${offering}, ${dollars(node.pricePerHour)}, ${age(node.created)}, ${counted(node.pods.length, "pod")}`;
+  facts.textContent = [offering, dollars(node.pricePerHour), age(node.created), counted(node.pods.length, "pod"),
+    ...extendedTexts(node.load), ...labelTexts(node)].join(", ");
   setBar(cpu, cpuShare(node.load), cpuUse(node.load));
   setBar(mem, memoryShare(node.load), memoryUse(node.load));
   squares(pods, node);
@@ -181,9 +198,40 @@ function squares(parent, node) {
     });
 }
 
-function poolName(pool) {
-  return pool.name === null ? "Nodes of no NodePool" : `NodePool ${pool.name}`;
+// What the nodes of a section have in common: its name in headings, and its value of a node.
+const GROUPS = {
+  nodepool: ["NodePool", (node) => node.nodePool],
+  zone: ["Zone", (node) => node.zone],
+  type: ["Instance type", (node) => node.instanceType],
+  "capacity-type": ["Capacity type", (node) => node.capacityType],
+};
+const groupBy = () => byId("group-by").value;
+const valueOf = (node) => GROUPS[groupBy()][1](node);
+
+function sectionName({ name }) {
+  const [title] = GROUPS[groupBy()];
+  if (name !== null) return `${title} ${name}`;
+  return groupBy() === "nodepool" ? "Nodes of no NodePool" : `Nodes without ${title.toLowerCase()}`;
 }
+
+// The NodePools with their settings, or the values of what else the user groups by, the most expensive first.
+function sections() {
+  if (groupBy() === "nodepool") return picture.nodePools;
+  const byName = new Map();
+  for (const node of picture.nodes) {
+    const name = valueOf(node);
+    if (!byName.has(name)) byName.set(name, { name, members: [], replicas: null, claims: 0, deleting: false, notReady: null, limits: [] });
+    byName.get(name).members.push(node);
+  }
+  for (const section of byName.values()) {
+    section.nodes = section.members.length;
+    section.pods = section.members.reduce((sum, node) => sum + node.pods.length, 0);
+    section.pricePerHour = priceOf(section.members);
+  }
+  return [...byName.values()].sort((a, b) => b.pricePerHour - a.pricePerHour);
+}
+
+const priceOf = (nodes) => nodes.reduce((sum, node) => sum + (node.pricePerHour || 0), 0);
 
 function makePool() {
   return element("section", { className: "pool" },
@@ -213,9 +261,10 @@ function updateCluster() {
   keyed(byId("cluster"), lines, (line) => line.text, () => element("li"), (item, line) => fill(item, [line]));
 }
 
-// Groups of nodes: those of one NodePool, instance type and capacity type.
+// Groups of nodes within a section: those of one NodePool, instance type and capacity type.
 
-const groupOf = (node) => [node.instanceType || "-", node.capacityType || "-"].join(" ");
+const groupOf = (node) => ["nodepool", "type", "capacity-type"].filter((by) => by !== groupBy())
+  .map((by) => GROUPS[by][1](node) || "-").join(" ");
 
 function groupsOf(nodes) {
   const groups = new Map();
@@ -224,7 +273,7 @@ function groupsOf(nodes) {
     if (!groups.has(name)) groups.set(name, { name, nodes: [] });
     groups.get(name).nodes.push(node);
   }
-  for (const group of groups.values()) group.price = group.nodes.reduce((sum, node) => sum + (node.pricePerHour || 0), 0);
+  for (const group of groups.values()) group.price = priceOf(group.nodes);
   return [...groups.values()].sort((a, b) => b.price - a.price);
 }
 
@@ -244,11 +293,22 @@ function updateGroup(item, group) {
   const count = (state) => group.nodes.filter((node) => node.state === state).length;
   const states = STATES.filter((state) => state !== "ready" && count(state) > 0).map((state) => `${count(state)} ${stateName(state)}`);
   name.textContent = group.name;
-  facts.textContent = [counted(group.nodes.length, "node"), dollars(group.price), `CPU ${percent(mean(group.nodes, cpuShare))}`,
-    `memory ${percent(mean(group.nodes, memoryShare))}`, ...states].join(", ");
+  facts.textContent = [counted(group.nodes.length, "node"), cost(group.price), `CPU ${percent(mean(group.nodes, cpuShare))}`,
+    `memory ${percent(mean(group.nodes, memoryShare))}`, ...extendedOf(group.nodes), ...states].join(", ");
   const ordered = [...group.nodes].sort((a, b) => stateRank(a.state) - stateRank(b.state) || a.name.localeCompare(b.name));
   keyed(cells, ordered, (node) => node.name, () => element("i", {}, element("b")), updateCell);
   keyed(boxes, item.firstElementChild.open ? group.nodes : [], (node) => node.name, makeBox, updateBox);
+}
+
+// The sums of extended resources that are counted; those in bytes are on the page of a node.
+function extendedOf(nodes) {
+  const sums = new Map();
+  for (const [name, text] of nodes.flatMap((node) => extended(node.load))) {
+    const [requested, allocatable] = text.split("/").map(Number);
+    const sum = sums.get(name) || [0, 0];
+    sums.set(name, [sum[0] + requested, sum[1] + allocatable]);
+  }
+  return [...sums].filter(([, sum]) => !sum.some(Number.isNaN)).map(([name, sum]) => `${name} ${sum.join("/")}`);
 }
 
 // A cell is filled by requests; a node that is not ready has a letter.
@@ -262,17 +322,18 @@ function updateCell(cell, node) {
 
 function updatePool(section, pool) {
   const [title, problem, limits, groups, boxes] = section.children;
-  title.firstChild.textContent = poolName(pool);
-  const facts = [counted(pool.nodes, "node"), counted(pool.pods, "pod"), dollars(pool.pricePerHour)];
+  title.firstChild.textContent = sectionName(pool);
+  const facts = [counted(pool.nodes, "node"), counted(pool.pods, "pod"), cost(pool.pricePerHour)];
   if (pool.replicas !== null) facts.push(`${pool.replicas} replicas`);
   if (pool.claims > 0) facts.push(`${pool.claims} on the way`);
+  facts.push(...(pool.load ? extendedTexts(pool.load) : extendedOf(pool.members)));
   if (pool.deleting) facts.push("is being deleted");
   title.lastElementChild.textContent = facts.join(", ");
   problem.textContent = pool.notReady ? `not ready: ${pool.notReady}` : "";
   problem.hidden = !pool.notReady;
   updateLimits(limits, pool.limits);
   const order = orders[byId("sort").value];
-  const own = picture.nodes.filter((node) => node.nodePool === pool.name && matches(wordsOf(node)));
+  const own = picture.nodes.filter((node) => valueOf(node) === pool.name && matches(wordsOf(node)));
   own.sort((a, b) => order(a, b) || a.name.localeCompare(b.name));
   section.hidden = own.length === 0 && byId("filter").value !== "";
   const grouped = picture.matching > MANY_NODES;
@@ -393,7 +454,13 @@ function totals() {
   const use = (value) => (value === null ? "" : `, ${percent(value)} used`);
   const cpu = `${percent(cpuShare(all.load))} of CPU requested${use(cpuUse(all.load))}`;
   const mem = `${percent(memoryShare(all.load))} of memory requested${use(memoryUse(all.load))}`;
-  setText("money", `${dollars(all.pricePerHour)}${unpriced}; ${cpu}, ${mem}`);
+  setText("money", `${cost(all.pricePerHour)}${unpriced}; ${[cpu, mem, ...extendedTexts(all.load)].join(", ")}`);
+  const { hidden } = picture;
+  byId("hidden-nodes").hidden = hidden === null;
+  if (hidden === null) return;
+  const claimed = hidden.claims === 0 ? "" : ` and ${counted(hidden.claims, "NodeClaim")} on the way`;
+  setText("hidden-nodes", `The selector ${hidden.selector} hides ${hidden.nodes} of ${counted(hidden.ofNodes, "node")} with `
+    + `${counted(hidden.pods, "pod")}, ${dollars(hidden.pricePerHour)}${claimed}`);
 }
 
 function render() {
@@ -408,7 +475,7 @@ function render() {
   updateAttention();
   picture.matching = picture.nodes.filter((node) => matches(wordsOf(node))).length;
   byId("legend").hidden = picture.matching <= MANY_NODES;
-  keyed(byId("pools"), picture.nodePools, (pool) => (pool.name === null ? "none" : `pool ${pool.name}`), makePool, updatePool);
+  keyed(byId("pools"), sections(), (pool) => `${groupBy()} ${pool.name === null ? "none" : `of ${pool.name}`}`, makePool, updatePool);
   list("claims", picture.claims.filter((claim) => matches([claim.name, claim.nodePool, claim.instanceType])), (claim) => claim.name,
     (line, claim) => fill(line, claimParts(claim)));
   const pending = picture.pending.filter((pod) => matches([pod.namespace, pod.name, pod.reason]));
@@ -434,30 +501,31 @@ function amounts(load) {
   const used = (value) => (load.used === null ? "" : `, ${value(load.used)} used`);
   const cpu = `${cpus(load.requested.cpuMillicores)} of ${cpus(load.allocatable.cpuMillicores)} requested (${percent(cpuShare(load))})`;
   const mem = `${memory(load.requested.memoryBytes)} of ${memory(load.allocatable.memoryBytes)} requested (${percent(memoryShare(load))})`;
-  return [["CPU", cpu + used((it) => cpus(it.cpuMillicores))], ["memory", mem + used((it) => memory(it.memoryBytes))]];
+  return [["CPU", cpu + used((it) => cpus(it.cpuMillicores))], ["memory", mem + used((it) => memory(it.memoryBytes))],
+    ...extended(load).map(([name, text]) => [name, `${text.replace("/", " of ")} requested`])];
 }
 
 function nodeFacts(node) {
   const offering = [node.instanceType, node.capacityType, node.zone].filter(Boolean).join(" ");
   return [
-    ["NodePool", node.nodePool], ["NodeClaim", node.nodeClaim], ["instance", `${offering} ${dollars(node.pricePerHour)}`],
+    ["NodePool", node.nodePool], ["NodeClaim", node.nodeClaim], ["instance", `${offering} ${cost(node.pricePerHour)}`],
     ["age", age(node.created)], ["state", stateText(node)], ["joining", node.joining],
     ...node.waitsFor.map(({ pod, why }) => ["waits for", `${pod}: ${why}`]),
     ...node.protectedBy.map((by) => ["protected by", `karpenter.sh/do-not-disrupt of ${by}`]),
     ["drift", node.drifted], ["consolidatable", node.consolidatable ? "consolidateAfter of its NodePool has passed" : null],
-    ["expires", node.expires && `in ${span(secondsUntil(node.expires))}, at ${node.expires}`], ...amounts(node.load),
+    ["expires", node.expires && `in ${span(secondsUntil(node.expires))}, at ${node.expires}`], ...amounts(node.load), ...Object.entries(node.labels),
   ];
 }
 
 function podFacts(name) {
   const waiting = picture.pending.find((pod) => `${pod.namespace}/${pod.name}` === name);
   if (waiting) {
-    return [["requests", requests(waiting.requests)], ["age", age(waiting.created)], ["no node because", waiting.reason]];
+    return [["requests", requests(waiting)], ["age", age(waiting.created)], ["no node because", waiting.reason]];
   }
   for (const node of picture.nodes) {
     const pod = node.pods.find((one) => `${one.namespace}/${one.name}` === name);
     if (pod) {
-      return [["node", node.name], ["requests", requests(pod.requests)], ["phase", pod.phase], ["age", age(pod.created)]];
+      return [["node", node.name], ["requests", requests(pod)], ["phase", pod.phase], ["age", age(pod.created)]];
     }
   }
   return [["state", "it does not exist any more, or it has ended"]];
@@ -476,7 +544,7 @@ function podParts(pod, node) {
   const name = `${pod.namespace}/${pod.name}`;
   const facts = [[pod.daemonSet, "DaemonSet"], [pod.terminating, "being deleted"], [node.protectedBy.includes(`Pod ${name}`), "protected"]];
   const also = facts.filter(([holds]) => holds).map(([, text]) => `, ${text}`);
-  return [{ kind: "pod", name }, { text: `  ${requests(pod.requests)}, ${pod.phase}, ${age(pod.created)}${also.join("")}` }];
+  return [{ kind: "pod", name }, { text: `  ${requests(pod)}, ${pod.phase}, ${age(pod.created)}${also.join("")}` }];
 }
 
 // The Events about the object that is open, and of a node also those about its NodeClaim.
@@ -582,6 +650,10 @@ document.addEventListener("keydown", (event) => {
   if (event.key === "/" && !typing && !byId("details").open) {
     event.preventDefault();
     byId("filter").focus();
+  } else if (event.key === "b" && !typing && !byId("details").open && !event.ctrlKey && !event.metaKey && !event.altKey) {
+    const choice = byId("group-by");
+    choice.selectedIndex = (choice.selectedIndex + 1) % choice.options.length;
+    render();
   } else if (event.target.matches("button.node") && ["ArrowRight", "ArrowLeft", "ArrowUp", "ArrowDown", "Home", "End"].includes(event.key)) {
     const next = neighbour(event.target, event.key);
     event.preventDefault();
@@ -595,6 +667,7 @@ document.addEventListener("keydown", (event) => {
 byId("tools").addEventListener("submit", (event) => event.preventDefault());
 byId("filter").addEventListener("input", render);
 byId("sort").addEventListener("change", render);
+byId("group-by").addEventListener("change", render);
 byId("all-events").addEventListener("change", render);
 
 // The picture. A request waits on the server until there is a newer one.
@@ -605,7 +678,9 @@ async function follow() {
       const response = await fetch(`/api/picture?after=${revision}`);
       if (response.status === 204) continue;
       if (!response.ok) throw new Error(`HTTP ${response.status}`);
+      const first = picture === null;
       picture = await response.json();
+      if (first) byId("group-by").value = picture.groupBy;
       picture.received = performance.now();
       revision = picture.revision;
       render();

@@ -1,5 +1,6 @@
 //! Amounts of CPU and memory.
 
+use nodeless_model::resources::{format_quantity, name};
 use nodeless_model::{Quantity, ResourceList};
 use serde::Serialize;
 use std::ops::AddAssign;
@@ -35,8 +36,52 @@ impl AddAssign for Amount {
     }
 }
 
+/// The resources other than CPU, memory, local disk and pods, such as `nvidia.com/gpu` and `hugepages-2Mi`. Those of which there
+/// is none are left out.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Extended {
+    /// What pods can request.
+    pub allocatable: ResourceList,
+    /// The requests of the pods.
+    pub requested: ResourceList,
+}
+
+impl Extended {
+    /// The names of the resources.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        let more = self.requested.iter().filter(|(name, _)| !self.allocatable.contains(name));
+        self.allocatable.iter().chain(more).map(|(name, _)| name)
+    }
+
+    /// What is requested and what is allocatable of a resource: `4/8`; `None` if there is none.
+    #[must_use]
+    pub fn text(&self, name: &str) -> Option<String> {
+        let amounts = [self.requested.get(name), self.allocatable.get(name)];
+        let [requested, allocatable] = amounts.map(|amount| format_quantity(name, amount));
+        amounts.iter().any(|amount| !amount.is_zero()).then(|| format!("{requested}/{allocatable}"))
+    }
+
+    /// The text of each resource: `nvidia.com/gpu 4/8`.
+    pub(crate) fn texts(&self) -> impl Iterator<Item = String> {
+        self.names().filter_map(|name| Some(format!("{name} {}", self.text(name)?)))
+    }
+}
+
+/// The resources of a list that [`Extended`] has. Limits of volumes, and the interfaces and addresses that the VPC resource controller
+/// adds to nodes and pods, are not among them: no user requests them.
+pub(crate) fn extended(resources: &ResourceList) -> ResourceList {
+    const OTHERS: [&str; 4] = [name::CPU, name::MEMORY, name::EPHEMERAL_STORAGE, name::PODS];
+    let is_extended = |name: &str| {
+        !OTHERS.contains(&name)
+            && !["attachable-volumes-", "vpc.amazonaws.com/"].iter().any(|start| name.starts_with(start))
+    };
+    let shown = resources.iter().filter(|(name, amount)| is_extended(name) && *amount > Quantity::ZERO);
+    shown.map(|(name, amount)| (name.to_owned(), amount)).collect()
+}
+
 /// The allocatable and used resources of a node or a group of nodes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Load {
     /// What pods can request.
@@ -45,6 +90,8 @@ pub struct Load {
     pub requested: Amount,
     /// The use that metrics.k8s.io reports; `null` if it does not answer or does not report the node.
     pub used: Option<Amount>,
+    /// GPUs and other resources.
+    pub extended: Extended,
 }
 
 impl Load {
@@ -52,6 +99,8 @@ impl Load {
     pub fn add(&mut self, other: &Self) {
         self.allocatable += other.allocatable;
         self.requested += other.requested;
+        self.extended.allocatable.add(&other.extended.allocatable);
+        self.extended.requested.add(&other.extended.requested);
         if let Some(used) = other.used {
             *self.used.get_or_insert_default() += used;
         }
@@ -101,6 +150,28 @@ mod tests {
         assert!((share(0, 0) - 0.0).abs() < f64::EPSILON);
         assert!((share(5, 0) - 1.0).abs() < f64::EPSILON);
         assert!((share(1, 4) - 0.25).abs() < f64::EPSILON);
+    }
+
+    #[test]
+    fn gpus_and_huge_pages_are_extended_resources_and_what_a_node_has_none_of_is_not() {
+        let list = |entries: &[(&str, &str)]| -> ResourceList {
+            entries.iter().map(|(name, amount)| ((*name).to_owned(), amount.parse().unwrap())).collect()
+        };
+        let allocatable = [
+            ("cpu", "4"),
+            ("pods", "58"),
+            ("nvidia.com/gpu", "8"),
+            ("hugepages-2Mi", "1Gi"),
+            ("hugepages-1Gi", "0"),
+            ("vpc.amazonaws.com/pod-eni", "38"),
+        ];
+        let own = Extended {
+            allocatable: extended(&list(&allocatable)),
+            requested: extended(&list(&[("nvidia.com/gpu", "4"), ("aws.amazon.com/neuron", "1")])),
+        };
+        let texts: Vec<String> = own.texts().collect();
+        assert_eq!(texts, ["hugepages-2Mi 0/1Gi", "nvidia.com/gpu 4/8", "aws.amazon.com/neuron 1/0"]);
+        assert_eq!(own.text("hugepages-1Gi"), None);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use crate::node::NodeRow;
 use crate::picture::Picture;
 use crate::pod::PodFacts;
 use crate::table::event_line;
-use crate::text::{age, counted, cpu, dollars, memory, percent, requests, until, wrapped};
+use crate::text::{age, cost, counted, cpu, dollars, memory, percent, requests, until, wrapped};
 use jiff::Timestamp;
 
 /// The number of lines of an explanation that are shown at first.
@@ -23,8 +23,8 @@ pub fn detail(picture: &Picture, target: &Target, explanation: &[String], all: b
     lines.push(Line::default());
     match target {
         Target::Node(name) => match picture.node(name) {
-            Some(node) => node_lines(&mut lines, node, picture.at, width),
-            None => lines.push(Line::new(Tone::Notice, "  This node does not exist any more.")),
+            Some(node) => node_lines(&mut lines, node, picture, width),
+            None => lines.push(Line::new(Tone::Notice, gone("node", picture))),
         },
         Target::Pod(key) => pod_lines(&mut lines, key, picture, width),
         Target::Claim(name) => claim_lines(&mut lines, name, picture, width),
@@ -99,17 +99,25 @@ fn fact(lines: &mut Vec<Line>, width: usize, name: &str, value: Option<String>) 
     let Some(value) = value else { return };
     for (number, part) in wrapped(&value, width.saturating_sub(18).max(20)).into_iter().enumerate() {
         let name = if number == 0 { name } else { "" };
-        lines.push(Line::new(Tone::Plain, format!("  {name:16}{part}")));
+        let space = if name.len() < 16 { "" } else { " " };
+        lines.push(Line::new(Tone::Plain, format!("  {name:16}{space}{part}")));
     }
 }
 
-fn node_lines(lines: &mut Vec<Line>, node: &NodeRow, now: Timestamp, width: usize) {
+/// What is shown of an object that is not in the picture.
+fn gone(kind: &str, picture: &Picture) -> String {
+    let hidden = if picture.hidden.is_some() { ", or the selector hides it" } else { "" };
+    format!("  This {kind} does not exist any more{hidden}.")
+}
+
+fn node_lines(lines: &mut Vec<Line>, node: &NodeRow, picture: &Picture, width: usize) {
+    let now = picture.at;
     let mut fact = |name: &str, value: Option<String>| fact(lines, width, name, value);
     fact("NodePool", node.node_pool.clone());
     fact("NodeClaim", node.node_claim.clone());
     let offering = [&node.instance_type, &node.capacity_type, &node.zone];
     let offering: Vec<&str> = offering.into_iter().flatten().map(String::as_str).collect();
-    let price = node.price_per_hour.map_or_else(|| "price not known".to_owned(), dollars);
+    let price = node.price_per_hour.map_or_else(|| "price not known".to_owned(), cost);
     fact("instance", Some(format!("{} {price}", offering.join(" "))));
     fact("age", Some(age(node.created, now)));
     fact("state", Some(node.state.as_str().to_owned()));
@@ -129,6 +137,12 @@ fn node_lines(lines: &mut Vec<Line>, node: &NodeRow, now: Timestamp, width: usiz
     fact("CPU", Some(of_cpu + &used(load.used, |used| cpu(used.cpu_millicores))));
     let mem = of(memory, load.requested.memory_bytes, load.allocatable.memory_bytes, load.memory_requested());
     fact("memory", Some(mem + &used(load.used, |used| memory(used.memory_bytes))));
+    for name in load.extended.names() {
+        fact(name, load.extended.text(name).map(|text| format!("{} requested", text.replacen('/', " of ", 1))));
+    }
+    for key in &picture.label_columns {
+        fact(key, node.labels.get(key).cloned());
+    }
     lines.push(Line::default());
     lines.push(Line::new(Tone::Heading, counted(node.pods.len(), "pod")));
     lines.extend(node.pods.iter().map(|pod| pod_line(pod, now)));
@@ -143,7 +157,7 @@ fn used(used: Option<Amount>, form: impl Fn(Amount) -> String) -> String {
 }
 
 fn pod_line(pod: &PodFacts, now: Timestamp) -> Line {
-    let requests = requests(pod.requests);
+    let requests = requests(pod.requests, &pod.extended);
     let also =
         [(pod.daemon_set, "DaemonSet"), (pod.terminating, "being deleted"), (pod.is_protected(now), "protected")];
     let also: String = also.iter().filter(|(holds, _)| *holds).map(|(_, text)| format!(", {text}")).collect();
@@ -153,7 +167,7 @@ fn pod_line(pod: &PodFacts, now: Timestamp) -> Line {
 
 fn pod_lines(lines: &mut Vec<Line>, key: &str, picture: &Picture, width: usize) {
     if let Some(pod) = picture.pending.iter().find(|pod| pod.key() == key) {
-        fact(lines, width, "requests", Some(requests(pod.requests)));
+        fact(lines, width, "requests", Some(requests(pod.requests, &pod.extended)));
         fact(lines, width, "age", Some(age(pod.created, picture.at)));
         fact(lines, width, "no node because", Some(pod.reason.clone()));
         return;
@@ -174,7 +188,7 @@ fn claim_lines(lines: &mut Vec<Line>, name: &str, picture: &Picture, width: usiz
         lines.push(match joined {
             Some(node) => Line::new(Tone::Good, format!("  Its node {} has joined.", node.name))
                 .opening(Target::Node(node.name.clone())),
-            None => Line::new(Tone::Notice, "  This NodeClaim does not exist any more."),
+            None => Line::new(Tone::Notice, gone("NodeClaim", picture)),
         });
         return;
     };

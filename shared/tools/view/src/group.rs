@@ -1,10 +1,16 @@
-//! Groups of nodes, for clusters with more nodes than fit on a screen: those of one NodePool, instance type and capacity type.
+//! Groups of nodes: those of one NodePool, zone, instance type or capacity type, and within them, for clusters with more nodes than fit
+//! on a screen, those of one NodePool, instance type and capacity type.
 
+use crate::amount::Load;
 use crate::line::{Line, Target, Tone};
 use crate::node::NodeRow;
 use crate::node_state::NodeState;
 use crate::pool::PoolRow;
 use crate::text::{counted, dollars, percent};
+use crate::viewing::GroupBy;
+use nodeless_model::money::ByMonth;
+use serde::Serialize;
+use std::collections::BTreeMap;
 
 /// More nodes than this are shown as groups, unless the terminal is taller.
 pub(crate) const MANY: usize = 40;
@@ -14,30 +20,79 @@ const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█
 pub(crate) const LEGEND: &str = "A cell is a node: ▁ to █ by requests; J joining, D draining, T terminating, \
                                  X disrupted, N not ready, C cordoned. Enter lists the nodes.";
 
-/// The name of a node's group: `default m5.large spot`.
-pub(crate) fn group_of(node: &NodeRow) -> String {
-    let parts = [&node.node_pool, &node.instance_type, &node.capacity_type];
-    parts.map(|part| part.as_deref().unwrap_or("-")).join(" ")
+/// The nodes with one value of what the user chose to group by.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct GroupRow {
+    /// The value; `null` for the nodes without one.
+    pub name: Option<String>,
+    /// The number of nodes.
+    pub nodes: usize,
+    /// The number of pods on them.
+    pub pods: usize,
+    /// The price of the nodes in dollars an hour, as far as it is known.
+    pub price_per_hour: f64,
+    /// The same for a month of 730 hours.
+    pub price_per_month: f64,
+    /// The number of nodes whose price is not known.
+    pub nodes_without_price: usize,
+    /// The allocatable and used resources of the nodes.
+    pub load: Load,
 }
 
-/// The groups of the nodes of one NodePool, the most expensive first, as lines. `nodes` are ordered by name.
-pub(crate) fn groups(nodes: &[&NodeRow], width: usize) -> Vec<Line> {
-    let mut groups = std::collections::BTreeMap::<String, Vec<&NodeRow>>::new();
+impl From<GroupRow> for PoolRow {
+    fn from(group: GroupRow) -> Self {
+        let GroupRow { name, nodes, pods, price_per_hour, price_per_month, nodes_without_price, load } = group;
+        Self { name, nodes, pods, price_per_hour, price_per_month, nodes_without_price, load, ..Self::default() }
+    }
+}
+
+/// The nodes by value, the most expensive first.
+pub(crate) fn groups(nodes: &[NodeRow], by: GroupBy) -> Vec<GroupRow> {
+    let mut sums = BTreeMap::<&Option<String>, PoolRow>::new();
+    nodes.iter().for_each(|node| sums.entry(by.of(node)).or_default().add(node));
+    let row = |(name, sum): (&Option<String>, PoolRow)| {
+        let PoolRow { nodes, pods, price_per_hour, price_per_month, nodes_without_price, load, .. } = sum;
+        GroupRow { name: name.clone(), nodes, pods, price_per_hour, price_per_month, nodes_without_price, load }
+    };
+    let mut rows: Vec<GroupRow> = sums.into_iter().map(row).collect();
+    rows.sort_by(|a, b| b.price_per_hour.total_cmp(&a.price_per_hour));
+    rows
+}
+
+/// The name of a node's group: what the user groups by, and then the NodePool, instance type and capacity type:
+/// `default m5.large spot`.
+pub(crate) fn group_of(node: &NodeRow, by: GroupBy) -> String {
+    let rest = [GroupBy::NodePool, GroupBy::Type, GroupBy::CapacityType].into_iter().filter(|other| *other != by);
+    let parts = [by].into_iter().chain(rest).map(|by| by.of(node).as_deref().unwrap_or("-"));
+    parts.collect::<Vec<_>>().join(" ")
+}
+
+/// The groups of nodes of one section, the most expensive first, as lines. `nodes` are ordered by name.
+pub(crate) fn lines(nodes: &[&NodeRow], by: GroupBy, width: usize) -> Vec<Line> {
+    let mut groups = BTreeMap::<String, Vec<&NodeRow>>::new();
     for node in nodes {
-        groups.entry(group_of(node)).or_default().push(node);
+        groups.entry(group_of(node, by)).or_default().push(node);
     }
     let mut groups: Vec<_> = groups.into_iter().map(|(name, nodes)| (PoolRow::of(&nodes), name, nodes)).collect();
     groups.sort_by(|(a, ..), (b, ..)| b.price_per_hour.total_cmp(&a.price_per_hour));
-    groups.iter().flat_map(|(sum, name, nodes)| group_lines(sum, name, nodes, width)).collect()
+    let longest = groups.iter().map(|(_, name, _)| kind(name).chars().count()).max().unwrap_or_default();
+    groups.iter().flat_map(|(sum, name, nodes)| group_lines(sum, (name, longest), nodes, width)).collect()
 }
 
-fn group_lines(sum: &PoolRow, name: &str, nodes: &[&NodeRow], width: usize) -> Vec<Line> {
-    // The NodePool is in the heading above.
-    let kind = name.split_once(' ').map_or(name, |(_, kind)| kind);
+/// What follows in the name of a group; what the user groups by is in the heading above.
+fn kind(name: &str) -> &str {
+    name.split_once(' ').map_or(name, |(_, kind)| kind)
+}
+
+fn group_lines(sum: &PoolRow, (name, longest): (&str, usize), nodes: &[&NodeRow], width: usize) -> Vec<Line> {
+    let kind = kind(name);
+    let more: String = sum.load.extended.texts().map(|text| format!(", {text}")).collect();
     let facts = format!(
-        "  {kind:24} {:>9} {:>11}  CPU {:>4} memory {:>4}  ",
+        "  {kind:longest$} {:>9} {:>10} {:>12}  CPU {:>4} mem {:>4}{more}  ",
         counted(sum.nodes, "node"),
         dollars(sum.price_per_hour),
+        ByMonth(sum.price_per_hour).to_string(),
         percent(sum.load.cpu_requested()),
         percent(sum.load.memory_requested())
     );
@@ -51,7 +106,7 @@ fn group_lines(sum: &PoolRow, name: &str, nodes: &[&NodeRow], width: usize) -> V
     }
     let rows = nodes.chunks(width.saturating_sub(5).max(20));
     let rows = rows.map(|row| opening(cells(Line::new(Tone::Plain, "    "), row)));
-    [opening(first)].into_iter().chain(rows).collect()
+    first.folded(width).into_iter().map(opening).chain(rows).collect()
 }
 
 /// A line with a cell for each node.
@@ -112,14 +167,54 @@ mod tests {
             .collect();
         let start = text.iter().position(|line| line.starts_with("NodePool default")).unwrap();
         let [_, large, cells, small] = &text[start..start + 4] else { panic!("{text:?}") };
-        assert!(large.starts_with("  m5.xlarge spot            55 nodes   $"), "{large}");
+        assert!(large.starts_with("  m5.xlarge spot  55 nodes  $4.3615/h  $3184/month  CPU "), "{large}");
         assert_eq!(*cells, format!("    D▆{}", "▁".repeat(53)));
-        assert!(
-            small.starts_with("  m5.large spot              5 nodes") && small.ends_with("memory   0%  ▁▁▁▁▁"),
-            "{small}"
-        );
+        assert!(small.starts_with("  m5.large spot    5 nodes") && small.ends_with("mem   0%  ▁▁▁▁▁"), "{small}");
         assert!(text.iter().all(|line| line.chars().count() <= 80), "{text:?}");
         assert!(!text.iter().any(|line| line.starts_with(" n00")), "{text:?}");
+    }
+
+    #[test]
+    fn a_cluster_of_300_nodes_fits_on_two_screens() {
+        let types = ["m5.large", "m5.xlarge", "c5.large", "c5.xlarge"];
+        let mut objects: Vec<_> =
+            (0..300).map(|number| (Kind::Node, node_value(&format!("n{number:03}"), types[number % 4]))).collect();
+        objects.extend((0..300).map(|number| (Kind::Pod, pod_value(&format!("p{number}"), None))));
+        let picture = Picture::of(&cluster(&objects), &Catalog::embedded().unwrap(), at(5));
+        for width in [60, 80, 120, 160] {
+            let head = table::header(&picture, "nodeless view", width);
+            let body = table::body(&picture, &Screen::default(), width);
+            let nodes = body.iter().take_while(|line| !line.text().starts_with("Pods without")).count();
+            let attention = body.iter().position(|line| line.text().is_empty()).unwrap();
+            assert!(head.len() <= 4 && attention <= 12, "{width}: {} and {attention} lines", head.len());
+            assert!(nodes <= 48, "{width}: {nodes} lines from the problems to the last node");
+            // The longest line is that of a group, at 60 columns.
+            let long = body.iter().map(|line| line.text().trim_end().chars().count()).max().unwrap();
+            assert!(long <= width.max(80), "{width}: {long}");
+        }
+    }
+
+    #[test]
+    fn a_key_groups_the_nodes_of_all_node_pools_by_zone_type_or_capacity_type() {
+        let picture = many();
+        let mut screen = Screen::default();
+        let mut shown = |presses: usize| {
+            (0..presses).for_each(|_| assert_eq!(screen.key(Key::Char('b')), Action::Redraw));
+            let lines = table::body(&picture, &screen, 80).into_iter();
+            lines
+                .map(|line| line.text().trim_end().to_owned())
+                .filter(|line| line.contains("/month"))
+                .collect::<Vec<_>>()
+        };
+        assert!(shown(0)[0].starts_with("NodePool default  60 nodes, 3 pods, $"), "{:?}", shown(0));
+        let zones = shown(1);
+        assert!(zones[0].starts_with("Zone us-east-1a  60 nodes, 3 pods, $"), "{zones:?}");
+        assert!(zones[1].starts_with("  default m5.xlarge spot  55 nodes"), "{zones:?}");
+        let types = shown(1);
+        assert!(types[0].starts_with("Instance type m5.xlarge  55 nodes") && types[1].starts_with("  default spot "));
+        assert!(types[2].starts_with("Instance type m5.large  5 nodes"), "the most expensive first: {types:?}");
+        assert!(shown(1)[0].starts_with("Capacity type spot  60 nodes"));
+        assert!(shown(1)[0].starts_with("NodePool default"));
     }
 
     #[test]

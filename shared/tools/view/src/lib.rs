@@ -2,11 +2,12 @@
 //!
 //! - [`Object::decode`] reduces an object of the API server to the fields that are shown.
 //! - [`Cluster`] stores these objects, and [`Cluster::apply`] changes them as a watch reports it.
-//! - [`Picture::of`] combines a cluster, prices and a time into rows: what needs attention, NodePools, nodes, NodeClaims without a node,
-//!   pods without a node, disruption in progress, Events. It is serialized as the JSON of `nodeless view -o json`, which `docs/view.md` describes.
+//! - [`Picture::viewed`] combines a cluster, prices, a time and what the user chose to see ([`Viewing`]) into rows: what needs attention,
+//!   NodePools, nodes, NodeClaims without a node, pods without a node, disruption in progress, Events. It is serialized as the JSON of
+//!   `nodeless view -o json`, which `docs/view.md` describes.
 //! - [`table`] and [`plain`] turn a picture into lines of text, for terminals and for screen readers.
 //! - [`metrics`] turns a cluster into the metrics of Karpenter that its objects show, for Prometheus.
-//! - [`Screen`] handles keys: sort, filter, open, back, quit.
+//! - [`Screen`] handles keys: sort, group, filter, open, back, quit.
 //!
 //! The crate is pure: no I/O, no clock, no terminal.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
@@ -21,6 +22,7 @@ mod detail;
 mod disruption;
 mod event;
 mod group;
+mod hidden;
 mod line;
 pub mod metrics;
 mod node;
@@ -35,11 +37,12 @@ mod screen;
 pub mod table;
 mod text;
 mod timeline;
+mod viewing;
 
 #[cfg(test)]
 mod fixtures;
 
-pub use amount::{Amount, Load};
+pub use amount::{Amount, Extended, Load};
 pub use attention::{Attention, Problem};
 pub use claim::{ClaimFacts, ClaimRow};
 pub use cluster::{Cluster, Store, Update};
@@ -48,6 +51,8 @@ pub use decode::{DecodeError, Kind, Object};
 pub use detail::detail;
 pub use disruption::{DisruptedNode, Disruption};
 pub use event::{EventFacts, EventRow};
+pub use group::GroupRow;
+pub use hidden::Hidden;
 pub use line::{Line, Span, Target, Tone};
 pub use node::NodeRow;
 pub use node_class::NodeClassRow;
@@ -58,3 +63,4 @@ pub use pod::PodFacts;
 pub use pool::{BudgetRow, LimitRow, PoolRow};
 pub use screen::{Action, Key, Page, Screen, Sort};
 pub use timeline::{Entry, EntryKind};
+pub use viewing::{GroupBy, Viewing};

@@ -50,7 +50,7 @@ pub enum Target {
     Pod(String),
     /// A NodeClaim without a node, by name.
     Claim(String),
-    /// Nodes of one NodePool, instance type and capacity type: `default m5.large spot`.
+    /// Nodes of one group: what the user groups by, NodePool, instance type and capacity type: `default m5.large spot`.
     Group(String),
 }
 

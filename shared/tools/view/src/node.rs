@@ -1,13 +1,13 @@
 //! The rows of nodes.
 
-use crate::amount::{Amount, Load};
+use crate::amount::{Amount, Extended, Load, extended};
 use crate::claim::ClaimFacts;
 use crate::node_state::{Blocking, NodeState, Waiting, waiting};
 use crate::pod::PodFacts;
 use jiff::Timestamp;
 use nodeless_catalog::Catalog;
 use nodeless_model::claim::condition;
-use nodeless_model::{Node, labels};
+use nodeless_model::{Node, StringMap, labels};
 use serde::Serialize;
 use std::sync::Arc;
 
@@ -53,6 +53,8 @@ pub struct NodeRow {
     pub consolidatable: bool,
     /// When it expires.
     pub expires: Option<Timestamp>,
+    /// The labels of the label columns.
+    pub labels: StringMap,
     /// The pods that are bound to it and have not ended.
     pub pods: Vec<Arc<PodFacts>>,
 }
@@ -65,15 +67,20 @@ pub(crate) struct Source<'s> {
     pub(crate) budgets: &'s Blocking<'s>,
     pub(crate) prices: &'s Catalog,
     pub(crate) now: Timestamp,
+    pub(crate) label_columns: &'s [String],
 }
 
 impl NodeRow {
     pub(crate) fn new(node: &Node, source: Source<'_>) -> Self {
-        let Source { claim, pods, used, budgets, prices, now } = source;
+        let Source { claim, pods, used, budgets, prices, now, label_columns } = source;
         let label = |key: &str| node.labels.get(key).cloned();
         let state = NodeState::of(node, claim);
         let mut requested = Amount::default();
-        pods.iter().for_each(|pod| requested += pod.requests);
+        let mut more = Extended { allocatable: extended(&node.allocatable), ..Extended::default() };
+        for pod in &pods {
+            requested += pod.requests;
+            more.requested.add(&pod.extended);
+        }
         Self {
             name: node.name.clone(),
             node_pool: label(labels::NODE_POOL),
@@ -83,7 +90,7 @@ impl NodeRow {
             capacity_type: label(labels::CAPACITY_TYPE),
             created: node.created,
             price_per_hour: claim.and_then(|claim| claim.price).or_else(|| prices.node_price(&node.labels)),
-            load: Load { allocatable: Amount::of(&node.allocatable), requested, used },
+            load: Load { allocatable: Amount::of(&node.allocatable), requested, used, extended: more },
             pod_capacity: node.allocatable.get("pods").units(),
             state,
             joining: (state == NodeState::Joining).then(|| joining(claim)),
@@ -94,6 +101,7 @@ impl NodeRow {
             drifted: claim.and_then(drifted),
             consolidatable: claim.is_some_and(|claim| claim.has(condition::CONSOLIDATABLE)),
             expires: claim.and_then(|claim| claim.expires),
+            labels: label_columns.iter().filter_map(|key| Some((key.clone(), label(key)?))).collect(),
             pods,
         }
     }

@@ -4,6 +4,7 @@ use crate::amount::Amount;
 use crate::event::{EventFacts, FAILED_SCHEDULING, NOMINATED};
 use crate::pod::PodFacts;
 use jiff::Timestamp;
+use nodeless_model::ResourceList;
 use serde::Serialize;
 use std::collections::HashMap;
 
@@ -21,6 +22,9 @@ pub struct PendingRow {
     pub created: Option<Timestamp>,
     /// The requests.
     pub requests: Amount,
+    /// The requests of GPUs and other resources.
+    #[serde(skip_serializing_if = "ResourceList::is_empty")]
+    pub extended: ResourceList,
     /// Why it has no node, or where it is expected to be scheduled.
     pub reason: String,
     /// The source of the reason: the component of the Event, or `kube-scheduler` for the condition PodScheduled; `null` without one.
@@ -74,6 +78,7 @@ impl<'e> Reasons<'e> {
             workload: pod.workload.clone(),
             created: pod.created,
             requests: pod.requests,
+            extended: pod.extended.clone(),
             reason,
             reported_by,
             nominated: event.is_some_and(|event| event.row.reason == NOMINATED),

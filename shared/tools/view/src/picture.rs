@@ -7,6 +7,8 @@ use crate::cluster::Cluster;
 use crate::cluster_settings::{ClusterRow, SYSTEM};
 use crate::disruption::{Disruption, Replacing};
 use crate::event::{BUDGET_EXCEEDED, DISRUPTION_LAUNCHING, EventRow};
+use crate::group::{GroupRow, groups};
+use crate::hidden::{Hidden, hide};
 use crate::node::{NodeRow, Source};
 use crate::node_class::NodeClassRow;
 use crate::node_state::{Blocking, NodeState};
@@ -14,6 +16,7 @@ use crate::pending::{PendingRow, Reasons};
 use crate::pod::PodFacts;
 use crate::pool::{BudgetRow, PoolFacts, PoolRow};
 use crate::timeline::{Entry, timeline};
+use crate::viewing::{GroupBy, Viewing};
 use jiff::Timestamp;
 use nodeless_catalog::Catalog;
 use nodeless_disruption::command::replaced_nodes;
@@ -32,7 +35,9 @@ pub struct Picture {
     pub at: Timestamp,
     /// What needs attention, the most urgent first.
     pub attention: Vec<Attention>,
-    /// Sums over the cluster.
+    /// What the selector hides; `null` without one.
+    pub hidden: Option<Hidden>,
+    /// Sums over the nodes that are shown.
     pub totals: Totals,
     /// The settings of the whole cluster.
     pub cluster: ClusterRow,
@@ -40,6 +45,12 @@ pub struct Picture {
     pub node_pools: Vec<PoolRow>,
     /// The EC2NodeClasses by name.
     pub node_classes: Vec<NodeClassRow>,
+    /// What the nodes of a group have in common.
+    pub group_by: GroupBy,
+    /// The groups, the most expensive first.
+    pub groups: Vec<GroupRow>,
+    /// The keys of the labels that are shown of each node.
+    pub label_columns: Vec<String>,
     /// The nodes, by NodePool and name.
     pub nodes: Vec<NodeRow>,
     /// The NodeClaims whose node has not joined.
@@ -72,6 +83,8 @@ pub struct Totals {
     pub pending_pods: usize,
     /// The price of the nodes in dollars an hour, as far as it is known.
     pub price_per_hour: f64,
+    /// The same for a month of 730 hours.
+    pub price_per_month: f64,
     /// The number of nodes whose price is not known.
     pub nodes_without_price: usize,
     /// The allocatable and used resources of the nodes.
@@ -82,23 +95,30 @@ impl Picture {
     /// The picture of a cluster.
     #[must_use]
     pub fn of(cluster: &Cluster, prices: &Catalog, now: Timestamp) -> Self {
+        Self::viewed(cluster, prices, now, &Viewing::default())
+    }
+
+    /// The picture of the nodes that the user chose.
+    #[must_use]
+    pub fn viewed(cluster: &Cluster, prices: &Catalog, now: Timestamp, viewing: &Viewing) -> Self {
         let replacing: Replacing<'_> = cluster
             .events
             .values()
             .filter(|event| event.row.reason == DISRUPTION_LAUNCHING && event.is_decision())
             .map(|event| (event.row.name.as_str(), replaced_nodes(&event.row.message).collect()))
             .collect();
-        let (nodes, unbound) = nodes(cluster, prices, now);
+        let (mut nodes, unbound) = nodes(cluster, prices, now, &viewing.label_columns);
         let joined: HashSet<&str> = nodes.iter().filter_map(|node| node.node_claim.as_deref()).collect();
         let on_their_way = cluster.claims.values().filter(|claim| !joined.contains(claim.name.as_str()));
-        let claims: Vec<ClaimRow> =
+        let mut claims: Vec<ClaimRow> =
             on_their_way.map(|claim| claim.row(prices, replacing.contains_key(claim.name.as_str()))).collect();
         let reasons = Reasons::new(cluster.events.values());
         let mut pending: Vec<PendingRow> = unbound.into_iter().map(|pod| reasons.row(pod)).collect();
         pending.sort_by_key(|pod| pod.created);
-        let node_pools = pools(cluster, &nodes, &claims);
+        let mut node_pools = pools(cluster, &nodes, &claims);
         let node_classes: Vec<NodeClassRow> = cluster.classes.values().cloned().collect();
         let settings = settings(cluster, &node_pools, now);
+        let timeline = timeline(cluster, &nodes, prices);
         let rows = Rows {
             at: now,
             cluster: &settings,
@@ -107,12 +127,20 @@ impl Picture {
             nodes: &nodes,
             pending: &pending,
         };
+        // A selector hides no problem.
+        let attention = Attention::of(rows);
+        let hidden = (!viewing.selector.is_empty())
+            .then(|| hide(cluster, &viewing.selector, &mut nodes, &mut claims, &mut node_pools));
         Self {
             at: now,
-            attention: Attention::of(rows),
+            attention,
             disruption: Disruption::new(&nodes, &claims, &replacing),
             totals: Totals::of(&nodes, claims.len(), pending.len()),
-            timeline: timeline(cluster, &nodes, prices),
+            timeline,
+            hidden,
+            group_by: viewing.group_by,
+            groups: groups(&nodes, viewing.group_by),
+            label_columns: viewing.label_columns.clone(),
             events: events(cluster),
             warnings: warnings(cluster),
             cluster: settings,
@@ -132,7 +160,12 @@ impl Picture {
 }
 
 /// The nodes by NodePool and name, and the pods without a node.
-fn nodes<'c>(cluster: &'c Cluster, prices: &Catalog, now: Timestamp) -> (Vec<NodeRow>, Vec<&'c PodFacts>) {
+fn nodes<'c>(
+    cluster: &'c Cluster,
+    prices: &Catalog,
+    now: Timestamp,
+    label_columns: &[String],
+) -> (Vec<NodeRow>, Vec<&'c PodFacts>) {
     let mut by_node: HashMap<&str, Vec<Arc<PodFacts>>> = HashMap::with_capacity(cluster.nodes.len());
     let mut unbound = Vec::new();
     for pod in cluster.pods.values() {
@@ -155,6 +188,7 @@ fn nodes<'c>(cluster: &'c Cluster, prices: &Catalog, now: Timestamp) -> (Vec<Nod
                 budgets: &budgets,
                 prices,
                 now,
+                label_columns,
             };
             NodeRow::new(node, source)
         })
@@ -246,8 +280,8 @@ impl Totals {
         for node in nodes {
             *states.entry(node.state).or_default() += 1;
         }
-        let PoolRow { nodes, pods, price_per_hour, nodes_without_price, load, .. } = all;
-        Self { nodes, states, claims, pods, pending_pods, price_per_hour, nodes_without_price, load }
+        let PoolRow { nodes, pods, price_per_hour, price_per_month, nodes_without_price, load, .. } = all;
+        Self { nodes, states, claims, pods, pending_pods, price_per_hour, price_per_month, nodes_without_price, load }
     }
 
     /// The number of nodes in a state.
@@ -322,7 +356,7 @@ mod tests {
         let price = |name: &str| picture.node(name).unwrap().price_per_hour.unwrap();
         assert!((picture.totals.price_per_hour - price("a") - price("b") - price("z")).abs() < 1e-9);
         assert_eq!((picture.totals.pods, picture.totals.pending_pods, picture.totals.claims), (2, 1, 1));
-        let load = picture.node("a").unwrap().load;
+        let load = &picture.node("a").unwrap().load;
         assert_eq!((load.requested.cpu_millicores, load.requested.memory_bytes), (2000, 4 << 30));
         assert!((load.cpu_requested() - 0.5).abs() < 1e-9 && load.cpu_used().is_none());
     }
@@ -469,6 +503,14 @@ mod tests {
                 "created": "2026-01-01T00:00:00Z"
             })
         );
+        assert_eq!(json["nodes"][0]["load"]["extended"], json!({ "allocatable": {}, "requested": {} }));
+        assert_eq!((&json["hidden"], &json["groupBy"]), (&json!(null), &json!("nodepool")));
+        let prices = [&json["totals"], &json["groups"][0]].map(|sum| {
+            let [hour, month] = ["pricePerHour", "pricePerMonth"].map(|key| sum[key].as_f64().unwrap());
+            assert!((hour * 730.0 - month).abs() < 1e-6 && hour > 0.0, "{sum}");
+            hour
+        });
+        assert!(prices[0] > prices[1], "the node of no NodePool is a group of its own");
         assert_eq!(json["totals"]["states"], json!({ "disrupted": 1, "ready": 2 }));
         assert_eq!(json["events"][0]["type"], "Normal");
     }

@@ -5,8 +5,8 @@ use crate::attention::{Attention, Problem};
 use crate::event::EventRow;
 use crate::node::NodeRow;
 use crate::picture::Picture;
-use crate::table::limit_text;
-use crate::text::{age, counted, dollars, percent};
+use crate::table::{self, limit_text};
+use crate::text::{age, cost, counted, dollars, percent};
 use crate::timeline::Entry;
 use jiff::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,6 +18,7 @@ const ENTRIES: usize = 10;
 #[must_use]
 pub fn sentences(picture: &Picture) -> Vec<String> {
     let mut lines = vec![summary(picture)];
+    lines.extend(picture.hidden.as_ref().map(|hidden| format!("{}.", hidden.text())));
     lines.extend(picture.attention.iter().map(|one| attention_sentence(one, picture.at)));
     lines.extend(picture.attention.is_empty().then(|| "Nothing needs attention.".to_owned()));
     let cluster = &picture.cluster;
@@ -27,19 +28,18 @@ pub fn sentences(picture: &Picture) -> Vec<String> {
         cluster.maintenance_until.map(|until| format!("Cluster: a maintenance window is open until {until:.0}."));
     lines.extend(open);
     lines.extend(cluster.invalid.iter().map(|why| format!("Cluster: {why}.")));
-    for pool in &picture.node_pools {
-        let name =
-            pool.name.as_ref().map_or_else(|| "Nodes of no NodePool".to_owned(), |name| format!("NodePool {name}"));
+    for pool in table::sections(picture, picture.group_by) {
+        let name = picture.group_by.heading(pool.name.as_deref());
         let load = shares(&pool.load);
         lines.push(format!(
             "{name}: {}, {}, {}, {load}.",
             counted(pool.nodes, "node"),
             counted(pool.pods, "pod"),
-            dollars(pool.price_per_hour)
+            cost(pool.price_per_hour)
         ));
         lines.extend(pool.not_ready.iter().map(|why| format!("{name} is not ready: {why}.")));
         lines.extend(pool.limits.iter().map(|limit| format!("{name}: limit {}.", limit_text(limit, 0))));
-        let own = picture.nodes.iter().filter(|node| node.node_pool == pool.name);
+        let own = picture.nodes.iter().filter(|node| *picture.group_by.of(node) == pool.name);
         lines.extend(own.map(|node| node_sentence(node, picture.at)));
     }
     for claim in &picture.claims {
@@ -84,13 +84,15 @@ fn summary(picture: &Picture) -> String {
         counted(totals.nodes, "node"),
         counted(totals.pods, "pod"),
         counted(totals.pending_pods, "pod"),
-        dollars(totals.price_per_hour),
+        cost(totals.price_per_hour),
         shares(&totals.load),
     )
 }
 
 fn shares(load: &Load) -> String {
-    format!("CPU {} and memory {} requested", percent(load.cpu_requested()), percent(load.memory_requested()))
+    let extended: String = load.extended.texts().map(|text| format!(", {text}")).collect();
+    let (cpu, memory) = (percent(load.cpu_requested()), percent(load.memory_requested()));
+    format!("CPU {cpu} and memory {memory} requested{extended}")
 }
 
 fn node_sentence(node: &NodeRow, now: Timestamp) -> String {
@@ -106,6 +108,7 @@ fn node_sentence(node: &NodeRow, now: Timestamp) -> String {
         shares(&node.load),
         counted(node.pods.len(), "pod"),
     );
+    text.extend(node.labels.iter().map(|(key, value)| format!(", {key} {value}")));
     let waits = node.waits_for.iter().map(|one| format!(", waits for {} because {}", one.pod, one.why));
     text.extend(waits);
     text.extend(node.protected_by.first().map(|by| format!(", protected by {by}")));

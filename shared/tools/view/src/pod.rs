@@ -1,9 +1,9 @@
 //! Pods.
 
-use crate::amount::Amount;
+use crate::amount::{Amount, extended};
 use jiff::Timestamp;
 use nodeless_model::pod::{PodPhase, Protection, is_stuck};
-use nodeless_model::{Pod, StringMap};
+use nodeless_model::{Pod, ResourceList, StringMap};
 use serde::{Deserialize, Serialize};
 
 /// A pod that has not ended.
@@ -21,6 +21,9 @@ pub struct PodFacts {
     pub phase: PodPhase,
     /// The requests.
     pub requests: Amount,
+    /// The requests of GPUs and other resources.
+    #[serde(skip_serializing_if = "ResourceList::is_empty")]
+    pub extended: ResourceList,
     /// Whether a DaemonSet owns it.
     pub daemon_set: bool,
     /// Whether it is being deleted.
@@ -69,6 +72,7 @@ impl PodFacts {
         Self {
             phase: pod.phase,
             requests: Amount::of(&pod.requests),
+            extended: extended(&pod.requests),
             daemon_set: pod.is_owned_by_daemon_set(),
             terminating: pod.is_terminating(),
             created: pod.created,

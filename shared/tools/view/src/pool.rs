@@ -6,7 +6,7 @@ use crate::node_class::not_ready;
 use jiff::Timestamp;
 use nodeless_api::NodePoolStatus;
 use nodeless_bill::dollars_per_month;
-use nodeless_model::money::amount;
+use nodeless_model::money::{HOURS_PER_MONTH, amount};
 use nodeless_model::node_pool::DOLLARS_PER_HOUR;
 use nodeless_model::{NodePool, Quantity};
 use serde::Serialize;
@@ -38,6 +38,8 @@ pub struct PoolRow {
     pub pods: usize,
     /// The price of its nodes in dollars an hour, as far as it is known.
     pub price_per_hour: f64,
+    /// The same for a month of 730 hours.
+    pub price_per_month: f64,
     /// The number of its nodes whose price is not known.
     pub nodes_without_price: usize,
     /// The allocatable and used resources of the nodes.
@@ -86,7 +88,10 @@ impl PoolRow {
         self.pods += node.pods.len();
         self.load.add(&node.load);
         match node.price_per_hour {
-            Some(price) => self.price_per_hour += price,
+            Some(price) => {
+                self.price_per_hour += price;
+                self.price_per_month += price * HOURS_PER_MONTH;
+            }
             None => self.nodes_without_price += 1,
         }
     }

@@ -2,6 +2,7 @@
 
 use crate::group::MANY;
 use crate::line::{Line, Target};
+use crate::viewing::GroupBy;
 
 /// A key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +44,7 @@ pub enum Action {
     Quit,
 }
 
-/// The order of the nodes of a NodePool.
+/// The order of the nodes of a group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sort {
     /// By name.
@@ -121,6 +122,7 @@ pub struct Screen {
     below: Vec<Place>,
     place: Place,
     sort: Sort,
+    group_by: GroupBy,
     filter: String,
     /// Whether characters are added to the filter.
     typing: bool,
@@ -133,6 +135,18 @@ pub struct Screen {
 }
 
 impl Screen {
+    /// A screen that groups nodes by this at first.
+    #[must_use]
+    pub fn grouped_by(group_by: GroupBy) -> Self {
+        Self { group_by, ..Self::default() }
+    }
+
+    /// What the nodes of a group have in common.
+    #[must_use]
+    pub const fn group_by(&self) -> GroupBy {
+        self.group_by
+    }
+
     /// The page that is shown.
     #[must_use]
     pub const fn page(&self) -> &Page {
@@ -190,6 +204,10 @@ impl Screen {
             Key::Char('?' | 'h') if self.place.page != Page::Help => self.open(Page::Help),
             Key::Char('/') if self.lists_nodes() => {
                 self.typing = true;
+                Action::Redraw
+            }
+            Key::Char('b') if self.place.page == Page::Table => {
+                self.group_by = self.group_by.next();
                 Action::Redraw
             }
             Key::Char('e') if self.place.page != Page::Help => {
@@ -336,11 +354,12 @@ impl Screen {
             ("Enter", "open the node, pod, NodeClaim or group of nodes of the line"),
             ("Esc, Backspace", "back; on the table, remove the filter"),
             ("/", "show only lines with a text"),
+            ("b", "group the nodes by NodePool, zone, instance type or capacity type"),
             ("e", "show or hide all Events, or all of an explanation"),
             ("?, h", "these keys"),
             ("q, Ctrl-C", "quit"),
         ];
-        let sorts = Self::sort_keys().map(|(key, name)| (key, format!("sort the nodes of each NodePool by {name}")));
+        let sorts = Self::sort_keys().map(|(key, name)| (key, format!("sort the nodes of each group by {name}")));
         let fixed = fixed.into_iter().map(|(keys, what)| (keys.to_owned(), what.to_owned()));
         lines.extend(fixed.chain(sorts).map(|(keys, what)| Line::new(Tone::Plain, format!("  {keys:25}{what}"))));
         lines

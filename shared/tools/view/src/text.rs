@@ -2,10 +2,10 @@
 
 use crate::amount::Amount;
 use jiff::Timestamp;
-use nodeless_model::Quantity;
-use nodeless_model::money::{DollarsPerHour, amount};
+use nodeless_model::money::{ByMonth, DollarsPerHour, amount};
 use nodeless_model::printable::printable_line;
-use nodeless_model::resources::{name, shown_quantity};
+use nodeless_model::resources::{format_quantity, name, shown_quantity};
+use nodeless_model::{Quantity, ResourceList};
 use std::borrow::Cow;
 use textwrap::{Options, WordSplitter};
 
@@ -35,6 +35,11 @@ pub(crate) fn dollars(price: f64) -> String {
     DollarsPerHour(price).to_string()
 }
 
+/// A price by the hour and by the month of 730 hours.
+pub(crate) fn cost(price: f64) -> String {
+    format!("{}, {}", dollars(price), ByMonth(price))
+}
+
 /// A price without its unit, for a column whose heading has it.
 pub(crate) fn price(price: Option<f64>) -> String {
     price.map_or_else(|| "-".to_owned(), amount)
@@ -60,9 +65,15 @@ pub(crate) fn memory(bytes: i64) -> String {
     shown_quantity(name::MEMORY, Quantity::from_units(bytes))
 }
 
-/// CPU and memory, as in the text of `nodeless plan`: `cpu 1, memory 2Gi`.
-pub(crate) fn requests(amount: Amount) -> String {
-    format!("cpu {}, memory {}", cpu(amount.cpu_millicores), memory(amount.memory_bytes))
+/// Requests, as in the text of `nodeless plan`: `cpu 1, memory 2Gi, nvidia.com/gpu 1`.
+pub(crate) fn requests(amount: Amount, extended: &ResourceList) -> String {
+    let extended = extended.iter().map(|(name, amount)| format!(", {name} {}", format_quantity(name, amount)));
+    format!(
+        "cpu {}, memory {}{}",
+        cpu(amount.cpu_millicores),
+        memory(amount.memory_bytes),
+        extended.collect::<String>()
+    )
 }
 
 /// A bar of this number of cells, filled by a share.

@@ -1,7 +1,7 @@
 //! The columns of nodes.
 
+use super::extra::{self, ExtraColumn};
 use super::state::state;
-use crate::amount::Load;
 use crate::line::{Line, Target, Tone};
 use crate::node::NodeRow;
 use crate::picture::Picture;
@@ -15,25 +15,24 @@ const WIDER: usize = 132;
 
 /// The column headings.
 pub(super) fn headings(picture: &Picture, width: usize) -> Line {
-    let columns = Columns::new(width, &picture.totals.load);
+    let columns = Columns::new(width, picture);
     let (cpu, memory) = match columns.use_of {
         _ if !columns.wide => ("CPU", "MEM"),
         Use::Unknown => ("CPU requested", "memory requested"),
         Use::Bar => ("CPU, used", "memory, used"),
         Use::BarAndShare => ("CPU requested, used", "memory requested, used"),
     };
-    let cells = [
+    let mut cells = vec![
         fit("NODE", columns.name),
         fit("TYPE", columns.instance_type),
         fit(if columns.wide { "CAPACITY" } else { "CAP" }, columns.capacity_type),
         fit(if columns.wide { "ZONE" } else { "Z" }, columns.zone),
-        right("AGE", columns.age),
-        right("$/h", columns.price),
-        fit(cpu, columns.load),
-        fit(memory, columns.load),
-        right("PODS", columns.pods),
-        "STATE".to_owned(),
     ];
+    cells.extend(columns.age.map(|age| right("AGE", age)));
+    cells.extend([right("$/h", columns.price), fit(cpu, columns.load), fit(memory, columns.load)]);
+    cells.push(right("PODS", columns.pods));
+    cells.extend(columns.extra.iter().map(|column| fit(&column.heading, column.width)));
+    cells.push("STATE".to_owned());
     Line::new(Tone::Heading, fit(&format!(" {}", cells.join(" ")), width))
 }
 
@@ -44,11 +43,16 @@ pub(super) struct Columns {
     instance_type: usize,
     capacity_type: usize,
     zone: usize,
-    age: usize,
+    /// Extra columns may take its place.
+    age: Option<usize>,
     price: usize,
     load: usize,
     use_of: Use,
     pods: usize,
+    /// Of extended resources and labels.
+    extra: Vec<ExtraColumn>,
+    /// Those for which the line is too short: they are on a second one.
+    below: Vec<ExtraColumn>,
 }
 
 /// How the use of nodes is shown beside their requests.
@@ -63,29 +67,56 @@ enum Use {
 }
 
 impl Columns {
-    /// `total` is the load of all nodes, whose use is known if that of any node is.
-    pub(super) fn new(width: usize, total: &Load) -> Self {
-        let use_of = match total.used {
+    /// The use is shown if that of any node is known.
+    pub(super) fn new(width: usize, picture: &Picture) -> Self {
+        let use_of = match picture.totals.load.used {
             None => Use::Unknown,
             Some(_) if width < WIDER => Use::Bar,
             Some(_) => Use::BarAndShare,
         };
-        if width < WIDE {
-            // 80 columns leave 13 for the state.
-            let name = 15 + width.saturating_sub(80).min(15);
-            return Self {
-                wide: false,
-                name,
-                instance_type: 11,
-                capacity_type: 4,
-                zone: 2,
-                age: 4,
-                price: 6,
-                load: 5,
-                use_of,
-                pods: 4,
-            };
+        let extra = extra::columns(picture);
+        let taken: usize = extra.iter().map(|column| column.width + 1).sum();
+        if width >= WIDE + taken {
+            Self::wide(width - taken, use_of, extra)
+        } else {
+            Self::narrow(width, use_of, extra)
         }
+    }
+
+    fn narrow(width: usize, use_of: Use, extra: Vec<ExtraColumn>) -> Self {
+        // 80 columns leave 13 for the state, of which it needs 11, the length of `terminating`.
+        let growth = width.saturating_sub(80);
+        let age = extra.is_empty().then_some(4);
+        let mut spare = growth + if extra.is_empty() { 0 } else { 5 + 2 };
+        let (mut fitting, mut below) = (Vec::new(), Vec::new());
+        for column in extra {
+            match spare.checked_sub(column.width + 1) {
+                Some(left) => {
+                    spare = left;
+                    fitting.push(column);
+                }
+                None => below.push(column),
+            }
+        }
+        Self {
+            wide: false,
+            name: 15 + growth.min(15).min(spare),
+            instance_type: 11,
+            capacity_type: 4,
+            zone: 2,
+            age,
+            price: 6,
+            load: 5,
+            use_of,
+            pods: 4,
+            extra: fitting,
+            below,
+        }
+    }
+
+    /// `width` is what extra columns leave.
+    fn wide(width: usize, use_of: Use, extra: Vec<ExtraColumn>) -> Self {
+        let use_of = if use_of == Use::BarAndShare && width < WIDER { Use::Bar } else { use_of };
         let (load, start) = if use_of == Use::BarAndShare { (22, WIDER) } else { (16, WIDE) };
         // The narrowest column of names leaves 11 for the state, the length of `terminating`.
         let name = 17 + width.saturating_sub(start).min(27);
@@ -95,11 +126,13 @@ impl Columns {
             instance_type: 13,
             capacity_type: 9,
             zone: 10,
-            age: 4,
+            age: Some(4),
             price: 8,
             load,
             use_of,
             pods: 7,
+            extra,
+            below: Vec::new(),
         }
     }
 
@@ -118,33 +151,44 @@ impl Columns {
         };
         fit(&text, self.load)
     }
-}
 
-pub(super) fn node_line(node: &NodeRow, now: Timestamp, columns: &Columns) -> Line {
-    let text = |value: &Option<String>| value.clone().unwrap_or_else(|| "-".to_owned());
-    let (capacity_type, zone) = match columns.wide {
-        true => (text(&node.capacity_type), text(&node.zone)),
-        false => (short_capacity(&node.capacity_type).to_owned(), text(&node.zone.as_deref().map(short_zone))),
-    };
-    let load = &node.load;
-    let start = [
-        short_name(&node.name, columns.name),
-        fit(&text(&node.instance_type), columns.instance_type),
-        fit(&capacity_type, columns.capacity_type),
-        fit(&zone, columns.zone),
-        right(&age(node.created, now), columns.age),
-        right(&price_cell(node.price_per_hour, columns.price), columns.price),
-    ];
-    let pods =
-        if columns.wide { format!("{}/{}", node.pods.len(), node.pod_capacity) } else { node.pods.len().to_string() };
-    let (tone, state) = state(node, now, columns.wide);
-    Line::new(Tone::Plain, format!(" {} ", start.join(" ")))
-        .with(load_tone(load.cpu_requested()), columns.load(load.cpu_requested(), load.cpu_used()))
-        .with(Tone::Plain, " ")
-        .with(load_tone(load.memory_requested()), columns.load(load.memory_requested(), load.memory_used()))
-        .with(Tone::Plain, format!(" {} ", right(&pods, columns.pods)))
-        .with(tone, state)
-        .opening(Target::Node(node.name.clone()))
+    /// A node: its line, and a second one with what the first has no space for.
+    pub(super) fn lines(&self, node: &NodeRow, now: Timestamp) -> Vec<Line> {
+        let below: Vec<String> = self.below.iter().filter_map(|column| column.sentence(node)).collect();
+        let below = (!below.is_empty()).then(|| Line::new(Tone::Dim, format!("     {}", below.join(", "))));
+        let lines = [Some(self.line(node, now)), below].into_iter().flatten();
+        lines.map(|line| line.opening(Target::Node(node.name.clone()))).collect()
+    }
+
+    fn line(&self, node: &NodeRow, now: Timestamp) -> Line {
+        let text = |value: &Option<String>| value.clone().unwrap_or_else(|| "-".to_owned());
+        let (capacity_type, zone) = match self.wide {
+            true => (text(&node.capacity_type), text(&node.zone)),
+            false => (short_capacity(&node.capacity_type).to_owned(), text(&node.zone.as_deref().map(short_zone))),
+        };
+        let load = &node.load;
+        let mut start = vec![
+            short_name(&node.name, self.name),
+            fit(&text(&node.instance_type), self.instance_type),
+            fit(&capacity_type, self.capacity_type),
+            fit(&zone, self.zone),
+        ];
+        start.extend(self.age.map(|width| right(&age(node.created, now), width)));
+        start.push(right(&price_cell(node.price_per_hour, self.price), self.price));
+        let pods = match self.wide {
+            true => format!("{}/{}", node.pods.len(), node.pod_capacity),
+            false => node.pods.len().to_string(),
+        };
+        let mut end = vec![right(&pods, self.pods)];
+        end.extend(self.extra.iter().map(|column| column.cell(node)));
+        let (tone, state) = state(node, now, self.wide);
+        Line::new(Tone::Plain, format!(" {} ", start.join(" ")))
+            .with(load_tone(load.cpu_requested()), self.load(load.cpu_requested(), load.cpu_used()))
+            .with(Tone::Plain, " ")
+            .with(load_tone(load.memory_requested()), self.load(load.memory_requested(), load.memory_used()))
+            .with(Tone::Plain, format!(" {} ", end.join(" ")))
+            .with(tone, state)
+    }
 }
 
 /// A price with as many decimal places as fit in the column.

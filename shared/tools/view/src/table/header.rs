@@ -5,7 +5,7 @@ use super::limits::limits_line;
 use crate::line::{Line, Tone};
 use crate::node_state::NodeState;
 use crate::picture::Picture;
-use crate::text::{counted, dollars, fit, percent};
+use crate::text::{cost, counted, fit, percent};
 
 /// The lines above the table, which do not scroll: totals.
 #[must_use]
@@ -22,7 +22,7 @@ pub fn header(picture: &Picture, title: &str, width: usize) -> Vec<Line> {
     }
     let waiting = format!("{} without a node", counted(totals.pending_pods, "pod"));
     let tone = if totals.pending_pods > 0 { Tone::Notice } else { Tone::Plain };
-    let mut cost = dollars(totals.price_per_hour);
+    let mut cost = cost(totals.price_per_hour);
     if totals.nodes_without_price > 0 {
         cost += &format!(" (without {}, whose price is not known)", counted(totals.nodes_without_price, "node"));
     }
@@ -31,13 +31,15 @@ pub fn header(picture: &Picture, title: &str, width: usize) -> Vec<Line> {
         requested("CPU", load.cpu_requested(), load.cpu_used()),
         requested("memory", load.memory_requested(), load.memory_used()),
     );
+    let extended: String = load.extended.texts().map(|text| format!(", {text}")).collect();
     let clock = format!("{:.0}", picture.at);
     let mut lines = vec![
         Line::new(Tone::Heading, fit(title, width.saturating_sub(clock.len() + 1)))
             .with(Tone::Dim, format!(" {clock}")),
         Line::new(Tone::Plain, format!("{}, ", facts.join(", "))).with(tone, waiting),
-        Line::new(Tone::Plain, format!("{cost}; {cpu}, {memory}")),
+        Line::new(Tone::Plain, format!("{cost}; {cpu}, {memory}{extended}")),
     ];
+    lines.extend(picture.hidden.as_ref().map(|hidden| Line::new(Tone::Notice, hidden.text())));
     lines.extend(cluster_lines(picture, width));
     folded(lines, width)
 }

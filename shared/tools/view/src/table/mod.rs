@@ -1,6 +1,7 @@
 //! A picture as a table of lines.
 
 mod columns;
+mod extra;
 mod header;
 mod limits;
 mod lists;
@@ -13,6 +14,7 @@ pub use header::header;
 pub(crate) use limits::limit_text;
 pub(crate) use lists::event_line;
 pub use nodes::group;
+pub(crate) use nodes::sections;
 
 use crate::line::{Line, Tone};
 use crate::picture::Picture;

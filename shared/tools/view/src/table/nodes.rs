@@ -1,6 +1,6 @@
-//! The nodes, by NodePool.
+//! The nodes, in sections by what the user groups by.
 
-use super::columns::{Columns, headings, node_line};
+use super::columns::{Columns, headings};
 use super::folded;
 use super::limits::limits_line;
 use crate::amount::Load;
@@ -10,10 +10,12 @@ use crate::node::NodeRow;
 use crate::picture::Picture;
 use crate::pool::PoolRow;
 use crate::screen::{Screen, Sort};
-use crate::text::{counted, dollars, percent, wrapped};
+use crate::text::{cost, counted, percent, wrapped};
+use crate::viewing::GroupBy;
+use std::borrow::Cow;
 use std::cmp::Ordering;
 
-/// The nodes of each NodePool: a line for each, or groups if they do not fit.
+/// The nodes of each section: a line for each, or groups if they do not fit.
 pub(super) fn nodes(lines: &mut Vec<Line>, picture: &Picture, screen: &Screen, width: usize) {
     let matching: Vec<&NodeRow> = picture.nodes.iter().filter(|node| screen.matches(&words(node))).collect();
     let grouped = screen.groups(matching.len());
@@ -23,26 +25,36 @@ pub(super) fn nodes(lines: &mut Vec<Line>, picture: &Picture, screen: &Screen, w
     } else {
         lines.push(headings(picture, width).at_key('2'));
     }
-    for pool in &picture.node_pools {
-        let own: Vec<&NodeRow> = matching.iter().copied().filter(|node| node.node_pool == pool.name).collect();
+    for section in sections(picture, screen.group_by()) {
+        let by = screen.group_by();
+        let own: Vec<&NodeRow> = matching.iter().copied().filter(|node| *by.of(node) == section.name).collect();
         if own.is_empty() && !screen.filter().is_empty() {
             continue;
         }
-        lines.extend(folded(pool_lines(pool, width), width));
-        lines.extend(if grouped { group::groups(&own, width) } else { node_lines(picture, own, screen, width) });
+        lines.extend(folded(section_lines(&section, by, width), width));
+        lines.extend(if grouped { group::lines(&own, by, width) } else { node_lines(picture, own, screen, width) });
     }
 }
 
+/// The sections: the NodePools with their settings, or the values of what else the user groups by.
+pub(crate) fn sections(picture: &Picture, by: GroupBy) -> Vec<Cow<'_, PoolRow>> {
+    if by == GroupBy::NodePool {
+        return picture.node_pools.iter().map(Cow::Borrowed).collect();
+    }
+    let groups = group::groups(&picture.nodes, by).into_iter();
+    groups.map(|group| Cow::Owned(group.into())).collect()
+}
+
 fn node_lines(picture: &Picture, mut nodes: Vec<&NodeRow>, screen: &Screen, width: usize) -> Vec<Line> {
-    let columns = Columns::new(width, &picture.totals.load);
+    let columns = Columns::new(width, picture);
     nodes.sort_by(|a, b| order(screen.sort(), a, b).then_with(|| a.name.cmp(&b.name)));
-    nodes.into_iter().map(|node| node_line(node, picture.at, &columns)).collect()
+    nodes.into_iter().flat_map(|node| columns.lines(node, picture.at)).collect()
 }
 
 /// The nodes of a group, as a screen filters and sorts them.
 #[must_use]
 pub fn group(picture: &Picture, screen: &Screen, name: &str, width: usize) -> Vec<Line> {
-    let in_group = |node: &&NodeRow| group::group_of(node) == name && screen.matches(&words(node));
+    let in_group = |node: &&NodeRow| group::group_of(node, screen.group_by()) == name && screen.matches(&words(node));
     let nodes: Vec<&NodeRow> = picture.nodes.iter().filter(in_group).collect();
     let title = format!("Nodes of {name} ({})", nodes.len());
     let mut lines = vec![Line::new(Tone::Heading, title), headings(picture, width)];
@@ -54,7 +66,13 @@ pub fn group(picture: &Picture, screen: &Screen, name: &str, width: usize) -> Ve
 fn words(node: &NodeRow) -> Vec<&str> {
     let own = [Some(&node.name), node.node_pool.as_ref(), node.node_claim.as_ref(), node.instance_type.as_ref()];
     let place = [node.zone.as_ref(), node.capacity_type.as_ref(), node.disruption_reason.as_ref()];
-    own.into_iter().chain(place).flatten().map(String::as_str).chain([node.state.as_str()]).collect()
+    own.into_iter()
+        .chain(place)
+        .flatten()
+        .chain(node.labels.values())
+        .map(String::as_str)
+        .chain([node.state.as_str()])
+        .collect()
 }
 
 fn order(sort: Sort, a: &NodeRow, b: &NodeRow) -> Ordering {
@@ -73,9 +91,9 @@ fn order(sort: Sort, a: &NodeRow, b: &NodeRow) -> Ordering {
     }
 }
 
-fn pool_lines(pool: &PoolRow, width: usize) -> Vec<Line> {
-    let name = pool.name.as_ref().map_or_else(|| "Nodes of no NodePool".to_owned(), |name| format!("NodePool {name}"));
-    let mut facts = vec![counted(pool.nodes, "node"), counted(pool.pods, "pod"), dollars(pool.price_per_hour)];
+fn section_lines(pool: &PoolRow, by: GroupBy, width: usize) -> Vec<Line> {
+    let name = by.heading(pool.name.as_deref());
+    let mut facts = vec![counted(pool.nodes, "node"), counted(pool.pods, "pod"), cost(pool.price_per_hour)];
     if let Some(replicas) = pool.replicas {
         facts[0] = format!("{} of {replicas} replicas", pool.nodes);
     }
@@ -85,6 +103,7 @@ fn pool_lines(pool: &PoolRow, width: usize) -> Vec<Line> {
     if pool.nodes > 0 {
         let load = &pool.load;
         facts.push(format!("CPU {}, memory {}", percent(load.cpu_requested()), percent(load.memory_requested())));
+        facts.extend(load.extended.texts());
     }
     if pool.deleting {
         facts.push("is being deleted".to_owned());

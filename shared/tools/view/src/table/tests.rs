@@ -4,8 +4,11 @@ use crate::amount::Amount;
 use crate::cluster::Update;
 use crate::decode::Kind;
 use crate::fixtures::{at, claim_value, cluster, event_value, node_value, pod_value, pool_value};
+use crate::line::Target;
 use crate::screen::{Action, Key};
+use crate::viewing::Viewing;
 use nodeless_catalog::Catalog;
+use nodeless_model::label_query::LabelQuery;
 
 fn example() -> Picture {
     let mut small = node_value("ip-10-0-0-7.ec2.internal", "c5.large");
@@ -123,5 +126,79 @@ fn the_header_counts_and_prices_the_cluster() {
     let header = text(&header(&example(), "cluster local", 80));
     assert!(header.starts_with("cluster local"), "{header}");
     assert!(header.contains("2 nodes (1 draining), 1 pod, 1 NodeClaim on the way, 1 pod without a node"), "{header}");
-    assert!(header.contains("/h; 17% of CPU requested, 6% of memory requested"), "{header}");
+    assert!(header.contains("/h, $120/month; 17% of CPU requested, 6% of memory requested"), "{header}");
+}
+
+/// A node with 8 GPUs, of which a pod requests one, one without, and one of another team.
+fn with_gpus(viewing: &Viewing) -> Picture {
+    let mut gpu = node_value("ip-10-0-0-12.ec2.internal", "p4d.24xlarge");
+    gpu["status"]["allocatable"]["nvidia.com/gpu"] = "8".into();
+    gpu["status"]["allocatable"]["hugepages-1Gi"] = "0".into();
+    gpu["metadata"]["labels"]["example.com/team"] = "ml".into();
+    let mut other = node_value("other", "m5.large");
+    other["metadata"]["labels"]["example.com/team"] = "web".into();
+    let mut train = pod_value("train", Some("ip-10-0-0-12.ec2.internal"));
+    train["spec"]["containers"][0]["resources"]["requests"]["nvidia.com/gpu"] = "1".into();
+    let cluster = cluster(&[
+        (Kind::NodePool, pool_value("default")),
+        (Kind::Node, gpu),
+        (Kind::Node, node_value("plain", "m5.xlarge")),
+        (Kind::Node, other),
+        (Kind::Pod, train),
+        (Kind::Pod, pod_value("web", Some("other"))),
+    ]);
+    Picture::viewed(&cluster, &Catalog::embedded().unwrap(), at(90), viewing)
+}
+
+#[test]
+fn gpus_and_labels_are_columns_or_a_second_line() {
+    let labelled = Viewing { label_columns: vec!["example.com/team".to_owned()], ..Viewing::default() };
+    let shown = |viewing: &Viewing, width: usize| {
+        let picture = with_gpus(viewing);
+        let lines = body(&picture, &Screen::default(), width).into_iter().map(|line| line.text().trim_end().to_owned());
+        lines
+            .skip_while(|line| !line.starts_with(" NODE"))
+            .filter(|line| line.starts_with(' ') && (!line.starts_with("  ") || line.starts_with("     ")))
+            .take(4)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(
+        shown(&Viewing::default(), 80)[..2],
+        [
+            " NODE            TYPE        CAP  Z     $/h CPU   MEM   PODS GPU STATE",
+            " ip-10-0-0-12    p4d.24xlar… spot 1a 9.6658 █▎··· ▋····    1 1/8 ready",
+        ]
+    );
+    let narrow = shown(&labelled, 80);
+    assert_eq!(narrow[2], "     example.com/team ml", "{narrow:?}");
+    assert!(narrow[3].starts_with(" other "), "{narrow:?}");
+    for width in [90, 131, 160] {
+        let wide = shown(&labelled, width);
+        assert!(wide[0].contains(" GPU TEAM STATE"), "{wide:?}");
+        assert!(wide[1].contains(" 1/8 ml   ready") && wide[2].contains(" -   web  ready"), "{wide:?}");
+        assert!(wide.iter().all(|line| line.chars().count() <= width), "{wide:?}");
+    }
+    let header = text(&header(&with_gpus(&labelled), "", 160));
+    assert!(header.contains("of memory requested, nvidia.com/gpu 1/8"), "{header}");
+    let page =
+        text(&crate::detail(&with_gpus(&labelled), &Target::Node("ip-10-0-0-12.ec2.internal".into()), &[], false, 80));
+    for fact in
+        ["  nvidia.com/gpu  1 of 8 requested\n", "  example.com/team ml\n", "memory 2Gi, nvidia.com/gpu 1, Running"]
+    {
+        assert!(page.contains(fact), "{fact}: {page}");
+    }
+}
+
+#[test]
+fn a_selector_hides_nodes_with_their_pods_and_states_how_many() {
+    let selector = LabelQuery::parse("example.com/team notin (web)").unwrap();
+    let picture = with_gpus(&Viewing { selector, ..Viewing::default() });
+    assert_eq!((picture.totals.nodes, picture.totals.pods, picture.node_pools[0].nodes), (2, 1, 2));
+    assert_eq!(picture.node_pools[0].limits[0].used, "8", "a limit is that of the whole NodePool");
+    let header = text(&header(&picture, "", 160));
+    let line = "The selector example.com/team!=web hides 1 of 3 nodes with 1 pod, $";
+    assert!(header.lines().any(|one| one.starts_with(line)), "{header}");
+    let none =
+        with_gpus(&Viewing { selector: LabelQuery::parse("example.com/team=none").unwrap(), ..Viewing::default() });
+    assert!(none.nodes.is_empty() && none.node_pools.is_empty() && none.hidden.unwrap().nodes == 3);
 }
