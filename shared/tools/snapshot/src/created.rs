@@ -20,7 +20,7 @@ pub(crate) struct Created {
 /// left out: its controller stands for its pods.
 pub(crate) fn create_pods(objects: &mut Objects) -> Created {
     let mut created = Created::default();
-    remove_replaced(objects);
+    let running = remove_replaced(objects);
     let workloads = std::mem::take(&mut objects.workloads);
     let controlled = |key: &Key, workload: &Workload| {
         let (kind, name) = workload.controller.as_ref()?;
@@ -31,7 +31,8 @@ pub(crate) fn create_pods(objects: &mut Objects) -> Created {
         if controlled(key, workload).is_some() || present.has(kind, key) {
             continue;
         }
-        match create(objects, key, workload) {
+        let running = running.get(&(*kind, key.clone())).filter(|_| workload.is_scaled);
+        match create(objects, key, workload, running.copied().unwrap_or(workload.pods)) {
             Ok(0) => {}
             Ok(pods) => drop(created.pods.insert((*kind, key.clone()), pods)),
             Err(undecoded) => created.faults.push((workload.place.clone(), kind, key.clone(), undecoded)),
@@ -40,10 +41,10 @@ pub(crate) fn create_pods(objects: &mut Objects) -> Created {
     created
 }
 
-/// Creates the pods of a workload, and returns their number.
-fn create(objects: &mut Objects, key: &Key, workload: &Workload) -> Result<usize, Undecoded> {
+/// Creates this number of pods of a workload, and returns it.
+fn create(objects: &mut Objects, key: &Key, workload: &Workload, number: u32) -> Result<usize, Undecoded> {
     let mut pods = Vec::new();
-    for index in 0..workload.pods {
+    for index in 0..number {
         let (pod, claims) = workload.pod(&key.0, &key.1, index);
         let body = Body::Tree(pod);
         let in_template = |undecoded: Undecoded| Undecoded {
@@ -100,14 +101,21 @@ fn controllers(read: &ReadPod) -> Vec<(String, String, String)> {
     controllers
 }
 
-/// Removes the pods of replaced workloads.
-fn remove_replaced(objects: &mut Objects) {
+/// Removes the pods of replaced and removed workloads, and returns how many of them have not finished.
+fn remove_replaced(objects: &mut Objects) -> BTreeMap<(&'static str, Key), u32> {
     let replaced = std::mem::take(&mut objects.replaced_workloads);
+    let mut running = BTreeMap::new();
     if replaced.is_empty() {
-        return;
+        return running;
     }
-    let is_replaced = |(kind, namespace, name): &(String, String, String)| {
-        replaced.iter().any(|(of, (within, called))| of == kind && within == namespace && called == name)
+    let replaced_by = |(kind, namespace, name): &(String, String, String)| {
+        replaced.iter().find(|(of, (within, called))| of == kind && within == namespace && called == name)
     };
-    objects.pods.retain(|_, read| !controllers(read).iter().any(is_replaced));
+    objects.pods.retain(|_, read| {
+        let Some(workload) = controllers(read).iter().find_map(replaced_by) else { return true };
+        *running.entry(workload.clone()).or_default() += u32::from(!read.pod.is_terminal());
+        false
+    });
+    running.retain(|_, pods| *pods > 0);
+    running
 }

@@ -18,11 +18,13 @@ mod documents;
 mod fault;
 mod items;
 mod kinds;
+mod manifests;
 mod objects;
 mod reader;
 mod snapshot;
 mod workloads;
 
 pub use fault::{Fault, Place};
+pub use manifests::{Identity, Manifest};
 pub use reader::{Check, Reader};
 pub use snapshot::{Held, Snapshot};

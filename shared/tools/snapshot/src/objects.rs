@@ -4,6 +4,7 @@ use crate::complete;
 use crate::decode::decode;
 use crate::documents::Body;
 use crate::fault::Place;
+use crate::kinds::Kind;
 use crate::workloads::Workload;
 use jiff::Timestamp;
 use nodeless_api::convert::ConvertError;
@@ -166,6 +167,48 @@ impl Objects {
     pub(crate) fn note_namespace(&mut self, (_, name): &Key, body: &Body<'_>) {
         if name == SYSTEM_NAMESPACE {
             self.annotations = decode::<Annotated>(body).unwrap_or_default().metadata.annotations.unwrap_or_default();
+        }
+    }
+
+    /// Removes an object. A workload is removed with its pods and with the workloads that it controls.
+    pub(crate) fn remove(&mut self, kind: Kind, key: &Key) {
+        match kind {
+            Kind::Node => drop(self.nodes.remove(key)),
+            Kind::Pod => drop(self.pods.remove(key)),
+            Kind::Namespace => {
+                self.namespaces.remove(key);
+                if key.1 == SYSTEM_NAMESPACE {
+                    self.annotations.clear();
+                }
+            }
+            Kind::PersistentVolume => drop(self.persistent_volumes.remove(key)),
+            Kind::PersistentVolumeClaim => drop(self.persistent_volume_claims.remove(key)),
+            Kind::StorageClass => drop(self.storage_classes.remove(key)),
+            Kind::CsiNode => drop(self.csi_nodes.remove(key)),
+            Kind::DaemonSet => {
+                self.daemon_sets.remove(key);
+                self.replaced_workloads.insert((kind.name(), key.clone()));
+            }
+            Kind::PodDisruptionBudget => {
+                self.disruption_budgets.remove(key);
+                self.uncounted.remove(key);
+            }
+            Kind::PriorityClass => drop(self.priority_classes.remove(key)),
+            Kind::NodePool => drop(self.node_pools.remove(key)),
+            Kind::NodeClass => drop(self.node_classes.remove(key)),
+            Kind::NodeClaim => drop(self.node_claims.remove(key)),
+            Kind::NodeOverlay => drop(self.node_overlays.remove(key)),
+            Kind::CapacityBuffer => drop(self.capacity_buffers.remove(key)),
+            Kind::PodTemplate => drop(self.shapes.remove(&(kind.name(), key.clone()))),
+            Kind::Workload(name) => {
+                self.shapes.remove(&(name, key.clone()));
+                self.workloads.retain(|(of, other), workload| {
+                    let is_controlled = |(kind, owner): &(String, String)| kind == name && *owner == key.1;
+                    let controlled = other.0 == key.0 && workload.controller.as_ref().is_some_and(is_controlled);
+                    !(controlled || (*of == name && other == key))
+                });
+                self.replaced_workloads.insert((name, key.clone()));
+            }
         }
     }
 

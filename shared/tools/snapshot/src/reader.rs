@@ -6,6 +6,7 @@ use crate::decode::{Undecoded, decode, decode_tree, tree, without_nulls};
 use crate::documents::{self, Body, Found};
 use crate::fault::{Fault, Place};
 use crate::kinds::{Head, Kind, head, identity, is_sequence, items, removed};
+use crate::manifests::{Identity, Manifest, described};
 use crate::objects::{Key, Objects, ReadPod};
 use crate::snapshot::Snapshot;
 use crate::workloads::Workload;
@@ -22,6 +23,8 @@ use std::collections::btree_map::Entry;
 
 /// The maximum nesting depth of Lists.
 const MAXIMUM_NESTING: usize = 16;
+/// The maximum number of characters of an error, which may quote a value.
+const MAXIMUM_PROBLEM: usize = 500;
 /// The namespace of objects without one, as in kubectl.
 const DEFAULT_NAMESPACE: &str = "default";
 
@@ -42,6 +45,8 @@ pub struct Reader {
     create_pods: bool,
     /// Whether the objects that are being read replace those of the same name.
     replacing: bool,
+    /// The objects that replaced others or were added with them.
+    manifests: BTreeMap<Identity, Manifest>,
 }
 
 /// An object that is being read: its location and kind.
@@ -82,6 +87,19 @@ impl Reader {
         self.replacing = false;
     }
 
+    /// The objects that [`replace`](Self::replace) read, but those that cannot be used.
+    pub fn replaced(&self) -> impl Iterator<Item = (&Identity, &Manifest)> {
+        self.manifests.iter()
+    }
+
+    /// Removes an object that was read. A workload is removed with its pods and with the workloads that it controls.
+    pub fn remove(&mut self, object: &Identity) {
+        self.manifests.remove(object);
+        if let Some(kind) = Kind::of(None, object.kind) {
+            self.objects.remove(kind, &(object.namespace.clone(), object.name.clone()));
+        }
+    }
+
     /// Adds one item of a list from an API server. Such items have no kind.
     pub fn item(&mut self, source: &str, index: usize, api_version: &str, kind: &str, object: &RawValue) {
         let place = Place { source: source.to_owned(), document: 1, line: 1, items: vec![index] };
@@ -97,8 +115,14 @@ impl Reader {
     /// The snapshot of all objects that were read.
     #[must_use]
     pub fn finish(self) -> Snapshot {
-        let Self { mut objects, mut faults, warnings, mut invalid, skipped, .. } = self;
+        let Self { mut objects, mut faults, warnings, mut invalid, skipped, mut manifests, .. } = self;
         let Created { pods, faults: found } = create_pods(&mut objects);
+        for (object, manifest) in &mut manifests {
+            if let Some(Kind::Workload(kind)) = Kind::of(None, object.kind) {
+                let key = (kind, (object.namespace.clone(), object.name.clone()));
+                manifest.pods = Some(pods.get(&key).copied().unwrap_or_default());
+            }
+        }
         for (place, kind, (namespace, name), undecoded) in found {
             invalid.push(unusable(kind, format!("{namespace}/{name}"), &undecoded));
             faults.push(fault(&place, Some(described(kind, &namespace, &name)), undecoded));
@@ -107,7 +131,7 @@ impl Reader {
             .into_iter()
             .map(|((kind, (namespace, name)), pods)| (described(kind, &namespace, &name), pods))
             .collect();
-        Snapshot { created, ..Snapshot::new(objects, faults, warnings, invalid, skipped) }
+        Snapshot { created, manifests, ..Snapshot::new(objects, faults, warnings, invalid, skipped) }
     }
 
     fn body(&mut self, place: &Place, body: Body<'_>, list: Option<&(String, String)>, depth: usize) {
@@ -156,7 +180,27 @@ impl Reader {
             };
             return self.refuse(&incoming, &body, Undecoded { field: "apiVersion".to_owned(), problem });
         }
+        let faults = self.faults.len();
         self.object(&incoming, &body);
+        if self.replacing && self.faults.len() == faults {
+            self.note_manifest(&incoming, &body);
+        }
+    }
+
+    /// Records an object that replaces others.
+    fn note_manifest(&mut self, incoming: &Incoming<'_>, body: &Body<'_>) {
+        let (namespace, name) = identity(body);
+        let namespace = match namespace.as_str() {
+            _ if !incoming.kind.is_namespaced() => String::new(),
+            "" => DEFAULT_NAMESPACE.to_owned(),
+            _ => namespace,
+        };
+        let object = Identity { kind: incoming.kind.name(), namespace, name };
+        let manifest = Manifest::new(tree(body));
+        if manifest.is_named && self.manifests.contains_key(&object) {
+            self.warnings.push(format!("{}: {object} exists more than once; the last one is used", incoming.place));
+        }
+        self.manifests.insert(object, manifest);
     }
 
     fn list(&mut self, place: &Place, body: Body<'_>, list: Option<&(String, String)>, depth: usize) {
@@ -496,17 +540,12 @@ fn unusable(kind: &str, name: String, undecoded: &Undecoded) -> InvalidObject {
     InvalidObject { kind: kind.to_owned(), name, message }
 }
 
-fn described(kind: &str, namespace: &str, name: &str) -> String {
-    match (namespace, name) {
-        (_, "") => format!("{kind} without a name"),
-        ("", name) => format!("{kind} {name}"),
-        (namespace, name) => format!("{kind} {namespace}/{name}"),
-    }
-}
-
 fn fault(place: &Place, object: Option<String>, undecoded: Undecoded) -> Fault {
     let Undecoded { field, problem } = undecoded;
     // Errors quote the invalid value.
-    let problem = Template::find(&problem).map_or(problem, |template| template.to_string());
+    let mut problem = Template::find(&problem).map_or(problem, |template| template.to_string());
+    if let Some((end, _)) = problem.char_indices().nth(MAXIMUM_PROBLEM) {
+        problem.replace_range(end.., "…");
+    }
     Fault { place: place.clone(), object, field, problem }
 }

@@ -2,6 +2,7 @@
 
 use crate::complete;
 use crate::fault::Fault;
+use crate::manifests::{Identity, Manifest};
 use crate::objects::{Key, Objects, ReadPod};
 use jiff::Timestamp;
 use nodeless_api::convert::volumes::Storage;
@@ -46,6 +47,8 @@ pub struct Snapshot {
     pub ended: usize,
     /// The workloads whose pods were created, such as `Deployment default/web`, each with their number.
     pub created: BTreeMap<String, usize>,
+    /// The objects that replaced others or were added with them, with the numbers of their pods.
+    pub manifests: BTreeMap<Identity, Manifest>,
 }
 
 /// Why a pod without a node does not need one.

@@ -18,6 +18,8 @@ pub(crate) struct Workload {
     /// The controller of the workload by kind and name, as the Deployment of a ReplicaSet.
     pub(crate) controller: Option<(String, String)>,
     pub(crate) pods: u32,
+    /// Whether the manifest leaves the number of pods to an autoscaler.
+    pub(crate) is_scaled: bool,
     /// The ordinal of the first pod.
     start: u32,
     /// A pod without a name.
@@ -121,6 +123,7 @@ impl Workload {
         Ok(Self {
             place: place.clone(),
             kind,
+            is_scaled: !matches!(kind, "Job" | "CronJob") && spec.replicas.is_none(),
             controller: controller.map(|owner| (owner.kind, owner.name)),
             pods,
             start: spec.ordinals.start,

@@ -144,6 +144,13 @@ fn a_long_list_is_read_in_order_and_its_faults_are_reported() {
 }
 
 #[test]
+fn a_fault_quotes_no_more_than_the_beginning_of_a_value() {
+    let snapshot = read(&"x".repeat(100_000));
+    let fault = snapshot.faults[0].to_string();
+    assert!(fault.contains("it is not a Kubernetes object") && fault.ends_with("x…") && fault.len() < 600, "{fault}");
+}
+
+#[test]
 fn utf_16_is_read() {
     for (mark, bytes) in [
         ([0xff, 0xfe], POD.encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<u8>>()),

@@ -1,6 +1,6 @@
 //! The pods of workloads that have none in the export.
 
-use nodeless_snapshot::{Reader, Snapshot};
+use nodeless_snapshot::{Identity, Reader, Snapshot};
 use serde_json::{Value, json};
 
 fn applied(objects: &[Value]) -> Snapshot {
@@ -176,4 +176,71 @@ fn a_workload_that_replaces_another_replaces_its_pods() {
     assert_eq!(pods(&changed), ["shop/api-55-a", "shop/web-0"]);
     assert_eq!(created(&changed), [("Deployment shop/web", 1)]);
     assert!(changed.warnings.is_empty() && changed.faults.is_empty(), "{:?} {:?}", changed.warnings, changed.faults);
+}
+
+/// A running pod of the ReplicaSet of the Deployment `w`.
+fn running(name: &str) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Pod", "spec": template()["spec"],
+        "metadata": {
+            "name": name, "namespace": "shop",
+            "ownerReferences": [{ "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "w-7d9f", "uid": "1", "controller": true }],
+        },
+    })
+}
+
+/// A Reader of a cluster with the Deployment `w`, its ReplicaSet and two pods.
+fn cluster() -> Reader {
+    let mut set = workload("ReplicaSet", "w-7d9f", json!({ "replicas": 2 }));
+    set["metadata"]["ownerReferences"] =
+        json!([{ "apiVersion": "apps/v1", "kind": "Deployment", "name": "w", "uid": "1", "controller": true }]);
+    let objects =
+        [workload("Deployment", "w", json!({ "replicas": 2 })), set, running("w-7d9f-a"), running("w-7d9f-b")];
+    let mut reader = Reader::default().with_pods_of_workloads();
+    reader.read("cluster", json!({ "kind": "List", "items": objects }).to_string().as_bytes());
+    reader
+}
+
+#[test]
+fn replicas_that_a_manifest_leaves_out_are_those_that_run() {
+    for (spec, expected) in [(json!({}), 2), (json!({ "replicas": 5 }), 5), (json!({ "replicas": 0 }), 0)] {
+        let mut reader = cluster();
+        reader.replace("file", workload("Deployment", "w", spec).to_string().as_bytes());
+        let snapshot = reader.finish();
+        assert_eq!(pods(&snapshot).len(), expected, "{:?}", pods(&snapshot));
+        assert_eq!(snapshot.manifests.values().map(|manifest| manifest.pods).collect::<Vec<_>>(), [Some(expected)]);
+    }
+}
+
+#[test]
+fn a_workload_is_removed_with_its_pods_and_what_it_controls() {
+    let mut reader = cluster();
+    let web = Identity { kind: "Deployment", namespace: "shop".to_owned(), name: "w".to_owned() };
+    reader.remove(&web);
+    assert_eq!(pods(&reader.finish()), Vec::<String>::new());
+    let other = Identity { name: "other".to_owned(), ..web };
+    let mut reader = cluster();
+    reader.remove(&other);
+    assert_eq!(pods(&reader.finish()).len(), 2);
+}
+
+#[test]
+fn manifests_differ_in_what_is_not_set_by_a_server() {
+    let of = |object: &Value| {
+        let mut reader = Reader::default();
+        reader.replace("file", object.to_string().as_bytes());
+        reader.finish().manifests.into_values().next().unwrap()
+    };
+    let mut other = workload("Deployment", "w", json!({ "replicas": 2 }));
+    let one = of(&other);
+    other["status"] = json!({ "replicas": 1 });
+    other["metadata"]["uid"] = json!("1");
+    other["spec"]["paused"] = Value::Null;
+    assert_eq!(one.differences(&of(&other)), Vec::<String>::new());
+    other["spec"]["replicas"] = json!(3);
+    other["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"]["cpu"] = json!("1");
+    other["spec"]["template"]["spec"]["tolerations"] = json!([{ "key": "a" }]);
+    let expected =
+        ["spec.replicas", "spec.template.spec.containers[0].resources.requests.cpu", "spec.template.spec.tolerations"];
+    assert_eq!(one.differences(&of(&other)), expected);
 }
