@@ -321,6 +321,23 @@ pub(crate) enum CliError {
         /// Why.
         why: String,
     },
+    /// The manifests of a comparison cannot be used.
+    #[error("--diff {path}: {why}")]
+    Compared {
+        /// The file or folder.
+        path: PathBuf,
+        /// Why, and what to give.
+        why: String,
+    },
+    /// Objects cannot be read, so that nothing is compared; the problems have been printed.
+    #[error("nothing is compared because of {}; give whole manifests, and rendered ones of a chart (`helm template`, `kubectl kustomize`)", crate::plural::counted(*problems, "error"))]
+    NotCompared {
+        /// The number of problems.
+        problems: usize,
+    },
+    /// The output format is that of a comparison.
+    #[error("-o markdown is a format of --diff; choose text, json or yaml")]
+    OnlyOfDiff,
     /// The files contain no object.
     #[error("the input has no Kubernetes object; give manifests, or the output of `kubectl get ... -o yaml`")]
     NothingToConvert,

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Plans the examples of docs/nodepools and docs/spot.md and writes what is launched into their pages.
+"""Plans the examples of docs/nodepools, docs/spot.md and docs/pull-requests.md and writes the results into their pages.
 
     python3 scripts/docs/plans.py --write     # without --write: fails if a page is out of date
 
@@ -7,6 +7,9 @@ A page has its manifests as blocks of YAML, and its plans as `<!-- plan: ARGUMEN
 `--cluster FILE` the manifests are planned as a file. Otherwise they are applied to the local world without nodeless, where an API
 server validates them and controllers create the pods, and the plan reads that cluster. It needs kubectl, and the command `nodeless`:
 that of NODELESS_BINARY, or of the folder NODELESS_BINARIES, or the one that cargo builds.
+
+docs/pull-requests.md has two sets of manifests, whose first lines are `# base.yaml` and `# head.yaml`, and their comparison as blocks of
+text and of Markdown.
 """
 
 from __future__ import annotations
@@ -137,13 +140,32 @@ def written(text: str, nodeless: Path) -> str:
     return PLAN.sub(lambda found: f"{found[1]}\n{next(results)}\n{found[3]}", text)
 
 
+COMPARISON = DOCS / "pull-requests.md"
+
+
+def with_comparison(text: str, nodeless: Path) -> str:
+    """The page about pull requests with its comparison as it is now."""
+    with tempfile.TemporaryDirectory(prefix="nodeless-docs-") as scratch:
+        names = ["base.yaml", "head.yaml"]
+        for name in names:
+            (found,) = [block.text for block in code(text) if block.language == "yaml" and block.text.startswith(f"# {name}\n")]
+            (Path(scratch) / name).write_text(found)
+        for form in ("text", "markdown"):
+            command = [nodeless, "plan", "--diff", *names, "-o", form]
+            done = subprocess.run(command, cwd=scratch, capture_output=True, text=True, check=False)
+            if not done.stdout:
+                raise RuntimeError(f"nodeless plan --diff: {done.stderr}")
+            text = re.sub(rf"^```{form}\n.*?^```$", lambda _: f"```{form}\n{done.stdout}```", text, count=1, flags=re.M | re.S)
+    return text
+
+
 def main() -> None:
     if shutil.which("kubectl") is None:
         sys.exit("there is no `kubectl` on PATH, which applies the manifests of the examples")
     nodeless, stale = artifacts.command(), []
-    for path in examples():
+    for path in [*examples(), COMPARISON]:
         text = path.read_text()
-        now = written(text, nodeless)
+        now = with_comparison(text, nodeless) if path == COMPARISON else written(text, nodeless)
         if "--write" in sys.argv:
             path.write_text(now)
         elif now != text:

@@ -5,6 +5,7 @@ use crate::error::CliError;
 use crate::output::report;
 use crate::output_file::OutputFile;
 use crate::plan::catalog::{CatalogArguments, location};
+use crate::plan::diff;
 use crate::plan::progress::Stage;
 use crate::plan::{self, DisruptionSettings, Input, Output};
 use crate::table;
@@ -14,7 +15,7 @@ use nodeless_operations::gates::FeatureGates;
 use nodeless_scheduling::{MinValuesPolicy, Options, PreferencePolicy};
 use nodeless_snapshot::Snapshot;
 use nodeless_state::StoredRecord;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 #[derive(Debug, Args)]
@@ -33,7 +34,8 @@ The same input always results in the same plan. The plan is printed to standard 
     after_long_help = "Exit code: 0 if all pods can be scheduled, 2 if some are unschedulable, whether or not nodes would be disrupted; 1 for an \
 error, including an invalid command line. An object that cannot be read is an error; the plan for all other objects is still printed. Ctrl-C \
 ends --disruption after the current decision: the decisions made until then are printed, and the exit code is 1. A second Ctrl-C ends it at once, \
-with the exit code 130. --what-if reports unschedulable pods with the exit code 0.
+with the exit code 130. --what-if reports unschedulable pods with the exit code 0. --diff ends with 0 if no further pod becomes unschedulable, 2 if one does, 3 if the \
+increase of the cost is more than --max-increase, and 1 for an error, with nothing on standard output.
 
 Examples:
   kubectl get nodes,pods,nodepools,ec2nodeclasses,nodeclaims,daemonsets,pv,pvc,storageclasses,csinodes,namespaces,\\
@@ -42,6 +44,7 @@ priorityclasses -A -o yaml > cluster.yaml
   nodeless plan --cluster cluster.yaml --explain default/web-0
   kubectl get pods -A -o json | nodeless plan --cluster - infra/nodepools/default.yaml -o json
   nodeless plan --cluster cluster.yaml --what-if --if infra/nodepools/
+  nodeless plan --diff base/ head/ --cluster cluster.yaml
   nodeless plan --context production
   nodeless plan --snapshot items.json"
 )]
@@ -78,6 +81,14 @@ pub(crate) struct Arguments {
     /// EC2NodeClasses, PodDisruptionBudgets, workloads), which replace those of the same name; may be repeated
     #[arg(long = "if", value_name = "FILE", requires = "what_if")]
     manifests: Vec<PathBuf>,
+    /// Compare two sets of manifests, such as rendered charts (files, or directories with their subdirectories): the nodes and dollars a
+    /// month that HEAD adds or saves, and the pods that become unschedulable. With --cluster, each set is planned in place of the same
+    /// objects of the cluster, and objects that only the other set has are removed
+    #[arg(long, num_args = 2, value_names = ["BASE", "HEAD"], conflicts_with_all = ["kubeconfig", "context", "snapshot", "what_if", "disruption", "explain", "html", "zonal_shift"])]
+    diff: Vec<PathBuf>,
+    /// With --diff: end with the exit code 3 if HEAD costs more than this in addition, in whole dollars a month
+    #[arg(long, value_name = "DOLLARS", requires = "diff")]
+    max_increase: Option<u32>,
     /// The time from which ages, schedules and consolidateAfter are computed, such as 2026-01-31T18:00:00Z [default: the
     /// latest time in the files; for a live cluster, now]
     #[arg(long, value_name = "TIME")]
@@ -112,6 +123,8 @@ enum Format {
     Text,
     Json,
     Yaml,
+    /// A comment on a pull request; with --diff
+    Markdown,
 }
 
 /// Values as in Karpenter's PREFERENCE_POLICY.
@@ -133,10 +146,14 @@ enum MinValues {
 
 /// Plans and prints. The exit code indicates whether all pods can be scheduled.
 pub(crate) async fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
+    if let [base, head] = arguments.diff.as_slice() {
+        return compare(arguments, base, head);
+    }
     let output = match arguments.output {
         Format::Text => Output::Text,
         Format::Json => Output::Json,
         Format::Yaml => Output::Yaml,
+        Format::Markdown => return Err(CliError::OnlyOfDiff),
     };
     if let Some(snapshot) = &arguments.snapshot {
         return plan::replay::run(snapshot, output);
@@ -171,6 +188,29 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
         html,
     };
     plan::run(input, output)
+}
+
+/// Compares two sets of manifests.
+fn compare(arguments: &Arguments, base: &Path, head: &Path) -> Result<ExitCode, CliError> {
+    let stage = Stage::begin("reading the manifests");
+    let sets = diff::read(&arguments.cluster, base, head)?;
+    drop(stage);
+    let input = diff::Input {
+        catalog: arguments.catalog.load(&sets.location())?,
+        at: arguments.at.unwrap_or_else(|| sets.latest()),
+        options: options(arguments),
+        max_increase: arguments.max_increase,
+        sets,
+    };
+    diff::run(
+        &input,
+        match arguments.output {
+            Format::Text => diff::Form::Text,
+            Format::Json => diff::Form::Json,
+            Format::Yaml => diff::Form::Yaml,
+            Format::Markdown => diff::Form::Markdown,
+        },
+    )
 }
 
 fn options(arguments: &Arguments) -> Options {

@@ -82,6 +82,12 @@ fn embedded_prices(region: &str) -> String {
 /// The region of a cluster and its zones, as its objects name them.
 pub(crate) fn location(view: &ClusterView) -> Location {
     let mut location = Location::default();
+    add_location(&mut location, view);
+    location
+}
+
+/// Adds what the objects of a cluster name.
+pub(crate) fn add_location(location: &mut Location, view: &ClusterView) {
     view.nodes.iter().for_each(|node| location.add_node(&node.labels));
     let statuses = view.node_classes.values().filter_map(|class| class.status.as_ref());
     for subnet in statuses.flat_map(|status| &status.subnets) {
@@ -91,7 +97,6 @@ pub(crate) fn location(view: &ClusterView) -> Location {
     for term in of_pools.flat_map(|zones| zones.to_terms(labels::ZONE)) {
         term.values.iter().for_each(|zone| location.add_zone(zone, None));
     }
-    location
 }
 
 fn from_file(path: &Path) -> Result<LoadedCatalog, CliError> {

@@ -50,14 +50,23 @@ fn read_file(path: &Path, take: &mut dyn FnMut(String, Vec<u8>)) -> Result<(), C
     Ok(())
 }
 
-/// The YAML and JSON files of a directory, sorted by name.
+/// The YAML and JSON files of a directory and of the directories in it, sorted by path. Names that begin with a dot are left out, as in
+/// kubectl and Helm, and directories behind symbolic links, which may lead back.
 fn exports(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
-    let mut files = Vec::new();
-    for entry in fs::read_dir(folder)? {
-        let path = entry?.path();
-        let extension = path.extension().and_then(|extension| extension.to_str());
-        if path.is_file() && matches!(extension, Some("yaml" | "yml" | "json")) {
-            files.push(path);
+    let (mut files, mut folders) = (Vec::new(), vec![folder.to_owned()]);
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder)? {
+            let entry = entry?;
+            let path = entry.path();
+            let extension = path.extension().and_then(|extension| extension.to_str());
+            if entry.file_name().as_encoded_bytes().starts_with(b".") {
+                continue;
+            }
+            if entry.file_type()?.is_dir() {
+                folders.push(path);
+            } else if path.is_file() && matches!(extension, Some("yaml" | "yml" | "json")) {
+                files.push(path);
+            }
         }
     }
     files.sort();

@@ -5,6 +5,7 @@ mod answer_node;
 mod answer_pod;
 pub(crate) mod catalog;
 mod cluster_limits;
+pub(crate) mod diff;
 mod disruption;
 pub(crate) mod disruption_text;
 mod explain;
@@ -292,11 +293,14 @@ fn report_input(snapshot: &Snapshot) -> bool {
             .map_or(String::new(), |more| format!(" and {} more", more + 1));
         report!("note: planned with the pods of workloads that have none in the input: {shown}{more}");
     }
-    if !snapshot.held.is_empty() {
-        let (mut held, more) = (snapshot.held.iter(), snapshot.held.len().saturating_sub(3));
-        let first = held.by_ref().take(3).map(|(pod, why)| format!("{pod} ({why})")).collect::<Vec<_>>().join(", ");
-        let more = if more == 0 { String::new() } else { format!(" and {more} more") };
-        report!("note: pods without a node that are not pending: {first}{more}");
-    }
+    held(snapshot).into_iter().for_each(|note| report!("{note}"));
     !snapshot.faults.is_empty()
+}
+
+/// A note about the pods without a node that are not planned.
+fn held(snapshot: &Snapshot) -> Option<String> {
+    let shown = snapshot.held.iter().take(3).map(|(pod, why)| format!("{pod} ({why})")).collect::<Vec<_>>().join(", ");
+    let more = snapshot.held.len().saturating_sub(3);
+    let more = if more == 0 { String::new() } else { format!(" and {more} more") };
+    (!shown.is_empty()).then(|| format!("note: pods without a node that are not pending: {shown}{more}"))
 }

@@ -6,6 +6,7 @@ mod convert;
 mod crds;
 mod decisions;
 mod demo;
+mod diff;
 #[cfg(unix)]
 mod doctor;
 mod install;

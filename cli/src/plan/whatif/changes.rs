@@ -58,7 +58,7 @@ impl Widening {
 
 /// The cluster without the nodes that do not stay. Their pods that need another node are pending, and the others are removed with
 /// them. `nodes` are the names of all nodes and `stays` of those that stay.
-pub(super) fn repacked(view: &ClusterView, nodes: &BTreeSet<&str>, stays: &BTreeSet<&str>) -> ClusterView {
+pub(in crate::plan) fn repacked(view: &ClusterView, nodes: &BTreeSet<&str>, stays: &BTreeSet<&str>) -> ClusterView {
     let leaves = |node: &str| nodes.contains(node) && !stays.contains(node);
     let mut view = view.clone();
     view.nodes.retain(|node| !leaves(&node.name));

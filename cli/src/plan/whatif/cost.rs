@@ -10,11 +10,11 @@ use std::collections::BTreeMap;
 
 /// A node that runs, or that would be launched.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct PricedNode {
+pub(in crate::plan) struct PricedNode {
     pub(super) name: String,
-    pub(super) shape: Shape,
+    pub(in crate::plan) shape: Shape,
     /// Dollars an hour, if known.
-    pub(super) price: Option<f64>,
+    pub(in crate::plan) price: Option<f64>,
     /// The requests of its pods, DaemonSets included.
     pub(super) requested: ResourceList,
     pub(super) allocatable: ResourceList,
@@ -88,7 +88,7 @@ pub(crate) struct Group {
 
 impl PricedNode {
     /// A node of the cluster.
-    pub(super) fn current(node: &CurrentNode) -> Self {
+    pub(in crate::plan) fn current(node: &CurrentNode) -> Self {
         let capacity_type = node.labels.get(labels::CAPACITY_TYPE).and_then(|value| CapacityType::from_label(value));
         let shape = Shape {
             node_pool: node.node_pool.clone(),
@@ -105,7 +105,7 @@ impl PricedNode {
     }
 
     /// A node to launch, at its cheapest offering.
-    fn launched(launch: &Launch, problem: &Problem<'_>) -> Self {
+    pub(in crate::plan) fn launched(launch: &Launch, problem: &Problem<'_>) -> Self {
         let offering = &launch.offering;
         let offer = problem.node_pools.iter().find(|offer| offer.pool.name == launch.node_pool);
         let kind = offer.and_then(|offer| offer.instance_types.iter().find(|kind| kind.name == offering.instance_type));
@@ -124,7 +124,7 @@ impl PricedNode {
 }
 
 /// The nodes after a plan: those that stay, with the pods that are placed on them, and those that are launched.
-pub(super) fn after(stays: Vec<PricedNode>, problem: &Problem<'_>, solution: &Solution) -> Vec<PricedNode> {
+pub(in crate::plan) fn after(stays: Vec<PricedNode>, problem: &Problem<'_>, solution: &Solution) -> Vec<PricedNode> {
     let mut nodes = stays;
     let mut places: BTreeMap<String, usize> = BTreeMap::new();
     places.extend(nodes.iter().enumerate().map(|(place, node)| (node.name.clone(), place)));
@@ -158,7 +158,7 @@ pub(super) fn unschedulable(
 
 impl Cost {
     /// The cost of these nodes.
-    pub(super) fn of(nodes: &[PricedNode], pods_without_node: Vec<PodWithoutNode>) -> Self {
+    pub(in crate::plan) fn of(nodes: &[PricedNode], pods_without_node: Vec<PodWithoutNode>) -> Self {
         let mut all = Sum::default();
         let mut groups: BTreeMap<&Shape, Sum> = BTreeMap::new();
         for node in nodes {
@@ -188,7 +188,7 @@ impl Cost {
 }
 
 /// Dollars a month, of dollars an hour.
-pub(super) fn month(dollars_per_hour: f64) -> i64 {
+pub(in crate::plan) fn month(dollars_per_hour: f64) -> i64 {
     (dollars_per_hour * HOURS_PER_MONTH).round() as i64
 }
 

@@ -1,15 +1,15 @@
 //! What a cluster costs today, and what it would cost otherwise: `nodeless plan --what-if`.
 
 mod blocked;
-mod changes;
+pub(super) mod changes;
 mod compare;
-mod cost;
+pub(super) mod cost;
 mod evaluate;
 mod html;
 pub(crate) mod manifests;
 mod report;
 mod text;
-mod words;
+pub(super) mod words;
 
 use super::catalog::LoadedCatalog;
 use super::{Output, progress::Stage, report_input};

@@ -8,7 +8,7 @@ use crate::plan::text_parts::{SHOWN, shortened};
 use crate::plural::counted;
 
 /// Whole dollars: `$1,234`, `-$5`.
-pub(super) fn money(dollars: i64) -> String {
+pub(in crate::plan) fn money(dollars: i64) -> String {
     let digits = dollars.unsigned_abs().to_string();
     let mut text = String::new();
     for (index, digit) in digits.chars().enumerate() {
