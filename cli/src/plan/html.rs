@@ -10,6 +10,9 @@ use crate::html::{self, escaped, header, row};
 use crate::plural::counted;
 use std::fmt::Write as _;
 
+/// The maximum number of rows of a table of nodes that is open at first.
+const MAX_OPEN: usize = 10;
+
 /// The page. `prices` describes the sources of the prices.
 pub(crate) fn page(report: &Report, why: &Why<'_>, prices: &str) -> String {
     let mut body = String::new();
@@ -121,7 +124,23 @@ fn commands(out: &mut String, commands: &[CommandReport]) {
         out.push_str("<h2>No nodes to disrupt</h2>\n");
         return;
     }
-    out.push_str("<h2>Nodes to disrupt</h2>\n<table class=\"log\">\n");
+    out.push_str("<h2>Nodes to disrupt</h2>\n");
+    let (first, more) = commands.split_at(commands.len().min(MAX_OPEN));
+    out.push_str("<table class=\"log\">\n");
+    command_rows(out, first);
+    out.push_str("</table>\n");
+    if !more.is_empty() {
+        let nodes: usize = more.iter().map(|command| command.nodes.len()).sum();
+        let savings: f64 = more.iter().map(|command| command.savings_per_hour).sum();
+        let (count, nodes) = (counted(more.len(), "more command"), counted(nodes, "node"));
+        let summary = format!("{count}, for {nodes}: {}", saving(savings));
+        let _cannot_fail = writeln!(out, "<details><summary>{summary}</summary><table class=\"log\">");
+        command_rows(out, more);
+        out.push_str("</table></details>\n");
+    }
+}
+
+fn command_rows(out: &mut String, commands: &[CommandReport]) {
     header(out, &["Reason", "Price", "Nodes", "Replacements", "Pods"]);
     for command in commands {
         let nodes: Vec<String> = instances(command)
@@ -143,28 +162,36 @@ fn commands(out: &mut String, commands: &[CommandReport]) {
             ],
         );
     }
-    out.push_str("</table>\n");
+}
+
+/// Begins a table that opens; a short one is open.
+fn opening(out: &mut String, summary: &str, rows: usize) {
+    let open = if rows > MAX_OPEN { "" } else { " open" };
+    let _cannot_fail = writeln!(out, "<details{open}><summary>{summary}</summary><table class=\"log\">");
 }
 
 fn kept(out: &mut String, disruption: &DisruptionReport) {
     if disruption.kept.is_empty() {
         return;
     }
-    out.push_str("<h2>Nodes that stay</h2>\n<table class=\"log\">\n");
+    out.push_str("<h2>Nodes that stay</h2>\n");
+    opening(out, &counted(disruption.kept.len(), "node"), disruption.kept.len());
     for kept in &disruption.kept {
         let reasons: Vec<String> = kept.reasons.iter().map(ToString::to_string).collect();
         row(out, &[&kept.node, &reasons.join("\n")]);
     }
-    out.push_str("</table>\n");
+    out.push_str("</table></details>\n");
 }
 
 fn placements(out: &mut String, report: &Report) {
     if report.placements.is_empty() {
         return;
     }
-    out.push_str("<h2>Pods to schedule on existing or in-flight nodes</h2>\n<table class=\"log\">\n");
-    for (node, pods) in by_node(&report.placements) {
+    out.push_str("<h2>Pods to schedule on existing or in-flight nodes</h2>\n");
+    let by_node = by_node(&report.placements);
+    opening(out, &counted(by_node.len(), "node"), by_node.len());
+    for (node, pods) in by_node {
         row(out, &[node, &format!("{}: {}", pods.len(), shortened(&pods))]);
     }
-    out.push_str("</table>\n");
+    out.push_str("</table></details>\n");
 }

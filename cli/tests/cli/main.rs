@@ -16,6 +16,8 @@ mod local;
 mod malformed;
 #[cfg(all(unix, feature = "kubernetes"))]
 mod metrics;
+#[cfg(all(unix, feature = "kubernetes"))]
+mod page_sizes;
 mod plan;
 mod plan_disruption;
 mod plan_policies;

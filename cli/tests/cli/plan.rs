@@ -491,7 +491,7 @@ fn an_explanation_fits_on_a_screen_and_the_rest_is_in_json_and_on_the_page() {
 
     let page = fs::read_to_string(page).unwrap();
     assert!(page.contains("<h1>Plan</h1>\n<h2>Pod default/large is scheduled to a new node"), "the answer is first");
-    assert_eq!(page.matches("<details>").count(), 1 + groups.len());
+    assert_eq!(page.matches("<details>").count(), 1 + groups.len(), "what is not shown opens");
     let json = parsed(&piped(&input, &["--explain", "large", "-o", "json"]));
     let all = json["explanations"][0]["ruledOut"].as_array().unwrap();
     assert_eq!(all.len(), types);
