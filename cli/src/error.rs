@@ -363,6 +363,27 @@ pub(crate) enum CliError {
     #[cfg(feature = "kubernetes")]
     #[error(transparent)]
     Install(#[from] InstallError),
+    /// An upgrade changes the functions, which only Terraform does.
+    #[cfg(feature = "kubernetes")]
+    #[error(
+        "nodeless is upgraded with Terraform: set the functions and the module of the new version and run `terraform apply` ({}); `nodeless upgrade --check` compares a cluster with this command",
+        concat!(env!("CARGO_PKG_REPOSITORY"), "/blob/main/docs/install/upgrade.md")
+    )]
+    UpgradeWithTerraform,
+    /// Objects of nodeless may not be read.
+    #[cfg(feature = "kubernetes")]
+    #[error(
+        "{unread} {} cannot be read; use a kubeconfig whose user may get customresourcedefinitions, clusterroles, clusterrolebindings and validatingwebhookconfigurations",
+        if *unread == 1 { "object" } else { "objects" }
+    )]
+    UnreadObjects {
+        /// The number of objects.
+        unread: usize,
+    },
+    /// The version of this command is none.
+    #[cfg(feature = "kubernetes")]
+    #[error("the version of this command cannot be compared: {0}; this is a bug in nodeless; please report it")]
+    OwnVersion(#[source] semver::Error),
     /// No connection could be made with the kubeconfig.
     #[cfg(feature = "kubernetes")]
     #[error(transparent)]

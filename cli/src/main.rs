@@ -1,8 +1,9 @@
 //! The `nodeless` command.
 //!
 //! Results are printed to standard output, progress and errors to standard error. The exit code is 0 on success, 1 on
-//! failure and 2 for an invalid command line. `nodeless plan` exits with 2 when pods are unschedulable, and therefore with 1
-//! for an invalid command line. `nodeless doctor` exits with 3 when it finds errors.
+//! failure and 2 for an invalid command line. `nodeless plan` exits with 2 when pods are unschedulable, and `nodeless upgrade --check`
+//! when the cluster has another version; therefore they exit with 1 for an invalid command line. `nodeless doctor` exits with 3 when it
+//! finds errors.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 // These macros panic when the reader of a pipe closes it: see `output`.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
@@ -31,13 +32,16 @@ mod shutdown;
 mod simulate;
 mod table;
 #[cfg(feature = "kubernetes")]
+mod upgrade;
+#[cfg(feature = "kubernetes")]
 mod view;
 
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use commands::{
     catalog as catalog_command, completions, convert as convert_command, crds, decisions as decisions_command,
     demo as demo_command, doctor as doctor_command, install, local as local_command, man, metrics as metrics_command,
-    plan as plan_command, report as report_command, simulate as simulate_command, view as view_command,
+    plan as plan_command, report as report_command, simulate as simulate_command, upgrade as upgrade_command,
+    view as view_command,
 };
 use output::report;
 use std::process::ExitCode;
@@ -80,6 +84,7 @@ enum Command {
     Install(install::Arguments),
     /// Remove the RBAC objects and wake webhook from a cluster; CustomResourceDefinitions and their objects are kept
     Uninstall(install::ClusterArguments),
+    Upgrade(upgrade_command::Arguments),
 }
 
 #[tokio::main]
@@ -106,6 +111,7 @@ async fn main() -> ExitCode {
         Command::View(arguments) => view_command::run(&arguments).await.map(done),
         Command::Install(arguments) => install::install(&arguments).await.map(done),
         Command::Uninstall(arguments) => install::uninstall(&arguments).await.map(done),
+        Command::Upgrade(arguments) => upgrade_command::run(&arguments).await,
     };
     match result {
         Ok(code) => code,
@@ -133,9 +139,11 @@ fn parse() -> Result<Cli, clap::Error> {
 fn usage(error: &clap::Error) -> ExitCode {
     // Where this fails, the error cannot be printed either.
     let _unprintable = error.print();
-    let is_plan = std::env::args_os().nth(1).is_some_and(|command| command == "plan");
+    // Their exit code 2 has another meaning.
+    let command = std::env::args_os().nth(1).unwrap_or_default();
+    let is_result = command == "plan" || command == "upgrade";
     match error.exit_code() {
-        2 if is_plan => ExitCode::from(1),
+        2 if is_result => ExitCode::from(1),
         code => ExitCode::from(u8::try_from(code).unwrap_or(1)),
     }
 }

@@ -14,4 +14,5 @@ pub(crate) mod metrics;
 pub(crate) mod plan;
 pub(crate) mod report;
 pub(crate) mod simulate;
+pub(crate) mod upgrade;
 pub(crate) mod view;

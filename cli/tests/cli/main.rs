@@ -31,6 +31,8 @@ mod simulate;
 mod streams;
 mod support;
 #[cfg(all(unix, feature = "kubernetes"))]
+mod upgrade;
+#[cfg(all(unix, feature = "kubernetes"))]
 mod view;
 #[cfg(all(unix, feature = "kubernetes"))]
 mod view_web;

@@ -8,6 +8,10 @@ use nodeless_ports::PortError;
 use serde_json::{Value, json};
 
 const OPERATION: &str = "Kubernetes install";
+/// The label of the version that applied an object.
+pub(super) const VERSION: &str = "/metadata/labels/app.kubernetes.io~1version";
+/// The version that applies the objects: all crates have the same one.
+const OWN: &str = env!("CARGO_PKG_VERSION");
 
 /// The kind and name of an object, for messages.
 pub(super) fn title(object: &Value) -> String {
@@ -38,6 +42,15 @@ pub(super) async fn present(connection: &Connection, object: &Value) -> Result<O
     Ok(connection.get(OPERATION, &path(object)?).await.map_err(PortError::from)?)
 }
 
+/// States the own version in an object that is applied.
+pub(super) fn with_version(mut object: Value) -> Value {
+    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+        let labels = metadata.entry("labels").or_insert_with(|| Value::Object(serde_json::Map::new()));
+        labels["app.kubernetes.io/version"] = Value::String(OWN.to_owned());
+    }
+    object
+}
+
 /// Applies an object, and returns whether that changed anything.
 pub(super) async fn apply(connection: &Connection, object: &Value, note: String) -> Result<Step, InstallError> {
     let version = |object: &Value| string(object, "/metadata/resourceVersion").map(str::to_owned);
@@ -56,4 +69,20 @@ pub(super) async fn remove(connection: &Connection, object: &Value) -> Result<St
     let removed = connection.delete(OPERATION, &path(object)?, &json!({})).await.map_err(PortError::from)?;
     let outcome = if removed { Outcome::Removed } else { Outcome::Absent };
     Ok(Step { object: title(object), outcome, note: String::new() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_object_that_is_applied_states_the_version() {
+        let labelled = json!({ "metadata": { "name": "a", "labels": { "app.kubernetes.io/managed-by": "nodeless" } } });
+        for object in [labelled, json!({ "metadata": { "name": "a" } })] {
+            let applied = with_version(object.clone());
+            assert_eq!((string(&applied, VERSION), string(&object, VERSION)), (Some(OWN), None));
+            assert_eq!(applied["metadata"]["name"], "a");
+        }
+        assert!(OWN.chars().all(|character| character.is_ascii_alphanumeric() || ".-_".contains(character)), "a label");
+    }
 }

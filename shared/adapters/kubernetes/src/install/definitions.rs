@@ -3,7 +3,7 @@
 //! A cluster that ran Karpenter has CRDs of the same names, with objects. The installation adds missing fields to such a CRD,
 //! which loses nothing. A CRD that has all fields, or more, is not changed.
 
-use super::apply::{apply, path, present, title};
+use super::apply::{apply, path, present, title, with_version};
 use super::{InstallError, Outcome, Step};
 use crate::connection::Connection;
 use crate::merge::{is_deleting, string, strings};
@@ -67,12 +67,24 @@ fn state(present: Option<&Value>, ours: &Value) -> DefinitionState {
     }
 }
 
+/// Whether a definition of another tool has every field that this version uses, and who manages it; `None` for one of nodeless.
+pub(super) fn foreign(present: &Value, ours: &Value) -> Option<(bool, String)> {
+    if string(present, MANAGED_BY) == Some("nodeless") {
+        return None;
+    }
+    let complete = obstacle(present, ours).is_none()
+        && fields(present, target(ours)).lacks(&fields(ours, target(ours))).is_empty();
+    let (Decision::Apply { note, .. } | Decision::Keep { note } | Decision::Refuse { reason: note }) =
+        decide(Some(present), ours);
+    Some((complete, note))
+}
+
 /// The names of the definitions.
 pub(super) fn names() -> Result<Vec<String>, InstallError> {
     Ok(ours()?.iter().filter_map(|crd| string(crd, "/metadata/name").map(str::to_owned)).collect())
 }
 
-fn ours() -> Result<Vec<Value>, InstallError> {
+pub(super) fn ours() -> Result<Vec<Value>, InstallError> {
     let embedded = |reason: String| InstallError::Embedded { object: "the definitions".to_owned(), reason };
     let crds = nodeless_api::crds().map_err(|error| embedded(error.to_string()))?;
     crds.iter()
@@ -103,6 +115,7 @@ pub(super) async fn install(connection: &Connection) -> Result<Vec<Step>, Instal
                 if label {
                     crd["metadata"]["labels"] =
                         json!({ "app.kubernetes.io/name": "nodeless", "app.kubernetes.io/managed-by": "nodeless" });
+                    crd = with_version(crd);
                 }
                 steps.push(apply(connection, &crd, note).await?);
             }
@@ -160,7 +173,7 @@ fn decide(present: Option<&Value>, ours: &Value) -> Decision {
     }
 }
 
-fn is_optional(crd: &Value) -> bool {
+pub(super) fn is_optional(crd: &Value) -> bool {
     string(crd, "/metadata/name").is_some_and(|name| OPTIONAL.contains(&name))
 }
 

@@ -8,9 +8,11 @@ mod definitions;
 mod manifests;
 mod owner;
 mod removal;
+mod versions;
 
 pub use definitions::review;
 pub use removal::remove_nodes;
+pub use versions::{Found, Installed, versions};
 
 use crate::connection::Connection;
 use nodeless_model::OtherTable;
@@ -164,10 +166,12 @@ pub async fn install(
         steps.push(owner::name(connection, table).await?);
     }
     for object in manifests::rbac_with(nominations)? {
-        steps.push(apply::apply(connection, &object, String::new()).await?);
+        steps.push(apply::apply(connection, &apply::with_version(object), String::new()).await?);
     }
     match (webhook, wake) {
-        (Some(webhook), _) => steps.push(apply::apply(connection, &webhook, String::new()).await?),
+        (Some(webhook), _) => {
+            steps.push(apply::apply(connection, &apply::with_version(webhook), String::new()).await?);
+        }
         (None, Wake::Off) => steps.push(apply::remove(connection, &manifests::webhook_template()?).await?),
         (None, _) => {}
     }

@@ -3,10 +3,11 @@
 use super::{Stopped, World, connect, node_class, node_pool, serve};
 use nodeless_fake_kubernetes::ListOptions;
 use nodeless_kubernetes::KubeCluster;
-use nodeless_kubernetes::install::{InstallError, Outcome, Wake, install, remove_nodes, uninstall};
+use nodeless_kubernetes::install::{Found, InstallError, Outcome, Wake, install, remove_nodes, uninstall, versions};
 use nodeless_ports::{Configuration as _, ErrorKind, NodesAndPods as _, PlanningView as _};
 use nodeless_world::resources::{NODE_CLASSES, NODE_POOLS};
 use serde_json::json;
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 const URL: &str = "https://abc.lambda-url.us-east-1.on.aws/secret";
@@ -36,6 +37,24 @@ async fn a_second_installation_changes_nothing_and_removal_keeps_the_definitions
     assert_eq!(world.server.list(&NODE_POOLS, &ListOptions::default()).unwrap().items.len(), 1);
     let nothing = uninstall(&world.connection, None).await.unwrap();
     assert!(nothing.steps.iter().all(|step| matches!(step.outcome, Outcome::Absent | Outcome::Kept)), "{nothing}");
+}
+
+#[tokio::test]
+async fn objects_state_the_version_that_applied_them() {
+    let world = World::bare().await;
+    let absent = versions(&world.connection).await.unwrap();
+    assert!(absent.iter().all(|one| one.found == Found::Absent), "{absent:?}");
+    let report = install(&world.connection, None, &Wake::Url(URL.into()), false).await.unwrap();
+    let applied = versions(&world.connection).await.unwrap();
+    let objects: BTreeSet<&String> = applied.iter().map(|one| &one.object).collect();
+    assert_eq!(objects, report.steps.iter().map(|step| &step.object).collect());
+    let own = Found::Applied(Some(env!("CARGO_PKG_VERSION").to_owned()));
+    assert!(applied.iter().all(|one| one.found == own), "{applied:?}");
+    assert!(applied.iter().any(|one| one.optional) && applied.iter().any(|one| !one.optional));
+    install(&world.connection, None, &Wake::Off, true).await.unwrap();
+    let without = versions(&world.connection).await.unwrap();
+    let absent: Vec<_> = without.iter().filter(|one| one.found == Found::Absent).collect();
+    assert!(absent.len() == 1 && absent[0].optional && absent[0].object.starts_with("ValidatingWebhook"), "{absent:?}");
 }
 
 /// No catalog function runs in this test, so the finalizer of the EC2NodeClass stays.
