@@ -84,18 +84,21 @@ SETTINGS = {
     "nodeless.sh/ami-canary": ("NodePool", "a duration such as `30m`"),
     "nodeless.sh/surge-before-drain": ("Pod, in the template of its Deployment", "`restart` or `scale`"),
     "local.nodeless.sh/fault": ("Node of `nodeless local`", "`spot-interruption`, `rebalance-recommendation`, `stop`, `silence` or `impairment`"),
+    "local.nodeless.sh/usage": ("Pod of `nodeless local`, in the template of its workload", "a percentage of the requests, such as `160%`"),
 }
+# An extension of kubeconfigs, which is on no object.
+EXTENSIONS = {"nodeless.sh/local"}
 
 
 def own_constants() -> dict[str, str]:
     """The keys of nodeless by name, with their descriptions, wherever they are defined."""
     found: dict[str, str] = {}
-    for path, text in sources("shared/core", "shared/tools", "shared/adapters", "cli/src"):
+    for path, text in sources("shared/core", "shared/tools", "shared/adapters", "shared/sim/fake-kubernetes/src/server", "cli/src"):
         if path.endswith("model/src/labels.rs"):
             continue
         keys = dict(NAMED.findall(text))
         for comment, key in CONSTANT.findall(text):
-            if re.fullmatch(r"(?:(?:local\.)?nodeless|karpenter)\.sh/[\w-]+", key):
+            if re.fullmatch(r"(?:(?:local\.)?nodeless|karpenter)\.sh/[\w-]+", key) and key not in EXTENSIONS:
                 # A comment names another key by its constant.
                 found[key] = re.sub(r"`(\w+)`", lambda name: f"`{keys.get(name[1], name[1])}`", prose(comment))
     return found
