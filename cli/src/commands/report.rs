@@ -75,22 +75,21 @@ enum Format {
 pub(crate) async fn run(arguments: &Arguments) -> Result<(), CliError> {
     let times = Times { from: arguments.from, to: arguments.to, window: arguments.window };
     times.check()?;
-    let clusters = if arguments.clusters.is_empty() {
+    let recorded = if arguments.clusters.is_empty() {
         clusters::of_items(&table::read(&arguments.files)?)?
     } else {
         of_clusters(arguments, times).await?
     };
-    if arguments.output == Format::Csv {
-        return output::print(csv(&clusters.reports(times, &arguments.by)?)).map(drop);
-    }
-    let made = clusters.report(times, &arguments.by)?;
+    let made = || recorded.report(times, &arguments.by);
     match arguments.output {
-        Format::Json => output::json(&made),
-        Format::Html => output::print(report::html::page(&made)),
-        Format::Table | Format::Csv => {
+        Format::Table => {
+            let made = made()?;
             output::text(&report::text::summary(&made))?;
             output::print(report::text::tables(&made))
         }
+        Format::Csv => output::print(csv(&recorded.reports(times, &arguments.by)?)),
+        Format::Json => output::json(&made()?),
+        Format::Html => output::print(report::html::page(&made()?)),
     }
     .map(drop)
 }
