@@ -356,6 +356,9 @@ pub(crate) enum CliError {
     /// The command failed and has already printed why.
     #[error("")]
     AlreadyReported,
+    /// The exports of commitments cannot be used.
+    #[error(transparent)]
+    Commitments(#[from] nodeless_commitments::ExportError),
     /// The CustomResourceDefinitions could not be generated.
     #[error(transparent)]
     Crd(#[from] nodeless_api::crds::CrdError),

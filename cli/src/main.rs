@@ -10,6 +10,7 @@
 
 mod catalog;
 mod commands;
+mod commitments;
 mod convert;
 mod decisions;
 mod definitions;
@@ -17,6 +18,7 @@ mod demo;
 mod doctor;
 mod error;
 mod html;
+mod input_files;
 mod interrupt;
 mod invocation;
 mod local;

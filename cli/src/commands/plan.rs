@@ -1,6 +1,7 @@
 //! `nodeless plan`: what nodeless would do for the pods of a cluster, without doing it.
 
 use super::install::ClusterArguments;
+use crate::commitments::CommitmentArguments;
 use crate::error::CliError;
 use crate::output::report;
 use crate::output_file::OutputFile;
@@ -55,12 +56,14 @@ pub(crate) struct Arguments {
     cluster: Vec<PathBuf>,
     /// Replay a plan of the planner from its snapshot (NODELESS_KEEP_SNAPSHOTS): the snapshot file, or the output of
     /// `aws dynamodb query` for the items snapshot# of the claims table, or - for standard input
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["cluster", "kubeconfig", "context", "catalog", "region", "explain", "disruption", "at", "zonal_shift", "preference_policy", "min_values_policy"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["cluster", "kubeconfig", "context", "catalog", "region", "commitments", "explain", "disruption", "at", "zonal_shift", "preference_policy", "min_values_policy"])]
     snapshot: Option<PathBuf>,
     #[command(flatten)]
     live: ClusterArguments,
     #[command(flatten)]
     catalog: CatalogArguments,
+    #[command(flatten)]
+    commitments: CommitmentArguments,
     /// The output format
     #[arg(long, short, value_enum, default_value_t = Format::Text)]
     output: Format,
@@ -160,6 +163,7 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
     }
     let html = arguments.html.as_deref().map(OutputFile::check).transpose()?;
     let live = arguments.cluster.is_empty();
+    let exported = arguments.commitments.read()?;
     let stage = Stage::begin("reading the cluster");
     let reader = if live { arguments.live.read().await? } else { plan::files::read(&arguments.cluster)? };
     let changed = arguments.manifests.iter().map(|path| plan::whatif::manifests::read(&reader, path));
@@ -169,18 +173,21 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
     if !live && snapshot.objects == 0 && snapshot.faults.is_empty() {
         return Err(CliError::NothingToPlan { found: plan::skipped(&snapshot) });
     }
-    let at = arguments.at.unwrap_or_else(|| planned_at(&snapshot, live, arguments.disruption));
+    let at = arguments.at.unwrap_or_else(|| planned_at(&snapshot, live, arguments));
     let catalog = arguments.catalog.load(&location(&snapshot.view))?;
+    let region = &catalog.catalog.region;
+    let commitments = exported.map(|exported| exported.in_effect(region, at)).transpose()?;
     let options = options(arguments);
     if arguments.what_if {
         let synthetic_spot = arguments.catalog.has_synthetic_spot();
-        let input = plan::whatif::Input { snapshot, changed, catalog, synthetic_spot, options, at, html };
+        let input = plan::whatif::Input { snapshot, changed, catalog, commitments, synthetic_spot, options, at, html };
         return plan::whatif::run(input, output);
     }
     let input = Input {
         at,
         disruption: if arguments.disruption { Some(disruption_settings(arguments)?) } else { None },
         catalog,
+        commitments,
         snapshot,
         options,
         explain: arguments.explain.clone(),
@@ -247,12 +254,13 @@ fn churn(paths: &[PathBuf]) -> Result<Vec<StoredRecord>, CliError> {
 }
 
 /// The time of the plan if `--at` does not set it. A plan from files does not depend on the clock.
-fn planned_at(snapshot: &Snapshot, live: bool, disruption: bool) -> Timestamp {
+fn planned_at(snapshot: &Snapshot, live: bool, arguments: &Arguments) -> Timestamp {
     if live {
         // The clock of `nodeless local --speed` is ahead of the system clock.
         return Timestamp::now().max(snapshot.latest);
     }
-    if disruption && snapshot.latest == Timestamp::UNIX_EPOCH {
+    let needs_time = arguments.disruption || arguments.commitments.are_given();
+    if needs_time && snapshot.latest == Timestamp::UNIX_EPOCH {
         let now = Timestamp::now();
         report!("warning: the input contains no timestamp; the plan assumes {now}; set the time with --at");
         return now;

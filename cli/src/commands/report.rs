@@ -1,9 +1,11 @@
 //! `nodeless report`: what nodes cost, from the records of the claims table, which keeps them for 13 months.
 
+use crate::commitments::CommitmentArguments;
 use crate::error::CliError;
 use crate::local::running::Running;
-use crate::output;
+use crate::output::{self, report as print_line};
 use crate::report::clusters::Clusters;
+use crate::report::commitments::Committed;
 use crate::report::times::{Times, Window, time};
 use crate::report::{self, Records, clusters};
 use crate::table;
@@ -58,6 +60,8 @@ pub(crate) struct Arguments {
     /// The output format
     #[arg(long, short, value_enum, default_value_t = Format::Table)]
     output: Format,
+    #[command(flatten)]
+    commitments: CommitmentArguments,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -75,11 +79,17 @@ enum Format {
 pub(crate) async fn run(arguments: &Arguments) -> Result<(), CliError> {
     let times = Times { from: arguments.from, to: arguments.to, window: arguments.window };
     times.check()?;
+    let exported = arguments.commitments.read()?;
     let recorded = if arguments.clusters.is_empty() {
         clusters::of_items(&table::read(&arguments.files)?)?
     } else {
         of_clusters(arguments, times).await?
     };
+    if let Some(exported) = exported {
+        let committed = Committed::of(&recorded, times, &exported)?;
+        committed.notes.iter().for_each(|note| print_line!("warning: {note}"));
+        print_line!("note: {}", committed.text());
+    }
     let made = || recorded.report(times, &arguments.by);
     match arguments.output {
         Format::Table => {

@@ -1,6 +1,7 @@
 //! `nodeless view`: a live view of a cluster.
 
 use super::install::ClusterArguments;
+use crate::commitments::CommitmentArguments;
 use crate::error::CliError;
 use crate::plan::catalog::CatalogArguments;
 #[cfg(feature = "kubernetes")]
@@ -61,6 +62,8 @@ pub(crate) struct Arguments {
     pub(crate) port: u16,
     #[command(flatten)]
     pub(crate) catalog: CatalogArguments,
+    #[command(flatten)]
+    pub(crate) commitments: CommitmentArguments,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -113,6 +116,7 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<(), CliError> {
         context: arguments.cluster.context(),
         catalog: &arguments.catalog,
         viewing: arguments.viewing(),
+        commitments: &arguments.commitments,
         form: arguments.form(),
     })
     .await
@@ -122,7 +126,8 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<(), CliError> {
 #[cfg(not(feature = "kubernetes"))]
 #[expect(clippy::unused_async, reason = "with the feature `kubernetes` it waits for the cluster")]
 pub(crate) async fn run(arguments: &Arguments) -> Result<(), CliError> {
-    let Arguments { cluster, once, plain, selector, label_columns, group_by, output, web, port, catalog } = arguments;
-    let _ = (cluster, once, plain, selector, label_columns, group_by, output, web, port, catalog);
+    let Arguments { cluster, once, plain, selector, label_columns, group_by, output, web, port, catalog, commitments } =
+        arguments;
+    let _ = (cluster, once, plain, selector, label_columns, group_by, output, web, port, catalog, commitments);
     Err(CliError::WithoutKubernetes)
 }

@@ -3,8 +3,8 @@
 mod check;
 
 use crate::error::CliError;
+use crate::input_files;
 use crate::output::{self, report};
-use crate::plan::files;
 use nodeless_convert::{Conversion, Options, Source};
 use std::path::PathBuf;
 
@@ -38,7 +38,7 @@ pub(crate) fn run(paths: &[PathBuf], options: &Options) -> Result<(), CliError> 
 
 fn read(paths: &[PathBuf]) -> Result<Vec<Source>, CliError> {
     let mut sources = Vec::new();
-    for (name, bytes) in files::contents(paths)? {
+    for (name, bytes) in input_files::contents(paths)? {
         let text = String::from_utf8(bytes).map_err(|_| CliError::NotText { path: PathBuf::from(&name) })?;
         let text = text.strip_prefix('\u{feff}').map_or_else(|| text.clone(), str::to_owned);
         sources.push(Source { name, text });

@@ -12,7 +12,7 @@ const MAX_CAUSES: usize = 8;
 pub(super) fn answer(explanation: &Explanation) -> Answer {
     let pod = &explanation.pod;
     match &explanation.outcome {
-        Outcome::Launch { node_pool, offering, instance_types, ruled_out, with, .. } => {
+        Outcome::Launch { node_pool, offering, instance_types, covered_per_hour, ruled_out, with, .. } => {
             let with = match with.len() {
                 0 => String::new(),
                 others => format!(", with {}", counted(others, "other pod")),
@@ -30,7 +30,10 @@ pub(super) fn answer(explanation: &Explanation) -> Answer {
             });
             Answer {
                 answer: format!("Pod {pod} is scheduled to a new node of NodePool {node_pool}{with}"),
-                lines: vec![format!("{chosen}, {price}: the cheapest offering of the {types} that may be launched")],
+                lines: vec![match covered_per_hour.filter(|covered| *covered > 0.0) {
+                    Some(covered) => format!("{chosen}, {price}: commitments cover {} of it", dollars(covered)),
+                    None => format!("{chosen}, {price}: the cheapest offering of the {types} that may be launched"),
+                }],
                 lists: compatible.into_iter().chain(ruled_out::lists(ruled_out)).collect(),
             }
         }

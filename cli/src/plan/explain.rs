@@ -3,7 +3,7 @@
 use super::parts::{Offering, PricedType};
 use super::ruled_out;
 use crate::error::CliError;
-use nodeless_model::Pod;
+use nodeless_model::{DollarsPerHour, Pod};
 use nodeless_ports::cluster::ClusterView;
 use nodeless_scheduling::{
     Advice, Launch, Problem, Reason, RuledOut, RuledOutCause, Solution, Unschedulable, explain_launch,
@@ -33,6 +33,9 @@ pub(crate) enum Outcome {
         offering: Offering,
         /// The instance types that may be launched.
         instance_types: Vec<PricedType>,
+        /// The part of the price that commitments cover, with `--commitments`.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        covered_per_hour: Option<f64>,
         /// The cheaper instance types, and what rules them out.
         ruled_out: Vec<RuledOut>,
         /// The other pods on the node.
@@ -110,6 +113,8 @@ pub(crate) struct Explainer<'p> {
     /// The advice for an unschedulable pod.
     pub(crate) advise: &'p dyn Fn(&Unschedulable) -> Advice,
     pub(crate) view: &'p ClusterView,
+    /// The part of the price of each launch that commitments cover; empty without commitments.
+    pub(crate) covered: &'p [f64],
     /// Pods that cannot be scheduled because of their volumes, and why.
     pub(crate) faulty: &'p [(&'p Pod, &'p str)],
     pub(crate) held: &'p BTreeMap<String, Held>,
@@ -137,12 +142,12 @@ impl Explainer<'_> {
                 let Advice { remedies, obstacle } = (self.advise)(refused);
                 Outcome::Unschedulable { reasons, causes: causes(&refused.reasons), remedies, obstacle }
             }
-            None => placed(index, self.problem, self.solution),
+            None => placed(index, self.problem, self.solution, self.covered),
         }
     }
 }
 
-fn placed(index: usize, problem: &Problem<'_>, solution: &Solution) -> Outcome {
+fn placed(index: usize, problem: &Problem<'_>, solution: &Solution, covered: &[f64]) -> Outcome {
     if let Some(placed) = solution.placements.iter().find(|placed| placed.pod == index) {
         let node = problem.nodes.get(placed.node).map(|node| node.name.clone()).unwrap_or_default();
         return Outcome::Placement { node };
@@ -156,12 +161,17 @@ fn placed(index: usize, problem: &Problem<'_>, solution: &Solution) -> Outcome {
     let others = launch.pods.iter().filter(|other| **other != index);
     let mut with: Vec<String> = others.filter_map(|other| problem.pods.get(*other)).map(|pod| pod.key()).collect();
     with.sort_unstable();
+    let covered = covered.get(place).copied();
     Outcome::Launch {
         launch: place,
         node_pool: launch.node_pool.clone(),
         offering: Offering::of(launch),
         instance_types: PricedType::all_of(launch),
-        ruled_out: explain_launch(problem, launch).map(|why| why.ruled_out).unwrap_or_default(),
+        covered_per_hour: covered,
+        ruled_out: explain_launch(problem, launch)
+            .map(|why| why.ruled_out)
+            .filter(|_| !is_chosen_by_commitments(launch, covered))
+            .unwrap_or_default(),
         with,
     }
 }
@@ -182,8 +192,23 @@ fn causes(reasons: &[Reason]) -> Vec<(String, Vec<String>)> {
     causes
 }
 
-/// Why no cheaper instance type is launched, in one line.
-pub(crate) fn why(problem: &Problem<'_>, launch: &Launch) -> Option<String> {
+/// Whether a launch has its one instance type because commitments cover it, and not because it is the cheapest.
+fn is_chosen_by_commitments(launch: &Launch, covered: Option<f64>) -> bool {
+    launch.instance_types.len() == 1 && covered.is_some_and(|covered| covered > 0.0)
+}
+
+/// Why no cheaper instance type is launched, in one line. `covered` is the part of the price that commitments cover.
+pub(crate) fn why(problem: &Problem<'_>, launch: &Launch, covered: Option<f64>) -> Option<String> {
+    let by_commitments = covered.filter(|covered| *covered > 0.0);
+    let by_commitments = by_commitments.map(|covered| format!("commitments cover {} of it", DollarsPerHour(covered)));
+    let by_price = without_commitments(problem, launch).filter(|_| !is_chosen_by_commitments(launch, covered));
+    match (by_commitments, by_price) {
+        (Some(one), Some(two)) => Some(format!("{one}; {two}")),
+        (one, two) => one.or(two),
+    }
+}
+
+fn without_commitments(problem: &Problem<'_>, launch: &Launch) -> Option<String> {
     let ruled_out = explain_launch(problem, launch)?.ruled_out;
     if ruled_out.is_empty() {
         return Some("no instance type is cheaper".to_owned());

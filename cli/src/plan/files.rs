@@ -2,10 +2,9 @@
 
 use crate::definitions;
 use crate::error::CliError;
+use crate::input_files::each;
 use nodeless_snapshot::Reader;
-use std::fs;
-use std::io::Read as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Reads files, directories of files and standard input (`-`), in the given order. Workloads without pods get those of their
 /// replicas, and NodePools and EC2NodeClasses are checked by their definitions.
@@ -15,60 +14,4 @@ pub(crate) fn read(paths: &[PathBuf]) -> Result<Reader, CliError> {
         each(path, &mut |name, bytes| reader.read(&name, &bytes))?;
     }
     Ok(reader)
-}
-
-/// The names and contents of the same.
-pub(crate) fn contents(paths: &[PathBuf]) -> Result<Vec<(String, Vec<u8>)>, CliError> {
-    let mut contents = Vec::new();
-    for path in paths {
-        each(path, &mut |name, bytes| contents.push((name, bytes)))?;
-    }
-    Ok(contents)
-}
-
-fn each(path: &Path, take: &mut dyn FnMut(String, Vec<u8>)) -> Result<(), CliError> {
-    let failed = |source| CliError::Read { path: path.to_owned(), source };
-    if path.as_os_str() == "-" {
-        let mut bytes = Vec::new();
-        std::io::stdin().lock().read_to_end(&mut bytes).map_err(failed)?;
-        take("standard input".to_owned(), bytes);
-        return Ok(());
-    }
-    if !path.is_dir() {
-        return read_file(path, take);
-    }
-    let files = exports(path).map_err(failed)?;
-    if files.is_empty() {
-        return Err(CliError::EmptyFolder { path: path.to_owned() });
-    }
-    files.iter().try_for_each(|file| read_file(file, take))
-}
-
-fn read_file(path: &Path, take: &mut dyn FnMut(String, Vec<u8>)) -> Result<(), CliError> {
-    let bytes = fs::read(path).map_err(|source| CliError::Read { path: path.to_owned(), source })?;
-    take(path.display().to_string(), bytes);
-    Ok(())
-}
-
-/// The YAML and JSON files of a directory and of the directories in it, sorted by path. Names that begin with a dot are left out, as in
-/// kubectl and Helm, and directories behind symbolic links, which may lead back.
-fn exports(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
-    let (mut files, mut folders) = (Vec::new(), vec![folder.to_owned()]);
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(folder)? {
-            let entry = entry?;
-            let path = entry.path();
-            let extension = path.extension().and_then(|extension| extension.to_str());
-            if entry.file_name().as_encoded_bytes().starts_with(b".") {
-                continue;
-            }
-            if entry.file_type()?.is_dir() {
-                folders.push(path);
-            } else if path.is_file() && matches!(extension, Some("yaml" | "yml" | "json")) {
-                files.push(path);
-            }
-        }
-    }
-    files.sort();
-    Ok(files)
 }

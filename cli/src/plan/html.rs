@@ -51,6 +51,9 @@ fn figures(out: &mut String, report: &Report) {
         lines.push(("By disruption", saving(disruption.savings_per_hour)));
         lines.push(("As of", format!("{:.0}", disruption.at)));
     }
+    if let Some(commitments) = &report.commitments {
+        lines.extend(commitments.rows());
+    }
     out.push_str("<table>\n");
     lines.iter().for_each(|(what, value)| row(out, &[what, value]));
     out.push_str("</table>\n");
@@ -97,7 +100,7 @@ fn launches(out: &mut String, launches: &[Launch], why: &Why<'_>) {
                 &first.node_pool,
                 &format!("{}: {}", counted(pods.len(), "pod"), shortened(&pods)),
                 &first.requests.to_string(),
-                &alternatives(&first.instance_types),
+                &if first.is_chosen_by_commitments() { String::new() } else { alternatives(&first.instance_types) },
                 &why(place).unwrap_or_default(),
             ],
         );

@@ -25,6 +25,7 @@ pub(crate) mod text;
 pub(crate) mod text_parts;
 pub(crate) mod whatif;
 
+use crate::commitments::{Instance, Summary, place};
 use crate::error::CliError;
 use crate::interrupt::Interrupt;
 use crate::output::{self, report};
@@ -34,6 +35,7 @@ use disruption::{ChurnReport, DisruptionReport, RepairAction};
 use explain::Target;
 use jiff::Timestamp;
 use nodeless_catalog::Catalog;
+use nodeless_commitments::Commitments;
 use nodeless_disruption::Command;
 use nodeless_model::printable::printable_line;
 use nodeless_operations::gates::FeatureGates;
@@ -62,6 +64,8 @@ const SOME_UNSCHEDULABLE: u8 = 2;
 pub(crate) struct Input {
     pub(crate) snapshot: Snapshot,
     pub(crate) catalog: LoadedCatalog,
+    /// The commitments that are in effect, if exports of them are given.
+    pub(crate) commitments: Option<Commitments>,
     pub(crate) options: Options,
     /// The names given with `--explain`.
     pub(crate) explain: Vec<String>,
@@ -104,7 +108,7 @@ pub(crate) enum Output {
 
 /// Plans and prints the plan. The exit code indicates whether all pods can be scheduled.
 pub(crate) fn run(input: Input, form: Output) -> Result<ExitCode, CliError> {
-    let Input { mut snapshot, catalog, options, explain, shifted, at, disruption, html: target } = input;
+    let Input { mut snapshot, catalog, commitments, options, explain, shifted, at, disruption, html: target } = input;
     let shifted = shifted_zones(&shifted, &catalog.catalog)?;
     let faulty = report_input(&snapshot);
     if faulty && snapshot.objects == 0 {
@@ -139,7 +143,8 @@ pub(crate) fn run(input: Input, form: Output) -> Result<ExitCode, CliError> {
 
     let started = Instant::now();
     let stage = Stage::begin("scheduling pending pods");
-    let (problem, solution) = dry_run.place();
+    let placed = place(&dry_run, &catalog.catalog, commitments.as_ref());
+    let (problem, solution) = (placed.problem, placed.solution);
     let elapsed = started.elapsed();
     drop(stage);
     let nodes = if reporting.is_some() { dry_run.node_names() } else { BTreeMap::new() };
@@ -153,16 +158,29 @@ pub(crate) fn run(input: Input, form: Output) -> Result<ExitCode, CliError> {
         let found = refused().find(|(other, _)| other.pod == refused_pod.pod);
         found.map(|(_, advice)| advice.clone()).unwrap_or_default()
     };
+    let current = dry_run.current_nodes();
+    let covered = placed.bill.map(|bill| bill.instances.iter().skip(current.len()).map(|one| one.covered).collect());
+    let covered: Vec<f64> = covered.unwrap_or_default();
     let explainer = explain::Explainer {
         problem: &problem,
         solution: &solution,
         advise: &known,
         view: dry_run.view(),
+        covered: &covered,
         faulty: &faulty_pods,
         held: &snapshot.held,
     };
     let mut report = Report::new(&problem, &solution, &faulty_pods, &advice);
     report.current = dry_run.current().into();
+    if let Some(commitments) = &commitments {
+        let current: Vec<_> = current.iter().map(|node| Instance::of_node(node, &catalog.catalog)).collect();
+        let launched = solution.launches.iter().map(|launch| Instance::of_launch(launch, &problem, &catalog.catalog));
+        report.commitments = Some(Summary::new(&current, &launched.collect::<Vec<_>>(), commitments));
+        report.set_covered(&covered);
+        if reporting.is_some() {
+            report!("note: voluntary disruption compares on-demand prices, without the commitments");
+        }
+    }
     report.statistics.nodes = report.current.nodes;
     report.statistics.instance_types = catalog.catalog.types.len();
     report.statistics.elapsed_milliseconds = milliseconds(elapsed);
@@ -180,7 +198,7 @@ pub(crate) fn run(input: Input, form: Output) -> Result<ExitCode, CliError> {
         report.explanations.extend(explained);
     }
     report.statistics.peak_memory_bytes = memory::peak();
-    let why = |place: usize| explain::why(&problem, solution.launches.get(place)?);
+    let why = |place: usize| explain::why(&problem, solution.launches.get(place)?, covered.get(place).copied());
     if let Some(target) = target {
         target.write(&html::page(&report, &why, &catalog.described))?;
     }

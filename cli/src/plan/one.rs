@@ -47,6 +47,7 @@ pub(crate) fn explain(
             advise(&problem, &solution, [refused], &options).into_iter().next().unwrap_or_default()
         },
         view: dry_run.view(),
+        covered: &[],
         faulty: &faulty,
         held: &snapshot.held,
     };

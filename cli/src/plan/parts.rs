@@ -16,6 +16,9 @@ pub(crate) struct Launch {
     pub(crate) instance_types: Vec<PricedType>,
     /// The cheapest offering.
     pub(crate) offering: Offering,
+    /// The part of the price that commitments cover, with `--commitments`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) covered_per_hour: Option<f64>,
     /// The requirements on the labels of the node.
     pub(crate) requirements: Requirements,
 }
@@ -51,8 +54,16 @@ impl Launch {
             requests: launch.requests.clone(),
             instance_types: PricedType::all_of(launch),
             offering: Offering::of(launch),
+            covered_per_hour: None,
             requirements: launch.requirements.clone(),
         }
+    }
+}
+
+impl Launch {
+    /// Whether it has its one instance type because commitments cover it.
+    pub(crate) fn is_chosen_by_commitments(&self) -> bool {
+        self.instance_types.len() == 1 && self.covered_per_hour.is_some_and(|covered| covered > 0.0)
     }
 }
 

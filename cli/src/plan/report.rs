@@ -4,6 +4,7 @@ use super::cluster_limits::{self, ClusterLimit};
 use super::disruption::{DisruptionReport, NodeExplanation};
 use super::explain::Explanation;
 use super::parts::{Launch, Placement, rounded, sorted};
+use crate::commitments::Summary;
 use nodeless_model::{Pod, ResourceList};
 use nodeless_operations::plan::CurrentCluster;
 use nodeless_scheduling::{Advice, Problem, Solution};
@@ -23,6 +24,9 @@ pub(crate) struct Report {
     pub(crate) price_per_hour: f64,
     /// The cluster before the plan.
     pub(crate) current: Current,
+    /// What is paid with commitments, with `--commitments`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) commitments: Option<Summary>,
     /// The limits of the cluster, if it has any.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) cluster_limits: Vec<ClusterLimit>,
@@ -113,6 +117,13 @@ pub(crate) struct DisruptionStatistics {
 }
 
 impl Report {
+    /// Sets which part of the price of each launch commitments cover.
+    pub(crate) fn set_covered(&mut self, covered: &[f64]) {
+        for (launch, covered) in self.launches.iter_mut().zip(covered) {
+            launch.covered_per_hour = Some(rounded(*covered));
+        }
+    }
+
     /// The plan with names instead of indexes, and the statistics of the problem.
     ///
     /// `faulty` are the pods that cannot be scheduled because of their volumes, and `advice` is for each unschedulable pod of the
@@ -143,6 +154,7 @@ impl Report {
             unschedulable: sorted(refused.chain(faulty_pods)),
             price_per_hour: rounded(solution.price_per_hour()),
             current: Current::default(),
+            commitments: None,
             cluster_limits: cluster_limits::of(problem, solution),
             statistics: Statistics { pods: problem.pods.len() + faulty.len(), ..Statistics::default() },
             disruption: None,

@@ -79,7 +79,9 @@ fn launches(out: &mut String, launches: &[Launch], why: &Why<'_>) -> std::fmt::R
         let pods: Vec<&str> = group.iter().flat_map(|place| launches[*place].pods.iter().map(String::as_str)).collect();
         writeln!(out, "    for       {}: {}", counted(pods.len(), "pod"), shortened(&pods))?;
         writeln!(out, "    requests  {}{}", first.requests, if count == 1 { "" } else { ", at most, on each" })?;
-        writeln!(out, "    or        {}", alternatives(&first.instance_types))?;
+        if !first.is_chosen_by_commitments() {
+            writeln!(out, "    or        {}", alternatives(&first.instance_types))?;
+        }
         if let Some(why) = why(group[0]).filter(|_| number < MAX_EXPLAINED) {
             writeln!(out, "    why       {why}")?;
         }
@@ -96,6 +98,7 @@ pub(super) fn alike(launches: &[Launch]) -> Vec<Vec<usize>> {
             first.node_pool == launch.node_pool
                 && first.offering == launch.offering
                 && first.instance_types == launch.instance_types
+                && first.covered_per_hour == launch.covered_per_hour
         };
         match groups.iter_mut().find(same) {
             Some(group) => group.push(place),
@@ -175,6 +178,9 @@ fn total(out: &mut String, report: &Report, prices: &str) -> std::fmt::Result {
             report.placements.len(),
             report.unschedulable.len()
         )?;
+    }
+    if let Some(commitments) = &report.commitments {
+        commitments.lines().iter().try_for_each(|line| writeln!(out, "{line}"))?;
     }
     if !report.cluster_limits.is_empty() {
         let limits: Vec<String> = report.cluster_limits.iter().map(ClusterLimit::text).collect();

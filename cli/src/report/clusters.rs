@@ -5,6 +5,7 @@ use super::{HOUR, OPEN, Records, records};
 use crate::error::CliError;
 use crate::table::Item;
 use jiff::Timestamp;
+use nodeless_bill::HourRecord;
 use nodeless_bill::report::{By, Query, Report, Source, report};
 use std::collections::BTreeMap;
 
@@ -72,8 +73,13 @@ impl Clusters {
         Ok(made)
     }
 
+    /// The records of hours that have ended.
+    pub(super) fn hours(&self) -> impl Iterator<Item = &HourRecord> {
+        self.0.iter().flat_map(|(_, records)| &records.hours)
+    }
+
     /// The start and the end of a report, and the end of the records.
-    fn resolve(&self, times: Times) -> Result<(Timestamp, Timestamp, Timestamp), CliError> {
+    pub(super) fn resolve(&self, times: Times) -> Result<(Timestamp, Timestamp, Timestamp), CliError> {
         if let Some((name, _)) = self.0.iter().find(|(_, records)| records.through().is_none()) {
             return Err(CliError::NoCosts { what: nothing(&format!(" of cluster {name}")) });
         }

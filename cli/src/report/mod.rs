@@ -2,6 +2,7 @@
 
 pub(crate) mod clusters;
 mod columns;
+pub(crate) mod commitments;
 pub(crate) mod html;
 #[cfg(feature = "aws")]
 pub(crate) mod stored;

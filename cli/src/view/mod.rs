@@ -8,12 +8,14 @@ pub(crate) mod source;
 mod terminal;
 mod web;
 
+use crate::commitments::CommitmentArguments;
 use crate::error::CliError;
 use crate::local::listen::Port;
 use crate::output::{self, Reader};
 use crate::plan::catalog::{CatalogArguments, LoadedCatalog};
 use jiff::Timestamp;
 use nodeless_catalog::Catalog;
+use nodeless_commitments::Commitments;
 use nodeless_kubernetes::Connection;
 use nodeless_model::printable::printable_line;
 use nodeless_view::{Cluster, Line, Picture, Screen, Viewing, plain, table};
@@ -38,6 +40,8 @@ pub(crate) struct Request<'a> {
     pub(crate) catalog: &'a CatalogArguments,
     /// What the user chose to see.
     pub(crate) viewing: Viewing,
+    /// The files of commitments.
+    pub(crate) commitments: &'a CommitmentArguments,
     /// The form.
     pub(crate) form: Form,
 }
@@ -67,6 +71,8 @@ pub(crate) enum Printed {
 pub(crate) struct Viewed {
     connection: Connection,
     prices: Prices,
+    /// The commitments that are in effect when the view starts, if exports of them are given.
+    commitments: Option<Commitments>,
     title: String,
     viewing: Viewing,
 }
@@ -97,15 +103,21 @@ pub(crate) async fn run(request: &Request<'_>) -> Result<(), CliError> {
 
 /// The cluster, read for the first time.
 async fn read(request: &Request<'_>) -> Result<(Viewed, Source, Cluster), CliError> {
-    let viewed = Viewed {
+    let exported = request.commitments.read()?;
+    let mut viewed = Viewed {
         connection: Connection::with_kubeconfig(request.kubeconfig, request.context).await?,
         prices: Prices::load(request.catalog)?,
+        commitments: None,
         title: title(request.context),
         viewing: request.viewing.clone(),
     };
     let mut cluster = Cluster::default();
     let mut source = Source::start(&viewed.connection);
     source.first(&mut cluster).await?;
+    viewed.prices.follow(&cluster);
+    let region = &viewed.prices.shown().catalog.region;
+    let now = cluster.now(Timestamp::now());
+    viewed.commitments = exported.map(|exported| exported.in_effect(region, now)).transpose()?;
     Ok((viewed, source, cluster))
 }
 
@@ -119,6 +131,7 @@ pub(crate) async fn serve_local(
     let viewed = Viewed {
         connection: Connection::with_kubeconfig(Some(kubeconfig), None).await?,
         prices: Prices::Fixed(Box::new(LoadedCatalog::simulated(catalog.clone()))),
+        commitments: None,
         title: format!("nodeless view, local cluster {cluster_name}"),
         viewing: Viewing::default(),
     };
@@ -139,7 +152,12 @@ impl Viewed {
     /// The picture of a cluster now.
     fn picture(&self, cluster: &Cluster) -> Picture {
         self.prices.follow(cluster);
-        Picture::viewed(cluster, &self.prices.shown().catalog, cluster.now(Timestamp::now()), &self.viewing)
+        let (prices, now) = (&self.prices.shown().catalog, cluster.now(Timestamp::now()));
+        let picture = Picture::viewed(cluster, prices, now, &self.viewing);
+        match &self.commitments {
+            Some(commitments) => picture.with_commitments(cluster, commitments, prices),
+            None => picture,
+        }
     }
 }
 

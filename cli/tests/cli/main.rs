@@ -2,6 +2,7 @@
 #![allow(missing_docs, clippy::unwrap_used, reason = "a test may fail by panic")]
 
 mod catalog;
+mod commitments;
 mod convert;
 mod crds;
 mod decisions;

@@ -17,7 +17,7 @@ pub(super) fn report(
     catalog: &LoadedCatalog,
     max_increase: Option<u32>,
 ) -> Report {
-    let costs = [&before, &after].map(|planned| Cost::of(&planned.nodes, Vec::new()));
+    let costs = [&before, &after].map(|planned| Cost::of(&planned.nodes, Vec::new(), None));
     let sides = [side(&costs[0], &before), side(&costs[1], &after)];
     let signed = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
     let difference = Difference {

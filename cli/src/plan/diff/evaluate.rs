@@ -45,10 +45,10 @@ impl Settings<'_> {
         let run = self.dry_run(self.without_nodes_of_node_pools(set), Vec::new(), true);
         let (problem, solution) = run.place();
         let fixed = run.disruption(&solution, 1).fixed;
-        let staying = run.current_nodes().iter().map(PricedNode::current).collect();
-        let mut nodes = after(staying, &problem, &solution);
+        let staying = run.current_nodes().iter().map(|node| PricedNode::current(node, self.catalog)).collect();
+        let mut nodes = after(staying, &problem, &solution, self.catalog);
         let of_static = fixed.iter().flat_map(|change| &change.launches);
-        nodes.extend(of_static.map(|launch| PricedNode::launched(launch, &problem)));
+        nodes.extend(of_static.map(|launch| PricedNode::launched(launch, &problem, self.catalog)));
         let mut notes = run.assumptions().to_vec();
         notes.extend(run.unusable().map(|(pool, why)| format!("NodePool {pool} cannot be used: {why}")));
         notes.extend(fixed.iter().filter_map(|change| {

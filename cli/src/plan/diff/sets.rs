@@ -1,6 +1,7 @@
 //! Reads the two sets of manifests, and the cluster that they belong to.
 
 use crate::error::CliError;
+use crate::input_files;
 use crate::plan::catalog::add_location;
 use crate::plan::files;
 use jiff::Timestamp;
@@ -30,7 +31,7 @@ pub(crate) fn read(cluster: &[PathBuf], base: &Path, head: &Path) -> Result<Sets
     let reader = files::read(cluster)?;
     let mut sets = [reader.clone(), reader];
     for (reader, path) in sets.iter_mut().zip([base, head]) {
-        for (name, bytes) in files::contents(&[path.to_owned()])? {
+        for (name, bytes) in input_files::contents(&[path.to_owned()])? {
             reader.replace(&name, &bytes);
         }
         if let Some(why) = reader.replaced().find_map(|(object, manifest)| foreign(object, manifest)) {

@@ -1,6 +1,9 @@
 //! Nodes as plain values: what they cost, and how full they are.
 
+use crate::commitments::{Instance, Paid, Used, without_rate};
 use crate::plan::parts::rounded;
+use nodeless_catalog::Catalog;
+use nodeless_commitments::Commitments;
 use nodeless_model::money::HOURS_PER_MONTH;
 use nodeless_model::{CapacityType, Pod, ResourceList, labels};
 use nodeless_operations::plan::CurrentNode;
@@ -15,6 +18,8 @@ pub(in crate::plan) struct PricedNode {
     pub(in crate::plan) shape: Shape,
     /// Dollars an hour, if known.
     pub(in crate::plan) price: Option<f64>,
+    /// The node as commitments see it.
+    pub(super) instance: Instance,
     /// The requests of its pods, DaemonSets included.
     pub(super) requested: ResourceList,
     pub(super) allocatable: ResourceList,
@@ -48,8 +53,17 @@ pub(crate) struct Cost {
     pub(crate) nodes: usize,
     /// The sum of the known prices, in dollars an hour.
     pub(crate) price_per_hour: f64,
-    /// The same for a month, in whole dollars.
+    /// What is paid in a month, in whole dollars: the same, or with commitments these and what they do not cover.
     pub(crate) dollars_per_month: i64,
+    /// What is paid with commitments, with `--commitments`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) commitments: Option<Paid>,
+    /// The commitments.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) commitments_used: Vec<Used>,
+    /// The instance types for which rates are missing, for the assumptions.
+    #[serde(skip)]
+    pub(super) without_rate: Vec<String>,
     /// The nodes whose price is unknown.
     pub(crate) without_price: Vec<NodeWithoutPrice>,
     pub(crate) requested: Shares,
@@ -88,7 +102,7 @@ pub(crate) struct Group {
 
 impl PricedNode {
     /// A node of the cluster.
-    pub(in crate::plan) fn current(node: &CurrentNode) -> Self {
+    pub(in crate::plan) fn current(node: &CurrentNode, catalog: &Catalog) -> Self {
         let capacity_type = node.labels.get(labels::CAPACITY_TYPE).and_then(|value| CapacityType::from_label(value));
         let shape = Shape {
             node_pool: node.node_pool.clone(),
@@ -99,13 +113,14 @@ impl PricedNode {
             name: node.name.clone(),
             shape,
             price: node.price_per_hour,
+            instance: Instance::of_node(node, catalog),
             requested: node.requested.clone(),
             allocatable: node.allocatable.clone(),
         }
     }
 
     /// A node to launch, at its cheapest offering.
-    pub(in crate::plan) fn launched(launch: &Launch, problem: &Problem<'_>) -> Self {
+    pub(in crate::plan) fn launched(launch: &Launch, problem: &Problem<'_>, catalog: &Catalog) -> Self {
         let offering = &launch.offering;
         let offer = problem.node_pools.iter().find(|offer| offer.pool.name == launch.node_pool);
         let kind = offer.and_then(|offer| offer.instance_types.iter().find(|kind| kind.name == offering.instance_type));
@@ -117,6 +132,7 @@ impl PricedNode {
                 capacity_type: Some(offering.capacity_type),
             },
             price: Some(offering.price),
+            instance: Instance::of_launch(launch, problem, catalog),
             requested: launch.requests.clone(),
             allocatable: kind.map(nodeless_model::InstanceType::allocatable).unwrap_or_default(),
         }
@@ -124,7 +140,12 @@ impl PricedNode {
 }
 
 /// The nodes after a plan: those that stay, with the pods that are placed on them, and those that are launched.
-pub(in crate::plan) fn after(stays: Vec<PricedNode>, problem: &Problem<'_>, solution: &Solution) -> Vec<PricedNode> {
+pub(in crate::plan) fn after(
+    stays: Vec<PricedNode>,
+    problem: &Problem<'_>,
+    solution: &Solution,
+    catalog: &Catalog,
+) -> Vec<PricedNode> {
     let mut nodes = stays;
     let mut places: BTreeMap<String, usize> = BTreeMap::new();
     places.extend(nodes.iter().enumerate().map(|(place, node)| (node.name.clone(), place)));
@@ -135,7 +156,7 @@ pub(in crate::plan) fn after(stays: Vec<PricedNode>, problem: &Problem<'_>, solu
             node.requested.add(&pod.requests);
         }
     }
-    nodes.extend(solution.launches.iter().map(|launch| PricedNode::launched(launch, problem)));
+    nodes.extend(solution.launches.iter().map(|launch| PricedNode::launched(launch, problem, catalog)));
     nodes
 }
 
@@ -157,8 +178,14 @@ pub(super) fn unschedulable(
 }
 
 impl Cost {
-    /// The cost of these nodes.
-    pub(in crate::plan) fn of(nodes: &[PricedNode], pods_without_node: Vec<PodWithoutNode>) -> Self {
+    /// The cost of these nodes, with commitments if there are some.
+    pub(in crate::plan) fn of(
+        nodes: &[PricedNode],
+        pods_without_node: Vec<PodWithoutNode>,
+        commitments: Option<&Commitments>,
+    ) -> Self {
+        let instances = || nodes.iter().map(|node| node.instance.clone()).collect::<Vec<_>>();
+        let (paid, used) = commitments.map(|all| Paid::for_instances(&instances(), all)).unzip();
         let mut all = Sum::default();
         let mut groups: BTreeMap<&Shape, Sum> = BTreeMap::new();
         for node in nodes {
@@ -178,7 +205,10 @@ impl Cost {
         Self {
             nodes: all.nodes,
             price_per_hour: rounded(all.price),
-            dollars_per_month: month(all.price),
+            dollars_per_month: month(paid.map_or(all.price, |paid: Paid| paid.paid_per_hour)),
+            commitments: paid,
+            commitments_used: used.unwrap_or_default(),
+            without_rate: commitments.map(|all| without_rate(&instances(), all)).unwrap_or_default(),
             without_price: without_price.collect(),
             requested: all.shares(),
             pods_without_node,

@@ -4,9 +4,11 @@ use super::blocked::{self, Blocked};
 use super::changes::{Widening, claims_of, repacked};
 use super::compare::{Change, Difference, changes, difference};
 use super::cost::{Cost, PodWithoutNode, PricedNode, after, unschedulable};
+use crate::commitments::{self, Placed};
 use jiff::Timestamp;
 use nodeless_api::view::ClusterView;
 use nodeless_catalog::Catalog;
+use nodeless_commitments::Commitments;
 use nodeless_model::NodeClaim;
 use nodeless_operations::plan::{CurrentNode, PlanSettings};
 use nodeless_operations::{DryRun, DryRunInput};
@@ -19,6 +21,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(super) struct Settings<'s> {
     pub(super) claims: &'s [NodeClaim],
     pub(super) catalog: &'s Catalog,
+    pub(super) commitments: Option<&'s Commitments>,
     pub(super) options: Options,
     pub(super) at: Timestamp,
 }
@@ -80,11 +83,11 @@ impl<'t> Today<'t> {
             .map(|pod| PodWithoutNode { pod: pod.key(), reasons: Vec::new() })
             .collect();
         pending.sort();
-        let priced: Vec<PricedNode> = nodes.iter().map(PricedNode::current).collect();
+        let priced: Vec<PricedNode> = nodes.iter().map(|node| PricedNode::current(node, settings.catalog)).collect();
         let unusable = run.unusable().map(|(pool, why)| format!("NodePool {pool} cannot be used: {why}"));
         let assumptions =
             run.assumptions().iter().cloned().chain(unusable).chain(unknown_nodes(view, &nodes)).collect();
-        Self { settings, view, cost: Cost::of(&priced, pending), nodes, stays, assumptions }
+        Self { settings, view, cost: Cost::of(&priced, pending, settings.commitments), nodes, stays, assumptions }
     }
 
     /// The number of nodes that stay in every alternative.
@@ -125,14 +128,15 @@ impl<'t> Today<'t> {
         let claims = staying.values().filter_map(|node| node.node_claim.as_deref()).collect();
         let view = repacked(view, &names, &staying.keys().copied().collect());
         let run = self.settings.dry_run(view, claims_of(self.settings.claims, &claims), false);
-        let (problem, solution) = run.place();
+        let Settings { catalog, commitments, .. } = self.settings;
+        let Placed { problem, solution, .. } = commitments::place(&run, catalog, commitments);
         // A node costs what it costs today, and runs the pods that it has in this alternative.
         let priced = |node: &CurrentNode| PricedNode {
             price: staying.get(node.name.as_str()).and_then(|today| today.price_per_hour),
-            ..PricedNode::current(node)
+            ..PricedNode::current(node, catalog)
         };
-        let nodes = after(run.current_nodes().iter().map(priced).collect(), &problem, &solution);
-        Cost::of(&nodes, unschedulable(&problem, &solution, &run.faulty()))
+        let nodes = after(run.current_nodes().iter().map(priced).collect(), &problem, &solution, catalog);
+        Cost::of(&nodes, unschedulable(&problem, &solution, &run.faulty()), commitments)
     }
 
     /// The nodes that disruption does not replace until something is changed.

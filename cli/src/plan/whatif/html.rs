@@ -2,7 +2,7 @@
 
 use super::evaluate::Alternative;
 use super::report::Report;
-use super::words::{HEADING, blocks, caution, changed, line, money, pods};
+use super::words::{blocks, caution, changed, heading, line, money, paid, pods};
 use crate::html::{self, escaped, header, row};
 use std::fmt::Write as _;
 
@@ -11,13 +11,19 @@ pub(super) fn page(report: &Report, synthetic_spot: bool) -> String {
     let mut body = String::new();
     bars(&mut body, report);
     body.push_str("<table class=\"numbers\">\n");
-    header(&mut body, &HEADING);
-    row(&mut body, &line("today", &report.today, None).each_ref().map(String::as_str));
+    header(&mut body, &heading(&report.today));
+    let cells = line("today", &report.today, None);
+    row(&mut body, &cells.iter().map(String::as_str).collect::<Vec<_>>());
     for one in &report.alternatives {
         let cells = line(&one.name(), &one.cost, Some(&one.difference));
-        row(&mut body, &cells.each_ref().map(String::as_str));
+        row(&mut body, &cells.iter().map(String::as_str).collect::<Vec<_>>());
     }
     body.push_str("</table>\n");
+    if let Some(paid) = paid(&report.today) {
+        let used: Vec<String> = report.today.commitments_used.iter().map(|used| used.text()).collect();
+        body.push_str("<h2>today</h2>\n");
+        list(&mut body, &[vec![paid], used].concat());
+    }
     report.alternatives.iter().for_each(|one| alternative(&mut body, report, one, synthetic_spot));
     body.push_str("<h2>What the figures include</h2>\n");
     list(&mut body, &report.assumptions);
@@ -47,6 +53,7 @@ fn bars(out: &mut String, report: &Report) {
 fn alternative(out: &mut String, report: &Report, one: &Alternative, synthetic_spot: bool) {
     let _cannot_fail = writeln!(out, "<h2>{}</h2>\n<p>{}</p>", escaped(&one.name()), escaped(one.described()));
     let mut lines: Vec<String> = one.changes.iter().map(changed).collect();
+    lines.extend(paid(&one.cost));
     lines.extend(caution(&one.difference));
     lines.extend(pods(&report.today, one));
     lines.extend(one.conditions(synthetic_spot));

@@ -1,7 +1,7 @@
 //! The manifests of `--if`, which replace or add objects of the cluster.
 
 use crate::error::CliError;
-use crate::plan::files;
+use crate::input_files;
 use nodeless_snapshot::{Reader, Snapshot};
 use std::path::Path;
 
@@ -18,7 +18,7 @@ pub(crate) struct Changed {
 /// Reads the manifests. `cluster` has the objects of the cluster.
 pub(crate) fn read(cluster: &Reader, path: &Path) -> Result<Changed, CliError> {
     let (mut alone, mut changed) = (Reader::default(), cluster.clone());
-    for (name, bytes) in files::contents(&[path.to_owned()])? {
+    for (name, bytes) in input_files::contents(&[path.to_owned()])? {
         alone.replace(&name, &bytes);
         changed.replace(&name, &bytes);
     }

@@ -19,9 +19,11 @@ use crate::output_file::OutputFile;
 use evaluate::{Settings, Today};
 use jiff::Timestamp;
 use manifests::Changed;
+use nodeless_commitments::Commitments;
 use nodeless_scheduling::Options;
 use nodeless_snapshot::Snapshot;
 use report::Report;
+use std::collections::BTreeSet;
 use std::process::ExitCode;
 
 /// The input of a comparison.
@@ -30,6 +32,8 @@ pub(crate) struct Input {
     /// The cluster with the manifests of each `--if`.
     pub(crate) changed: Vec<Changed>,
     pub(crate) catalog: LoadedCatalog,
+    /// The commitments that are in effect, if exports of them are given.
+    pub(crate) commitments: Option<Commitments>,
     pub(crate) synthetic_spot: bool,
     pub(crate) options: Options,
     /// The time of the plans.
@@ -40,7 +44,7 @@ pub(crate) struct Input {
 
 /// Compares and prints. Unschedulable pods are part of the output, and no error.
 pub(crate) fn run(input: Input, form: Output) -> Result<ExitCode, CliError> {
-    let Input { snapshot, changed, catalog, synthetic_spot, options, at, html: target } = input;
+    let Input { snapshot, changed, catalog, commitments, synthetic_spot, options, at, html: target } = input;
     let mut faulty = report_input(&snapshot);
     for one in &changed {
         faulty |= report_input(&one.alone);
@@ -49,13 +53,23 @@ pub(crate) fn run(input: Input, form: Output) -> Result<ExitCode, CliError> {
         return Err(CliError::AlreadyReported);
     }
     catalog.notes.iter().for_each(|note| print_line!("warning: {note}"));
-    let settings = Settings { claims: &snapshot.claims, catalog: &catalog.catalog, options, at };
+    let settings = Settings {
+        claims: &snapshot.claims,
+        catalog: &catalog.catalog,
+        commitments: commitments.as_ref(),
+        options,
+        at,
+    };
     let stage = Stage::begin("planning alternatives");
     let today = Today::of(&snapshot.view, settings);
     let mut alternatives = today.standard();
     alternatives.extend(changed.iter().map(|one| today.with_manifests(&one.file, &one.snapshot.view)));
     drop(stage);
-    let assumptions = report::assumptions(&today.cost, today.staying(), &catalog.described, &today.assumptions);
+    let mut found = today.assumptions.clone();
+    found.extend(commitments.iter().flat_map(|all| all.notes.iter().cloned()));
+    let costs = [&today.cost].into_iter().chain(alternatives.iter().map(|one| &one.cost));
+    found.extend(costs.flat_map(|cost| &cost.without_rate).cloned().collect::<BTreeSet<_>>());
+    let assumptions = report::assumptions(&today.cost, today.staying(), &catalog.described, &found);
     let report = Report { today: today.cost, alternatives, assumptions };
     if let Some(target) = target {
         target.write(&html::page(&report, synthetic_spot))?;

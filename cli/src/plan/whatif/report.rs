@@ -18,13 +18,27 @@ pub(crate) struct Report {
 /// What the figures include, and what they assume. `staying` is the number of nodes that stay in every alternative, `prices`
 /// describes the sources of the prices, and `found` are the assumptions about this cluster.
 pub(super) fn assumptions(today: &Cost, staying: usize, prices: &str, found: &[String]) -> Vec<String> {
+    let included = match today.commitments {
+        Some(_) => {
+            "and discounts other than the Savings Plans and Reserved Instances of --commitments are not included."
+        }
+        None => {
+            "Savings Plans, Reserved Instances and other discounts are not included; --commitments includes the first two."
+        }
+    };
     let mut all = vec![
         "A month has 730 hours. A launched node has the price of its cheapest offering.".to_owned(),
-        "EC2 instances only: the EKS control plane, volumes, traffic, load balancers, Savings Plans and discounts are not included."
-            .to_owned(),
+        format!("EC2 instances only: the EKS control plane, volumes, traffic, load balancers, {included}"),
         "Full is the larger part of CPU and memory that pods request; requests are those of today, whether pods use them or not."
             .to_owned(),
     ];
+    if today.commitments.is_some() {
+        all.push(
+            "A month is what is paid: the commitments, used or not, and what they do not cover. Every alternative is planned to use \
+             them first, which the deployed planner does not do."
+                .to_owned(),
+        );
+    }
     if staying > 0 {
         let (nodes, stay) = (counted(staying, "node"), if staying == 1 { "stays" } else { "stay" });
         all.push(format!("{nodes} of no NodePool or of a static NodePool {stay} in every alternative, with the pods."));

@@ -2,11 +2,13 @@
 
 use super::evaluate::Alternative;
 use super::report::Report;
-use super::words::{HEADING, blocks, caution, changed, line, pods};
+use super::words::{blocks, caution, changed, heading, line, paid, pods};
 
 /// The table, what makes the differences, and the assumptions.
 pub(super) fn render(report: &Report, synthetic_spot: bool) -> String {
     let mut lines = table(report);
+    lines.extend(paid(&report.today).map(|paid| format!("\ntoday: {paid}")));
+    lines.extend(report.today.commitments_used.iter().map(|used| format!("  {}", used.text())));
     for alternative in &report.alternatives {
         lines.push(String::new());
         lines.push(format!("{}: {}", alternative.name(), alternative.described()));
@@ -22,6 +24,7 @@ fn details(report: &Report, alternative: &Alternative, synthetic_spot: bool) -> 
     if lines.is_empty() {
         lines.push("the same nodes as today".to_owned());
     }
+    lines.extend(paid(&alternative.cost));
     lines.extend(caution(&alternative.difference));
     lines.extend(pods(&report.today, alternative));
     lines.extend(alternative.conditions(synthetic_spot));
@@ -34,11 +37,13 @@ fn details(report: &Report, alternative: &Alternative, synthetic_spot: bool) -> 
 }
 
 fn table(report: &Report) -> Vec<String> {
-    let mut rows = vec![HEADING.map(str::to_owned), line("today", &report.today, None)];
+    let head: Vec<String> = heading(&report.today).into_iter().map(str::to_owned).collect();
+    let columns = head.len();
+    let mut rows = vec![head, line("today", &report.today, None)];
     rows.extend(report.alternatives.iter().map(|one| line(&one.name(), &one.cost, Some(&one.difference))));
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..HEADING.len()).map(width).collect();
-    let aligned = |row: &[String; 7]| {
+    let widths: Vec<usize> = (0..columns).map(width).collect();
+    let aligned = |row: &Vec<String>| {
         let cells = row.iter().zip(&widths).enumerate().map(|(column, (cell, width))| match column {
             0 => format!("{cell:width$}"),
             _ => format!("{cell:>width$}"),

@@ -2,7 +2,7 @@
 
 use super::blocked::Blocked;
 use super::compare::{Change, Difference, lost};
-use super::cost::{Cost, Group, Shares};
+use super::cost::{Cost, Group, Shares, month};
 use super::evaluate::Alternative;
 use crate::plan::text_parts::{SHOWN, shortened};
 use crate::plural::counted;
@@ -39,10 +39,11 @@ pub(super) fn cell(difference: &Difference) -> String {
     }
 }
 
-/// The line of a cluster in the table: nodes, dollars, difference, CPU, memory and pods without a node.
-pub(super) fn line(name: &str, cost: &Cost, difference: Option<&Difference>) -> [String; 7] {
+/// The line of a cluster in the table: nodes, dollars, difference, CPU, memory, pods without a node, and with commitments how much of
+/// them is unused.
+pub(super) fn line(name: &str, cost: &Cost, difference: Option<&Difference>) -> Vec<String> {
     let Shares { cpu, memory } = cost.requested;
-    [
+    let mut cells = vec![
         name.to_owned(),
         cost.nodes.to_string(),
         money(cost.dollars_per_month),
@@ -50,11 +51,30 @@ pub(super) fn line(name: &str, cost: &Cost, difference: Option<&Difference>) -> 
         percent(cpu),
         percent(memory),
         cost.pods_without_node.len().to_string(),
-    ]
+    ];
+    cells.extend(cost.commitments.map(|paid| money(month(paid.unused_per_hour))));
+    cells
 }
 
 /// The heading of the table.
-pub(super) const HEADING: [&str; 7] = ["", "nodes", "a month", "difference", "CPU", "memory", "pods without a node"];
+pub(super) fn heading(today: &Cost) -> Vec<&'static str> {
+    let mut cells = vec!["", "nodes", "a month", "difference", "CPU", "memory", "pods without a node"];
+    cells.extend(today.commitments.map(|_| "unused commitments"));
+    cells
+}
+
+/// `$2,190 a month for commitments, of which $511 is unused, and $1,100 uncovered`.
+pub(super) fn paid(cost: &Cost) -> Option<String> {
+    let paid = cost.commitments?;
+    let dollars = |per_hour| money(month(per_hour));
+    Some(format!(
+        "{} a month for commitments, which cover on-demand prices of {} and of which {} is unused, and {} uncovered",
+        dollars(paid.committed_per_hour),
+        dollars(paid.covered_per_hour),
+        dollars(paid.unused_per_hour),
+        dollars(paid.uncovered_per_hour)
+    ))
+}
 
 /// `NodePool default: 12 m5.2xlarge on-demand, 31% full, become 5 m7g.xlarge on-demand, 88% full`.
 pub(super) fn changed(change: &Change) -> String {

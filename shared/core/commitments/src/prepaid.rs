@@ -124,16 +124,16 @@ impl<'c> Prepaid<'c> {
             return;
         }
         launch.requirements.remove(labels::CAPACITY_RESERVATION_ID);
-        let offering = |name: &str| {
+        let zone = &launch.offering.zone;
+        let price = |name: &str| {
             let kind = types.iter().find(|kind| kind.name == name)?;
-            kind.cheapest_offering(&launch.requirements)
+            let mut own = kind.offerings.iter().filter(|one| one.zone == *zone && one.reservation.is_none());
+            own.find(|one| one.capacity_type == CapacityType::OnDemand).map(|one| one.price)
         };
         for kind in &mut launch.instance_types {
-            kind.price = offering(&kind.name).map_or(kind.price, |offering| offering.price);
+            kind.price = price(&kind.name).unwrap_or(kind.price);
         }
-        if let Some(own) = offering(&launch.offering.instance_type) {
-            launch.offering.price = own.price;
-        }
+        launch.offering.price = price(&launch.offering.instance_type).unwrap_or(launch.offering.price);
         launch.charge.dollars_per_hour = launch.charge.dollars_per_hour.max(launch.offering.price);
     }
 }

@@ -5,6 +5,7 @@ use crate::attention::{Attention, Rows};
 use crate::claim::{ClaimFacts, ClaimRow};
 use crate::cluster::Cluster;
 use crate::cluster_settings::{ClusterRow, SYSTEM};
+use crate::commitments::Committed;
 use crate::disruption::{Disruption, Replacing};
 use crate::event::{BUDGET_EXCEEDED, DISRUPTION_LAUNCHING, EventRow};
 use crate::group::{GroupRow, groups};
@@ -19,6 +20,7 @@ use crate::timeline::{Entry, timeline};
 use crate::viewing::{GroupBy, Viewing};
 use jiff::Timestamp;
 use nodeless_catalog::Catalog;
+use nodeless_commitments::Commitments;
 use nodeless_disruption::command::replaced_nodes;
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -39,6 +41,9 @@ pub struct Picture {
     pub hidden: Option<Hidden>,
     /// Sums over the nodes that are shown.
     pub totals: Totals,
+    /// What commitments cover of the nodes, with `--commitments`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub commitments: Option<Committed>,
     /// The settings of the whole cluster.
     pub cluster: ClusterRow,
     /// The NodePools by name, and at the end the nodes that belong to none.
@@ -136,6 +141,7 @@ impl Picture {
             attention,
             disruption: Disruption::new(&nodes, &claims, &replacing),
             totals: Totals::of(&nodes, claims.len(), pending.len()),
+            commitments: None,
             timeline,
             hidden,
             group_by: viewing.group_by,
@@ -150,6 +156,16 @@ impl Picture {
             claims,
             pending,
         }
+    }
+
+    /// The picture with what commitments cover of all nodes of the cluster, hidden or not.
+    #[must_use]
+    pub fn with_commitments(self, cluster: &Cluster, commitments: &Commitments, prices: &Catalog) -> Self {
+        let committed = match &self.hidden {
+            None => Committed::of(&self.nodes, cluster, commitments, prices),
+            Some(_) => Committed::of(&Self::of(cluster, prices, self.at).nodes, cluster, commitments, prices),
+        };
+        Self { commitments: Some(committed), ..self }
     }
 
     /// The node with a name.

@@ -19,6 +19,7 @@ const ENTRIES: usize = 10;
 pub fn sentences(picture: &Picture) -> Vec<String> {
     let mut lines = vec![summary(picture)];
     lines.extend(picture.hidden.as_ref().map(|hidden| format!("{}.", hidden.text())));
+    lines.extend(picture.commitments.map(|committed| format!("Cost: {}.", committed.text())));
     lines.extend(picture.attention.iter().map(|one| attention_sentence(one, picture.at)));
     lines.extend(picture.attention.is_empty().then(|| "Nothing needs attention.".to_owned()));
     let cluster = &picture.cluster;

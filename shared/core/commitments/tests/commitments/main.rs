@@ -1,5 +1,5 @@
 //! Tests of how commitments apply, and of how their exports are read.
-#![allow(clippy::unwrap_used, unreachable_pub)]
+#![allow(clippy::unwrap_used, reason = "a test may fail by panic")]
 
 mod examples;
 mod exports;

@@ -13,7 +13,8 @@ use crate::plan::nodes::cluster_state::ClusterState;
 use crate::plan::pools::{self, EvaluatedPool, Offered};
 use crate::plan::records::report::Outcome;
 use crate::plan::snapshot::Snapshot;
-use crate::plan::stages::{provisioning, static_capacity};
+use crate::plan::stages::provisioning::{self, OtherOfferings};
+use crate::plan::stages::static_capacity;
 use crate::plan::{PlanSettings, buffers};
 use crate::reported_memory;
 use futures::executor::block_on;
@@ -166,6 +167,12 @@ impl DryRun {
     pub fn place(&self) -> (Problem<'_>, Solution) {
         let facts = self.facts();
         provisioning::solve(facts, &self.found(facts))
+    }
+
+    /// Schedules the same pods with other offerings. `problem` is the one that [`Self::place`] returns.
+    #[must_use]
+    pub fn place_with<'a>(&'a self, problem: &Problem<'a>, other: OtherOfferings<'_>) -> Solution {
+        provisioning::solve_with(self.facts(), problem, other)
     }
 
     /// The pending pods that mount a volume that cannot be used, each with the reason. They are not part of the problem.

@@ -39,6 +39,7 @@ pub fn header(picture: &Picture, title: &str, width: usize) -> Vec<Line> {
         Line::new(Tone::Plain, format!("{}, ", facts.join(", "))).with(tone, waiting),
         Line::new(Tone::Plain, format!("{cost}; {cpu}, {memory}{extended}")),
     ];
+    lines.extend(picture.commitments.map(|committed| Line::new(Tone::Plain, committed.text())));
     lines.extend(picture.hidden.as_ref().map(|hidden| Line::new(Tone::Notice, hidden.text())));
     lines.extend(cluster_lines(picture, width));
     folded(lines, width)
