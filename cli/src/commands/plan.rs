@@ -87,7 +87,7 @@ pub(crate) struct Arguments {
     /// Compare two sets of manifests, such as rendered charts (files, or directories with their subdirectories): the nodes and dollars a
     /// month that HEAD adds or saves, and the pods that become unschedulable. With --cluster, each set is planned in place of the same
     /// objects of the cluster, and objects that only the other set has are removed
-    #[arg(long, num_args = 2, value_names = ["BASE", "HEAD"], conflicts_with_all = ["kubeconfig", "context", "snapshot", "what_if", "disruption", "explain", "html", "zonal_shift"])]
+    #[arg(long, num_args = 2, value_names = ["BASE", "HEAD"], conflicts_with_all = ["commitments", "kubeconfig", "context", "snapshot", "what_if", "disruption", "explain", "html", "zonal_shift"])]
     diff: Vec<PathBuf>,
     /// With --diff: end with the exit code 3 if HEAD costs more than this in addition, in whole dollars a month
     #[arg(long, value_name = "DOLLARS", requires = "diff")]
