@@ -288,6 +288,11 @@ def look_into(reader: Reader, world: World) -> None:
     inflate = (Path(__file__).parent / "manifests/inflate.yaml").read_text()
     (reader.checkout / EXAMPLE / "deployment.yaml").write_text(inflate.replace("replicas: 0", "replicas: 3"))
     shutil.copyfile(ROOT / "infra/nodepools/default.yaml", reader.checkout / EXAMPLE / "nodepool.yaml")
+    # What a pull request changes.
+    for side, replicas in (("base", 1), ("head", 3)):
+        (reader.checkout / EXAMPLE / side).mkdir()
+        (reader.checkout / EXAMPLE / side / "inflate.yaml").write_text(inflate.replace("replicas: 0", f"replicas: {replicas}"))
+        shutil.copyfile(ROOT / "infra/nodepools/default.yaml", reader.checkout / EXAMPLE / side / "nodepool.yaml")
 
     def run(file: str, heading: str) -> str:
         (block,) = under(file, heading)
