@@ -4,6 +4,7 @@ use crate::origin::Origin;
 use jiff::Timestamp;
 #[cfg(feature = "kubernetes")]
 use nodeless_kubernetes::install::InstallError;
+use nodeless_operations::plan::SavedError;
 use nodeless_ports::{ErrorKind, PortError};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -59,12 +60,12 @@ pub(crate) enum CliError {
         why: String,
     },
     /// A file is not a snapshot of a plan.
-    #[error("{path}: {source}")]
+    #[error("{path}: {source}{}", if matches!(source, SavedError::Json(_)) { SNAPSHOTS } else { "" })]
     Snapshot {
         /// The file.
         path: PathBuf,
         /// Why.
-        source: nodeless_operations::plan::SavedError,
+        source: SavedError,
     },
     /// A folder contains no YAML or JSON file.
     #[error("{path} has no .yaml, .yml or .json file; give the paths of the files")]
@@ -79,6 +80,16 @@ pub(crate) enum CliError {
         path: PathBuf,
         /// Why.
         source: nodeless_catalog::file::CatalogFileError,
+    },
+    /// A file is not JSON.
+    #[error("{path}: {source}; give {expected}")]
+    NotJson {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: nodeless_catalog::file::CatalogFileError,
+        /// What the command reads.
+        expected: &'static str,
     },
     /// There are no embedded facts of the region.
     #[error(transparent)]
@@ -299,17 +310,24 @@ pub(crate) enum CliError {
         source: std::io::Error,
     },
     /// A scenario could not be used.
-    #[error(transparent)]
-    ScenarioForm(#[from] nodeless_driver::scenarios::ScenarioError),
+    #[error("{path}: {source}")]
+    ScenarioForm {
+        /// The file, or the name of a built-in scenario.
+        path: PathBuf,
+        /// Why.
+        source: nodeless_driver::scenarios::ScenarioError,
+    },
     /// A run failed.
     #[error(transparent)]
     Simulation(#[from] nodeless_driver::simulation::SimulationError),
     /// The files contain no object that planning uses.
     #[error(
-        "the input has no object that planning uses{}; give the output of `kubectl get nodes,pods,nodepools,ec2nodeclasses,nodeclaims,daemonsets -A -o yaml`, or manifests",
+        "no object that planning uses in {input}{}; give the output of `kubectl get nodes,pods,nodepools,ec2nodeclasses,nodeclaims,daemonsets -A -o yaml`, or manifests",
         if found.is_empty() { String::new() } else { format!(", only {found}") }
     )]
     NothingToPlan {
+        /// The files.
+        input: String,
         /// The objects of other kinds, with their numbers.
         found: String,
     },
@@ -339,8 +357,11 @@ pub(crate) enum CliError {
     #[error("-o markdown is a format of --diff; choose text, json or yaml")]
     OnlyOfDiff,
     /// The files contain no object.
-    #[error("the input has no Kubernetes object; give manifests, or the output of `kubectl get ... -o yaml`")]
-    NothingToConvert,
+    #[error("no Kubernetes object in {input}; give manifests, or the output of `kubectl get ... -o yaml`")]
+    NothingToConvert {
+        /// The files.
+        input: String,
+    },
     /// Objects cannot be converted; the problems have been printed.
     #[error("nothing was written because of {}", crate::plural::counted(*problems, "error"))]
     NotConverted {
@@ -395,6 +416,10 @@ pub(crate) enum CliError {
     #[error(transparent)]
     Port(#[from] PortError),
 }
+
+/// What to give instead of a file that is no snapshot.
+const SNAPSHOTS: &str =
+    "; give a snapshot, or the output of `aws dynamodb query ... --output json` for the items snapshot#";
 
 /// How to request any free port with a flag that names a port.
 fn without_port(flag: &str) -> String {

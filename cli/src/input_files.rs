@@ -5,6 +5,11 @@ use std::fs;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
+/// The name of standard input in errors.
+const STANDARD_INPUT: &str = "standard input";
+/// The most files that an error names.
+const MAX_NAMED: usize = 5;
+
 /// The names and contents of files, directories of files and standard input (`-`), in the given order.
 pub(crate) fn contents(paths: &[PathBuf]) -> Result<Vec<(String, Vec<u8>)>, CliError> {
     let mut contents = Vec::new();
@@ -14,13 +19,23 @@ pub(crate) fn contents(paths: &[PathBuf]) -> Result<Vec<(String, Vec<u8>)>, CliE
     Ok(contents)
 }
 
+/// The given files, for errors.
+pub(crate) fn named(paths: &[PathBuf]) -> String {
+    let shown = paths.iter().take(MAX_NAMED).map(|path| match path.as_os_str() == "-" {
+        true => STANDARD_INPUT.to_owned(),
+        false => path.display().to_string(),
+    });
+    let more = paths.len().checked_sub(MAX_NAMED + 1).map(|more| format!("{} more", more + 1));
+    shown.chain(more).collect::<Vec<_>>().join(", ")
+}
+
 /// Reads a file, the files of a directory, or standard input (`-`).
 pub(crate) fn each(path: &Path, take: &mut dyn FnMut(String, Vec<u8>)) -> Result<(), CliError> {
     let failed = |source| CliError::Read { path: path.to_owned(), source };
     if path.as_os_str() == "-" {
         let mut bytes = Vec::new();
         std::io::stdin().lock().read_to_end(&mut bytes).map_err(failed)?;
-        take("standard input".to_owned(), bytes);
+        take(STANDARD_INPUT.to_owned(), bytes);
         return Ok(());
     }
     if !path.is_dir() {

@@ -22,7 +22,7 @@ pub(crate) struct Item {
 pub(crate) fn read(paths: &[PathBuf]) -> Result<Vec<Item>, CliError> {
     let mut items = Vec::new();
     for path in paths {
-        let text = text_of(path).map_err(|source| CliError::Read { path: path.clone(), source })?;
+        let text = text_of(path).map_err(|source| unreadable(path, source))?;
         items.extend(parse(&text, path)?);
     }
     Ok(items)
@@ -31,6 +31,10 @@ pub(crate) fn read(paths: &[PathBuf]) -> Result<Vec<Item>, CliError> {
 /// The items in a text. Errors name `path` as its source.
 pub(crate) fn parse(text: &str, path: &Path) -> Result<Vec<Item>, CliError> {
     let damaged = |why| CliError::Items { path: path.to_owned(), why };
+    // The output of `aws dynamodb query` without items has the empty list Items.
+    if text.trim().is_empty() {
+        return Err(damaged("it is empty".to_owned()));
+    }
     items(text, &Origin::File(path.to_owned())).map_err(damaged)
 }
 
@@ -50,6 +54,15 @@ pub(crate) fn items(text: &str, origin: &Origin) -> Result<Vec<Item>, String> {
         }
     }
     Ok(items)
+}
+
+/// The error for a file that cannot be read, or is not text.
+fn unreadable(path: &Path, source: std::io::Error) -> CliError {
+    let path = path.to_owned();
+    match source.kind() {
+        std::io::ErrorKind::InvalidData => CliError::Items { path, why: "it is not UTF-8 text".to_owned() },
+        _ => CliError::Read { path, source },
+    }
 }
 
 fn text_of(path: &Path) -> std::io::Result<String> {

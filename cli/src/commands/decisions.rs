@@ -59,6 +59,11 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<(), CliError> {
     };
     let selection = Selection { about: &arguments.about, kinds: &arguments.kind };
     let found = decisions::read(&items, &selection)?;
+    if let Some(first) = items.first()
+        && items.iter().all(|item| item.decision().is_none())
+    {
+        return Err(first.misplaced("it is not an item decision#, and no other item is one"));
+    }
     if found.is_empty() {
         report!("note: {}", decisions::explain_empty(&items, &selection));
     }

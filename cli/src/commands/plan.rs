@@ -3,6 +3,7 @@
 use super::install::ClusterArguments;
 use crate::commitments::CommitmentArguments;
 use crate::error::CliError;
+use crate::input_files;
 use crate::output::report;
 use crate::output_file::OutputFile;
 use crate::plan::catalog::{CatalogArguments, location};
@@ -171,7 +172,8 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
     let snapshot = reader.finish();
     drop(stage);
     if !live && snapshot.objects == 0 && snapshot.faults.is_empty() {
-        return Err(CliError::NothingToPlan { found: plan::skipped(&snapshot) });
+        let input = input_files::named(&arguments.cluster);
+        return Err(CliError::NothingToPlan { input, found: plan::skipped(&snapshot) });
     }
     let at = arguments.at.unwrap_or_else(|| planned_at(&snapshot, live, arguments));
     let catalog = arguments.catalog.load(&location(&snapshot.view))?;

@@ -88,12 +88,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), CliError> {
 }
 
 fn scenario(name: &str) -> Result<Scenario, CliError> {
-    if Scenario::built_in_names().any(|known| known == name) {
-        return Ok(Scenario::built_in(name)?);
-    }
     let path = Path::new(name);
+    let unusable = |source| CliError::ScenarioForm { path: path.to_owned(), source };
+    if Scenario::built_in_names().any(|known| known == name) {
+        return Scenario::built_in(name).map_err(unusable);
+    }
     let yaml = std::fs::read_to_string(path).map_err(|source| CliError::Scenario { path: path.to_owned(), source })?;
-    Ok(Scenario::parse(&yaml)?)
+    Scenario::parse(&yaml).map_err(unusable)
 }
 
 fn sink(arguments: &Arguments) -> Arc<dyn Sink> {

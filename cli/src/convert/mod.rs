@@ -16,7 +16,7 @@ pub(crate) fn run(paths: &[PathBuf], options: &Options) -> Result<(), CliError> 
     let sources = read(paths)?;
     let mut conversion = nodeless_convert::convert(&sources, options);
     if conversion.read == 0 && conversion.problems.is_empty() {
-        return Err(CliError::NothingToConvert);
+        return Err(CliError::NothingToConvert { input: input_files::named(paths) });
     }
     if conversion.problems.is_empty() {
         conversion.problems = check::problems(&conversion.objects)?;

@@ -215,10 +215,8 @@ fn add_realized(detail: &mut Value, launches: &BTreeMap<String, BTreeMap<String,
 
 /// Why no decision is selected.
 pub(crate) fn explain_empty(items: &[Item], selection: &Selection<'_>) -> String {
-    let decisions = items.iter().filter(|item| item.decision().is_some()).count();
-    match (items.len(), decisions) {
-        (0, _) => "the input contains no items: check the names of the table and the cluster; the table stores decisions for a week",
-        (_, 0) => "the input contains no item decision#",
+    match items {
+        [] => "the input contains no items: check the names of the table and the cluster; the table stores decisions for a week",
         _ if !selection.about.is_empty() => "no decision in the input concerns a name given with --about",
         _ => "no decision in the input has a kind given with --kind",
     }

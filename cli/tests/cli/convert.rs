@@ -81,7 +81,7 @@ fn an_error_names_the_field_and_nothing_is_printed() {
     for empty in ["", "# nothing\n"] {
         let ended = piped(&["convert", "-f", "-"], empty);
         assert_eq!((ended.code, ended.stdout.as_str()), (Some(1), ""));
-        assert!(ended.stderr.contains("the input has no Kubernetes object"), "{}", ended.stderr);
+        assert!(ended.stderr.contains("no Kubernetes object in "), "{}", ended.stderr);
     }
 }
 

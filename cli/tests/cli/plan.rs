@@ -205,7 +205,7 @@ fn templating_left_in_manifests_is_named() {
 fn input_without_an_object_that_planning_uses_is_an_error() {
     let service = "apiVersion: v1\nkind: Service\nmetadata: {name: a}\n";
     for (input, found) in
-        [("", "planning uses; give"), ("# nothing\n", "planning uses; give"), (service, "only 1 Service;")]
+        [("", "in standard input; give"), ("# nothing\n", "in standard input; give"), (service, "only 1 Service;")]
     {
         let ended = piped(input, &[]);
         assert_eq!((ended.code, ended.stdout.as_str()), (Some(1), ""), "{input:?}");

@@ -77,13 +77,9 @@ pub(crate) fn run(input: &Input, form: Form) -> Result<ExitCode, CliError> {
 /// be another one.
 fn report_input(sets: &Sets) -> Result<(), CliError> {
     let both = [&sets.base, &sets.head];
-    let mut faults: Vec<String> = Vec::new();
-    for fault in both.iter().flat_map(|set| &set.faults) {
-        let line = fault.to_string();
-        if !faults.contains(&line) {
-            faults.push(line);
-        }
-    }
+    let lines = both.iter().flat_map(|set| &set.faults).map(ToString::to_string);
+    let mut seen = BTreeSet::new();
+    let faults: Vec<String> = lines.filter(|line| seen.insert(line.clone())).collect();
     if !faults.is_empty() {
         faults.iter().take(MAX_ERRORS).for_each(|fault| print_line!("error: {fault}"));
         return Err(CliError::NotCompared { problems: faults.len() });

@@ -4,6 +4,7 @@
 //! hundreds.
 
 mod exports;
+mod files;
 mod mutation;
 mod oversized;
 #[cfg(unix)]

@@ -122,7 +122,7 @@ fn read_all(paths: Vec<PathBuf>) -> Result<Kubeconfig, KubeconfigError> {
     for path in &paths {
         let unreadable = |error: Cause| match error {
             Cause::ReadConfig(source, _) => KubeconfigError::Unreadable { path: path.clone(), why: source.to_string() },
-            other => KubeconfigError::Unreadable { path: path.clone(), why: chain(&other) },
+            other => KubeconfigError::Unreadable { path: path.clone(), why: first_line(&chain(&other)) },
         };
         let read = match Kubeconfig::read_from(path) {
             Err(Cause::ReadConfig(source, _)) if source.kind() == ErrorKind::NotFound => continue,
@@ -134,6 +134,11 @@ fn read_all(paths: Vec<PathBuf>) -> Result<Kubeconfig, KubeconfigError> {
         });
     }
     merged.ok_or(KubeconfigError::Missing(paths))
+}
+
+/// Lines of the file, which may be credentials, follow the error of its parser.
+fn first_line(error: &str) -> String {
+    error.lines().next().unwrap_or_default().to_owned()
 }
 
 /// The error of a kubeconfig whose context could not be loaded. `known` are its contexts.

@@ -46,7 +46,7 @@ pub(crate) fn read(source: &str, bytes: &[u8], each: &mut dyn FnMut(Found<'_>)) 
             Ok(text) => text,
             Err(error) => {
                 document += 1;
-                each(Found::Fault(place.unreadable(format!("it is not UTF-8 text: {error}"))));
+                each(Found::Fault(place.unreadable(format!("it is not UTF-8 text ({error}); give YAML or JSON"))));
                 continue;
             }
         };
@@ -126,11 +126,11 @@ fn json(place: &mut Place, text: &str, each: &mut dyn FnMut(Found<'_>)) -> usize
                 Ok(value) => each(Found::Body(place.clone(), Body::Tree(value))),
                 Err(_) => each(Found::Fault(match Template::find(text) {
                     Some(template) => Syntax::from(template).at(place, 0),
-                    None => place.unreadable(error),
+                    None => not_json(place, &error),
                 })),
             },
             Err(error) => {
-                each(Found::Fault(place.unreadable(error)));
+                each(Found::Fault(not_json(place, &error)));
                 return read + 1;
             }
         }
@@ -138,6 +138,10 @@ fn json(place: &mut Place, text: &str, each: &mut dyn FnMut(Found<'_>)) -> usize
         place.document += 1;
     }
     read
+}
+
+fn not_json(place: &Place, error: &serde_json::Error) -> Fault {
+    place.unreadable(format!("it is not JSON: {error}"))
 }
 
 fn yaml(place: &Place, text: &str, each: &mut dyn FnMut(Found<'_>)) {

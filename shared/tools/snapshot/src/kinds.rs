@@ -108,7 +108,7 @@ pub(crate) fn removed(api_version: Option<&str>, name: &str) -> Option<&'static 
 
 /// The fields that are read before the kind of an object is known.
 #[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+#[serde(rename_all = "camelCase", default, expecting = "a mapping with apiVersion and kind")]
 pub(crate) struct Head<'a> {
     #[serde(borrow)]
     pub(crate) api_version: Option<Cow<'a, str>>,

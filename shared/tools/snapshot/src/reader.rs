@@ -149,7 +149,8 @@ impl Reader {
             (Some(kind), _) => (api_version, kind),
             (None, Some((inherited, kind))) => (api_version.or(Some(inherited.into())), kind.into()),
             (None, None) => {
-                let problem = "it is missing, so this is not a Kubernetes object".to_owned();
+                let problem = "it is missing, so this is not a Kubernetes object; give manifests, or the output of `kubectl get ... -o yaml`"
+                    .to_owned();
                 return self.faults.push(fault(place, None, Undecoded { field: "kind".to_owned(), problem }));
             }
         };

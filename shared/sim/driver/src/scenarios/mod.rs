@@ -627,7 +627,7 @@ impl Scenario {
             // The arguments of containers may have expressions of their own.
             (Ok(scenario), Some(_)) if !scenario.objects.iter().any(is_templated) => Ok(scenario),
             (_, Some(template)) => Err(ScenarioError::Templated { template }),
-            (Err(error), None) => Err(ScenarioError::Form(error.to_string())),
+            (Err(error), None) => Err(ScenarioError::Form(error.without_snippet().to_string())),
         }
     }
 

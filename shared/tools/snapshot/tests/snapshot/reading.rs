@@ -213,7 +213,7 @@ fn a_fault_has_source_document_object_and_field_and_affects_no_other_object() {
         (format!("{good}\n---\njust text"), "file: document 2 (line 2): it is not a Kubernetes object"),
         (format!("{good}\n---\n\n\na: [1"), "file: document 2 (line 2): it is not YAML: line 5: unclosed bracket"),
         (format!("{good}\n---\nkind: List\nitems: 5"), "file: document 2 (line 2): items: it is not a sequence"),
-        (format!("{good}\n{{\"kind\":"), "file: document 2: EOF while parsing"),
+        (format!("{good}\n{{\"kind\":"), "file: document 2: it is not JSON: EOF while parsing"),
         (
             format!("{good}\n---\nkind: List\nitems:\n- {POD}\n- kind: [\n- {{kind: Pod, metadata: {{name: b}}}}\n"),
             "file: document 2 (line 2), items[1]: it is not YAML: line 6",
