@@ -196,6 +196,8 @@ class DeployedProxy(Proxy):
         super().__init__(EmulatedAccount(world, ministack), world.aws_url, ministack.url, logs, name)
         self._cluster_world, self._deployed = world, ministack
         self.policies: dict[str, Policy] = {}
+        # Whether the calls are evaluated at the end, which reads the objects that they name from the emulators.
+        self.evaluates = True
 
     def __enter__(self) -> DeployedProxy:
         # The world is another account than ministack; in AWS both are one.
@@ -211,7 +213,7 @@ class DeployedProxy(Proxy):
 
     def __exit__(self, kind: object = None, *_: object) -> None:
         super().__exit__()
-        if kind is not None:
+        if kind is not None or not self.evaluates:
             return
         assert self.recording.calls, "no call of a function went through the proxy"
         denied = self.recording.denied(self.policies)
