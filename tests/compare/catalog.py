@@ -93,5 +93,7 @@ def allocatable(types: Iterable[Json]) -> dict[str, dict[str, float]]:
 def differences(node: Json, known: dict[str, dict[str, float]]) -> list[str]:
     """How a Node differs from the type of its label: nothing, unless the two sides do not see the same types."""
     kind = node["metadata"]["labels"]["node.kubernetes.io/instance-type"]
+    if kind not in known:
+        return [f"{kind} is none of the types that were given"]
     found = {name: float(quantity(node["status"]["allocatable"][name])) for name in ("cpu", "memory", "pods")}
     return [f"{kind}: {name} is {found[name]}, not {value}" for name, value in known[kind].items() if found[name] != value]

@@ -63,7 +63,8 @@ class Run:
     nodes: list[Life] = field(default_factory=list)
     pods: list[Pod] = field(default_factory=list)
     calls: list[Audited] = field(default_factory=list)
-    daemons: dict[str, float] = field(default_factory=dict)
+    # The requests of a pod of each DaemonSet.
+    daemons: dict[str, dict[str, float]] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
 
 
@@ -111,7 +112,7 @@ def note_pod(run: Run, pods: dict[str, Pod], at: float, item: Json, deleted: boo
     if metadata["namespace"] != "work" or not owners:
         return
     if owners[0]["kind"] == "DaemonSet":
-        run.daemons = requests(item)
+        run.daemons[owners[0]["name"]] = requests(item)
         return
     pod = pods.setdefault(metadata["uid"], Pod(metadata["name"], f"{owners[0]['kind']}/{owners[0]['name']}", requests(item), at))
     if pod.bound is None and item["spec"].get("nodeName"):
@@ -201,26 +202,31 @@ def part(ordered: list[float], share: float) -> float | None:
 
 def evictions(run: Run) -> tuple[list[tuple[str, float]], int]:
     """The pods that the autoscaler evicted or deleted, and how many of them had themselves replaced a pod of the same ReplicaSet or
-    StatefulSet that was evicted before."""
-    owners = {pod.name: pod for pod in run.pods}
-    removed: dict[str, float] = {}
+    StatefulSet that was evicted before. A pod of a StatefulSet has the name of the one that it replaces."""
+    named: dict[str, list[Pod]] = defaultdict(list)
+    for pod in run.pods:
+        named[pod.name].append(pod)
+    removed: dict[int, tuple[Pod, float]] = {}
     for call in run.calls:
         evicts = call.right is not None and str(call.right) in ("create pods/eviction", "delete pods")
-        if evicts and call.code in (200, 201) and call.name in owners:
-            removed.setdefault(call.name, moment(call.at))
+        if evicts and call.code in (200, 201) and call.name in named:
+            at = moment(call.at)
+            pod = max((pod for pod in named[call.name] if pod.created <= at), key=lambda pod: pod.created, default=named[call.name][0])
+            removed.setdefault(id(pod), (pod, at))
+    ordered = sorted(removed.values(), key=lambda entry: entry[1])
     first: dict[str, float] = {}
     again = 0
-    for name, at in sorted(removed.items(), key=lambda entry: entry[1]):
-        pod = owners[name]
+    for pod, at in ordered:
         again += pod.owner in first and pod.created >= first[pod.owner]
         first.setdefault(pod.owner, at)
-    return list(removed.items()), again
+    return [(pod.name, at) for pod, at in ordered], again
 
 
 def bounds(run: Run, points: Iterable[float]) -> list[float]:
     """The lower bound of the price of nodes for what was requested at each of these times."""
     known: dict[tuple[float, ...], float] = {}
     cheapest = cheapest_offerings(run)
+    cpu, memory, pods = (sum(daemon[name] for daemon in run.daemons.values()) for name in ("cpu", "memory", "pods"))
     found = []
     for at in points:
         total: dict[str, float] = defaultdict(float)
@@ -230,7 +236,7 @@ def bounds(run: Run, points: Iterable[float]) -> list[float]:
                     total[name] += value
         key = (total["cpu"], total["memory"], total["pods"])
         if key not in known:
-            known[key] = lower_bound(key, cheapest, (run.daemons.get("cpu", 0.0), run.daemons.get("memory", 0.0), run.daemons.get("pods", 0.0)))
+            known[key] = lower_bound(key, cheapest, (cpu, memory, pods))
         found.append(known[key])
     return found
 

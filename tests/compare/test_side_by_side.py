@@ -19,6 +19,7 @@ import page  # noqa: E402
 import run  # noqa: E402
 from bound import lower_bound  # noqa: E402
 from sides import Side  # noqa: E402
+from tools.control_plane.audit import Audited, Right  # noqa: E402
 from tools.control_plane.client import Answer  # noqa: E402
 from workload import KINDS, MIXES, UnknownWorkload, workload  # noqa: E402
 
@@ -62,6 +63,7 @@ def test_the_kwok_provider_gets_the_same_allocatable_resources_and_prices() -> N
     known = catalog.allocatable([kind])
     labels = {"node.kubernetes.io/instance-type": "m5.large"}
     assert catalog.differences({"metadata": {"labels": labels}, "status": {"allocatable": shown}}, known) == []
+    assert catalog.differences({"metadata": {"labels": labels}, "status": {"allocatable": shown}}, {}) == ["m5.large is none of the types that were given"]
     other = {"metadata": {"labels": labels}, "status": {"allocatable": shown | {"cpu": "1"}}}
     assert catalog.differences(other, known) == ["m5.large: cpu is 1.0, not 1.93"]
 
@@ -99,6 +101,29 @@ def test_a_run_is_measured_from_its_files(tmp_path: Path) -> None:
     assert found["processor_seconds"] == 2.5 and found["memory_mib"] == 100
     assert found["problems"] == []
     assert found["bound"] > 0 and all(bound <= price or not price for bound, price in zip(found["series"]["bound"][5:], found["series"]["dollars_per_hour"][5:], strict=True))
+
+
+def test_a_pod_of_a_stateful_set_that_is_evicted_twice_counts_twice() -> None:
+    pods = [measure.Pod("db-0", "StatefulSet/db", {}, START + created) for created in (0, 60)]
+    calls = [measured(at) for at in (50, 51, 120)]
+    found = measure.Run(START, START + 200, PRICES, TYPES, pods=pods, calls=calls)
+    # The second call is about the same pod as the first one.
+    assert measure.evictions(found) == ([("db-0", START + 50), ("db-0", START + 120)], 1)
+
+
+def measured(at: float) -> Audited:
+    return Audited("someone", (), Right("", "pods/eviction", "create"), "db-0", 201, "", "/", "", written(at))
+
+
+def test_the_bound_has_the_requests_of_all_daemon_sets() -> None:
+    daemon = {"cpu": 0.5, "memory": 0.0, "pods": 1.0}
+    pods = [measure.Pod("web", "ReplicaSet/web", {"cpu": 6.0, "memory": GIB, "pods": 1.0}, START)]
+    dollars = [
+        measure.bounds(measure.Run(START, START + 10, PRICES, TYPES, pods=pods, daemons=daemons), [START])[0]
+        for daemons in ({}, {"a": daemon}, {"a": daemon, "b": daemon})
+    ]
+    # A CPU of the large type at the price of 8, 7.5 and 7 of them.
+    assert dollars == pytest.approx([6 * 0.30 / cpus for cpus in (8, 7.5, 7)])
 
 
 def test_a_run_with_other_types_than_were_given_is_partial(tmp_path: Path) -> None:
