@@ -55,8 +55,13 @@ impl Running {
         let entry = &kubeconfig["clusters"][0];
         let extensions = entry["cluster"]["extensions"].as_array()?;
         let own = extensions.iter().find(|extension| extension["name"] == EXTENSION)?;
-        let aws = own["extension"]["aws"].as_str()?.strip_prefix("http://")?.parse().ok()?;
-        (entry["name"] == cluster).then(|| Self { name: cluster.to_owned(), kubeconfig: path.to_owned(), aws })
+        let aws: SocketAddr = own["extension"]["aws"].as_str()?.strip_prefix("http://")?.parse().ok()?;
+        // A file of somebody else must not send requests to another machine.
+        (entry["name"] == cluster && aws.ip().is_loopback()).then(|| Self {
+            name: cluster.to_owned(),
+            kubeconfig: path.to_owned(),
+            aws,
+        })
     }
 
     /// The latest decisions, the latest first.
@@ -159,6 +164,7 @@ mod tests {
             "\u{0}",
             &own[..own.len() / 2],
             &own.replace(":2", ":x"),
+            &own.replace("127.0.0.1:2", "10.0.0.1:2"),
             &own.replace("clusters", "c"),
         ] {
             std::fs::write(&path, foreign).unwrap();
