@@ -14,6 +14,7 @@ mod html;
 #[cfg(feature = "kubernetes")]
 pub(crate) mod live;
 mod memory;
+mod offline;
 #[cfg(feature = "kubernetes")]
 pub(crate) mod one;
 pub(crate) mod parts;

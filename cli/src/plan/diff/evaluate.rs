@@ -1,25 +1,14 @@
 //! Plans the nodes of a set. No I/O and no clock.
 
+use crate::plan::offline::Offline;
 use crate::plan::report::Unschedulable;
 use crate::plan::whatif::changes::repacked;
 use crate::plan::whatif::cost::{PricedNode, after};
-use jiff::Timestamp;
 use nodeless_api::view::ClusterView;
-use nodeless_catalog::Catalog;
-use nodeless_model::{NodeClaim, Pod, buffer};
-use nodeless_operations::plan::PlanSettings;
-use nodeless_operations::{DryRun, DryRunInput};
+use nodeless_model::{Pod, buffer};
 use nodeless_scheduling::{Advice, Options, Problem, Solution, advise};
 use nodeless_snapshot::Snapshot;
 use std::collections::BTreeSet;
-
-/// What both plans have in common.
-#[derive(Clone, Copy)]
-pub(super) struct Settings<'s> {
-    pub(super) catalog: &'s Catalog,
-    pub(super) options: Options,
-    pub(super) at: Timestamp,
-}
 
 /// A set as it is planned.
 pub(super) struct Planned {
@@ -38,81 +27,67 @@ impl Planned {
     }
 }
 
-impl Settings<'_> {
-    /// Plans the nodes for all pods of a set. Only nodes of no NodePool stay: all others are launched anew, static ones too, so that the
-    /// free capacity of today's nodes hides no difference. Remedies are searched for unschedulable pods that are not `known`.
-    pub(super) fn plan(&self, set: &Snapshot, known: &BTreeSet<String>) -> Planned {
-        let run = self.dry_run(self.without_nodes_of_node_pools(set), Vec::new(), true);
-        let (problem, solution) = run.place();
-        let fixed = run.disruption(&solution, 1).fixed;
-        let staying = run.current_nodes().iter().map(|node| PricedNode::current(node, self.catalog)).collect();
-        let mut nodes = after(staying, &problem, &solution, self.catalog);
-        let of_static = fixed.iter().flat_map(|change| &change.launches);
-        nodes.extend(of_static.map(|launch| PricedNode::launched(launch, &problem, self.catalog)));
-        let mut notes = run.assumptions().to_vec();
-        notes.extend(run.unusable().map(|(pool, why)| format!("NodePool {pool} cannot be used: {why}")));
-        notes.extend(fixed.iter().filter_map(|change| {
-            let why = change.short.as_ref()?;
-            Some(format!("NodePool {} has fewer nodes than replicas: {why}", change.node_pool))
-        }));
-        Planned {
-            nodes,
-            unschedulable: self.unschedulable(&problem, &solution, &run.faulty(), known),
-            pods: set.view.pods.iter().map(Pod::key).collect(),
-            notes,
-        }
+/// Plans the nodes for all pods of a set. Only nodes of no NodePool stay: all others are launched anew, static ones too, so that the
+/// free capacity of today's nodes hides no difference. Remedies are searched for unschedulable pods that are not `known`.
+pub(super) fn plan(offline: Offline<'_>, set: &Snapshot, known: &BTreeSet<String>) -> Planned {
+    let run = offline.dry_run(without_nodes_of_node_pools(offline, set), Vec::new(), true);
+    let (problem, solution) = run.place();
+    let fixed = run.disruption(&solution, 1).fixed;
+    let staying = run.current_nodes().iter().map(|node| PricedNode::current(node, offline.catalog)).collect();
+    let mut nodes = after(staying, &problem, &solution, offline.catalog);
+    let of_static = fixed.iter().flat_map(|change| &change.launches);
+    nodes.extend(of_static.map(|launch| PricedNode::launched(launch, &problem, offline.catalog)));
+    let mut notes = run.assumptions().to_vec();
+    notes.extend(run.unusable().map(|(pool, why)| format!("NodePool {pool} cannot be used: {why}")));
+    notes.extend(fixed.iter().filter_map(|change| {
+        let why = change.short.as_ref()?;
+        Some(format!("NodePool {} has fewer nodes than replicas: {why}", change.node_pool))
+    }));
+    Planned {
+        nodes,
+        unschedulable: unschedulable(offline.options, &problem, &solution, &run.faulty(), known),
+        pods: set.view.pods.iter().map(Pod::key).collect(),
+        notes,
     }
+}
 
-    fn unschedulable(
-        &self,
-        problem: &Problem<'_>,
-        solution: &Solution,
-        faulty: &[(&Pod, &str)],
-        known: &BTreeSet<String>,
-    ) -> Vec<Unschedulable> {
-        let pod = |index: usize| problem.pods.get(index).copied().filter(|pod| !buffer::is_virtual(pod));
-        let is_new = |index: usize| pod(index).is_some_and(|pod| !known.contains(&pod.key()));
-        let new = solution.unschedulable.iter().filter(|refused| is_new(refused.pod));
-        let mut advice = advise(problem, solution, new, &self.options).into_iter();
-        let refused = solution.unschedulable.iter().filter_map(|refused| {
-            let advice = if is_new(refused.pod) { advice.next() } else { None };
-            let Advice { remedies, obstacle } = advice.unwrap_or_default();
-            let reasons = refused.reasons.iter().map(ToString::to_string).collect();
-            Some(Unschedulable { pod: pod(refused.pod)?.key(), reasons, remedies, obstacle })
-        });
-        let mut all: Vec<Unschedulable> = refused.collect();
-        all.extend(faulty.iter().map(|(pod, why)| Unschedulable {
-            pod: pod.key(),
-            reasons: vec![(*why).to_owned()],
-            remedies: Vec::new(),
-            obstacle: None,
-        }));
-        all.sort();
-        all
-    }
+fn unschedulable(
+    options: Options,
+    problem: &Problem<'_>,
+    solution: &Solution,
+    faulty: &[(&Pod, &str)],
+    known: &BTreeSet<String>,
+) -> Vec<Unschedulable> {
+    let pod = |index: usize| problem.pods.get(index).copied().filter(|pod| !buffer::is_virtual(pod));
+    let is_new = |index: usize| pod(index).is_some_and(|pod| !known.contains(&pod.key()));
+    let new = solution.unschedulable.iter().filter(|refused| is_new(refused.pod));
+    let mut advice = advise(problem, solution, new, &options).into_iter();
+    let refused = solution.unschedulable.iter().filter_map(|refused| {
+        let advice = if is_new(refused.pod) { advice.next() } else { None };
+        let Advice { remedies, obstacle } = advice.unwrap_or_default();
+        let reasons = refused.reasons.iter().map(ToString::to_string).collect();
+        Some(Unschedulable { pod: pod(refused.pod)?.key(), reasons, remedies, obstacle })
+    });
+    let mut all: Vec<Unschedulable> = refused.collect();
+    all.extend(faulty.iter().map(|(pod, why)| Unschedulable {
+        pod: pod.key(),
+        reasons: vec![(*why).to_owned()],
+        remedies: Vec::new(),
+        obstacle: None,
+    }));
+    all.sort();
+    all
+}
 
-    /// The cluster without the nodes of NodePools, whose pods are pending.
-    fn without_nodes_of_node_pools(&self, set: &Snapshot) -> ClusterView {
-        if set.view.nodes.is_empty() && set.claims.is_empty() {
-            return set.view.clone();
-        }
-        let nodes = self.dry_run(set.view.clone(), set.claims.clone(), false).current_nodes();
-        let names = nodes.iter().map(|node| node.name.as_str()).collect();
-        let stays = nodes.iter().filter(|node| node.node_pool.is_none()).map(|node| node.name.as_str()).collect();
-        let mut view = repacked(&set.view, &names, &stays);
-        view.node_claims.clear();
-        view
+/// The cluster without the nodes of NodePools, whose pods are pending.
+fn without_nodes_of_node_pools(offline: Offline<'_>, set: &Snapshot) -> ClusterView {
+    if set.view.nodes.is_empty() && set.claims.is_empty() {
+        return set.view.clone();
     }
-
-    fn dry_run(&self, view: ClusterView, claims: Vec<NodeClaim>, with_static_capacity: bool) -> DryRun {
-        DryRun::new(DryRunInput {
-            view,
-            claims,
-            catalog: self.catalog.clone(),
-            now: self.at,
-            shifted: Vec::new(),
-            settings: PlanSettings { scheduling: self.options, ..PlanSettings::default() },
-            disruption: with_static_capacity.then(Vec::new),
-        })
-    }
+    let nodes = offline.dry_run(set.view.clone(), set.claims.clone(), false).current_nodes();
+    let names = nodes.iter().map(|node| node.name.as_str()).collect();
+    let stays = nodes.iter().filter(|node| node.node_pool.is_none()).map(|node| node.name.as_str()).collect();
+    let mut view = repacked(&set.view, &names, &stays);
+    view.node_claims.clear();
+    view
 }

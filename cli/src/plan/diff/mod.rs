@@ -12,11 +12,11 @@ mod words;
 pub(crate) use sets::{Sets, read};
 
 use super::catalog::LoadedCatalog;
+use super::offline::Offline;
 use super::progress::Stage;
 use super::{SOME_UNSCHEDULABLE, held};
 use crate::error::CliError;
 use crate::output::{self, report as print_line};
-use evaluate::Settings;
 use jiff::Timestamp;
 use nodeless_scheduling::Options;
 use std::collections::BTreeSet;
@@ -52,10 +52,10 @@ pub(crate) fn run(input: &Input, form: Form) -> Result<ExitCode, CliError> {
     let Input { sets, catalog, options, at, max_increase } = input;
     report_input(sets)?;
     catalog.notes.iter().for_each(|note| print_line!("warning: {note}"));
-    let settings = Settings { catalog: &catalog.catalog, options: *options, at: *at };
+    let offline = Offline { catalog: &catalog.catalog, options: *options, at: *at };
     let stage = Stage::begin("planning both sets");
-    let before = settings.plan(&sets.base, &BTreeSet::new());
-    let after = settings.plan(&sets.head, &before.pods_without_node());
+    let before = evaluate::plan(offline, &sets.base, &BTreeSet::new());
+    let after = evaluate::plan(offline, &sets.head, &before.pods_without_node());
     drop(stage);
     let report = compare::report(sets, [before, after], catalog, *max_increase);
     match form {

@@ -5,14 +5,11 @@ use super::changes::{Widening, claims_of, repacked};
 use super::compare::{Change, Difference, changes, difference};
 use super::cost::{Cost, PodWithoutNode, PricedNode, after, unschedulable};
 use crate::commitments::{self, Placed};
-use jiff::Timestamp;
+use crate::plan::offline::Offline;
 use nodeless_api::view::ClusterView;
-use nodeless_catalog::Catalog;
 use nodeless_commitments::Commitments;
 use nodeless_model::NodeClaim;
-use nodeless_operations::plan::{CurrentNode, PlanSettings};
-use nodeless_operations::{DryRun, DryRunInput};
-use nodeless_scheduling::Options;
+use nodeless_operations::plan::CurrentNode;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,10 +17,8 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Clone, Copy)]
 pub(super) struct Settings<'s> {
     pub(super) claims: &'s [NodeClaim],
-    pub(super) catalog: &'s Catalog,
     pub(super) commitments: Option<&'s Commitments>,
-    pub(super) options: Options,
-    pub(super) at: Timestamp,
+    pub(super) offline: Offline<'s>,
 }
 
 /// What is compared with today.
@@ -71,7 +66,7 @@ pub(super) struct Today<'t> {
 impl<'t> Today<'t> {
     /// Evaluates the cluster as it is.
     pub(super) fn of(view: &'t ClusterView, settings: Settings<'t>) -> Self {
-        let run = settings.dry_run(view.clone(), settings.claims.to_vec(), true);
+        let run = settings.offline.dry_run(view.clone(), settings.claims.to_vec(), true);
         let nodes = run.current_nodes();
         let is_static = |name: &str| view.node_pools.iter().any(|pool| pool.name == name && pool.replicas.is_some());
         let stays = nodes.iter().filter(|node| node.node_pool.as_deref().is_none_or(is_static));
@@ -83,7 +78,8 @@ impl<'t> Today<'t> {
             .map(|pod| PodWithoutNode { pod: pod.key(), reasons: Vec::new() })
             .collect();
         pending.sort();
-        let priced: Vec<PricedNode> = nodes.iter().map(|node| PricedNode::current(node, settings.catalog)).collect();
+        let priced: Vec<PricedNode> =
+            nodes.iter().map(|node| PricedNode::current(node, settings.offline.catalog)).collect();
         let unusable = run.unusable().map(|(pool, why)| format!("NodePool {pool} cannot be used: {why}"));
         let assumptions =
             run.assumptions().iter().cloned().chain(unusable).chain(unknown_nodes(view, &nodes)).collect();
@@ -127,8 +123,8 @@ impl<'t> Today<'t> {
             self.nodes.iter().filter(stays).map(|node| (node.name.as_str(), node)).collect();
         let claims = staying.values().filter_map(|node| node.node_claim.as_deref()).collect();
         let view = repacked(view, &names, &staying.keys().copied().collect());
-        let run = self.settings.dry_run(view, claims_of(self.settings.claims, &claims), false);
-        let Settings { catalog, commitments, .. } = self.settings;
+        let run = self.settings.offline.dry_run(view, claims_of(self.settings.claims, &claims), false);
+        let Settings { commitments, offline: Offline { catalog, .. }, .. } = self.settings;
         let Placed { problem, solution, .. } = commitments::place(&run, catalog, commitments);
         // A node costs what it costs today, and runs the pods that it has in this alternative.
         let priced = |node: &CurrentNode| PricedNode {
@@ -141,7 +137,7 @@ impl<'t> Today<'t> {
 
     /// The nodes that disruption does not replace until something is changed.
     fn blocked(&self, view: &ClusterView) -> Option<Blocked> {
-        let run = self.settings.dry_run(view.clone(), self.settings.claims.to_vec(), true);
+        let run = self.settings.offline.dry_run(view.clone(), self.settings.claims.to_vec(), true);
         let (_, solution) = run.place();
         let mut blocked = blocked::nodes(&run.disruption(&solution, 1).kept);
         blocked.retain(|node, _| !self.stays.contains(node));
@@ -151,20 +147,6 @@ impl<'t> Today<'t> {
         let nodes: BTreeSet<String> = blocked.keys().cloned().collect();
         let dollars_per_month = self.repack(view, &nodes).dollars_per_month;
         Some(Blocked { nodes, causes: blocked::causes(&blocked), dollars_per_month })
-    }
-}
-
-impl Settings<'_> {
-    fn dry_run(&self, view: ClusterView, claims: Vec<NodeClaim>, with_disruption: bool) -> DryRun {
-        DryRun::new(DryRunInput {
-            view,
-            claims,
-            catalog: self.catalog.clone(),
-            now: self.at,
-            shifted: Vec::new(),
-            settings: PlanSettings { scheduling: self.options, ..PlanSettings::default() },
-            disruption: with_disruption.then(Vec::new),
-        })
     }
 }
 

@@ -12,6 +12,7 @@ mod text;
 pub(super) mod words;
 
 use super::catalog::LoadedCatalog;
+use super::offline::Offline;
 use super::{Output, progress::Stage, report_input};
 use crate::error::CliError;
 use crate::output::{self, report as print_line};
@@ -55,10 +56,8 @@ pub(crate) fn run(input: Input, form: Output) -> Result<ExitCode, CliError> {
     catalog.notes.iter().for_each(|note| print_line!("warning: {note}"));
     let settings = Settings {
         claims: &snapshot.claims,
-        catalog: &catalog.catalog,
         commitments: commitments.as_ref(),
-        options,
-        at,
+        offline: Offline { catalog: &catalog.catalog, options, at },
     };
     let stage = Stage::begin("planning alternatives");
     let today = Today::of(&snapshot.view, settings);

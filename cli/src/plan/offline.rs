@@ -1,0 +1,32 @@
+//! Plans of clusters that do not exist, such as one with other manifests. No I/O and no clock.
+
+use jiff::Timestamp;
+use nodeless_api::view::ClusterView;
+use nodeless_catalog::Catalog;
+use nodeless_model::NodeClaim;
+use nodeless_operations::plan::PlanSettings;
+use nodeless_operations::{DryRun, DryRunInput};
+use nodeless_scheduling::Options;
+
+/// What such plans have in common.
+#[derive(Clone, Copy)]
+pub(super) struct Offline<'o> {
+    pub(super) catalog: &'o Catalog,
+    pub(super) options: Options,
+    pub(super) at: Timestamp,
+}
+
+impl Offline<'_> {
+    /// A plan without zonal shifts. `with_disruption` also evaluates disruption, and the nodes of static NodePools.
+    pub(super) fn dry_run(&self, view: ClusterView, claims: Vec<NodeClaim>, with_disruption: bool) -> DryRun {
+        DryRun::new(DryRunInput {
+            view,
+            claims,
+            catalog: self.catalog.clone(),
+            now: self.at,
+            shifted: Vec::new(),
+            settings: PlanSettings { scheduling: self.options, ..PlanSettings::default() },
+            disruption: with_disruption.then(Vec::new),
+        })
+    }
+}
