@@ -324,16 +324,13 @@ fn the_page_is_used_by_keyboard_alone() {
         false,
         "all of it is behind a disclosure"
     );
-    let pods: BTreeSet<String> =
-        strings(&browser.script(
-            "return [...document.querySelectorAll('#pods li')].map((it) => it.textContent.split(', Running')[0])",
-        ));
     let on_node = format!("--field-selector=spec.nodeName={node}");
     let names =
         kubectl.run(&["get", "pods", "-n", "default", &on_node, "--output", "jsonpath={.items[*].metadata.name}"]);
     let expected: BTreeSet<String> =
         names.split_whitespace().map(|name| format!("default/{name}  cpu 1, memory 1Gi")).collect();
-    assert_eq!(pods, expected, "each pod with its requests");
+    let pods = "return [...document.querySelectorAll('#pods li')].map((it) => it.textContent.split(', Running')[0])";
+    wait_for("each pod with its requests", || strings(&browser.script(pods)) == expected);
     let events = browser.text("return document.getElementById('own-events').textContent");
     assert!(events.contains("RegisteredNodeClaim default-"), "those of its NodeClaim: {events}");
     assert!(!events.contains("NominatedPod default/"), "and not those of its pods: {events}");
