@@ -23,7 +23,7 @@ WATCHED = {"Pod": "/api/v1/pods", "Node": "/api/v1/nodes", "NodeClaim": "/apis/k
 KEPT = {
     "metadata": ("name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "labels", "ownerReferences"),
     "spec": ("nodeName", "containers", "providerID", "taints"),
-    "status": ("phase", "conditions", "allocatable", "providerID", "nodeName"),
+    "status": ("phase", "conditions", "allocatable", "providerID", "nodeName", "nominatedNodeName"),
 }
 # The API server ends each watch after this time, and the next one continues where it ended.
 WATCH_SECONDS = 10

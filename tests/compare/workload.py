@@ -24,8 +24,9 @@ Json = dict[str, Any]
 IMAGE = "public.ecr.aws/eks-distro/kubernetes/pause:3.7"
 NAMESPACE = "work"
 HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
-# Seconds without events at the end of a run. Longer than Karpenter's 15 seconds of validation and nodeless' minute between schedules.
-QUIET = 240
+# Seconds without events at the end of a run, in which the cluster comes to rest: consolidation goes on for minutes after the last pod is
+# bound, and both validate their commands, Karpenter for 15 seconds each.
+QUIET = 600
 
 
 @dataclass
@@ -176,7 +177,7 @@ def cold(name: str, seed: int, mix: str, pods: str) -> Workload:
 
 def half(name: str, seed: int, mix: str, pods: str) -> Workload:
     """A cluster that shrinks by half: each Deployment to half of its replicas, within a minute."""
-    random, made = Random(seed), Workload(name, seed, quiet=480)
+    random, made = Random(seed), Workload(name, seed, quiet=QUIET)
     for item in MIXES[mix](random, int(pods)):
         made.add(0, "create", item)
         made.scale(150 + random.uniform(0, 60), item, item["spec"]["replicas"] // 2)
@@ -185,7 +186,7 @@ def half(name: str, seed: int, mix: str, pods: str) -> Workload:
 
 def waste(name: str, seed: int, mix: str, pods: str) -> Workload:
     """A third of the Deployments is deleted; PodDisruptionBudgets of the others allow one unavailable pod at a time."""
-    random, made = Random(seed), Workload(name, seed, quiet=480)
+    random, made = Random(seed), Workload(name, seed, quiet=QUIET)
     for item in MIXES[mix](random, int(pods)):
         made.add(0, "create", item)
         if random.random() < 0.33:

@@ -170,7 +170,7 @@ impl<'c, 'a, 'o> Round<'c, 'a, 'o> {
             return Ok(());
         }
         let candidates: Vec<&Candidate<'_, '_>> = places.iter().map(|place| &self.candidates[*place]).collect();
-        self.just_launched.approve(&candidates, savings, self.now)?;
+        self.just_launched.approve(&candidates, savings)?;
         self.totals.approve(&candidates, savings)
     }
 

@@ -50,6 +50,22 @@ fn a_node_without_the_pods_that_it_was_launched_for_goes_at_once() {
 }
 
 #[test]
+fn pods_may_run_on_any_just_launched_node_of_the_node_pool() {
+    let exchanged = |node_pool: &str| {
+        let mut world = launched_with(node_pool, HOUR / 2);
+        let mover = std::mem::take(&mut world.places[0].claim.spec.nominated_pods);
+        world.places[0].claim.spec.nominated_pods =
+            std::mem::replace(&mut world.places[1].claim.spec.nominated_pods, mover);
+        world
+    };
+    assert!(!goes(&exchanged("default")), "the kube-scheduler bound each pod to the other node");
+    assert!(goes(&exchanged("other")), "its pod runs in another NodePool");
+    let mut world = exchanged("default");
+    world.places[1].claim.created = at(7200 - HOUR);
+    assert!(goes(&world), "its pod runs on an older node, so it was not necessary");
+}
+
+#[test]
 fn the_savings_are_compared_with_the_launched_nodes_of_the_same_node_pool() {
     assert!(!goes(&launched_with("default", HOUR / 2)));
     assert!(goes(&launched_with("other", HOUR / 2)));
