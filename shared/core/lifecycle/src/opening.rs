@@ -16,6 +16,9 @@ use std::time::Duration;
 /// How long the nodes of a plan wait for others after the last registration. Instances of one plan are launched within seconds of each
 /// other and usually join within 20 seconds of each other, and a node is ready 10 seconds after its registration.
 const OTHERS_WITHIN: Duration = Duration::from_secs(20);
+/// Plans that were made within this time of each other are mostly for pods of one workload, which its controller creates over several
+/// batch windows. A batch window lasts 10 seconds at most, by default.
+const SAME_WORKLOAD: Duration = Duration::from_secs(10);
 /// How long a registered node waits for others of its plan. A node that takes longer has failed, or is of a kind that starts
 /// slowly.
 const CLOSED_AT_MOST: Duration = Duration::from_secs(60);
@@ -73,16 +76,19 @@ pub fn may_nominate(claim: &NodeClaim, now: Timestamp) -> bool {
         && (joins || (claim.phase == Phase::Initialized && claim.status.command.is_none() && is_new(claim, now)))
 }
 
-/// Whether claims are of one plan.
+/// Whether a node may wait for another to open: both claims are of one plan, or of plans within [`SAME_WORKLOAD`].
 #[must_use]
-pub fn same_plan(one: &NodeClaim, other: &NodeClaim) -> bool {
-    one.created == other.created
+pub fn waits_for(one: &NodeClaim, other: &NodeClaim) -> bool {
+    one.created.duration_since(other.created).unsigned_abs() <= SAME_WORKLOAD
 }
 
 /// Determines which of these nodes open now, and which stay closed. The nominations of open nodes are kept up.
 ///
 /// The nodes of a plan open together once all of them are ready, or none has registered for 20 seconds. No node waits for a claim that
 /// ends, or for a claim whose node is not held. A node that has been registered for 60 seconds waits for no other.
+///
+/// They also wait for the nodes of plans within [`SAME_WORKLOAD`], until one of their own has been registered for 20 seconds: the pods of
+/// these plans are not nominated before, and would use the capacity of a pod whose nomination is cleared for a moment.
 #[must_use]
 pub fn open<'a>(members: &[Member<'a>], now: Timestamp) -> BTreeMap<&'a str, Nominations> {
     let mut plans: BTreeMap<Timestamp, Vec<Member<'a>>> = BTreeMap::new();
@@ -91,10 +97,10 @@ pub fn open<'a>(members: &[Member<'a>], now: Timestamp) -> BTreeMap<&'a str, Nom
     }
     let mut states = BTreeMap::new();
     for plan in plans.values() {
-        let joins = |member: &&Member<'a>| member.claim.phase < Phase::Initialized;
-        let complete = plan.iter().filter(joins).all(Member::is_ready)
-            || plan.iter().all(|member| !member.has_joined() || member.is_registered_for(OTHERS_WITHIN, now))
-            || plan.iter().filter(joins).any(|one| one.is_ready() && one.is_registered_for(CLOSED_AT_MOST, now));
+        let others = plans.values().flatten().filter(|other| waits_for(other.claim, plan[0].claim));
+        let complete = is_complete(plan, now)
+            && (others.filter(|other| other.joins()).all(Member::is_ready)
+                || plan.iter().any(|one| one.is_ready() && one.is_registered_for(OTHERS_WITHIN, now)));
         for member in plan {
             let state = match member.claim.phase {
                 Phase::Initialized if may_nominate(member.claim, now) => Nominations::Written,
@@ -106,6 +112,14 @@ pub fn open<'a>(members: &[Member<'a>], now: Timestamp) -> BTreeMap<&'a str, Nom
         }
     }
     states
+}
+
+/// Whether the nodes of a plan do not wait for others of the same plan.
+fn is_complete(plan: &[Member<'_>], now: Timestamp) -> bool {
+    let mut joining = plan.iter().filter(|member| member.joins());
+    joining.clone().all(Member::is_ready)
+        || plan.iter().all(|member| !member.has_joined() || member.is_registered_for(OTHERS_WITHIN, now))
+        || joining.any(|one| one.is_ready() && one.is_registered_for(CLOSED_AT_MOST, now))
 }
 
 /// The nominations that are missing for pods of open nodes, and the claims of which pods are not bound yet.
@@ -136,6 +150,10 @@ pub fn nominations<'a>(
 }
 
 impl Member<'_> {
+    fn joins(&self) -> bool {
+        self.claim.phase < Phase::Initialized
+    }
+
     /// Whether the node is ready, apart from the taints that nodeless itself removes.
     fn is_ready(&self) -> bool {
         let removed = [Taint::joining(), Taint::unregistered()];

@@ -5,7 +5,7 @@ use crate::log_lines::{Failed, NominationsDenied, PodsNominated};
 use futures::future::{Either, select};
 use futures::stream::{self, StreamExt as _};
 use jiff::Timestamp;
-use nodeless_lifecycle::opening::{self, Nomination, may_nominate, same_plan};
+use nodeless_lifecycle::opening::{self, Nomination, may_nominate, waits_for};
 use nodeless_lifecycle::{Member, Nominations, Seen};
 use nodeless_model::{Node, NodeClaim, Phase};
 use nodeless_ports::{ErrorKind, PortError};
@@ -79,7 +79,7 @@ impl Reconciler {
         }
         let mut mates = self.claims.get_all(&names).await?;
         let waits =
-            |mate: &NodeClaim| mate.phase < Phase::Initialized && joining.iter().any(|one| same_plan(one, mate));
+            |mate: &NodeClaim| mate.phase < Phase::Initialized && joining.iter().any(|one| waits_for(one, mate));
         mates.retain(waits);
         Ok(mates)
     }

@@ -51,13 +51,34 @@ fn the_nodes_of_a_plan_open_together() {
     assert_eq!(of(one("b", Phase::Registered, Some(false)), 19), [Awaited, Awaited], "it is not ready yet");
     assert_eq!(of(one("b", Phase::Launched, Some(true)), 0), [Written, Written]);
     assert_eq!(of(one("b", Phase::Draining, None), 0), [Written, Nothing], "nobody waits for a claim that failed");
-    assert_eq!(of((planned("b", 1, Phase::Launched, &["p"]), None), 0), [Written, Awaited], "of another plan");
     assert_eq!(of((planned("b", 0, Phase::Launched, &[]), None), 0), [Written, Nothing], "for no pod");
     assert_eq!(of(one("b", Phase::Launched, None), 20), [Written, Awaited], "none registered for 20 seconds");
     assert_eq!(of(one("b", Phase::Launched, Some(false)), 59), [Awaited, Awaited], "it joined a moment ago");
     assert_eq!(of(one("b", Phase::Launched, Some(false)), 60), [Written, Awaited], "60 seconds are over");
     assert_eq!(of(one("b", Phase::Initialized, Some(true)), 14), [Written, Written], "nominations are kept up");
     assert_eq!(of(one("b", Phase::Initialized, Some(true)), 15), [Written, Nothing]);
+}
+
+#[test]
+fn the_nodes_of_plans_for_one_workload_open_together() {
+    use Nominations::{Awaited, Written};
+    let of = |created, ready, now| {
+        let first = planned("a", 0, Phase::Registered, &["p"]);
+        let second = planned("b", created, Phase::Launched, &["q"]);
+        states(&[(first, Some(true)), (second, ready)], now)
+    };
+    assert_eq!(of(10, None, 19), [Awaited, Awaited], "pods of the second plan are not nominated yet");
+    assert_eq!(of(10, Some(false), 19), [Awaited, Awaited]);
+    assert_eq!(of(10, Some(true), 19), [Written, Written]);
+    assert_eq!(of(11, None, 19), [Written, Awaited], "of another workload");
+    assert_eq!(of(10, Some(false), 20), [Written, Awaited], "20 seconds are over");
+    let third = |now| {
+        let plans = [("a", 0, Phase::Registered), ("b", 10, Phase::Registered), ("c", 20, Phase::Launched)];
+        let claims = plans.map(|(name, created, phase)| planned(name, created, phase, &["p"]));
+        let ready = [Some(true), Some(true), None];
+        states(&claims.into_iter().zip(ready).collect::<Vec<_>>(), now)
+    };
+    assert_eq!(third(19), [Written, Awaited, Awaited], "the first plan does not wait for the third");
 }
 
 #[test]
