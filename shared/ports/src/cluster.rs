@@ -10,7 +10,7 @@ pub use nodeless_model::object::{
 };
 pub use nodeless_model::surge::{DeploymentChange, OwningDeployment};
 use nodeless_model::{Node, NodeClaim, NodeOverlay, NodePool, Pod, PodDisruptionBudget};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
 /// The answer of the Eviction API.
@@ -45,15 +45,47 @@ pub struct BatchWindow {
     pub idle: Duration,
     /// The maximum length while pods become pending.
     pub max: Duration,
+    /// The maximum length while [`BURST`] pods become pending each second.
+    pub burst: Duration,
     /// The minimum length, even if no pod is pending.
     pub min: Duration,
 }
 
-impl BatchWindow {
-    /// The end of the window; `last` is when the last pod became pending, if any. Both are times since the start.
+/// From this number of pods a second, pods are those of a workload that a controller is creating. kube-controller-manager sends 20 requests a
+/// second by default (`--kube-api-qps`).
+pub const BURST: usize = 10;
+
+/// A batch window, and when pods became pending in it. All times are since its start.
+#[derive(Clone, Debug)]
+pub struct PodBatch {
+    window: BatchWindow,
+    /// When the last pods became pending, [`BURST`] at most, the earliest first.
+    last: VecDeque<Duration>,
+}
+
+impl PodBatch {
+    /// A window that begins, with or without pods that are pending already.
     #[must_use]
-    pub fn end(&self, last: Option<Duration>) -> Duration {
-        last.map_or(Duration::ZERO, |last| (last + self.idle).min(self.max)).max(self.min)
+    pub fn new(window: BatchWindow, is_pending: bool) -> Self {
+        Self { window, last: is_pending.then_some(Duration::ZERO).into_iter().collect() }
+    }
+
+    /// Notes that a pod became pending.
+    pub fn note(&mut self, at: Duration) {
+        if self.last.len() == BURST {
+            self.last.pop_front();
+        }
+        self.last.push_back(at);
+    }
+
+    /// The end of the window, if no further pod becomes pending.
+    #[must_use]
+    pub fn end(&self) -> Duration {
+        let BatchWindow { idle, max, burst, min } = self.window;
+        let (Some(first), Some(last)) = (self.last.front(), self.last.back()) else { return min };
+        let is_burst = self.last.len() == BURST && last.saturating_sub(*first) <= Duration::from_secs(1);
+        let longest = if is_burst { max.max(burst) } else { max };
+        (*last + idle).min(longest).max(min)
     }
 }
 
@@ -351,12 +383,37 @@ mod tests {
     #[test]
     fn the_batch_window_ends_when_no_pod_arrives_but_not_before_its_minimum() {
         let seconds = Duration::from_secs;
-        let window = |min| BatchWindow { idle: seconds(2), max: seconds(10), min: seconds(min) };
-        assert_eq!(window(0).end(None), seconds(0), "nothing to wait for");
-        assert_eq!(window(1).end(None), seconds(1));
-        assert_eq!(window(0).end(Some(seconds(3))), seconds(5));
-        assert_eq!(window(0).end(Some(seconds(9))), seconds(10));
-        assert_eq!(window(4).end(Some(seconds(1))), seconds(4));
-        assert_eq!(window(12).end(Some(seconds(9))), seconds(12));
+        let end = |min, pending: bool, last: &[u64]| {
+            let window = BatchWindow { idle: seconds(2), max: seconds(10), burst: seconds(20), min: seconds(min) };
+            let mut batch = PodBatch::new(window, pending);
+            last.iter().for_each(|at| batch.note(seconds(*at)));
+            batch.end()
+        };
+        assert_eq!(end(0, false, &[]), seconds(0), "nothing to wait for");
+        assert_eq!(end(1, false, &[]), seconds(1));
+        assert_eq!(end(0, true, &[]), seconds(2));
+        assert_eq!(end(0, false, &[1, 3]), seconds(5));
+        assert_eq!(end(0, false, &[9]), seconds(10));
+        assert_eq!(end(4, false, &[1]), seconds(4));
+        assert_eq!(end(12, false, &[9]), seconds(12));
+    }
+
+    #[test]
+    fn the_batch_window_is_longer_while_a_controller_creates_pods() {
+        let seconds = Duration::from_secs_f64;
+        let end = |max: f64, per_second: u32, until: f64| {
+            let window =
+                BatchWindow { idle: seconds(1.0), max: seconds(max), burst: seconds(20.0), min: Duration::ZERO };
+            let mut batch = PodBatch::new(window, false);
+            let times = (0..).map(|pod| seconds(f64::from(pod) / f64::from(per_second)));
+            times.take_while(|at| *at <= seconds(until)).for_each(|at| batch.note(at));
+            batch.end()
+        };
+        assert_eq!(end(10.0, 20, 14.0), seconds(15.0), "all pods are of one plan");
+        assert_eq!(end(10.0, 20, 19.5), seconds(20.0));
+        assert_eq!(end(10.0, 20, 60.0), seconds(20.0));
+        assert_eq!(end(10.0, 8, 14.0), seconds(10.0), "too few pods");
+        assert_eq!(end(10.0, 20, 4.0), seconds(5.0));
+        assert_eq!(end(25.0, 20, 60.0), seconds(25.0), "a longer maximum stays");
     }
 }

@@ -18,7 +18,8 @@ use nodeless_api::{CapacityBufferStatus, EC2NodeClass, EC2NodeClassStatus, NodeO
 use nodeless_model::{Node, NodeClaim, NodeOverlay, NodePool, Pod, PodDisruptionBudget, labels};
 use nodeless_ports::cluster::{
     BatchWindow, ClusterView, DeploymentChange, Eviction, FoundNodes, InvalidObject, MirroredClaim, NodePatch,
-    ObjectEvent, OwningDeployment, PodRef, SYSTEM_NAMESPACE, SoughtNode, SystemNamespace, UnboundPod, VolumeAttachment,
+    ObjectEvent, OwningDeployment, PodBatch, PodRef, SYSTEM_NAMESPACE, SoughtNode, SystemNamespace, UnboundPod,
+    VolumeAttachment,
 };
 use nodeless_ports::{ClaimMirror, Configuration, ErrorKind, Events, NodesAndPods, PlanningView, PortError, Workloads};
 use nodeless_telemetry::Context;
@@ -230,10 +231,9 @@ impl PlanningView for KubeCluster {
         let start = Instant::now();
         let mut store = self.pods.lock().await;
         store.refresh(&self.connection, &self.context).await?;
-        let pending = store.objects().any(Pod::is_provisionable);
-        let mut quiet = start + window.end(pending.then(|| start.elapsed()));
-        while Instant::now() < quiet {
-            let seconds = window.max.max(window.min).as_secs();
+        let mut batch = PodBatch::new(window, store.objects().any(Pod::is_provisionable));
+        while start.elapsed() < batch.end() {
+            let seconds = window.max.max(window.burst).max(window.min).as_secs();
             let seconds = u32::try_from(seconds).unwrap_or(u32::MAX).saturating_add(1);
             let mut changes = match store.follow(&self.connection, seconds).await {
                 Ok(changes) => changes,
@@ -244,7 +244,7 @@ impl PlanningView for KubeCluster {
                 Err(WatchError::Call(failed)) => return Err(failed.into()),
             };
             loop {
-                let change = match timeout_at(quiet, next(&mut changes)).await {
+                let change = match timeout_at(start + batch.end(), next(&mut changes)).await {
                     Err(_) => break,
                     Ok(None | Some(Err(_))) => {
                         // The watch was closed or interrupted: the next one resumes where this one ended, or fails.
@@ -256,7 +256,7 @@ impl PlanningView for KubeCluster {
                 let update = store.apply(&change);
                 let is_new = |before: Option<Pod>| before.is_none_or(|pod| !pod.is_provisionable());
                 if update.after.is_some_and(|pod| pod.is_provisionable()) && is_new(update.before) {
-                    quiet = start + window.end(Some(start.elapsed()));
+                    batch.note(start.elapsed());
                 }
             }
         }

@@ -23,7 +23,6 @@ use nodeless_ports::cluster::SYSTEM_NAMESPACE;
 use nodeless_state::plans::UnfinishedPlan;
 use nodeless_state::{RecordKind, StoredRecord};
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 /// The suffix of the id of the results of the plan's writes, beside its snapshot.
 pub const ANSWERS: &str = ".answers";
@@ -123,8 +122,7 @@ impl Planner {
     /// The work for which there is time now.
     pub(super) fn work_within(&self, deadline: Option<Timestamp>) -> WorkBudget {
         let Some(deadline) = deadline else { return WorkBudget::default() };
-        let left = Duration::try_from(deadline.duration_since(self.context.now())).unwrap_or_default();
-        WorkBudget::within(left, self.settings.memory_megabytes)
+        WorkBudget::within(self.left(deadline), self.settings.memory_megabytes)
     }
 
     /// The recorded costs of nodes, or why they cannot be read. The open record is read before the instances that have

@@ -301,7 +301,7 @@ async fn the_batch_window_extends_only_while_pods_arrive() {
     world.create(&PODS, pod("p1", None));
     let cluster = world.cluster();
     let (idle, max, min) = (Duration::from_millis(300), Duration::from_secs(30), Duration::ZERO);
-    let window = BatchWindow { idle, max, min };
+    let window = BatchWindow { idle, max, burst: max, min };
     assert!(cluster.wait_for_batch(window).await.unwrap() < max);
     mark_unschedulable(&world, "p1");
     world.create(&PODS, pod("p2", None));
@@ -322,7 +322,7 @@ async fn the_batch_window_of_a_plan_that_was_requested_has_a_minimum_without_pod
     let world = World::installed().await;
     let cluster = world.cluster();
     let (idle, max, min) = (Duration::from_millis(50), Duration::from_secs(30), Duration::from_millis(300));
-    let window = BatchWindow { idle, max, min };
+    let window = BatchWindow { idle, max, burst: max, min };
     let late = async {
         tokio::time::sleep(min / 3).await;
         world.create(&PODS, pod("p1", None));

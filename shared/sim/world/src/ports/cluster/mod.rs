@@ -23,7 +23,8 @@ use nodeless_fake_kubernetes::resource::NODES;
 use nodeless_model::{Node, NodeClaim, NodeOverlay, NodePool, Pod, PodDisruptionBudget, labels};
 use nodeless_ports::cluster::{
     BatchWindow, ClusterView, DeploymentChange, Eviction, FoundNodes, InvalidObject, MirroredClaim, NodePatch,
-    ObjectEvent, OwningDeployment, PodRef, SYSTEM_NAMESPACE, SoughtNode, SystemNamespace, UnboundPod, VolumeAttachment,
+    ObjectEvent, OwningDeployment, PodBatch, PodRef, SYSTEM_NAMESPACE, SoughtNode, SystemNamespace, UnboundPod,
+    VolumeAttachment,
 };
 use nodeless_ports::{
     ClaimMirror, Clock, Configuration, ErrorKind, Events, NodesAndPods, PlanningView, PortError, Workloads,
@@ -140,13 +141,11 @@ impl PlanningView for MemoryCluster {
         let start = self.clock.now();
         let waited = || Duration::try_from(self.clock.now().duration_since(start)).unwrap_or_default();
         let mut known = self.pending()?;
-        let mut quiet = window.end((!known.is_empty()).then_some(Duration::ZERO));
-        while waited() < quiet {
-            self.clock.sleep(POLL_INTERVAL.min(quiet.saturating_sub(waited()))).await;
+        let mut batch = PodBatch::new(window, !known.is_empty());
+        while waited() < batch.end() {
+            self.clock.sleep(POLL_INTERVAL.min(batch.end().saturating_sub(waited()))).await;
             let pending = self.pending()?;
-            if !pending.is_subset(&known) {
-                quiet = window.end(Some(waited()));
-            }
+            pending.difference(&known).for_each(|_| batch.note(waited()));
             known.extend(pending);
         }
         Ok(waited())
