@@ -76,8 +76,20 @@ fn bytes_of(path: &Path) -> std::io::Result<Vec<u8>> {
 }
 
 fn text(snapshot: &Snapshot, replay: &Replay) -> String {
-    let PlanReport { pods, placed, placements, created, unschedulable, leaving, proposed, kept, problems, next } =
-        &replay.outcome.report;
+    // A replay always plans.
+    let PlanReport {
+        pods,
+        placed,
+        placements,
+        created,
+        unschedulable,
+        leaving,
+        proposed,
+        kept,
+        problems,
+        next,
+        repeated: _,
+    } = &replay.outcome.report;
     let (nodes, claims) = (snapshot.view.nodes.len(), snapshot.claims.len());
     let mut lines = vec![format!(
         "Cluster {} at {}: {nodes} nodes, {claims} NodeClaims, {} pods",

@@ -120,11 +120,11 @@ pub trait PlanningView: Send + Sync {
     /// deleted, and from an old one, nodes would be launched again.
     async fn view(&self) -> Result<ClusterView, PortError>;
 
-    /// Waits for the end of the batch window, and returns how long it took.
+    /// Waits for the end of the batch window, and returns the uids of the pods that are pending then.
     ///
     /// # Errors
     /// When the cluster cannot be watched.
-    async fn wait_for_batch(&self, window: BatchWindow) -> Result<Duration, PortError>;
+    async fn wait_for_batch(&self, window: BatchWindow) -> Result<BTreeSet<String>, PortError>;
 }
 
 /// Nodes, and the pods and volumes on them.

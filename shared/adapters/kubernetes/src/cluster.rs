@@ -227,7 +227,7 @@ impl PlanningView for KubeCluster {
         Ok(view)
     }
 
-    async fn wait_for_batch(&self, window: BatchWindow) -> Result<Duration, PortError> {
+    async fn wait_for_batch(&self, window: BatchWindow) -> Result<BTreeSet<String>, PortError> {
         let start = Instant::now();
         let mut store = self.pods.lock().await;
         store.refresh(&self.connection, &self.context).await?;
@@ -260,7 +260,7 @@ impl PlanningView for KubeCluster {
                 }
             }
         }
-        Ok(start.elapsed())
+        Ok(store.objects().filter(|pod| pod.is_provisionable()).map(|pod| pod.uid.clone()).collect())
     }
 }
 

@@ -33,6 +33,7 @@ mod pools;
 mod read;
 mod recent;
 mod records;
+mod repeated;
 mod saved;
 mod snapshot;
 mod stages;
@@ -55,6 +56,7 @@ use nodeless_state::claims::MAX_TOGETHER;
 use nodeless_state::{State, StoredRecord};
 use nodeless_telemetry::{Metric, Metrics};
 use recent::Recent;
+use repeated::LastPlan;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::pin::pin;
@@ -162,6 +164,8 @@ pub struct Planner {
     waiting_pods: Mutex<Option<StoredRecord>>,
     /// The time until which the costs of nodes are recorded; `None` if unknown.
     costs_through: Mutex<Option<Timestamp>>,
+    /// The last plan of this process.
+    last: LastPlan,
     /// The number of consecutive failed plans.
     failures: AtomicU32,
     /// When the plan that was requested last runs. Each plan of a chain requests the next, so without this time every heartbeat
@@ -221,6 +225,7 @@ impl Planner {
             not_yet_evaluated,
             waiting_pods,
             costs_through,
+            last: LastPlan::default(),
             failures,
             awaited,
         }
@@ -306,7 +311,13 @@ impl Planner {
         woken: &[WakeSource],
         metrics: &mut Metrics,
     ) -> Result<PlanReport, PlanError> {
-        self.cluster.wait_for_batch(self.batch_window(deadline, woken)).await?;
+        let pending = self.cluster.wait_for_batch(self.batch_window(deadline, woken)).await?;
+        if let Some(wait) = self.last.wait(woken, &pending, self.context.now()) {
+            let pods = pending.len();
+            let report = PlanReport { pods, placed: pods, next: Some(wait), repeated: true, ..PlanReport::default() };
+            self.plan_later(&report).await;
+            return Ok(report);
+        }
         let (snapshot, revision) = self.read(deadline).await?;
         self.resolve_node_classes(&snapshot).await;
         self.keep(&snapshot).await;
@@ -354,6 +365,7 @@ impl Planner {
     /// Reports the outcome of a plan.
     async fn conclude(&self, snapshot: &Snapshot, outcome: &Outcome, metrics: &mut Metrics) {
         self.publish(outcome.events.clone(), snapshot.now).await;
+        self.last.note(&snapshot.view.pods, &outcome.report, snapshot.now);
         self.plan_later(&outcome.report).await;
         if outcome.stopped > 0 {
             metrics.count(Metric::ChurnStopped, outcome.stopped);

@@ -29,6 +29,9 @@ pub struct PlanReport {
     pub problems: Vec<String>,
     /// When another plan has something to do even if nothing else happens.
     pub next: Option<Duration>,
+    /// Whether no plan was made, because the last one placed the same pods a moment ago.
+    #[serde(skip)]
+    pub repeated: bool,
 }
 
 impl PlanReport {

@@ -266,6 +266,7 @@ impl Oracle {
         for (at, outcome) in outcomes {
             if let Outcome::Planned(Ok(report)) = outcome
                 && report.problems.is_empty()
+                && !report.repeated
             {
                 self.planned(*at, report, driver);
             }

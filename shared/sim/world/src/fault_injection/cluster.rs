@@ -12,7 +12,6 @@ use nodeless_ports::cluster::{
 use nodeless_ports::{ClaimMirror, Cluster, Configuration, Events, NodesAndPods, PlanningView, PortError, Workloads};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 /// The Cluster port with faults injected.
 pub struct FaultyCluster {
@@ -118,7 +117,7 @@ impl PlanningView for FaultyCluster {
         Ok(view)
     }
 
-    async fn wait_for_batch(&self, window: BatchWindow) -> Result<Duration, PortError> {
+    async fn wait_for_batch(&self, window: BatchWindow) -> Result<BTreeSet<String>, PortError> {
         self.fault_injection.read("cluster wait for batch", self.inner.wait_for_batch(window)).await
     }
 }

@@ -137,18 +137,19 @@ impl PlanningView for MemoryCluster {
         Ok(view)
     }
 
-    async fn wait_for_batch(&self, window: BatchWindow) -> Result<Duration, PortError> {
+    async fn wait_for_batch(&self, window: BatchWindow) -> Result<BTreeSet<String>, PortError> {
         let start = self.clock.now();
         let waited = || Duration::try_from(self.clock.now().duration_since(start)).unwrap_or_default();
         let mut known = self.pending()?;
+        let mut pending = known.clone();
         let mut batch = PodBatch::new(window, !known.is_empty());
         while waited() < batch.end() {
             self.clock.sleep(POLL_INTERVAL.min(batch.end().saturating_sub(waited()))).await;
-            let pending = self.pending()?;
+            pending = self.pending()?;
             pending.difference(&known).for_each(|_| batch.note(waited()));
-            known.extend(pending);
+            known.extend(pending.iter().cloned());
         }
-        Ok(waited())
+        Ok(pending)
     }
 }
 
