@@ -1,6 +1,3 @@
 //! Numbers of objects in texts.
 
-/// `1 node`, `2 nodes`.
-pub(crate) fn counted(count: usize, noun: &str) -> String {
-    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
-}
+pub(crate) use nodeless_model::plural::counted;

@@ -7,11 +7,11 @@ use crate::output::{self, report as print_line};
 use crate::report::clusters::Clusters;
 use crate::report::commitments::Committed;
 use crate::report::times::{Times, Window, time};
-use crate::report::{self, Records, clusters};
+use crate::report::{self, clusters};
 use crate::table;
 use clap::{Args, ValueEnum};
 use jiff::Timestamp;
-use nodeless_bill::report::{By, csv};
+use nodeless_bill::report::{By, Records, csv, text};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
@@ -94,8 +94,8 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<(), CliError> {
     match arguments.output {
         Format::Table => {
             let made = made()?;
-            output::text(&report::text::summary(&made))?;
-            output::print(report::text::tables(&made))
+            output::text(&text::summary(&made))?;
+            output::print(text::tables(&made))
         }
         Format::Csv => output::print(csv(&recorded.reports(times, &arguments.by)?)),
         Format::Json => output::json(&made()?),

@@ -1,12 +1,13 @@
 //! The records of clusters, and reports about them.
 
 use super::times::Times;
-use super::{HOUR, OPEN, Records, records};
+use super::{HOUR, OPEN, records};
 use crate::error::CliError;
 use crate::table::Item;
 use jiff::Timestamp;
 use nodeless_bill::HourRecord;
-use nodeless_bill::report::{By, Query, Report, Source, report};
+use nodeless_bill::report::{By, Query, Records, Report, Source, report};
+use nodeless_state::costs::HOURS_KEPT;
 use std::collections::BTreeMap;
 
 /// The name of a cluster whose items have no partition key, because a projection left it out.
@@ -100,18 +101,12 @@ impl Clusters {
     }
 
     fn sources(&self) -> Vec<Source<'_>> {
-        let mut sources = Vec::new();
-        for (cluster, records) in &self.0 {
-            if let Some(since) = records.since() {
-                sources.push(Source { cluster, since, hours: &records.hours, open: records.open.as_ref() });
-            }
-        }
-        sources
+        self.0.iter().filter_map(|(cluster, records)| records.source(cluster, HOURS_KEPT)).collect()
     }
 
     /// The error of a report about a time without records.
     fn not_recorded(&self) -> CliError {
-        let since = self.0.iter().filter_map(|(_, records)| records.since()).min();
+        let since = self.0.iter().filter_map(|(_, records)| records.since(HOURS_KEPT)).min();
         let through = self.0.iter().filter_map(|(_, records)| records.through()).max();
         let what = match since.zip(through) {
             Some((since, through)) => {

@@ -1,7 +1,7 @@
 //! A report as a self-contained HTML page with inline SVG charts, to be sent.
 
-use super::text::{clusters, figures, table, times};
 use crate::html::{self, escaped, header, row};
+use nodeless_bill::report::text::{clusters, figures, table, times};
 use nodeless_bill::report::{Division, Period, Report, Row};
 use nodeless_model::Dollars;
 use std::fmt::Write as _;

@@ -1,9 +1,10 @@
 //! Reads the records from the claims table.
 
+use super::decoded;
 use super::times::Times;
-use super::{Records, decoded};
 use crate::decisions::stored::table_of;
 use crate::error::CliError;
+use nodeless_bill::report::Records;
 use nodeless_bill::{HourRecord, Open};
 use nodeless_ports::PortError;
 use nodeless_state::State;

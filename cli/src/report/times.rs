@@ -5,6 +5,7 @@ use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 use nodeless_bill::hour_of;
+use nodeless_bill::report::last_hours;
 use nodeless_state::costs::HOURS_KEPT;
 use std::str::FromStr;
 
@@ -80,7 +81,7 @@ impl Times {
         let end = if full == through { full } else { later(full, HOUR) };
         let month = month_of(earlier(end, HOUR));
         let (from, to) = match self.window {
-            Some(Window::Hours(hours)) => (earlier(full, SignedDuration::from_hours(hours.into())), full),
+            Some(Window::Hours(hours)) => last_hours(through, hours),
             Some(Window::Month) => (month, end),
             Some(Window::LastMonth) => (month_of(earlier(month, HOUR)), month),
             None => {

@@ -23,6 +23,7 @@ pub mod node_pool;
 pub mod object;
 pub mod overlay;
 pub mod ownership;
+pub mod plural;
 pub mod pod;
 mod pod_ref;
 pub mod printable;

@@ -3,6 +3,7 @@
 use crate::amount::Amount;
 use jiff::Timestamp;
 use nodeless_model::money::{ByMonth, DollarsPerHour, amount};
+pub(crate) use nodeless_model::plural::counted;
 use nodeless_model::printable::printable_line;
 use nodeless_model::resources::{format_quantity, name, shown_quantity};
 use nodeless_model::{Quantity, ResourceList};
@@ -43,11 +44,6 @@ pub(crate) fn cost(price: f64) -> String {
 /// A price without its unit, for a column whose heading has it.
 pub(crate) fn price(price: Option<f64>) -> String {
     price.map_or_else(|| "-".to_owned(), amount)
-}
-
-/// `1 node`, `2 nodes`.
-pub(crate) fn counted(count: usize, noun: &str) -> String {
-    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
 /// A share as a percentage.

@@ -1,14 +1,18 @@
 //! Reports: the records of a time, added up by cluster, NodePool, namespace, controller, label or offering.
 
 mod before;
+mod columns;
 mod csv;
 mod month;
+mod records;
 mod rows;
+pub mod text;
 mod totals;
 
 pub use before::Before;
 pub use csv::csv;
 pub use month::{BudgetReport, Forecast};
+pub use records::{Records, last_hours};
 pub use rows::{By, ByError, Costs, IDLE, LEAVING, Period, Row, STARTING};
 pub use totals::{Consolidated, Interrupted, Reserved, Spot, Totals};
 

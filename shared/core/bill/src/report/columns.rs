@@ -3,9 +3,9 @@
 /// The length of lines: that of a terminal of the usual width.
 const WIDTH: usize = 80;
 
-/// Rows as lines of at most [`WIDTH`] characters: first columns of text to the left, then numbers to the right. A row whose text leaves
+/// The text of each row, in lines of at most [`WIDTH`] characters: first columns of text to the left, then numbers to the right. A row whose text leaves
 /// too little for its numbers takes two lines, so that no name is shortened and the numbers stay below their headings.
-pub(super) fn aligned(rows: &[Vec<String>]) -> String {
+pub(super) fn aligned(rows: &[Vec<String>]) -> Vec<String> {
     let columns = rows.first().map_or(0, Vec::len);
     let widths: Vec<usize> = (0..columns).map(|column| width(rows, column)).collect();
     let first_number = (1..columns).find(|column| is_number(rows, *column)).unwrap_or(columns);
@@ -13,8 +13,9 @@ pub(super) fn aligned(rows: &[Vec<String>]) -> String {
     let names: Vec<String> = rows.iter().map(|row| name(&row[..first_number], &widths)).collect();
     let fits = |name: &String| name.chars().count() + of_numbers <= WIDTH;
     let widest = names.iter().filter(|name| fits(name)).map(|name| name.chars().count()).max().unwrap_or(0);
-    let mut text = String::new();
+    let mut texts = Vec::new();
     for (row, name) in rows.iter().zip(&names) {
+        let mut text = String::new();
         let number = |(cell, width): (&String, &usize)| format!("  {}{cell}", " ".repeat(width - cell.chars().count()));
         let numbers: String = row.iter().zip(&widths).skip(first_number).map(number).collect();
         let (first, name) = if fits(name) { ("", name.as_str()) } else { (name.as_str(), "") };
@@ -25,8 +26,9 @@ pub(super) fn aligned(rows: &[Vec<String>]) -> String {
         let space = " ".repeat(widest - name.chars().count());
         text.push_str(format!("{name}{space}{numbers}").trim_end());
         text.push('\n');
+        texts.push(text);
     }
-    text
+    texts
 }
 
 fn width(rows: &[Vec<String>], column: usize) -> usize {
@@ -55,7 +57,8 @@ mod tests {
 
     #[test]
     fn names_are_to_the_left_and_numbers_to_the_right() {
-        let text = aligned(&rows(&[["TYPE", "ZONE", "HOURS", "DOLLARS"], ["m5.large", "us-east-1a", "1.0", "$10.00"]]));
+        let text = aligned(&rows(&[["TYPE", "ZONE", "HOURS", "DOLLARS"], ["m5.large", "us-east-1a", "1.0", "$10.00"]]))
+            .concat();
         assert_eq!(text, "TYPE      ZONE        HOURS  DOLLARS\nm5.large  us-east-1a    1.0   $10.00\n");
     }
 
@@ -67,7 +70,8 @@ mod tests {
             ["web", "", "$1.0000", "10.0%"],
             [&long, "", "$1.0000", "20.0%"],
             [&longer, "", "$1.0000", "70.0%"],
-        ]));
+        ]))
+        .concat();
         let expected = format!(
             "{:long$}  DOLLARS  SHARE\n{:long$}  $1.0000  10.0%\n{}  $1.0000  20.0%\n{longer}\n{:long$}  $1.0000  70.0%\n",
             "CONTROLLER",

@@ -1,36 +1,56 @@
-//! A report as text.
+//! A report as text: for a terminal, and for a message of a limited size.
 
 use super::columns::aligned;
+use super::{By, Division, Report, Row};
 use jiff::Timestamp;
-use nodeless_bill::report::{By, Division, Report, Row};
+use nodeless_model::plural::counted;
 use nodeless_model::{Dollars, DollarsPerHour};
-use std::fmt::Write as _;
 
 /// What the report is about, and the figures.
-pub(crate) fn summary(report: &Report) -> String {
-    let mut text = format!("Nodes of {}, {}\n\n", clusters(report), times(report));
+#[must_use]
+pub fn summary(report: &Report) -> String {
+    heading(report) + &lines(report).concat()
+}
+
+/// What the report is about.
+fn heading(report: &Report) -> String {
+    format!("Nodes of {}, {}\n\n", clusters(report), times(report))
+}
+
+/// The figures, a line each.
+fn lines(report: &Report) -> Vec<String> {
     let figures = figures(report);
     let width = figures.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
-    for (name, value) in &figures {
-        let _cannot_fail = writeln!(text, "  {name:<width$}  {value}");
-    }
-    text
+    figures.iter().map(|(name, value)| format!("  {name:<width$}  {value}\n")).collect()
 }
 
 /// The tables, one for each division.
-pub(crate) fn tables(report: &Report) -> String {
-    let table = |division: &Division| format!("\n{}", aligned(&table(report, division)));
-    report.divisions.iter().map(table).collect()
+#[must_use]
+pub fn tables(report: &Report) -> String {
+    rows(report).concat()
+}
+
+/// The rows of the tables. The first of a table contains its headings.
+fn rows(report: &Report) -> Vec<String> {
+    let rows = |division: &Division| {
+        let mut rows = aligned(&table(report, division)).into_iter();
+        let headings = format!("\n{}", rows.next().unwrap_or_default());
+        let first = headings + &rows.next().unwrap_or_default();
+        [first].into_iter().chain(rows).collect::<Vec<_>>()
+    };
+    report.divisions.iter().flat_map(rows).collect()
 }
 
 /// The clusters of a report.
-pub(crate) fn clusters(report: &Report) -> String {
+#[must_use]
+pub fn clusters(report: &Report) -> String {
     let names: Vec<&str> = report.clusters.iter().map(|cluster| cluster.name.as_str()).collect();
     format!("cluster{} {}", if names.len() == 1 { "" } else { "s" }, names.join(", "))
 }
 
 /// The time of a report, and which clusters are recorded for a part of it only.
-pub(crate) fn times(report: &Report) -> String {
+#[must_use]
+pub fn times(report: &Report) -> String {
     let late: Vec<String> = report
         .clusters
         .iter()
@@ -49,7 +69,8 @@ fn minute(at: Timestamp) -> String {
 }
 
 /// The figures of all nodes together, with names.
-pub(crate) fn figures(report: &Report) -> Vec<(String, String)> {
+#[must_use]
+pub fn figures(report: &Report) -> Vec<(String, String)> {
     let totals = &report.totals;
     let costs = &totals.costs;
     let of = |dollars: f64| format!("{}{}", Dollars(dollars), percent(dollars, costs.dollars));
@@ -87,7 +108,7 @@ pub(crate) fn figures(report: &Report) -> Vec<(String, String)> {
             "consolidation",
             format!(
                 "{} removed, {} less; had they stayed until the end of this time, {}",
-                crate::plural::counted(removed.nodes as usize, "node"),
+                counted(removed.nodes as usize, "node"),
                 DollarsPerHour(removed.dollars_per_hour),
                 Dollars(removed.dollars_until_the_end)
             ),
@@ -95,7 +116,7 @@ pub(crate) fn figures(report: &Report) -> Vec<(String, String)> {
     }
     let interrupted = totals.interruptions;
     if interrupted.nodes > 0 || interrupted.dollars > 0.0 {
-        let nodes = crate::plural::counted(interrupted.nodes as usize, "node");
+        let nodes = counted(interrupted.nodes as usize, "node");
         lines.push(("interruptions", format!("{nodes}, {} from the notice to the end", Dollars(interrupted.dollars))));
     }
     let mut lines: Vec<(String, String)> = lines.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
@@ -154,7 +175,8 @@ fn grown(now: f64, before: f64) -> String {
 }
 
 /// The headings and the rows of a division.
-pub(crate) fn table(report: &Report, division: &Division) -> Vec<Vec<String>> {
+#[must_use]
+pub fn table(report: &Report, division: &Division) -> Vec<Vec<String>> {
     let shape = Shape {
         by: division.by.parse().ok(),
         total: report.totals.costs.dollars,
