@@ -7,6 +7,7 @@
 //! | [`Sweeper`] | every minute | compares all claims with EC2 and the cluster, adopts and collects; reads zonal shifts |
 //! | [`Interrupter`] | EC2 and Health events | terminates claims whose instance is about to end |
 //! | [`Refresher`] | a schedule | reads what EC2 offers, resolves EC2NodeClasses |
+//! | [`CostReporter`] | a weekly schedule | sends a report of what nodes cost to a topic |
 //! | [`Validator`] | a message for an EC2NodeClass | checks by EC2 dry runs whether instances can be launched from the class |
 //!
 //! Each is level-triggered and idempotent: a message only requests a run, and a lost, late or duplicated one does no harm.
@@ -14,6 +15,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod capacity_blocks;
+pub mod cost_report;
 mod events;
 pub mod gates;
 mod health;
@@ -36,6 +38,7 @@ mod unread;
 pub mod validate;
 mod zonal_shift;
 
+pub use cost_report::{CostReportError, CostReporter};
 pub use events::EventRate;
 pub use interrupt::{Interrupter, Interruption, ParseInterruptionError};
 pub use nodeless_catalog::stored::{CapacitySettings, MemoryOverhead};

@@ -94,6 +94,10 @@ lines! {
     CatalogRefreshed, "catalog-refreshed", Info { version: &'a str, instance_types: usize, changed: bool, }
     /// Subnets of an EC2NodeClass are in zones that the catalog does not have, so no node is launched there. A zone that was opted in is in the catalog within an hour.
     SubnetZonesUnknown, "subnet-zones-unknown", Warn { node_class: &'a str, zones: &'a [&'a str], }
+    /// The report of costs was sent to a topic.
+    CostReportSent, "cost-report-sent", Info { topic: &'a str, subject: &'a str, bytes: usize, }
+    /// No report of costs was sent, because there is nothing to report, or it was sent before.
+    CostReportSkipped, "cost-report-skipped", Info { topic: &'a str, why: &'a str, }
     /// EC2 dry runs checked whether instances can be launched from an EC2NodeClass.
     LaunchChecked, "launch-checked", Info { node_class: &'a str, instance_type: &'a str, refusal: Option<&'a str>, problem: Option<&'a str>, }
     /// A secondary operation failed, and the work continued.

@@ -1,4 +1,4 @@
-//! The ports of the operations: a cluster, a cloud, the claims table, queues, a clock.
+//! The ports of the operations: a cluster, a cloud, the claims table, queues, a topic, a clock.
 //!
 //! Each port has an adapter for AWS or Kubernetes, and one in memory in `nodeless-world`. The traits are used as `Arc<dyn …>`:
 //! calls cross a network, so the cost of dynamic dispatch is negligible.
@@ -10,6 +10,7 @@ pub mod cloud;
 pub mod cluster;
 pub mod queue;
 pub mod table;
+pub mod topic;
 pub mod zonal_shift;
 
 pub use catalog_source::{CatalogSource, ClusterVersion};
@@ -19,4 +20,5 @@ pub use cluster::{ClaimMirror, Cluster, Configuration, Events, NodesAndPods, Pla
 pub use nodeless_model::error::{ErrorKind, PortError};
 pub use queue::Queue;
 pub use table::Table;
+pub use topic::Topic;
 pub use zonal_shift::{ShiftedZone, ZonalShift, ZonalShifts};

@@ -99,7 +99,7 @@ pub struct ShardMessage {
     pub number: u64,
 }
 
-/// A message of the catalog queue: "look now". One refresh runs for a cluster at a time.
+/// A message of the catalog queue: "look now", except for reports. One refresh runs for a cluster at a time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "camelCase")]
 pub enum CatalogMessage {
@@ -115,6 +115,12 @@ pub enum CatalogMessage {
         /// The generations.
         changed: Vec<NodeClassGeneration>,
         /// When it was requested.
+        at: jiff::Timestamp,
+    },
+    /// The weekly report of costs is due. It is a message of a group of its own, so that it holds up no refresh.
+    #[serde(rename = "report")]
+    Report {
+        /// The time of the schedule's event.
         at: jiff::Timestamp,
     },
 }

@@ -29,6 +29,7 @@
 //! | `snapshot#ID#NNN` | `chunk` (bytes), `expires`; only where an operator asks for it |
 //! | `decision#ID` | `record` (JSON), `expires` |
 //! | `cost#open` | `record` (deflated JSON: what nodes cost in the hour that has not ended), `version` |
+//! | `costreport` | `record` (JSON: the last report of costs that was sent to a topic, or begun), `version` |
 //! | `hour#HOUR#NODEPOOL` | `record` (deflated JSON: what nodes cost in that hour), `hour` in seconds since 1970, `nodePool`, `expires` |
 //! | `ended#TIME#NODECLAIM` | `record` (JSON: an instance that has ended, written with the deletion of its claim), `expires` |
 //! | `launchcheck#EC2NODECLASS` | `record` (JSON), `expires` |

@@ -14,6 +14,8 @@ use serde::{Deserialize, Serialize};
 pub enum RecordKind {
     /// The voluntary disruption of a NodePool within the last hour, and its nodes that are not consolidated for a time.
     Churn,
+    /// The last report of costs that was sent, or begun: one for the cluster.
+    CostReport,
     /// The results of the last launches of a NodePool.
     Registrations,
     /// The memory that nodes reported, by image and instance type: one for the cluster.
@@ -30,6 +32,7 @@ impl RecordKind {
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Churn => "churn",
+            Self::CostReport => "costreport",
             Self::Registrations => "registrations",
             Self::ReportedMemory => "memory",
             Self::WaitingPods => "waitingpods",
@@ -41,6 +44,7 @@ impl RecordKind {
     const fn operations(self) -> (&'static str, &'static str) {
         match self {
             Self::Churn => ("claims churn", "claims put churn"),
+            Self::CostReport => ("claims cost report", "claims put cost report"),
             Self::Registrations => ("claims registrations", "claims put registrations"),
             Self::ReportedMemory => ("claims reported memory", "claims put reported memory"),
             Self::WaitingPods => ("claims waiting pods", "claims put waiting pods"),

@@ -6,6 +6,7 @@ mod cluster_settings;
 mod cluster_state;
 mod commands;
 mod common;
+mod cost_report;
 mod costs;
 mod crash_points;
 mod deletions;

@@ -30,6 +30,52 @@ pub fn tables(report: &Report) -> String {
     rows(report).concat()
 }
 
+/// The summary and the tables, in at most this number of bytes. The last rows are left out where they do not fit, which a sentence
+/// states, with the command that prints all.
+#[must_use]
+pub fn within(report: &Report, bytes: usize, command: &str) -> String {
+    let mut text = heading(report);
+    let rows: Vec<String> = lines(report).into_iter().chain(rows(report)).collect();
+    if text.len() + rows.iter().map(String::len).sum::<usize>() <= bytes {
+        return text + &rows.concat();
+    }
+    let left_out = |count: usize| {
+        let (rows, verb) = (counted(count, "row"), if count == 1 { "is" } else { "are" });
+        format!(
+            "\n{rows} {verb} left out, because a message has at most {bytes} bytes. This command prints all:\n{command}\n"
+        )
+    };
+    let free = bytes.saturating_sub(left_out(rows.len()).len());
+    let mut left = rows.len();
+    for row in rows {
+        if text.len() + row.len() > free {
+            break;
+        }
+        text.push_str(&row);
+        left -= 1;
+    }
+    text + &left_out(left)
+}
+
+/// A subject of at most this number of ASCII characters: the clusters, whose names are shortened where they do not fit, what was spent,
+/// and the days.
+#[must_use]
+pub fn subject(report: &Report, characters: usize) -> String {
+    let spent = report.totals.costs.dollars;
+    let grown = report.before.dollars.map(|before| grown(spent, before)).unwrap_or_default();
+    let day = |at: Timestamp| at.strftime("%Y-%m-%d");
+    let costs = format!(": {}{grown}, {} to {}", Dollars(spent), day(report.from), day(report.to));
+    let about: String = format!("nodeless: {}", clusters(report))
+        .chars()
+        .map(|letter| if letter == ' ' || letter.is_ascii_graphic() { letter } else { '?' })
+        .collect();
+    let free = characters.saturating_sub(costs.len());
+    if about.len() <= free {
+        return about + &costs;
+    }
+    format!("{}...{costs}", &about[..free.saturating_sub(3).min(about.len())])
+}
+
 /// The rows of the tables. The first of a table contains its headings.
 fn rows(report: &Report) -> Vec<String> {
     let rows = |division: &Division| {
@@ -254,4 +300,83 @@ fn money(dollars: f64) -> String {
 
 fn percent(part: f64, whole: f64) -> String {
     if whole > 0.0 { format!(" ({:.1}%)", part / whole * 100.0) } else { String::new() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hour::{HourRecord, OfferingCost};
+    use crate::report::{Query, Source, report};
+    use nodeless_model::CapacityType;
+
+    fn at(text: &str) -> Timestamp {
+        text.parse().unwrap()
+    }
+
+    /// A report about a day on which this number of NodePools had an instance each.
+    fn of_pools(cluster: &str, pools: usize, since: &str) -> Report {
+        let record = |pool: usize| {
+            let dollars = 1.0 + pool as f64;
+            let cost = OfferingCost {
+                instance_type: "m5.large".into(),
+                zone: "us-east-1a".into(),
+                capacity_type: CapacityType::OnDemand,
+                seconds: 3600.0,
+                dollars,
+                on_demand_dollars: dollars,
+                unpriced_seconds: 0.0,
+            };
+            let hour = at("2026-11-23T05:00:00Z");
+            HourRecord { offerings: vec![cost], ..HourRecord::new(hour, &format!("pool-{pool}")) }
+        };
+        let earlier = HourRecord { hour: at("2026-11-22T20:00:00Z"), ..record(0) };
+        let hours: Vec<HourRecord> = (0..pools).map(record).chain([earlier]).collect();
+        let (from, to) = (at("2026-11-23T00:00:00Z"), at("2026-11-24T00:00:00Z"));
+        let source = Source { cluster, since: at(since), hours: &hours, open: None };
+        report(&Query { from, to, by: vec![By::NodePool] }, &[source]).unwrap()
+    }
+
+    const EARLY: &str = "2026-01-01T00:00:00Z";
+
+    #[test]
+    fn what_fits_is_the_same_as_without_a_limit() {
+        let made = of_pools("prod", 3, EARLY);
+        let whole = summary(&made) + &tables(&made);
+        assert!(whole.contains("\n\nNODEPOOL ") && whole.contains("\npool-0 "), "{whole}");
+        assert_eq!(within(&made, whole.len(), "nodeless report"), whole);
+    }
+
+    #[test]
+    fn rows_that_do_not_fit_are_left_out_and_counted() {
+        let made = of_pools("prod", 5000, EARLY);
+        let whole = summary(&made) + &tables(&made);
+        assert!(whole.len() > 262_144, "{}", whole.len());
+        let text = within(&made, 262_144, "nodeless report --cluster prod");
+        assert!(text.len() <= 262_144 && text.len() > 262_000, "{}", text.len());
+        let kept = text.lines().filter(|line| line.starts_with("pool-")).count();
+        let note = format!(
+            "\n\n{} rows are left out, because a message has at most 262144 bytes. This command prints all:\nnodeless report --cluster prod\n",
+            5000 - kept
+        );
+        assert!(text.ends_with(&note), "{}", &text[text.len() - 300..]);
+        assert!(text.contains("\npool-4999 ") && !text.contains("\npool-0 "), "the dearest come first");
+        // Not even the heading is left out, and no limit panics.
+        assert!(within(&made, 0, "nodeless report").starts_with("Nodes of cluster prod, "));
+        let one = summary(&of_pools("prod", 1, EARLY)) + &tables(&of_pools("prod", 1, EARLY));
+        let but_one = within(&of_pools("prod", 1, EARLY), one.len() - 1, "");
+        assert!(but_one.contains(" left out, because a message has at most "), "{but_one}");
+    }
+
+    #[test]
+    fn a_subject_is_short_ascii_with_the_sum_and_the_change() {
+        let made = of_pools("prod", 1, EARLY);
+        assert_eq!(subject(&made, 99), "nodeless: cluster prod: $1.0000 (+0.0%), 2026-11-23 to 2026-11-23");
+        let new = subject(&of_pools("prod", 1, "2026-11-23T00:00:00Z"), 99);
+        assert_eq!(new, "nodeless: cluster prod: $1.0000, 2026-11-23 to 2026-11-23", "nothing to compare with");
+        let long = subject(&of_pools(&"a".repeat(100), 1, EARLY), 99);
+        assert_eq!(long.len(), 99);
+        assert!(long.contains("aaa...: $1.0000 (+0.0%), 2026-11-23"), "{long}");
+        let other = subject(&of_pools("pr\u{f6}d\n", 1, EARLY), 99);
+        assert!(other.starts_with("nodeless: cluster pr?d?: "), "{other}");
+    }
 }

@@ -12,11 +12,13 @@ mod clock;
 mod cloud;
 mod cluster;
 mod queue;
+mod topic;
 
 pub use claims::{FaultyCatalogSource, FaultyTable, FaultyZonalShifts};
 pub use cloud::FaultyCloud;
 pub use cluster::FaultyCluster;
 pub use queue::{Fate, FaultyQueue};
+pub use topic::FaultyTopic;
 
 use crate::random::Random;
 use crate::world::WorldClock;

@@ -1,4 +1,4 @@
-//! The claims table, the queues and ARC in memory, with the semantics of the real ones. `fault_injection` wraps them to make
+//! The claims table, the queues, ARC and a topic in memory, with the semantics of the real ones. `fault_injection` wraps them to make
 //! calls fail.
 
 mod chain;
@@ -7,6 +7,7 @@ mod metered;
 mod queue;
 mod state;
 mod table;
+mod topic;
 mod zonal_shifts;
 
 pub use chain::{Chain, Function, Message};
@@ -15,6 +16,7 @@ pub use metered::MeteredTable;
 pub use queue::MemoryQueue;
 pub use state::MemoryState;
 pub use table::{Backup, MemoryTable};
+pub use topic::MemoryTopic;
 pub use zonal_shifts::MemoryZonalShifts;
 
 #[cfg(test)]
