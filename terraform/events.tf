@@ -1,17 +1,24 @@
 locals {
   # Rules rather than EventBridge Scheduler: they need no role, and the functions read scheduled events anyway.
-  schedules = {
+  schedules = merge({
     heartbeat = { expression = var.schedules.heartbeat, about = "Asks the planner for a plan each minute" }
     sweep     = { expression = var.schedules.sweep, about = "Asks lifecycle to compare claims, EC2 and the cluster" }
     catalog   = { expression = var.schedules.catalog, about = "Asks catalog to refresh types, prices, images and EC2NodeClass status" }
-  }
+    }, { for topic in local.report_topics : "report" => {
+      # In UTC.
+      expression = "cron(0 7 ? * MON *)"
+      about      = "Asks catalog to send the report of costs to ${topic}"
+  } })
+
+  report_topics = [for report in [var.weekly_report] : report.topic_arn if report != null]
 
   # EventBridge tries to deliver an event for 24 hours by default: a day without SQS would end with 1,440 sweeps. A later event of the
   # schedule replaces an older one, and interruptions are as old as their queue keeps them. The queues also keep messages, while Lambda does
   # not run the functions: planner and lifecycle drop heartbeats and sweeps that are older than two minutes. 60 seconds is the least that
   # EventBridge takes:
   # https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-rule-retry-policy.html
-  event_ages = { heartbeat = 60, sweep = 60, catalog = 300, interruption = 300 }
+  # The next report comes a week later, so its event is kept for as long as EventBridge keeps one.
+  event_ages = { heartbeat = 60, sweep = 60, catalog = 300, interruption = 300, report = 86400 }
   # EventBridge's own number. The provider sends 0 where it is left out.
   retries = 185
 
@@ -100,6 +107,29 @@ resource "aws_cloudwatch_event_target" "catalog" {
 
   retry_policy {
     maximum_event_age_in_seconds = local.event_ages.catalog
+    maximum_retry_attempts       = local.retries
+  }
+}
+
+# In a message group of its own, because a message that is received again delays those of its group.
+resource "aws_cloudwatch_event_target" "report" {
+  count = length(local.report_topics)
+
+  rule      = aws_cloudwatch_event_rule.schedule["report"].name
+  target_id = "catalog-queue"
+  arn       = aws_sqs_queue.catalog.arn
+
+  sqs_target {
+    message_group_id = "${local.cluster}-report"
+  }
+
+  input_transformer {
+    input_paths    = { at = "$.time" }
+    input_template = "{\"kind\":\"report\",\"at\":<at>}"
+  }
+
+  retry_policy {
+    maximum_event_age_in_seconds = local.event_ages.report
     maximum_retry_attempts       = local.retries
   }
 }

@@ -202,6 +202,21 @@ locals {
     Condition = { StringLike = { "kms:ViaService" = "sqs.${local.region}.amazonaws.com*" } }
   } if key != null]
 
+  # SNS makes data keys of an encrypted topic in the name of the publisher:
+  # https://docs.aws.amazon.com/sns/latest/dg/sns-key-management.html#sns-what-permissions-for-sse
+  send_report = flatten([for report in [var.weekly_report] : concat([{
+    Sid      = "SendReport"
+    Effect   = "Allow"
+    Action   = "sns:Publish"
+    Resource = report.topic_arn
+    }], [for key in [report.kms_key_arn] : {
+    Sid       = "UseTopicKey"
+    Effect    = "Allow"
+    Action    = ["kms:Decrypt", "kms:GenerateDataKey"]
+    Resource  = key
+    Condition = { StringLike = { "kms:ViaService" = "sns.${split(":", report.topic_arn)[3]}.amazonaws.com*" } }
+  } if key != null]) if report != null])
+
   send = {
     for name, queues in {
       planner      = [aws_sqs_queue.plan.arn, aws_sqs_queue.claims.arn, aws_sqs_queue.catalog.arn]
@@ -437,7 +452,7 @@ locals {
           StringLike   = { "aws:ResourceTag/karpenter.k8s.aws/ec2nodeclass" = "*" }
         }
       },
-    ], local.use_table_key, local.use_queue_key)
+    ], local.use_table_key, local.use_queue_key, local.send_report)
   }
 
   profile_tags = {

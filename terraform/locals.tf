@@ -82,6 +82,7 @@ locals {
       NODELESS_VM_MEMORY_OVERHEAD_PERCENT = tostring(var.vm_memory_overhead_percent)
       NODELESS_ISOLATED_VPC               = tostring(var.isolated_vpc)
       NODELESS_DISABLE_DRY_RUN            = tostring(var.disable_dry_run)
+      NODELESS_REPORT_TOPIC_ARN           = join("", local.report_topics)
     }
     wake = {
       NODELESS_PLAN_QUEUE_URL = aws_sqs_queue.plan.url

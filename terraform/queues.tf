@@ -81,7 +81,7 @@ resource "aws_sqs_queue" "interruption_dead_letters" {
   tags                      = local.tags
 }
 
-# One refresh at a time for each cluster, as for plans: the cluster is the only message group.
+# One refresh at a time for each cluster, as for plans: the cluster is the message group of all messages but the weekly report's.
 resource "aws_sqs_queue" "catalog" {
   name       = "${local.name}-catalog.fifo"
   fifo_queue = true
@@ -115,7 +115,7 @@ locals {
     plan         = { queue = aws_sqs_queue.plan, rules = [aws_cloudwatch_event_rule.schedule["heartbeat"].arn] }
     claims       = { queue = aws_sqs_queue.claims, rules = concat([aws_cloudwatch_event_rule.schedule["sweep"].arn], aws_cloudwatch_event_rule.zonal_shift[*].arn) }
     interruption = { queue = aws_sqs_queue.interruption, rules = [for r in aws_cloudwatch_event_rule.interruption : r.arn] }
-    catalog      = { queue = aws_sqs_queue.catalog, rules = [aws_cloudwatch_event_rule.schedule["catalog"].arn] }
+    catalog      = { queue = aws_sqs_queue.catalog, rules = [for name in ["catalog", "report"] : aws_cloudwatch_event_rule.schedule[name].arn if contains(keys(local.schedules), name)] }
   }
 }
 

@@ -146,7 +146,7 @@ variable "shared_functions" {
 }
 
 variable "vpc_config" {
-  description = "Subnets and security groups to run the functions in, for a cluster whose API endpoint is private or whose public_access_cidrs do not include Lambda. null (default) runs them outside any VPC: interface endpoints or NAT cost more than everything else together. The subnets need a route to EC2, SQS, DynamoDB (a gateway endpoint is free), EKS, STS, SSM and CloudWatch Logs, for all of which there are interface endpoints; IAM and the Price List have none in most regions, and ARC (zonal_shift_enabled) none at all, so the functions need a NAT gateway for those. cluster_security_group_id adds a rule to that group by which the functions reach a private endpoint; null leaves the rule to you."
+  description = "Subnets and security groups to run the functions in, for a cluster whose API endpoint is private or whose public_access_cidrs do not include Lambda. null (default) runs them outside any VPC: interface endpoints or NAT cost more than everything else together. The subnets need a route to EC2, SQS, DynamoDB (a gateway endpoint is free), EKS, STS, SSM, CloudWatch Logs and, with weekly_report, SNS, for all of which there are interface endpoints; IAM and the Price List have none in most regions, and ARC (zonal_shift_enabled) none at all, so the functions need a NAT gateway for those. cluster_security_group_id adds a rule to that group by which the functions reach a private endpoint; null leaves the rule to you."
   type = object({
     subnet_ids                = list(string)
     security_group_ids        = list(string)
@@ -225,7 +225,7 @@ variable "schedules" {
 }
 
 variable "schedules_enabled" {
-  description = "false stops heartbeat, sweep and catalog, and with them every decision, for example during an investigation. The alarm `stale` fires meanwhile."
+  description = "false stops heartbeat, sweep, catalog and the weekly report, and with them every decision, for example during an investigation. The alarm `stale` fires meanwhile."
   type        = bool
   default     = true
 }
@@ -553,6 +553,25 @@ variable "alarm_topic_arn" {
   description = "SNS topic that alarms notify. With null, alarms only change state."
   type        = string
   default     = null
+}
+
+variable "weekly_report" {
+  description = "SNS topic that gets a report of what the nodes of the cluster cost in the last seven days, each Monday at 07:00 UTC: the text of `nodeless report --window 7d` (docs/report.md). topic_arn is a standard topic. kms_key_arn is the customer managed key of KMS with which the topic is encrypted, if it is; the policy of the key must allow the role of catalog to use it. null (default) sends nothing. schedules_enabled = false also stops the report."
+  type = object({
+    topic_arn   = string
+    kms_key_arn = optional(string)
+  })
+  default = null
+
+  validation {
+    condition     = var.weekly_report == null ? true : can(regex("^arn:[a-z-]+:sns:[a-z0-9-]+:[0-9]{12}:[A-Za-z0-9_-]{1,256}$", var.weekly_report.topic_arn))
+    error_message = "weekly_report.topic_arn is the ARN of a standard topic (arn:aws:sns:REGION:ACCOUNT:NAME), not of a FIFO topic: those have no subscribers by email."
+  }
+
+  validation {
+    condition     = try(var.weekly_report.kms_key_arn, null) == null ? true : can(regex("^arn:[a-z-]+:kms:[a-z0-9-]+:[0-9]{12}:key/.+$", var.weekly_report.kms_key_arn))
+    error_message = "weekly_report.kms_key_arn is the ARN of a key (arn:aws:kms:REGION:ACCOUNT:key/ID), not of an alias: IAM policies cannot name an alias."
+  }
 }
 
 variable "tags" {

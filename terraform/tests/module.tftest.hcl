@@ -55,7 +55,7 @@ run "environment_contract" {
       planner      = ["CLUSTER_NAME", "NODELESS_BATCH_IDLE_DURATION", "NODELESS_BATCH_MAX_DURATION", "NODELESS_CATALOG_QUEUE_URL", "NODELESS_CLAIMS_QUEUE_URL", "NODELESS_COST_LABELS", "NODELESS_FEATURE_GATES", "NODELESS_KEEP_SNAPSHOTS", "NODELESS_LOG", "NODELESS_MIN_VALUES_POLICY", "NODELESS_PLAN_QUEUE_URL", "NODELESS_PREFERENCE_POLICY", "NODELESS_TABLE", "NODELESS_ZONAL_SHIFT", "RUST_LOG"]
       lifecycle    = ["CLUSTER_NAME", "NODELESS_CLAIMS_QUEUE_URL", "NODELESS_DISABLE_DRY_RUN", "NODELESS_LOG", "NODELESS_METRICS_BY_NODEPOOL", "NODELESS_MIN_VALUES_POLICY", "NODELESS_NOMINATIONS", "NODELESS_PLAN_QUEUE_URL", "NODELESS_TABLE", "NODELESS_ZONAL_SHIFT", "RUST_LOG"]
       interruption = ["CLUSTER_NAME", "NODELESS_CLAIMS_QUEUE_URL", "NODELESS_INTERRUPTION_QUEUE_URL", "NODELESS_LOG", "NODELESS_PLAN_QUEUE_URL", "NODELESS_TABLE", "RUST_LOG"]
-      catalog      = ["CLUSTER_NAME", "NODELESS_CATALOG_QUEUE_URL", "NODELESS_CLAIMS_QUEUE_URL", "NODELESS_DISABLE_DRY_RUN", "NODELESS_IAM_PATH", "NODELESS_ISOLATED_VPC", "NODELESS_LOG", "NODELESS_NODE_INSTANCE_PROFILE", "NODELESS_NODE_ROLE", "NODELESS_PLAN_QUEUE_URL", "NODELESS_RESERVED_ENIS", "NODELESS_TABLE", "NODELESS_VM_MEMORY_OVERHEAD_PERCENT", "RUST_LOG"]
+      catalog      = ["CLUSTER_NAME", "NODELESS_CATALOG_QUEUE_URL", "NODELESS_CLAIMS_QUEUE_URL", "NODELESS_DISABLE_DRY_RUN", "NODELESS_IAM_PATH", "NODELESS_ISOLATED_VPC", "NODELESS_LOG", "NODELESS_NODE_INSTANCE_PROFILE", "NODELESS_NODE_ROLE", "NODELESS_PLAN_QUEUE_URL", "NODELESS_REPORT_TOPIC_ARN", "NODELESS_RESERVED_ENIS", "NODELESS_TABLE", "NODELESS_VM_MEMORY_OVERHEAD_PERCENT", "RUST_LOG"]
       wake         = ["CLUSTER_NAME", "NODELESS_LOG", "NODELESS_PLAN_QUEUE_URL", "NODELESS_WAKE_PATH", "RUST_LOG"]
       installer    = ["CLUSTER_NAME", "NODELESS_LOG", "NODELESS_ROLE_ARN", "NODELESS_TABLE", "RUST_LOG"]
     })
@@ -1172,6 +1172,65 @@ run "customer_managed_keys" {
       ]
     ]))
     error_message = "Functions may use the keys through DynamoDB for this table, and through SQS, and not by themselves."
+  }
+}
+
+run "without_a_weekly_report" {
+  assert {
+    condition = (
+      length(aws_cloudwatch_event_target.report) == 0 && !contains(keys(aws_cloudwatch_event_rule.schedule), "report") &&
+      alltrue([for p in aws_iam_role_policy.function : !strcontains(p.policy, "sns:")])
+    )
+    error_message = "Without a topic there is no schedule and no right."
+  }
+}
+
+run "weekly_report" {
+  variables {
+    weekly_report = { topic_arn = "arn:aws:sns:eu-central-1:111122223333:costs" }
+  }
+
+  assert {
+    condition = (
+      aws_cloudwatch_event_rule.schedule["report"].schedule_expression == "cron(0 7 ? * MON *)" &&
+      jsondecode(replace(aws_cloudwatch_event_target.report[0].input_transformer[0].input_template, "<at>", "\"x\"")) == { kind = "report", at = "x" }
+    )
+    error_message = "The message is not what the catalog function reads."
+  }
+
+  assert {
+    condition     = aws_cloudwatch_event_target.report[0].sqs_target[0].message_group_id == "example-report" && aws_cloudwatch_event_target.catalog.sqs_target[0].message_group_id == "example"
+    error_message = "A report that fails must hold up no refresh."
+  }
+
+  assert {
+    condition     = aws_lambda_function.function["catalog"].environment[0].variables["NODELESS_REPORT_TOPIC_ARN"] == "arn:aws:sns:eu-central-1:111122223333:costs"
+    error_message = "The function must know the topic."
+  }
+
+  assert {
+    condition = { for name, p in aws_iam_role_policy.function : name => [for s in jsondecode(p.policy).Statement : [s.Action, s.Resource] if anytrue([for a in flatten([s.Action]) : startswith(a, "sns:") || startswith(a, "kms:")])] } == {
+      planner = [], lifecycle = [], interruption = [], wake = [], installer = []
+      catalog = [["sns:Publish", "arn:aws:sns:eu-central-1:111122223333:costs"]]
+    }
+    error_message = "Only catalog may publish, only to this topic, and it needs no key."
+  }
+}
+
+run "weekly_report_to_an_encrypted_topic" {
+  variables {
+    weekly_report = { topic_arn = "arn:aws:sns:eu-central-1:111122223333:costs", kms_key_arn = "arn:aws:kms:eu-central-1:111122223333:key/topic" }
+  }
+
+  assert {
+    condition = [for s in jsondecode(aws_iam_role_policy.function["catalog"].policy).Statement : s if s.Sid == "UseTopicKey"] == [{
+      Sid       = "UseTopicKey"
+      Effect    = "Allow"
+      Action    = ["kms:Decrypt", "kms:GenerateDataKey"]
+      Resource  = "arn:aws:kms:eu-central-1:111122223333:key/topic"
+      Condition = { StringLike = { "kms:ViaService" = "sns.eu-central-1.amazonaws.com*" } }
+    }]
+    error_message = "Catalog may use the key of the topic through SNS, and not by itself."
   }
 }
 

@@ -288,3 +288,27 @@ run "less_concurrency_than_the_queue_starts" {
   }
   expect_failures = [var.functions]
 }
+
+run "a_report_to_a_topic_without_email" {
+  command = plan
+  variables {
+    weekly_report = { topic_arn = "arn:aws:sns:eu-west-1:111122223333:costs.fifo" }
+  }
+  expect_failures = [var.weekly_report]
+}
+
+run "a_report_to_an_address" {
+  command = plan
+  variables {
+    weekly_report = { topic_arn = "costs@example.com" }
+  }
+  expect_failures = [var.weekly_report]
+}
+
+run "a_report_with_an_alias_of_a_key" {
+  command = plan
+  variables {
+    weekly_report = { topic_arn = "arn:aws:sns:eu-west-1:111122223333:costs", kms_key_arn = "alias/aws/sns" }
+  }
+  expect_failures = [var.weekly_report]
+}

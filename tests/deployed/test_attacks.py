@@ -15,7 +15,7 @@ import pytest
 from tools.authorization import Profile, Tags, request_tags, requests, resource_tags
 from tools.calls import Call
 from tools.iam import Decision, Policy, Request
-from tools.rendered import ACCOUNT, CLUSTER, NODE_ROLE, QUEUE_KEY, REGION, SIBLING, TABLE, TABLE_KEY, Rendered, queue_arn, render
+from tools.rendered import ACCOUNT, CLUSTER, NODE_ROLE, QUEUE_KEY, REGION, SIBLING, TABLE, TABLE_KEY, TOPIC, TOPIC_KEY, Rendered, queue_arn, render
 from tools.security import documented_as_unused
 from tools.terraform import FUNCTIONS
 
@@ -317,6 +317,9 @@ ATTACKS: dict[str, list[Request]] = {
     "make a data key with the key of the table": use_key("kms:GenerateDataKey", TABLE_KEY, "dynamodb", OUR_TABLE),
     **{f"{action} with the key of the queues": use_key(action, QUEUE_KEY) for action in ("kms:Decrypt", "kms:GenerateDataKey")},
     "decrypt a queue with another key": use_key("kms:Decrypt", OTHER_KEY, "sqs"),
+    **{f"{action} with the key of the topic": use_key(action, TOPIC_KEY) for action in ("kms:Decrypt", "kms:GenerateDataKey")},
+    "send to another topic": ask("sns:Publish", f"{TOPIC}-of-others"),
+    **{f"{action} on the topic of the report": ask(action, TOPIC) for action in ("sns:Subscribe", "sns:SetTopicAttributes", "sns:DeleteTopic")},
     **{f"{action} for a key of ours": ask(action, QUEUE_KEY) for action in ("kms:CreateGrant", "kms:PutKeyPolicy", "kms:ScheduleKeyDeletion")},
     "read a parameter that is not Amazon's": call("ssm", "GetParameter", Name="/prod/password"),
     "read several parameters": call("ssm", "GetParameters", Names=["/aws/service/eks/x"]),
@@ -457,6 +460,8 @@ LEGITIMATE: dict[str, tuple[str, list[Request]]] = {
     "wake the planner": ("wake", send("ours-plan")),
     "encrypt a message": ("wake", use_key("kms:GenerateDataKey", QUEUE_KEY, "sqs") + use_key("kms:Decrypt", QUEUE_KEY, "sqs")),
     "decrypt a message": ("lifecycle", use_key("kms:Decrypt", QUEUE_KEY, "sqs")),
+    "send the report": ("catalog", ask("sns:Publish", TOPIC)),
+    "encrypt the report": ("catalog", use_key("kms:GenerateDataKey", TOPIC_KEY, "sns") + use_key("kms:Decrypt", TOPIC_KEY, "sns")),
     "find the cluster": ("installer", call("eks", "DescribeCluster", name=CLUSTER)),
     "stop being cluster-admin": ("installer", access_policy("DisassociateAccessPolicy", INSTALLER)),
 }
@@ -476,6 +481,7 @@ OF_FEW: dict[str, tuple[set[str], list[Request]]] = {
     "find the claim of an instance": ({"lifecycle", "interruption"}, FIND_CLAIM),
     "become cluster-admin": ({"installer"}, access_policy("AssociateAccessPolicy", INSTALLER)),
     "stop the installer from being cluster-admin": ({"installer"}, access_policy("DisassociateAccessPolicy", INSTALLER)),
+    "send the report of costs": ({"catalog"}, ask("sns:Publish", TOPIC)),
     "read the state": ({"planner", "lifecycle", "interruption", "catalog"}, query(CLUSTER)),
 }
 

@@ -205,18 +205,68 @@ impl Stage {
 
     /// Starts a function binary with the environment that Terraform would give it.
     pub async fn function(&self, binary: &str) -> Function {
-        self.function_of_memory(binary, 256).await
+        self.function_with(binary, &[]).await
     }
 
     /// Starts a function binary with this memory in megabytes.
     pub async fn function_of_memory(&self, binary: &str, megabytes: u32) -> Function {
-        let (environment, memory) = (self.environment(), megabytes.to_string());
-        let mut variables = vec![
-            ("AWS_ENDPOINT_URL", self.moto_proxy.url.as_str()),
-            ("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", memory.as_str()),
-        ];
+        self.function_with(binary, &[("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", &megabytes.to_string())]).await
+    }
+
+    /// Starts a function binary with these variables beside those of a module with its defaults.
+    pub async fn function_with(&self, binary: &str, more: &[(&str, &str)]) -> Function {
+        let environment = self.environment();
+        let mut variables = vec![("AWS_ENDPOINT_URL", self.moto_proxy.url.as_str())];
         variables.extend(environment.iter().map(|(name, value)| (name.as_str(), value.as_str())));
+        variables.extend(more);
         Function::start(binary, &variables).await
+    }
+
+    /// Creates a topic. Returns its ARN, and the URL of a queue that gets its messages.
+    ///
+    /// # Panics
+    /// When moto refuses it.
+    pub async fn topic(&self, name: &str) -> (String, String) {
+        let (sns, sqs) = (aws_sdk_sns::Client::new(&self.config), aws_sdk_sqs::Client::new(&self.config));
+        let topic = sns.create_topic().name(name).send().await.expect("moto makes a topic");
+        let topic = topic.topic_arn.expect("a topic has an ARN");
+        let queue = create_queue(&sqs, &format!("{name}-subscriber")).await;
+        let read = sqs.get_queue_attributes().queue_url(&queue).attribute_names(QueueAttributeName::QueueArn);
+        let attributes = read.send().await.expect("moto describes a queue").attributes.unwrap_or_default();
+        let subscribe =
+            sns.subscribe().topic_arn(&topic).protocol("sqs").endpoint(&attributes[&QueueAttributeName::QueueArn]);
+        subscribe.send().await.expect("moto subscribes a queue");
+        (topic, queue)
+    }
+
+    /// Takes the messages that a topic has sent to this queue.
+    ///
+    /// # Panics
+    /// When moto gives none.
+    pub async fn published(&self, queue: &str) -> Vec<Value> {
+        let taken = self.take(queue).await;
+        let body = |record: &Value| serde_json::from_str(record["body"].as_str().unwrap_or_default());
+        let bodies = taken["Records"].as_array().into_iter().flatten().map(body);
+        bodies.collect::<Result<_, _>>().expect("a topic sends JSON")
+    }
+
+    /// Writes an item of the claims table of this cluster: a version of 1, a record, and more numbers and texts.
+    ///
+    /// # Panics
+    /// When the table cannot be written.
+    pub async fn put_record(&self, sort: &str, record: Vec<u8>, more: &[(&str, AttributeValue)]) {
+        let table = aws_sdk_dynamodb::Client::new(&config(&self.table().url).await);
+        let mut put = table
+            .put_item()
+            .table_name(TABLE)
+            .item("pk", AttributeValue::S(self.cluster.clone()))
+            .item("sk", AttributeValue::S(sort.to_owned()))
+            .item("version", AttributeValue::N("1".to_owned()))
+            .item("record", AttributeValue::B(record.into()));
+        for (name, value) in more {
+            put = put.item(*name, value.clone());
+        }
+        put.send().await.expect("the table takes the item");
     }
 
     /// A file of `events/` as the queue of this cluster delivers it to a function.

@@ -24,6 +24,8 @@ SIBLING_NODE_ROLE = f"arn:aws:iam::{ACCOUNT}:role/sibling-node"
 TABLE = f"arn:aws:dynamodb:{REGION}:{ACCOUNT}:table/nodeless"
 TABLE_KEY = f"arn:aws:kms:{REGION}:{ACCOUNT}:key/table"
 QUEUE_KEY = f"arn:aws:kms:{REGION}:{ACCOUNT}:key/queues"
+TOPIC = f"arn:aws:sns:{REGION}:{ACCOUNT}:costs"
+TOPIC_KEY = f"arn:aws:kms:{REGION}:{ACCOUNT}:key/topic"
 QUEUES = ("plan", "plan_dead_letters", "claims", "claims_dead_letters", "interruption", "interruption_dead_letters", "catalog", "catalog_dead_letters")
 
 MOCKS = f"""
@@ -127,6 +129,7 @@ def render(mirror: Path, scratch: Path) -> Rendered:
     module = copy_module(scratch / "terraform")
     artifacts = placeholder_artifacts(scratch / "artifacts")
     given = f'  cluster_name = "{CLUSTER}"\n  zonal_shift_enabled = true\n  kms_key_arns = {{ table = "{TABLE_KEY}", queues = "{QUEUE_KEY}" }}\n'
+    given += f'  weekly_report = {{ topic_arn = "{TOPIC}", kms_key_arn = "{TOPIC_KEY}" }}\n'
     test = f'{MOCKS}{"".join(map(_queue_override, QUEUES))}}}\n\nvariables {{\n{given}}}\n\nrun "outside" {{}}\n\n{INSIDE}{SHARED}'
     (module / "tests/rights.tftest.hcl").write_text(test)
     terraform(module, "init", "-backend=false", f"-plugin-dir={mirror}")

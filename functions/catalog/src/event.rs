@@ -1,6 +1,8 @@
 //! The requests of the function.
 
-use aws_lambda_events::event::sqs::SqsEvent;
+use aws_lambda_events::event::sqs::{SqsEvent, SqsMessage};
+use jiff::Timestamp;
+use nodeless_ports::queue::CatalogMessage;
 use nodeless_runtime::terraform::{Invocation, Operation};
 use nodeless_runtime::{ConfigurationError, Source};
 use serde::Deserialize;
@@ -13,8 +15,19 @@ pub(crate) struct Request {
     pub(crate) source: Source,
     /// The requested action.
     pub(crate) action: Action,
-    /// The messages of the queue, if they are the request.
+    /// The messages of the queue that request a refresh, if they are the request.
     pub(crate) messages: SqsEvent,
+    /// The reports of costs that messages of the queue request.
+    pub(crate) reports: Vec<ReportRequest>,
+}
+
+/// A message that requests a report of costs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ReportRequest {
+    /// The id of the message.
+    pub(crate) message_id: String,
+    /// The time of the schedule's event.
+    pub(crate) at: Timestamp,
 }
 
 /// The requested action.
@@ -26,6 +39,8 @@ pub(crate) enum Action {
         /// during installation; a refresh for messages of the queue is retried by the schedule and the planner.
         required: bool,
     },
+    /// Send reports of costs, and nothing else.
+    Report,
     /// Delete the launch templates of the cluster, because nodeless is uninstalled.
     Leave,
     /// Nothing: Terraform has only created or changed the input for the destroy.
@@ -74,14 +89,15 @@ enum Verb {
 /// now".
 pub(crate) fn read(event: Value) -> Result<Request, EventError> {
     let malformed = |error: serde_json::Error| EventError::Malformed(error.to_string());
-    let request = |source, action| Request { source, action, messages: SqsEvent::default() };
+    let request = |source, action| Request { source, action, messages: SqsEvent::default(), reports: Vec::new() };
     if event.get("Records").is_some() {
-        let messages: SqsEvent = serde_json::from_value(event).map_err(malformed)?;
-        return Ok(Request {
-            source: Source::of_event(&messages)?,
-            action: Action::Refresh { required: false },
-            messages,
-        });
+        let mut messages: SqsEvent = serde_json::from_value(event).map_err(malformed)?;
+        let source = Source::of_event(&messages)?;
+        let reports: Vec<ReportRequest> = messages.records.iter().filter_map(report_request).collect();
+        messages.records.retain(|message| report_request(message).is_none());
+        let refreshes = !messages.records.is_empty() || reports.is_empty();
+        let action = if refreshes { Action::Refresh { required: false } } else { Action::Report };
+        return Ok(Request { source, action, messages, reports });
     }
     if event.get("action").is_none() {
         let Refresh { required, cluster } = serde_json::from_value(event).map_err(malformed)?;
@@ -95,6 +111,14 @@ pub(crate) fn read(event: Value) -> Result<Request, EventError> {
     // Terraform sends the same input on create, update and delete, and adds which of these it performs.
     let applies = leave.tf.is_some_and(|terraform| terraform.action != Operation::Delete);
     Ok(request(Source::Cluster(leave.cluster), if applies { Action::Nothing } else { Action::Leave }))
+}
+
+/// The request for a report, if the message is one.
+fn report_request(message: &SqsMessage) -> Option<ReportRequest> {
+    match serde_json::from_str(message.body.as_deref()?).ok()? {
+        CatalogMessage::Report { at } => Some(ReportRequest { message_id: message.message_id.clone()?, at }),
+        CatalogMessage::Refresh { .. } | CatalogMessage::NodeClasses { .. } => None,
+    }
 }
 
 #[cfg(test)]
@@ -129,6 +153,23 @@ mod tests {
         }
         let leave = read(json!({ "action": "leave", "cluster": "example" })).unwrap();
         assert_eq!((leave.source, leave.action), (example(), Action::Leave));
+    }
+
+    #[test]
+    fn a_report_is_sent_without_a_refresh_unless_a_message_requests_one() {
+        let report: Value = serde_json::from_str(include_str!("../../../events/catalog.report.json")).unwrap();
+        let requested = ReportRequest {
+            message_id: "00000008-44b0-41c7-b1a0-0a3c9be6b1a8".into(),
+            at: "2025-03-17T07:00:00Z".parse().unwrap(),
+        };
+        let read_one = read(report.clone()).unwrap();
+        assert_eq!((read_one.action, read_one.messages.records.len()), (Action::Report, 0));
+        assert_eq!(read_one.reports, std::slice::from_ref(&requested));
+        let mut both: Value = serde_json::from_str(include_str!("../../../events/catalog.schedule.json")).unwrap();
+        both["Records"].as_array_mut().unwrap().push(report["Records"][0].clone());
+        let read_both = read(both).unwrap();
+        assert_eq!(read_both.action, Action::Refresh { required: false });
+        assert_eq!((read_both.messages.records.len(), read_both.reports), (1, vec![requested]));
     }
 
     #[test]

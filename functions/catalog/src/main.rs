@@ -1,20 +1,22 @@
 //! Woken by messages of its queue, from a schedule and from the planner: reads the catalog from EC2, and resolves every
-//! EC2NodeClass. The queue's message group ensures that one refresh runs for a cluster at a time. On `terraform destroy` it
-//! deletes the cluster's launch templates.
+//! EC2NodeClass. The queue's message group ensures that one refresh runs for a cluster at a time. A weekly message requests a report of
+//! costs. On `terraform destroy` it deletes the cluster's launch templates.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod event;
 mod log_lines;
+mod reports;
 
 use event::{Action, Request};
 use log_lines::CatalogNotRefreshed;
 use nodeless_ec2::{AwsCatalogSource, NodeProfile, delete_launch_templates};
-use nodeless_operations::{CapacitySettings, CatalogCache, MemoryOverhead, RefreshReport, Refresher};
+use nodeless_operations::{CapacitySettings, CatalogCache, CostReporter, MemoryOverhead, RefreshReport, Refresher};
 use nodeless_ports::queue::CatalogMessage;
 use nodeless_runtime::{
-    Clusters, ConnectError, Connected, Connections, Environment, EnvironmentError, Link, Unserved, batch, is_denied,
-    once_allowed,
+    Clusters, ConnectError, Connected, Connections, Deadline, Environment, EnvironmentError, Link, Unserved, batch,
+    is_denied, once_allowed,
 };
+use nodeless_sns::SnsTopic;
 use nodeless_telemetry::{log, within};
 use serde_json::{Value, json};
 use std::pin::Pin;
@@ -22,45 +24,28 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// A connection that is being made. Its type is erased, because the compiler cannot prove for every lifetime that the future is `Send`.
-type Connecting<'e> = Pin<Box<dyn Future<Output = Result<(Refresher, Link), ConnectError>> + Send + 'e>>;
+type Connecting<'e> = Pin<Box<dyn Future<Output = Result<(Served, Link), ConnectError>> + Send + 'e>>;
 type Connect = for<'e, 'v> fn(&'e Environment<'v>) -> Connecting<'e>;
+
+/// What serves a cluster.
+struct Served {
+    refresher: Refresher,
+    /// `None` without a topic.
+    reporter: Option<CostReporter>,
+}
 
 #[tokio::main]
 async fn main() -> Result<(), lambda_runtime::Error> {
     nodeless_telemetry::init()?;
-    let refreshers = Clusters::new("catalog", "NODELESS_CATALOG_QUEUE_URL");
+    let clusters = Clusters::new("catalog", "NODELESS_CATALOG_QUEUE_URL");
     nodeless_runtime::run_until(async |event: Value, deadline| -> Result<Value, lambda_runtime::Error> {
-        let Request { source, action, messages } = event::read(event)?;
-        match action {
-            Action::Refresh { required } => {
-                let connect: Connect = if required { first_connect } else { connecting };
-                let (cluster, why) = match refreshers.connected(source, deadline, connect).await {
-                    Ok(Connected { name, state: refresher }) => {
-                        // Each message means "look now": the EC2NodeClasses that it names are read from the cluster with all
-                        // others.
-                        let _: Vec<CatalogMessage> = batch::well_formed(&messages, Some(&name));
-                        match deadline.bound(Box::pin(within(&name, refreshed(&refresher)))).await {
-                            Ok(Ok(changed)) => {
-                                return Ok(json!({ "batchItemFailures": [], "catalogChanged": changed }));
-                            }
-                            Ok(Err(why)) => (Some(name), why),
-                            Err(late) => (Some(name), late.to_string()),
-                        }
-                    }
-                    Err(Unserved::Unreachable { cluster, why }) => (cluster, why),
-                    Err(Unserved::Configuration(error)) => return Err(error.to_string().into()),
-                };
-                if required {
-                    return Err(why.into());
-                }
-                // A failed invocation would only become a dead letter.
-                log(cluster.as_deref(), &CatalogNotRefreshed { error: &why });
-                Ok(json!({ "batchItemFailures": [], "problem": why }))
-            }
+        let request = event::read(event)?;
+        match request.action {
+            Action::Refresh { .. } | Action::Report => serve(&clusters, request, deadline).await,
             // The cluster and the table may already be deleted.
             Action::Leave => {
                 let leave = async {
-                    let environment = refreshers.environment(source).await.map_err(|error| error.to_string())?;
+                    let environment = clusters.environment(request.source).await.map_err(|error| error.to_string())?;
                     let config = nodeless_runtime::aws_config(&environment).await;
                     Ok::<_, lambda_runtime::Error>(
                         delete_launch_templates(&config, &environment.cluster_name()?).await?,
@@ -73,6 +58,47 @@ async fn main() -> Result<(), lambda_runtime::Error> {
         }
     })
     .await
+}
+
+/// Refreshes and sends reports, as requested. Neither waits for the other.
+async fn serve(
+    clusters: &Clusters<Served>,
+    Request { source, action, messages, reports }: Request,
+    deadline: Deadline,
+) -> Result<Value, lambda_runtime::Error> {
+    let refresh = matches!(action, Action::Refresh { .. });
+    let required = action == Action::Refresh { required: true };
+    let connect: Connect = if required { first_connect } else { connecting };
+    let (cluster, refreshed, failed) = match clusters.connected(source, deadline, connect).await {
+        Ok(Connected { name, state }) => {
+            // Each message means "look now": the EC2NodeClasses that it names are read from the cluster with all others.
+            let _: Vec<CatalogMessage> = batch::well_formed(&messages, Some(&name));
+            let refreshed = async {
+                if !refresh {
+                    return Ok(false);
+                }
+                deadline.bound(Box::pin(refreshed(&state.refresher))).await.unwrap_or_else(|late| Err(late.to_string()))
+            };
+            let sent = reports::send(state.reporter.as_ref(), &name, deadline, &reports);
+            let (refreshed, failed) = within(&name, futures::future::join(refreshed, sent)).await;
+            (Some(name), refreshed, failed)
+        }
+        Err(Unserved::Unreachable { cluster, why }) => {
+            let not_sent = |request| reports::not_sent(cluster.as_deref(), request, &why);
+            let failed = reports.iter().map(not_sent).collect();
+            (cluster, if refresh { Err(why) } else { Ok(false) }, failed)
+        }
+        Err(Unserved::Configuration(error)) => return Err(error.to_string().into()),
+    };
+    match refreshed {
+        Ok(changed) => Ok(json!({ "batchItemFailures": failed, "catalogChanged": changed })),
+        Err(why) if required => Err(why.into()),
+        Err(why) => {
+            // A failed invocation would only become a dead letter.
+            log(cluster.as_deref(), &CatalogNotRefreshed { error: &why });
+            Ok(json!({ "batchItemFailures": failed, "problem": why }))
+        }
+    }
 }
 
 /// Refreshes once over cached connections, and returns whether the catalog changed.
@@ -98,7 +124,7 @@ fn connecting<'e>(environment: &'e Environment<'_>) -> Connecting<'e> {
     Box::pin(connect(environment))
 }
 
-async fn connect(environment: &Environment<'_>) -> Result<(Refresher, Link), ConnectError> {
+async fn connect(environment: &Environment<'_>) -> Result<(Served, Link), ConnectError> {
     let isolated = environment.isolated_vpc()?;
     let dry_runs = !environment.disable_dry_run()?;
     let capacity = capacity(environment)?;
@@ -112,6 +138,11 @@ async fn connect(environment: &Environment<'_>) -> Result<(Refresher, Link), Con
     let (version, context) = (connections.cluster_version(), connections.context.clone());
     let source = AwsCatalogSource::new(&connections.config, details, version, profile, isolated, context)?;
     let source = source.with_iam_path(iam_path);
+    let reporter = environment.optional("NODELESS_REPORT_TOPIC_ARN").map(|arn| CostReporter {
+        context: connections.context.clone(),
+        claims: connections.claims.clone(),
+        topic: Arc::new(SnsTopic::new(&connections.config, arn)),
+    });
     let refresher = Refresher {
         context: connections.context,
         claims: connections.claims,
@@ -122,7 +153,7 @@ async fn connect(environment: &Environment<'_>) -> Result<(Refresher, Link), Con
         capacity,
         dry_runs,
     };
-    Ok((refresher, link))
+    Ok((Served { refresher, reporter }, link))
 }
 
 /// Settings of the capacity of all nodes, with Karpenter's names.

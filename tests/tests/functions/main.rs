@@ -3,3 +3,4 @@
 
 mod one_cluster;
 mod two_clusters;
+mod weekly_report;

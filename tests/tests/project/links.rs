@@ -122,10 +122,13 @@ fn functions_link_no_tools() {
 }
 
 #[test]
-fn the_ec2_sdk_is_linked_by_those_who_call_ec2() {
+fn the_sdks_of_ec2_and_sns_are_linked_by_those_who_call_them() {
     for package in FUNCTIONS {
         let calls_ec2 = ["lifecycle", "catalog"].contains(&package);
         assert_eq!(linked(package).contains("aws-sdk-ec2"), calls_ec2, "{package}");
+    }
+    for package in FUNCTIONS {
+        assert_eq!(linked(package).contains("aws-sdk-sns"), package == "catalog", "{package}");
     }
     let of_cli = linked("nodeless");
     assert!(!of_cli.iter().any(|name| name.starts_with("aws-sdk-")), "{of_cli:?}");
