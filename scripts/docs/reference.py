@@ -328,6 +328,7 @@ RUN_BY = {
     "operations/src/plan": "planner",
     "operations/src/interrupt": "interruption",
     "operations/src/refresh.rs": "catalog",
+    "operations/src/cost_report.rs": "catalog",
     **{f"operations/src/{name}": "lifecycle" for name in ("reconcile", "sweep", "validate.rs")},
     "adapters/ec2/src/source": "catalog",
     "adapters/ec2/src/cloud.rs": "lifecycle",
