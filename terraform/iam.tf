@@ -108,6 +108,23 @@ locals {
     Condition = { StringEquals = { "arc-zonal-shift:ResourceIdentifier" = local.cluster_arn } }
   }
 
+  read_commitments = [
+    {
+      Sid       = "ReadReservedInstances"
+      Effect    = "Allow"
+      Action    = "ec2:DescribeReservedInstances"
+      Resource  = "*" # takes no resource
+      Condition = local.in_region
+    },
+    {
+      # One endpoint serves all regions.
+      Sid      = "ReadSavingsPlans"
+      Effect   = "Allow"
+      Action   = ["savingsplans:DescribeSavingsPlanRates", "savingsplans:DescribeSavingsPlans"]
+      Resource = "arn:${local.partition}:savingsplans::${local.account}:savingsplan/*"
+    },
+  ]
+
   find_cluster = {
     Sid      = "FindCluster"
     Effect   = "Allow"
@@ -361,7 +378,7 @@ locals {
       },
     ], local.use_table_key, local.use_queue_key)
 
-    catalog = concat(local.write_own_logs["catalog"], [
+    catalog = concat(local.write_own_logs["catalog"], [for s in local.read_commitments : s if var.commitments], [
       local.find_cluster,
       local.use_state,
       local.receive["catalog"],

@@ -77,6 +77,7 @@ locals {
       NODELESS_NODE_ROLE             = local.node_role_name
       NODELESS_NODE_INSTANCE_PROFILE = aws_iam_instance_profile.node.name
       NODELESS_IAM_PATH              = var.iam_path
+      NODELESS_COMMITMENTS           = tostring(var.commitments)
 
       NODELESS_RESERVED_ENIS              = tostring(var.reserved_enis)
       NODELESS_VM_MEMORY_OVERHEAD_PERCENT = tostring(var.vm_memory_overhead_percent)

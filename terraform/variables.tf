@@ -323,6 +323,17 @@ variable "zonal_shift_enabled" {
   nullable    = false
 }
 
+variable "commitments" {
+  description = "Plan with the Savings Plans and Reserved Instances of the account: launches use what is paid already, and consolidation removes nothing that they cover without a saving. The catalog function may then read them; commitments that other accounts of the organization share are not seen. docs/commitments.md describes it."
+  type        = bool
+  default     = false
+  nullable    = false
+  validation {
+    condition     = !(var.commitments && var.isolated_vpc)
+    error_message = "commitments requires isolated_vpc = false: the API of Savings Plans has no VPC endpoint."
+  }
+}
+
 variable "nominations_enabled" {
   description = "Nominate the nodes that a plan launched for their pods (status.nominatedNodeName), so that the kube-scheduler binds the pods where they were planned. Nodes of a plan stay closed by the taint nodeless.sh/joining until all of them have joined, for 30 seconds at most. The installer then grants lifecycle the right to patch pods/status; docs/reference/security.md explains what that allows."
   type        = bool

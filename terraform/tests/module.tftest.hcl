@@ -55,7 +55,7 @@ run "environment_contract" {
       planner      = ["CLUSTER_NAME", "NODELESS_BATCH_IDLE_DURATION", "NODELESS_BATCH_MAX_DURATION", "NODELESS_CATALOG_QUEUE_URL", "NODELESS_CLAIMS_QUEUE_URL", "NODELESS_COST_LABELS", "NODELESS_FEATURE_GATES", "NODELESS_KEEP_SNAPSHOTS", "NODELESS_LOG", "NODELESS_MIN_VALUES_POLICY", "NODELESS_PLAN_QUEUE_URL", "NODELESS_PREFERENCE_POLICY", "NODELESS_TABLE", "NODELESS_ZONAL_SHIFT", "RUST_LOG"]
       lifecycle    = ["CLUSTER_NAME", "NODELESS_CLAIMS_QUEUE_URL", "NODELESS_DISABLE_DRY_RUN", "NODELESS_LOG", "NODELESS_METRICS_BY_NODEPOOL", "NODELESS_MIN_VALUES_POLICY", "NODELESS_NOMINATIONS", "NODELESS_PLAN_QUEUE_URL", "NODELESS_TABLE", "NODELESS_ZONAL_SHIFT", "RUST_LOG"]
       interruption = ["CLUSTER_NAME", "NODELESS_CLAIMS_QUEUE_URL", "NODELESS_INTERRUPTION_QUEUE_URL", "NODELESS_LOG", "NODELESS_PLAN_QUEUE_URL", "NODELESS_TABLE", "RUST_LOG"]
-      catalog      = ["CLUSTER_NAME", "NODELESS_CATALOG_QUEUE_URL", "NODELESS_CLAIMS_QUEUE_URL", "NODELESS_DISABLE_DRY_RUN", "NODELESS_IAM_PATH", "NODELESS_ISOLATED_VPC", "NODELESS_LOG", "NODELESS_NODE_INSTANCE_PROFILE", "NODELESS_NODE_ROLE", "NODELESS_PLAN_QUEUE_URL", "NODELESS_REPORT_TOPIC_ARN", "NODELESS_RESERVED_ENIS", "NODELESS_TABLE", "NODELESS_VM_MEMORY_OVERHEAD_PERCENT", "RUST_LOG"]
+      catalog      = ["CLUSTER_NAME", "NODELESS_CATALOG_QUEUE_URL", "NODELESS_CLAIMS_QUEUE_URL", "NODELESS_COMMITMENTS", "NODELESS_DISABLE_DRY_RUN", "NODELESS_IAM_PATH", "NODELESS_ISOLATED_VPC", "NODELESS_LOG", "NODELESS_NODE_INSTANCE_PROFILE", "NODELESS_NODE_ROLE", "NODELESS_PLAN_QUEUE_URL", "NODELESS_REPORT_TOPIC_ARN", "NODELESS_RESERVED_ENIS", "NODELESS_TABLE", "NODELESS_VM_MEMORY_OVERHEAD_PERCENT", "RUST_LOG"]
       wake         = ["CLUSTER_NAME", "NODELESS_LOG", "NODELESS_PLAN_QUEUE_URL", "NODELESS_WAKE_PATH", "RUST_LOG"]
       installer    = ["CLUSTER_NAME", "NODELESS_LOG", "NODELESS_ROLE_ARN", "NODELESS_TABLE", "RUST_LOG"]
     })
@@ -241,6 +241,44 @@ run "karpenters_settings" {
       aws_lambda_function.function["lifecycle"].environment[0].variables.NODELESS_MIN_VALUES_POLICY == "BestEffort"
     )
     error_message = "Settings that two functions use must reach both."
+  }
+}
+
+run "without_commitments" {
+  assert {
+    condition = (
+      alltrue([for name, p in aws_iam_role_policy.function : !strcontains(p.policy, "savingsplans:") && !strcontains(p.policy, "ReservedInstances")]) &&
+      aws_lambda_function.function["catalog"].environment[0].variables.NODELESS_COMMITMENTS == "false"
+    )
+    error_message = "Commitments are not read unless asked for, and no right is granted for it."
+  }
+}
+
+run "with_commitments" {
+  variables {
+    commitments = true
+  }
+
+  assert {
+    condition = (
+      aws_lambda_function.function["catalog"].environment[0].variables.NODELESS_COMMITMENTS == "true" &&
+      alltrue([for name, p in aws_iam_role_policy.function : name == "catalog" || !strcontains(p.policy, "savingsplans:") && !strcontains(p.policy, "ReservedInstances")])
+    )
+    error_message = "Only the catalog function reads commitments."
+  }
+
+  assert {
+    condition = [
+      for s in jsondecode(aws_iam_role_policy.function["catalog"].policy).Statement : s.Resource if s.Sid == "ReadSavingsPlans"
+    ] == ["arn:aws:savingsplans::111122223333:savingsplan/*"]
+    error_message = "The rates and the list of Savings Plans are read of this account alone."
+  }
+
+  assert {
+    condition = [
+      for s in jsondecode(aws_iam_role_policy.function["catalog"].policy).Statement : s.Action if s.Sid == "ReadReservedInstances"
+    ] == ["ec2:DescribeReservedInstances"]
+    error_message = "Reserved Instances are read."
   }
 }
 

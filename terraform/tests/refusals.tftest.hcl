@@ -30,6 +30,15 @@ run "cluster_name" {
   expect_failures = [var.cluster_name]
 }
 
+run "commitments_of_an_isolated_vpc" {
+  command = plan
+  variables {
+    commitments  = true
+    isolated_vpc = true
+  }
+  expect_failures = [var.commitments]
+}
+
 run "missing_artifacts" {
   command = plan
   variables {

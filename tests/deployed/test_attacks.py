@@ -248,6 +248,8 @@ ATTACKS: dict[str, list[Request]] = {
     "take tags from an instance of ours": call("ec2", "DeleteTags", ResourceId=["i-ours"], Tag=tag_list(OURS)),
     "read what another region has": call("ec2", "DescribeInstances", "us-west-2"),
     "read another region's subnets": call("ec2", "DescribeSubnets", "us-west-2"),
+    "read another region's Reserved Instances": call("ec2", "DescribeReservedInstances", "us-west-2"),
+    "read rates of another account's Savings Plan": ask("savingsplans:DescribeSavingsPlanRates", "arn:aws:savingsplans::999988887777:savingsplan/p"),
     "pass another role to EC2": ask("iam:PassRole", f"{IAM}:role/admin", **{"iam:passedtoservice": "ec2.amazonaws.com"}),
     "pass another cluster's node role to EC2": ask("iam:PassRole", f"{IAM}:role/theirs-node", **{"iam:passedtoservice": "ec2.amazonaws.com"}),
     "pass the node role to a function": ask("iam:PassRole", NODE_ROLE, **{"iam:passedtoservice": "lambda.amazonaws.com"}),
@@ -441,6 +443,9 @@ LEGITIMATE: dict[str, tuple[str, list[Request]]] = {
     "take a profile's role": ("catalog", profile("RemoveRoleFromInstanceProfile", "ours", RoleName="ours-node")),
     "delete a profile": ("catalog", profile("DeleteInstanceProfile", "ours")),
     "read Amazon's parameters": ("catalog", call("ssm", "GetParameter", Name="/aws/service/eks/x")),
+    "read Reserved Instances": ("catalog", call("ec2", "DescribeReservedInstances")),
+    "read Savings Plans": ("catalog", call("savingsplans", "DescribeSavingsPlans", "us-east-1")),
+    "read rates of a Savings Plan": ("catalog", call("savingsplans", "DescribeSavingsPlanRates", "us-east-1", savingsPlanId="p")),
     "read prices": ("catalog", call("pricing", "GetProducts", "us-east-1")),
     "query claims": ("planner", query(CLUSTER)),
     "query a part of the claims": ("planner", query(f"{CLUSTER}#0")),
@@ -483,6 +488,7 @@ OF_FEW: dict[str, tuple[set[str], list[Request]]] = {
     "stop the installer from being cluster-admin": ({"installer"}, access_policy("DisassociateAccessPolicy", INSTALLER)),
     "send the report of costs": ({"catalog"}, ask("sns:Publish", TOPIC)),
     "read the state": ({"planner", "lifecycle", "interruption", "catalog"}, query(CLUSTER)),
+    "read the account's Savings Plans": ({"catalog"}, call("savingsplans", "DescribeSavingsPlans", "us-east-1")),
 }
 
 # Calls that are allowed as documented in docs/reference/security.md, because IAM cannot distinguish them or because a user may intend them.

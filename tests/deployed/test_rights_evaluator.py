@@ -433,6 +433,14 @@ class TestCalls:
         found = asked(sent("arc-zonal-shift", "get_managed_resource", resourceIdentifier=arn))
         assert found == {("arc-zonal-shift:GetManagedResource", "*"): {"arc-zonal-shift:resourceidentifier": arn}}
 
+    def test_savings_plans_belong_to_no_region(self) -> None:
+        assert asked(sent("savingsplans", "describe_savings_plans", states=["active"])) == {
+            ("savingsplans:DescribeSavingsPlans", f"arn:aws:savingsplans::{ACCOUNT}:savingsplan/*"): {}
+        }
+        assert asked(sent("savingsplans", "describe_savings_plan_rates", savingsPlanId="p")) == {
+            ("savingsplans:DescribeSavingsPlanRates", f"arn:aws:savingsplans::{ACCOUNT}:savingsplan/p"): {}
+        }
+
     def test_access_policies_of_access_entries(self) -> None:
         """The ARN ends in an id. It is not documented whether it contains the path of a role."""
         role, policy = f"arn:aws:iam::{ACCOUNT}:role/teams/admin", "arn:aws:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy"

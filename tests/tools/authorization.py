@@ -344,6 +344,13 @@ def _access_policy(call: Call, account: Account) -> Iterator[Request]:
         yield Request(f"eks:{call.operation}", f"arn:aws:eks:{call.region}:{account.id}:access-entry/{entry}", context)
 
 
+def _savings_plan(call: Call, account: Account) -> Iterator[Request]:
+    """A list of Savings Plans that names none is authorized for all of them."""
+    named = call.parameters.get("savingsPlanIds") or [call.parameters.get("savingsPlanId", "*")]
+    for name in named:
+        yield Request(f"savingsplans:{call.operation}", f"arn:aws:savingsplans::{account.id}:savingsplan/{name}")
+
+
 def _zonal_shifts(call: Call, account: Account) -> Iterator[Request]:  # noqa: ARG001 takes no resource
     context: Context = {"arc-zonal-shift:resourceidentifier": call.parameters["resourceIdentifier"]}
     yield Request("arc-zonal-shift:GetManagedResource", "*", context)
@@ -392,6 +399,8 @@ OPERATIONS: dict[str, Callable[[Call, Account], Iterator[Request]]] = {
     "eks:AssociateAccessPolicy": _access_policy,
     "eks:DisassociateAccessPolicy": _access_policy,
     "arc-zonal-shift:GetManagedResource": _zonal_shifts,
+    "savingsplans:DescribeSavingsPlans": _savings_plan,
+    "savingsplans:DescribeSavingsPlanRates": _savings_plan,
     "iam:ListInstanceProfiles": _everything,
     "iam:CreateInstanceProfile": _create_profile,
     **{f"iam:{operation}": _profile for operation in ("GetInstanceProfile", "AddRoleToInstanceProfile", "TagInstanceProfile",

@@ -19,6 +19,10 @@ REST = {
         ("POST", re.compile(ACCESS_POLICIES), "AssociateAccessPolicy"),
         ("DELETE", re.compile(rf"{ACCESS_POLICIES}/(?P<policyArn>[^/]+)"), "DisassociateAccessPolicy"),
     ),
+    "savingsplans": (
+        ("POST", re.compile(r"/DescribeSavingsPlans"), "DescribeSavingsPlans"),
+        ("POST", re.compile(r"/DescribeSavingsPlanRates"), "DescribeSavingsPlanRates"),
+    ),
     "arc-zonal-shift": (("GET", re.compile(r"/managedresources/(?P<resourceIdentifier>.+)"), "GetManagedResource"),),
 }
 SCOPE = re.compile(r"Credential=([^/]+)/\d{8}/([^/]+)/([^/]+)/aws4_request")

@@ -138,6 +138,7 @@ async fn connect(environment: &Environment<'_>) -> Result<(Served, Link), Connec
     let (version, context) = (connections.cluster_version(), connections.context.clone());
     let source = AwsCatalogSource::new(&connections.config, details, version, profile, isolated, context)?;
     let source = source.with_iam_path(iam_path);
+    let source = if commitments(environment)? { source.with_commitments(&connections.config) } else { source };
     let reporter = environment.optional("NODELESS_REPORT_TOPIC_ARN").map(|arn| CostReporter {
         context: connections.context.clone(),
         claims: connections.claims.clone(),
@@ -154,6 +155,15 @@ async fn connect(environment: &Environment<'_>) -> Result<(Served, Link), Connec
         dry_runs,
     };
     Ok((Served { refresher, reporter }, link))
+}
+
+/// Whether nodes are planned with the account's Savings Plans and Reserved Instances.
+fn commitments(environment: &Environment<'_>) -> Result<bool, EnvironmentError> {
+    environment.parsed_or(
+        "NODELESS_COMMITMENTS",
+        "whether Savings Plans and Reserved Instances are read and used, true or false",
+        false,
+    )
 }
 
 /// Settings of the capacity of all nodes, with Karpenter's names.
@@ -179,6 +189,13 @@ mod tests {
     fn capacity_of(name: &'static str, value: &str) -> Result<CapacitySettings, EnvironmentError> {
         let value = value.to_owned();
         capacity(&Environment::from_fn(move |asked| (asked == name).then(|| value.clone())))
+    }
+
+    #[test]
+    fn commitments_are_read_if_the_deployment_uses_them() {
+        let of = |value: &'static str| commitments(&Environment::from_fn(move |_| Some(value.to_owned())));
+        assert_eq!((of(""), of("false"), of("true")), (Ok(false), Ok(false), Ok(true)));
+        assert!(of("yes").unwrap_err().to_string().contains("NODELESS_COMMITMENTS"));
     }
 
     #[test]

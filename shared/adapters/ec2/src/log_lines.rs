@@ -14,6 +14,10 @@ lines! {
     ReservationsUnread, "reservations-unread", Warn { error: &'a str, }
     /// The placement groups could not be read. Those of the last refresh are still used.
     PlacementGroupsUnread, "placement-groups-unread", Warn { error: &'a str, }
+    /// The account's Savings Plans or Reserved Instances could not be read. Those of the last refresh are still used, until they end; without any (`kept` is false), nodes are planned without commitments.
+    CommitmentsUnread, "commitments-unread", Warn { kept: bool, error: &'a str, }
+    /// Commitments of the account are not used, each with the reason.
+    CommitmentsLeftOut, "commitments-left-out", Warn { left_out: &'a [String], }
     /// On-demand prices could not be read. The prices of this source, which were read at this time, are still used; the next refresh reads them again.
     OnDemandPricesUnread, "on-demand-prices-unread", Warn { source: OnDemandPriceSource, read: Option<Timestamp>, error: &'a str, }
     /// Spot prices could not be read. Those of the last refresh are still used; without any (`kept` is false), on-demand prices are used instead.

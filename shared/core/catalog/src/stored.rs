@@ -11,13 +11,14 @@ use flate2::Compression;
 use flate2::read::ZlibDecoder;
 use flate2::write::ZlibEncoder;
 use jiff::Timestamp;
+use nodeless_model::listed_commitments::AccountCommitments;
 use serde::{Deserialize, Serialize};
 
 use crate::facts::{EmbeddedPrices, Facts, FactsError, Zone, is_local_zone, synthetic_spot_price};
 use crate::type_facts::TypeFacts;
 
 /// Increased with every change of the fields of [`Catalog`] or their meaning, because postcard is not self-describing.
-const FORMAT: u8 = 4;
+const FORMAT: u8 = 5;
 /// The maximum decompressed size of a catalog, ten times that of a large region. It protects memory from damaged bytes.
 const MAXIMUM_DECOMPRESSED: u64 = 8 << 20;
 
@@ -118,7 +119,7 @@ impl FromStr for MemoryOverhead {
 }
 
 /// The instance types, offerings and prices of a region, for all EC2NodeClasses.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Catalog {
     /// Increases with every change, so that readers can detect it. The writer sets it.
     pub version: u64,
@@ -140,6 +141,8 @@ pub struct Catalog {
     pub placement_groups: Vec<NamedPlacementGroup>,
     /// The deployment's settings for the capacity of nodes.
     pub capacity: CapacitySettings,
+    /// The account's Savings Plans and Reserved Instances, if the deployment uses them and they were read.
+    pub commitments: Option<AccountCommitments>,
     /// Instance types, by name.
     pub types: Vec<CatalogType>,
 }
@@ -255,6 +258,7 @@ impl Catalog {
             reservations: BTreeMap::new(),
             placement_groups: Vec::new(),
             capacity: CapacitySettings::default(),
+            commitments: None,
             types: Vec::new(),
         };
         catalog.types = facts

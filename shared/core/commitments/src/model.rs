@@ -1,11 +1,13 @@
 //! The commitments that apply at a time in a region.
 
 use crate::size::family;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::str::FromStr;
 
 /// The commitments that are in effect, for Linux instances of shared tenancy of one region.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Commitments {
     /// Reserved Instances.
     pub reserved: Vec<ReservedInstances>,
@@ -16,7 +18,8 @@ pub struct Commitments {
 }
 
 /// Reserved Instances that were purchased together.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct ReservedInstances {
     /// The ID.
     pub id: String,
@@ -31,7 +34,8 @@ pub struct ReservedInstances {
 }
 
 /// A Savings Plan.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct SavingsPlan {
     /// The ID.
     pub id: String,

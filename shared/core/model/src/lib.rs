@@ -17,6 +17,7 @@ pub mod invalid;
 pub mod label_query;
 pub mod labels;
 pub mod launch_check;
+pub mod listed_commitments;
 pub mod money;
 pub mod node;
 pub mod node_pool;

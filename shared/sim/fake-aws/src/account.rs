@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
+use nodeless_model::listed_commitments::AccountCommitments;
 use serde_json::{Value, json};
 
 use super::facts::RegionFacts;
@@ -226,6 +227,8 @@ pub struct Account {
     pub launches_at_once: u32,
     /// Placement groups.
     pub placement_groups: Vec<PlacementGroup>,
+    /// Savings Plans and Reserved Instances; `None` if no deployment reads them. They change no price that EC2 reports.
+    pub commitments: Option<AccountCommitments>,
     /// EKS clusters.
     pub clusters: Vec<Cluster>,
     /// SSM parameters by name.
@@ -267,6 +270,7 @@ impl Account {
             vcpu_quotas: BTreeMap::new(),
             launches_at_once: LAUNCHES_AT_ONCE,
             placement_groups: Vec::new(),
+            commitments: None,
             clusters: Vec::new(),
             parameters: BTreeMap::new(),
             tags: BTreeMap::new(),

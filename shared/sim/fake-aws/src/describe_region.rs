@@ -1,5 +1,6 @@
 //! Describe calls about the network, the images, and the catalog of the region.
 
+use nodeless_model::listed_commitments::ListedReservedInstances;
 use serde_json::Value;
 
 use super::account::{CapacityReservation, Image, PlacementGroup, SecurityGroup, Subnet, Tags, Vpc};
@@ -258,6 +259,24 @@ impl Ec2 {
                     "state" => one("available"),
                     _ => None,
                 })?;
+            Ok(found)
+        })
+    }
+
+    /// DescribeReservedInstances. EC2 returns all of them without pages.
+    ///
+    /// # Errors
+    /// EC2's own.
+    pub fn describe_reserved_instances(&self, request: &Describe) -> Result<Vec<ListedReservedInstances>, Ec2Error> {
+        self.call("ec2", "DescribeReservedInstances", request, |state| {
+            permitted(request)?;
+            let mut found = Vec::new();
+            for one_of in state.account.commitments.iter().flat_map(|all| &all.reserved) {
+                let attribute = |name: &str| if name == "state" { one(&one_of.state) } else { None };
+                if passes(&request.filters, None, attribute)? {
+                    found.push(one_of.clone());
+                }
+            }
             Ok(found)
         })
     }

@@ -1,5 +1,6 @@
 //! The [`CatalogSource`] port in AWS: the catalog of the region, and the resolution of EC2NodeClasses.
 
+mod commitments;
 mod filters;
 mod groups;
 mod images;
@@ -13,7 +14,10 @@ mod types;
 mod version;
 
 use crate::ClusterDetails;
-use crate::log_lines::{OnDemandPricesUnread, PlacementGroupsUnread, ReservationsUnread, SpotPricesUnread};
+use crate::log_lines::{
+    CommitmentsLeftOut, CommitmentsUnread, OnDemandPricesUnread, PlacementGroupsUnread, ReservationsUnread,
+    SpotPricesUnread,
+};
 use async_trait::async_trait;
 use aws_config::SdkConfig;
 use aws_config::retry::RetryConfig;
@@ -52,6 +56,8 @@ struct RegionReader {
     ec2: aws_sdk_ec2::Client,
     /// `None` in regions without a Price List, and if it cannot be reached.
     prices: Option<aws_sdk_pricing::Client>,
+    /// `None` if commitments are not read.
+    savings_plans: Option<aws_sdk_savingsplans::Client>,
     context: Context,
 }
 
@@ -67,7 +73,7 @@ impl RegionReader {
             let config = aws_sdk_pricing::config::Builder::from(config).region(Region::new(list)).retry_config(retries);
             aws_sdk_pricing::Client::from_conf(config.build())
         });
-        Ok(Self { region, ec2: aws_sdk_ec2::Client::new(config), prices, context })
+        Ok(Self { region, ec2: aws_sdk_ec2::Client::new(config), prices, savings_plans: None, context })
     }
 
     /// The facts and their catalog; the previous catalog alone, if it is fresh.
@@ -81,6 +87,9 @@ impl RegionReader {
         {
             let mut catalog = previous.clone();
             self.read_groups(&mut catalog).await;
+            if catalog.commitments.is_some() != self.savings_plans.is_some() {
+                self.read_commitments(&mut catalog, None).await;
+            }
             return Ok((None, catalog));
         }
         let read = types::read(&self.ec2).await?;
@@ -95,7 +104,28 @@ impl RegionReader {
             catalog.placement_groups.clone_from(&previous.placement_groups);
         }
         self.read_groups(&mut catalog).await;
+        self.read_commitments(&mut catalog, previous).await;
         Ok((Some(facts), catalog))
+    }
+
+    /// The account's commitments, which change a few times a year: read as often as types. What cannot be read stays unchanged.
+    async fn read_commitments(&self, catalog: &mut Catalog, previous: Option<&Catalog>) {
+        catalog.commitments = None;
+        let Some(client) = &self.savings_plans else { return };
+        let read = commitments::read(&self.ec2, client, &self.region, |name| catalog.get(name).is_some()).await;
+        match read {
+            Ok(read) => {
+                if !read.left_out.is_empty() {
+                    self.context.log(&CommitmentsLeftOut { left_out: &read.left_out });
+                }
+                catalog.commitments = Some(read.commitments);
+            }
+            Err(error) => {
+                catalog.commitments = previous.and_then(|previous| previous.commitments.clone());
+                let kept = catalog.commitments.is_some();
+                self.context.log(&CommitmentsUnread { kept, error: &error.to_string() });
+            }
+        }
     }
 
     /// The available capacity of reservations, and the placement groups: read each time, because both change by the minute. What
@@ -221,6 +251,14 @@ impl AwsCatalogSource {
     #[must_use]
     pub fn with_iam_path(self, iam_path: String) -> Self {
         Self { iam_path, ..self }
+    }
+
+    /// Reads the account's Savings Plans and Reserved Instances too. The API of Savings Plans has one endpoint for each partition, which
+    /// the SDK knows.
+    #[must_use]
+    pub fn with_commitments(mut self, config: &SdkConfig) -> Self {
+        self.reader.savings_plans = Some(aws_sdk_savingsplans::Client::new(config));
+        self
     }
 }
 

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod catalog;
+mod commitments;
 mod isolated;
 mod launch;
 mod local_zones;

@@ -164,6 +164,11 @@ impl World {
         self.source_in(false)
     }
 
+    /// The source of a deployment that uses commitments.
+    pub(crate) fn source_with_commitments(&self) -> AwsCatalogSource {
+        self.source().with_commitments(&self.config)
+    }
+
     /// The source of functions in an isolated VPC.
     pub(crate) fn isolated_source(&self) -> AwsCatalogSource {
         self.source_in(true)

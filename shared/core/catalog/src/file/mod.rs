@@ -281,6 +281,7 @@ fn assemble(parts: Parts, mut notes: Vec<Note>) -> Result<CatalogFile, CatalogFi
         reservations: BTreeMap::new(),
         placement_groups: Vec::new(),
         capacity: CapacitySettings::default(),
+        commitments: None,
         types: Vec::new(),
     };
     catalog.types = offerings::attach(types, &left_out, &catalog.zones, parts.offerings, &mut notes);

@@ -1,16 +1,19 @@
-//! Reads what the AWS CLI exports: `aws savingsplans describe-savings-plans`, `aws savingsplans describe-savings-plan-rates` for each
+//! Commitments as AWS lists them. [`of_account`] selects those of an account that the API listed. [`Exports`] reads what the AWS CLI exports: `aws savingsplans describe-savings-plans`, `aws savingsplans describe-savings-plan-rates` for each
 //! plan, and `aws ec2 describe-reserved-instances`, as JSON.
 
+mod account;
 mod plans;
 mod rates;
 mod reserved;
 
+pub use account::{UnusableCommitment, check_plan, check_reserved, may_apply, of_account, rates_by_type};
+pub use rates::{Rate, RateProperty};
+
 use crate::model::{Commitments, Share};
 use jiff::Timestamp;
+use nodeless_model::listed_commitments::{ListedReservedInstances, ListedSavingsPlan};
 use nodeless_model::shell::quoted;
-use plans::Plan;
-use rates::{Rate, Rates};
-use reserved::Reserved;
+use rates::Rates;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
@@ -84,11 +87,11 @@ pub enum ExportError {
 /// What was exported.
 #[derive(Clone, Debug, Default)]
 pub struct Exports {
-    plans: BTreeMap<String, Plan>,
+    plans: BTreeMap<String, ListedSavingsPlan>,
     /// By the ID of the plan.
     rates: BTreeMap<String, Rates>,
     /// Each with the place of its file.
-    reserved: BTreeMap<String, (usize, Reserved)>,
+    reserved: BTreeMap<String, (usize, ListedReservedInstances)>,
     files: usize,
     /// A file whose list of plans has a further page, and whether there is one without.
     unfinished: Option<String>,
@@ -98,13 +101,13 @@ pub struct Exports {
 #[derive(Deserialize)]
 struct File<'a> {
     #[serde(default, rename = "savingsPlans")]
-    plans: Option<Vec<Plan>>,
+    plans: Option<Vec<ListedSavingsPlan>>,
     #[serde(default, rename = "savingsPlanId")]
     of_plan: Option<String>,
     #[serde(default, borrow, rename = "searchResults")]
     rates: Option<Vec<Rate<'a>>>,
     #[serde(default, rename = "ReservedInstances")]
-    reserved: Option<Vec<Reserved>>,
+    reserved: Option<Vec<ListedReservedInstances>>,
     #[serde(default, rename = "nextToken", alias = "NextToken")]
     next_token: Option<String>,
 }
@@ -131,11 +134,15 @@ impl Exports {
             self.unfinished = self.unfinished.take().or_else(|| more.then(named));
         }
         for plan in parsed.plans.into_iter().flatten() {
-            plan.check().map_err(|why| ExportError::Value { file: named(), id: plan.id.clone(), why })?;
+            plans::check(&plan).map_err(|why| ExportError::Value { file: named(), id: plan.id.clone(), why })?;
             add(&mut self.plans, file, plan.id.clone(), plan, |one, two| one == two)?;
         }
         for reserved in parsed.reserved.into_iter().flatten() {
-            reserved.check().map_err(|why| ExportError::Value { file: named(), id: reserved.id.clone(), why })?;
+            reserved::check(&reserved).map_err(|why| ExportError::Value {
+                file: named(),
+                id: reserved.id.clone(),
+                why,
+            })?;
             let (id, own) = (reserved.id.clone(), (self.files, reserved));
             add(&mut self.reserved, file, id, own, |(_, one), (_, two)| one == two)?;
         }
@@ -151,11 +158,11 @@ impl Exports {
         }
         let mut commitments = Commitments::default();
         for plan in self.plans.values() {
-            match plan.in_effect(region, at) {
+            match plans::in_effect(plan, region, at) {
                 Err(why) => commitments.notes.push(format!("Savings Plan {} does not count: {why}", plan.id)),
                 Ok(()) => {
                     let rates = self.rates_of(plan, region)?;
-                    commitments.plans.push(plan.with(rates, share));
+                    commitments.plans.push(plans::with_rates(plan, rates, share));
                 }
             }
         }
@@ -168,7 +175,7 @@ impl Exports {
         Ok(commitments)
     }
 
-    fn rates_of(&self, plan: &Plan, region: &str) -> Result<BTreeMap<String, f64>, ExportError> {
+    fn rates_of(&self, plan: &ListedSavingsPlan, region: &str) -> Result<BTreeMap<String, f64>, ExportError> {
         let missing = |what: String| ExportError::Rates { what, command: rates_command(&plan.id, region) };
         let id = &plan.id;
         let Some(rates) = self.rates.get(id) else {
@@ -179,7 +186,7 @@ impl Exports {
                 "the rates of Savings Plan {id} have a nextToken, so further pages are missing"
             )));
         }
-        let rates = rates.of(region, plan.family());
+        let rates = rates.of(region, plans::family_of(plan));
         if rates.is_empty() {
             return Err(missing(format!(
                 "the rates of Savings Plan {id} contain none of Linux instances of shared tenancy in {region}"
@@ -192,18 +199,19 @@ impl Exports {
         let mut assumed = Vec::new();
         for (file, reserved) in self.reserved.values() {
             // Regional ones are those of the region whose zones the others of the same file are in.
-            let zones = self.reserved.values().filter(|(other, _)| other == file).filter_map(|(_, one)| one.zone());
+            let zones =
+                self.reserved.values().filter(|(other, _)| other == file).filter_map(|(_, one)| reserved::zone_of(one));
             let zones: Vec<&str> = zones.collect();
             let elsewhere = !zones.is_empty() && !zones.iter().any(|zone| reserved::is_in(zone, region));
-            match reserved.in_effect(region, at, elsewhere) {
+            match reserved::in_effect(reserved, region, at, elsewhere) {
                 Err(why) => {
                     commitments.notes.push(format!("Reserved Instances {} do not count: {why}", reserved.id));
                 }
                 Ok(()) => {
-                    if reserved.zone().is_none() && zones.is_empty() {
+                    if reserved::zone_of(reserved).is_none() && zones.is_empty() {
                         assumed.push(reserved.id.as_str());
                     }
-                    commitments.reserved.push(reserved.with(share));
+                    commitments.reserved.push(reserved::committed(reserved, share));
                 }
             }
         }

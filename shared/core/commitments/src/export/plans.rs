@@ -1,87 +1,73 @@
-//! Savings Plans, as `aws savingsplans describe-savings-plans` writes them.
+//! Savings Plans, as AWS lists them.
 
 use crate::model::{SavingsPlan, Share};
 use jiff::Timestamp;
-use serde::Deserialize;
+use nodeless_model::listed_commitments::ListedSavingsPlan;
 use std::collections::BTreeMap;
 
 /// The states in which a plan is in effect between its start and its end. A queued plan becomes active at its start, an active one is
 /// retired at its end, and one whose return is pending is still active.
 const BY_TIME: [&str; 4] = ["active", "queued", "retired", "pending-return"];
 
-/// <https://docs.aws.amazon.com/savingsplans/latest/APIReference/API_SavingsPlan.html>
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct Plan {
-    #[serde(rename = "savingsPlanId")]
-    pub(super) id: String,
-    savings_plan_type: String,
-    /// Dollars an hour.
-    commitment: String,
-    #[serde(default = "dollars")]
-    currency: String,
-    state: String,
-    start: Timestamp,
-    end: Timestamp,
-    #[serde(default, rename = "ec2InstanceFamily")]
-    family: Option<String>,
-    #[serde(default)]
-    region: Option<String>,
+/// The instance family of an EC2 Instance Savings Plan.
+pub(super) fn family_of(plan: &ListedSavingsPlan) -> Option<&str> {
+    plan.family.as_deref().filter(|_| plan.savings_plan_type == "EC2Instance")
 }
 
-pub(super) fn dollars() -> String {
-    "USD".to_owned()
+fn dollars_per_hour(plan: &ListedSavingsPlan) -> Option<f64> {
+    plan.commitment.parse().ok().filter(|dollars: &f64| dollars.is_finite() && *dollars >= 0.0)
 }
 
-impl Plan {
-    /// The instance family of an EC2 Instance Savings Plan.
-    pub(super) fn family(&self) -> Option<&str> {
-        self.family.as_deref().filter(|_| self.savings_plan_type == "EC2Instance")
+/// Whether the values of a plan can be used.
+pub(super) fn check(plan: &ListedSavingsPlan) -> Result<(), String> {
+    if dollars_per_hour(plan).is_none() {
+        return Err(format!("its commitment {:?} is no number of dollars", plan.commitment));
     }
-
-    fn dollars_per_hour(&self) -> Option<f64> {
-        self.commitment.parse().ok().filter(|dollars: &f64| dollars.is_finite() && *dollars >= 0.0)
+    let is_of_family = plan.savings_plan_type == "EC2Instance";
+    if is_of_family && (plan.family.is_none() || plan.region.is_none()) {
+        return Err("it is an EC2 Instance Savings Plan without ec2InstanceFamily and region".to_owned());
     }
+    Ok(())
+}
 
-    /// Whether the values can be used.
-    pub(super) fn check(&self) -> Result<(), String> {
-        if self.dollars_per_hour().is_none() {
-            return Err(format!("its commitment {:?} is no number of dollars", self.commitment));
-        }
-        let is_of_family = self.savings_plan_type == "EC2Instance";
-        if is_of_family && (self.family.is_none() || self.region.is_none()) {
-            return Err("it is an EC2 Instance Savings Plan without ec2InstanceFamily and region".to_owned());
-        }
-        Ok(())
+/// Whether a plan counts for a region at a time, or why not.
+pub(super) fn in_effect(plan: &ListedSavingsPlan, region: &str, at: Timestamp) -> Result<(), String> {
+    covers_instances(plan)?;
+    if !BY_TIME.contains(&plan.state.as_str()) {
+        return Err(format!("its state is {}", plan.state));
     }
+    within(plan.start, plan.end, at)?;
+    is_for(plan, region)
+}
 
-    /// Whether it counts for a region at a time, or why not.
-    pub(super) fn in_effect(&self, region: &str, at: Timestamp) -> Result<(), String> {
-        let kind = self.savings_plan_type.as_str();
-        if !matches!(kind, "EC2Instance" | "Compute") {
-            return Err(format!("it is a {kind} Savings Plan, which does not cover EC2 instances"));
-        }
-        if !BY_TIME.contains(&self.state.as_str()) {
-            return Err(format!("its state is {}", self.state));
-        }
-        within(self.start, self.end, at)?;
-        if self.currency != "USD" {
-            return Err(format!("its currency is {}, and prices are in USD", self.currency));
-        }
-        match &self.region {
-            Some(other) if kind == "EC2Instance" && other != region => Err(format!("it is of region {other}")),
-            _ => Ok(()),
-        }
+/// Whether a plan covers EC2 instances, or why not.
+pub(super) fn covers_instances(plan: &ListedSavingsPlan) -> Result<(), String> {
+    match plan.savings_plan_type.as_str() {
+        "EC2Instance" | "Compute" => Ok(()),
+        kind => Err(format!("it is a {kind} Savings Plan, which does not cover EC2 instances")),
     }
+}
 
-    /// The plan with its rates.
-    pub(super) fn with(&self, rates: BTreeMap<String, f64>, share: Share) -> SavingsPlan {
-        SavingsPlan {
-            id: self.id.clone(),
-            family: self.family().map(str::to_owned),
-            dollars_per_hour: self.dollars_per_hour().unwrap_or_default() * share.of_one(),
-            rates,
+/// Whether a plan that covers instances may do so in a region with prices in dollars, or why not.
+pub(super) fn is_for(plan: &ListedSavingsPlan, region: &str) -> Result<(), String> {
+    if plan.currency != "USD" {
+        return Err(format!("its currency is {}, and prices are in USD", plan.currency));
+    }
+    match &plan.region {
+        Some(other) if plan.savings_plan_type == "EC2Instance" && other != region => {
+            Err(format!("it is of region {other}"))
         }
+        _ => Ok(()),
+    }
+}
+
+/// A plan with its rates.
+pub(super) fn with_rates(plan: &ListedSavingsPlan, rates: BTreeMap<String, f64>, share: Share) -> SavingsPlan {
+    SavingsPlan {
+        id: plan.id.clone(),
+        family: family_of(plan).map(str::to_owned),
+        dollars_per_hour: dollars_per_hour(plan).unwrap_or_default() * share.of_one(),
+        rates,
     }
 }
 

@@ -1,34 +1,43 @@
-//! The rates of a Savings Plan, as `aws savingsplans describe-savings-plan-rates` writes them.
+//! The rates of a Savings Plan, as AWS lists them.
 
 use crate::size::family;
 use serde::Deserialize;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-/// <https://docs.aws.amazon.com/savingsplans/latest/APIReference/API_SavingsPlanRate.html>
+/// A rate of a Savings Plan: <https://docs.aws.amazon.com/savingsplans/latest/APIReference/API_SavingsPlanRate.html>
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Rate<'a> {
+pub struct Rate<'a> {
+    /// A decimal number of units of the currency.
     #[serde(borrow)]
-    rate: Cow<'a, str>,
+    pub rate: Cow<'a, str>,
+    /// What it is for, such as `Hrs`.
     #[serde(default, borrow)]
-    unit: Cow<'a, str>,
+    pub unit: Cow<'a, str>,
+    /// The product, such as `EC2`.
     #[serde(default, borrow)]
-    product_type: Cow<'a, str>,
+    pub product_type: Cow<'a, str>,
+    /// The usage type of the bill.
     #[serde(default, borrow)]
-    usage_type: Cow<'a, str>,
+    pub usage_type: Cow<'a, str>,
+    /// The currency.
     #[serde(default = "usd")]
-    currency: Cow<'a, str>,
+    pub currency: Cow<'a, str>,
+    /// The region, the instance type and others.
     #[serde(default, borrow)]
-    properties: Vec<Property<'a>>,
+    pub properties: Vec<RateProperty<'a>>,
 }
 
+/// A property of a rate.
 #[derive(Clone, Debug, Deserialize)]
-struct Property<'a> {
+pub struct RateProperty<'a> {
+    /// The name.
     #[serde(borrow)]
-    name: Cow<'a, str>,
+    pub name: Cow<'a, str>,
+    /// The value.
     #[serde(borrow)]
-    value: Cow<'a, str>,
+    pub value: Cow<'a, str>,
 }
 
 fn usd() -> Cow<'static, str> {

@@ -36,6 +36,7 @@ const DESCRIBES: &[&str] = &[
     "DescribeLaunchTemplateVersions",
     "DescribeLaunchTemplates",
     "DescribePlacementGroups",
+    "DescribeReservedInstances",
     "DescribeSecurityGroups",
     "DescribeSpotPriceHistory",
     "DescribeSubnets",
@@ -151,6 +152,11 @@ fn describe_region(ec2: &Ec2, action: &str, request: &Describe) -> Result<Value,
             let found = ec2.describe_placement_groups(request)?;
             let groups: Vec<Value> = found.iter().map(|group| encode::placement_group(&account, group)).collect();
             Ok(json!({ "placementGroupSet": groups }))
+        }
+        "DescribeReservedInstances" => {
+            let found = ec2.describe_reserved_instances(request)?;
+            let found: Vec<Value> = found.iter().map(encode::reserved_instances).collect();
+            Ok(json!({ "reservedInstancesSet": found }))
         }
         "DescribeAvailabilityZones" => {
             let zones = ec2.describe_availability_zones(request)?.into_iter().map(|zone| {

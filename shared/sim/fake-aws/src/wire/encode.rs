@@ -1,6 +1,7 @@
 //! EC2's resources in the names of its answers.
 
 use jiff::Timestamp;
+use nodeless_model::listed_commitments::{ListedReservedInstances, RecurringCharge};
 use serde_json::{Value, json};
 
 use super::super::account::{Account, CapacityReservation, Image, PlacementGroup, SecurityGroup, Subnet, Tags, Vpc};
@@ -285,6 +286,29 @@ pub(super) fn image(account: &Account, tagged: &Tagged<Image>) -> Value {
         }],
         "tagSet": tag_set(tags),
     })
+}
+
+pub(super) fn reserved_instances(reserved: &ListedReservedInstances) -> Value {
+    let charge = |one: &RecurringCharge| json!({ "frequency": one.frequency, "amount": one.amount });
+    let mut encoded = json!({
+        "reservedInstancesId": reserved.id,
+        "instanceType": reserved.instance_type,
+        "instanceCount": reserved.instance_count,
+        "productDescription": reserved.product_description,
+        "instanceTenancy": reserved.instance_tenancy,
+        "currencyCode": reserved.currency_code,
+        "state": reserved.state,
+        "start": time(reserved.start),
+        "end": time(reserved.end),
+        "duration": reserved.duration.to_string(),
+        "fixedPrice": reserved.fixed_price,
+        "usagePrice": reserved.usage_price,
+        "recurringCharges": reserved.recurring_charges.iter().map(charge).collect::<Vec<_>>(),
+    });
+    if let Some(zone) = &reserved.availability_zone {
+        encoded["availabilityZone"] = json!(zone);
+    }
+    encoded
 }
 
 pub(super) fn placement_group(account: &Account, tagged: &Tagged<PlacementGroup>) -> Value {

@@ -12,7 +12,7 @@ use jiff::Timestamp;
 
 use super::super::error::Ec2Error;
 use super::super::query::Node;
-use super::super::services::{eks, iam, pricing, ssm, sts};
+use super::super::services::{eks, iam, pricing, savings_plans, ssm, sts};
 use super::super::state::Ec2;
 use super::actions::run;
 use super::answer::{Protocol, respond};
@@ -29,7 +29,7 @@ struct Server {
     requests: Arc<AtomicU64>,
 }
 
-/// EC2, EKS, SSM, Pricing, IAM and STS of the account on one port, for `AWS_ENDPOINT_URL` or its per-service forms. Signatures
+/// EC2, EKS, SSM, Pricing, Savings Plans, IAM and STS of the account on one port, for `AWS_ENDPOINT_URL` or its per-service forms. Signatures
 /// are not verified. Time advances only by calls of [`Ec2::advance_to`].
 pub fn aws_router(ec2: Ec2) -> Router {
     router(ec2, None)
@@ -93,13 +93,16 @@ pub(super) fn dispatch(ec2: &Ec2, request_id: &str, parts: &Parts, body: &[u8]) 
     respond(protocol, &action, request_id, result)
 }
 
-/// A call of EKS, by its path.
+/// A call of EKS or of Savings Plans, by its path.
 fn rest_call(ec2: &Ec2, method: &Method, path: &str, body: &[u8]) -> Result<serde_json::Value, Ec2Error> {
     let segments: Vec<String> = path.split('/').filter(|segment| !segment.is_empty()).map(decoded).collect();
     let names: Vec<&str> = segments.iter().map(String::as_str).collect();
     match (method, names.as_slice()) {
         (&Method::GET, ["clusters"]) => eks::list_clusters(ec2),
         (&Method::GET, ["clusters", name]) => eks::describe_cluster(ec2, name),
+        (&Method::POST, [action @ ("DescribeSavingsPlans" | "DescribeSavingsPlanRates")]) => {
+            savings_plans::call(ec2, action, body)
+        }
         (_, ["clusters", name, "access-entries", principal, "access-policies", policy @ ..]) => {
             eks::access_policies(ec2, method, name, principal, policy, body)
         }

@@ -58,6 +58,7 @@ impl CatalogSource for MemoryCatalogSource {
             strategy: group.strategy.clone(),
         });
         catalog.placement_groups = groups.collect();
+        catalog.commitments.clone_from(&account.commitments);
         Ok(catalog)
     }
 
