@@ -1,9 +1,7 @@
 //! What is shown of commitments. `docs/commitments.md` describes it; change both together.
 
-use super::Instance;
-use super::place::bill;
 use crate::output::report;
-use nodeless_commitments::{Bill, CommitmentBill, Commitments};
+use nodeless_commitments::{Bill, CommitmentBill, Commitments, Instance, bill};
 use nodeless_model::{CapacityType, DollarsPerHour};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};

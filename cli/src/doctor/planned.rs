@@ -71,6 +71,7 @@ fn unscheduled(view: ClusterView, claims: Vec<NodeClaim>, catalog: &Catalog, now
         now,
         shifted: Vec::new(),
         settings: PlanSettings::default(),
+        commitments: None,
         disruption: None,
     });
     let (problem, solution) = run.place();

@@ -26,7 +26,7 @@ pub(crate) mod text;
 pub(crate) mod text_parts;
 pub(crate) mod whatif;
 
-use crate::commitments::{Instance, Summary, place};
+use crate::commitments::Summary;
 use crate::error::CliError;
 use crate::interrupt::Interrupt;
 use crate::output::{self, report};
@@ -36,7 +36,7 @@ use disruption::{ChurnReport, DisruptionReport, RepairAction};
 use explain::Target;
 use jiff::Timestamp;
 use nodeless_catalog::Catalog;
-use nodeless_commitments::Commitments;
+use nodeless_commitments::{Commitments, Instance, bill};
 use nodeless_disruption::Command;
 use nodeless_model::printable::printable_line;
 use nodeless_operations::gates::FeatureGates;
@@ -132,6 +132,7 @@ pub(crate) fn run(input: Input, form: Output) -> Result<ExitCode, CliError> {
         now: at,
         shifted,
         settings: PlanSettings { scheduling: options, gates, ..PlanSettings::default() },
+        commitments: commitments.clone(),
         disruption: disruption.map(|settings| settings.churn.unwrap_or_default()),
     });
     // The process ends after the plan, and freeing the objects of a large cluster one by one is slow.
@@ -144,8 +145,7 @@ pub(crate) fn run(input: Input, form: Output) -> Result<ExitCode, CliError> {
 
     let started = Instant::now();
     let stage = Stage::begin("scheduling pending pods");
-    let placed = place(&dry_run, &catalog.catalog, commitments.as_ref());
-    let (problem, solution) = (placed.problem, placed.solution);
+    let (problem, solution) = dry_run.place();
     let elapsed = started.elapsed();
     drop(stage);
     let nodes = if reporting.is_some() { dry_run.node_names() } else { BTreeMap::new() };
@@ -160,8 +160,13 @@ pub(crate) fn run(input: Input, form: Output) -> Result<ExitCode, CliError> {
         found.map(|(_, advice)| advice.clone()).unwrap_or_default()
     };
     let current = dry_run.current_nodes();
-    let covered = placed.bill.map(|bill| bill.instances.iter().skip(current.len()).map(|one| one.covered).collect());
-    let covered: Vec<f64> = covered.unwrap_or_default();
+    let instances: Vec<Instance> = current.iter().map(|node| node.instance(&catalog.catalog)).collect();
+    let launched = solution.launches.iter().map(|launch| Instance::of_launch(launch, &problem.node_pools));
+    let launched: Vec<Instance> = launched.collect();
+    let covered: Vec<f64> = commitments.as_ref().map_or_else(Vec::new, |commitments| {
+        let bill = bill(&[instances.clone(), launched.clone()].concat(), commitments);
+        bill.instances.iter().skip(instances.len()).map(|one| one.covered).collect()
+    });
     let explainer = explain::Explainer {
         problem: &problem,
         solution: &solution,
@@ -174,13 +179,8 @@ pub(crate) fn run(input: Input, form: Output) -> Result<ExitCode, CliError> {
     let mut report = Report::new(&problem, &solution, &faulty_pods, &advice);
     report.current = dry_run.current().into();
     if let Some(commitments) = &commitments {
-        let current: Vec<_> = current.iter().map(|node| Instance::of_node(node, &catalog.catalog)).collect();
-        let launched = solution.launches.iter().map(|launch| Instance::of_launch(launch, &problem, &catalog.catalog));
-        report.commitments = Some(Summary::new(&current, &launched.collect::<Vec<_>>(), commitments));
+        report.commitments = Some(Summary::new(&instances, &launched, commitments));
         report.set_covered(&covered);
-        if reporting.is_some() {
-            report!("note: voluntary disruption compares on-demand prices, without the commitments");
-        }
     }
     report.statistics.nodes = report.current.nodes;
     report.statistics.instance_types = catalog.catalog.types.len();

@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 use nodeless_api::view::ClusterView;
 use nodeless_catalog::Catalog;
+use nodeless_commitments::Commitments;
 use nodeless_model::NodeClaim;
 use nodeless_operations::plan::PlanSettings;
 use nodeless_operations::{DryRun, DryRunInput};
@@ -14,6 +15,7 @@ pub(super) struct Offline<'o> {
     pub(super) catalog: &'o Catalog,
     pub(super) options: Options,
     pub(super) at: Timestamp,
+    pub(super) commitments: Option<&'o Commitments>,
 }
 
 impl Offline<'_> {
@@ -26,6 +28,7 @@ impl Offline<'_> {
             now: self.at,
             shifted: Vec::new(),
             settings: PlanSettings { scheduling: self.options, ..PlanSettings::default() },
+            commitments: self.commitments.cloned(),
             disruption: with_disruption.then(Vec::new),
         })
     }

@@ -33,6 +33,7 @@ pub(crate) fn explain(
         now: at,
         shifted: Vec::new(),
         settings: PlanSettings::default(),
+        commitments: None,
         disruption: Some(Vec::new()),
     });
     let (problem, solution) = dry_run.place();

@@ -44,7 +44,7 @@ pub use interrupt::{Interrupter, Interruption, ParseInterruptionError};
 pub use nodeless_catalog::stored::{CapacitySettings, MemoryOverhead};
 pub use nodeless_telemetry::Context;
 pub use offers::{CatalogCache, CatalogError};
-pub use plan::{Disruption, DryRun, DryRunInput, OtherOfferings, PlanError, PlanReport, Planner, PoolChurn, Snapshot};
+pub use plan::{Disruption, DryRun, DryRunInput, PlanError, PlanReport, Planner, PoolChurn, Snapshot};
 pub use reconcile::{NominationSwitch, ReconcileError, Reconciled, Reconciler};
 pub use refresh::{RefreshError, RefreshReport, Refresher};
 pub use sweep::{SweepError, SweepReport, Sweeper};

@@ -34,9 +34,9 @@ pub(super) fn plan(offline: Offline<'_>, set: &Snapshot, known: &BTreeSet<String
     let (problem, solution) = run.place();
     let fixed = run.disruption(&solution, 1).fixed;
     let staying = run.current_nodes().iter().map(|node| PricedNode::current(node, offline.catalog)).collect();
-    let mut nodes = after(staying, &problem, &solution, offline.catalog);
+    let mut nodes = after(staying, &problem, &solution);
     let of_static = fixed.iter().flat_map(|change| &change.launches);
-    nodes.extend(of_static.map(|launch| PricedNode::launched(launch, &problem, offline.catalog)));
+    nodes.extend(of_static.map(|launch| PricedNode::launched(launch, &problem)));
     let mut notes = run.assumptions().to_vec();
     notes.extend(run.unusable().map(|(pool, why)| format!("NodePool {pool} cannot be used: {why}")));
     notes.extend(fixed.iter().filter_map(|change| {

@@ -52,7 +52,7 @@ pub(crate) fn run(input: &Input, form: Form) -> Result<ExitCode, CliError> {
     let Input { sets, catalog, options, at, max_increase } = input;
     report_input(sets)?;
     catalog.notes.iter().for_each(|note| print_line!("warning: {note}"));
-    let offline = Offline { catalog: &catalog.catalog, options: *options, at: *at };
+    let offline = Offline { catalog: &catalog.catalog, options: *options, at: *at, commitments: None };
     let stage = Stage::begin("planning both sets");
     let before = evaluate::plan(offline, &sets.base, &BTreeSet::new());
     let after = evaluate::plan(offline, &sets.head, &before.pods_without_node());

@@ -1,9 +1,9 @@
 //! Nodes as plain values: what they cost, and how full they are.
 
-use crate::commitments::{Instance, Paid, Used, without_rate};
+use crate::commitments::{Paid, Used, without_rate};
 use crate::plan::parts::rounded;
 use nodeless_catalog::Catalog;
-use nodeless_commitments::Commitments;
+use nodeless_commitments::{Commitments, Instance};
 use nodeless_model::money::HOURS_PER_MONTH;
 use nodeless_model::{CapacityType, Pod, ResourceList, labels};
 use nodeless_operations::plan::CurrentNode;
@@ -113,14 +113,14 @@ impl PricedNode {
             name: node.name.clone(),
             shape,
             price: node.price_per_hour,
-            instance: Instance::of_node(node, catalog),
+            instance: node.instance(catalog),
             requested: node.requested.clone(),
             allocatable: node.allocatable.clone(),
         }
     }
 
     /// A node to launch, at its cheapest offering.
-    pub(in crate::plan) fn launched(launch: &Launch, problem: &Problem<'_>, catalog: &Catalog) -> Self {
+    pub(in crate::plan) fn launched(launch: &Launch, problem: &Problem<'_>) -> Self {
         let offering = &launch.offering;
         let offer = problem.node_pools.iter().find(|offer| offer.pool.name == launch.node_pool);
         let kind = offer.and_then(|offer| offer.instance_types.iter().find(|kind| kind.name == offering.instance_type));
@@ -132,7 +132,7 @@ impl PricedNode {
                 capacity_type: Some(offering.capacity_type),
             },
             price: Some(offering.price),
-            instance: Instance::of_launch(launch, problem, catalog),
+            instance: Instance::of_launch(launch, &problem.node_pools),
             requested: launch.requests.clone(),
             allocatable: kind.map(nodeless_model::InstanceType::allocatable).unwrap_or_default(),
         }
@@ -140,12 +140,7 @@ impl PricedNode {
 }
 
 /// The nodes after a plan: those that stay, with the pods that are placed on them, and those that are launched.
-pub(in crate::plan) fn after(
-    stays: Vec<PricedNode>,
-    problem: &Problem<'_>,
-    solution: &Solution,
-    catalog: &Catalog,
-) -> Vec<PricedNode> {
+pub(in crate::plan) fn after(stays: Vec<PricedNode>, problem: &Problem<'_>, solution: &Solution) -> Vec<PricedNode> {
     let mut nodes = stays;
     let mut places: BTreeMap<String, usize> = BTreeMap::new();
     places.extend(nodes.iter().enumerate().map(|(place, node)| (node.name.clone(), place)));
@@ -156,7 +151,7 @@ pub(in crate::plan) fn after(
             node.requested.add(&pod.requests);
         }
     }
-    nodes.extend(solution.launches.iter().map(|launch| PricedNode::launched(launch, problem, catalog)));
+    nodes.extend(solution.launches.iter().map(|launch| PricedNode::launched(launch, problem)));
     nodes
 }
 

@@ -4,10 +4,8 @@ use super::blocked::{self, Blocked};
 use super::changes::{Widening, claims_of, repacked};
 use super::compare::{Change, Difference, changes, difference};
 use super::cost::{Cost, PodWithoutNode, PricedNode, after, unschedulable};
-use crate::commitments::{self, Placed};
 use crate::plan::offline::Offline;
 use nodeless_api::view::ClusterView;
-use nodeless_commitments::Commitments;
 use nodeless_model::NodeClaim;
 use nodeless_operations::plan::CurrentNode;
 use serde::Serialize;
@@ -17,7 +15,6 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Clone, Copy)]
 pub(super) struct Settings<'s> {
     pub(super) claims: &'s [NodeClaim],
-    pub(super) commitments: Option<&'s Commitments>,
     pub(super) offline: Offline<'s>,
 }
 
@@ -83,7 +80,14 @@ impl<'t> Today<'t> {
         let unusable = run.unusable().map(|(pool, why)| format!("NodePool {pool} cannot be used: {why}"));
         let assumptions =
             run.assumptions().iter().cloned().chain(unusable).chain(unknown_nodes(view, &nodes)).collect();
-        Self { settings, view, cost: Cost::of(&priced, pending, settings.commitments), nodes, stays, assumptions }
+        Self {
+            settings,
+            view,
+            cost: Cost::of(&priced, pending, settings.offline.commitments),
+            nodes,
+            stays,
+            assumptions,
+        }
     }
 
     /// The number of nodes that stay in every alternative.
@@ -124,14 +128,14 @@ impl<'t> Today<'t> {
         let claims = staying.values().filter_map(|node| node.node_claim.as_deref()).collect();
         let view = repacked(view, &names, &staying.keys().copied().collect());
         let run = self.settings.offline.dry_run(view, claims_of(self.settings.claims, &claims), false);
-        let Settings { commitments, offline: Offline { catalog, .. }, .. } = self.settings;
-        let Placed { problem, solution, .. } = commitments::place(&run, catalog, commitments);
+        let Offline { catalog, commitments, .. } = self.settings.offline;
+        let (problem, solution) = run.place();
         // A node costs what it costs today, and runs the pods that it has in this alternative.
         let priced = |node: &CurrentNode| PricedNode {
             price: staying.get(node.name.as_str()).and_then(|today| today.price_per_hour),
             ..PricedNode::current(node, catalog)
         };
-        let nodes = after(run.current_nodes().iter().map(priced).collect(), &problem, &solution, catalog);
+        let nodes = after(run.current_nodes().iter().map(priced).collect(), &problem, &solution);
         Cost::of(&nodes, unschedulable(&problem, &solution, &run.faulty()), commitments)
     }
 

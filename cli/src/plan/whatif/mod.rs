@@ -56,8 +56,7 @@ pub(crate) fn run(input: Input, form: Output) -> Result<ExitCode, CliError> {
     catalog.notes.iter().for_each(|note| print_line!("warning: {note}"));
     let settings = Settings {
         claims: &snapshot.claims,
-        commitments: commitments.as_ref(),
-        offline: Offline { catalog: &catalog.catalog, options, at },
+        offline: Offline { catalog: &catalog.catalog, options, at, commitments: commitments.as_ref() },
     };
     let stage = Stage::begin("planning alternatives");
     let today = Today::of(&snapshot.view, settings);

@@ -186,6 +186,7 @@ fn handle(bytes: &[u8]) {
         now: snapshot.latest,
         shifted: Vec::new(),
         settings: PlanSettings::default(),
+        commitments: None,
         disruption: Some(Vec::new()),
     });
     let (_, solution) = dry_run.place();

@@ -3,6 +3,7 @@
 use crate::churn::held_back::HeldBack;
 use crate::output::Command;
 use jiff::Timestamp;
+use nodeless_commitments::{Commitments, Instance};
 use nodeless_model::{
     DaemonSet, Node, NodeClaim, Phase, Pod, PodDisruptionBudget, Requirements, StringMap, Taint, labels,
 };
@@ -45,6 +46,8 @@ pub struct Cluster<'a> {
     pub stopped: BTreeMap<String, String>,
     /// The NodePools with nodes that consolidation leaves alone, by name: see [`crate::churn::held_back`].
     pub held_back: BTreeMap<String, HeldBack>,
+    /// The account's commitments, if decisions are made with them. Consolidation then saves what is no longer paid.
+    pub commitments: Option<&'a Commitments>,
     /// NodePools whose condition `NodeRegistrationHealthy` is false, with its message.
     pub registration_failures: BTreeMap<String, String>,
 }
@@ -60,6 +63,8 @@ pub struct ClusterNode<'a> {
     pub pods: Vec<&'a Pod>,
     /// The command that already disrupts it, if any.
     pub command: Option<&'a str>,
+    /// Its instance, to which commitments apply; `None` without [`Cluster::commitments`].
+    pub instance: Option<Instance>,
 }
 
 /// The properties that drift detection compares nodes with, from an EC2NodeClass.

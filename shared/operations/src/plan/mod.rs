@@ -76,7 +76,6 @@ pub use records::report::{Outcome, PlanReport};
 pub use saved::{Replay, SavedError};
 pub use snapshot::command_records::{Commands, DecodeCommandError, decode as decode_command, encode as encode_command};
 pub use snapshot::{RecordedCosts, Snapshot, WorkBudget};
-pub use stages::provisioning::OtherOfferings;
 
 /// How plans are made.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -14,6 +14,8 @@ use crate::plan::{PlanError, Planner};
 use crate::unread::Unread;
 use crate::zonal_shift;
 use jiff::Timestamp;
+use nodeless_catalog::Catalog;
+use nodeless_commitments::{Commitments, of_account};
 use nodeless_disruption::spot_interruptions::avoids;
 use nodeless_model::events::other_deployment;
 use nodeless_model::object::ObjectRef;
@@ -26,6 +28,12 @@ use std::collections::BTreeSet;
 
 /// The suffix of the id of the results of the plan's writes, beside its snapshot.
 pub const ANSWERS: &str = ".answers";
+
+/// The commitments of the catalog that are in effect, if there are any.
+fn commitments(catalog: &Catalog, now: Timestamp) -> Option<Commitments> {
+    let listed = catalog.commitments.as_ref()?;
+    Some(of_account(listed, &catalog.region, now)).filter(|all| !all.is_empty())
+}
 
 impl Planner {
     /// Reads the plan revision, and then the snapshot. If another plan decides something after that, it is not in the snapshot,
@@ -114,6 +122,7 @@ impl Planner {
             unfinished,
             costs_due,
             costs,
+            commitments: commitments(&catalog, now),
             catalog,
         };
         Ok((snapshot, revision))

@@ -89,6 +89,7 @@ async fn compare(harness: &Harness, what: &str) -> Decided {
         now: harness.clock.time(),
         shifted: Vec::new(),
         settings: PlanSettings::default(),
+        commitments: None,
         disruption: Some(Vec::new()),
     };
     let run = DryRun::new(input);
@@ -184,7 +185,16 @@ async fn without_subnets_no_node_is_planned_in_a_local_zone() {
     view.node_classes.values_mut().for_each(|class| class.status = None);
     let now = harness.clock.time();
     let (shifted, settings) = (Vec::new(), PlanSettings::default());
-    let run = DryRun::new(DryRunInput { view, claims: Vec::new(), catalog, now, shifted, settings, disruption: None });
+    let run = DryRun::new(DryRunInput {
+        view,
+        claims: Vec::new(),
+        catalog,
+        now,
+        shifted,
+        settings,
+        commitments: None,
+        disruption: None,
+    });
     let (_, solution) = run.place();
     let offering = json!(solution.launches[0].offering);
     assert_ne!(offering["zone"], "us-east-1-bos-1a", "{offering}");

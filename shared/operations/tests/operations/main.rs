@@ -5,6 +5,7 @@ mod churn;
 mod cluster_settings;
 mod cluster_state;
 mod commands;
+mod commitments;
 mod common;
 mod cost_report;
 mod costs;

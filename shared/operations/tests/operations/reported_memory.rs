@@ -112,6 +112,7 @@ fn planned(harness: &Harness, view: ClusterView, claims: Vec<NodeClaim>) -> Vec<
         now: harness.clock.time(),
         shifted: Vec::new(),
         settings: PlanSettings::default(),
+        commitments: None,
         disruption: None,
     });
     let (_, solution) = dry_run.place();

@@ -75,6 +75,7 @@ impl Workload {
                     claim: Some(&place.claim),
                     pods: place.pods.iter().collect(),
                     command: None,
+                    instance: None,
                 })
                 .collect(),
             node_pools: self.offers(),

@@ -5,6 +5,8 @@
 //! 2. `groups`: replaces several nodes whose pods are worth much less than the price of the nodes by several cheaper ones.
 //! 3. `single`: compares each remaining node with one or two new nodes for the pods that fit on no other.
 //!
+//! With commitments, a command has to lower what is paid for all nodes together (`paid`).
+//!
 //! The scheduler validates every result (`trial`), and its pods have to fit where the kube-scheduler is predicted to bind
 //! them (`binding`). Commands of one decision are independent of each other: no node that one of
 //! them removes takes pods of another, and capacity is used once.
@@ -15,6 +17,7 @@ mod groups;
 mod host_spread;
 mod just_launched;
 pub(crate) mod method;
+mod paid;
 mod planned;
 mod prediction;
 mod prefer_no_schedule;

@@ -29,8 +29,9 @@ pub(super) fn run(round: &mut Round<'_, '_, '_>, budgets: &mut Budgets) {
             }
             Err(why) => {
                 let candidate = &mut round.candidates[place];
-                // The maximum savings are the whole price: if that is too little, so is any replacement.
-                if matches!(why, KeptReason::Balanced { .. } | KeptReason::NotEvaluated) {
+                // A replacement saves less than the removal: if that is too little, so is any replacement.
+                if matches!(why, KeptReason::Balanced { .. } | KeptReason::NotEvaluated | KeptReason::PaidNoLess { .. })
+                {
                     candidate.state = State::Stays;
                 }
                 candidate.reasons.push(why);
@@ -40,7 +41,8 @@ pub(super) fn run(round: &mut Round<'_, '_, '_>, budgets: &mut Budgets) {
 }
 
 fn remove(round: &mut Round<'_, '_, '_>, place: usize) -> Result<(), KeptReason> {
-    round.approve(&[place], round.candidates[place].price)?;
+    let saving = round.saving(&[place], &[])?;
+    round.approve(&[place], saving)?;
     let candidate = &round.candidates[place];
     let (movers, scope) = (candidate.movers.clone(), candidate.scope);
     round.has_work_left()?;

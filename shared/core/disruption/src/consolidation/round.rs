@@ -2,7 +2,9 @@
 
 use super::balanced::Totals;
 use super::just_launched::JustLaunched;
+use super::paid::{self, Paid};
 use super::prediction::Prediction;
+use super::replacement::ROUNDING;
 use super::{Candidate, Found, State};
 use crate::candidates::{self, Eligible, Lookup, consolidatable_from};
 use crate::cluster::{Cluster, ClusterNode, Options};
@@ -15,6 +17,7 @@ use crate::simulation::node_prices::{Asker, NodePrices, Scheduler};
 use crate::simulation::packed::{Classes, Mover, Moves, Packed, Repelling, Scope};
 use crate::simulation::{self, Expected};
 use jiff::Timestamp;
+use nodeless_commitments::Instance;
 use nodeless_model::{CapacityType, DisruptionReason, NillableDuration, NodePool, ResourceIndex, ResourceList};
 use nodeless_scheduling::{BoundPods, ExistingNode, Launch, PoolOffer, Prepared, Problem};
 use std::cmp::Reverse;
@@ -44,6 +47,8 @@ pub(super) struct Round<'c, 'a, 'o> {
     totals: Totals,
     just_launched: JustLaunched,
     minimums: OnDemandMinimums,
+    /// What is paid with commitments; not for planned nodes.
+    paid: Option<Paid<'c>>,
     /// Where pods of commands are predicted to be bound; not for planned nodes.
     pub(super) prediction: Option<Prediction<'c, 'a>>,
     /// Whether the nodes are only planned: then moving pods disrupts nothing, and launches need not be cheaper for every choice
@@ -74,8 +79,9 @@ impl<'c, 'a, 'o> Round<'c, 'a, 'o> {
         let prices = cluster.nodes.iter().enumerate().map(|(place, node)| (node, price(place)));
         let just_launched = JustLaunched::of(prices, now);
         let minimums = OnDemandMinimums::of_cluster(cluster);
+        let paid = Paid::of(cluster, price);
         let prediction = Some(Prediction::of(cluster, expected));
-        Self { totals: Totals::of(cluster, price), just_launched, minimums, prediction, ..round }
+        Self { totals: Totals::of(cluster, price), just_launched, minimums, paid, prediction, ..round }
     }
 
     /// An evaluation of planned nodes. `beside` contains the existing nodes with their pods.
@@ -153,6 +159,7 @@ impl<'c, 'a, 'o> Round<'c, 'a, 'o> {
             totals: Totals::default(),
             just_launched: JustLaunched::default(),
             minimums: OnDemandMinimums::default(),
+            paid: None,
             prediction: None,
             planned: false,
             packed,
@@ -172,6 +179,33 @@ impl<'c, 'a, 'o> Round<'c, 'a, 'o> {
         let candidates: Vec<&Candidate<'_, '_>> = places.iter().map(|place| &self.candidates[*place]).collect();
         self.just_launched.approve(&candidates, savings)?;
         self.totals.approve(&candidates, savings)
+    }
+
+    /// What replacing these nodes by the launches saves, in dollars an hour: with commitments, what is no longer paid.
+    ///
+    /// # Errors
+    /// If that is nothing, whichever instance type EC2 chooses.
+    pub(super) fn saving(&mut self, places: &[usize], launches: &[Launch]) -> Result<f64, KeptReason> {
+        let price: f64 = places.iter().map(|place| self.candidates[*place].price).sum();
+        let Some(paid) = &self.paid else {
+            let added: f64 = launches.iter().map(|launch| launch.offering.price).sum();
+            return Ok(price - added);
+        };
+        let (removed, offers) = (self.instances(places), &self.node_prices.offers);
+        let least = paid.saving(&removed, paid::dearest(launches, offers));
+        let likely = if launches.is_empty() { least } else { paid.saving(&removed, paid::likely(launches, offers)) };
+        let work = paid.work().saturating_mul(2);
+        self.spend(work);
+        if least <= price * ROUNDING { Err(KeptReason::PaidNoLess { price, saving: least }) } else { Ok(likely) }
+    }
+
+    /// The instances of nodes, at the prices of the candidates.
+    fn instances(&self, places: &[usize]) -> Vec<Instance> {
+        let of = |place: &usize| {
+            let candidate = &self.candidates[*place];
+            Some(paid::at_price(candidate.one.of.instance.as_ref()?, candidate.price))
+        };
+        places.iter().filter_map(of).collect()
     }
 
     /// Whether replacing these nodes by the launches leaves no NodePool with less on demand than its minimum.
@@ -268,7 +302,14 @@ impl<'c, 'a, 'o> Round<'c, 'a, 'o> {
         self.minimums.apply(&claims, launches(), &self.node_prices.offers);
         self.node_prices.charge(launches());
         let replaced = !replacements.is_empty();
+        let launched: Vec<Launch> = replacements.iter().map(|replacement| replacement.launch.clone()).collect();
         let mut command = candidates::command(method, DisruptionReason::Underutilized, &nodes, replacements, self.now);
+        let removed = self.instances(places);
+        if let Some(paid) = &mut self.paid {
+            let offers = &self.node_prices.offers;
+            command.savings_per_hour = paid.saving(&removed, paid::likely(&launched, offers));
+            paid.apply(&removed, paid::likely(&launched, offers));
+        }
         let candidates: Vec<&Candidate<'_, '_>> = places.iter().map(|place| &self.candidates[*place]).collect();
         command.score = self.totals.score(&candidates, command.savings_per_hour);
         command.placements = placed

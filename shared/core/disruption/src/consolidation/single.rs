@@ -61,7 +61,7 @@ fn evaluate<'a>(
     let moves = round.place(movers, false)?;
     if moves.left.is_empty() && scope == Scope::Small {
         // Capacity became free since it was first evaluated.
-        let approved = round.approve(&[place], round.candidates[place].price);
+        let approved = round.saving(&[place], &[]).and_then(|saving| round.approve(&[place], saving));
         let approved = approved.and_then(|()| round.keeps_minimums(&[place], &[]));
         if approved.is_err() {
             round.packed.undo(movers, &moves);
@@ -136,7 +136,7 @@ fn worth_asking(
 /// Whether the launches of the scheduler are cheap enough, whichever offering EC2 chooses. Returns them reduced to such
 /// offerings.
 pub(super) fn accept(
-    round: &Round<'_, '_, '_>,
+    round: &mut Round<'_, '_, '_>,
     places: &[usize],
     movers: &[Mover<'_>],
     mut verdict: Verdict,
@@ -160,8 +160,7 @@ pub(super) fn accept(
     if round.node_prices.overdraws(verdict.launches.iter()) {
         return Err(KeptReason::ConsolidationWaits);
     }
-    let added: f64 = verdict.launches.iter().map(|launch| launch.offering.price).sum();
-    let saving = removed - added;
+    let saving = round.saving(places, &verdict.launches)?;
     // As in Karpenter, a single node may replace another for any saving; several nodes have to save more.
     if places.len() > 1 || verdict.launches.len() > 1 {
         let min_saving = removed * round.options.min_saving;

@@ -62,9 +62,7 @@ pub(crate) fn still_right(
     let all: Vec<usize> = (0..round.candidates.len()).collect();
     round.keeps_minimums(&all, &launched).ok()?;
     round.predict(&all, &movers, &launched).ok()?;
-    let candidates: Vec<_> = round.candidates.iter().collect();
-    let removed: f64 = candidates.iter().map(|candidate| candidate.price).sum();
-    let added: f64 = replacements.iter().map(|replacement| replacement.launch.offering.price).sum();
+    let savings_per_hour = round.saving(&all, &launched).ok()?;
     let mut placements: Vec<PodPlacement> = verdict
         .placed
         .iter()
@@ -75,7 +73,7 @@ pub(crate) fn still_right(
         .collect();
     placements.sort();
     let evictions = pods::evicted(movers.iter().map(|mover| mover.pod));
-    Some(Command { replacements, placements, evictions, savings_per_hour: removed - added, ..command.clone() })
+    Some(Command { replacements, placements, evictions, savings_per_hour, ..command.clone() })
 }
 
 /// The result of the scheduler on the new snapshot.

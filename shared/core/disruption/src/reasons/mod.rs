@@ -155,6 +155,13 @@ pub enum KeptReason {
         /// The instance types of that replacement; empty if unknown.
         instance_types: Vec<String>,
     },
+    /// What is paid for all nodes would not be lower, because commitments cover the node.
+    PaidNoLess {
+        /// The node's price in dollars per hour, without commitments.
+        price: f64,
+        /// The minimum savings in dollars per hour; not above zero.
+        saving: f64,
+    },
     /// No instance type is large enough for its pods and cheaper.
     NoReplacement,
     /// The pods would cost as much on any other nodes.
@@ -354,6 +361,13 @@ impl fmt::Display for KeptReason {
                     _ => f.write_str(", which is no less"),
                 }
             }
+            Self::PaidNoLess { price, saving } => {
+                write!(f, "it costs {} without commitments, and with them ", DollarsPerHour(*price))?;
+                match -saving {
+                    more if more >= 0.000_05 => write!(f, "{} more would be paid for all nodes without it", DollarsPerHour(more)),
+                    _ => f.write_str("no less would be paid for all nodes without it"),
+                }
+            }
             Self::NoReplacement => f.write_str("no instance type fits the pods that fit on no other node"),
             Self::WellUtilized { price, worth } => {
                 let (price, worth) = (DollarsPerHour(*price), DollarsPerHour(*worth));
@@ -471,6 +485,7 @@ impl KeptReason {
             | Self::PredictedPending { .. }
             | Self::LowerWeightNodePool { .. }
             | Self::NotCheaper { .. }
+            | Self::PaidNoLess { .. }
             | Self::NoReplacement
             | Self::WellUtilized { .. }
             | Self::SavingTooSmall { .. }
@@ -538,6 +553,7 @@ impl KeptReason {
                 "pods would not all fit where the kube-scheduler is predicted to bind them"
             }
             Self::NotCheaper { .. } => "a replacement costs as much or more",
+            Self::PaidNoLess { .. } => "commitments cover them, so removing them saves nothing",
             Self::NoReplacement => "no instance type fits their pods",
             Self::WellUtilized { .. } => "well utilized",
             Self::SavingTooSmall { .. } => "saving too small",

@@ -75,6 +75,7 @@ impl World {
                     claim: Some(claim),
                     pods: pods.iter().collect(),
                     command: None,
+                    instance: None,
                 })
                 .collect(),
             node_pools: offers.collect(),

@@ -11,6 +11,7 @@ mod drift;
 mod just_launched;
 mod on_demand_minimum;
 mod others;
+mod paid;
 mod parsers;
 mod preferences;
 mod properties;

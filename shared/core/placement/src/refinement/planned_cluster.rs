@@ -59,6 +59,7 @@ impl<'p, 'a> PlannedCluster<'p, 'a> {
             claim: Some(claim),
             pods: launch.pods.iter().map(|pod| self.pinned.pod(self.problem, *pod)).collect(),
             command: None,
+            instance: None,
         });
         Cluster {
             nodes: nodes.collect(),

@@ -2,8 +2,10 @@
 
 use crate::plan::dry_run::DryRun;
 use crate::plan::nodes::cluster_state::ClusterState;
+use crate::plan::nodes::instances::{self, node_labels, price};
 use crate::plan::nodes::place::Place;
 use nodeless_catalog::Catalog;
+use nodeless_commitments::Instance;
 use nodeless_model::{ResourceList, StringMap};
 
 /// A node of the cluster as it is, or a claim whose node has not joined.
@@ -61,6 +63,12 @@ impl CurrentCluster {
 }
 
 impl CurrentNode {
+    /// Its instance, as commitments see it.
+    #[must_use]
+    pub fn instance(&self, catalog: &Catalog) -> Instance {
+        instances::of_labels(Some(&self.labels), self.price_per_hour, catalog)
+    }
+
     fn of(place: &Place<'_>, catalog: &Catalog) -> Self {
         let (node, claim) = (place.node, place.claim);
         let of_claim = claim.map(|claim| &claim.node_pool).filter(|pool| !pool.is_empty());
@@ -82,19 +90,6 @@ impl CurrentNode {
                 .unwrap_or_default(),
         }
     }
-}
-
-/// The price at which the instance was launched, else that of the offering in the node's labels.
-fn price(place: &Place<'_>, catalog: &Catalog) -> Option<f64> {
-    let launched = place.claim.and_then(|claim| claim.status.instance.as_ref());
-    if let Some(launched) = launched.filter(|launched| launched.price > 0.0) {
-        return Some(launched.price);
-    }
-    catalog.node_price(node_labels(place)?)
-}
-
-fn node_labels<'a>(place: &Place<'a>) -> Option<&'a StringMap> {
-    place.node.map(|node| &node.labels).or_else(|| place.claim.map(|claim| &claim.status.labels))
 }
 
 impl DryRun {

@@ -8,7 +8,7 @@ use crate::plan::facts::Facts;
 use crate::plan::nodes::cluster_state::ClusterState;
 use crate::plan::nodes::node_events::NodeEvents;
 use crate::plan::nodes::place::Place;
-use crate::plan::nodes::voluntary_disruption::{doubt, input};
+use crate::plan::nodes::voluntary_disruption::{doubt, input, with_commitments};
 use crate::plan::pools::{self, EvaluatedPool};
 use crate::plan::snapshot::Snapshot;
 use crate::plan::snapshot::command_records::Commands;
@@ -134,6 +134,7 @@ impl DryRun {
         let facts = Facts { evaluated: &rounds.evaluated, commands: &rounds.commands, ..self.facts() };
         let cluster_state = self.found(facts);
         let cluster = input(&cluster_state, facts.evaluated, &facts.commands.records, None);
+        let cluster = with_commitments(cluster, &cluster_state, facts);
         node_details(&cluster, node, self.snapshot.now, &self.options())
     }
 
@@ -213,7 +214,8 @@ impl Rounds {
         let cluster_state = run.found(facts);
         let (records, now) = (&facts.commands.records, facts.snapshot.now);
         let breaker = Breaker::of(&cluster_state, facts.evaluated, records, Ok(&self.churn), now);
-        let mut cluster = input(&cluster_state, facts.evaluated, records, None);
+        let cluster = input(&cluster_state, facts.evaluated, records, None);
+        let mut cluster = with_commitments(cluster, &cluster_state, facts);
         cluster.not_evaluated = std::mem::take(&mut self.not_yet_evaluated);
         breaker.restrict(&mut cluster, now);
         let decision = decide(&cluster, now, &run.options());

@@ -13,8 +13,7 @@ use crate::plan::nodes::cluster_state::ClusterState;
 use crate::plan::pools::{self, EvaluatedPool, Offered};
 use crate::plan::records::report::Outcome;
 use crate::plan::snapshot::Snapshot;
-use crate::plan::stages::provisioning::{self, OtherOfferings};
-use crate::plan::stages::static_capacity;
+use crate::plan::stages::{provisioning, solving, static_capacity};
 use crate::plan::{PlanSettings, buffers};
 use crate::reported_memory;
 use futures::executor::block_on;
@@ -24,6 +23,7 @@ use nodeless_api::nodeclass::Subnet;
 use nodeless_api::{Condition, ConditionStatus};
 use nodeless_catalog::Catalog;
 use nodeless_catalog::facts::Zone;
+use nodeless_commitments::Commitments;
 use nodeless_disruption::expired;
 use nodeless_lifecycle::begin_termination;
 use nodeless_model::claim::TerminationReason;
@@ -72,6 +72,8 @@ pub struct DryRunInput {
     pub shifted: Vec<ShiftedZone>,
     /// How plans are made.
     pub settings: PlanSettings,
+    /// The commitments that are in effect, if the plan is to use any.
+    pub commitments: Option<Commitments>,
     /// For a plan that also reports which nodes are disrupted: what the claims table has about the evictions of the last hour, empty
     /// if that is unknown. Then missing claims are added for the Nodes of NodePools, and missing fields of claims are taken from
     /// the Node and its instance type.
@@ -82,7 +84,8 @@ impl DryRun {
     /// Prepares a plan.
     #[must_use]
     pub fn new(input: DryRunInput) -> Self {
-        let DryRunInput { mut view, claims: mut records, catalog, now, shifted, settings, disruption } = input;
+        let DryRunInput { mut view, claims: mut records, catalog, now, shifted, settings, commitments, disruption } =
+            input;
         let (kept, catalog) = (OfferCache::default(), Arc::new(catalog));
         let mut assumptions = Vec::new();
         assume_node_classes(&mut view, &catalog, &mut assumptions);
@@ -101,7 +104,8 @@ impl DryRun {
         let with_static_capacity = disruption.is_some();
         let churn = disruption.map(Ok);
         let bare = Snapshot::bare(now, catalog);
-        let snapshot = Snapshot { view, claims: records, usage, shifted, settings, churn, reported_memory, ..bare };
+        let snapshot =
+            Snapshot { view, claims: records, usage, shifted, settings, commitments, churn, reported_memory, ..bare };
         let offered = Offered::of(&snapshot, &kept);
         let (static_claims, stated) = with_static_capacity.then(|| after_static_capacity(&snapshot, &offered)).unzip();
         let stated = stated.unwrap_or_default();
@@ -166,13 +170,7 @@ impl DryRun {
     #[must_use]
     pub fn place(&self) -> (Problem<'_>, Solution) {
         let facts = self.facts();
-        provisioning::solve(facts, &self.found(facts))
-    }
-
-    /// Schedules the same pods with other offerings. `problem` is the one that [`Self::place`] returns.
-    #[must_use]
-    pub fn place_with<'a>(&'a self, problem: &Problem<'a>, other: OtherOfferings<'_>) -> Solution {
-        provisioning::solve_with(self.facts(), problem, other)
+        solving::solve(facts, &self.found(facts))
     }
 
     /// The pending pods that mount a volume that cannot be used, each with the reason. They are not part of the problem.

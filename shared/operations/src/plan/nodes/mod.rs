@@ -1,6 +1,7 @@
 //! The nodes of the cluster, with the pods on them and those that are expected there.
 
 pub(crate) mod cluster_state;
+pub(crate) mod instances;
 pub(crate) mod node_events;
 pub(crate) mod place;
 pub(crate) mod promised;

@@ -1,7 +1,9 @@
 //! Voluntary disruption, shared by stages and dry runs.
 
 use crate::node_class;
+use crate::plan::facts::Facts;
 use crate::plan::nodes::cluster_state::ClusterState;
+use crate::plan::nodes::instances;
 use crate::plan::pools::EvaluatedPool;
 use crate::plan::pools::registration_health::HEALTHY;
 use jiff::Timestamp;
@@ -66,6 +68,7 @@ pub(crate) fn input<'a>(
                 claim: place.claim,
                 pods: place.pods.clone(),
                 command: place.claim.and_then(|claim| commands.get(claim.name.as_str()).copied()),
+                instance: None,
             })
             .collect(),
         node_pools: evaluated.iter().map(EvaluatedPool::offer).collect(),
@@ -81,6 +84,19 @@ pub(crate) fn input<'a>(
         shifted_zones: cluster_state.shifted.iter().map(|shifted| (shifted.zone.clone(), shifted.until)).collect(),
         ..Cluster::default()
     }
+}
+
+/// The cluster with the commitments that apply to its nodes, if plans use any.
+pub(crate) fn with_commitments<'a>(
+    cluster: Cluster<'a>,
+    cluster_state: &ClusterState<'_>,
+    facts: Facts<'a>,
+) -> Cluster<'a> {
+    let Some(commitments) = &facts.snapshot.commitments else { return cluster };
+    let instances = cluster_state.places.iter().map(|place| Some(instances::of_place(place, &facts.snapshot.catalog)));
+    let nodes = cluster.nodes.into_iter().zip(instances);
+    let nodes = nodes.map(|(node, instance)| ClusterNode { instance, ..node }).collect();
+    Cluster { nodes, commitments: Some(commitments), ..cluster }
 }
 
 /// The NodePools whose last nodes did not register, with the reason.

@@ -39,11 +39,13 @@ pub(crate) fn detail(commands: &[Command], kept: &[Kept], not_looked_at: &BTreeS
 /// The launches with their pods, where the other pods fit, and the unschedulable pods with the reasons, as the JSON of `nodeless
 /// plan`. A long text is compressed; if that is too long too, the pods that fit on existing nodes are left out.
 ///
-/// `left_out` contains the spot offerings that each launch does not use because of interruptions.
+/// `left_out` contains the spot offerings that each launch does not use because of interruptions, and `covered` the part of its price that
+/// commitments cover.
 pub(crate) fn provisioning(
     problem: &Problem<'_>,
     solution: &Solution,
     left_out: &[Vec<LeftOut>],
+    covered: &[f64],
     claims: &[String],
 ) -> String {
     let pod = |index: &usize| problem.pods.get(*index).map(|pod| pod.key());
@@ -66,6 +68,9 @@ pub(crate) fn provisioning(
                 (left_out.get(place).filter(|left| !left.is_empty()), shown.as_object_mut())
             {
                 fields.insert("leftOutForInterruptions".to_owned(), json!(left));
+            }
+            if let (Some(covered), Some(fields)) = (covered.get(place), shown.as_object_mut()) {
+                fields.insert("coveredPerHour".to_owned(), json!(covered));
             }
             shown
         })

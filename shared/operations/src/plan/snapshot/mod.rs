@@ -8,6 +8,7 @@ use crate::plan::snapshot::command_records::Commands;
 use crate::unread::Unread;
 use jiff::Timestamp;
 use nodeless_catalog::Catalog;
+use nodeless_commitments::Commitments;
 use nodeless_disruption::spot_interruptions::RecentInterruptions;
 use nodeless_model::node_pool::PoolUsage;
 use nodeless_model::{ClusterLimits, EndedNode, NodeClaim};
@@ -69,6 +70,8 @@ pub struct Snapshot {
     pub costs_due: bool,
     /// The recorded costs, or why they are unknown. `None` if they are read only when needed.
     pub costs: Option<Result<RecordedCosts, Unread>>,
+    /// The commitments that are in effect, if the plan uses any.
+    pub commitments: Option<Commitments>,
     /// The catalog.
     #[serde(with = "stored_catalog")]
     pub catalog: Arc<Catalog>,
@@ -130,6 +133,7 @@ impl Snapshot {
             unfinished: None,
             costs_due: false,
             costs: None,
+            commitments: None,
             catalog,
         }
     }

@@ -10,7 +10,7 @@ use crate::plan::facts::Facts;
 use crate::plan::launches::planned;
 use crate::plan::nodes::cluster_state::ClusterState;
 use crate::plan::nodes::node_events::NodeEvents;
-use crate::plan::nodes::voluntary_disruption::{doubt, input, next_change};
+use crate::plan::nodes::voluntary_disruption::{doubt, input, next_change, with_commitments};
 use crate::plan::records::decisions;
 use crate::plan::records::report::Outcome;
 use jiff::Timestamp;
@@ -104,7 +104,7 @@ async fn decided(
     executor: &dyn Execute,
 ) -> (Decision, Option<Action>, Breaker) {
     let (records, now) = (&facts.commands.records, facts.snapshot.now);
-    let mut cluster = input(cluster_state, facts.evaluated, records, None);
+    let mut cluster = with_commitments(input(cluster_state, facts.evaluated, records, None), cluster_state, facts);
     cluster.not_evaluated = facts.snapshot.not_yet_evaluated.clone().unwrap_or_default();
     let (mut decision, mut breaker) = (decide(&cluster, now, options), Breaker::default());
     if needs_churn(&decision, facts) {
@@ -307,7 +307,8 @@ impl<'a> InProgress<'a> {
     /// If it is no longer valid.
     fn confirmed(&self, record: &CommandRecord, options: &Options, names: &mut Names) -> Result<CommandRecord, String> {
         let (commands, now) = (&self.facts.commands.records, self.facts.snapshot.now);
-        let mut fresh = input(self.cluster_state, self.facts.evaluated, commands, Some(&record.command.id));
+        let fresh = input(self.cluster_state, self.facts.evaluated, commands, Some(&record.command.id));
+        let mut fresh = with_commitments(fresh, self.cluster_state, self.facts);
         self.claims.breaker.restrict(&mut fresh, now);
         match revalidate(&record.command, &fresh, now, options) {
             Some(again) => confirm(record, again, self.facts, names),

@@ -9,4 +9,5 @@ pub(super) mod command_steps;
 pub(super) mod costs;
 pub(super) mod disruption;
 pub(super) mod provisioning;
+pub(super) mod solving;
 pub(super) mod static_capacity;

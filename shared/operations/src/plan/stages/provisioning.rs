@@ -15,16 +15,15 @@ use crate::plan::nodes::promised::BOUND_WITHIN;
 use crate::plan::pools::no_compatible_types;
 use crate::plan::records::decisions;
 use crate::plan::records::report::Outcome;
-use crate::plan::snapshot::Snapshot;
+use crate::plan::stages::solving;
 use crate::zonal_shift;
 use nodeless_disruption::held_back::{LaunchForPods, workloads};
 use nodeless_disruption::spot_interruptions::LeftOut;
-use nodeless_disruption::{Command, OnDemandMinimums};
 use nodeless_model::buffer::is_virtual;
 use nodeless_model::events::{failed_scheduling, nominated};
 use nodeless_model::object::ObjectEvent;
-use nodeless_model::{InstanceType, NodeClaim, Pod};
-use nodeless_scheduling::{Launch, Options, Placement, Problem, Reason, Solution, Unschedulable, exchange_equal_pods};
+use nodeless_model::{NodeClaim, Pod};
+use nodeless_scheduling::{Launch, Placement, Problem, Reason, Solution, Unschedulable};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -41,22 +40,6 @@ pub(in crate::plan) struct Placed<'a> {
     reserved: &'a [Reserved<'a>],
 }
 
-/// Other offerings than those of the NodePools, for a plan that is compared with the one for those.
-#[derive(Clone, Copy)]
-pub struct OtherOfferings<'o> {
-    /// The instance types that the scheduler uses, of those that NodePools offer.
-    pub offered: &'o dyn Fn(&InstanceType) -> InstanceType,
-    /// Makes a launch with them one of the types that its NodePool offers.
-    pub list: &'o dyn Fn(&mut Launch, &[InstanceType]),
-    /// Whether the launches are refined, as those of a plan are.
-    pub refine: bool,
-}
-
-/// The scheduling options of this plan, within the work budget.
-const fn options(snapshot: &Snapshot) -> Options {
-    Options { max_work: snapshot.work.provisioning, ..snapshot.settings.scheduling }
-}
-
 /// Whether the scheduler left a pod for the next plan because of the work limit.
 fn is_left(refused: &Unschedulable) -> bool {
     refused.reasons.iter().any(|reason| matches!(reason, Reason::OutOfWork))
@@ -67,48 +50,9 @@ pub(in crate::plan) fn place<'a>(facts: Facts<'a>, reserved: &'a [Reserved<'a>],
     let virtual_pods = reserved.iter().flat_map(|buffer| &buffer.pods).flatten().collect();
     let cluster_state =
         cluster_state(facts, virtual_pods).with_restricted(restricted).with_promised(facts.snapshot.now);
-    let (problem, solution) = solve(facts, &cluster_state);
+    let (problem, solution) = solving::solve(facts, &cluster_state);
     let pods = problem.pods.iter().take_while(|pod| !is_virtual(pod)).count();
     Placed { cluster_state, problem, solution, pods, reserved }
-}
-
-/// The scheduling problem of the cluster, and its solution.
-pub(in crate::plan) fn solve<'a>(facts: Facts<'a>, cluster_state: &ClusterState<'a>) -> (Problem<'a>, Solution) {
-    let problem = cluster_state.problem(facts.evaluated, facts.snapshot.now);
-    let mut solution = nodeless_placement::plan(&problem, &options(facts.snapshot), facts.snapshot.is_whole());
-    adjust(facts, &problem, &mut solution);
-    (problem, solution)
-}
-
-/// The solution of a problem with other offerings.
-pub(in crate::plan) fn solve_with<'a>(
-    facts: Facts<'a>,
-    problem: &Problem<'a>,
-    OtherOfferings { offered, list, refine }: OtherOfferings<'_>,
-) -> Solution {
-    let mut other = problem.clone();
-    for offer in &mut other.node_pools {
-        offer.instance_types = offer.instance_types.iter().map(offered).collect();
-    }
-    let mut solution = nodeless_placement::plan(&other, &options(facts.snapshot), refine);
-    for launch in &mut solution.launches {
-        if let Some(offer) = problem.node_pools.iter().find(|offer| offer.pool.name == launch.node_pool) {
-            list(launch, &offer.instance_types);
-        }
-    }
-    adjust(facts, problem, &mut solution);
-    solution
-}
-
-/// What a plan adds to the scheduler's solution: minimums of on-demand nodes, equal pods in the order of their names, and other offerings
-/// than those that were interrupted.
-fn adjust<'a>(facts: Facts<'a>, problem: &Problem<'a>, solution: &mut Solution) {
-    let under_way: Vec<&Command> = facts.commands.records.iter().map(|record| &record.command).collect();
-    let minimums = OnDemandMinimums::of(&problem.node_pools, facts.claims, &under_way);
-    minimums.limit(&mut solution.launches, &problem.node_pools);
-    exchange_equal_pods(problem, solution);
-    let recent = facts.snapshot.recent_interruptions(facts.claims);
-    recent.choose_others(&mut solution.launches, &problem.node_pools);
 }
 
 /// The cluster with its claims, as pods see it.
@@ -289,7 +233,13 @@ fn decision_record(placed: &Placed<'_>, created: &[NodeClaim], facts: Facts<'_>)
         return None;
     }
     let created: Vec<String> = created.iter().map(|claim| claim.name.clone()).collect();
-    let detail = decisions::provisioning(&placed.problem, &placed.solution, &placed.left_out(facts), &created);
+    let detail = decisions::provisioning(
+        &placed.problem,
+        &placed.solution,
+        &placed.left_out(facts),
+        &solving::covered(facts, &placed.cluster_state, &placed.problem, &placed.solution),
+        &created,
+    );
     let summary = format!(
         "{} pods: {} fit on existing nodes, {} nodes launched, {} unschedulable",
         placed.all_pods(),

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod calls;
+mod commitments;
 mod driver;
 mod features;
 mod loops;

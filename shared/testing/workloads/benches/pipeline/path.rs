@@ -19,7 +19,7 @@ pub struct Outcome {
 pub fn snapshot(workload: Workload) -> Snapshot {
     let PlannerInput { view, claims, catalog } = workload.into_input().unwrap();
     let (shifted, settings, disruption) = (Vec::new(), PlanSettings::default(), Some(Vec::new()));
-    let input = DryRunInput { view, claims, catalog, now: NOW, shifted, settings, disruption };
+    let input = DryRunInput { view, claims, catalog, now: NOW, shifted, settings, commitments: None, disruption };
     let mut snapshot = DryRun::new(input).into_snapshot();
     for action in without_disruption(&mut snapshot, |snapshot| snapshot.replay().batches)
         .into_iter()

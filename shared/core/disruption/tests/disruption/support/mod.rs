@@ -255,6 +255,7 @@ impl World {
                     claim: Some(&place.claim),
                     pods: place.pods.iter().collect(),
                     command: None,
+                    instance: None,
                 })
                 .collect(),
             node_pools: offers.collect(),
