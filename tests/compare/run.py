@@ -22,17 +22,21 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import catalog  # noqa: E402
 import measure  # noqa: E402
+from controllers import NAMESPACE, controller, pod_spec  # noqa: E402
 from record import Usage, Watches  # noqa: E402
 from sides import SIDES, Side  # noqa: E402
 from tools import artifacts  # noqa: E402
 from tools.control_plane.binaries import Binaries, binaries  # noqa: E402
 from tools.control_plane.server import path_of  # noqa: E402
 from tools.results import Unavailable  # noqa: E402
-from workload import NAMESPACE, UnknownWorkload, controller, pod_spec, workload  # noqa: E402
+from workload import UnknownWorkload, workload  # noqa: E402
 
 Json = dict[str, Any]
 
-WORKLOADS = ("cold-web-300", "cold-enterprise-300", "cold-stateful-300", "cold-diverse-300", "half-web-300", "waste-web-300", "batch-web-300", "day-web-300")
+WORKLOADS = (
+    "cold-web-300", "cold-enterprise-300", "cold-stateful-300", "cold-diverse-300", "half-web-300", "waste-web-300", "batch-web-300", "day-web-300",
+    "suite-basic-300", "suite-spreading-300", "suite-interference-150", "suite-wide-300", "suite-churn-300",
+)  # fmt: skip
 # Two agents on each node, with the requests of aws-node and kube-proxy.
 DAEMONS = {"aws-node": (50, 64), "kube-proxy": (100, 64)}
 

@@ -21,6 +21,7 @@ from bound import lower_bound  # noqa: E402
 from sides import Side  # noqa: E402
 from tools.control_plane.audit import Audited, Right  # noqa: E402
 from tools.control_plane.client import Answer  # noqa: E402
+from upstream import SUITES  # noqa: E402
 from workload import KINDS, MIXES, UnknownWorkload, workload  # noqa: E402
 
 START = 1_800_000_000.0
@@ -45,7 +46,32 @@ def test_a_workload_is_the_same_for_a_seed_and_its_pods_come_back(kind: str, mix
         assert sum(item["spec"]["replicas"] for item in created) == 48
 
 
-@pytest.mark.parametrize("name", ["cold-web", "cold-web-0", "cold-web-x", "warm-web-10", "cold-wen-10"])
+def replicas(made: dict[str, Any]) -> list[int]:
+    """The pods that are asked for, after each time at which something changes."""
+    present: dict[str, int] = {}
+    after: dict[float, int] = {}
+    for event in made["events"]:
+        present[event["object"]["metadata"]["name"]] = event["object"]["spec"]["replicas"]
+        after[event["at"]] = sum(present.values())
+    return list(after.values())
+
+
+@pytest.mark.parametrize(
+    ("name", "pods"),
+    [
+        ("suite-basic-1000", [1000, 700]),
+        ("suite-spreading-1000", [1000, 700]),
+        ("suite-interference-500", [500, 750, 600]),
+        ("suite-wide-1000", [1000, 700]),
+        ("suite-churn-400", [400, 200, 400, 200]),
+    ],
+)
+def test_the_suites_of_karpenter_have_its_numbers_of_pods(name: str, pods: list[int]) -> None:
+    assert replicas(workload(name, 1)) == pods
+    assert name.split("-")[1] in SUITES
+
+
+@pytest.mark.parametrize("name", ["suite-web-10", "cold-basic-10", "cold-web", "cold-web-0", "cold-web-x", "warm-web-10", "cold-wen-10"])
 def test_an_unknown_workload_is_refused(name: str) -> None:
     with pytest.raises(UnknownWorkload, match="KIND-MIX-PODS"):
         workload(name, 1)
