@@ -1,6 +1,6 @@
 //! Reconciles many claims concurrently, and performs once what they have in common.
 
-use super::{AT_ONCE, RETRY, Reconciled, Reconciler, SOON, View};
+use super::{AT_ONCE, OPENED_AT_ONCE, RETRY, Reconciled, Reconciler, SOON, View};
 use crate::log_lines::{ClaimWaits, Failed};
 use crate::registrations::Registrations;
 use crate::shards::{self, Requeued, Taken};
@@ -83,9 +83,10 @@ impl Reconciler {
         let mut together = view.opened.others.iter().map(|name| (name.clone(), Duration::ZERO)).collect::<Vec<_>>();
         let (launching, others): (Vec<NodeClaim>, Vec<NodeClaim>) =
             claims.into_iter().partition(|claim| claim.phase == Phase::Reserved);
-        let [launching, others] = [launching, others].map(|claims| {
+        let others_at_once = if view.opened.any() { OPENED_AT_ONCE } else { AT_ONCE };
+        let [launching, others] = [(launching, AT_ONCE), (others, others_at_once)].map(|(claims, at_once)| {
             let runs = claims.into_iter().map(|claim| Box::pin(self.bounded(claim, &view, &shared)));
-            stream::iter(runs.collect::<Vec<_>>()).buffer_unordered(AT_ONCE)
+            stream::iter(runs.collect::<Vec<_>>()).buffer_unordered(at_once)
         });
         let mut running = pin!(stream::select(others, launching));
         let mut results = Vec::with_capacity(names.len());

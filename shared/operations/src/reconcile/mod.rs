@@ -35,6 +35,9 @@ const STEPS: u32 = 12;
 /// How many claims are reconciled concurrently. The same number may launch in addition, because CreateFleet takes longest to
 /// answer.
 const AT_ONCE: usize = 16;
+/// The same while nodes open: the kube-scheduler binds a pod elsewhere if it evaluates the pod after other nodes have opened, and before the
+/// node that the pod is nominated for.
+const OPENED_AT_ONCE: usize = 64;
 /// When a claim whose run was interrupted is reconciled again.
 const SOON: Duration = Duration::from_secs(1);
 /// When a claim whose record could not be read or written is reconciled again.

@@ -57,6 +57,11 @@ pub(super) struct Opened {
 }
 
 impl Opened {
+    /// Whether a node opens in this run.
+    pub(super) fn any(&self) -> bool {
+        self.states.values().any(|state| *state == Nominations::Written)
+    }
+
     pub(super) fn state(&self, claim: &str) -> Nominations {
         self.states.get(claim).copied().unwrap_or_default()
     }
