@@ -9,7 +9,7 @@ use super::Candidate;
 use crate::cluster::ClusterNode;
 use crate::reasons::KeptReason;
 use jiff::{SignedDuration, Timestamp};
-use nodeless_model::NodeClaim;
+use nodeless_model::{NodeClaim, Pod};
 use std::collections::{BTreeMap, HashSet};
 
 /// The time for which nodes count as just launched.
@@ -28,7 +28,13 @@ pub(super) struct JustLaunched {
 }
 
 impl JustLaunched {
-    pub(super) fn of<'n, 'a: 'n>(nodes: impl Iterator<Item = (&'n ClusterNode<'a>, f64)>, now: Timestamp) -> Self {
+    /// `nodes` have their prices. Pending pods count like those that run: they are yet to be bound.
+    pub(super) fn of<'n, 'a: 'n>(
+        nodes: impl Iterator<Item = (&'n ClusterNode<'a>, f64)>,
+        pending: &[&Pod],
+        now: Timestamp,
+    ) -> Self {
+        let pending: HashSet<String> = pending.iter().map(|pod| pod.key()).collect();
         let young: Vec<_> = nodes.filter_map(|(node, price)| Some((node, young(node, now)?, price))).collect();
         let mut running: BTreeMap<&str, HashSet<String>> = BTreeMap::new();
         for (node, (claim, _), _) in &young {
@@ -38,7 +44,8 @@ impl JustLaunched {
         let mut all = Self::default();
         for (_, (claim, until), price) in young {
             let here = running.get(claim.node_pool.as_str());
-            if claim.spec.nominated_pods.iter().all(|pod| here.is_some_and(|here| here.contains(pod))) {
+            let is_here = |pod: &String| pending.contains(pod) || here.is_some_and(|here| here.contains(pod));
+            if claim.spec.nominated_pods.iter().all(is_here) {
                 *all.prices.entry(claim.node_pool.clone()).or_default() += price;
                 all.until.insert(claim.name.clone(), until);
             }

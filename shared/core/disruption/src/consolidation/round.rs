@@ -77,7 +77,7 @@ impl<'c, 'a, 'o> Round<'c, 'a, 'o> {
         let row = |candidates: &[Candidate<'_, 'a>]| problem(cluster, expected, candidates, now);
         let round = Self::over((cluster, &[]), eligible, offers, row, (options, now), scheduler);
         let prices = cluster.nodes.iter().enumerate().map(|(place, node)| (node, price(place)));
-        let just_launched = JustLaunched::of(prices, now);
+        let just_launched = JustLaunched::of(prices, &cluster.pending_pods, now);
         let minimums = OnDemandMinimums::of_cluster(cluster);
         let paid = Paid::of(cluster, price);
         let prediction = Some(Prediction::of(cluster, expected));

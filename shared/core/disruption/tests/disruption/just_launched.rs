@@ -66,6 +66,16 @@ fn pods_may_run_on_any_just_launched_node_of_the_node_pool() {
 }
 
 #[test]
+fn pods_that_are_not_bound_yet_count_like_those_that_run() {
+    let mut world = launched_with("default", HOUR / 2);
+    world.places[0].claim.spec.nominated_pods.push("default/late".into());
+    assert!(goes(&world), "the pod does not exist any more");
+    // It fits on no node, so it keeps none by itself.
+    world.pending.push(pod("late", 1_000_000, 512));
+    assert!(!goes(&world));
+}
+
+#[test]
 fn the_savings_are_compared_with_the_launched_nodes_of_the_same_node_pool() {
     assert!(!goes(&launched_with("default", HOUR / 2)));
     assert!(goes(&launched_with("other", HOUR / 2)));
