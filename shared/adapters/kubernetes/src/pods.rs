@@ -9,14 +9,13 @@ use crate::store::{list_selected, separate};
 use crate::watch;
 use kube::core::Status as Failure;
 use kube::core::params::ListParams;
-use nodeless_api::convert::required_spread;
 use nodeless_model::{Pod, labels};
 use nodeless_ports::cluster::{Eviction, PodRef, UnboundPod, VolumeAttachment};
 use nodeless_ports::{ErrorKind, PortError};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
+use serde_json::json;
 use serde_json::value::RawValue;
-use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
 /// The pods that the default scheduler has yet to bind.
@@ -27,8 +26,6 @@ const UNBOUND: &str =
 #[derive(Deserialize)]
 struct Unbound {
     metadata: Metadata,
-    #[serde(default)]
-    spec: Spec,
     #[serde(default)]
     status: Status,
 }
@@ -41,13 +38,6 @@ struct Metadata {
     uid: String,
     resource_version: String,
     deletion_timestamp: Option<IgnoredAny>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Spec {
-    #[serde(default)]
-    topology_spread_constraints: Vec<Value>,
 }
 
 #[derive(Default, Deserialize)]
@@ -158,13 +148,12 @@ pub(crate) async fn unbound(connection: &Connection) -> Result<Vec<UnboundPod>, 
 }
 
 fn unbound_pod(object: &RawValue) -> Result<UnboundPod, serde_json::Error> {
-    let Unbound { metadata, spec, status } = serde_json::from_str(object.get())?;
+    let Unbound { metadata, status } = serde_json::from_str(object.get())?;
     Ok(UnboundPod {
         pod: PodRef { namespace: metadata.namespace, name: metadata.name, uid: metadata.uid },
         resource_version: metadata.resource_version,
         nominated_node: status.nominated_node_name.filter(|node| !node.is_empty()),
         is_terminating: metadata.deletion_timestamp.is_some(),
-        spread: required_spread(&spec.topology_spread_constraints),
     })
 }
 

@@ -9,14 +9,12 @@ mod node_pool;
 mod overlay;
 mod pod;
 mod requests;
-mod spread;
 pub mod validate;
 pub mod volumes;
 mod workload;
 
 pub use node_claim::mirror;
 pub use requests::limits;
-pub use spread::required_spread;
 
 use crate::common::{self, Quantity};
 use nodeless_model as model;

@@ -125,53 +125,28 @@ fn is_complete(plan: &[Member<'_>], now: Timestamp) -> bool {
 /// The nominations that are missing for pods of open nodes, and the claims of which pods are not bound yet.
 ///
 /// A pod that is being deleted or has a nomination is left alone, whether that is ours or one of the kube-scheduler for a preemption.
-///
-/// Of the pods of one required topology spread, as many as its `maxSkew` are nominated for a node at a time, in the order of the plan: the
-/// kube-scheduler counts the other pods that are nominated for the node when it checks the skew there, so more would fail.
 #[must_use]
 pub fn nominations<'a>(
     open: impl IntoIterator<Item = (&'a NodeClaim, &'a str)>,
     unbound: &'a [UnboundPod],
 ) -> (Vec<Nomination<'a>>, BTreeSet<&'a str>) {
-    let mut planned: BTreeMap<(&str, &str), (usize, &'a str, &'a str)> = BTreeMap::new();
+    let mut planned: BTreeMap<(&str, &str), (&'a str, &'a str)> = BTreeMap::new();
     for (claim, node) in open {
         for pod in claim.spec.nominated_pods.iter().filter_map(|pod| pod.split_once('/')) {
-            let order = planned.len();
-            planned.entry(pod).or_insert((order, claim.name.as_str(), node));
+            planned.entry(pod).or_insert((claim.name.as_str(), node));
         }
     }
-    let (mut missing, mut waiting) = (BTreeMap::new(), BTreeSet::new());
-    let mut nominated: BTreeMap<SpreadOnNode<'a>, u32> = BTreeMap::new();
+    let (mut missing, mut waiting) = (Vec::new(), BTreeSet::new());
     for pod in unbound.iter().filter(|pod| !pod.is_terminating) {
-        let key = (pod.pod.namespace.as_str(), pod.pod.name.as_str());
-        let Some(&(order, claim, node)) = planned.get(&key) else { continue };
+        let Some(&(claim, node)) = planned.get(&(pod.pod.namespace.as_str(), pod.pod.name.as_str())) else { continue };
         match pod.nominated_node.as_deref() {
-            None => drop(missing.insert(order, Nomination { pod, node })),
-            Some(other) if other != node => continue,
-            Some(_) => {
-                if let Some((spread, _)) = spread_on(pod, node) {
-                    *nominated.entry(spread).or_default() += 1;
-                }
-            }
+            None => missing.push(Nomination { pod, node }),
+            Some(nominated) if nominated != node => continue,
+            Some(_) => {}
         }
         waiting.insert(claim);
     }
-    let mut missing: Vec<Nomination<'a>> = missing.into_values().collect();
-    missing.retain(|one| {
-        let Some((spread, max_skew)) = spread_on(one.pod, one.node) else { return true };
-        let nominated = nominated.entry(spread).or_default();
-        *nominated += 1;
-        *nominated <= max_skew
-    });
     (missing, waiting)
-}
-
-/// A required topology spread on one node: namespace, constraints and node.
-type SpreadOnNode<'a> = (&'a str, &'a str, &'a str);
-
-fn spread_on<'a>(pod: &'a UnboundPod, node: &'a str) -> Option<(SpreadOnNode<'a>, u32)> {
-    let spread = pod.spread.as_ref()?;
-    Some(((pod.pod.namespace.as_str(), spread.constraints.as_str(), node), spread.max_skew))
 }
 
 impl Member<'_> {

@@ -102,17 +102,6 @@ pub struct UnboundPod {
     pub nominated_node: Option<String>,
     /// Whether the pod is being deleted.
     pub is_terminating: bool,
-    /// Its topology spread constraints that are required and span several nodes.
-    pub spread: Option<RequiredSpread>,
-}
-
-/// The required topology spread constraints of a pod over other keys than the hostname, such as zones.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RequiredSpread {
-    /// The constraints in JSON, which pods of one workload have in common.
-    pub constraints: String,
-    /// The smallest `maxSkew` of them.
-    pub max_skew: u32,
 }
 
 impl From<&Pod> for PodRef {

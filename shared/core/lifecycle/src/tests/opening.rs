@@ -2,7 +2,7 @@ use super::*;
 use crate::opening::{Member, Nomination, is_held, nominations, open};
 use crate::{Effect, step};
 use nodeless_model::TaintEffect;
-use nodeless_model::object::{NodePatch, PodRef, RequiredSpread, UnboundPod};
+use nodeless_model::object::{NodePatch, PodRef, UnboundPod};
 use proptest::prelude::*;
 
 /// A claim that a plan made at `created` for these pods.
@@ -28,7 +28,6 @@ fn unbound(name: &str, nominated: Option<&str>) -> UnboundPod {
         resource_version: "1".into(),
         nominated_node: nominated.map(str::to_owned),
         is_terminating: false,
-        spread: None,
     }
 }
 
@@ -117,32 +116,6 @@ fn pods_with_another_nomination_and_pods_that_are_deleted_are_left_alone() {
     assert_eq!((missing.len(), waiting.len()), (0, 1), "p3 is not bound yet");
     let (missing, waiting) = nominations(claims.iter().zip(["node-a", "node-b"]), &pods[4..]);
     assert_eq!((missing.len(), waiting.len()), (0, 0));
-}
-
-#[test]
-fn pods_of_a_required_spread_are_nominated_for_a_node_as_many_at_a_time_as_its_max_skew() {
-    let claims = [
-        planned("a", 0, Phase::Registered, &["p3", "p1", "p2", "plain"]),
-        planned("b", 0, Phase::Registered, &["p4", "other"]),
-    ];
-    let spread = |name: &str, constraints: &str, max_skew, nominated| {
-        let spread = RequiredSpread { constraints: constraints.into(), max_skew };
-        UnboundPod { spread: Some(spread), ..unbound(name, nominated) }
-    };
-    let pods_of = |max_skew, nominated| {
-        let pod = |name| spread(name, "web", max_skew, None);
-        let other = spread("other", "api", 1, None);
-        vec![pod("p1"), pod("p2"), spread("p3", "web", max_skew, nominated), pod("p4"), other, unbound("plain", None)]
-    };
-    let missing = |pods: &[UnboundPod]| {
-        let (missing, waiting) = nominations(claims.iter().zip(["node-a", "node-b"]), pods);
-        assert_eq!(waiting.len(), 2, "the others are nominated later");
-        missing.into_iter().map(|one| one.pod.pod.name.clone()).collect::<Vec<_>>()
-    };
-    assert_eq!(missing(&pods_of(1, None)), ["p3", "plain", "p4", "other"], "in the order of the plan");
-    assert_eq!(missing(&pods_of(2, None)), ["p3", "p1", "plain", "p4", "other"]);
-    assert_eq!(missing(&pods_of(1, Some("node-a"))), ["plain", "p4", "other"], "p3 is nominated and not bound");
-    assert_eq!(missing(&pods_of(1, Some("elsewhere"))), ["p1", "plain", "p4", "other"]);
 }
 
 fn patches(effects: &[Effect]) -> Vec<&NodePatch> {

@@ -41,23 +41,6 @@ fn add_pods(driver: &Driver, count: usize) {
     }
 }
 
-/// Pods of three workloads that are spread over the zones, so that nodes have several pods of the same workload.
-fn add_spread_pods(driver: &Driver) -> usize {
-    let workloads = [("small", 15, "300m", "100Mi"), ("memory", 10, "350m", "7000Mi"), ("cpu", 14, "1200m", "364Mi")];
-    for (app, count, cpu, memory) in workloads {
-        for number in 0..count {
-            let container = json!({ "name": "main", "image": "pause", "resources": { "requests": { "cpu": cpu, "memory": memory } } });
-            let spread = json!([{ "maxSkew": 1, "topologyKey": labels::ZONE, "whenUnsatisfiable": "DoNotSchedule",
-                                  "labelSelector": { "matchLabels": { "app": app } } }]);
-            let name = format!("{app}-{number:03}");
-            let metadata = json!({ "name": name, "namespace": "default", "labels": { "app": app } });
-            let spec = json!({ "containers": [container], "topologySpreadConstraints": spread });
-            create(driver, &PODS, json!({ "metadata": metadata, "spec": spec }));
-        }
-    }
-    workloads.iter().map(|workload| workload.1).sum()
-}
-
 fn claims(driver: &Driver) -> Vec<NodeClaim> {
     driver.claims().list().now_or_never().unwrap().unwrap()
 }
@@ -113,18 +96,6 @@ fn pods_run_where_they_were_planned_although_nodes_join_in_any_order() {
         assert!(!list(&driver, &NODES).iter().any(|node| has_joining_taint(node)));
         let failed: Vec<_> = driver.take_outcomes().into_iter().filter_map(|(_, it)| Outcome::failure(&it)).collect();
         assert!(failed.is_empty(), "{failed:?}");
-    }
-}
-
-/// The kube-scheduler counts the pods of a spread that are nominated for the same node, so they are nominated one after the other.
-#[test]
-fn pods_that_are_spread_over_zones_need_no_other_nodes_than_planned() {
-    for spread in [0, 5, 20] {
-        let mut driver = start(spread, true);
-        add_pods(&driver, 60);
-        let pods = 60 + add_spread_pods(&driver);
-        let (planned, nodes, right) = run(&mut driver, pods);
-        assert_eq!(nodes, planned, "spread {spread}: {right} of {pods} pods are where they were planned");
     }
 }
 

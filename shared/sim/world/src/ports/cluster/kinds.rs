@@ -1,7 +1,6 @@
 //! The kinds of objects, and their conversion into the types of planning.
 
 use crate::resources::{CAPACITY_BUFFERS, NODE_CLAIMS, NODE_CLASSES, NODE_OVERLAYS, NODE_POOLS};
-use nodeless_api::convert::required_spread;
 use nodeless_api::{CapacityBufferStatus, EC2NodeClass, NodeOverlayStatus, NodePoolStatus, slim};
 use nodeless_fake_kubernetes::Resource;
 use nodeless_fake_kubernetes::resource::{
@@ -119,6 +118,5 @@ fn unbound(object: &Value) -> Result<UnboundPod, String> {
         resource_version: text("/metadata/resourceVersion"),
         nominated_node: Some(text("/status/nominatedNodeName")).filter(|node| !node.is_empty()),
         is_terminating: object.pointer("/metadata/deletionTimestamp").is_some(),
-        spread: object["spec"]["topologySpreadConstraints"].as_array().and_then(|all| required_spread(all)),
     })
 }
