@@ -17,7 +17,7 @@ use std::time::Duration;
 /// other and usually join within 20 seconds of each other, and a node is ready 10 seconds after its registration.
 const OTHERS_WITHIN: Duration = Duration::from_secs(20);
 /// Plans that were made within this time of each other are mostly for pods of one workload, which its controller creates over several
-/// batch windows. A batch window lasts 10 seconds at most, by default.
+/// batch windows. By default, a batch window lasts 10 seconds at most, and 20 while many pods become pending.
 const SAME_WORKLOAD: Duration = Duration::from_secs(10);
 /// How long a registered node waits for others of its plan. A node that takes longer has failed, or is of a kind that starts
 /// slowly.

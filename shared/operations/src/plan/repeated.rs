@@ -9,7 +9,8 @@ use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// How long no plan is made for pods that the last one placed, unless something else requests it.
+/// How long no plan is made for pods that the last one placed, unless another function or the heartbeat requests it. A call of the webhook
+/// for another object, such as a deleted Node, waits as long where pods are pending.
 const AGAIN: SignedDuration = SignedDuration::from_secs(10);
 
 /// When the last plan of this process was made, and the pods that it placed. Losing it is harmless: the next plan is made earlier.
