@@ -212,6 +212,13 @@ def test_all_calls_are_kept_in_a_log(servers: dict[str, Any], tmp_path: Path) ->
     assert "ec2:DescribeSubnets by planner" in (tmp_path / "aws-calls.log").read_text()
 
 
+def test_a_proxy_that_does_not_record_only_passes_calls_on(servers: dict[str, Any], proxy: Proxy) -> None:
+    proxy.records = False
+    client(proxy, "ec2").delete_volume(VolumeId="vol-0a")
+    assert len(servers["seen"]["world"]) == 1
+    assert proxy.recording.lines() == []
+
+
 def test_zips_start_the_function_with_its_name_as_access_key(tmp_path: Path) -> None:
     zips = signed_by_name(placeholder_artifacts(tmp_path / "built", "the function"), tmp_path / "signed")
     with zipfile.ZipFile(zips / "planner/bootstrap.zip") as archive:

@@ -144,6 +144,9 @@ class Proxy:
 
     def __init__(self, account: Account, world_url: str, ministack_url: str, logs: Path, name: str = "aws-calls") -> None:
         self.recording = Recording()
+        # Whether calls are recorded, and evaluated at the end. Both read the objects that a call names from the emulators, which takes longer
+        # than most calls.
+        self.records = True
         # Addresses in answers that are replaced, such as that of the API server by the one of a relay.
         self.replaced: dict[str, str] = {}
         self._log = logs / f"{name}.log"
@@ -170,7 +173,8 @@ class Proxy:
         self._log.write_text("".join(f"{line}\n" for line in self.recording.lines()))
 
     def _take(self, method: str, target: str, headers: Mapping[str, str], body: bytes) -> tuple[int, Iterable[tuple[str, str]], bytes]:
-        self.recording.note(self._account, method, target, headers, body)
+        if self.records:
+            self.recording.note(self._account, method, target, headers, body)
         service = scope(headers)[2]
         if service == "arc-zonal-shift":
             return 200, [("Content-Type", "application/json")], NO_ZONAL_SHIFT
@@ -196,8 +200,6 @@ class DeployedProxy(Proxy):
         super().__init__(EmulatedAccount(world, ministack), world.aws_url, ministack.url, logs, name)
         self._cluster_world, self._deployed = world, ministack
         self.policies: dict[str, Policy] = {}
-        # Whether the calls are evaluated at the end, which reads the objects that they name from the emulators.
-        self.evaluates = True
 
     def __enter__(self) -> DeployedProxy:
         # The world is another account than ministack; in AWS both are one.
@@ -213,7 +215,7 @@ class DeployedProxy(Proxy):
 
     def __exit__(self, kind: object = None, *_: object) -> None:
         super().__exit__()
-        if kind is not None or not self.evaluates:
+        if kind is not None or not self.records:
             return
         assert self.recording.calls, "no call of a function went through the proxy"
         denied = self.recording.denied(self.policies)
