@@ -38,6 +38,9 @@ pub(crate) struct Class<'a> {
     pub(crate) selected_hosts: Vec<GroupId>,
     /// The groups of their required constraints, ascending.
     pub(crate) required: Vec<GroupId>,
+    /// The number of these pods on one node that a required spread over zones, or other domains of several nodes, lets the
+    /// kube-scheduler bind while all of them are nominated for it: it counts the other nominated pods of the node.
+    pub(crate) bound_together: u32,
 }
 
 /// A level of preferences.
@@ -215,6 +218,7 @@ impl<'a> Classes<'a> {
                 selected: topology.groups.selected[key.relations.selected].clone(),
                 selected_hosts: Vec::new(),
                 required: owned.required.clone(),
+                bound_together: bound_together(&owned.required, topology),
             };
             class.required.sort_unstable();
             let over_hosts = |group: &&GroupId| topology.key(**group).is_none();
@@ -283,6 +287,15 @@ impl<'a> Classes<'a> {
         self.bound_for.insert(key, id);
         id
     }
+}
+
+fn bound_together(required: &[GroupId], topology: &Topology<'_>) -> u32 {
+    let over_domains = required.iter().filter(|group| topology.key(**group).is_some());
+    let skews = over_domains.filter_map(|group| match topology.kind(*group) {
+        Kind::Spread { max_skew, .. } => Some(max_skew),
+        Kind::Affinity | Kind::Anti => None,
+    });
+    skews.min().unwrap_or(u32::MAX)
 }
 
 /// A level of pods that count for these groups in every domain.

@@ -248,6 +248,9 @@ pub(crate) struct Scratch {
     ports_open: usize,
     /// Whether pods were left out because they would raise the node's price.
     makes_dearer: bool,
+    /// Whether a node takes at most [`Class::bound_together`] pods of a class, and whether pods were left out by that.
+    apart: bool,
+    crowded: bool,
 }
 
 /// Differences of prices are rounded.
@@ -297,6 +300,7 @@ impl<'c> Filler<'_, '_, 'c, '_> {
         };
         let gathers = self.class(first.class).gathers(self.context.level, self.topology);
         let most = if gathers || self.pending_demand.items.len() == 1 { u32::MAX } else { 1 };
+        (self.scratch.apart, self.scratch.crowded) = (most == 1, false);
         if self.put(&mut filled, first, most, true) == 0 {
             return None;
         }
@@ -315,6 +319,10 @@ impl<'c> Filler<'_, '_, 'c, '_> {
         self.take_ports(&filled.bin, filled.bin.ports.len());
         self.scratch.makes_dearer = false;
         self.sweep(&mut filled, false);
+        if self.scratch.crowded {
+            self.scratch.apart = false;
+            self.sweep(&mut filled, false);
+        }
         // Pods that raise the node's price use only capacity that others leave.
         if self.scratch.makes_dearer {
             self.sweep(&mut filled, true);
@@ -439,7 +447,9 @@ impl<'c> Filler<'_, '_, 'c, '_> {
         let present = filled.units.iter().position(|unit| *unit == demand.unit);
         let taken = present.map_or(0, |place| filled.bin.contents[place].1);
         let most = most.min(self.units[demand.unit].pending - taken).min(class.max_per_node());
-        let mut count = dense::times_fitting(&class.requests, &self.scratch.free, most);
+        let at_once = if self.scratch.apart { class.bound_together.saturating_sub(taken) } else { u32::MAX };
+        self.scratch.crowded |= most > at_once;
+        let mut count = dense::times_fitting(&class.requests, &self.scratch.free, most.min(at_once));
         if count > 0 && class.is_related() {
             self.pool.work.add(class.extra_work(self.context.level));
             count = count.min(filled.bin.hosts.max_added(class, self.context.level, self.topology));
