@@ -2,6 +2,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -32,7 +33,7 @@ pub(crate) struct Headers {
     content_type: &'static str,
 }
 
-/// The part of an AdmissionReview that the answer repeats.
+/// The used fields of an AdmissionReview.
 #[derive(Deserialize)]
 struct Review {
     request: Request,
@@ -41,12 +42,46 @@ struct Review {
 #[derive(Deserialize)]
 struct Request {
     uid: String,
+    #[serde(default)]
+    object: Option<Object>,
+}
+
+#[derive(Deserialize)]
+struct Object {
+    #[serde(default)]
+    series: Option<Series>,
+}
+
+/// The repetitions of an Event.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Series {
+    #[serde(default)]
+    last_observed_time: Option<Timestamp>,
+}
+
+/// An Event that was last observed longer ago reports no attempt to schedule a pod: six minutes after the last one, the kube-scheduler
+/// writes the number of repetitions of each Event once more (`finishSeries` of client-go's `tools/events/event_broadcaster.go`).
+const OLD: SignedDuration = SignedDuration::from_mins(2);
+
+/// A call of the API server.
+#[derive(Debug)]
+pub(crate) struct Checked {
+    pub(crate) answer: Answer,
+    last_observed: Option<Timestamp>,
+}
+
+impl Checked {
+    /// Whether the object is new or was observed a moment ago.
+    pub(crate) fn is_news(&self, now: Timestamp) -> bool {
+        self.last_observed.is_none_or(|last| now.duration_since(last) < OLD)
+    }
 }
 
 /// Checks a call: `Ok` with the answer for the API server if the path is correct, `Err` with the answer for other callers.
 ///
 /// The path is the only secret: a caller with another path gets no information and has no effect.
-pub(crate) fn check(call: &Call, secret_path: &str) -> Result<Answer, Answer> {
+pub(crate) fn check(call: &Call, secret_path: &str) -> Result<Checked, Answer> {
     if !equal_in_constant_time(call.raw_path.as_bytes(), secret_path.as_bytes()) {
         return Err(answer(404, "not found\n".to_owned(), "text/plain"));
     }
@@ -66,7 +101,9 @@ pub(crate) fn check(call: &Call, secret_path: &str) -> Result<Answer, Answer> {
         "kind": "AdmissionReview",
         "response": { "uid": review.request.uid, "allowed": true },
     });
-    Ok(answer(200, allowed.to_string(), "application/json"))
+    let series = review.request.object.and_then(|object| object.series);
+    let last_observed = series.and_then(|series| series.last_observed_time);
+    Ok(Checked { answer: answer(200, allowed.to_string(), "application/json"), last_observed })
 }
 
 fn answer(status_code: u16, body: String, content_type: &'static str) -> Answer {
@@ -92,11 +129,27 @@ mod tests {
     fn the_api_server_gets_the_answer_that_the_event_is_allowed() {
         let review = r#"{"kind":"AdmissionReview","request":{"uid":"u-1","object":{"reason":"FailedScheduling"}}}"#;
         for (body, encoded) in [(review.to_owned(), false), (STANDARD.encode(review), true)] {
-            let answer = check(&call(PATH, Some(&body), encoded), PATH).unwrap();
+            let answer = check(&call(PATH, Some(&body), encoded), PATH).unwrap().answer;
             assert_eq!(answer.status_code, 200);
             let body: serde_json::Value = serde_json::from_str(&answer.body).unwrap();
             assert_eq!(body["response"], json!({ "uid": "u-1", "allowed": true }));
         }
+    }
+
+    #[test]
+    fn an_event_is_news_unless_it_was_last_observed_minutes_ago() {
+        let now: Timestamp = "2026-05-01T12:10:00Z".parse().unwrap();
+        let is_news = |object: &str| {
+            let review = format!(r#"{{"request":{{"uid":"u-1","object":{object}}}}}"#);
+            check(&call(PATH, Some(&review), false), PATH).unwrap().is_news(now)
+        };
+        let observed = |at: &str| format!(r#"{{"series":{{"count":3,"lastObservedTime":"{at}"}}}}"#);
+        for new in ["null", "{}", r#"{"series":null}"#, r#"{"series":{"count":3}}"#] {
+            assert!(is_news(new), "{new}");
+        }
+        assert!(is_news(&observed("2026-05-01T12:08:30.000001Z")));
+        assert!(is_news(&observed("2026-05-01T12:11:00.000000Z")), "the clock of the API server is ahead");
+        assert!(!is_news(&observed("2026-05-01T12:03:59.000000Z")));
     }
 
     #[test]

@@ -8,6 +8,7 @@ mod admission;
 mod log_lines;
 
 use admission::{Answer, Call, check};
+use jiff::Timestamp;
 use log_lines::PlannerNotWoken;
 use nodeless_ports::Queue;
 use nodeless_ports::queue::{WAKE_INTERVAL, WakeSource};
@@ -48,17 +49,18 @@ impl Sent {
 
 impl Wake {
     async fn handle(&self, call: Call) -> Answer {
-        let answer = match check(&call, &self.secret_path) {
-            Ok(answer) => answer,
+        let checked = match check(&call, &self.secret_path) {
+            Ok(checked) => checked,
             Err(answer) => return answer,
         };
-        if self.sent.is_due(Instant::now())
+        if checked.is_news(Timestamp::now())
+            && self.sent.is_due(Instant::now())
             && let Err(error) = self.queue.wake_planner(WakeSource::Webhook).await
         {
             self.sent.failed();
             log(Some(&self.cluster), &PlannerNotWoken { error: &error.to_string() });
         }
-        answer
+        checked.answer
     }
 }
 
