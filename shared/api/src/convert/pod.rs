@@ -35,6 +35,7 @@ fn convert(pod: &slim::Pod) -> Result<model::Pod, FieldError> {
         labels: metadata.labels.clone().unwrap_or_default(),
         annotations: metadata.annotations.clone().unwrap_or_default(),
         created: metadata.creation_timestamp.as_ref().map(|time| time.0),
+        resource_version: metadata.resource_version.as_ref().and_then(|version| version.parse().ok()),
         deletion_timestamp: metadata.deletion_timestamp.as_ref().map(|time| time.0),
         owner_kind: owner.map(|owner| owner.kind.clone()),
         owner_name: owner.map(|owner| owner.name.clone()),

@@ -36,8 +36,11 @@ pub struct Pod {
     pub labels: StringMap,
     /// Annotations.
     pub annotations: StringMap,
-    /// When it was created.
+    /// When it was created, in whole seconds.
     pub created: Option<Timestamp>,
+    /// The resource version as a number: the API server counts the changes of all objects with it. `None` where it is not a number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resource_version: Option<u64>,
     /// The deletion timestamp, if any; in Kubernetes this is the *end* of the grace period.
     pub deletion_timestamp: Option<Timestamp>,
     /// The kind of the controlling owner, such as `ReplicaSet`, `DaemonSet`, `Node`.

@@ -405,11 +405,12 @@ pub(crate) struct Order {
     pub(crate) some_taint_prefers: bool,
 }
 
-/// Sorts only if the pods are not in order already.
+/// The order of the kube-scheduler's queue: creation times are whole seconds, and within one, pods have the order of their last changes,
+/// which are those by the first attempts of the kube-scheduler. Sorts only if the pods are not in order already.
 fn oldest_first(mut indices: Vec<usize>, pods: &[&Pod]) -> Vec<usize> {
     let age = |index: &usize| {
         let pod = pods[*index];
-        (pod.created, &pod.namespace, &pod.name, &pod.uid)
+        (pod.created, pod.resource_version, &pod.namespace, &pod.name, &pod.uid)
     };
     if !indices.is_sorted_by(|a, b| age(a) <= age(b)) {
         indices.sort_by(|a, b| age(a).cmp(&age(b)));

@@ -40,6 +40,26 @@ fn the_pods_of_a_spread_are_bound_in_the_order_of_their_age() {
     assert_eq!(solution.launches.iter().map(|launch| launch.pods.len()).collect::<Vec<_>>(), counts);
 }
 
+#[test]
+fn within_a_second_the_resource_version_is_the_age() {
+    let mut pods: Vec<Pod> = (0..9).map(web).collect();
+    for (pod, version) in pods.iter_mut().zip([1, 10, 5, 4, 20, 3, 9, 8, 7]) {
+        pod.resource_version = Some(version);
+    }
+    let pools = [node_pool("default")];
+    let problem = problem(&pods, &pools);
+    let mut solution = solve_checked(&problem);
+    exchange_equal_pods(&problem, &mut solution);
+    let found = zones(&solution, &pods);
+    let mut by_version: Vec<usize> = (0..pods.len()).collect();
+    by_version.sort_by_key(|pod| pods[*pod].resource_version);
+    for round in by_version.chunks(ZONES.len()) {
+        let mut round: Vec<&str> = round.iter().map(|pod| found[*pod]).collect();
+        round.sort_unstable();
+        assert_eq!(round, ZONES, "{found:?}");
+    }
+}
+
 fn existing(name: &str, zone: &str, nominated: &[&str]) -> ExistingNode {
     let mut requirements = Requirements::new();
     requirements.add(labels::ZONE, Requirement::one_of([zone]));

@@ -97,6 +97,24 @@ fn zones_are_filled_evenly() {
     }
 }
 
+/// The kube-scheduler counts the other pods that are nominated for a node when it checks `maxSkew` there.
+#[test]
+fn new_nodes_take_as_many_pods_of_a_zone_spread_as_are_bound_together_while_others_fill_them() {
+    let pools = [node_pool("default")];
+    for (max_skew, others, most) in [(1, 400, 1), (2, 400, 2), (1, 0, 2)] {
+        let mut pods = many(18, "web", |pod| {
+            pod.topology_spread = vec![TopologySpread { max_skew, ..spread(labels::ZONE, "web") }];
+        });
+        pods.extend(many(others, "other", |_| {}));
+        let solution = all_placed(&problem(&pods, &pools));
+        let web = solution.launches.iter().map(|launch| launch.pods.iter().filter(|pod| **pod < 18).count());
+        let together = web.max().unwrap();
+        // Without others, more nodes would cost more.
+        let expected = if others == 0 { together >= most } else { together <= most };
+        assert!(expected, "{together} with a skew of {max_skew} and {others} others");
+    }
+}
+
 #[test]
 fn pods_that_a_spread_only_counts_come_last_and_go_where_they_cost_least() {
     let pools = [node_pool("default")];
