@@ -12,6 +12,8 @@ lines! {
         leaving: &'a [String],
         milliseconds: u64,
     }
+    /// No plan was made for pods that the last plan placed less than ten seconds ago. The next one is made after `seconds`.
+    PlanDelayed, "plan-delayed", Info { pods: usize, seconds: f64, why: &'a str, }
     /// An earlier plan did not finish, so this one skips optional work and has a lower work limit.
     PlanUnfinished, "plan-unfinished", Warn { plan: &'a str, began: &'a str, consecutive: u32, }
     /// A NodePool or another object could not be used. The plan continued without it.

@@ -40,7 +40,7 @@ mod stages;
 
 use crate::Context;
 use crate::gates::FeatureGates;
-use crate::log_lines::{Failed, PlanMade};
+use crate::log_lines::{Failed, PlanDelayed, PlanMade};
 use crate::node_class;
 use crate::offers::{CatalogCache, CatalogError, OfferCache};
 use execute::Live;
@@ -313,6 +313,9 @@ impl Planner {
         let pending = self.cluster.wait_for_batch(self.batch_window(deadline, woken)).await?;
         if let Some(wait) = self.last.wait(woken, &pending, self.context.now()) {
             let pods = pending.len();
+            let why =
+                "the kube-scheduler reports pods again for which the last plan launched nodes, or that fit on others";
+            self.context.log(&PlanDelayed { pods, seconds: wait.as_secs_f64(), why });
             let report = PlanReport { pods, placed: pods, next: Some(wait), repeated: true, ..PlanReport::default() };
             self.plan_later(&report).await;
             return Ok(report);

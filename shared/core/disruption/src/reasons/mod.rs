@@ -178,8 +178,8 @@ pub enum KeptReason {
         /// The minimum savings in dollars per hour.
         min_saving: f64,
     },
-    /// The node was launched recently, the pods that it was launched for run on such nodes, and the savings are too small to move them
-    /// again.
+    /// The node was launched recently, the pods that it was launched for run on such nodes or are pending, and the savings are too small
+    /// to move them again.
     JustLaunched {
         /// Dollars per hour.
         saving: f64,
@@ -379,8 +379,8 @@ impl fmt::Display for KeptReason {
             }
             Self::JustLaunched { saving, min_saving, until } => write!(
                 f,
-                "it was launched within the last hour, and the pods that it was launched for run here or on other nodes of \
-                 these launches; until {until:.0} they are moved only to save at least {}, and at most {} would be saved",
+                "it was launched within the last hour, and the pods that it was launched for run here, run on other nodes of \
+                 these launches, or are yet to be bound; until {until:.0} they are moved only to save at least {}, and at most {} would be saved",
                 DollarsPerHour(*min_saving),
                 DollarsPerHour(*saving)
             ),
