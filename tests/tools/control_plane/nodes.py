@@ -21,7 +21,7 @@ CLOUD_PROVIDER = {"node.cloudprovider.kubernetes.io/shutdown"}
 
 
 class Joining:
-    """Registers instances as Nodes. Use as a context manager."""
+    """Registers instances as Nodes, without kubectl, whose start takes longer than the request. Use as a context manager."""
 
     def __init__(self, world: World, plane: ControlPlane, every: float = 0.5) -> None:
         self._world, self._plane, self._every = world, plane, every
@@ -51,11 +51,13 @@ class Joining:
         for node in self._simulated():
             name, instance = node["metadata"]["name"], node["spec"]["providerID"].rsplit("/", 1)[-1]
             if name not in self.joined and instance in running:
-                self._plane.kubectl("create", "-f", "-", stdin=json.dumps(self.registration(node)))
+                self._plane.create(self.registration(node))
                 self.joined[name] = instance
         for name, instance in self.joined.items():
             if instance not in running and name not in self._deleted:
-                self._plane.kubectl("delete", "node", name, "--ignore-not-found", "--wait=false")
+                answer = self._plane.client.call("DELETE", f"/api/v1/nodes/{name}")
+                if answer.status not in (200, 202, 404):
+                    raise RuntimeError(f"DELETE of Node {name}: {answer.status} {answer.body}")
                 self._deleted.add(name)
 
     def registration(self, node: dict[str, Any]) -> dict[str, Any]:
@@ -63,7 +65,7 @@ class Joining:
         return registration(node)
 
     def _simulated(self) -> list[dict[str, Any]]:
-        """The Nodes of `nodeless local`. Read without kubectl, which would use most of the processor time if it ran twice a second."""
+        """The Nodes of `nodeless local`."""
         with urllib.request.urlopen(f"{self._world.kubernetes_url}/api/v1/nodes", timeout=10) as answer:
             return json.load(answer)["items"]
 
