@@ -38,9 +38,17 @@ pub(crate) struct Class<'a> {
     pub(crate) selected_hosts: Vec<GroupId>,
     /// The groups of their required constraints, ascending.
     pub(crate) required: Vec<GroupId>,
-    /// The number of these pods on one node that a required spread over zones, or other domains of several nodes, lets the
-    /// kube-scheduler bind while all of them are nominated for it: it counts the other nominated pods of the node.
+    pub(crate) spread: Option<Spread>,
+}
+
+/// A required spread over zones, or other domains of several nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Spread {
+    /// The number of pods on one node that it lets the kube-scheduler bind while all of them are nominated for that node: it counts the
+    /// other nominated pods of the node.
     pub(crate) bound_together: u32,
+    /// The number of known domains.
+    pub(crate) domains: usize,
 }
 
 /// A level of preferences.
@@ -218,7 +226,7 @@ impl<'a> Classes<'a> {
                 selected: topology.groups.selected[key.relations.selected].clone(),
                 selected_hosts: Vec::new(),
                 required: owned.required.clone(),
-                bound_together: bound_together(&owned.required, topology),
+                spread: spread(&owned.required, topology),
             };
             class.required.sort_unstable();
             let over_hosts = |group: &&GroupId| topology.key(**group).is_none();
@@ -289,13 +297,17 @@ impl<'a> Classes<'a> {
     }
 }
 
-fn bound_together(required: &[GroupId], topology: &Topology<'_>) -> u32 {
-    let over_domains = required.iter().filter(|group| topology.key(**group).is_some());
-    let skews = over_domains.filter_map(|group| match topology.kind(*group) {
-        Kind::Spread { max_skew, .. } => Some(max_skew),
+/// The strictest of the required spreads.
+fn spread(required: &[GroupId], topology: &Topology<'_>) -> Option<Spread> {
+    let spreads = required.iter().filter_map(|group| match topology.kind(*group) {
+        // The first domain is that of nodes without the label.
+        Kind::Spread { max_skew, .. } => topology.key(*group).map(|key| Spread {
+            bound_together: max_skew,
+            domains: topology.domains[key].len().saturating_sub(1).max(1),
+        }),
         Kind::Affinity | Kind::Anti => None,
     });
-    skews.min().unwrap_or(u32::MAX)
+    spreads.min_by_key(|spread| spread.bound_together)
 }
 
 /// A level of pods that count for these groups in every domain.

@@ -248,7 +248,8 @@ pub(crate) struct Scratch {
     ports_open: usize,
     /// Whether pods were left out because they would raise the node's price.
     makes_dearer: bool,
-    /// Whether a node takes at most [`Class::bound_together`] pods of a class, and whether pods were left out by that.
+    /// Whether the node takes at most [`Spread::bound_together`] pods of a class, also where nothing else is left for it, and whether
+    /// only others were preferred to such pods.
     apart: bool,
     crowded: bool,
 }
@@ -270,6 +271,8 @@ pub(crate) struct Filler<'f, 'a, 'c, 't> {
     pub(crate) scratch: &'f mut Scratch,
     /// Demands of which the node takes pods before others.
     pub(crate) urgent: &'f [usize],
+    /// The number of nodes like this one that all pending pods fill.
+    pub(crate) nodes: f64,
 }
 
 impl<'c> Filler<'_, '_, 'c, '_> {
@@ -447,9 +450,8 @@ impl<'c> Filler<'_, '_, 'c, '_> {
         let present = filled.units.iter().position(|unit| *unit == demand.unit);
         let taken = present.map_or(0, |place| filled.bin.contents[place].1);
         let most = most.min(self.units[demand.unit].pending - taken).min(class.max_per_node());
-        let at_once = if self.scratch.apart { class.bound_together.saturating_sub(taken) } else { u32::MAX };
-        self.scratch.crowded |= most > at_once;
-        let mut count = dense::times_fitting(&class.requests, &self.scratch.free, most.min(at_once));
+        let most = most.min(self.bound_together(demand, most, taken));
+        let mut count = dense::times_fitting(&class.requests, &self.scratch.free, most);
         if count > 0 && class.is_related() {
             self.pool.work.add(class.extra_work(self.context.level));
             count = count.min(filled.bin.hosts.max_added(class, self.context.level, self.topology));
@@ -487,4 +489,19 @@ impl<'c> Filler<'_, '_, 'c, '_> {
         dense::take(&mut self.scratch.free, &class.requests, count);
         count
     }
+
+    /// How many more pods of a class with a spread the node takes, so that the kube-scheduler can bind them while all are nominated for
+    /// it. Any number where they are more than the nodes that follow can take in this way, once no other pod uses the capacity.
+    fn bound_together(&mut self, demand: &Demand, most: u32, taken: u32) -> u32 {
+        let Some(spread) = self.context.classes.list[demand.class].spread else { return u32::MAX };
+        let left = spread.bound_together.saturating_sub(taken);
+        let needed = self.units[demand.unit].pending.div_ceil(spread.bound_together.max(1));
+        let fit_elsewhere = f64::from(needed) * count(spread.domains) <= self.nodes;
+        self.scratch.crowded |= most > left && !fit_elsewhere;
+        if self.scratch.apart || fit_elsewhere { left } else { u32::MAX }
+    }
+}
+
+fn count(domains: usize) -> f64 {
+    f64::from(u32::try_from(domains).unwrap_or(u32::MAX))
 }

@@ -298,9 +298,11 @@ impl<'c> Packer<'_, '_, 'c, '_> {
             if !dense::fits(requests, &self.pool.types[shape.kind].allocatable) {
                 continue;
             }
-            let urgent = first.on(&self.demands, self.size_of(shape));
+            let size = self.size_of(shape);
+            let urgent = first.on(&self.demands, size);
             let mut filler = Filler {
                 urgent: &urgent,
+                nodes: self.waiting / size.max(f64::MIN_POSITIVE),
                 pool: self.pool,
                 context: self.context,
                 demands: &self.demands,
