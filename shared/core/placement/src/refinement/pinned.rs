@@ -1,9 +1,10 @@
 //! The zones and preferences of the planned pods, which refinement does not change.
 
 use super::planned_nodes::{existing, nodes, of_launch};
+use nodeless_model::pod::TopologySpread;
 use nodeless_model::{Node, NodeClaim, Pod, labels};
 use nodeless_scheduling::{
-    BoundPods, Dependence, Options, PreferencePolicy, Problem, Solution, dependences, held_preferences,
+    BoundPods, Dependence, Launch, Options, PreferencePolicy, Problem, Solution, dependences, held_preferences,
 };
 
 /// The constraints that refinement keeps, by the index of the pod.
@@ -26,8 +27,10 @@ impl Pinned {
         }
         for launch in &solution.launches {
             for pod in launch.pods.iter().filter(|pod| dependences[**pod] == Dependence::Zone) {
+                let apart = spreads_over_nodes(problem, launch, problem.pods[*pod]);
                 let held = pods[*pod].get_or_insert_with(|| problem.pods[*pod].clone());
                 keep_in_zone(held, &launch.offering.zone);
+                held.topology_spread.extend(apart);
             }
         }
         Some(Self { dependences, pods })
@@ -46,6 +49,22 @@ impl Pinned {
     pub(super) fn pod<'h, 'a: 'h>(&'h self, problem: &Problem<'a>, pod: usize) -> &'h Pod {
         self.pods[pod].as_ref().unwrap_or(problem.pods[pod])
     }
+}
+
+/// The required spreads of a pod over zones, as spreads over nodes, as far as its node meets these: the kube-scheduler counts the pods that
+/// are nominated for a node when it checks `maxSkew` there, and binds no more than this to it at the first attempt.
+fn spreads_over_nodes(problem: &Problem<'_>, launch: &Launch, pod: &Pod) -> Vec<TopologySpread> {
+    let is_met = |spread: &&TopologySpread| {
+        let counted = launch.pods.iter().filter(|other| spread.counts(pod, problem.pods[**other])).count();
+        i32::try_from(counted).is_ok_and(|counted| counted <= spread.max_skew)
+    };
+    let over_zones = |spread: &&TopologySpread| spread.hard && labels::normalize(&spread.topology_key) == labels::ZONE;
+    let over_nodes = |spread: &TopologySpread| TopologySpread {
+        topology_key: labels::HOSTNAME.to_owned(),
+        min_domains: None,
+        ..spread.clone()
+    };
+    pod.topology_spread.iter().filter(over_zones).filter(is_met).map(over_nodes).collect()
 }
 
 /// Restricts a pod to a zone. Its constraints over zones hold there, because the counts of the zones do not change.

@@ -217,7 +217,10 @@ impl<'c> Packer<'_, '_, 'c, '_> {
         self.nodes_cost = values.node > 0.0;
         // Pods of a higher priority come first, whatever the others need.
         let few = |(demand, of): (usize, &Demand)| {
-            let pods_per_node = self.forced.pods_per_node(self.class(of.class), self.context.level)?;
+            let class = self.class(of.class);
+            let by_hosts = self.forced.pods_per_node(class, self.context.level);
+            let together = class.spread.map(|spread| spread.bound_together.max(1));
+            let pods_per_node = by_hosts.into_iter().chain(together).min()?;
             Some(FewPerNode { demand, pods_per_node })
         };
         let by_priority = self.context.classes.by_priority;

@@ -218,6 +218,29 @@ fn refinement_keeps_the_preferences_that_the_plan_meets() {
     assert!(changed > 1, "refinement changes too few plans to show anything: {changed}");
 }
 
+/// The kube-scheduler binds to a new node no more than `maxSkew` of the pods of a zone spread at the first attempt, because it counts the
+/// others that are nominated for it. Few plans can avoid such nodes altogether.
+#[test]
+fn few_pods_of_a_zone_spread_share_a_new_node() {
+    for refined in [false, true] {
+        let (mut spread, mut beyond) = (0, 0);
+        for seed in 1..=6 {
+            let workload = Mix::Enterprise.pending(300, seed);
+            let problem = workload.problem();
+            let solution = nodeless_placement::plan(&problem, &Options::default(), refined);
+            for launch in &solution.launches {
+                let mut counts: BTreeMap<&StringMap, usize> = BTreeMap::new();
+                let pods = launch.pods.iter().map(|pod| problem.pods[*pod]);
+                pods.filter(|pod| !pod.topology_spread.is_empty() && pod.topology_spread[0].hard)
+                    .for_each(|pod| *counts.entry(&pod.labels).or_default() += 1);
+                spread += counts.values().sum::<usize>();
+                beyond += counts.values().map(|count| count - 1).sum::<usize>();
+            }
+        }
+        assert!(beyond * 5 <= spread, "{beyond} of {spread}, refined: {refined}");
+    }
+}
+
 /// Machines with several GPUs cost more for each GPU than those with one. Pods with two GPUs need them, the others do not, even if
 /// web pods could fill the rest of a large machine.
 #[test]
