@@ -15,6 +15,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import catalog  # noqa: E402
 import measure  # noqa: E402
+import document  # noqa: E402
 import page  # noqa: E402
 import run  # noqa: E402
 from bound import lower_bound  # noqa: E402
@@ -169,6 +170,29 @@ def test_the_page_shows_both_sides_and_what_is_partial(tmp_path: Path) -> None:
     assert "nodeless, seed 1: the watch of /api/v1/pods ended" in text
     assert "<polyline" in text
     assert "| launches | 2 | 2 | 1.00 | > 0.7 |" in page.markdown(found)
+
+
+def test_the_documentation_has_the_recorded_figures() -> None:
+    recorded = json.loads(document.FIGURES.read_text())
+    text = document.DOCUMENT.read_text()
+    assert document.document(text, recorded) == text, "run python tests/compare/document.py"
+
+
+def test_a_run_replaces_an_earlier_one_and_partial_runs_are_left_out(tmp_path: Path) -> None:
+    for side, seed, problems in (("karpenter", 1, []), ("nodeless", 1, []), ("nodeless", 2, ["the watch ended"])):
+        folder = tmp_path / f"cold-web-2-{seed}" / side
+        folder.mkdir(parents=True)
+        record(folder, side=side)
+        about = json.loads((folder / "run.json").read_text())
+        (folder / "run.json").write_text(json.dumps(about | {"seed": seed}))
+        figures = measure.figures(measure.read(folder), folder / "usage.jsonl")
+        (folder / "figures.json").write_text(json.dumps(figures | {"problems": problems}))
+    new = document.entries(tmp_path)
+    assert [(run["side"], run["seed"]) for run in new] == [("karpenter", 1), ("nodeless", 1)]
+    earlier = [{**new[1], "figures": {**new[1]["figures"], "launches": 7}}]
+    overview, sections = document.tables(document.merged(earlier, new))
+    assert "| 2 / 2 (1.00) |" in overview
+    assert "| launches | 2 | 2 | 1.00 |" in sections
 
 
 def test_a_machine_that_is_too_small_is_refused() -> None:
