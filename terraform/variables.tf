@@ -262,7 +262,7 @@ variable "batch_idle_duration" {
 }
 
 variable "batch_max_duration" {
-  description = "Karpenter's BATCH_MAX_DURATION: the maximum time that a plan waits for further pods, such as 10s. It is twice as long, up to 20 seconds, while ten pods a second become pending."
+  description = "Karpenter's BATCH_MAX_DURATION: the maximum time that a plan waits for further pods, such as 10s. It is twice as long, up to 20 seconds, while five pods a second become pending."
   type        = string
   default     = "10s"
   nullable    = false

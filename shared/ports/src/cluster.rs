@@ -45,15 +45,18 @@ pub struct BatchWindow {
     pub idle: Duration,
     /// The maximum length while pods become pending.
     pub max: Duration,
-    /// The maximum length while [`BURST`] pods become pending each second.
+    /// The maximum length while [`BURST`] pods become pending within each [`BURST_TIME`].
     pub burst: Duration,
     /// The minimum length, even if no pod is pending.
     pub min: Duration,
 }
 
-/// From this number of pods a second, pods are those of a workload that a controller is creating. kube-controller-manager sends 20 requests a
-/// second by default (`--kube-api-qps`).
+/// This number of pods within [`BURST_TIME`] are those of a workload that a controller is creating. kube-controller-manager sends 20 requests
+/// a second by default (`--kube-api-qps`), of which those that create pods are more than a half.
 pub const BURST: usize = 10;
+
+/// The time of [`BURST`].
+pub const BURST_TIME: Duration = Duration::from_secs(2);
 
 /// A batch window, and when pods became pending in it. All times are since its start.
 #[derive(Clone, Debug)]
@@ -83,7 +86,7 @@ impl PodBatch {
     pub fn end(&self) -> Duration {
         let BatchWindow { idle, max, burst, min } = self.window;
         let (Some(first), Some(last)) = (self.last.front(), self.last.back()) else { return min };
-        let is_burst = self.last.len() == BURST && last.saturating_sub(*first) <= Duration::from_secs(1);
+        let is_burst = self.last.len() == BURST && last.saturating_sub(*first) <= BURST_TIME;
         let longest = if is_burst { max.max(burst) } else { max };
         (*last + idle).min(longest).max(min)
     }
@@ -412,7 +415,8 @@ mod tests {
         assert_eq!(end(10.0, 20, 14.0), seconds(15.0), "all pods are of one plan");
         assert_eq!(end(10.0, 20, 19.5), seconds(20.0));
         assert_eq!(end(10.0, 20, 60.0), seconds(20.0));
-        assert_eq!(end(10.0, 8, 14.0), seconds(10.0), "too few pods");
+        assert_eq!(end(10.0, 8, 14.0), seconds(14.0 + 1.0), "the controller has other requests, too");
+        assert_eq!(end(10.0, 4, 14.0), seconds(10.0), "too few pods");
         assert_eq!(end(10.0, 20, 4.0), seconds(5.0));
         assert_eq!(end(25.0, 20, 60.0), seconds(25.0), "a longer maximum stays");
     }
