@@ -62,7 +62,7 @@ fn choices(pool: &Pool<'_>, bin: &Bin, slack: &Share, options: &Options) -> (Vec
     let mut kept = options.max_instance_types.max(1).min(fitting.len());
     if options.min_values == MinValuesPolicy::Strict {
         let kinds: Vec<usize> = fitting.iter().map(|choice| choice.kind).collect();
-        while kept < fitting.len() && pool.first_short(&kinds[..kept]).is_some() {
+        while kept < fitting.len() && pool.first_short(&pool.set(bin.set).requirements, &kinds[..kept]).is_some() {
             kept += 1;
         }
     }
@@ -163,7 +163,23 @@ fn narrowed(
     }
     narrowed.remove(labels::HOSTNAME);
     fix_own_labels(&mut narrowed);
+    lower_min_values(&mut narrowed, pool, choices);
     narrowed
+}
+
+/// Lowers `minValues` to the number of values that the instance types have, as Karpenter does: the API server refuses a NodeClaim with
+/// fewer values than that. Only launches with relaxed `minValues` have fewer.
+fn lower_min_values(requirements: &mut Requirements, pool: &Pool<'_>, choices: &[Choice]) {
+    let kinds: Vec<usize> = choices.iter().map(|choice| choice.kind).collect();
+    for (key, required) in &pool.min_values {
+        let found = pool.number_of_values(key, requirements, &kinds);
+        if found < *required
+            && let Some(requirement) = requirements.get(key).cloned()
+        {
+            requirements.remove(key);
+            requirements.add(key, requirement.with_min_values((found > 0).then_some(found)));
+        }
+    }
 }
 
 /// Chooses one value for every user-defined label: instance types do not define them.

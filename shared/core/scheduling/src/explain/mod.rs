@@ -164,8 +164,10 @@ impl Examination<'_, '_> {
             return Cause::NoOffering { instance_types };
         }
         if self.options.min_values == MinValuesPolicy::Strict
-            && let Some((key, required, found)) =
-                self.pool.first_short(&choices.iter().map(|choice| choice.kind).collect::<Vec<_>>())
+            && let Some((key, required, found)) = self.pool.first_short(
+                &self.pool.requirements.with(&self.alternative.requirements),
+                &choices.iter().map(|choice| choice.kind).collect::<Vec<_>>(),
+            )
         {
             return Cause::MinValues { key: key.to_owned(), required, found };
         }

@@ -72,7 +72,7 @@ pub(crate) fn min_share(pool: &Pool<'_>, limits: &Limits, bin: &Bin, own: &Share
     }
     let mut kinds = vec![bin.shape];
     let mut others = standing_in(pool, bin).filter(|choice| limits.allowed(&choice.share, 1) > 0);
-    while pool.first_short(&kinds).is_some() {
+    while pool.first_short(&pool.set(bin.set).requirements, &kinds).is_some() {
         let choice = others.next()?;
         kinds.push(choice.kind);
         share = share.max(&choice.share);

@@ -8,7 +8,7 @@ use crate::constraints::admission::new_node_requirements;
 use crate::constraints::{Alternative, AlternativeId};
 use crate::dense::{self, Amounts};
 use crate::problem::reason::Cause;
-use crate::problem::{Options, PoolOffer};
+use crate::problem::{MinValuesPolicy, Options, PoolOffer};
 use crate::work::Work;
 use limits::{Limits, Share, Shared};
 use nodeless_model::{
@@ -38,6 +38,8 @@ pub(crate) struct Pool<'a> {
     pub(crate) types: Rc<[PoolType<'a>]>,
     /// Keys with `minValues`, and the number of values that a launch must be able to choose from.
     pub(crate) min_values: Vec<(String, u32)>,
+    /// Whether nothing is launched that does not satisfy `minValues`.
+    strict: bool,
     pub(crate) limits: Limits,
     /// The remaining capacity of reservations, according to this NodePool.
     pub(crate) reservations: Reservations,
@@ -74,6 +76,8 @@ const MAX_KEPT_SETS: usize = 256;
 pub(crate) struct NodeSet {
     pub(crate) requirements: Requirements,
     pub(crate) offer: Rc<Offer>,
+    /// Whether anything can be launched.
+    usable: bool,
 }
 
 /// The launchable types, shared by all sets whose requirements do not differ in labels of instance types.
@@ -201,7 +205,7 @@ impl<'a> Pool<'a> {
         options: &Options,
     ) -> Self {
         let types = types::of(offer, &requirements, on_board, resources, options);
-        let mut ready = Self::with_types(offer, requirements, types);
+        let mut ready = Self::with_types(offer, requirements, types, options.min_values == MinValuesPolicy::Strict);
         ready.work.add(offer.instance_types.len() * WORK_PER_TYPE);
         let offer = ready.offer(&ready.requirements.clone());
         ready.start_with(offer);
@@ -210,14 +214,19 @@ impl<'a> Pool<'a> {
 
     /// Another NodePool with the same launchable types.
     fn like(other: &Self, offer: &'a PoolOffer<'a>, requirements: Requirements) -> Self {
-        let mut ready = Self::with_types(offer, requirements, Rc::clone(&other.types));
+        let mut ready = Self::with_types(offer, requirements, Rc::clone(&other.types), other.strict);
         ready.work.add(offer.instance_types.len());
         ready.offers = other.offers;
         ready.start_with(Rc::clone(&other.sets[BASE].offer));
         ready
     }
 
-    fn with_types(offer: &'a PoolOffer<'a>, requirements: Requirements, types: Rc<[PoolType<'a>]>) -> Self {
+    fn with_types(
+        offer: &'a PoolOffer<'a>,
+        requirements: Requirements,
+        types: Rc<[PoolType<'a>]>,
+        strict: bool,
+    ) -> Self {
         let min_values = requirements
             .iter()
             .filter_map(|(key, requirement)| Some((key.to_owned(), requirement.min_values()?)))
@@ -227,6 +236,7 @@ impl<'a> Pool<'a> {
             requirements,
             types,
             min_values,
+            strict,
             limits: Limits::of(offer, &limits::shared(offer.cluster.as_ref())),
             unused: Reservations::of(&offer.instance_types),
             reservations: Reservations::of(&offer.instance_types),
@@ -242,7 +252,8 @@ impl<'a> Pool<'a> {
     }
 
     fn start_with(&mut self, offer: Rc<Offer>) {
-        self.sets.push(NodeSet { requirements: self.requirements.clone(), offer });
+        let usable = self.is_usable(&self.requirements, &offer);
+        self.sets.push(NodeSet { requirements: self.requirements.clone(), offer, usable });
         self.set_ids.insert(self.requirements.clone(), BASE);
     }
 
@@ -363,15 +374,24 @@ impl<'a> Pool<'a> {
     /// launched.
     fn intern(&mut self, within: SetId, merged: Requirements) -> Option<SetId> {
         if let Some(known) = self.set_ids.get(&merged) {
-            return Some(*known).filter(|id| !self.sets[*id].offer.choices.is_empty());
+            return Some(*known).filter(|id| self.sets[*id].usable);
         }
         self.work.add(self.types.len() * WORK_PER_TYPE);
         let offer = self.narrowed_offer(within, &merged);
         let id = self.sets.len();
-        let usable = !offer.choices.is_empty();
-        self.sets.push(NodeSet { requirements: merged.clone(), offer });
+        let usable = self.is_usable(&merged, &offer);
+        self.sets.push(NodeSet { requirements: merged.clone(), offer, usable });
         self.set_ids.insert(merged, id);
         usable.then_some(id)
+    }
+
+    /// Whether anything can be launched: requirements may allow fewer values of a label than `minValues` requires.
+    fn is_usable(&self, requirements: &Requirements, offer: &Offer) -> bool {
+        if self.strict && !self.min_values.is_empty() {
+            let kinds: Vec<usize> = offer.choices.iter().map(|choice| choice.kind).collect();
+            return !kinds.is_empty() && self.first_short(requirements, &kinds).is_none();
+        }
+        !offer.choices.is_empty()
     }
 
     /// The set with these requirements, if it was asked for before.
@@ -536,7 +556,9 @@ impl<'a> Pool<'a> {
     pub(crate) fn reprice(&mut self) {
         for id in 0..self.sets.len() {
             let requirements = self.sets[id].requirements.clone();
-            self.sets[id].offer = self.offer(&requirements);
+            let offer = self.offer(&requirements);
+            let usable = self.is_usable(&requirements, &offer);
+            self.sets[id] = NodeSet { requirements, offer, usable };
         }
         self.admitted.clear();
         self.merged.clear();
@@ -563,15 +585,22 @@ impl<'a> Pool<'a> {
     }
 
     /// The first `minValues` that these instance types do not satisfy: key, required number, actual number.
-    pub(crate) fn first_short(&self, kinds: &[usize]) -> Option<(&str, u32, u32)> {
+    pub(crate) fn first_short(&self, requirements: &Requirements, kinds: &[usize]) -> Option<(&str, u32, u32)> {
         self.min_values.iter().find_map(|(key, required)| {
-            let mut values: BTreeSet<&str> = BTreeSet::new();
-            for kind in kinds {
-                let listed = self.types[*kind].kind.requirements.get(key).and_then(Requirement::values);
-                values.extend(listed.into_iter().flatten().map(String::as_str));
-            }
-            let found = u32::try_from(values.len()).unwrap_or(u32::MAX);
+            let found = self.number_of_values(key, requirements, kinds);
             (found < *required).then_some((key.as_str(), *required, found))
         })
+    }
+
+    /// The number of values of a label that these instance types have and requirements allow.
+    pub(crate) fn number_of_values(&self, key: &str, requirements: &Requirements, kinds: &[usize]) -> u32 {
+        let allowed = requirements.get(key);
+        let mut values: BTreeSet<&str> = BTreeSet::new();
+        for kind in kinds {
+            let listed = self.types[*kind].kind.requirements.get(key).and_then(Requirement::values);
+            values.extend(listed.into_iter().flatten().map(String::as_str));
+        }
+        let values = values.iter().filter(|value| allowed.is_none_or(|allowed| allowed.has(value)));
+        u32::try_from(values.count()).unwrap_or(u32::MAX)
     }
 }

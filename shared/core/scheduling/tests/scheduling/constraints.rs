@@ -330,6 +330,34 @@ fn what_cannot_be_had_now_is_not_launched() {
     );
 }
 
+/// The API server refuses a NodeClaim whose requirement has fewer values than its `minValues`.
+#[test]
+fn min_values_count_the_values_that_the_pod_allows() {
+    let mut pool = node_pool("default");
+    pool.template.requirements.add(labels::ZONE, Requirement::one_of(ZONES).with_min_values(Some(2)));
+    let pools = [pool];
+    let mut pods = with(|pod| drop(pod.node_selector.insert(labels::ZONE.into(), ZONES[0].into())));
+    pods.push(pod("anywhere", 1000, 1024));
+    let problem = problem(&pods, &pools);
+    let solution = solve_checked(&problem);
+    assert_eq!(solution.unschedulable.iter().map(|one| one.pod).collect::<Vec<_>>(), [0]);
+    assert_eq!(
+        reasons(&solution),
+        [
+            "NodePool default: minValues 2 for topology.kubernetes.io/zone cannot be reached: the instance types that fit offer 1"
+        ]
+    );
+    let zones = solution.launches[0].requirements.get(labels::ZONE).unwrap();
+    assert_eq!((solution.launches.len(), zones.values().unwrap().len(), zones.min_values()), (1, 3, Some(2)));
+
+    let relaxed = Options { min_values: MinValuesPolicy::BestEffort, ..Options::default() };
+    let solution = solve_with(&problem, &relaxed);
+    let of_first = solution.launches.iter().find(|launch| launch.pods.contains(&0)).unwrap();
+    assert!(of_first.min_values_relaxed);
+    let zones = of_first.requirements.get(labels::ZONE).unwrap();
+    assert_eq!((zones.single(), zones.min_values()), (Some(ZONES[0]), Some(1)));
+}
+
 #[test]
 fn min_values_keep_enough_choice() {
     let mut pool = node_pool("default");
