@@ -397,6 +397,12 @@ fn launch_violations(problem: &Problem<'_>, launch: &Launch, options: &Options) 
     {
         wrong.push(format!("minValues of {key} is not satisfied"));
     }
+    // A rule of the CustomResourceDefinition of NodeClaims.
+    let too_few = launch.requirements.iter().filter(|(_, requirement)| {
+        let values = requirement.values().map_or(usize::MAX, BTreeSet::len);
+        requirement.min_values().is_some_and(|least| usize::try_from(least).is_ok_and(|least| values < least))
+    });
+    wrong.extend(too_few.map(|(key, _)| format!("the API server refuses a NodeClaim with so few values of {key}")));
     wrong
 }
 
