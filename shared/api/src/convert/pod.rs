@@ -192,6 +192,8 @@ fn toleration(from: &corev1::Toleration) -> Result<model::Toleration, FieldError
     let operator = match from.operator.as_deref() {
         None | Some("" | "Equal") => TolerationOperator::Equal,
         Some("Exists") => TolerationOperator::Exists,
+        Some("Lt") => TolerationOperator::Lt,
+        Some("Gt") => TolerationOperator::Gt,
         Some(other) => return Err(FieldError::new(field, format!("operator {other:?} is not supported"))),
     };
     let effect = match from.effect.as_deref() {

@@ -262,7 +262,10 @@ fn pod() -> Value {
             "affinity": { "nodeAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": { "nodeSelectorTerms": [
                 { "matchExpressions": [{ "key": "team", "operator": "In", "values": ["a"] }] },
             ] } } },
-            "tolerations": [{ "key": "x", "operator": "Exists", "effect": "NoSchedule" }],
+            "tolerations": [
+                { "key": "x", "operator": "Exists", "effect": "NoSchedule" },
+                { "key": "sla", "operator": "Gt", "value": "900" },
+            ],
             "topologySpreadConstraints": [{ "maxSkew": 1, "topologyKey": "topology.kubernetes.io/zone", "whenUnsatisfiable": "DoNotSchedule", "labelSelector": { "matchLabels": { "app": "front" } } }],
             "volumes": [
                 { "name": "data", "persistentVolumeClaim": { "claimName": "data" } },
@@ -295,6 +298,9 @@ fn a_pod_becomes_the_models() {
     assert_eq!(claims, [("data", false), ("front-1-scratch", true)]);
     assert!(pod.topology_spread[0].hard && pod.topology_spread[0].honor_node_affinity);
     assert_eq!(pod.required_node_affinity[0][0].key, "team");
+    let taint =
+        |value: &str| model::Taint { value: value.into(), ..model::Taint::new("sla", model::TaintEffect::NoExecute) };
+    assert!(pod.tolerations[1].tolerates(&taint("950")) && !pod.tolerations[1].tolerates(&taint("900")));
 
     let mut bad = slim;
     bad.spec.containers[1].resources.limits.insert("cpu".into(), "much".into());

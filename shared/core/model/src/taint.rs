@@ -2,6 +2,7 @@
 
 use crate::labels;
 use serde::{Deserialize, Serialize};
+use std::cmp::Ordering;
 use std::fmt;
 
 /// The effect of a taint on pods that do not tolerate it.
@@ -47,6 +48,10 @@ pub enum TolerationOperator {
     /// This value of the key.
     #[default]
     Equal,
+    /// Integers that are less than this value.
+    Lt,
+    /// Integers that are greater than this value.
+    Gt,
 }
 
 /// A toleration of a pod.
@@ -59,7 +64,7 @@ pub struct Toleration {
     /// The operator.
     #[serde(default)]
     pub operator: TolerationOperator,
-    /// The value, with `Equal`.
+    /// The value, with `Equal`, `Lt` and `Gt`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub value: String,
     /// The effect that is tolerated; none means all.
@@ -127,7 +132,16 @@ impl Toleration {
         match self.operator {
             TolerationOperator::Exists => self.key.is_empty() || self.key == taint.key,
             TolerationOperator::Equal => self.key == taint.key && self.value == taint.value,
+            TolerationOperator::Lt => self.key == taint.key && self.compared(taint) == Some(Ordering::Less),
+            TolerationOperator::Gt => self.key == taint.key && self.compared(taint) == Some(Ordering::Greater),
         }
+    }
+
+    /// How the value of a taint compares with that of the toleration; `None` if one of them is no decimal integer of 64 bits.
+    fn compared(&self, taint: &Taint) -> Option<Ordering> {
+        // Kubernetes allows neither a plus sign nor leading zeros.
+        let number = |text: &str| text.parse::<i64>().ok().filter(|number| number.to_string() == text);
+        Some(number(&taint.value)?.cmp(&number(&self.value)?))
     }
 }
 
@@ -171,6 +185,27 @@ mod tests {
             assert_eq!(first_untolerated(std::slice::from_ref(&taint), &[toleration]).is_none(), tolerated);
         }
         assert_eq!(taint.to_string(), "team=a:NoSchedule");
+    }
+
+    #[test]
+    fn numbers_are_compared_as_the_kube_scheduler_does() {
+        use TolerationOperator::{Gt, Lt};
+        let taint = |value: &str| Taint { key: "sla".into(), value: value.into(), effect: TaintEffect::NoSchedule };
+        for (value, operator, than, tolerated) in [
+            ("950", Gt, "900", true),
+            ("900", Gt, "900", false),
+            ("10", Lt, "9", false),
+            ("-5", Lt, "0", true),
+            ("950", Lt, "900", false),
+            ("high", Gt, "900", false),
+            ("0950", Gt, "900", false),
+            ("+950", Gt, "900", false),
+            ("950", Gt, "9e2", false),
+            ("9223372036854775808", Gt, "900", false),
+        ] {
+            assert_eq!(toleration("sla", operator, than, None).tolerates(&taint(value)), tolerated, "{value} {than}");
+        }
+        assert!(!toleration("other", Gt, "900", None).tolerates(&taint("950")));
     }
 
     #[test]
