@@ -74,6 +74,25 @@ impl ClusterView {
         self.annotations.retain(|key, _| key.starts_with("nodeless.sh/"));
     }
 
+    /// Takes over the requests and host ports of the newest pod of each DaemonSet, as Karpenter does: a LimitRange, a mutating webhook or the
+    /// VerticalPodAutoscaler may have changed those of its template. Call it once DaemonSets and pods are there.
+    pub fn set_daemon_pods(&mut self) {
+        let mut newest: BTreeMap<(&str, &str), &Pod> = BTreeMap::new();
+        for pod in self.pods.iter().filter(|pod| pod.is_owned_by_daemon_set() && pod.is_active()) {
+            let Some(owner) = &pod.owner_name else { continue };
+            let known = newest.entry((&pod.namespace, owner)).or_insert(pod);
+            if (known.created, &known.name) < (pod.created, &pod.name) {
+                *known = pod;
+            }
+        }
+        for set in &mut self.daemon_sets {
+            if let Some(pod) = newest.get(&(set.namespace.as_str(), set.name.as_str())) {
+                set.template.requests.clone_from(&pod.requests);
+                set.template.host_ports.clone_from(&pod.host_ports);
+            }
+        }
+    }
+
     /// Whether some pod mounts a volume claim, so that the topology of volumes is needed.
     #[must_use]
     pub fn mounts_volumes(&self) -> bool {

@@ -222,6 +222,7 @@ impl PlanningView for KubeCluster {
         view.node_classes.values_mut().for_each(|class| hash::renew_ec2_node_class(class, self.ca_bundle.as_deref()));
         view.invalid.extend(overlays.1.into_iter().chain(buffers.1));
         view.set_annotations(system.and_then(|namespace| namespace.metadata.annotations));
+        view.set_daemon_pods();
         self.read_volumes(&mut view).await?;
         self.read_namespaces(&mut view).await?;
         Ok(view)

@@ -5,4 +5,5 @@ mod crds;
 mod objects;
 mod requests;
 mod validation;
+mod view;
 mod volumes;

@@ -104,6 +104,7 @@ impl Snapshot {
             .collect();
         snapshot.take_claims(objects.node_claims);
         snapshot.view.daemon_sets = objects.daemon_sets.into_values().collect();
+        snapshot.view.set_daemon_pods();
         snapshot.view.set_annotations(Some(objects.annotations));
         snapshot.take_budgets(objects.disruption_budgets, &objects.uncounted);
         snapshot.view.node_pools = objects.node_pools.into_values().collect();

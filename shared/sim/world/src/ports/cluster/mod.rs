@@ -125,6 +125,7 @@ impl PlanningView for MemoryCluster {
         };
         view.node_classes.values_mut().for_each(|class| hash::renew_ec2_node_class(class, None));
         view.invalid.extend(overlays.1.into_iter().chain(buffers.1));
+        view.set_daemon_pods();
         self.read_volumes(&mut view)?;
         let (namespaces, invalid) = self.read(&kinds::ALL_NAMESPACES)?;
         let system = namespaces.iter().find(|namespace| namespace.metadata.name.as_deref() == Some(SYSTEM_NAMESPACE));
