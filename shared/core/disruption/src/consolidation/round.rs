@@ -19,7 +19,7 @@ use crate::simulation::{self, Expected};
 use jiff::Timestamp;
 use nodeless_commitments::Instance;
 use nodeless_model::{CapacityType, DisruptionReason, NillableDuration, NodePool, ResourceIndex, ResourceList};
-use nodeless_scheduling::{BoundPods, ExistingNode, Launch, PoolOffer, Prepared, Problem};
+use nodeless_scheduling::{BoundPods, ExistingNode, Launch, MinValuesPolicy, PoolOffer, Prepared, Problem};
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
 
@@ -31,8 +31,10 @@ pub(super) fn prepared<'c, 'a>(
     options: &Options,
 ) -> Prepared<'c> {
     let asked = eligible.iter().flat_map(|one| requests(one.of));
-    // A single reason is enough for pods that cannot be scheduled.
-    let scheduling = nodeless_scheduling::Options { max_explained: 1, ..options.scheduling };
+    // A single reason is enough for pods that cannot be scheduled. `minValues` are relaxed for pods that need a node, and, as in Karpenter,
+    // not to save.
+    let min_values = MinValuesPolicy::Strict;
+    let scheduling = nodeless_scheduling::Options { max_explained: 1, min_values, ..options.scheduling };
     Prepared::new(offers, cluster.daemon_sets, asked, &scheduling)
 }
 

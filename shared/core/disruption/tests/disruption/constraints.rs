@@ -92,11 +92,11 @@ fn min_values_hold_for_what_is_cheaper() {
     let families: BTreeSet<&str> =
         command.replacements[0].launch.instance_types.iter().map(|kind| &kind.name[..2]).collect();
     assert_eq!(families.len(), 3, "{command:#?}");
-    // There are no more than three families at any price.
+    // There are no more than three families at any price, and `minValues` are not relaxed to save.
     let mut relaxed = decide("m9.xlarge", Some(4));
     assert!(!goes(&relaxed));
     relaxed.options.scheduling.min_values = MinValuesPolicy::BestEffort;
-    assert!(goes(&relaxed));
+    assert!(!goes(&relaxed) && relaxed.kept(0).contains("minValues"), "{}", relaxed.kept(0));
 }
 
 #[test]
