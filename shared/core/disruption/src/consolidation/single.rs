@@ -7,8 +7,11 @@ use super::{State, removal};
 use crate::policy::budgets::Budgets;
 use crate::reasons::KeptReason;
 use crate::simulation::packed::{Mover, Moves, Scope};
-use nodeless_model::{CapacityType, DisruptionReason};
-use nodeless_scheduling::Launch;
+use nodeless_model::{CapacityType, DisruptionReason, Requirement, Requirements, labels};
+use nodeless_scheduling::{Launch, Problem};
+
+/// The work of a pod of a launch of one node, in the units of [`nodeless_scheduling::Solution::work`].
+const WORK_PER_POD: u64 = 60;
 
 /// Evaluates every remaining node.
 pub(super) fn run(round: &mut Round<'_, '_, '_>, budgets: &mut Budgets) {
@@ -82,7 +85,8 @@ fn decide<'a>(
     let found = worth_asking(round, place, movers, moves)
         .and_then(|()| round.ask(movers, moves, scope, true))
         .and_then(|verdict| accept(round, &[place], movers, verdict))
-        .and_then(|verdict| round.predict(&[place], movers, &verdict.launches).map(|()| verdict));
+        .and_then(|verdict| round.predict(&[place], movers, &verdict.launches).map(|()| verdict))
+        .or_else(|why| if scope == Scope::Small { together(round, place, movers, why) } else { Err(why) });
     match found {
         Ok(verdict) => {
             if !agrees(moves, &verdict) {
@@ -98,6 +102,44 @@ fn decide<'a>(
             Err(why)
         }
     }
+}
+
+/// One cheaper node for all pods, which run together now, where several nodes would save too little, or the kube-scheduler is predicted
+/// to bind the pods to them in a way that leaves one pending. `why` is the reason against several.
+fn together<'a>(
+    round: &mut Round<'_, 'a, '_>,
+    place: usize,
+    movers: &[Mover<'a>],
+    why: KeptReason,
+) -> Result<Verdict, KeptReason> {
+    if !matches!(why, KeptReason::PredictedPending { .. } | KeptReason::SavingTooSmall { .. }) {
+        return Err(why);
+    }
+    round.has_work_left()?;
+    let Some(launch) = one_node(round, place, movers) else { return Err(why) };
+    let verdict = accept(round, &[place], movers, Verdict { placed: Vec::new(), launches: vec![launch] });
+    let Ok(verdict) = verdict else { return Err(why) };
+    match round.predict(&[place], movers, &verdict.launches) {
+        Ok(()) => Ok(verdict),
+        Err(_) => Err(why),
+    }
+}
+
+/// The launch of one node for pods of a candidate, in its NodePool and zone.
+pub(super) fn one_node<'a>(round: &mut Round<'_, 'a, '_>, place: usize, movers: &[Mover<'a>]) -> Option<Launch> {
+    let one = round.candidates[place].one;
+    let offer = round.node_prices.offers.iter().find(|offer| offer.pool.name == one.offer.pool.name)?.clone();
+    let mut within = Requirements::new();
+    if let Some(zone) = one.node.labels.get(labels::ZONE) {
+        within.add(labels::ZONE, Requirement::one_of([zone.as_str()]));
+    }
+    let whole = &round.packed.problem;
+    let pods = movers.iter().map(|mover| mover.pod).collect();
+    let problem = Problem { pods, daemon_sets: whole.daemon_sets, facts: whole.facts, ..Problem::default() };
+    let mut work = u64::try_from(movers.len()).unwrap_or(u64::MAX).saturating_mul(WORK_PER_POD);
+    let launch = round.scheduler.launch_together(&problem, &offer, &within, &mut work);
+    round.spend(work);
+    launch
 }
 
 /// Whether new nodes for the pods that fit on no other node can be cheaper.

@@ -1,6 +1,7 @@
 //! Validates a command on a new snapshot.
 
 use super::round::{Round, prepared};
+use super::single::one_node;
 use super::trial::Verdict;
 use super::{State, priced, replacement};
 use crate::candidates::{Eligible, Lookup, reasons_to_stay};
@@ -148,6 +149,10 @@ fn as_decided<'a>(
         let own = own?;
         let some: Vec<Mover<'a>> = own.iter().map(|place| movers[*place]).collect();
         let mut alone = round.ask(&some, &Moves::default(), Scope::Small, true).ok()?.launches;
+        // Several nodes would be cheaper, but not for the kube-scheduler.
+        if alone.len() > 1 && command.candidates.len() == 1 && command.replacements.len() == 1 {
+            alone = vec![one_node(round, 0, &some)?];
+        }
         let [launch] = &mut alone[..] else { return None };
         launch.pods = launch.pods.iter().map(|pod| own[*pod]).collect();
         launches.append(&mut alone);

@@ -287,6 +287,14 @@ pub(crate) trait Scheduler {
     fn new_nodes(&self, node_pool: &str) -> Vec<NewNode>;
     /// See [`Prepared::prices`].
     fn prices(&mut self, node_pool: &str, admission: &Admission, work: &mut u64) -> Vec<(usize, f64)>;
+    /// See [`Prepared::launch_together`].
+    fn launch_together(
+        &mut self,
+        problem: &Problem<'_>,
+        offer: &PoolOffer<'_>,
+        within: &Requirements,
+        work: &mut u64,
+    ) -> Option<Launch>;
 }
 
 impl Scheduler for Prepared<'_> {
@@ -313,6 +321,19 @@ impl Scheduler for Prepared<'_> {
         let prices = Prepared::prices(self, node_pool, admission, work);
         meter::scheduler(work.saturating_sub(before));
         prices
+    }
+
+    fn launch_together(
+        &mut self,
+        problem: &Problem<'_>,
+        offer: &PoolOffer<'_>,
+        within: &Requirements,
+        work: &mut u64,
+    ) -> Option<Launch> {
+        let before = *work;
+        let launch = Prepared::launch_together(self, problem, offer, within, work);
+        meter::scheduler(work.saturating_sub(before));
+        launch
     }
 }
 

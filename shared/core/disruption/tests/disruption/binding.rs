@@ -50,6 +50,22 @@ fn a_node_goes_if_its_pods_fit_in_every_order() {
 }
 
 #[test]
+fn one_node_replaces_a_node_whose_pods_would_not_all_fit_on_two() {
+    // A node for each pod is the cheapest plan; the kube-scheduler may bind the small pod to the node for the large one.
+    let mut world = World::new(vec![node_pool("default")]);
+    world.on_demand("m9.4xlarge", vec![pod("a-small", 1000, 4 * GIB), pod("b-large", 4000, 16 * GIB)]);
+    let decision = world.decide();
+    let [command] = &decision.commands[..] else { panic!("{decision:#?}") };
+    let [replacement] = &command.replacements[..] else { panic!("{command:#?}") };
+    assert_eq!(replacement.pods.len(), 2);
+    assert_eq!(replacement.launch.offering.instance_type, "m9.2xlarge");
+    assert!(revalidate(command, &world.cluster(), now(), &world.options).is_some());
+    // Bound first, the large pod has its node in every order.
+    world.places[0].pods[1].priority = 10;
+    assert_eq!(world.decide().commands[0].replacements.len(), 2);
+}
+
+#[test]
 fn pods_of_higher_priority_are_bound_first() {
     let mut world = world("m9.xlarge", [1000, 3000]);
     world.places[0].pods[1].priority = 10;

