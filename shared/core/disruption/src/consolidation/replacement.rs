@@ -96,13 +96,13 @@ fn narrow(
             return Err(KeptReason::SpotToSpotTypes { found: kinds.len(), needed: SPOT_TO_SPOT_TYPES });
         }
         let mut most = SPOT_TO_SPOT_TYPES;
-        while most < kinds.len() && first_short(offer, &kinds[..most]).is_some() {
+        while most < kinds.len() && first_short(&launch.requirements, &kinds[..most]).is_some() {
             most += 1;
         }
         kinds.truncate(most);
     }
     if !launch.min_values_relaxed
-        && let Some(key) = first_short(offer, &kinds)
+        && let Some(key) = first_short(&launch.requirements, &kinds)
     {
         return Err(KeptReason::MinValues { node_pool: launch.node_pool, key });
     }

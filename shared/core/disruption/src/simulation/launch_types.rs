@@ -23,7 +23,7 @@ pub(crate) fn on_demand(launch: &Launch, offer: &PoolOffer<'_>) -> Option<Launch
     let kinds = offer.instance_types.iter().filter(|kind| listed.contains(kind.name.as_str()));
     let mut kinds: Vec<&InstanceType> =
         kinds.filter(|kind| kind.available_offerings(&launch.requirements).next().is_some()).collect();
-    if kinds.is_empty() || (!launch.min_values_relaxed && first_short(offer, &kinds).is_some()) {
+    if kinds.is_empty() || (!launch.min_values_relaxed && first_short(&launch.requirements, &kinds).is_some()) {
         return None;
     }
     cheapest_first(&mut kinds, &launch.requirements);
@@ -36,12 +36,12 @@ pub(crate) fn cheapest_first(kinds: &mut [&InstanceType], requirements: &Require
     kinds.sort_by(|a, b| priced(a).total_cmp(&priced(b)).then_with(|| a.name.cmp(&b.name)));
 }
 
-/// The first `minValues` that these types do not satisfy.
-pub(crate) fn first_short(offer: &PoolOffer<'_>, kinds: &[&InstanceType]) -> Option<String> {
-    offer.pool.template.requirements.iter().find_map(|(key, requirement)| {
+/// The first `minValues` that these types do not satisfy with the values that the requirements of a launch allow.
+pub(crate) fn first_short(requirements: &Requirements, kinds: &[&InstanceType]) -> Option<String> {
+    requirements.iter().find_map(|(key, requirement)| {
         let least = requirement.min_values()?;
         let listed = kinds.iter().filter_map(|kind| kind.requirements.get(key).and_then(Requirement::values));
-        let values: BTreeSet<&String> = listed.flatten().collect();
+        let values: BTreeSet<&String> = listed.flatten().filter(|value| requirement.has(value)).collect();
         (values.len() < least as usize).then(|| key.to_owned())
     })
 }

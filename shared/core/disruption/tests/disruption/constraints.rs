@@ -99,6 +99,24 @@ fn min_values_hold_for_what_is_cheaper() {
     assert!(!goes(&relaxed));
 }
 
+/// A replacement is spot only, because on-demand could cost more: the API server refuses a NodeClaim with fewer values than `minValues`.
+#[test]
+fn min_values_count_the_capacity_types_that_a_replacement_may_have() {
+    let decide = |least: Option<u32>| {
+        let mut world = oversized(vec![web("a")]);
+        let both = Requirement::one_of(["spot", "on-demand"]).with_min_values(least);
+        world.pools[0].template.requirements.remove(labels::CAPACITY_TYPE);
+        world.pools[0].template.requirements.add(labels::CAPACITY_TYPE, both);
+        world
+    };
+    let (_, command) = replaced(&decide(None)).unwrap();
+    let capacity_types = command.replacements[0].launch.requirements.get(labels::CAPACITY_TYPE);
+    assert_eq!(capacity_types.and_then(Requirement::single), Some("spot"));
+    let short = decide(Some(2));
+    assert!(!goes(&short), "{:#?}", commands(&short));
+    assert!(short.kept(0).contains("minValues"), "{}", short.kept(0));
+}
+
 #[test]
 fn taints_of_other_nodes_have_to_be_tolerated() {
     let decide = |effect: Option<TaintEffect>, tolerates: bool| {
