@@ -380,6 +380,9 @@ pub(crate) enum CliError {
     /// The exports of commitments cannot be used.
     #[error(transparent)]
     Commitments(#[from] nodeless_commitments::ExportError),
+    /// The exports of capacity reservations cannot be used.
+    #[error(transparent)]
+    Reservations(#[from] nodeless_launch::node_class::exported_reservations::ReservationExportError),
     /// The CustomResourceDefinitions could not be generated.
     #[error(transparent)]
     Crd(#[from] nodeless_api::crds::CrdError),

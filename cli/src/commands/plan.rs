@@ -9,6 +9,7 @@ use crate::output_file::OutputFile;
 use crate::plan::catalog::{CatalogArguments, location};
 use crate::plan::diff;
 use crate::plan::progress::Stage;
+use crate::plan::reservations::{self, ReservationArguments};
 use crate::plan::{self, DisruptionSettings, Input, Output};
 use crate::table;
 use clap::{Args, ValueEnum};
@@ -57,7 +58,7 @@ pub(crate) struct Arguments {
     cluster: Vec<PathBuf>,
     /// Replay a plan of the planner from its snapshot (NODELESS_KEEP_SNAPSHOTS): the snapshot file, or the output of
     /// `aws dynamodb query` for the items snapshot# of the claims table, or - for standard input
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["cluster", "kubeconfig", "context", "catalog", "region", "commitments", "explain", "disruption", "at", "zonal_shift", "preference_policy", "min_values_policy"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["cluster", "kubeconfig", "context", "catalog", "region", "commitments", "capacity_reservations", "explain", "disruption", "at", "zonal_shift", "preference_policy", "min_values_policy"])]
     snapshot: Option<PathBuf>,
     #[command(flatten)]
     live: ClusterArguments,
@@ -65,6 +66,8 @@ pub(crate) struct Arguments {
     catalog: CatalogArguments,
     #[command(flatten)]
     commitments: CommitmentArguments,
+    #[command(flatten)]
+    reservations: ReservationArguments,
     /// The output format
     #[arg(long, short, value_enum, default_value_t = Format::Text)]
     output: Format,
@@ -88,7 +91,7 @@ pub(crate) struct Arguments {
     /// Compare two sets of manifests, such as rendered charts (files, or directories with their subdirectories): the nodes and dollars a
     /// month that HEAD adds or saves, and the pods that become unschedulable. With --cluster, each set is planned in place of the same
     /// objects of the cluster, and objects that only the other set has are removed
-    #[arg(long, num_args = 2, value_names = ["BASE", "HEAD"], conflicts_with_all = ["commitments", "kubeconfig", "context", "snapshot", "what_if", "disruption", "explain", "html", "zonal_shift"])]
+    #[arg(long, num_args = 2, value_names = ["BASE", "HEAD"], conflicts_with_all = ["commitments", "capacity_reservations", "kubeconfig", "context", "snapshot", "what_if", "disruption", "explain", "html", "zonal_shift"])]
     diff: Vec<PathBuf>,
     /// With --diff: end with the exit code 3 if HEAD costs more than this in addition, in whole dollars a month
     #[arg(long, value_name = "DOLLARS", requires = "diff")]
@@ -165,18 +168,27 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
     let html = arguments.html.as_deref().map(OutputFile::check).transpose()?;
     let live = arguments.cluster.is_empty();
     let exported = arguments.commitments.read()?;
+    let reserved = arguments.reservations.read()?;
     let stage = Stage::begin("reading the cluster");
     let reader = if live { arguments.live.read().await? } else { plan::files::read(&arguments.cluster)? };
     let changed = arguments.manifests.iter().map(|path| plan::whatif::manifests::read(&reader, path));
-    let changed = changed.collect::<Result<Vec<_>, _>>()?;
-    let snapshot = reader.finish();
+    let mut changed = changed.collect::<Result<Vec<_>, _>>()?;
+    let mut snapshot = reader.finish();
     drop(stage);
     if !live && snapshot.objects == 0 && snapshot.faults.is_empty() {
         let input = input_files::named(&arguments.cluster);
         return Err(CliError::NothingToPlan { input, found: plan::skipped(&snapshot) });
     }
     let at = arguments.at.unwrap_or_else(|| planned_at(&snapshot, live, arguments));
-    let catalog = arguments.catalog.load(&location(&snapshot.view))?;
+    let mut catalog = arguments.catalog.load(&location(&snapshot.view))?;
+    match &reserved {
+        Some(reserved) => {
+            reservations::count(reserved, &mut catalog.catalog);
+            let views = changed.iter_mut().map(|one| &mut one.snapshot.view).chain([&mut snapshot.view]);
+            catalog.notes.extend(views.flat_map(|view| reservations::resolve(reserved, view, at)));
+        }
+        None => catalog.notes.extend(reservations::assumed_full(&snapshot.view)),
+    }
     let region = &catalog.catalog.region;
     let commitments = exported.map(|exported| exported.in_effect(region, at)).transpose()?;
     let options = options(arguments);
@@ -261,7 +273,7 @@ fn planned_at(snapshot: &Snapshot, live: bool, arguments: &Arguments) -> Timesta
         // The clock of `nodeless local --speed` is ahead of the system clock.
         return Timestamp::now().max(snapshot.latest);
     }
-    let needs_time = arguments.disruption || arguments.commitments.are_given();
+    let needs_time = arguments.disruption || arguments.commitments.are_given() || arguments.reservations.are_given();
     if needs_time && snapshot.latest == Timestamp::UNIX_EPOCH {
         let now = Timestamp::now();
         report!("warning: the input contains no timestamp; the plan assumes {now}; set the time with --at");

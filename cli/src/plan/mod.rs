@@ -21,6 +21,7 @@ pub(crate) mod parts;
 pub(crate) mod progress;
 pub(crate) mod replay;
 pub(crate) mod report;
+pub(crate) mod reservations;
 mod ruled_out;
 pub(crate) mod text;
 pub(crate) mod text_parts;

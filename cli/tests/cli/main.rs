@@ -23,6 +23,7 @@ mod plan;
 mod plan_disruption;
 mod plan_policies;
 mod plan_repair_and_churn;
+mod plan_reservations;
 mod plan_snapshot;
 mod printed;
 mod report;

@@ -49,6 +49,17 @@ pub enum InstanceMatchCriteria {
     Targeted,
 }
 
+impl InstanceMatchCriteria {
+    /// The value in the APIs of Kubernetes and EC2.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Open => "open",
+            Self::Targeted => "targeted",
+        }
+    }
+}
+
 /// Selects capacity reservations, by tags, id, owner or match criteria.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]

@@ -3,6 +3,7 @@
 pub mod amis;
 pub mod check;
 pub mod conditions;
+pub mod exported_reservations;
 pub mod query;
 pub mod reservations;
 pub mod validation;

@@ -64,13 +64,8 @@ pub fn queries(terms: &[CapacityReservationSelectorTerm]) -> Vec<ReservationQuer
         } else {
             query.extend(term.tags.as_ref().map(tag_filters).unwrap_or_default());
             query.extend(term.owner_id.iter().map(|owner| ("owner-id".to_owned(), vec![owner.clone()])));
-            query.extend(term.instance_match_criteria.iter().map(|criteria| {
-                let word = match criteria {
-                    InstanceMatchCriteria::Open => "open",
-                    InstanceMatchCriteria::Targeted => "targeted",
-                };
-                ("instance-match-criteria".to_owned(), vec![word.to_owned()])
-            }));
+            let criteria = term.instance_match_criteria.iter();
+            query.extend(criteria.map(|it| ("instance-match-criteria".to_owned(), vec![it.as_str().to_owned()])));
         }
         queries.push(selected);
     }

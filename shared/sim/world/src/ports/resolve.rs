@@ -1,11 +1,12 @@
 //! Resolves an EC2NodeClass in the simulated account.
 
 use jiff::Timestamp;
-use nodeless_api::nodeclass::{Ami, AmiFamily, AmiSelectorTerm, InstanceMatchCriteria, SecurityGroup, Subnet};
+use nodeless_api::nodeclass::{Ami, AmiFamily, AmiSelectorTerm, SecurityGroup, Subnet};
 use nodeless_api::{EC2NodeClass, EC2NodeClassSpec, EC2NodeClassStatus, hash};
 use nodeless_fake_aws::{Account, Image};
 use nodeless_launch::ClusterDetails;
 use nodeless_launch::node_class::amis::{self, alias_parameters, select};
+use nodeless_launch::node_class::exported_reservations::selects;
 use nodeless_launch::node_class::reservations::{self, Described};
 use nodeless_launch::node_class::{Problem, conditions, validation};
 use std::cmp::Reverse;
@@ -61,17 +62,6 @@ pub(super) fn status(
 
 /// The active capacity reservations that any of the terms selects.
 fn reservations(account: &Account, spec: &EC2NodeClassSpec, now: Timestamp) -> Vec<Described> {
-    let selected = |reservation: &&nodeless_fake_aws::CapacityReservation| {
-        spec.capacity_reservation_selector_terms.iter().any(|term| {
-            if let Some(id) = &term.id {
-                return *id == reservation.id;
-            }
-            let criteria = if reservation.open { InstanceMatchCriteria::Open } else { InstanceMatchCriteria::Targeted };
-            has_tags(account, &reservation.id, term.tags.as_ref())
-                && term.owner_id.as_ref().is_none_or(|owner| *owner == account.id)
-                && term.instance_match_criteria.is_none_or(|expected| expected == criteria)
-        })
-    };
     let described = |reservation: &nodeless_fake_aws::CapacityReservation| Described {
         id: reservation.id.clone(),
         instance_type: reservation.instance_type.clone(),
@@ -83,8 +73,12 @@ fn reservations(account: &Account, spec: &EC2NodeClassSpec, now: Timestamp) -> V
         end: reservation.end,
         available: reservation.available,
     };
+    let selected = |described: &Described| {
+        let tags = account.tags.get(&described.id);
+        spec.capacity_reservation_selector_terms.iter().any(|term| selects(term, described, tags))
+    };
     let active = account.capacity_reservations.iter().filter(|reservation| reservation.state(now) == "active");
-    active.filter(selected).map(described).collect()
+    active.map(described).filter(selected).collect()
 }
 
 /// Whether a resource has all of these tags; `*` requires only the key.
