@@ -6,7 +6,7 @@ use crate::registrations::Registrations;
 use crate::shards::{self, Requeued, Taken};
 use futures::future::{Either, select};
 use futures::stream::{self, StreamExt as _};
-use nodeless_model::events::termination_denied;
+use nodeless_model::events::failed_termination;
 use nodeless_model::object::{ObjectEvent, ObjectRef};
 use nodeless_model::{NodeClaim, Phase};
 use nodeless_ports::{ErrorKind, PortError};
@@ -190,10 +190,11 @@ impl Reconciler {
                 result => result.clone(),
             };
             if let Err(error) = result {
-                if error.kind == ErrorKind::Denied {
+                // Any other failure passes without a change by the user.
+                if matches!(error.kind, ErrorKind::Denied | ErrorKind::Invalid) {
                     progress.metrics.count(Metric::ReconcileErrors, 1);
                     let claim = ObjectRef::node_claim(&progress.done.claim, "");
-                    progress.events.push(termination_denied(claim, &id, &error.to_string()));
+                    progress.events.push(failed_termination(claim, &id, &error.to_string()));
                 }
                 progress.done.waits_for.push(error.to_string());
                 let sooner = progress.done.requeued.unwrap_or(SOON).min(RETRY);

@@ -69,18 +69,35 @@ async fn claims_of_an_earlier_cluster_of_the_same_name_end_with_their_instances(
     assert_eq!(only(&harness).await.0.name, claim.name, "the earlier claim is gone, and the other stays");
 }
 
+/// EC2 refuses without the permission, and with termination protection (`OperationNotPermitted`).
 #[tokio::test]
-async fn a_termination_that_is_denied_is_reported_on_the_node_claim() {
+async fn a_termination_that_ec2_refuses_is_reported_on_the_node_claim() {
+    for kind in [ErrorKind::Denied, ErrorKind::Invalid] {
+        let mut harness = running_cluster(1).await;
+        let (claim, id) = only(&harness).await;
+        harness.faults.fail("cloud terminate", kind);
+        harness.cluster.delete_node_claim(&claim.name);
+        harness.minutes(5).await;
+        let events = harness.cluster.list(&EVENTS);
+        let failed: Vec<_> = events.iter().filter(|event| event["reason"] == "FailedTermination").collect();
+        let [event] = failed[..] else { panic!("one Event with the number of attempts: {kind:?} {failed:?}") };
+        let message = event["message"].as_str().unwrap();
+        assert!(message.starts_with(&format!("Failed to terminate instance {id}, ")), "{message}");
+        assert!(event["count"].as_u64().unwrap() > 1, "{event}");
+        assert_eq!(event["involvedObject"]["name"], claim.name.as_str());
+        harness.faults.end_outages();
+        harness.until("it is terminated", |harness| !harness.cluster.node_claims().contains_key(&claim.name)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_termination_that_ec2_does_not_answer_is_only_retried() {
     let mut harness = running_cluster(1).await;
-    let (claim, id) = only(&harness).await;
-    harness.faults.fail("cloud terminate", ErrorKind::Denied);
+    let (claim, _) = only(&harness).await;
+    harness.faults.fail("cloud terminate", ErrorKind::Throttled);
     harness.cluster.delete_node_claim(&claim.name);
     harness.minutes(5).await;
-    let events = harness.cluster.list(&EVENTS);
-    let denied: Vec<_> = events.iter().filter(|event| event["reason"] == "TerminationDenied").collect();
-    let [event] = denied[..] else { panic!("one Event with the number of attempts: {denied:?}") };
-    assert!(event["message"].as_str().unwrap().contains(&id) && event["count"].as_u64().unwrap() > 1, "{event}");
-    assert_eq!(event["involvedObject"]["name"], claim.name.as_str());
+    assert_eq!(harness.cluster.events_of("FailedTermination"), []);
     harness.faults.end_outages();
     harness.until("it is terminated", |harness| !harness.cluster.node_claims().contains_key(&claim.name)).await;
 }

@@ -70,14 +70,15 @@ pub fn instance_unhealthy(object: ObjectRef, why: &str) -> ObjectEvent {
     warning(object, "InstanceUnhealthy", why)
 }
 
-/// On a NodeClaim: AWS denies the termination of its instance, which runs until that is allowed.
+/// On a NodeClaim: EC2 refuses to terminate its instance, which runs until that is allowed.
 #[must_use]
-pub fn termination_denied(claim: ObjectRef, instance: &str, why: &str) -> ObjectEvent {
+pub fn failed_termination(claim: ObjectRef, instance: &str, why: &str) -> ObjectEvent {
     let message = format!(
-        "The instance {instance} cannot be terminated, and its costs continue: {why}. nodeless may terminate only instances with the \
-         tags that it sets at launch; restore them, or terminate the instance yourself."
+        "Failed to terminate instance {instance}, {why}. It runs, and its costs continue. nodeless may terminate only instances with the \
+         tags that it sets at launch, and EC2 terminates none with termination protection: restore the tags, disable the protection, or \
+         terminate the instance yourself."
     );
-    warning(claim, "TerminationDenied", message)
+    warning(claim, "FailedTermination", message)
 }
 
 /// On a Node, NodeClaim or NodePool: an unhealthy node is not replaced.

@@ -16,7 +16,7 @@ const FAILURES: [&str; 9] = [
     "RegistrationTimeout",
     "InitializationTimeout",
     "FailedConsistencyCheck",
-    "TerminationDenied",
+    "FailedTermination",
     "NotSupported",
     "LaunchRefused",
 ];
