@@ -563,3 +563,27 @@ fn flags_that_require_disruption_are_refused_without_it() {
         assert!(ended.code == Some(1) && ended.stderr.contains("--disruption"), "{flag:?}: {}", ended.stderr);
     }
 }
+
+#[test]
+fn a_pod_that_cannot_be_decoded_keeps_only_its_node() {
+    let mut objects = Objects::new();
+    objects.node("empty", "m5.large", "on-demand");
+    objects.node("odd", "m5.large", "on-demand");
+    objects.pod("broken", Some("odd"), "100m")["spec"]["tolerations"] =
+        json!([{ "key": "a", "operator": "Sometimes" }]);
+    objects.pod("pending", None, "lots");
+    let plan = objects.plan(1, &[]);
+    assert_eq!(plan["commands"][0]["nodes"], json!(["empty"]), "{plan:#}");
+    let why = kept(&plan, "odd");
+    assert!(why.contains("pod default/broken cannot be decoded (spec.tolerations[0].operator: "), "{why}");
+    assert!(events(&plan, "Pod", "broken").starts_with("DisruptionBlocked: nodeless cannot decode this pod"));
+    let stderr = objects.run(&[]).stderr;
+    assert!(stderr.contains("Pod default/broken") && stderr.contains("Pod default/pending"), "{stderr}");
+    assert!(!stderr.contains("voluntary disruption stops"), "{stderr}");
+    // Without a readable node, the pod may run on any.
+    let odd = objects.0.iter_mut().find(|object| object["metadata"]["name"] == "broken").unwrap();
+    odd["spec"]["nodeName"] = json!(["odd"]);
+    assert!(
+        objects.run(&[]).stderr.contains("voluntary disruption stops until this object is fixed: Pod default/broken")
+    );
+}

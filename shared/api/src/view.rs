@@ -8,7 +8,7 @@ use nodeless_model::{
     BufferError, BufferShape, CapacityBuffer, DaemonSet, Node, NodeOverlay, NodePool, Pod, PodDisruptionBudget,
     Requirements, StringMap,
 };
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::BTreeMap;
 
 /// The state of the cluster at one moment, as far as planning uses it.
@@ -48,7 +48,7 @@ pub struct ClusterView {
     pub annotations: StringMap,
     /// The NodeClaim objects, ours and not.
     pub node_claims: Vec<MirroredClaim>,
-    /// Objects that could not be decoded, and why. They hide nothing but themselves.
+    /// Objects that could not be decoded, and why.
     pub invalid: Vec<InvalidObject>,
 }
 
@@ -138,8 +138,121 @@ impl ClusterView {
 pub struct InvalidObject {
     /// The kind.
     pub kind: String,
-    /// The name.
+    /// The name, with the namespace if the kind has one: `namespace/name`.
     pub name: String,
     /// The problem, naming the field.
     pub message: String,
+    /// What could be read of it.
+    pub outline: Outline,
+}
+
+/// What can be read of an object that cannot be decoded.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Outline {
+    /// The uid; empty if unknown.
+    pub uid: String,
+    /// The node of a Pod. No other kind has one.
+    pub binding: Binding,
+}
+
+/// The node that a Pod is bound to.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Binding {
+    /// It could not be read.
+    #[default]
+    Unknown,
+    /// The Pod is not bound to a node.
+    Unbound,
+    /// The Pod is bound to the node of this name.
+    Node(String),
+}
+
+impl Outline {
+    /// Reads the fields of an object and ignores all others, which may be invalid.
+    pub fn read<'de, D: Deserializer<'de>>(object: D) -> Self {
+        #[derive(Deserialize)]
+        struct Object {
+            metadata: Metadata,
+            spec: Spec,
+        }
+        #[derive(Deserialize)]
+        struct Metadata {
+            #[serde(default)]
+            uid: Option<String>,
+        }
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Spec {
+            #[serde(default)]
+            node_name: Option<String>,
+        }
+        let Ok(Object { metadata, spec }) = Object::deserialize(object) else { return Self::default() };
+        let node = spec.node_name.filter(|name| !name.is_empty());
+        Self { uid: metadata.uid.unwrap_or_default(), binding: node.map_or(Binding::Unbound, Binding::Node) }
+    }
+}
+
+impl InvalidObject {
+    /// A Pod that is bound to a node that is known, with the node's name.
+    #[must_use]
+    pub fn node_of_pod(&self) -> Option<&str> {
+        match &self.outline.binding {
+            Binding::Node(name) if self.kind == POD => Some(name),
+            _ => None,
+        }
+    }
+
+    /// Whether it is a Pod that is not bound to a node.
+    #[must_use]
+    pub fn is_unbound_pod(&self) -> bool {
+        self.kind == POD && self.outline.binding == Binding::Unbound
+    }
+}
+
+/// The kind of pods.
+const POD: &str = "Pod";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn read(object: &Value) -> Outline {
+        let of_tree = Outline::read(object);
+        let text = object.to_string();
+        assert_eq!(Outline::read(&mut serde_json::Deserializer::from_str(&text)), of_tree);
+        of_tree
+    }
+
+    #[test]
+    fn the_node_of_a_pod_is_read_whatever_its_other_fields_are() {
+        let odd = json!([{ "operator": 7, "resources": { "requests": { "cpu": true } } }]);
+        let mut pod = json!({
+            "metadata": { "uid": "u-1", "labels": odd },
+            "spec": { "nodeName": "a", "tolerations": odd, "containers": odd },
+            "status": odd,
+        });
+        assert_eq!(read(&pod), Outline { uid: "u-1".into(), binding: Binding::Node("a".into()) });
+        for unbound in [json!(""), Value::Null] {
+            pod["spec"]["nodeName"] = unbound;
+            assert_eq!(read(&pod).binding, Binding::Unbound);
+        }
+        pod["spec"].as_object_mut().unwrap().remove("nodeName");
+        assert_eq!(read(&pod).binding, Binding::Unbound);
+    }
+
+    #[test]
+    fn a_node_that_cannot_be_read_is_unknown() {
+        for object in [
+            json!({ "metadata": {}, "spec": { "nodeName": ["a"] } }),
+            json!({ "metadata": {}, "spec": "odd" }),
+            json!({ "metadata": {} }),
+            json!("pod"),
+        ] {
+            assert_eq!(read(&object), Outline::default(), "{object}");
+        }
+        assert_eq!(Outline::read(&mut serde_json::Deserializer::from_str("{ \"spec\"")), Outline::default());
+    }
 }

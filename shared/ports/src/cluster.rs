@@ -3,7 +3,7 @@
 use crate::PortError;
 use async_trait::async_trait;
 use jiff::Timestamp;
-pub use nodeless_api::view::{BufferView, ClusterView, InvalidObject, SYSTEM_NAMESPACE};
+pub use nodeless_api::view::{Binding, BufferView, ClusterView, InvalidObject, Outline, SYSTEM_NAMESPACE};
 use nodeless_api::{CapacityBufferStatus, EC2NodeClass, EC2NodeClassStatus, NodeOverlayStatus, NodePoolStatus};
 pub use nodeless_model::object::{
     MirroredClaim, NodePatch, ObjectEvent, ObjectRef, PodRef, UnboundPod, VolumeAttachment,

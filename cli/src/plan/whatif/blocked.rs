@@ -50,6 +50,7 @@ fn cause(reason: &KeptReason) -> Option<String> {
         }
         KeptReason::DoNotDisruptNode => "the node is annotated karpenter.sh/do-not-disrupt".to_owned(),
         KeptReason::DoNotDisruptPod { until: None, .. } => "a pod is annotated karpenter.sh/do-not-disrupt".to_owned(),
+        KeptReason::UndecodedPod { .. } => "a pod cannot be decoded".to_owned(),
         KeptReason::ConsolidationNever => "consolidateAfter is Never".to_owned(),
         KeptReason::NotEmptyPolicy { .. } => "consolidationPolicy is WhenEmpty".to_owned(),
         KeptReason::Paused { until: None, .. } | KeptReason::NoNodePool(_) | KeptReason::SpotToSpotOff => {

@@ -18,8 +18,8 @@ use nodeless_api::{CapacityBufferStatus, EC2NodeClass, EC2NodeClassStatus, NodeO
 use nodeless_model::{Node, NodeClaim, NodeOverlay, NodePool, Pod, PodDisruptionBudget, labels};
 use nodeless_ports::cluster::{
     BatchWindow, ClusterView, DeploymentChange, Eviction, FoundNodes, InvalidObject, MirroredClaim, NodePatch,
-    ObjectEvent, OwningDeployment, PodBatch, PodRef, SYSTEM_NAMESPACE, SoughtNode, SystemNamespace, UnboundPod,
-    VolumeAttachment,
+    ObjectEvent, Outline, OwningDeployment, PodBatch, PodRef, SYSTEM_NAMESPACE, SoughtNode, SystemNamespace,
+    UnboundPod, VolumeAttachment,
 };
 use nodeless_ports::{ClaimMirror, Configuration, ErrorKind, Events, NodesAndPods, PlanningView, PortError, Workloads};
 use nodeless_telemetry::Context;
@@ -463,8 +463,8 @@ impl ClaimMirror for KubeCluster {
             return match self.mirrored_claim(name).await {
                 Ok(found) => Ok((found.into_iter().collect(), Vec::new())),
                 Err(error) if error.kind == ErrorKind::Invalid => {
-                    let (kind, name) = ("NodeClaim".to_owned(), name.clone());
-                    Ok((Vec::new(), vec![InvalidObject { kind, name, message: error.message }]))
+                    let (kind, name, outline) = ("NodeClaim".to_owned(), name.clone(), Outline::default());
+                    Ok((Vec::new(), vec![InvalidObject { kind, name, message: error.message, outline }]))
                 }
                 Err(error) => Err(error),
             };

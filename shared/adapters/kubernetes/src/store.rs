@@ -15,7 +15,7 @@ use crate::log_lines::WatchNotResumed;
 use crate::watch::{self, Change, Changes, Identity, WatchError};
 use kube::core::params::ListParams;
 use nodeless_ports::PortError;
-use nodeless_ports::cluster::InvalidObject;
+use nodeless_ports::cluster::{InvalidObject, Outline};
 use nodeless_telemetry::Context;
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
@@ -34,7 +34,14 @@ const SILENCE: Duration = Duration::from_secs(4);
 const CATCH_UP_LIMIT: Duration = Duration::from_secs(10);
 
 /// An object in its reduced form, or why it cannot be decoded.
-type Kept<M> = Result<M, String>;
+type Kept<M> = Result<M, Undecoded>;
+
+/// Why an object cannot be decoded, and what could be read of it.
+#[derive(Clone, Debug)]
+struct Undecoded {
+    message: String,
+    outline: Outline,
+}
 
 #[derive(Debug)]
 struct Entry<M> {
@@ -182,8 +189,8 @@ impl<K: Kind> Store<K> {
     /// The objects that cannot be decoded.
     pub(crate) fn invalid(&self) -> impl Iterator<Item = InvalidObject> + '_ {
         self.objects.iter().filter_map(|((namespace, name), entry)| {
-            let message = entry.kept.as_ref().err()?.clone();
-            Some(InvalidObject { kind: K::NAME.to_owned(), name: qualified(namespace, name), message })
+            let undecoded = entry.kept.as_ref().err()?.clone();
+            Some(invalid::<K>(namespace, name, undecoded))
         })
     }
 }
@@ -215,13 +222,21 @@ fn split(identity: Identity) -> ((String, String), String) {
     ((identity.namespace, identity.name), identity.resource_version)
 }
 
+fn invalid<K: Kind>(namespace: &str, name: &str, Undecoded { message, outline }: Undecoded) -> InvalidObject {
+    InvalidObject { kind: K::NAME.to_owned(), name: qualified(namespace, name), message, outline }
+}
+
 fn qualified(namespace: &str, name: &str) -> String {
     if namespace.is_empty() { name.to_owned() } else { format!("{namespace}/{name}") }
 }
 
 /// Decodes an object and reduces it to the cached form.
 fn take<K: Kind>(object: &RawValue) -> Kept<K::Model> {
-    serde_json::from_str::<K::Slim>(object.get()).map_err(|error| error.to_string()).and_then(K::reduce)
+    let decoded = serde_json::from_str::<K::Slim>(object.get()).map_err(|error| error.to_string()).and_then(K::reduce);
+    decoded.map_err(|message| {
+        let outline = Outline::read(&mut serde_json::Deserializer::from_str(object.get()));
+        Undecoded { message, outline }
+    })
 }
 
 /// Adds a hint to the error of a list that is not found: the CRD is not installed.
@@ -265,9 +280,9 @@ pub(crate) async fn list_selected<K: Kind, T: Send>(
     let mut once = async || {
         selected.clear();
         watch::list(connection, &operation, K::PATH, params, |object| {
-            let taken = take::<K>(object).map_err(|message| {
+            let taken = take::<K>(object).map_err(|undecoded| {
                 let ((namespace, name), _) = split(watch::identity(object));
-                InvalidObject { kind: K::NAME.to_owned(), name: qualified(&namespace, &name), message }
+                invalid::<K>(&namespace, &name, undecoded)
             });
             selected.extend(select(object, taken));
         })
@@ -295,7 +310,7 @@ mod tests {
     fn pod(name: &str, version: &str, cpu: &str) -> Box<RawValue> {
         raw(&json!({
             "metadata": { "namespace": "web", "name": name, "uid": name, "resourceVersion": version },
-            "spec": { "containers": [{ "name": "c", "resources": { "requests": { "cpu": cpu } } }] },
+            "spec": { "nodeName": "n", "containers": [{ "name": "c", "resources": { "requests": { "cpu": cpu } } }] },
             "status": { "phase": "Pending" }
         }))
     }
@@ -323,6 +338,7 @@ mod tests {
         let invalid: Vec<_> = store.invalid().collect();
         assert_eq!((invalid.len(), invalid[0].name.as_str()), (1, "web/bad"));
         assert!(invalid[0].message.contains("cpu"), "{}", invalid[0].message);
+        assert_eq!((invalid[0].node_of_pod(), invalid[0].outline.uid.as_str()), (Some("n"), "bad"));
         store.apply(&Change::Present(pod("bad", "3", "2")));
         assert_eq!(store.invalid().count(), 0);
     }

@@ -117,6 +117,9 @@ impl<'c, 'a> Lookup<'c, 'a> {
         if node.annotations.get(labels::DO_NOT_DISRUPT).is_some_and(|value| value == "true") {
             return Err(KeptReason::DoNotDisruptNode);
         }
+        if let Some(pod) = of.undecoded.first() {
+            return Err(KeptReason::UndecodedPod { pod: pod.name.to_owned(), why: pod.why.to_owned() });
+        }
         if let Some((zone, until)) = self.cluster.shifted(of) {
             return Err(KeptReason::ZonalShift { zone: zone.to_owned(), until });
         }

@@ -7,7 +7,7 @@ use nodeless_commitments::{Commitments, Instance};
 use nodeless_model::{
     DaemonSet, Node, NodeClaim, Phase, Pod, PodDisruptionBudget, Requirements, StringMap, Taint, labels,
 };
-use nodeless_scheduling::{ClusterFacts, PoolOffer};
+use nodeless_scheduling::{ClusterFacts, ExistingNode, PoolOffer, existing_node};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The cluster as a decision sees it. The same cluster, time and options always result in the same decision.
@@ -61,10 +61,23 @@ pub struct ClusterNode<'a> {
     pub claim: Option<&'a NodeClaim>,
     /// The pods that are bound to it.
     pub pods: Vec<&'a Pod>,
+    /// The pods that are bound to it and could not be decoded. What they need is unknown: the node stays, and takes no other pods.
+    pub undecoded: Vec<UndecodedPod<'a>>,
     /// The command that already disrupts it, if any.
     pub command: Option<&'a str>,
     /// Its instance, to which commitments apply; `None` without [`Cluster::commitments`].
     pub instance: Option<Instance>,
+}
+
+/// A pod that could not be decoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UndecodedPod<'a> {
+    /// The name, `namespace/name`.
+    pub name: &'a str,
+    /// The uid; empty if unknown.
+    pub uid: &'a str,
+    /// Why it could not be decoded.
+    pub why: &'a str,
 }
 
 /// The properties that drift detection compares nodes with, from an EC2NodeClass.
@@ -164,6 +177,14 @@ impl ClusterNode<'_> {
     #[must_use]
     pub fn node_pool(&self) -> Option<&str> {
         self.claim.map(|claim| claim.node_pool.as_str()).or_else(|| self.node.and_then(Node::node_pool))
+    }
+
+    /// The node as a target of pods; `None` if it takes none.
+    pub(crate) fn existing(&self, daemon_sets: &[DaemonSet]) -> Option<ExistingNode> {
+        if !self.undecoded.is_empty() {
+            return None;
+        }
+        existing_node(self.node, self.claim, &self.pods, daemon_sets).ok()
     }
 
     /// Whether the node was initialized.

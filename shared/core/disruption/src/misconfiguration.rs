@@ -1,7 +1,7 @@
 //! Events about invalid or contradictory configuration, on the object concerned. It blocks only what it has to.
 
 use crate::churn;
-use crate::cluster::{Cluster, ClusterNode};
+use crate::cluster::{Cluster, ClusterNode, UndecodedPod};
 use crate::drift::ami_canary::ami_canary;
 use crate::forceful::{expiration, rebalance, spot_interruptions};
 use crate::pods::{self, DisruptionBudgetIndex};
@@ -21,6 +21,7 @@ pub(crate) fn events(cluster: &Cluster<'_>, budgets: &Budgets, now: Timestamp) -
     let ours = || cluster.nodes.iter().filter(|node| node.node_pool().is_some());
     for node in ours() {
         events.extend(pods::annotation_events(&node.pods, now));
+        events.extend(node.undecoded.iter().map(|pod| undecoded(pod, node.name())));
     }
     events.extend(ours().flat_map(|node| homeless(cluster, node)));
     for offer in &cluster.node_pools {
@@ -85,6 +86,17 @@ fn minimums_of_pods<'n, 'a: 'n>(nodes: impl Iterator<Item = &'n ClusterNode<'a>>
          on the NodePool, or spread the pods over karpenter.sh/capacity-type"
     );
     first.into_values().map(|pod| misconfigured(pod, MIN_ON_DEMAND, &message)).collect()
+}
+
+/// The event on a pod that cannot be decoded.
+fn undecoded(pod: &UndecodedPod<'_>, node: &str) -> ObjectEvent {
+    let (namespace, name) = pod.name.split_once('/').unwrap_or(("", pod.name));
+    let message = format!(
+        "nodeless cannot decode this pod ({}), so what it needs is unknown: its node {node} is not disrupted voluntarily, and no other \
+         pod is planned for it; correct the field, or delete the pod",
+        pod.why
+    );
+    misconfigured(ObjectRef::pod(namespace, name, pod.uid), "undecoded", &message)
 }
 
 /// A node whose NodePool does not exist stays until it is deleted or expires.

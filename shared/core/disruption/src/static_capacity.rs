@@ -106,7 +106,7 @@ pub(crate) fn launches(
     (launches.collect(), why.unwrap_or_default())
 }
 
-/// The nodes that are removed first: those without an instance, then empty nodes, then those whose pods cost least to move; last
+/// The nodes that are removed. A node with a pod that could not be decoded stays. First are those without an instance, then empty nodes, then those whose pods cost least to move; last
 /// those with a pod that is annotated `karpenter.sh/do-not-disrupt`.
 fn surplus(present: &[&ClusterNode<'_>], count: usize, now: Timestamp) -> Vec<Candidate> {
     let rank = |node: &ClusterNode<'_>| {
@@ -116,7 +116,8 @@ fn surplus(present: &[&ClusterNode<'_>], count: usize, now: Timestamp) -> Vec<Ca
         let cost: f64 = pods::reschedulable(&node.pods).map(pods::eviction_cost).sum::<f64>();
         (launched, !empty, protected, cost * lifetime_left(node, now))
     };
-    let mut ranked: Vec<_> = present.iter().map(|node| (rank(node), node)).collect();
+    let known = present.iter().filter(|node| node.undecoded.is_empty());
+    let mut ranked: Vec<_> = known.map(|node| (rank(node), node)).collect();
     ranked.sort_by(|(a, first), (b, second)| {
         (a.0, a.1, a.2).cmp(&(b.0, b.1, b.2)).then(a.3.total_cmp(&b.3)).then_with(|| first.name().cmp(second.name()))
     });

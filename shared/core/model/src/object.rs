@@ -232,6 +232,12 @@ impl ObjectRef {
         Self { namespace: namespace.to_owned(), ..Self::cluster_scoped("policy/v1", "PodDisruptionBudget", name, "") }
     }
 
+    /// A Pod.
+    #[must_use]
+    pub fn pod(namespace: &str, name: &str, uid: &str) -> Self {
+        Self { namespace: namespace.to_owned(), ..Self::cluster_scoped("v1", "Pod", name, uid) }
+    }
+
     fn cluster_scoped(api_version: &str, kind: &str, name: &str, uid: &str) -> Self {
         Self {
             api_version: api_version.to_owned(),
@@ -257,12 +263,12 @@ impl From<&NodePool> for ObjectRef {
 
 impl From<&PodRef> for ObjectRef {
     fn from(pod: &PodRef) -> Self {
-        Self { namespace: pod.namespace.clone(), ..Self::cluster_scoped("v1", "Pod", &pod.name, &pod.uid) }
+        Self::pod(&pod.namespace, &pod.name, &pod.uid)
     }
 }
 
 impl From<&Pod> for ObjectRef {
     fn from(pod: &Pod) -> Self {
-        Self { namespace: pod.namespace.clone(), ..Self::cluster_scoped("v1", "Pod", &pod.name, &pod.uid) }
+        Self::pod(&pod.namespace, &pod.name, &pod.uid)
     }
 }

@@ -57,8 +57,9 @@ async fn a_pause_gives_back_what_a_command_has_taken() {
 async fn what_cannot_be_understood_does_not_keep_nodes_tainted_for_ever() {
     let mut harness = running_cluster(1).await;
     let old = harness.records().await[0].clone();
+    let node = harness.cluster.nodes().into_keys().next().unwrap();
     drift_until_waiting(&mut harness).await;
-    harness.cluster.add_pods([invalid_pod("odd")]);
+    harness.cluster.add_pods([invalid_pod("odd", Some(&node))]);
     watched(&mut harness, 5).await;
     let phase = async |harness: &Harness| harness.claims.get(&old.name).await.unwrap().unwrap().phase;
     assert_eq!((phase(&harness).await, tainted(&harness)), (Phase::Initialized, 1), "in doubt nothing is drained");

@@ -35,6 +35,7 @@ mod surges;
 mod throughput;
 mod two_planners;
 mod two_tables;
+mod undecoded_pods;
 mod unfinished;
 mod validation;
 mod zonal_shift;

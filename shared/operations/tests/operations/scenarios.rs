@@ -1,6 +1,6 @@
 //! Operations in the most important cases.
 
-use crate::common::{Harness, invalid_pod, pod};
+use crate::common::{Harness, pod};
 use nodeless_api::{ConditionStatus, EC2NodeClass, EC2NodeClassStatus};
 use nodeless_catalog::Catalog;
 use nodeless_fake_kubernetes::resource::NODES;
@@ -472,19 +472,6 @@ async fn a_drain_waits_while_ec2_or_the_cluster_cannot_be_read() {
         assert_eq!(harness.cluster.pods().len(), 1, "{operation}");
         assert_eq!(harness.cloud.running().len(), 1, "{operation}");
     }
-}
-
-#[tokio::test]
-async fn a_pod_that_cannot_be_understood_stops_consolidation_only() {
-    let mut harness = running_cluster(1).await;
-    harness.cluster.remove_all_pods();
-    harness.cluster.add_pods([invalid_pod("odd")]);
-    harness.minutes(10).await;
-    assert_eq!(harness.cloud.alive().len(), 1, "the pod may run on this node");
-    let report = harness.planner().run().await.unwrap();
-    assert!(report.problems.iter().any(|problem| problem.contains("no node is disrupted")), "{:?}", report.problems);
-    harness.cluster.remove_pod("odd");
-    harness.until("it goes", |harness| harness.cloud.alive().is_empty()).await;
 }
 
 #[tokio::test]

@@ -129,16 +129,19 @@ async fn a_paused_static_pool_grows_and_does_not_shrink() {
 }
 
 #[tokio::test]
-async fn a_pod_that_cannot_be_understood_holds_back_fewer_nodes_and_not_more() {
+async fn a_pod_that_cannot_be_decoded_keeps_only_its_node() {
     let mut harness = fixed_cluster(1).await;
     converge(&mut harness, 1).await;
-    harness.cluster.add_pods([invalid_pod("odd")]);
+    let node = harness.cluster.nodes().into_keys().next().unwrap();
+    harness.cluster.add_pods([invalid_pod("odd", Some(&node))]);
     set_replicas(&harness, 2);
     converge(&mut harness, 2).await;
     check_nodes(&harness, 2, "more").await;
     set_replicas(&harness, 0);
+    converge(&mut harness, 1).await;
     harness.minutes(3).await;
-    check_nodes(&harness, 2, "fewer").await;
+    check_nodes(&harness, 1, "fewer").await;
+    assert!(harness.cluster.nodes().contains_key(&node), "the pod's node stays");
 }
 
 /// A static NodePool grows, drifts and shrinks, with a pod on it.

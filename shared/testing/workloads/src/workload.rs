@@ -74,8 +74,7 @@ impl Workload {
                     node: Some(&place.node),
                     claim: Some(&place.claim),
                     pods: place.pods.iter().collect(),
-                    command: None,
-                    instance: None,
+                    ..ClusterNode::default()
                 })
                 .collect(),
             node_pools: self.offers(),

@@ -13,7 +13,7 @@ use crate::workloads::Workload;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use nodeless_api::convert::ConvertError;
 use nodeless_api::slim;
-use nodeless_api::view::InvalidObject;
+use nodeless_api::view::{InvalidObject, Outline};
 use nodeless_model as model;
 use nodeless_model::Template;
 use serde::de::DeserializeOwned;
@@ -124,7 +124,7 @@ impl Reader {
             }
         }
         for (place, kind, (namespace, name), undecoded) in found {
-            invalid.push(unusable(kind, format!("{namespace}/{name}"), &undecoded));
+            invalid.push(unusable(kind, format!("{namespace}/{name}"), &undecoded, Outline::default()));
             faults.push(fault(&place, Some(described(kind, &namespace, &name)), undecoded));
         }
         let created = pods
@@ -507,7 +507,7 @@ impl Reader {
         };
         let what = described(incoming.kind.name(), namespace, &name);
         let key = if namespace.is_empty() { name } else { format!("{namespace}/{name}") };
-        self.invalid.push(unusable(incoming.kind.name(), key, &undecoded));
+        self.invalid.push(unusable(incoming.kind.name(), key, &undecoded, outline(body)));
         self.faults.push(fault(incoming.place, Some(what), undecoded));
     }
 }
@@ -533,12 +533,19 @@ fn templated(body: &Body<'_>) -> Option<Undecoded> {
     })
 }
 
-fn unusable(kind: &str, name: String, undecoded: &Undecoded) -> InvalidObject {
+fn unusable(kind: &str, name: String, undecoded: &Undecoded, outline: Outline) -> InvalidObject {
     let message = match undecoded.field.as_str() {
         "" => undecoded.problem.clone(),
         field => format!("{field}: {}", undecoded.problem),
     };
-    InvalidObject { kind: kind.to_owned(), name, message }
+    InvalidObject { kind: kind.to_owned(), name, message, outline }
+}
+
+fn outline(body: &Body<'_>) -> Outline {
+    match body {
+        Body::Raw(raw) => Outline::read(&mut serde_json::Deserializer::from_str(raw.get())),
+        Body::Tree(value) => Outline::read(value),
+    }
 }
 
 fn fault(place: &Place, object: Option<String>, undecoded: Undecoded) -> Fault {

@@ -6,7 +6,7 @@ use crate::manifests::{Identity, Manifest};
 use crate::objects::{Key, Objects, ReadPod};
 use jiff::Timestamp;
 use nodeless_api::convert::volumes::Storage;
-use nodeless_api::view::{BufferView, ClusterView, InvalidObject};
+use nodeless_api::view::{BufferView, ClusterView, InvalidObject, Outline};
 use nodeless_api::{CapacityBufferStatus, slim};
 use nodeless_model::object::MirroredClaim;
 use nodeless_model::{
@@ -192,7 +192,8 @@ impl Snapshot {
                 }
                 Err(error) => {
                     let message = format!("{}: {}", error.field, error.problem);
-                    self.view.invalid.push(InvalidObject { kind: "NodeClaim".to_owned(), name, message });
+                    let (kind, outline) = ("NodeClaim".to_owned(), Outline::default());
+                    self.view.invalid.push(InvalidObject { kind, name, message, outline });
                     let object = Some(error.object);
                     self.faults.push(Fault { place, object, field: error.field, problem: error.problem });
                 }

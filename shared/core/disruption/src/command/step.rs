@@ -19,8 +19,8 @@ pub struct Surroundings<'a> {
     pub tainted: &'a BTreeMap<String, bool>,
     /// The NodePools for which voluntary disruption is paused or waits for a maintenance window, each with the reason.
     pub paused: &'a BTreeMap<String, String>,
-    /// Why commands wait: an object of the cluster cannot be decoded. They may still be rolled back, and are once their deadline
-    /// has passed.
+    /// Why the command waits: an object of the cluster that may forbid it cannot be decoded. It may still be rolled back, and is once
+    /// its deadline has passed.
     pub blocked: Option<&'a str>,
 }
 

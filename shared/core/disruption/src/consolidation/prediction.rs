@@ -4,7 +4,7 @@ use crate::cluster::Cluster;
 use crate::simulation::packed::Mover;
 use crate::simulation::{Expected, bound_pods};
 use nodeless_model::{Node, Pod, ResourceIndex, ResourceList};
-use nodeless_scheduling::{BindingNode, Bindings, ExistingNode, Problem, existing_node};
+use nodeless_scheduling::{BindingNode, Bindings, ExistingNode, Problem};
 use std::collections::HashMap;
 
 /// The predicted bindings of the pods of all commands that were accepted so far.
@@ -41,7 +41,7 @@ impl<'a> Nodes<'a> {
         let ready = |node: &&crate::ClusterNode<'a>| node.is_initialized() || node.node_pool().is_none();
         for of in cluster.nodes.iter().filter(|node| !node.is_leaving()).filter(ready) {
             let Some(node) = of.node else { continue };
-            if let Ok(found) = existing_node(of.node, of.claim, &of.pods, cluster.daemon_sets) {
+            if let Some(found) = of.existing(cluster.daemon_sets) {
                 known.insert(found.name.clone(), node);
                 existing.push(found);
             }

@@ -30,7 +30,8 @@ pub fn scheduled_off(pool: &NodePool, now: Timestamp) -> Option<Timestamp> {
 /// time. Static NodePools are handled by [`crate::static_changes`].
 ///
 /// The user requests no nodes at this time, so budgets do not apply. The drain honours PodDisruptionBudgets and `do-not-disrupt`
-/// as any drain, and a node with the annotation `karpenter.sh/do-not-disrupt` stays. A pause keeps all nodes.
+/// as any drain. A node with the annotation `karpenter.sh/do-not-disrupt` stays, and one with a pod that could not be decoded. A pause
+/// keeps all nodes.
 #[must_use]
 pub fn retiring(cluster: &Cluster<'_>, now: Timestamp) -> Vec<(Candidate, Timestamp)> {
     let mut found = Vec::new();
@@ -43,7 +44,8 @@ pub fn retiring(cluster: &Cluster<'_>, now: Timestamp) -> Vec<(Candidate, Timest
         for node in &cluster.nodes {
             let Some(claim) = node.claim.filter(|claim| claim.node_pool == pool.name) else { continue };
             let protected = node.node.and_then(|node| node.annotations.get(labels::DO_NOT_DISRUPT));
-            if node.is_leaving() || protected.is_some_and(|value| value == "true") {
+            let protected = protected.is_some_and(|value| value == "true") || !node.undecoded.is_empty();
+            if node.is_leaving() || protected {
                 continue;
             }
             let candidate = Candidate {

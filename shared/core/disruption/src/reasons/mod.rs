@@ -50,6 +50,13 @@ pub enum KeptReason {
         /// Until when; `None` means until the annotation is removed.
         until: Option<Timestamp>,
     },
+    /// A pod of the node could not be decoded, so what it needs is unknown.
+    UndecodedPod {
+        /// The pod.
+        pod: String,
+        /// Why it could not be decoded.
+        why: String,
+    },
     /// The zone has a zonal shift: its nodes are needed when the shift ends.
     ZonalShift {
         /// The zone.
@@ -297,6 +304,11 @@ impl fmt::Display for KeptReason {
                 write!(f, "pod {pod} is annotated karpenter.sh/do-not-disrupt")?;
                 until.map_or(Ok(()), |until| write!(f, ", which protects it until {until:.0}"))
             }
+            Self::UndecodedPod { pod, why } => write!(
+                f,
+                "pod {pod} cannot be decoded ({why}), so what it needs is unknown: the node stays, and no other pod is planned for it; \
+                 correct the field, or delete the pod"
+            ),
             Self::ZonalShift { zone, until } => f.write_str(&zonal_shift(zone, *until)),
             Self::NoNodePool(name) => write!(f, "its NodePool {name} does not exist"),
             Self::Static(name) => write!(f, "NodePool {name} keeps a fixed number of nodes"),
@@ -442,6 +454,7 @@ impl KeptReason {
                 | Self::DoNotDisruptPod { .. }
                 | Self::PodDisruptionBudget { .. }
                 | Self::SeveralPodDisruptionBudgets { .. }
+                | Self::UndecodedPod { .. }
                 | Self::ZonalShift { .. }
                 | Self::NoNodePool(_)
                 | Self::Static(_)
@@ -467,6 +480,7 @@ impl KeptReason {
             | Self::DoNotDisruptPod { .. }
             | Self::PodDisruptionBudget { .. }
             | Self::SeveralPodDisruptionBudgets { .. }
+            | Self::UndecodedPod { .. }
             | Self::ZonalShift { .. }
             | Self::Paused { .. }
             | Self::MaintenanceWindow(_)
@@ -529,6 +543,7 @@ impl KeptReason {
             Self::PendingPod(_) => "pending pods fit on them",
             Self::DoNotDisruptNode => "annotated karpenter.sh/do-not-disrupt",
             Self::DoNotDisruptPod { .. } => "with a pod annotated karpenter.sh/do-not-disrupt",
+            Self::UndecodedPod { .. } => "with a pod that cannot be decoded",
             Self::ZonalShift { .. } => "in a zone with a zonal shift",
             Self::NoNodePool(_) => "their NodePool does not exist",
             Self::Static(_) => "of a NodePool with a fixed number of nodes",

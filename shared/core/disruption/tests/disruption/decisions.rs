@@ -74,8 +74,7 @@ impl World {
                     node: Some(node),
                     claim: Some(claim),
                     pods: pods.iter().collect(),
-                    command: None,
-                    instance: None,
+                    ..ClusterNode::default()
                 })
                 .collect(),
             node_pools: offers.collect(),

@@ -17,4 +17,5 @@ mod preferences;
 mod properties;
 mod support;
 mod topology;
+mod undecoded;
 mod zonal_shift;

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use nodeless_api::common::{Condition, ConditionStatus};
 use nodeless_api::test_support::{ec2_node_class, node_pool_manifest};
-use nodeless_api::view::{ClusterView, InvalidObject};
+use nodeless_api::view::{ClusterView, InvalidObject, Outline};
 use nodeless_api::{EC2NodeClass, EC2NodeClassStatus, NodePool};
 use nodeless_doctor::{
     Access, AccessEntry, Check, Definition, DefinitionState, EarlierObjects, Facts, Finding, Outcome, Placed, Planned,
@@ -233,7 +233,12 @@ fn a_karpenter_that_runs() {
 #[test]
 fn objects_that_cannot_be_used() {
     let mut facts = ready();
-    let invalid = InvalidObject { kind: "NodePool".to_owned(), name: "x".to_owned(), message: "spec: bad".to_owned() };
+    let invalid = InvalidObject {
+        kind: "NodePool".to_owned(),
+        name: "x".to_owned(),
+        message: "spec: bad".to_owned(),
+        outline: Outline::default(),
+    };
     facts.view.invalid.push(invalid);
     found(&facts, Severity::Error, Check::Objects, "spec: bad");
     let earlier = Read::Done(vec![EarlierObjects { kind: "Provisioner".to_owned(), count: 2 }]);

@@ -58,8 +58,7 @@ impl<'p, 'a> PlannedCluster<'p, 'a> {
             node: Some(node),
             claim: Some(claim),
             pods: launch.pods.iter().map(|pod| self.pinned.pod(self.problem, *pod)).collect(),
-            command: None,
-            instance: None,
+            ..ClusterNode::default()
         });
         Cluster {
             nodes: nodes.collect(),

@@ -8,7 +8,7 @@ use nodeless_disruption::DisruptionBudgetIndex;
 use nodeless_model::claim::condition;
 use nodeless_model::{Node, NodeClaim, Phase, Pod};
 use nodeless_ports::ShiftedZone;
-use nodeless_ports::cluster::ClusterView;
+use nodeless_ports::cluster::{ClusterView, InvalidObject};
 use nodeless_scheduling::{BoundPods, ClusterFacts, Problem, existing_node, failed_to_initialize};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -43,6 +43,12 @@ impl<'a> ClusterState<'a> {
             }
         }
         let mut on = |node: &Node| pods.remove(node.name.as_str()).unwrap_or_default();
+        let mut undecoded: BTreeMap<&str, Vec<&InvalidObject>> = BTreeMap::new();
+        for object in &view.invalid {
+            if let Some(node) = object.node_of_pod() {
+                undecoded.entry(node).or_default().push(object);
+            }
+        }
         let by_instance: BTreeMap<&str, &NodeClaim> =
             records.iter().filter_map(|claim| Some((claim.status.instance.as_ref()?.id.as_str(), claim))).collect();
         // Exports may lack the instance, and nodes of other providers have no EC2 instance.
@@ -55,14 +61,15 @@ impl<'a> ClusterState<'a> {
             let named = || by_node.get(node.name.as_str()).copied();
             let claim = node.instance_id().and_then(|id| by_instance.get(id).copied()).or_else(named);
             joined.extend(claim.map(|claim| claim.name.as_str()));
-            places.push(Place { node: Some(node), claim, pods: on(node) });
+            let undecoded = undecoded.remove(node.name.as_str()).unwrap_or_default();
+            places.push(Place { node: Some(node), claim, pods: on(node), undecoded });
         }
         // Claims whose node has not joined count as their future nodes, so that a plan never launches twice for the same pods. A
         // claim that lost its node cannot run pods.
         let on_the_way = records.iter().filter(|claim| {
             !joined.contains(claim.name.as_str()) && matches!(claim.phase, Phase::Reserved | Phase::Launched)
         });
-        places.extend(on_the_way.map(|claim| Place { node: None, claim: Some(claim), pods: Vec::new() }));
+        places.extend(on_the_way.map(|claim| Place { claim: Some(claim), ..Place::default() }));
         Self {
             view,
             records,
@@ -91,7 +98,7 @@ impl<'a> ClusterState<'a> {
                 && !placed.contains(claim.name.as_str())
                 && lately(claim)
         });
-        let unseen: Vec<_> = unseen.map(|claim| Place { node: None, claim: Some(claim), pods: Vec::new() }).collect();
+        let unseen: Vec<_> = unseen.map(|claim| Place { claim: Some(claim), ..Place::default() }).collect();
         self.places.extend(unseen);
         self
     }
@@ -136,7 +143,8 @@ impl<'a> ClusterState<'a> {
         Self { shifted, ..self }
     }
 
-    /// The scheduling problem: pending pods, pods that have to leave their node, and after them the virtual pods of buffers.
+    /// The scheduling problem: pending pods, pods that have to leave their node, and after them the virtual pods of buffers. The use of
+    /// a node is unknown if one of its pods could not be decoded, so no pod is placed there.
     /// Pending pods with a volume that cannot be used are left out: see [`faulty`](Self::faulty).
     pub(crate) fn problem(&self, evaluated: &'a [EvaluatedPool], now: Timestamp) -> Problem<'a> {
         let promised: BTreeSet<&str> = self.promised.values().flatten().map(|pod| pod.uid.as_str()).collect();
@@ -160,7 +168,7 @@ impl<'a> ClusterState<'a> {
             nodes: self
                 .places
                 .iter()
-                .filter(|place| !place.failed_to_initialize(now))
+                .filter(|place| !place.failed_to_initialize(now) && place.undecoded.is_empty())
                 .filter_map(|place| {
                     existing_node(place.node, place.claim, &self.pods_on(place), &self.view.daemon_sets).ok()
                 })
@@ -226,4 +234,30 @@ pub(crate) fn volume_fault<'v>(view: &'v ClusterView, pod: &Pod) -> Option<&'v S
     }
     let keys = pod.volume_claims.iter().map(|claim| format!("{}/{}", pod.namespace, claim.claim_name));
     keys.filter_map(|key| view.volume_faults.get(&key)).next()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nodeless_ports::cluster::{Binding, Outline};
+
+    #[test]
+    fn no_pod_is_placed_on_a_node_with_a_pod_that_cannot_be_decoded() {
+        let node = |name: &str| Node { name: name.into(), ..Node::default() };
+        let odd = |binding| InvalidObject {
+            kind: "Pod".into(),
+            name: "default/odd".into(),
+            message: "spec.tolerations[0].operator: unknown operator".into(),
+            outline: Outline { uid: String::new(), binding },
+        };
+        let mut view = ClusterView { nodes: vec![node("a"), node("b")], ..ClusterView::default() };
+        let targets = |view: &ClusterView| -> Vec<String> {
+            let problem = ClusterState::new(view, &[]).problem(&[], Timestamp::UNIX_EPOCH);
+            problem.nodes.into_iter().map(|node| node.name).collect()
+        };
+        view.invalid = vec![odd(Binding::Unbound)];
+        assert_eq!(targets(&view), ["a", "b"]);
+        view.invalid = vec![odd(Binding::Node("a".into()))];
+        assert_eq!(targets(&view), ["b"]);
+    }
 }

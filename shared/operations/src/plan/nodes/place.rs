@@ -1,10 +1,14 @@
 //! A node and its claim, as plans combine them.
 
 use nodeless_model::{Node, NodeClaim, Pod};
+use nodeless_ports::cluster::InvalidObject;
 
 /// A node, its claim, or both, and the pods that are bound to it.
+#[derive(Default)]
 pub(crate) struct Place<'a> {
     pub(crate) node: Option<&'a Node>,
     pub(crate) claim: Option<&'a NodeClaim>,
     pub(crate) pods: Vec<&'a Pod>,
+    /// The pods that are bound to it and could not be decoded.
+    pub(crate) undecoded: Vec<&'a InvalidObject>,
 }

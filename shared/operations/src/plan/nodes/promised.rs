@@ -105,7 +105,12 @@ mod tests {
     fn found(places: &[(&Node, &NodeClaim, Vec<&Pod>)], pods: &[Pod], now: i64) -> Vec<(String, Vec<String>)> {
         let places: Vec<Place<'_>> = places
             .iter()
-            .map(|(node, claim, pods)| Place { node: Some(node), claim: Some(claim), pods: pods.clone() })
+            .map(|(node, claim, pods)| Place {
+                node: Some(node),
+                claim: Some(claim),
+                pods: pods.clone(),
+                ..Place::default()
+            })
             .collect();
         let pending = pods.iter().map(|pod| (pod.key(), pod)).collect();
         promised(&places.iter().collect::<Vec<_>>(), pending, &[], second(now))

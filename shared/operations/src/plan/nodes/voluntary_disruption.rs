@@ -9,11 +9,11 @@ use crate::plan::pools::registration_health::HEALTHY;
 use jiff::Timestamp;
 use nodeless_api::NodePoolStatus;
 use nodeless_disruption::command::CommandRecord;
-use nodeless_disruption::{Cluster, ClusterNode, Decision, KeptReason, NodeClassFacts};
+use nodeless_disruption::{Cluster, ClusterNode, Decision, KeptReason, NodeClassFacts, UndecodedPod};
 use nodeless_model::claim::{TerminationReason, condition};
 use nodeless_model::duration::format_go_duration;
 use nodeless_model::{ConditionStatus, DisruptionReason, NodeClaim, Pod};
-use nodeless_ports::cluster::ClusterView;
+use nodeless_ports::cluster::{Binding, ClusterView, InvalidObject};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -30,11 +30,24 @@ pub(crate) fn next_change(decision: &Decision, now: Timestamp) -> Option<Duratio
     Some(Duration::from_secs(wait.as_secs() + 1))
 }
 
-/// Why no node may be disrupted voluntarily now: an object that could not be decoded may forbid it.
+/// Why no node may be disrupted voluntarily now: an object that could not be decoded may forbid it. A pod whose node is known forbids
+/// only the disruption of that node.
 pub(crate) fn doubt(view: &ClusterView) -> Option<String> {
-    let matters = ["Node", "Pod", "PodDisruptionBudget", "DaemonSet", "CapacityBuffer"];
-    let hidden = view.invalid.iter().find(|object| matters.contains(&object.kind.as_str()))?;
-    Some(format!("{} {} cannot be decoded: {}", hidden.kind, hidden.name, hidden.message))
+    let matters = |object: &&InvalidObject| match object.kind.as_str() {
+        "Pod" => object.outline.binding == Binding::Unknown,
+        kind => ["Node", "PodDisruptionBudget", "DaemonSet", "CapacityBuffer"].contains(&kind),
+    };
+    view.invalid.iter().find(matters).map(undecoded)
+}
+
+/// The nodes with a pod that could not be decoded, each with the pod and the reason.
+pub(crate) fn undecoded_pods(view: &ClusterView) -> BTreeMap<String, String> {
+    let of_nodes = view.invalid.iter().filter_map(|object| Some((object.node_of_pod()?.to_owned(), undecoded(object))));
+    of_nodes.collect()
+}
+
+fn undecoded(object: &InvalidObject) -> String {
+    format!("{} {} cannot be decoded: {}", object.kind, object.name, object.message)
 }
 
 /// The properties that drift compares nodes with, by the name of the EC2NodeClass. A class without nodeless' hash is not resolved
@@ -67,6 +80,7 @@ pub(crate) fn input<'a>(
                 node: place.node,
                 claim: place.claim,
                 pods: place.pods.clone(),
+                undecoded: place.undecoded.iter().map(|object| of_pod(object)).collect(),
                 command: place.claim.and_then(|claim| commands.get(claim.name.as_str()).copied()),
                 instance: None,
             })
@@ -84,6 +98,10 @@ pub(crate) fn input<'a>(
         shifted_zones: cluster_state.shifted.iter().map(|shifted| (shifted.zone.clone(), shifted.until)).collect(),
         ..Cluster::default()
     }
+}
+
+fn of_pod(object: &InvalidObject) -> UndecodedPod<'_> {
+    UndecodedPod { name: &object.name, uid: &object.outline.uid, why: &object.message }
 }
 
 /// The cluster with the commitments that apply to its nodes, if plans use any.
@@ -137,5 +155,25 @@ pub(crate) fn message(reason: DisruptionReason, claim: &NodeClaim) -> String {
                 Some(format!("it reaches its expireAfter of {} soon", format_go_duration(claim.spec.expire_after?)))
             })
             .unwrap_or_else(|| "it no longer matches its NodePool or EC2NodeClass".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nodeless_ports::cluster::Outline;
+
+    #[test]
+    fn a_pod_whose_node_cannot_be_read_forbids_all_voluntary_disruption() {
+        let of = |kind: &str, binding| {
+            let outline = Outline { binding, ..Outline::default() };
+            let object = InvalidObject { kind: kind.into(), name: "odd".into(), message: "why".into(), outline };
+            doubt(&ClusterView { invalid: vec![object], ..ClusterView::default() })
+        };
+        assert_eq!(of("Pod", Binding::Unknown).as_deref(), Some("Pod odd cannot be decoded: why"));
+        assert_eq!(of("Pod", Binding::Unbound), None);
+        assert_eq!(of("Pod", Binding::Node("a".into())), None);
+        assert!(of("DaemonSet", Binding::Unbound).is_some());
+        assert_eq!(of("NodePool", Binding::Unknown), None);
     }
 }

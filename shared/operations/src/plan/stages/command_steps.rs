@@ -5,7 +5,7 @@ use crate::plan::churn::{Breaker, Due};
 use crate::plan::execute::Execute;
 use crate::plan::facts::Facts;
 use crate::plan::launches::limits;
-use crate::plan::nodes::voluntary_disruption::{message, termination};
+use crate::plan::nodes::voluntary_disruption::{message, termination, undecoded_pods};
 use crate::plan::pools::EvaluatedPool;
 use crate::plan::records::decisions::{carried_out, decision};
 use crate::plan::records::report::Outcome;
@@ -39,6 +39,8 @@ pub(in crate::plan) struct ClaimsNow<'a> {
     paused: BTreeMap<String, String>,
     /// Why no command may continue, if something could not be decoded.
     doubt: Option<String>,
+    /// The nodes with a pod that could not be decoded, each with the reason why no command of it may continue.
+    undecoded: BTreeMap<String, String>,
     evaluated: &'a [EvaluatedPool],
     cluster_limits: ClusterLimits,
     now: Timestamp,
@@ -60,6 +62,7 @@ impl<'a> ClaimsNow<'a> {
         Self {
             paused: paused.collect(),
             doubt,
+            undecoded: undecoded_pods(view),
             claims: facts.claims.iter().map(|claim| (claim.name.clone(), claim.clone())).collect(),
             tainted: view.nodes.iter().map(|node| (node.name.clone(), node.has_taint(&Taint::disrupted()))).collect(),
             evaluated: facts.evaluated,
@@ -84,9 +87,17 @@ impl<'a> ClaimsNow<'a> {
         executor.carry_out(&Batch::each(Stage::Disruption, actions)).await;
     }
 
-    fn surroundings(&self) -> Surroundings<'_> {
+    fn surroundings(&self, record: &CommandRecord) -> Surroundings<'_> {
         let Self { claims, tainted, paused, doubt, .. } = self;
-        Surroundings { claims, tainted, paused, blocked: doubt.as_deref() }
+        let blocked = doubt.as_deref().or_else(|| self.undecoded_of(record));
+        Surroundings { claims, tainted, paused, blocked }
+    }
+
+    /// Why a command waits: a pod on a node that it removes, or to which it moves pods, could not be decoded.
+    fn undecoded_of(&self, record: &CommandRecord) -> Option<&str> {
+        let removed = record.candidates().iter().map(|candidate| &candidate.node);
+        let mut nodes = removed.chain(record.command.placements.iter().map(|to| &to.node));
+        nodes.find_map(|node| self.undecoded.get(node)).map(String::as_str)
     }
 
     /// The claims with the id of a command that is none of these, which stay.
@@ -191,7 +202,8 @@ impl CommandRun<'_, '_> {
     async fn steps(&mut self) -> Result<(), String> {
         let now = self.claims.now;
         for _ in 0..STEPS {
-            let CommandStep { record, effects, events, outcome } = step(&self.record, self.claims.surroundings(), now);
+            let CommandStep { record, effects, events, outcome } =
+                step(&self.record, self.claims.surroundings(&self.record), now);
             self.outcome.events.extend(events);
             let Some(planned) = record else {
                 return self.end(ended(&self.record, outcome, now)).await;

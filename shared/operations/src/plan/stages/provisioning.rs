@@ -21,7 +21,7 @@ use nodeless_disruption::held_back::{LaunchForPods, workloads};
 use nodeless_disruption::spot_interruptions::LeftOut;
 use nodeless_model::buffer::is_virtual;
 use nodeless_model::events::{failed_scheduling, nominated};
-use nodeless_model::object::ObjectEvent;
+use nodeless_model::object::{ObjectEvent, ObjectRef};
 use nodeless_model::{NodeClaim, Pod};
 use nodeless_scheduling::{Launch, Placement, Problem, Reason, Solution, Unschedulable};
 use std::collections::{BTreeMap, BTreeSet};
@@ -316,6 +316,20 @@ fn placement_events(placed: &Placed<'_>) -> Vec<ObjectEvent> {
     placed.solution.placements.iter().filter_map(place).collect()
 }
 
+/// Reports the pods without a node that cannot be decoded.
+fn report_undecoded(placed: &Placed<'_>, outcome: &mut Outcome) {
+    let invalid = placed.cluster_state.view.invalid.iter();
+    for object in invalid.filter(|object| object.is_unbound_pod()) {
+        let (namespace, name) = object.name.split_once('/').unwrap_or(("", &object.name));
+        let why = format!(
+            "nodeless cannot decode it ({}), so no node is launched for it; correct the field, or delete the pod",
+            object.message
+        );
+        outcome.events.push(failed_scheduling(ObjectRef::pod(namespace, name, &object.outline.uid), &why));
+        outcome.report.unschedulable.push((object.name.clone(), why));
+    }
+}
+
 /// Reports on pods why they are unschedulable, and on NodePools without compatible instance types.
 fn report_unschedulable(placed: &Placed<'_>, facts: Facts<'_>, outcome: &mut Outcome) {
     let cluster_state = &placed.cluster_state;
@@ -333,6 +347,7 @@ fn report_unschedulable(placed: &Placed<'_>, facts: Facts<'_>, outcome: &mut Out
         }
         outcome.report.unschedulable.push((pod.key(), why));
     }
+    report_undecoded(placed, outcome);
     if !placed.problem.pods.is_empty() {
         let policy = facts.snapshot.settings.scheduling.min_values;
         outcome.events.extend(no_compatible_types::warnings(facts.evaluated, policy));

@@ -38,9 +38,12 @@ pub fn pod(name: &str, milli_cpu: i64) -> Value {
     })
 }
 
-/// A pod that this version cannot read: its affinity has an operator of a later Kubernetes.
-pub fn invalid_pod(name: &str) -> Value {
+/// A pod that this version cannot read, on a node or without one: its affinity has an operator of a later Kubernetes.
+pub fn invalid_pod(name: &str, node: Option<&str>) -> Value {
     let mut pod = pod(name, 10);
+    if let Some(node) = node {
+        pod["spec"]["nodeName"] = json!(node);
+    }
     let expression = json!({ "key": "a", "operator": "OfLaterKubernetes", "values": ["b"] });
     let terms = json!({ "nodeSelectorTerms": [{ "matchExpressions": [expression] }] });
     pod["spec"]["affinity"] = json!({ "nodeAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": terms } });

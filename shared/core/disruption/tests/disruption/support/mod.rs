@@ -254,8 +254,7 @@ impl World {
                     node: Some(&place.node),
                     claim: Some(&place.claim),
                     pods: place.pods.iter().collect(),
-                    command: None,
-                    instance: None,
+                    ..ClusterNode::default()
                 })
                 .collect(),
             node_pools: offers.collect(),

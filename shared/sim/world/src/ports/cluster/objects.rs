@@ -7,7 +7,7 @@ use nodeless_fake_kubernetes::server::LabelSelector;
 use nodeless_fake_kubernetes::{
     ApiServer, DeleteOptions, ListOptions, PatchOptions, PatchType, Resource, Status, UpdateOptions,
 };
-use nodeless_ports::cluster::InvalidObject;
+use nodeless_ports::cluster::{InvalidObject, Outline};
 use nodeless_ports::{ErrorKind, PortError};
 use serde_json::Value;
 use std::sync::Arc;
@@ -34,7 +34,8 @@ pub(super) fn select<T: Clone + Send + 'static>(
                 let part = |field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
                 let (namespace, name) = (part("namespace"), part("name"));
                 let name = if namespace.is_empty() { name } else { format!("{namespace}/{name}") };
-                invalid.push(InvalidObject { kind: resource.kind.to_string(), name, message });
+                let outline = Outline::read(object.as_ref());
+                invalid.push(InvalidObject { kind: resource.kind.to_string(), name, message, outline });
             }
         }
     }
@@ -67,7 +68,7 @@ pub(super) fn get_one<T>(api: &ApiServer, kind: &Kind<T>, name: &str) -> Result<
 /// Fails if an object could not be decoded and the answer cannot report it.
 pub(super) fn refuse_doubt(hides: bool, invalid: &[InvalidObject]) -> Result<(), PortError> {
     let Some(faulty) = invalid.first().filter(|_| hides) else { return Ok(()) };
-    let InvalidObject { kind, name, message } = faulty;
+    let InvalidObject { kind, name, message, .. } = faulty;
     let message = format!("{kind} {name} cannot be read: {message}; repair or delete it");
     Err(PortError::new(ErrorKind::Invalid, format!("Kubernetes list {kind}"), message))
 }
