@@ -339,6 +339,24 @@ async fn profiles_of_others_stay() {
 }
 
 #[tokio::test]
+async fn a_profile_with_a_path_is_named_without_it() {
+    let world = World::new().await;
+    world.ec2.change_account(|account| {
+        let mut profile = account.instance_profiles[0].clone();
+        (profile.name, profile.path, profile.id) = ("nodes".into(), "/teams/a/".into(), "AIPA2".into());
+        account.instance_profiles.push(profile);
+    });
+    let class = world.resolved(json!({ "role": null, "instanceProfile": "nodes" })).await;
+    let candidates = [candidate("m5.large", "a", OnDemand, 0.096)];
+    let request = LaunchRequest { claim: &claim("group-1", 1), node_class: &class, candidates: &candidates };
+    assert_eq!(world.cloud().launch(request).await.unwrap().instances.len(), 1);
+    let (arn, _) = world.ec2.instances()[0].instance_profile.clone().unwrap();
+    assert!(arn.ends_with(":instance-profile/teams/a/nodes"), "{arn}");
+    world.source().release(&class).await.unwrap();
+    assert_eq!(profiles(&world).len(), 1, "it belongs to another owner");
+}
+
+#[tokio::test]
 async fn a_role_that_does_not_exist_is_named() {
     let world = World::new().await;
     let status = resolve(&world, json!({ "role": "no-such-role" })).await;
