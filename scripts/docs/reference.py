@@ -227,7 +227,7 @@ OF_CLASSES = {
     "SecurityGroupsReady": "Security groups were found.",
     "AMIsReady": "AMIs were found.",
     "InstanceProfileReady": "There is an instance profile for the nodes.",
-    "CapacityReservationsReady": "The selected capacity reservations are supported.",
+    "CapacityReservationsReady": "The selected capacity reservations could be read.",
     "PlacementGroupReady": "The selected placement group exists and is supported.",
     "ValidationSucceeded": "The fields are valid, and dry runs of a launch succeeded.",
     "Ready": "All conditions above are true.",

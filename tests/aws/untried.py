@@ -8,7 +8,9 @@ BY_REASON: dict[str, tuple[str, ...]] = {
         "ec2-fleet-capacity-codes", "ec2-fleet-partial", "ec2-fleet-quotas", "ec2-fleet-rejected", "ec2-vcpu-quota", "ec2-vcpu-quota-codes",
         "ec2-vcpu-quota-counted", "ec2-vcpu-quota-dry-run", "ec2-vcpu-quota-fleet", "ec2-vcpu-quota-maximum", "lambda-account-concurrency",
     ),
-    "it takes a capacity reservation, which is paid for whether it is used or not": ("ec2-reservation-preference", "ec2-vcpu-quota-reserved"),
+    "it takes a capacity reservation, which is paid for whether it is used or not": (
+        "ec2-fleet-interruptible", "ec2-reservation-preference", "ec2-vcpu-quota-reserved",
+    ),
     "it takes a lack of capacity, or another event that only AWS decides on": (
         "ec2-describe-in-zone-outage", "ec2-dry-run-capacity", "ec2-spread-limit", "events-capacity-reservation", "events-health", "events-rebalance",
         "sqs-standard-twice",

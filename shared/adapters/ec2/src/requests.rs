@@ -5,7 +5,7 @@ use aws_sdk_ec2::operation::run_instances::builders::RunInstancesFluentBuilder;
 use aws_sdk_ec2::types::{
     CapacityReservationPreference, CapacityReservationTarget, ConnectionTrackingSpecificationRequest,
     DefaultTargetCapacityType, FleetLaunchTemplateConfigRequest, FleetLaunchTemplateOverridesRequest,
-    FleetLaunchTemplateSpecificationRequest, FleetOnDemandAllocationStrategy, FleetType,
+    FleetLaunchTemplateSpecificationRequest, FleetOnDemandAllocationStrategy, FleetReservationType, FleetType,
     InstanceMetadataOptionsRequest, InstanceNetworkInterfaceSpecification, InstanceType,
     LaunchTemplateBlockDeviceMappingRequest, LaunchTemplateCapacityReservationSpecificationRequest,
     LaunchTemplateCpuOptionsRequest, LaunchTemplateEbsBlockDeviceRequest, LaunchTemplateEnclaveOptionsRequest,
@@ -15,12 +15,12 @@ use aws_sdk_ec2::types::{
     LaunchTemplateInstanceMetadataTagsState, LaunchTemplateInstanceNetworkInterfaceSpecificationRequest,
     LaunchTemplatePlacementRequest, LaunchTemplateSpecification, LaunchTemplateTagSpecificationRequest,
     LaunchTemplatesMonitoringRequest, MarketType, NestedVirtualizationSpecification, OnDemandOptionsRequest,
-    RequestLaunchTemplateData, ResourceType, SpotAllocationStrategy, SpotOptionsRequest, Tag, TagSpecification,
-    TargetCapacitySpecificationRequest, Tenancy, VolumeType,
+    RequestLaunchTemplateData, ReservedCapacityOptionsRequest, ResourceType, SpotAllocationStrategy,
+    SpotOptionsRequest, Tag, TagSpecification, TargetCapacitySpecificationRequest, Tenancy, VolumeType,
 };
 use nodeless_api::nodeclass::{BlockDeviceMapping, PlacementGroupSelector, Toggle, TokenUse};
 use nodeless_launch::fleet::{FleetOverride, FleetPlan};
-use nodeless_launch::template::{Interface, InterfaceKind, TemplateSpec, Variant, gibibytes};
+use nodeless_launch::template::{Interface, InterfaceKind, Market, TemplateSpec, Variant, gibibytes};
 use nodeless_model::{CapacityType, StringMap};
 use nodeless_ports::{ErrorKind, PortError};
 use std::collections::BTreeMap;
@@ -54,8 +54,9 @@ pub(crate) fn template_data(spec: &TemplateSpec) -> Result<RequestLaunchTemplate
         .capacity_reservation_specification(reservation(spec))
         .set_tag_specifications(Some(tagged.collect()))
         .set_placement(placement(spec));
-    if spec.capacity_block {
-        let market = LaunchTemplateInstanceMarketOptionsRequest::builder().market_type(MarketType::CapacityBlock);
+    if let Some(market) = spec.market {
+        let market = MarketType::from(market.as_str());
+        let market = LaunchTemplateInstanceMarketOptionsRequest::builder().market_type(market);
         data = data.instance_market_options(market.build());
     }
     if spec.enclaves {
@@ -245,10 +246,11 @@ pub(crate) fn fleet(
     let spot = plan.capacity_type == CapacityType::Spot;
     let target = TargetCapacitySpecificationRequest::builder()
         .total_target_capacity(count)
-        .default_target_capacity_type(match (spot, plan.capacity_block) {
+        .default_target_capacity_type(match (spot, plan.market) {
             (true, _) => DefaultTargetCapacityType::Spot,
-            (false, true) => DefaultTargetCapacityType::CapacityBlock,
-            (false, false) => DefaultTargetCapacityType::OnDemand,
+            (false, Some(Market::CapacityBlock)) => DefaultTargetCapacityType::CapacityBlock,
+            (false, Some(Market::Interruptible)) => DefaultTargetCapacityType::ReservedCapacity,
+            (false, None) => DefaultTargetCapacityType::OnDemand,
         })
         .build();
     let mut request = request.r#type(FleetType::Instant).target_capacity_specification(target);
@@ -274,14 +276,17 @@ pub(crate) fn fleet(
                 .build(),
         );
     }
-    if spot {
+    if plan.market == Some(Market::Interruptible) {
+        let kind = FleetReservationType::InterruptibleCapacityReservation;
+        request.reserved_capacity_options(ReservedCapacityOptionsRequest::builder().reservation_types(kind).build())
+    } else if spot {
         let strategy = if plan.prioritized {
             SpotAllocationStrategy::CapacityOptimizedPrioritized
         } else {
             SpotAllocationStrategy::PriceCapacityOptimized
         };
         request.spot_options(SpotOptionsRequest::builder().allocation_strategy(strategy).build())
-    } else if plan.capacity_block {
+    } else if plan.market.is_some() {
         request
     } else {
         let strategy = if plan.prioritized {

@@ -1,7 +1,7 @@
 //! The request of one CreateFleet call, decided from the candidates: capacity type, instance types, subnets.
 
 use crate::shortage::lacks_capacity;
-use crate::template::{EFA_RESOURCE, Variant};
+use crate::template::{EFA_RESOURCE, Market, Variant};
 use nodeless_api::EC2NodeClass;
 use nodeless_api::nodeclass::{Ami, Subnet};
 use nodeless_model::instance::{LaunchCandidate, LaunchOutcome, OfferingFailure};
@@ -20,8 +20,8 @@ const MAX_LAUNCH_TEMPLATES: usize = 50;
 pub struct FleetPlan {
     /// The capacity type: the first of reserved, spot and on-demand that has a candidate.
     pub capacity_type: CapacityType,
-    /// Whether it uses a capacity block.
-    pub capacity_block: bool,
+    /// The market type of the capacity reservation, if it has one of its own.
+    pub market: Option<Market>,
     /// Whether EC2 uses the prices of the request instead of its own, because a NodeOverlay changed them.
     pub prioritized: bool,
     /// The id of the placement group.
@@ -106,7 +106,7 @@ pub fn plan(class: &EC2NodeClass, claim: &NodeClaim, candidates: &[LaunchCandida
             image_id: image.id.clone(),
             max_pods: candidate.max_pods,
             reservation_id: candidate.reservation_id.clone(),
-            capacity_block: is_capacity_block(candidate),
+            market: market(candidate),
             efa_interfaces: if wants_efa && !own_interfaces { candidate.efa_interfaces } else { 0 },
         };
         groups.entry(variant).or_default().push(FleetOverride {
@@ -126,7 +126,7 @@ pub fn plan(class: &EC2NodeClass, claim: &NodeClaim, candidates: &[LaunchCandida
     }
     Ok(FleetPlan {
         capacity_type: first.capacity_type,
-        capacity_block: is_capacity_block(first),
+        market: market(first),
         placement_group: first.labels.get(labels::PLACEMENT_GROUP_ID).cloned(),
         context: class.spec.context.clone().filter(|_| !min_values_relaxed(claim)),
         prioritized: claim.spec.annotations.get(labels::PRICE_OVERLAY_APPLIED).is_some_and(|value| value == "true"),
@@ -268,8 +268,16 @@ impl FleetPlan {
     }
 }
 
-fn is_capacity_block(candidate: &LaunchCandidate) -> bool {
-    candidate.labels.get(labels::CAPACITY_RESERVATION_TYPE).is_some_and(|kind| kind == "capacity-block")
+/// The market type of the reservation of a candidate, if it has one of its own.
+fn market(candidate: &LaunchCandidate) -> Option<Market> {
+    let is = |key: &str, value: &str| candidate.labels.get(key).is_some_and(|of| of == value);
+    if is(labels::CAPACITY_RESERVATION_TYPE, "capacity-block") {
+        Some(Market::CapacityBlock)
+    } else if is(labels::CAPACITY_RESERVATION_INTERRUPTIBLE, "true") {
+        Some(Market::Interruptible)
+    } else {
+        None
+    }
 }
 
 /// The keys with `minValues` in the claim's requirements, and the number of values that a launch must be able to choose from.
@@ -334,11 +342,11 @@ fn choose<'a>(candidates: &[&'a LaunchCandidate], min_values: &MinValues<'_>) ->
     let mut chosen: Vec<&LaunchCandidate> = of(kind).collect();
     if kind == CapacityType::Reserved {
         // A template targets one reservation, so a launch into one must not be spread over several.
-        chosen.sort_by(|a, b| by_price(a, b));
+        chosen.sort_by(|a, b| a.price.total_cmp(&b.price).then(market(a).cmp(&market(b))).then_with(|| by_price(a, b)));
         let reservation = chosen.first().and_then(|first| first.reservation_id.clone());
         chosen.retain(|candidate| candidate.reservation_id == reservation);
         // A capacity block is one type in one zone.
-        if chosen.first().is_some_and(|first| is_capacity_block(first)) {
+        if chosen.first().is_some_and(|first| market(first) == Some(Market::CapacityBlock)) {
             chosen.truncate(1);
         }
     }

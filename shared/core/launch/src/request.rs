@@ -1,7 +1,7 @@
 //! The requests to EC2, in the JSON form of its API (the form of `--cli-input-json`).
 
 use crate::fleet::FleetPlan;
-use crate::template::{Interface, InterfaceKind, TemplateSpec, Variant, gibibytes};
+use crate::template::{Interface, InterfaceKind, Market, TemplateSpec, Variant, gibibytes};
 use nodeless_api::nodeclass::{BlockDeviceMapping, PlacementGroupSelector};
 use nodeless_model::{CapacityType, StringMap};
 use serde::Serialize;
@@ -27,8 +27,8 @@ pub fn launch_template_data(spec: &TemplateSpec) -> Value {
     }
     set("NetworkInterfaces", spec.network_interfaces.iter().map(|it| network_interface(spec, it)).collect());
     set("CapacityReservationSpecification", reservation(spec));
-    if spec.capacity_block {
-        set("InstanceMarketOptions", json!({ "MarketType": "capacity-block" }));
+    if let Some(market) = spec.market {
+        set("InstanceMarketOptions", json!({ "MarketType": market.as_str() }));
     }
     if let Some(nested) = spec.nested_virtualization {
         set("CpuOptions", json!({ "NestedVirtualization": word(&nested) }));
@@ -206,10 +206,11 @@ pub fn create_fleet(call: &FleetCall<'_>) -> Value {
         }))
     };
     let spot = plan.capacity_type == CapacityType::Spot;
-    let default_type = match (spot, plan.capacity_block) {
+    let default_type = match (spot, plan.market) {
         (true, _) => "spot",
-        (false, true) => "capacity-block",
-        (false, false) => "on-demand",
+        (false, Some(Market::CapacityBlock)) => "capacity-block",
+        (false, Some(Market::Interruptible)) => "reserved-capacity",
+        (false, None) => "on-demand",
     };
     let tags = ["instance", "volume", "fleet"].map(|kind| tag_specification(kind, call.tags));
     let mut request = json!({
@@ -225,7 +226,9 @@ pub fn create_fleet(call: &FleetCall<'_>) -> Value {
     if spot {
         let strategy = if plan.prioritized { "capacity-optimized-prioritized" } else { "price-capacity-optimized" };
         request["SpotOptions"] = json!({ "AllocationStrategy": strategy });
-    } else if !plan.capacity_block {
+    } else if plan.market == Some(Market::Interruptible) {
+        request["ReservedCapacityOptions"] = json!({ "ReservationTypes": [Market::Interruptible.as_str()] });
+    } else if plan.market.is_none() {
         let strategy = if plan.prioritized { "prioritized" } else { "lowest-price" };
         request["OnDemandOptions"] = json!({ "AllocationStrategy": strategy });
     }

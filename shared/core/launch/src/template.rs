@@ -53,8 +53,8 @@ pub struct TemplateSpec {
     pub nested_virtualization: Option<Toggle>,
     /// The capacity reservation to launch into; without one, open reservations are not used.
     pub reservation_id: Option<String>,
-    /// Whether that reservation is a capacity block, which is a separate market type.
-    pub capacity_block: bool,
+    /// The market type of that reservation, if it has one of its own.
+    pub market: Option<Market>,
     /// `dedicated`, if the claim requires it.
     pub tenancy: Option<&'static str>,
     /// The placement group.
@@ -116,10 +116,33 @@ pub struct Variant {
     pub max_pods: u32,
     /// The capacity reservation.
     pub reservation_id: Option<String>,
-    /// Whether the reservation is a capacity block.
-    pub capacity_block: bool,
+    /// The market type of the reservation, if it has one of its own.
+    pub market: Option<Market>,
     /// Elastic fabric adapters, one for each network card; 0 if no pod requests one or the class lists its interfaces.
     pub efa_interfaces: u32,
+}
+
+/// The market type of a capacity reservation that is not used like on-demand capacity.
+///
+/// Of reservations with the same price, an earlier one is used first, as in Karpenter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub enum Market {
+    /// A capacity block.
+    CapacityBlock,
+    /// A reservation whose owner may reclaim it: EC2 then terminates the instances, two minutes after a notice.
+    /// <https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/interruptible-capacity-reservations.html>
+    Interruptible,
+}
+
+impl Market {
+    /// EC2's name of the market type and of the reservation type of a fleet.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::CapacityBlock => "capacity-block",
+            Self::Interruptible => "interruptible-capacity-reservation",
+        }
+    }
 }
 
 /// A network interface of a template.
@@ -212,7 +235,7 @@ impl TemplateSpec {
             detailed_monitoring: spec.detailed_monitoring.unwrap_or(false),
             nested_virtualization: spec.cpu_options.as_ref().and_then(|options| options.nested_virtualization),
             reservation_id: variant.reservation_id.clone(),
-            capacity_block: variant.capacity_block,
+            market: variant.market,
             tenancy: tenancy(claim),
             placement_group: spec.placement_group_selector.clone(),
             enclaves: claim.spec.requests.contains(NITRO_SANDBOX_RESOURCE),

@@ -103,6 +103,8 @@ pub struct CapacityReservation {
     pub start: Timestamp,
     /// End time, if it has one.
     pub end: Option<Timestamp>,
+    /// Whether it is an interruptible reservation, which only launches of that market type use.
+    pub interruptible: bool,
 }
 
 /// A placement group.

@@ -273,6 +273,8 @@ pub(super) fn merged_tags(template: &[TagSpecification], call: &[TagSpecificatio
 
 /// <https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_CreateFleet.html>
 const MAX_TEMPLATES: usize = 50;
+/// The market type and the reservation type of interruptible capacity reservations.
+pub(super) const INTERRUPTIBLE: &str = "interruptible-capacity-reservation";
 
 /// Validates the request, and returns the shares of the target: on-demand first, then spot.
 fn checked(request: &CreateFleet) -> Result<[(CapacityType, u32); 2], Ec2Error> {
@@ -317,7 +319,16 @@ fn checked(request: &CreateFleet) -> Result<[(CapacityType, u32); 2], Ec2Error> 
         return Err(Ec2Error::unsupported(&format!("the interruption behaviour {other}")));
     }
     let target = request.target_capacity_specification.as_ref();
-    shares(target.ok_or_else(|| Ec2Error::missing("TargetCapacitySpecification"))?)
+    let target = target.ok_or_else(|| Ec2Error::missing("TargetCapacitySpecification"))?;
+    let reserved = request.reserved_capacity_options.as_ref();
+    let types = reserved.map(|options| options.reservation_types.as_slice()).unwrap_or_default();
+    let reserves = target.default_target_capacity_type.as_deref() == Some("reserved-capacity");
+    if reserves != (types == [INTERRUPTIBLE]) {
+        let message =
+            format!("Fleets of the target capacity type reserved-capacity have the reservation type {INTERRUPTIBLE}.");
+        return Err(Ec2Error::new("InvalidFleetConfig", message));
+    }
+    shares(target)
 }
 
 fn shares(target: &TargetCapacity) -> Result<[(CapacityType, u32); 2], Ec2Error> {
@@ -334,11 +345,17 @@ fn shares(target: &TargetCapacity) -> Result<[(CapacityType, u32); 2], Ec2Error>
     match target.default_target_capacity_type.as_deref() {
         None | Some("on-demand") => on_demand += rest,
         Some("spot") => spot += rest,
-        Some(other @ ("capacity-block" | "reserved-capacity")) => {
+        // <https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-fleet-launch-instances-interruptible-cr-walkthrough.html>
+        Some("reserved-capacity") if on_demand == 0 && spot == 0 => on_demand = rest,
+        Some("reserved-capacity") => {
+            let message = "A fleet of the target capacity type reserved-capacity has no on-demand and no spot target.";
+            return Err(Ec2Error::new("InvalidTargetCapacitySpecification", message));
+        }
+        Some(other @ "capacity-block") => {
             return Err(Ec2Error::unsupported(&format!("the target capacity type {other}")));
         }
         Some(other) => {
-            let why = "Valid values: on-demand, spot, capacity-block.";
+            let why = "Valid values: on-demand, spot, capacity-block, reserved-capacity.";
             return Err(Ec2Error::invalid("DefaultTargetCapacityType", other, why));
         }
     }

@@ -179,6 +179,13 @@ pub enum Ec2Event {
         /// The EventBridge event.
         event: Value,
     },
+    /// EC2 reclaims the interruptible capacity reservation of an instance after the warning time.
+    CapacityReclaimed {
+        /// The instance.
+        instance_id: String,
+        /// The EventBridge event.
+        event: Value,
+    },
     /// A spot instance has an elevated risk of interruption.
     RebalanceRecommendation {
         /// The instance.
@@ -200,6 +207,7 @@ impl Ec2Event {
     pub fn event_bridge(&self) -> Option<&Value> {
         match self {
             Self::SpotInterruption { event, .. }
+            | Self::CapacityReclaimed { event, .. }
             | Self::RebalanceRecommendation { event, .. }
             | Self::StateChange { event, .. } => Some(event),
             Self::InstanceRunning { .. } | Self::InstanceShuttingDown { .. } | Self::InstanceTerminated { .. } => None,

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::account::{CapacityReservation, Image, Subnet, Tags};
+use super::create_fleet::INTERRUPTIBLE;
 use super::error::Ec2Error;
 use super::instance::{Instance, InstanceState};
 use super::offering::{CapacityType, Offering};
@@ -253,6 +254,10 @@ impl State {
                 let message = format!("The capacity reservation ID '{id}' does not exist or does not match.");
                 Ec2Error::new("InvalidCapacityReservationId.NotFound", message)
             })?;
+            if found.interruptible != (plan.member("/InstanceMarketOptions/MarketType") == Some(INTERRUPTIBLE)) {
+                let message = format!("The capacity reservation '{id}' does not match the market type of the launch.");
+                return Err(Ec2Error::new("InvalidParameterCombination", message));
+            }
             return if found.available > 0 { Ok(Some(found)) } else { Err(exceeded()) };
         }
         if *capacity_type == CapacityType::Spot || preference == Some("none") {

@@ -165,7 +165,7 @@ request! {
         on_demand_target_capacity: Option<u32>,
         /// The spot part.
         spot_target_capacity: Option<u32>,
-        /// The capacity type of the rest: `on-demand` or `spot`.
+        /// The capacity type of the rest: `on-demand`, `spot` or `reserved-capacity`.
         default_target_capacity_type: Option<String>,
     }
 }
@@ -192,6 +192,15 @@ request! {
 }
 
 request! {
+    /// How a fleet uses reserved capacity.
+    ReservedCapacityOptions {
+        /// Only `interruptible-capacity-reservation` is supported.
+        #[serde(alias = "ReservationType")]
+        reservation_types: Vec<String>,
+    }
+}
+
+request! {
     /// CreateFleet.
     CreateFleet {
         /// Makes the call idempotent.
@@ -209,6 +218,8 @@ request! {
         on_demand_options: Option<OnDemandOptions>,
         /// Spot options.
         spot_options: Option<SpotOptions>,
+        /// Options of reserved capacity.
+        reserved_capacity_options: Option<ReservedCapacityOptions>,
         /// Tags.
         #[serde(alias = "TagSpecification")]
         tag_specifications: Vec<TagSpecification>,
@@ -291,7 +302,7 @@ request! {
 request! {
     /// The purchasing option of RunInstances.
     InstanceMarketOptions {
-        /// `spot`.
+        /// `spot` or `interruptible-capacity-reservation`.
         market_type: Option<String>,
         /// The options of spot instances.
         spot_options: Option<SpotMarketOptions>,

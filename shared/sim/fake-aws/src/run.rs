@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::account::Tags;
-use super::create_fleet::{merged_tags, price_limit};
+use super::create_fleet::{INTERRUPTIBLE, merged_tags, price_limit};
 use super::error::Ec2Error;
 use super::instance::{Instance, InstanceState};
 use super::launch::LaunchPlan;
@@ -183,6 +183,7 @@ fn market(
     let Some(options) = call.cloned().or(template) else { return Ok((CapacityType::OnDemand, None)) };
     match options.market_type.as_deref() {
         Some("spot") => {}
+        Some(INTERRUPTIBLE) => return Ok((CapacityType::OnDemand, None)),
         None => return Err(Ec2Error::missing("InstanceMarketOptions.MarketType")),
         Some(other) => return Err(Ec2Error::unsupported(&format!("the market type {other}"))),
     }

@@ -307,6 +307,28 @@ impl Ec2 {
         Ok(event)
     }
 
+    /// The owner of an interruptible capacity reservation reclaims the capacity of an instance: EC2 sends a warning, and terminates the
+    /// instance as long afterwards as a spot instance.
+    ///
+    /// # Errors
+    /// When there is no such running instance in an interruptible reservation.
+    pub fn reclaim_capacity(&self, instance_id: &str) -> Result<Value, Ec2Error> {
+        let mut state = self.lock();
+        let id = state.instances.get(instance_id).and_then(|it| it.capacity_reservation_id.clone());
+        let reservation = state.account.capacity_reservations.iter_mut().find(|it| Some(&it.id) == id.as_ref());
+        let Some(reservation) = reservation.filter(|it| it.interruptible) else {
+            return Err(Ec2Error::instance_not_found(&[instance_id.to_owned()]));
+        };
+        reservation.total = reservation.total.saturating_sub(1);
+        let detail = json!({ "instance-id": instance_id, "instance-action": "terminate" });
+        let event = state.event("EC2 Capacity Reservation Instance Interruption Warning", instance_id, &detail);
+        let at = state.now.saturating_add(state.account.timing.spot_warning).unwrap_or(Timestamp::MAX);
+        state.due(at, instance_id, Due::Interrupt);
+        let instance_id = instance_id.to_owned();
+        state.events.push_back(Ec2Event::CapacityReclaimed { instance_id, event: event.clone() });
+        Ok(event)
+    }
+
     /// The last calls, oldest first: at most 10,000.
     pub fn calls(&self) -> Vec<Call> {
         self.lock().faults.calls()
@@ -476,7 +498,8 @@ impl State {
         if let Some(reservation) =
             reservations.iter_mut().find(|r| Some(&r.id) == instance.capacity_reservation_id.as_ref())
         {
-            reservation.available += 1;
+            // Capacity that its owner reclaimed is not available again.
+            reservation.available = (reservation.available + 1).min(reservation.total);
         }
     }
 

@@ -26,8 +26,7 @@ pub(super) async fn selected_reservations(
         found.extend(describe(client, &query).await?);
     }
     let (selected, left_out) = reservations::select(found, now);
-    let problem = reservations::problem(&selected);
-    Ok((Section { value: selected, problem }, left_out))
+    Ok((Section::ready(selected), left_out))
 }
 
 /// The number of available instances of each active reservation, by id.

@@ -391,6 +391,7 @@ async fn a_reservation_that_the_class_selects_is_launched_into_until_it_is_full(
             open: false,
             start: Timestamp::UNIX_EPOCH,
             end: None,
+            interruptible: false,
         });
     });
     let class =
@@ -409,6 +410,43 @@ async fn a_reservation_that_the_class_selects_is_launched_into_until_it_is_full(
     assert!(outcome.instances.iter().all(|instance| instance.capacity_type == Reserved));
     let full = launch(&world.cloud(), &claim("group-2", 1), &class, &[reserved]).await.unwrap();
     assert!(full.instances.is_empty() && full.failures[0].lacks_capacity, "{full:?}");
+}
+
+#[tokio::test]
+async fn an_interruptible_reservation_is_launched_into_with_its_market_type() {
+    let world = World::new().await;
+    world.ec2.change_account(|account| {
+        account.capacity_reservations.push(CapacityReservation {
+            id: "cr-0a0000000000000001".into(),
+            instance_type: "m5.large".into(),
+            zone: "us-east-1a".into(),
+            total: 2,
+            available: 2,
+            open: false,
+            start: Timestamp::UNIX_EPOCH,
+            end: None,
+            interruptible: true,
+        });
+    });
+    let class =
+        world.resolved(json!({ "capacityReservationSelectorTerms": [{ "id": "cr-0a0000000000000001" }] })).await;
+    let status = class.status.as_ref().unwrap();
+    assert_eq!(status.capacity_reservations[0].interruptible, Some(true));
+    let ready = status.conditions.iter().find(|condition| condition.type_ == "CapacityReservationsReady").unwrap();
+    assert_eq!(ready.status, nodeless_api::ConditionStatus::True);
+    let candidates = [LaunchCandidate {
+        reservation_id: Some("cr-0a0000000000000001".into()),
+        capacity_type: Reserved,
+        labels: [("karpenter.k8s.aws/capacity-reservation-interruptible".to_owned(), "true".to_owned())].into(),
+        ..candidate("m5.large", "a", OnDemand, 1e-8)
+    }];
+    assert_eq!(dry_run(&world, &class, &candidates).await.unwrap(), None);
+    let outcome = launch(&world.cloud(), &claim("group-1", 3), &class, &candidates).await.unwrap();
+    assert_eq!((outcome.instances.len(), outcome.failures.len()), (2, 1), "EC2 launches what the reservation has");
+    assert!(outcome.instances.iter().all(|instance| instance.capacity_type == Reserved));
+    let sent = world.ec2.calls().into_iter().rfind(|call| call.api == "CreateFleet").unwrap().parameters;
+    assert_eq!(sent["TargetCapacitySpecification"]["DefaultTargetCapacityType"], "reserved-capacity");
+    assert!(sent.get("OnDemandOptions").is_none_or(serde_json::Value::is_null), "{sent}");
 }
 
 async fn dry_run(

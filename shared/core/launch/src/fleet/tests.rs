@@ -225,9 +225,25 @@ fn a_capacity_block_has_its_own_market_type() {
         ..candidate(name, "a", CapacityType::Reserved, price)
     };
     let plan = plan(&class(&images()), &claim(&[]), &[block("p5.48xlarge", 2.0), block("p5.4xlarge", 1.0)]).unwrap();
-    assert!(plan.capacity_block);
+    assert_eq!(plan.market, Some(Market::CapacityBlock));
     assert_eq!(names(&plan), ["p5.4xlarge/a/subnet-a2"]);
-    assert!(plan.groups.keys().next().unwrap().capacity_block);
+    assert_eq!(plan.groups.keys().next().unwrap().market, plan.market);
+}
+
+#[test]
+fn of_reservations_with_one_price_interruptible_ones_are_last() {
+    let reserved = |id: &str, interruptible: &str| LaunchCandidate {
+        reservation_id: Some(id.into()),
+        labels: [(labels::CAPACITY_RESERVATION_INTERRUPTIBLE.to_owned(), interruptible.to_owned())].into(),
+        ..candidate("m5.large", "a", CapacityType::Reserved, 1e-8)
+    };
+    let chosen = |candidates: &[LaunchCandidate]| {
+        let plan = plan(&class(&images()), &claim(&[]), candidates).unwrap();
+        (plan.groups.keys().next().unwrap().reservation_id.clone(), plan.market)
+    };
+    let [lent, own] = [reserved("cr-1", "true"), reserved("cr-2", "false")];
+    assert_eq!(chosen(&[lent.clone(), own]), (Some("cr-2".into()), None));
+    assert_eq!(chosen(&[lent]), (Some("cr-1".into()), Some(Market::Interruptible)));
 }
 
 #[test]

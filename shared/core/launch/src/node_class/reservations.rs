@@ -1,6 +1,5 @@
 //! Capacity reservations of an EC2NodeClass.
 
-use super::Problem;
 use super::query::{Query, tag_filters};
 use jiff::{SignedDuration, Timestamp};
 use nodeless_api::nodeclass::{
@@ -119,21 +118,6 @@ fn status(described: &Described, now: Timestamp) -> Result<CapacityReservation, 
     })
 }
 
-/// The problem of the terms or of the selected reservations, if any. Terms that select nothing are not a problem, as in
-/// Karpenter: then nothing is launched into a reservation.
-#[must_use]
-pub fn problem(selected: &[CapacityReservation]) -> Option<Problem> {
-    let interruptible = selected.iter().find(|reservation| reservation.interruptible == Some(true))?;
-    Some(Problem::new(
-        "Unsupported",
-        format!(
-            "spec.capacityReservationSelectorTerms: {} is an interruptible reservation, which is not supported yet; select by \
-             id or tags without it",
-            interruptible.id
-        ),
-    ))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -207,8 +191,13 @@ mod tests {
         let (chosen, unknown) = select(vec![odd, described("cr-y")], at(0));
         assert_eq!(chosen.len(), 1);
         assert!(unknown[0].contains("cr-x") && unknown[0].contains("future"), "{unknown:?}");
-        let interruptible = Described { interruptible: true, ..described("cr-z") };
-        assert!(problem(&select(vec![interruptible], at(0)).0).unwrap().message.contains("cr-z"));
-        assert_eq!(problem(&chosen), None);
+    }
+
+    #[test]
+    fn the_status_lists_which_reservations_are_interruptible() {
+        let interruptible = Described { interruptible: true, ..described("cr-a") };
+        let (chosen, _) = select(vec![interruptible, described("cr-b")], at(0));
+        let marks: Vec<Option<bool>> = chosen.iter().map(|reservation| reservation.interruptible).collect();
+        assert_eq!(marks, [Some(true), None]);
     }
 }

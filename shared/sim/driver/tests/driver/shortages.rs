@@ -6,7 +6,9 @@ use jiff::Timestamp;
 use nodeless_api::test_support::{ec2_node_class_manifest, node_pool_manifest};
 use nodeless_driver::Driver;
 use nodeless_fake_aws::{CapacityReservation, InstanceState, PlacementGroup};
-use nodeless_fake_kubernetes::resource::{DEPLOYMENTS, PODS};
+use nodeless_fake_kubernetes::resource::{DEPLOYMENTS, NODES, PODS};
+use nodeless_fake_kubernetes::{PatchOptions, PatchType};
+use nodeless_model::labels;
 use nodeless_model::shortage::Shortage;
 use nodeless_world::resources::{NODE_CLASSES, NODE_POOLS};
 use serde_json::{Value, json};
@@ -121,6 +123,7 @@ fn a_full_reservation_stops_no_launch_into_another_one() {
         open: false,
         start: Timestamp::UNIX_EPOCH,
         end: None,
+        interruptible: false,
     };
     let ids = ["cr-0a000000000000001", "cr-0a000000000000002"];
     let ec2 = driver.world().ec2().clone();
@@ -138,4 +141,56 @@ fn a_full_reservation_stops_no_launch_into_another_one() {
     let launched = claims.iter().find(|claim| claim.status.instance.is_some()).unwrap();
     let label = launched.status.labels.get(nodeless_model::labels::CAPACITY_RESERVATION_ID);
     assert_eq!(label.map(String::as_str), Some(ids[1]), "of the reservation that it is in");
+}
+
+#[test]
+fn an_interruptible_reservation_is_used_after_others_until_its_owner_reclaims_it() {
+    let mut driver = start();
+    let reservation = |id: &str, interruptible| CapacityReservation {
+        id: id.into(),
+        instance_type: "m5.large".into(),
+        zone: "us-east-1a".into(),
+        total: 1,
+        available: 1,
+        open: false,
+        start: Timestamp::UNIX_EPOCH,
+        end: None,
+        interruptible,
+    };
+    let [lent, own] = ["cr-0a000000000000001", "cr-0a000000000000002"];
+    let ec2 = driver.world().ec2().clone();
+    ec2.change_account(|account| {
+        account.capacity_reservations = vec![reservation(lent, true), reservation(own, false)];
+    });
+    let terms = json!([{ "id": lent }, { "id": own }]);
+    configure(&driver, "paid", &["us-east-1a"], "reserved", &json!({ "capacityReservationSelectorTerms": terms }));
+    driver.advance_to(within(&driver, 60)).unwrap();
+    let in_reservation = |id: &str| {
+        let instances = ec2.instances();
+        let alive =
+            instances.into_iter().filter(|it| matches!(it.state, InstanceState::Pending | InstanceState::Running));
+        alive.filter(|it| it.capacity_reservation_id.as_deref() == Some(id)).map(|it| it.id).collect::<Vec<_>>()
+    };
+    deploy(&driver, "paid", 1);
+    wait(&mut driver, 120, "it runs", |it| running(it, "paid") == 1);
+    assert_eq!((in_reservation(lent).len(), in_reservation(own).len()), (0, 1), "in what no one reclaims");
+    let more = json!({ "spec": { "replicas": 2 } });
+    driver
+        .world()
+        .api()
+        .patch(&DEPLOYMENTS, "default", "paid", None, PatchType::Merge, &more, &PatchOptions::default())
+        .unwrap();
+    wait(&mut driver, 150, "both run", |it| running(it, "paid") == 2);
+    let interruptible: Vec<Value> = list(&driver, &NODES)
+        .iter()
+        .map(|node| node["metadata"]["labels"][labels::CAPACITY_RESERVATION_INTERRUPTIBLE].clone())
+        .filter(|label| !label.is_null())
+        .collect();
+    assert!(interruptible.contains(&json!("true")) && interruptible.contains(&json!("false")), "{interruptible:?}");
+
+    let reclaimed = in_reservation(lent);
+    ec2.reclaim_capacity(&reclaimed[0]).unwrap();
+    wait(&mut driver, 100, "it is drained before EC2 terminates it", |it| running(it, "paid") == 1);
+    wait(&mut driver, 120, "it is gone", |_| in_reservation(lent).is_empty());
+    assert_eq!(in_reservation(own).len(), 1);
 }

@@ -1,6 +1,6 @@
 use super::super::FleetError;
 use super::super::requests::TerminateInstances;
-use super::super::requests::{FleetLaunchTemplateConfig, Tag, TagSpecification};
+use super::super::requests::{FleetLaunchTemplateConfig, ReservedCapacityOptions, Tag, TagSpecification};
 use super::super::{CapacityReservation, CapacityType, Offering, OfferingPattern, PlacementGroup, Subnet};
 use super::*;
 
@@ -238,6 +238,7 @@ fn a_targeted_reservation_is_used_and_then_exceeded() {
             open: false,
             start: start(),
             end: None,
+            interruptible: false,
         });
     });
     ec2.exhaust(OfferingPattern::default());
@@ -254,6 +255,55 @@ fn a_targeted_reservation_is_used_and_then_exceeded() {
     assert_eq!(offerings, ["m5.large us-east-1a"], "reserved capacity is there although the pool is exhausted");
     assert_eq!(errors, ["ReservationCapacityExceeded"]);
     assert_eq!(ec2.account().capacity_reservations[0].available, 0);
+}
+
+#[test]
+fn an_interruptible_reservation_needs_its_market_type_and_is_terminated_when_reclaimed() {
+    let ec2 = ec2();
+    ec2.change_account(|account| {
+        account.capacity_reservations.push(CapacityReservation {
+            id: "cr-0a000000000000001".to_owned(),
+            instance_type: "m5.large".to_owned(),
+            zone: "us-east-1a".to_owned(),
+            total: 1,
+            available: 1,
+            open: false,
+            start: start(),
+            end: None,
+            interruptible: true,
+        });
+    });
+    let mut plain = template("plain");
+    let data = &mut plain.launch_template_data.as_mut().unwrap().other;
+    let target = json!({ "CapacityReservationTarget": { "CapacityReservationId": "cr-0a000000000000001" } });
+    data.insert("CapacityReservationSpecification".to_owned(), target);
+    ec2.create_launch_template(&plain).unwrap();
+    let mut lent = plain.clone();
+    lent.launch_template_name = Some("lent".to_owned());
+    let data = &mut lent.launch_template_data.as_mut().unwrap().other;
+    let market = json!({ "MarketType": "interruptible-capacity-reservation" });
+    data.insert("InstanceMarketOptions".to_owned(), market);
+    ec2.create_launch_template(&lent).unwrap();
+    let request = |template: &str, target: &str| {
+        let mut request = fleet(&["m5.large"], target, "lowest-price", 1);
+        request.launch_template_configs[0].overrides.truncate(1);
+        let name = Some(template.to_owned());
+        request.launch_template_configs[0].launch_template_specification.launch_template_name = name;
+        let types = vec!["interruptible-capacity-reservation".to_owned()];
+        request.reserved_capacity_options =
+            (target == "reserved-capacity").then(|| ReservedCapacityOptions { reservation_types: types });
+        request
+    };
+    assert_eq!(bought(&ec2, &request("plain", "on-demand")).1, ["InvalidParameterCombination"]);
+    let mut without = request("lent", "reserved-capacity");
+    without.reserved_capacity_options = None;
+    assert_eq!(ec2.create_fleet(&without).unwrap_err().code, "InvalidFleetConfig");
+    assert_eq!(bought(&ec2, &request("lent", "reserved-capacity")).0, ["m5.large us-east-1a"]);
+
+    let id = ec2.instances()[0].id.clone();
+    let event = ec2.reclaim_capacity(&id).unwrap();
+    assert_eq!(event["detail-type"], "EC2 Capacity Reservation Instance Interruption Warning");
+    assert!(ec2.reclaim_capacity("i-0a000000000000009").is_err());
 }
 
 /// A fleet of one type whose template is in a placement group.

@@ -58,6 +58,7 @@ fn a_reservation_counts_as_a_whole_and_its_instances_do_not_count_again() {
             open: true,
             start: start(),
             end: None,
+            interruptible: false,
         });
     });
     assert_eq!(launched(&ec2, &["m6i.large"], "on-demand", 2).0, 1, "4 of 6 vCPUs are reserved");

@@ -9,6 +9,7 @@ use super::super::describe_region::Tagged;
 use super::super::fleet::CreateFleetAnswer;
 use super::super::instance::{Instance, InstanceState};
 use super::super::offering::CapacityType;
+use super::super::requests::LaunchTemplateData;
 use super::super::template::{LaunchTemplate, LaunchTemplateVersion};
 use super::names::to_wire;
 
@@ -42,6 +43,12 @@ pub(super) fn reservation_set(account: &Account, instances: &[Instance]) -> Valu
     }
     let reservation = |(id, entries): (&str, Vec<Value>)| json!({ "reservationId": id, "ownerId": account.id, "groupSet": [], "instancesSet": entries });
     reservations.into_iter().map(reservation).collect()
+}
+
+/// The market type of an instance in an interruptible capacity reservation.
+fn own_market(data: &LaunchTemplateData) -> Option<&str> {
+    let market = data.other.get("InstanceMarketOptions")?.get("MarketType")?.as_str()?;
+    Some(market).filter(|market| *market != "spot")
 }
 
 /// An instance.
@@ -82,7 +89,7 @@ pub(super) fn instance(account: &Account, described: &Instance) -> Value {
         "clientToken": described.client_token.as_deref().unwrap_or_default(),
         "hypervisor": "xen",
         "enaSupport": true,
-        "instanceLifecycle": spot.then_some("spot"),
+        "instanceLifecycle": if spot { Some("spot") } else { own_market(data) },
         "spotInstanceRequestId": described.spot_request_id,
         "capacityReservationId": described.capacity_reservation_id,
         "capacityReservationSpecification": data.other.get("CapacityReservationSpecification").cloned().map(to_wire),
@@ -344,6 +351,7 @@ pub(super) fn capacity_reservation(account: &Account, now: Timestamp, tagged: &T
         "endDateType": if reservation.end.is_some() { "limited" } else { "unlimited" },
         "instanceMatchCriteria": if reservation.open { "open" } else { "targeted" },
         "reservationType": "default",
+        "interruptible": reservation.interruptible,
         "tagSet": tag_set(tags),
     })
 }

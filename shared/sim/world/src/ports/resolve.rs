@@ -44,7 +44,7 @@ pub(super) fn status(
             "SecurityGroupsReady",
             none(security_groups.is_empty(), "SecurityGroupsNotFound", "spec.securityGroupSelectorTerms"),
         ),
-        ("CapacityReservationsReady", reservations::problem(&capacity_reservations)),
+        ("CapacityReservationsReady", None),
         ("AMIsReady", amis_problem),
         ("InstanceProfileReady", profile_problem),
         ("PlacementGroupReady", placement),
@@ -69,7 +69,7 @@ fn reservations(account: &Account, spec: &EC2NodeClassSpec, now: Timestamp) -> V
         owner_id: account.id.clone(),
         match_criteria: if reservation.open { "open" } else { "targeted" }.to_owned(),
         reservation_type: "default".to_owned(),
-        interruptible: false,
+        interruptible: reservation.interruptible,
         end: reservation.end,
         available: reservation.available,
     };

@@ -187,6 +187,7 @@ fn a_reservation_of_the_class_is_found_counted_and_launched_into() {
             open,
             start: jiff::Timestamp::UNIX_EPOCH,
             end: None,
+            interruptible: false,
         };
         account.capacity_reservations = vec![reservation("cr-1", false), reservation("cr-2", true)];
         account.tags.insert("cr-1".into(), [("team".to_owned(), "a".to_owned())].into());

@@ -294,6 +294,7 @@ impl World {
                 self.controllers.node_lifecycle.instance_terminated(&provider_id, now);
             }
             Ec2Event::SpotInterruption { .. }
+            | Ec2Event::CapacityReclaimed { .. }
             | Ec2Event::RebalanceRecommendation { .. }
             | Ec2Event::StateChange { .. } => {}
         }
