@@ -2,11 +2,10 @@
 
 use crate::slim::{CsiNode, PersistentVolume, PersistentVolumeClaim, StorageClass};
 use nodeless_model::requirement::{Requirement, RequirementTerm};
-use nodeless_model::{Operator, Pod, Requirements, labels};
+use nodeless_model::{EBS_DRIVER, Operator, Pod, Requirements, labels};
 use std::collections::BTreeMap;
 
-/// The CSI driver of EBS, which also serves in-tree volumes and StorageClasses.
-const EBS_DRIVER: &str = "ebs.csi.aws.com";
+/// The in-tree plugin, whose volumes and StorageClasses are migrated to the CSI driver.
 const EBS_IN_TREE: &str = "kubernetes.io/aws-ebs";
 /// Set by the volume controller when claim and volume are bound.
 const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";

@@ -69,6 +69,16 @@ impl AmiFamily {
         }
     }
 
+    /// The devices that the AMI maps, all of them volumes; none are known of the user's own AMI.
+    pub(crate) const fn devices(self) -> &'static [&'static str] {
+        match self {
+            Self::Al2 | Self::Al2023 => &["/dev/xvda"],
+            Self::Bottlerocket => &["/dev/xvda", "/dev/xvdb"],
+            Self::Windows2019 | Self::Windows2022 | Self::Windows2025 => &["/dev/sda1"],
+            Self::Custom => &[],
+        }
+    }
+
     /// The size of that device in GiB if the EC2NodeClass does not map it.
     pub(crate) const fn default_ephemeral_gib(self) -> i64 {
         if self.is_windows() { 50 } else { 20 }

@@ -90,6 +90,11 @@ pub struct TypeFacts {
     pub local_nvme: bool,
     /// The maximum EBS bandwidth in Mbps, only if it is EBS-optimized by default.
     pub ebs_bandwidth_mbps: Option<u32>,
+    /// The number of volumes that EC2 attaches, which already leaves out the disks of the instance store and, if the limit is shared,
+    /// the primary network interface.
+    pub ebs_attachments: u32,
+    /// Whether further network interfaces count against that number.
+    pub interfaces_take_attachments: bool,
     /// The baseline network bandwidth in Mbps.
     pub network_bandwidth_mbps: Option<u32>,
     /// Whether it has an elastic network adapter.
@@ -159,6 +164,8 @@ impl TypeFacts {
             ebs_bandwidth_mbps: (info.ebs_info.ebs_optimized_support == "default")
                 .then(|| info.ebs_info.ebs_optimized_info.as_ref().map(|speeds| speeds.maximum_bandwidth_in_mbps))
                 .flatten(),
+            ebs_attachments: ebs_attachments(info),
+            interfaces_take_attachments: interfaces_take_attachments(info),
             network_bandwidth_mbps,
             ena: matches!(network.ena_support.as_str(), "required" | "supported"),
             network_cards: network
@@ -182,6 +189,26 @@ impl TypeFacts {
             placement_strategies: info.placement_group_info.supported_strategies.clone(),
         })
     }
+}
+
+/// The limits of the EBS CSI driver where EC2 reports none, and for Xen types, for which EC2 reports one more than the driver counts on.
+const DEFAULT_EBS_ATTACHMENTS: u32 = 27;
+const XEN_EBS_ATTACHMENTS: u32 = 39;
+
+/// As `GetVolumeLimits` of the EBS CSI driver (`pkg/cloud/limits/volume_limits.go`), whose table is made of DescribeInstanceTypes.
+fn ebs_attachments(info: &InstanceTypeInfo) -> u32 {
+    if is_xen(info) {
+        return XEN_EBS_ATTACHMENTS;
+    }
+    info.ebs_info.maximum_ebs_attachments.unwrap_or(DEFAULT_EBS_ATTACHMENTS)
+}
+
+fn interfaces_take_attachments(info: &InstanceTypeInfo) -> bool {
+    !is_xen(info) && info.ebs_info.attachment_limit_type.as_deref() != Some("dedicated")
+}
+
+fn is_xen(info: &InstanceTypeInfo) -> bool {
+    info.hypervisor.as_deref() == Some("xen")
 }
 
 /// GHz, rounded to MHz; 0 if EC2 does not report it.

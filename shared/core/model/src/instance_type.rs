@@ -5,6 +5,9 @@ use crate::{CapacityType, Quantity, Requirement, Requirements, ResourceList, lab
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
+/// The CSI driver of EBS, which also serves in-tree EBS volumes.
+pub const EBS_DRIVER: &str = "ebs.csi.aws.com";
+
 /// An instance type as launched for one EC2NodeClass: its labels, its capacity and overhead, and its offerings.
 #[derive(Clone, Debug, PartialEq)]
 pub struct InstanceType {
@@ -14,6 +17,8 @@ pub struct InstanceType {
     pub requirements: Requirements,
     /// The capacity.
     pub capacity: ResourceList,
+    /// The number of volumes of [`EBS_DRIVER`] that a node attaches for pods; `None` if it is not limited.
+    pub ebs_volumes: Option<u32>,
     /// The overhead.
     pub overhead: Overhead,
     /// The offerings.
@@ -154,6 +159,7 @@ mod tests {
             name: "m6i.large".into(),
             requirements: Requirements::new(),
             capacity: ResourceList::new(),
+            ebs_volumes: None,
             overhead: Overhead::default(),
             offerings: vec![
                 offering("a", CapacityType::OnDemand, 0.1, true),
@@ -176,6 +182,7 @@ mod tests {
             name: "huge".into(),
             requirements: Requirements::new(),
             capacity,
+            ebs_volumes: None,
             overhead: Overhead::default(),
             offerings: Vec::new(),
         };
@@ -191,6 +198,7 @@ mod tests {
             name: "tiny".into(),
             requirements: Requirements::new(),
             capacity: cpu(1000).with("pods", Quantity::from_units(4)),
+            ebs_volumes: None,
             overhead: Overhead {
                 kube_reserved: cpu(80),
                 system_reserved: cpu(20),

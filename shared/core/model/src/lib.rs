@@ -50,7 +50,7 @@ pub use duration::{NillableDuration, ParseDurationError};
 pub use ended::EndedNode;
 pub use error::{ErrorKind, PortError};
 pub use instance::{Instance, InstanceState};
-pub use instance_type::{InstanceType, InstanceTypes, Offering, Overhead, Reservation};
+pub use instance_type::{EBS_DRIVER, InstanceType, InstanceTypes, Offering, Overhead, Reservation};
 pub use invalid::{InvalidAnnotation, Unusable};
 pub use money::{Dollars, DollarsPerHour};
 pub use node::Node;

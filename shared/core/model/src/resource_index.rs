@@ -2,9 +2,14 @@
 
 use crate::{Quantity, ResourceList};
 
-/// The index of each resource in rows of amounts.
+/// The index of each resource in rows of amounts. A row may have further columns behind the resources, for what else a node has a
+/// limited number of.
 #[derive(Clone, Debug, Default)]
-pub struct ResourceIndex(Vec<String>);
+pub struct ResourceIndex {
+    names: Vec<String>,
+    /// The number of names that are resources.
+    resources: usize,
+}
 
 impl ResourceIndex {
     /// All resources that occur in these lists.
@@ -20,19 +25,38 @@ impl ResourceIndex {
             }
         }
         names.sort_unstable();
-        Self(names.into_iter().map(str::to_owned).collect())
+        let resources = names.len();
+        Self { names: names.into_iter().map(str::to_owned).collect(), resources }
+    }
+
+    /// With further columns, which are zero in the rows of lists. A name that has a column already gets no other.
+    #[must_use]
+    pub fn with_columns(mut self, names: impl IntoIterator<Item = String>) -> Self {
+        for name in names {
+            if !self.names.contains(&name) {
+                self.names.push(name);
+            }
+        }
+        self
+    }
+
+    /// The places and names of the columns behind the resources.
+    pub fn columns(&self) -> impl Iterator<Item = (usize, &str)> {
+        self.names.iter().enumerate().skip(self.resources).map(|(place, name)| (place, name.as_str()))
     }
 
     /// A list as a row, in thousandths; resources without a place fall away.
     #[must_use]
     pub fn amounts(&self, list: &ResourceList) -> Box<[i64]> {
-        self.0.iter().map(|name| list.get(name).milli()).collect()
+        let of_column =
+            |(place, name): (usize, &String)| if place < self.resources { list.get(name).milli() } else { 0 };
+        self.names.iter().enumerate().map(of_column).collect()
     }
 
-    /// A row as a list, without the zeros.
+    /// The resources of a row as a list, without the zeros.
     #[must_use]
     pub fn list(&self, amounts: &[i64]) -> ResourceList {
-        self.0
+        self.names[..self.resources]
             .iter()
             .zip(amounts)
             .filter(|(_, amount)| **amount != 0)
@@ -43,19 +67,19 @@ impl ResourceIndex {
     /// The place of a name, if it has one.
     #[must_use]
     pub fn place(&self, name: &str) -> Option<usize> {
-        self.0.iter().position(|known| known == name)
+        self.names.iter().position(|known| known == name)
     }
 
-    /// The number of resources.
+    /// The number of resources and further columns.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.names.len()
     }
 
-    /// Whether there are no resources.
+    /// Whether there are no columns.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.names.is_empty()
     }
 
     /// The name at a place.
@@ -64,7 +88,7 @@ impl ResourceIndex {
     /// When there is no such place.
     #[must_use]
     pub fn name(&self, place: usize) -> &str {
-        &self.0[place]
+        &self.names[place]
     }
 }
 
@@ -81,5 +105,15 @@ mod tests {
         assert_eq!((index.len(), index.place("cpu"), index.name(0), index.place("disk")), (3, Some(0), "cpu", None));
         assert_eq!(index.list(&index.amounts(&list)), list);
         assert!(ResourceIndex::of([]).is_empty());
+    }
+
+    #[test]
+    fn further_columns_are_no_resources() {
+        let list = ResourceList::new().with("cpu", Quantity::from_units(1)).with("seats", Quantity::from_units(3));
+        let cpu = ResourceList::new().with("cpu", Quantity::from_units(1));
+        let index = ResourceIndex::of([&cpu]).with_columns(["seats".to_owned(), "cpu".to_owned()]);
+        assert_eq!(index.columns().collect::<Vec<_>>(), [(1, "seats")]);
+        assert_eq!(*index.amounts(&list), [1000, 0]);
+        assert_eq!(index.list(&[1000, 3000]), cpu);
     }
 }

@@ -21,8 +21,8 @@ use nodeless_scheduling::{Options, Prepared, Problem, Solution};
 /// that.
 #[must_use]
 pub fn plan(problem: &Problem<'_>, options: &Options, refine: bool) -> Solution {
-    let requests = problem.pods.iter().map(|pod| &pod.requests);
-    let mut prepared = Prepared::new(&problem.node_pools, problem.daemon_sets, requests, options);
+    let pods = (problem.pods.iter().copied(), problem.facts);
+    let mut prepared = Prepared::new(&problem.node_pools, problem.daemon_sets, pods, options);
     let mut solution = prepared.solve(problem);
     solution.work = solution.work.saturating_add(prepared.work());
     let left = options.max_work.map_or(u64::MAX, |max| max.saturating_sub(solution.work));

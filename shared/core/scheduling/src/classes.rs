@@ -7,6 +7,7 @@ use crate::dense::Amounts;
 use crate::problem::excess::{self, Excess};
 use crate::problem::{Options, Problem};
 use crate::topology::{Target, Topology};
+use crate::volumes::{Mounts, PendingVolumes, Volume};
 use nodeless_model::pod::{HostPort, VolumeClaim, Weighted};
 use nodeless_model::requirement::RequirementTerm;
 use nodeless_model::{Pod, ResourceIndex, ResourceList, StringMap, Toleration, resources};
@@ -24,8 +25,10 @@ pub(crate) struct Class<'a> {
     pub(crate) example: &'a Pod,
     /// The indices in the problem's pods, the oldest first.
     pub(crate) pods: Vec<usize>,
-    /// The requests of one of them.
+    /// The requests of one of them, with the volumes that no other pod mounts.
     pub(crate) requests: Amounts,
+    /// The other volumes of one of them of which nodes attach a limited number.
+    pub(crate) shared_volumes: Box<[Volume]>,
     /// Host ports of one of them.
     pub(crate) host_ports: &'a [HostPort],
     /// From the most to the least preferred. Empty if the pods are rejected.
@@ -39,6 +42,13 @@ pub(crate) struct Class<'a> {
     /// The groups of their required constraints, ascending.
     pub(crate) required: Vec<GroupId>,
     pub(crate) spread: Option<Spread>,
+}
+
+impl Class<'_> {
+    /// What its pods request and mount.
+    pub(crate) fn mounts(&self) -> Mounts<'_> {
+        Mounts { requests: &self.requests, shared: &self.shared_volumes }
+    }
 }
 
 /// A required spread over zones, or other domains of several nodes.
@@ -131,6 +141,7 @@ pub(crate) struct Classes<'a> {
     pub(crate) by_priority: bool,
     /// The number of constraints and alternatives of all levels.
     pub(crate) size: usize,
+    pub(crate) volumes: PendingVolumes<'a>,
     ids: HashMap<Alternative, AlternativeId>,
     bound_for: HashMap<(AlternativeId, Target), Option<AlternativeId>>,
 }
@@ -201,6 +212,7 @@ impl<'a> Classes<'a> {
             alternatives: Vec::new(),
             by_priority: order.by_priority,
             size: 0,
+            volumes: PendingVolumes::of(problem, resources),
             ids: HashMap::new(),
             bound_for: HashMap::new(),
         };
@@ -216,9 +228,12 @@ impl<'a> Classes<'a> {
                 order.some_taint_prefers,
                 owned,
             );
+            let mut requests = resources.amounts(&example.requests);
+            let shared_volumes = classes.volumes.request(example, &mut requests);
             let mut class = Class {
                 example,
-                requests: resources.amounts(&example.requests),
+                requests,
+                shared_volumes,
                 host_ports: &example.host_ports,
                 pods,
                 levels: Vec::new(),

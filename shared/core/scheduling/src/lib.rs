@@ -40,6 +40,7 @@ mod preferences;
 mod problem;
 mod remedy;
 mod topology;
+mod volumes;
 mod work;
 
 pub use binding::{BindingNode, Bindings, Bound};

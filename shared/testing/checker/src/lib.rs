@@ -9,10 +9,10 @@ use self::topology::World;
 use nodeless_model::pod::HostPort;
 use nodeless_model::requirement::{Operator, RequirementTerm};
 use nodeless_model::{
-    InstanceType, Offering, Pod, Quantity, Requirement, Requirements, ResourceList, Taint, TaintEffect, labels,
-    resources,
+    EBS_DRIVER, InstanceType, Offering, Pod, Quantity, Requirement, Requirements, ResourceList, Taint, TaintEffect,
+    labels, resources,
 };
-use nodeless_scheduling::{Launch, MinValuesPolicy, Options, PoolOffer, Problem, Solution};
+use nodeless_scheduling::{ExistingNode, Launch, MinValuesPolicy, Options, PoolOffer, Problem, Solution};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// All errors of a solution, as sentences; none if it is valid.
@@ -31,9 +31,10 @@ pub fn violations(problem: &Problem<'_>, solution: &Solution, options: &Options)
             taints: &node.taints,
             available: &node.available,
             ports: &node.host_ports,
+            ebs_volumes: None,
         };
         wrong.extend(place.violations(problem, &pods));
-        wrong.extend(volume_violations(problem, &node.name, &pods));
+        wrong.extend(volume_violations(problem, node, &pods));
     }
     for (index, launch) in solution.launches.iter().enumerate() {
         wrong.extend(
@@ -125,6 +126,8 @@ struct Place<'p> {
     taints: &'p [Taint],
     available: &'p ResourceList,
     ports: &'p [HostPort],
+    /// The number of volumes of EBS that a new node attaches.
+    ebs_volumes: Option<u32>,
 }
 
 impl Place<'_> {
@@ -146,6 +149,14 @@ impl Place<'_> {
             }
             if !accepts_volumes(problem, pod, self.labels) {
                 wrong.push(format!("{}: the volumes of pod {} cannot be used there", self.name, pod.key()));
+            }
+        }
+        if let Some(limit) = self.ebs_volumes {
+            let claims = pods.iter().flat_map(|pod| claims(pod));
+            let of_ebs = claims.filter(|claim| driver(problem, claim) == Some(EBS_DRIVER));
+            let mounted = of_ebs.collect::<BTreeSet<_>>().len();
+            if mounted > limit as usize {
+                wrong.push(format!("{}: {mounted} volumes of EBS, and it attaches {limit}", self.name));
             }
         }
         if let Some((name, asked)) = total.iter().find(|(name, asked)| *asked > self.available.get(name)) {
@@ -255,29 +266,47 @@ fn reservation_violations(problem: &Problem<'_>, solution: &Solution) -> Vec<Str
         .collect()
 }
 
+/// The claims that a pod mounts, `namespace/name`.
+fn claims(pod: &Pod) -> impl Iterator<Item = String> {
+    pod.volume_claims.iter().map(|volume| format!("{}/{}", pod.namespace, volume.claim_name))
+}
+
+fn driver<'p>(problem: &Problem<'p>, claim: &str) -> Option<&'p str> {
+    problem.facts.volume_drivers.get(claim).map(String::as_str)
+}
+
 /// Violations of the limits of volumes by a node's pods and those that are placed on it.
-fn volume_violations(problem: &Problem<'_>, node: &str, placed: &[&Pod]) -> Vec<String> {
-    let Some(limits) = problem.facts.volume_limits.get(node) else { return Vec::new() };
-    let driver_of = |claim: &String| problem.facts.volume_drivers.get(claim);
-    let claims = |pods: &[&Pod]| -> BTreeSet<String> {
-        let present = pods.iter().filter(|pod| !pod.is_terminal());
-        let keys =
-            present.flat_map(|pod| pod.volume_claims.iter().map(|v| format!("{}/{}", pod.namespace, v.claim_name)));
-        keys.collect()
+fn volume_violations(problem: &Problem<'_>, node: &ExistingNode, placed: &[&Pod]) -> Vec<String> {
+    let mut limits = problem.facts.volume_limits.get(&node.name).cloned().unwrap_or_default();
+    if !limits.contains_key(EBS_DRIVER) {
+        limits.extend(limit_of_type(problem, node).map(|limit| (EBS_DRIVER.to_owned(), limit)));
+    }
+    let all = |pods: &[&Pod]| -> BTreeSet<String> {
+        pods.iter().filter(|pod| !pod.is_terminal()).flat_map(|pod| claims(pod)).collect()
     };
-    let running = problem.bound_pods.iter().find(|bound| bound.name == node);
-    let before = claims(running.map_or(&[][..], |bound| &bound.pods[..]));
-    let after: BTreeSet<String> = before.union(&claims(placed)).cloned().collect();
+    let running = problem.bound_pods.iter().find(|bound| bound.name == node.name);
+    let before = all(running.map_or(&[][..], |bound| &bound.pods[..]));
+    let after: BTreeSet<String> = before.union(&all(placed)).cloned().collect();
     let count =
-        |claims: &BTreeSet<String>, driver| claims.iter().filter(|claim| driver_of(claim) == Some(driver)).count();
+        |claims: &BTreeSet<String>, of| claims.iter().filter(|claim| driver(problem, claim) == Some(of)).count();
     limits
         .iter()
         .filter(|(driver, limit)| {
             let attached = count(&after, driver);
             attached > **limit as usize && attached > count(&before, driver)
         })
-        .map(|(driver, limit)| format!("node {node}: more than {limit} volumes of {driver}"))
+        .map(|(driver, limit)| format!("node {}: more than {limit} volumes of {driver}", node.name))
         .collect()
+}
+
+/// The limit of a node whose CSINode is not expected yet: the least of its possible instance types.
+fn limit_of_type(problem: &Problem<'_>, node: &ExistingNode) -> Option<u32> {
+    if node.initialized {
+        return None;
+    }
+    let pool = problem.node_pools.iter().find(|offer| Some(&offer.pool.name) == node.node_pool.as_ref())?;
+    let named = node.requirements.get(labels::INSTANCE_TYPE)?.values()?;
+    pool.instance_types.iter().filter(|kind| named.contains(&kind.name)).filter_map(|kind| kind.ebs_volumes).min()
 }
 
 fn usable(offer: &PoolOffer<'_>) -> bool {
@@ -355,7 +384,8 @@ fn launched(
             ports.extend(template.host_ports.iter().cloned());
         }
     }
-    ask(&Place { name: name.to_owned(), labels: node, taints, available: &available, ports: &ports })
+    let ebs_volumes = kind.ebs_volumes;
+    ask(&Place { name: name.to_owned(), labels: node, taints, available: &available, ports: &ports, ebs_volumes })
 }
 
 fn launch_violations(problem: &Problem<'_>, launch: &Launch, options: &Options) -> Vec<String> {

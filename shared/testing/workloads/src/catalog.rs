@@ -45,6 +45,7 @@ pub fn sized(name: String, (cpu, memory_mib, pods): (i64, i64, i64), price: f64)
             .with("cpu", Quantity::from_units(cpu))
             .with("memory", Quantity::from_mebibytes(memory_mib))
             .with("pods", Quantity::from_units(pods)),
+        ebs_volumes: None,
         overhead: Overhead {
             kube_reserved: ResourceList::new().with("cpu", Quantity::from_milli(100)),
             ..Overhead::default()

@@ -3,6 +3,7 @@
 //! The figures are those of Karpenter, so that the allocatable resources are the same after a migration. `tests/catalog/published.rs`
 //! compares them with the tables that Karpenter publishes.
 
+mod attachments;
 mod capacity;
 mod compatibility;
 mod labels;
@@ -81,6 +82,7 @@ pub fn instance_type(
     InstanceType {
         name: entry.facts.name.clone(),
         requirements: labels::requirements(catalog, entry, settings),
+        ebs_volumes: Some(attachments::ebs_volumes(&entry.facts, settings)),
         overhead: overhead::overhead(&entry.facts, settings, &capacity),
         capacity,
         offerings: offerings::offerings(catalog, entry, settings, unavailable),

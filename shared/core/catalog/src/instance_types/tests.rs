@@ -423,3 +423,40 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn nodes_attach_what_the_csi_driver_reports() {
+    let volumes = |name: &str, settings: &NodeClassSettings| build(name, settings).ebs_volumes.unwrap();
+    let plain = settings(AmiFamily::Al2023);
+    for (name, expected, why) in [
+        ("m5.4xlarge", 25, "27, less the root volume and a second interface"),
+        ("m5d.4xlarge", 23, "25, because two disks of the instance store take attachments"),
+        ("m7i.4xlarge", 31, "32 of a dedicated limit, less the root volume"),
+        ("m7i.24xlarge", 63, "64 of a dedicated limit, less the root volume"),
+        ("c4.large", 38, "39 of Xen, less the root volume"),
+        ("d3en.8xlarge", 9, "11, less the root volume and a second interface"),
+    ] {
+        assert_eq!(volumes(name, &plain), expected, "{name}: {why}");
+    }
+    let device = |name: &str| BlockDevice { device_name: Some(name.into()), ..BlockDevice::default() };
+    let with_devices = |family: AmiFamily, names: &[&str]| NodeClassSettings {
+        block_devices: names.iter().map(|name| device(name)).collect(),
+        ..settings(family)
+    };
+    for (family, devices, expected) in [
+        (AmiFamily::Al2023, &["/dev/xvda"][..], 25),
+        (AmiFamily::Al2023, &["/dev/xvda", "/dev/xvdb"], 24),
+        (AmiFamily::Al2023, &["/dev/xvdb"], 24),
+        (AmiFamily::Bottlerocket, &[], 24),
+        (AmiFamily::Custom, &[], 25),
+        (AmiFamily::Custom, &["/dev/sdb"], 24),
+    ] {
+        assert_eq!(volumes("m5.4xlarge", &with_devices(family, devices)), expected, "{family:?} {devices:?}");
+    }
+    let interface = NetworkInterface { network_card_index: 0, device_index: 1, efa_only: false };
+    let interfaces = NodeClassSettings { network_interfaces: vec![interface; 3], ..plain.clone() };
+    assert_eq!(volumes("m5.4xlarge", &interfaces), 23, "two more interfaces at launch");
+    let reserved = NodeClassSettings { reserved_enis: 1, ..plain };
+    assert_eq!(volumes("m5.4xlarge", &reserved), 24);
+    assert_eq!(volumes("m7i.4xlarge", &interfaces), 31);
+}

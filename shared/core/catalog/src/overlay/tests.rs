@@ -22,6 +22,7 @@ fn kind(name: &str, family: &str) -> InstanceType {
             (labels::ZONE, Requirement::one_of(["a", "b"])),
         ]),
         capacity: ResourceList::from([("cpu", Quantity::from_units(2))]),
+        ebs_volumes: None,
         overhead: Overhead::default(),
         offerings: vec![
             offering("a", CapacityType::OnDemand, 0.40),

@@ -25,6 +25,7 @@ fn kind(name: &str, price: f64, os: &str) -> InstanceType {
         name: name.to_owned(),
         requirements: Requirements::from([(labels::OS, Requirement::one_of([os]))]),
         capacity: ResourceList::new(),
+        ebs_volumes: None,
         overhead: Overhead::default(),
         offerings: offerings.collect(),
     }

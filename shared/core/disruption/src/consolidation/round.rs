@@ -18,7 +18,7 @@ use crate::simulation::packed::{Classes, Mover, Moves, Packed, Repelling, Scope}
 use crate::simulation::{self, Expected};
 use jiff::Timestamp;
 use nodeless_commitments::Instance;
-use nodeless_model::{CapacityType, DisruptionReason, NillableDuration, NodePool, ResourceIndex, ResourceList};
+use nodeless_model::{CapacityType, DisruptionReason, NillableDuration, NodePool, ResourceIndex};
 use nodeless_scheduling::{BoundPods, ExistingNode, Launch, MinValuesPolicy, PoolOffer, Prepared, Problem};
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
@@ -30,12 +30,12 @@ pub(super) fn prepared<'c, 'a>(
     eligible: &[Eligible<'c, 'a>],
     options: &Options,
 ) -> Prepared<'c> {
-    let asked = eligible.iter().flat_map(|one| requests(one.of));
+    let moving = eligible.iter().flat_map(|one| pods::reschedulable(&one.of.pods));
     // A single reason is enough for pods that cannot be scheduled. `minValues` are relaxed for pods that need a node, and, as in Karpenter,
     // not to save.
     let min_values = MinValuesPolicy::Strict;
     let scheduling = nodeless_scheduling::Options { max_explained: 1, min_values, ..options.scheduling };
-    Prepared::new(offers, cluster.daemon_sets, asked, &scheduling)
+    Prepared::new(offers, cluster.daemon_sets, (moving, cluster.facts), &scheduling)
 }
 
 /// An evaluation of all candidates.
@@ -368,10 +368,6 @@ fn may_launch(pool: &NodePool, now: Timestamp) -> bool {
 /// Whether a NodePool launches nodes at all.
 const fn launches(pool: &NodePool) -> bool {
     pool.ready.is_ok() && !pool.deleting && pool.replicas.is_none()
-}
-
-fn requests<'n, 'a>(node: &'n ClusterNode<'a>) -> impl Iterator<Item = &'a ResourceList> + use<'n, 'a> {
-    pods::reschedulable(&node.pods).map(|pod| &pod.requests)
 }
 
 fn candidate<'c, 'a>(

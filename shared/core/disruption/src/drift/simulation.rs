@@ -66,9 +66,13 @@ impl<'c, 'a> DriftSimulation<'c, 'a> {
         let mut problem = simulation::problem(cluster, |_| true);
         expected.subtract_expected(&mut problem);
         let pods = cluster.nodes.iter().flat_map(|node| &node.pods).chain(&cluster.pending_pods);
-        let requests = pods.map(|pod| &pod.requests);
         Self {
-            prepared: Prepared::new(&cluster.node_pools, cluster.daemon_sets, requests, &options.scheduling),
+            prepared: Prepared::new(
+                &cluster.node_pools,
+                cluster.daemon_sets,
+                (pods.copied(), cluster.facts),
+                &options.scheduling,
+            ),
             expected,
             budget_index,
             now,

@@ -211,6 +211,7 @@ mod tests {
             name: format!("t{number:02}"),
             requirements: Requirements::new(),
             capacity: ResourceList::new(),
+            ebs_volumes: None,
             overhead: Overhead::default(),
             offerings: vec![offering(1.0 + f64::from(number) / 100.0)],
         };

@@ -246,6 +246,24 @@ fn nodes_attach_no_more_volumes_than_their_drivers_allow() {
 }
 
 #[test]
+fn a_replacement_attaches_the_volumes_of_its_pods() {
+    let decide = |limit: u32| {
+        let mut world = oversized(vec![web("a")]);
+        with_volumes(&mut world, &[("one", &[]), ("two", &[])]);
+        for claim in ["one", "two"] {
+            world.volume_drivers.insert(format!("default/{claim}"), EBS_DRIVER.into());
+        }
+        let limit_of = |kind: &InstanceType| if kind.name.ends_with(".large") { limit } else { 25 };
+        let types = world.types.iter().map(|kind| InstanceType { ebs_volumes: Some(limit_of(kind)), ..kind.clone() });
+        world.types = types.collect();
+        let launch = &replaced(&world).unwrap().1.replacements[0].launch;
+        launch.instance_types.iter().any(|kind| kind.name.ends_with(".large"))
+    };
+    assert!(!decide(1));
+    assert!(decide(2));
+}
+
+#[test]
 fn daemon_sets_have_their_capacity_on_other_nodes_and_on_replacements() {
     let daemon_set = |cpu_milli: i64| {
         vec![DaemonSet { namespace: "default".into(), name: "agent".into(), template: pod("agent", cpu_milli, 10) }]

@@ -129,6 +129,7 @@ fn instance_type(name: &str, cpu: i64, price: f64) -> InstanceType {
             (labels::ARCH, Requirement::one_of(["amd64"])),
         ]),
         capacity: resources(cpu),
+        ebs_volumes: None,
         overhead: Overhead::default(),
         offerings: vec![Offering {
             zone: "us-east-1a".into(),

@@ -1,18 +1,20 @@
 //! The cluster after a plan, for consolidation to evaluate.
 
 use super::pinned::Pinned;
-use super::planned_nodes::{existing, nodes};
+use super::planned_nodes::{existing, nodes, volume_limits};
 use super::resize::min_charge;
 use nodeless_disruption::{Cluster, ClusterNode};
 use nodeless_model::{Node, NodeClaim};
-use nodeless_scheduling::{Dependence, Launch, Problem, Solution};
-use std::collections::HashMap;
+use nodeless_scheduling::{ClusterFacts, Dependence, Launch, Problem, Solution};
+use std::collections::{BTreeMap, HashMap};
 
 /// The cluster after a plan: each launch as its cheapest instance type.
 pub(super) struct PlannedCluster<'p, 'a> {
     pub(super) problem: &'p Problem<'a>,
     pinned: &'p Pinned,
     nodes: Vec<(Node, NodeClaim)>,
+    /// Those of the problem and of the planned nodes, if any pod mounts a volume.
+    volume_limits: Option<BTreeMap<String, BTreeMap<String, u32>>>,
     launches: HashMap<String, usize>,
     existing: HashMap<&'p str, usize>,
     pods: HashMap<String, usize>,
@@ -24,9 +26,18 @@ impl<'p, 'a> PlannedCluster<'p, 'a> {
         let nodes = nodes(problem, solution)?;
         let launches = nodes.iter().enumerate().map(|(place, (node, _))| (node.name.clone(), place)).collect();
         let existing = problem.nodes.iter().enumerate().map(|(place, node)| (node.name.as_str(), place)).collect();
+        let volume_limits = volume_limits(problem, &nodes);
         let pods: HashMap<String, usize> =
             problem.pods.iter().enumerate().map(|(place, pod)| (pod.key(), place)).collect();
-        (pods.len() == problem.pods.len()).then_some(Self { problem, pinned, nodes, launches, existing, pods })
+        (pods.len() == problem.pods.len()).then_some(Self {
+            problem,
+            pinned,
+            nodes,
+            volume_limits,
+            launches,
+            existing,
+            pods,
+        })
     }
 
     /// The index of the launch of a planned node.
@@ -64,7 +75,10 @@ impl<'p, 'a> PlannedCluster<'p, 'a> {
             nodes: nodes.collect(),
             node_pools: self.problem.node_pools.clone(),
             daemon_sets: self.problem.daemon_sets,
-            facts: self.problem.facts,
+            facts: ClusterFacts {
+                volume_limits: self.volume_limits.as_ref().unwrap_or(self.problem.facts.volume_limits),
+                ..self.problem.facts
+            },
             ..Cluster::default()
         }
     }

@@ -2,13 +2,33 @@
 
 use jiff::Timestamp;
 use nodeless_model::claim::{LaunchedInstance, NodeClaimSpec, NodeClaimStatus, condition};
-use nodeless_model::{ConditionStatus, InstanceType, Node, NodeClaim, Phase, Pod, labels};
+use nodeless_model::{ConditionStatus, EBS_DRIVER, InstanceType, Node, NodeClaim, Phase, Pod, labels};
 use nodeless_scheduling::{Launch, Problem, Solution};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// The nodes of all launches of a solution, and their claims; `None` if a launch refers to something unknown.
 pub(super) fn nodes(problem: &Problem<'_>, solution: &Solution) -> Option<Vec<(Node, NodeClaim)>> {
     solution.launches.iter().enumerate().map(|(place, launch)| node(problem, place, launch)).collect()
+}
+
+/// The limits of volumes of a problem and of these planned nodes; `None` if no pod mounts a volume.
+pub(super) fn volume_limits(
+    problem: &Problem<'_>,
+    nodes: &[(Node, NodeClaim)],
+) -> Option<BTreeMap<String, BTreeMap<String, u32>>> {
+    if problem.pods.iter().all(|pod| pod.volume_claims.is_empty()) {
+        return None;
+    }
+    let mut limits = problem.facts.volume_limits.clone();
+    for (node, claim) in nodes {
+        let offer = problem.node_pools.iter().find(|offer| offer.pool.name == claim.node_pool);
+        let kinds = offer.into_iter().flat_map(|offer| offer.instance_types.iter());
+        let kind = kinds.into_iter().find(|kind| node.labels.get(labels::INSTANCE_TYPE) == Some(&kind.name));
+        if let Some(limit) = kind.and_then(|kind| kind.ebs_volumes) {
+            limits.insert(node.name.clone(), BTreeMap::from([(EBS_DRIVER.to_owned(), limit)]));
+        }
+    }
+    Some(limits)
 }
 
 /// The pods of a launch.

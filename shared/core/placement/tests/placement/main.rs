@@ -6,3 +6,4 @@ mod preferences;
 /// The clusters of the tests of disruption.
 #[path = "../../../disruption/tests/disruption/support/mod.rs"]
 mod support;
+mod volumes;

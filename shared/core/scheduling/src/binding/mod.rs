@@ -30,11 +30,12 @@ mod spread;
 
 use crate::dense;
 use crate::problem::{BoundPods, ClusterFacts, ExistingNode, Options, PreferencePolicy, Problem};
+use crate::volumes;
 use kinds::Kinds;
 use nodeless_model::{Pod, ResourceIndex, ResourceList, TaintEffect};
 use queue::Queue;
 use score::Load;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 /// Sums by domain.
 type Counts = HashMap<u32, i64>;
@@ -69,7 +70,7 @@ pub struct Bindings<'a> {
 /// The amounts of a node that are compared.
 #[derive(Clone, Debug)]
 struct Row {
-    /// By resource, in thousandths.
+    /// By resource, in thousandths. The limits of volumes are compared with [`Node::times`](crate::engine::nodes::Node::times).
     free: Box<[i64]>,
     allocatable: Load,
     requested: Load,
@@ -99,8 +100,10 @@ impl<'a> Bindings<'a> {
     /// Without nodes. `resources` are those that the pods request.
     #[must_use]
     pub fn new(resources: ResourceIndex, facts: ClusterFacts<'a>) -> Self {
+        let drivers: BTreeSet<&str> =
+            facts.volume_limits.values().flat_map(|limits| limits.keys()).map(String::as_str).collect();
         Self {
-            resources,
+            resources: resources.with_columns(volumes::columns(&drivers, &facts, &[])),
             facts,
             nodes: Vec::new(),
             pods: Vec::new(),
@@ -114,7 +117,7 @@ impl<'a> Bindings<'a> {
     /// Adds a node, and returns its index.
     pub fn add(&mut self, node: BindingNode<'a>) -> usize {
         let mut row = Row {
-            free: self.resources.amounts(&node.node.available),
+            free: volumes::unlimited(self.resources.amounts(&node.node.available), &self.resources),
             allocatable: Load::of(&node.allocatable),
             requested: Load::default(),
             non_zero: Load::default(),
@@ -163,7 +166,7 @@ impl<'a> Bindings<'a> {
         let known = &mut self.nodes[node];
         known.available.subtract(&pod.requests);
         known.host_ports.extend(pod.host_ports.iter().cloned());
-        self.rows[node].free = self.resources.amounts(&known.available);
+        self.rows[node].free = volumes::unlimited(self.resources.amounts(&known.available), &self.resources);
         self.rows[node].add(Load::of(&pod.requests));
     }
 

@@ -137,7 +137,12 @@ impl<'m, 'p, 'a> Queue<'m, 'p, 'a> {
         self.work += listed.len() * WORK_PER_NODE;
         self.place_of = vec![None; used.len()];
         listed.iter().enumerate().for_each(|(place, node)| self.place_of[*node] = Some(place));
-        self.nodes = nodes::at(self.problem, listed.iter().copied(), &self.of.resources, &mut self.topology);
+        self.nodes = nodes::at(
+            self.problem,
+            listed.iter().copied(),
+            (&self.of.resources, &self.classes.volumes),
+            &mut self.topology,
+        );
         self.targets = listed.iter().map(|node| self.target(*node)).collect();
         self.preferences = self.preferences();
     }
@@ -251,7 +256,7 @@ impl<'m, 'p, 'a> Queue<'m, 'p, 'a> {
         let Some(place) = self.place_of[node] else { return false };
         let class = &self.classes.list[index];
         let last = class.levels.len().saturating_sub(1);
-        if state.nodes[place].times(self.problem, (index, class), last, &self.topology, 1) == 0 {
+        if state.nodes[place].times((index, class), last, &self.topology, 1) == 0 {
             return false;
         }
         let (Some(level), target) = (level(class), &self.targets[place]) else { return false };
@@ -307,7 +312,7 @@ impl<'m, 'p, 'a> Queue<'m, 'p, 'a> {
         let Some(place) = self.place_of[node] else { return };
         let class = &self.classes.list[index];
         let last = class.levels.len().saturating_sub(1);
-        state.nodes[place].put(self.problem, (index, class), last, 1);
+        state.nodes[place].put((index, class), last, 1);
         state.rows[place].add(self.facts[index].load);
         for (spread, affinity) in &mut state.preferences {
             spread.bound(index, node, &self.domains);

@@ -20,14 +20,15 @@ use crate::pools::reservations::Reservations;
 use crate::pools::{self, Pool};
 use crate::problem::excess;
 use crate::problem::solution::Solution;
-use crate::problem::{Options, PoolOffer, PreferencePolicy, Problem};
+use crate::problem::{ClusterFacts, Options, PoolOffer, PreferencePolicy, Problem};
 use crate::topology::{Standing, Target, Topology};
+use crate::volumes;
 use crate::work::Work;
 use attempts::{Budget, Stage};
 use learned::Known;
-use nodeless_model::{DaemonSet, ResourceIndex, ResourceList, Taint, TaintEffect};
+use nodeless_model::{DaemonSet, Pod, ResourceIndex, Taint, TaintEffect};
 use nodes::Node;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::rc::Rc;
 
 /// Makes a plan: places every pod on an existing node or a new node, or returns why it cannot be scheduled.
@@ -49,6 +50,7 @@ use std::rc::Rc;
 ///         (labels::CAPACITY_TYPE, only("on-demand")),
 ///     ]),
 ///     capacity: cpu(4),
+///     ebs_volumes: None,
 ///     overhead: Overhead::default(),
 ///     offerings: vec![Offering {
 ///         zone: "us-east-1a".into(),
@@ -84,8 +86,8 @@ use std::rc::Rc;
 /// ```
 #[must_use]
 pub fn solve(input: &Problem<'_>, options: &Options) -> Solution {
-    let requests = input.pods.iter().map(|pod| &pod.requests);
-    let mut prepared = Prepared::new(&input.node_pools, input.daemon_sets, requests, options);
+    let pods = input.pods.iter().copied();
+    let mut prepared = Prepared::new(&input.node_pools, input.daemon_sets, (pods, input.facts), options);
     let solution = prepared.solve(input);
     Solution { work: solution.work.saturating_add(prepared.work), ..solution }
 }
@@ -100,18 +102,25 @@ pub struct Prepared<'p> {
 }
 
 impl<'p> Prepared<'p> {
-    /// Prepares NodePools for plans with these DaemonSets, for pods with these requests or fewer kinds of them.
+    /// Prepares NodePools for plans with these DaemonSets and facts, for pods that request these resources and drivers of volumes, or
+    /// fewer.
     pub fn new<'r>(
         offers: impl IntoIterator<Item = &'p PoolOffer<'p>>,
         daemon_sets: &'r [DaemonSet],
-        requests: impl Iterator<Item = &'r ResourceList>,
+        (pods, facts): (impl Iterator<Item = &'r Pod>, ClusterFacts<'_>),
         options: &Options,
     ) -> Self {
         let daemon_requests = daemon_sets.iter().map(|set| &set.template.requests);
         // Each resource makes all comparisons longer, and pods with too many of them are not placed.
+        let mut drivers: BTreeSet<&str> = BTreeSet::new();
+        let requests = pods.map(|pod| {
+            volumes::add_drivers(&mut drivers, pod, &facts);
+            &pod.requests
+        });
         let requests = requests.filter(|requests| !excess::has_too_many(requests));
         let resources = ResourceIndex::of(requests.chain(daemon_requests));
         let ordered = pools::order(offers);
+        let resources = resources.with_columns(volumes::columns(&drivers, &facts, &ordered));
         let usable = ordered.into_iter().filter(|offer| pools::unusable(offer.pool).is_none());
         let pools = pools::ready(usable, daemon_sets, &resources, options);
         let work = pools.iter().map(|pool| pool.work.done).sum();

@@ -9,8 +9,8 @@ use crate::packing::bin::Unit;
 use crate::packing::hosts::HostCounts;
 use crate::problem::ExistingNode;
 use crate::problem::Problem;
-use crate::problem::volumes::AttachedVolumes;
 use crate::topology::{self, Topology};
+use crate::volumes::{Attached, PendingVolumes, SharedVolumes};
 use nodeless_model::pod::HostPort;
 use nodeless_model::{Pod, ResourceIndex, ResourceList};
 use std::cmp::Reverse;
@@ -23,9 +23,11 @@ pub(crate) struct Node<'p> {
     pub(crate) index: usize,
     pub(crate) node: &'p ExistingNode,
     free: Amounts,
+    /// The number of resources in a row of amounts; what is behind them are numbers of volumes.
+    resources: usize,
     ports: Vec<HostPort>,
     hosts: HostCounts,
-    volumes: AttachedVolumes,
+    volumes: SharedVolumes,
     /// Classes, and the number of their pending pods that it was launched for.
     nominated: Vec<(usize, u32)>,
     /// The total requests of these.
@@ -39,7 +41,7 @@ pub(super) fn of<'a, 'p>(
     classes: &Classes<'_>,
     topology: &mut Topology<'a>,
 ) -> Vec<Node<'p>> {
-    let mut nodes = at(input, 0..input.nodes.len(), resources, topology);
+    let mut nodes = at(input, 0..input.nodes.len(), (resources, &classes.volumes), topology);
     nominate(input, classes, &mut nodes);
     nodes.sort_by_key(|node| (Reverse(node.node.initialized), &node.node.name));
     nodes
@@ -49,7 +51,7 @@ pub(super) fn of<'a, 'p>(
 pub(crate) fn at<'a, 'p>(
     input: &'p Problem<'a>,
     places: impl Iterator<Item = usize>,
-    resources: &ResourceIndex,
+    (resources, volumes): (&ResourceIndex, &PendingVolumes<'_>),
     topology: &mut Topology<'a>,
 ) -> Vec<Node<'p>> {
     let node = |index: usize| {
@@ -58,16 +60,17 @@ pub(crate) fn at<'a, 'p>(
             index,
             node,
             free: resources.amounts(&node.available),
+            resources: resources.len() - resources.columns().count(),
             ports: node.host_ports.clone(),
             hosts: HostCounts::default(),
-            volumes: AttachedVolumes::default(),
+            volumes: SharedVolumes::default(),
             nominated: Vec::new(),
             held: resources.amounts(&ResourceList::new()),
         }
     };
     let mut nodes: Vec<Node<'p>> = places.map(node).collect();
     count_hosts(input, topology, &mut nodes);
-    count_volumes(input, &mut nodes);
+    count_volumes(input, (resources, volumes), &mut nodes);
     nodes
 }
 
@@ -83,7 +86,7 @@ impl Engine<'_, '_, '_> {
             let extra = of_class.extra_work(level);
             for (node, _) in self.nodes.iter().zip(allowed).filter(|(_, allowed)| **allowed) {
                 self.work.add(1 + extra);
-                fitting += node.times(self.input, (class, of_class), level, &self.topology, pending - fitting);
+                fitting += node.times((class, of_class), level, &self.topology, pending - fitting);
                 if fitting >= pending {
                     return fitting;
                 }
@@ -140,9 +143,9 @@ impl Engine<'_, '_, '_> {
                     if most == 0 {
                         continue;
                     }
-                    let times = node.times(self.input, (unit.class, class), level, &self.topology, most);
+                    let times = node.times((unit.class, class), level, &self.topology, most);
                     if times > 0 {
-                        node.put(self.input, (unit.class, class), level, times);
+                        node.put((unit.class, class), level, times);
                         self.topology.record_host(&class.selected_hosts, times);
                         unit.pending -= times;
                         self.changes += 1;
@@ -193,15 +196,22 @@ fn count_hosts<'a>(input: &Problem<'a>, topology: &mut Topology<'a>, nodes: &mut
     }
 }
 
-/// Counts the volumes that are attached to existing nodes with a limit.
-fn count_volumes(input: &Problem<'_>, nodes: &mut [Node<'_>]) {
-    if input.facts.volume_limits.is_empty() {
+/// Counts the volumes that are attached to existing nodes.
+fn count_volumes(
+    input: &Problem<'_>,
+    (resources, pending): (&ResourceIndex, &PendingVolumes<'_>),
+    nodes: &mut [Node<'_>],
+) {
+    if resources.columns().next().is_none() {
         return;
     }
     let pods: HashMap<&str, &[&Pod]> = input.bound_pods.iter().map(|node| (node.name, &node.pods[..])).collect();
     for node in nodes {
         let name = node.node.name.as_str();
-        node.volumes = AttachedVolumes::of(input, name, pods.get(name).copied().unwrap_or_default());
+        let pods = pods.get(name).copied().unwrap_or_default();
+        let attached = Attached::of(input, resources, pending, node.node, pods);
+        attached.left.into_iter().for_each(|(place, left)| node.free[place] = left);
+        node.volumes = attached.volumes;
     }
 }
 
@@ -237,30 +247,39 @@ impl Node<'_> {
     /// The number of pods of a class that fit in addition to the present and nominated pods, at most `most`.
     pub(crate) fn times(
         &self,
-        input: &Problem<'_>,
         (index, class): (usize, &Class<'_>),
         level: usize,
         topology: &Topology<'_>,
         most: u32,
     ) -> u32 {
         let most = most.min(class.max_per_node());
-        let times = if self.nominated.is_empty() {
-            dense::times_fitting(&class.requests, &self.free, most)
-        } else {
-            let mut free = self.free.clone();
-            dense::take(&mut free, &self.held, 1);
-            dense::add(&mut free, &class.requests, self.nominated(index));
-            dense::times_fitting(&class.requests, &free, most)
+        let fitting = |free: &[i64]| {
+            let times = dense::times_fitting(&class.requests, free, most);
+            self.volumes.times(class.mounts(), free, times)
         };
-        // Pods of a class mount the same claims, so what one attaches serves all.
-        if times == 0 || !class.ports_free(&self.ports) || !self.volumes.can_attach(input, class.example) {
+        let times =
+            if self.nominated.is_empty() { fitting(&self.free) } else { fitting(&self.unclaimed(index, class)) };
+        if times == 0 || !class.ports_free(&self.ports) {
             return 0;
         }
         if class.is_related() { times.min(self.hosts.max_added(class, level, topology)) } else { times }
     }
 
-    pub(crate) fn put(&mut self, input: &Problem<'_>, (index, class): (usize, &Class<'_>), level: usize, times: u32) {
-        self.volumes.put(input, class.example);
+    /// What is free for pods of a class beside the nominated pods of others.
+    fn unclaimed(&self, index: usize, class: &Class<'_>) -> Amounts {
+        let mut free = self.free.clone();
+        dense::take(&mut free, &self.held, 1);
+        // The limit of volumes may be lower than it was when the node was planned: as many of the nominated pods as it allows stay.
+        free[self.resources..].iter_mut().for_each(|left| *left = (*left).max(0));
+        dense::add(&mut free, &class.requests, self.nominated(index));
+        let present = self.free.iter().zip(&mut free).skip(self.resources);
+        present.for_each(|(present, left)| *left = (*left).min(*present));
+        free
+    }
+
+    pub(crate) fn put(&mut self, (index, class): (usize, &Class<'_>), level: usize, times: u32) {
+        self.volumes.take(class.mounts(), &mut self.free);
+        self.volumes.attach(class.mounts());
         dense::take(&mut self.free, &class.requests, times);
         if let Some((_, count)) = self.nominated.iter_mut().find(|(known, _)| *known == index) {
             let expected = times.min(*count);

@@ -11,6 +11,7 @@ use crate::pools::limits::Limit;
 use crate::pools::{self, Choice, Pool, PoolType};
 use crate::problem::reason::{Cause, LimitScope, PodFault, Reason};
 use crate::problem::{MinValuesPolicy, Options, Problem};
+use crate::volumes;
 use nodeless_model::{Quantity, ResourceIndex, labels};
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -101,7 +102,10 @@ const fn stage(cause: &Cause) -> u8 {
         Cause::Taint(_) => 1,
         Cause::UndefinedLabel { .. } | Cause::Label { .. } => 2,
         Cause::NoTypeMatches { .. } => 3,
-        Cause::ResourceNotOffered { .. } | Cause::TooLarge { .. } | Cause::NoTypeFits { .. } => 4,
+        Cause::ResourceNotOffered { .. }
+        | Cause::TooLarge { .. }
+        | Cause::TooManyVolumes { .. }
+        | Cause::NoTypeFits { .. } => 4,
         Cause::HostPort { .. } => 5,
         Cause::NoOffering { .. } => 6,
         Cause::MinValues { .. } => 7,
@@ -151,8 +155,9 @@ impl Examination<'_, '_> {
         if types.is_empty() {
             return Cause::NoTypeMatches { required: self.alternative.requirements.to_string() };
         }
+        let requests = volumes::alone(self.class.mounts());
         let fitting: Vec<&PoolType<'_>> =
-            types.iter().copied().filter(|kind| dense::fits(&self.class.requests, &kind.allocatable)).collect();
+            types.iter().copied().filter(|kind| dense::fits(&requests, &kind.allocatable)).collect();
         if fitting.is_empty() {
             return self.resource(&types);
         }
@@ -185,12 +190,20 @@ impl Examination<'_, '_> {
     }
 
     fn resource(&self, types: &[&PoolType<'_>]) -> Cause {
-        for (place, asked) in self.class.requests.iter().enumerate().filter(|(_, asked)| **asked > 0) {
+        let requests = volumes::alone(self.class.mounts());
+        for (place, asked) in requests.iter().enumerate().filter(|(_, asked)| **asked > 0) {
             let resource = self.resources.name(place);
+            let largest = types.iter().map(|kind| kind.allocatable[place]).max().unwrap_or(0);
+            if let Some(driver) = volumes::driver(resource) {
+                if largest < *asked {
+                    let (mounted, most) = (volumes::count(*asked), volumes::count(largest));
+                    return Cause::TooManyVolumes { driver: driver.to_owned(), mounted, most };
+                }
+                continue;
+            }
             if !self.pool.types.iter().any(|kind| kind.kind.capacity.get(resource).milli() > 0) {
                 return Cause::ResourceNotOffered { resource: resource.to_owned() };
             }
-            let largest = types.iter().map(|kind| kind.allocatable[place]).max().unwrap_or(0);
             if largest < *asked {
                 return Cause::TooLarge {
                     resource: resource.to_owned(),
@@ -204,7 +217,7 @@ impl Examination<'_, '_> {
 
     /// By requested resource, the most that a type leaves which has enough of all others.
     fn most(&self, types: &[&PoolType<'_>]) -> Vec<(String, Quantity)> {
-        let requests = &self.class.requests;
+        let requests = volumes::alone(self.class.mounts());
         let most = |place: usize| {
             let enough = |kind: &&&PoolType<'_>| {
                 let others =
@@ -214,6 +227,7 @@ impl Examination<'_, '_> {
             types.iter().filter(enough).map(|kind| kind.allocatable[place]).max().filter(|most| *most > 0)
         };
         let asked = requests.iter().enumerate().filter(|(_, asked)| **asked > 0);
+        let asked = asked.filter(|(place, _)| volumes::driver(self.resources.name(*place)).is_none());
         asked
             .filter_map(|(place, _)| Some((self.resources.name(place).to_owned(), Quantity::from_milli(most(place)?))))
             .collect()
@@ -231,9 +245,10 @@ impl Examination<'_, '_> {
 
     /// The types that could be launched for one pod, ignoring limits.
     fn choices<'l>(&self, launched: &'l Launched) -> Vec<&'l Choice> {
+        let requests = volumes::alone(self.class.mounts());
         let holds = |choice: &&Choice| {
             let kind = &self.pool.types[choice.kind];
-            dense::fits(&self.class.requests, &kind.allocatable) && self.class.ports_free(&kind.daemon_ports)
+            dense::fits(&requests, &kind.allocatable) && self.class.ports_free(&kind.daemon_ports)
         };
         launched.choices.iter().filter(holds).collect()
     }

@@ -5,6 +5,7 @@ use crate::constraints::daemons;
 use crate::constraints::required_alternatives;
 use crate::problem::solution::{Launch, PricedType};
 use crate::problem::{PoolOffer, Problem};
+use crate::volumes;
 use nodeless_model::resources::compared;
 use nodeless_model::{CapacityType, InstanceType, Pod, Quantity, Requirements, ResourceList, labels};
 use serde::{Serialize, Serializer};
@@ -86,6 +87,13 @@ pub enum RuledOutCause {
         /// The capacity less the requests of DaemonSets.
         left: Quantity,
     },
+    /// The pods mount more volumes of EBS than a node of the instance type attaches.
+    TooManyVolumes {
+        /// The number of volumes of the pods.
+        mounted: usize,
+        /// The limit of the instance type.
+        limit: u32,
+    },
     /// A DaemonSet takes a host port there that a pod needs.
     HostPort {
         /// The port.
@@ -117,6 +125,9 @@ impl fmt::Display for RuledOutCause {
             Self::TooSmall { resource, needed, left } => {
                 let [left, needed] = compared(resource, [*left, *needed]);
                 write!(f, "it leaves {resource} {left} for pods, and these need {needed}")
+            }
+            Self::TooManyVolumes { mounted, limit } => {
+                write!(f, "it permits {limit} volume attachments for pods, and these mount {mounted} volumes of EBS")
             }
             Self::HostPort { port } => write!(f, "a DaemonSet takes host port {port} there"),
             Self::Limit { limit } => write!(f, "it would take more of limit {limit} than there is for this node"),
@@ -246,6 +257,12 @@ impl Evaluation<'_, '_> {
         if let Some((resource, needed)) = self.requests.iter().find(|(name, asked)| *asked > left.get(name)) {
             let left = left.get(resource).max(Quantity::ZERO);
             return Some(RuledOutCause::TooSmall { resource: resource.to_owned(), needed, left });
+        }
+        if let Some(limit) = kind.ebs_volumes {
+            let mounted = volumes::of_ebs(&self.problem.facts, self.pods);
+            if u32::try_from(mounted).is_ok_and(|mounted| mounted > limit) {
+                return Some(RuledOutCause::TooManyVolumes { mounted, limit });
+            }
         }
         let own = self.pods.iter().flat_map(|pod| &pod.host_ports);
         let taken = own.into_iter().find(|port| ports.iter().any(|other| port.conflicts_with(other)));

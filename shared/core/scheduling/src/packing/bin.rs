@@ -8,6 +8,7 @@ use crate::pools::limits::{Limits, Share};
 use crate::pools::{Choice, Pool, SetId};
 use crate::problem::Options;
 use crate::topology::{Target, Topology};
+use crate::volumes::SharedVolumes;
 use nodeless_model::pod::HostPort;
 
 /// A node to be launched, during packing.
@@ -21,6 +22,8 @@ pub(crate) struct Bin {
     pub(crate) used: Amounts,
     /// Host ports of the pods.
     pub(crate) ports: Vec<HostPort>,
+    /// The volumes that several pods mount.
+    pub(crate) volumes: SharedVolumes,
     /// The pods by topology groups over the host name.
     pub(crate) hosts: HostCounts,
     /// The instance type that determines its size: an index into the NodePool's types.
@@ -104,6 +107,7 @@ impl Bin {
             contents: Vec::new(),
             used: vec![0; resources].into_boxed_slice(),
             ports: Vec::new(),
+            volumes: SharedVolumes::default(),
             hosts: HostCounts::default(),
             shape,
             share,
@@ -120,7 +124,7 @@ impl Bin {
             && self.reservation == other.reservation
     }
 
-    /// Adds more pods of a class that is already on the node.
+    /// Adds more pods of a class that is already on the node, with its volumes.
     pub(crate) fn add_more(&mut self, place: usize, class: &Class<'_>, level: usize, count: u32) {
         self.contents[place].1 += count;
         dense::add(&mut self.used, &class.requests, count);
@@ -130,6 +134,8 @@ impl Bin {
     pub(crate) fn add(&mut self, index: usize, class: &Class<'_>, level: usize, count: u32) {
         self.contents.push((index, count));
         dense::add(&mut self.used, &class.requests, count);
+        self.volumes.add(class.mounts(), &mut self.used);
+        self.volumes.attach(class.mounts());
         self.ports.extend(class.host_ports.iter().cloned());
         self.hosts.add(class, level, count);
     }

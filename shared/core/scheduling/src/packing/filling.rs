@@ -451,7 +451,8 @@ impl<'c> Filler<'_, '_, 'c, '_> {
         let taken = present.map_or(0, |place| filled.bin.contents[place].1);
         let most = most.min(self.units[demand.unit].pending - taken).min(class.max_per_node());
         let most = most.min(self.bound_together(demand, most, taken));
-        let mut count = dense::times_fitting(&class.requests, &self.scratch.free, most);
+        let count = dense::times_fitting(&class.requests, &self.scratch.free, most);
+        let mut count = filled.bin.volumes.times(class.mounts(), &self.scratch.free, count);
         if count > 0 && class.is_related() {
             self.pool.work.add(class.extra_work(self.context.level));
             count = count.min(filled.bin.hosts.max_added(class, self.context.level, self.topology));
@@ -479,6 +480,7 @@ impl<'c> Filler<'_, '_, 'c, '_> {
             filled.bin.set = set;
         }
         filled.worth += worth;
+        filled.bin.volumes.take(class.mounts(), &mut self.scratch.free);
         match present {
             Some(place) => filled.bin.add_more(place, class, self.context.level, count),
             None => {

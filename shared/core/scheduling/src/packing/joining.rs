@@ -60,7 +60,7 @@ fn fitting(
     let kind = &pool.types[bin.shape];
     let mut free = kind.allocatable.clone();
     dense::take(&mut free, &bin.used, 1);
-    let times = dense::times_fitting(&class.requests, &free, most);
+    let times = bin.volumes.times(class.mounts(), &free, dense::times_fitting(&class.requests, &free, most));
     if times == 0 || !class.ports_free(&kind.daemon_ports) {
         return None;
     }
@@ -97,7 +97,7 @@ fn grow(
         }
         let mut free = kind.allocatable.clone();
         dense::take(&mut free, &bin.used, 1);
-        let times = dense::times_fitting(&class.requests, &free, most);
+        let times = bin.volumes.times(class.mounts(), &free, dense::times_fitting(&class.requests, &free, most));
         if times > best.map_or(0, |(times, _)| times) {
             best = Some((times, choice.kind));
         }

@@ -123,10 +123,12 @@ fn merged(
     let cheap = pool.set(set).offer.choices.iter().take_while(|choice| choice.price <= together + NODE);
     let mut used = a.used.clone();
     dense::add(&mut used, &b.used, 1);
+    let mut volumes = a.volumes.clone();
+    volumes.join(&b.volumes, &mut used);
     if !cheap.clone().any(|choice| dense::fits(&used, &pool.types[choice.kind].allocatable)) {
         return None;
     }
-    let mut bin = Bin { set, used, hosts, ..a.clone() };
+    let mut bin = Bin { set, used, volumes, hosts, ..a.clone() };
     bin.contents.extend(&b.contents);
     bin.ports.extend(b.ports.iter().cloned());
     let mut limits = pool.limits.clone();

@@ -401,6 +401,7 @@ impl<'c> Packer<'_, '_, 'c, '_> {
         let contents = std::mem::take(&mut filled.bin.contents);
         filled.bin.used.fill(0);
         filled.bin.ports.clear();
+        filled.bin.volumes.clear();
         filled.bin.hosts.clear();
         filled.worth = 0.0;
         for (class, count) in contents {

@@ -3,6 +3,7 @@
 use crate::constraints::daemons;
 use crate::dense::{self, Amounts};
 use crate::problem::{Options, PoolOffer};
+use crate::volumes;
 use nodeless_model::pod::HostPort;
 use nodeless_model::{
     DaemonSet, InstanceType, NodePool, Quantity, Requirements, ResourceIndex, ResourceList, resources,
@@ -15,7 +16,7 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(crate) struct PoolType<'a> {
     pub(crate) kind: &'a InstanceType,
-    /// The capacity for pods after the requests of all DaemonSets.
+    /// The capacity for pods after the requests of all DaemonSets, and the number of volumes that a node attaches.
     pub(crate) allocatable: Amounts,
     /// The requests of the DaemonSets.
     pub(crate) daemons: ResourceList,
@@ -116,6 +117,7 @@ impl<'a> PoolType<'a> {
             daemon_ports.extend(set.template.host_ports.iter().cloned());
         }
         let mut allocatable = resources.amounts(&kind.allocatable());
+        volumes::set_limits(&mut allocatable, kind, resources);
         dense::take(&mut allocatable, &resources.amounts(&daemons), 1);
         if let (Some(most), Some(place)) = (options.max_pods_per_node, resources.place(resources::name::PODS)) {
             allocatable[place] = allocatable[place].min(Quantity::from_units(i64::from(most)).milli());

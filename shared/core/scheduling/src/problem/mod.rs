@@ -3,7 +3,6 @@
 pub(crate) mod excess;
 pub(crate) mod reason;
 pub(crate) mod solution;
-pub(crate) mod volumes;
 
 use nodeless_model::claim::Charge;
 use nodeless_model::node_pool::PoolUsage;
@@ -44,7 +43,8 @@ pub struct ClusterFacts<'a> {
     /// driver that it is migrated to.
     pub volume_drivers: &'a BTreeMap<String, String>,
     /// The number of volumes of each driver that a node can attach, as its CSINode reports, by the Node's name. Missing nodes
-    /// have no limit. New nodes have none either: it is unknown until their CSINode exists.
+    /// have no limit. New nodes, and managed nodes that are not initialized, have that of
+    /// [`nodeless_model::InstanceType::ebs_volumes`].
     pub volume_limits: &'a BTreeMap<String, BTreeMap<String, u32>>,
     /// The labels of namespaces, by name, for constraints that select namespaces. A missing namespace counts as having only
     /// `kubernetes.io/metadata.name`, which Kubernetes sets on every namespace.

@@ -176,6 +176,15 @@ pub enum Cause {
         /// The maximum of any instance type, less the requests of DaemonSets.
         largest: Quantity,
     },
+    /// The pod mounts more volumes than a node of any instance type that meets the requirements attaches.
+    TooManyVolumes {
+        /// The CSI driver of the volumes.
+        driver: String,
+        /// The number of volumes of the pod.
+        mounted: i64,
+        /// The maximum of any instance type.
+        most: i64,
+    },
     /// Each resource alone is available, but no instance type has enough of all at once.
     NoTypeFits {
         /// By resource that is requested, the most that an instance type leaves which has enough of all others.
@@ -343,6 +352,9 @@ impl fmt::Display for Cause {
             Self::TooLarge { resource, requested, largest } => {
                 let [requested, largest] = compared(resource, [*requested, *largest]);
                 write!(f, "no instance type has enough {resource}: pod needs {requested}, the largest leaves {largest}")
+            }
+            Self::TooManyVolumes { driver, mounted, most } => {
+                write!(f, "no instance type permits {mounted} volume attachments of {driver}, the most is {most}")
             }
             Self::NoTypeFits { .. } => f.write_str("no instance type has enough of all requested resources at once"),
             Self::NoOffering { instance_types } => {

@@ -90,6 +90,7 @@ fn of_cause(cause: &Cause, pod: &Pod, pool: &NodePool) -> Vec<Change> {
             let request = (!largest.is_zero()).then(|| Change::Pod(PodChange::AtMost(resource.clone(), *largest)));
             without_labels(pod).chain(request).chain(without_requirements(pool)).collect()
         }
+        Cause::TooManyVolumes { .. } => without_labels(pod).chain(without_requirements(pool)).collect(),
         Cause::NoTypeFits { most } => {
             let requests = most.iter().map(|(resource, most)| Change::Pod(PodChange::AtMost(resource.clone(), *most)));
             without_labels(pod).chain(requests).chain(without_requirements(pool)).collect()

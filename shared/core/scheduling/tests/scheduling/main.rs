@@ -13,3 +13,4 @@ mod properties;
 mod reservations;
 mod support;
 mod topology;
+mod volumes;

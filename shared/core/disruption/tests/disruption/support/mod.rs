@@ -84,6 +84,7 @@ pub fn instance_type(family: &str, size: &str, cpu: i64, memory: i64, price: f64
             .with("cpu", Quantity::from_units(cpu))
             .with("memory", gib(memory))
             .with("pods", Quantity::from_units(110)),
+        ebs_volumes: None,
         overhead: Overhead::default(),
         offerings,
     }
