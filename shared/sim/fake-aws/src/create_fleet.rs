@@ -7,7 +7,7 @@ use super::account::Tags;
 use super::error::Ec2Error;
 use super::fleet::{CreateFleetAnswer, Fleet, FleetError, FleetInstances, LaunchTemplateAndOverrides};
 use super::fleet_allocation::{Candidate, Strategy, order};
-use super::launch::LaunchPlan;
+use super::launch::{INTERRUPTIBLE, LaunchPlan};
 use super::offering::{CapacityType, Offering};
 use super::requests::{CreateFleet, FleetOverride, LaunchTemplateSpecification, TagSpecification, TargetCapacity};
 use super::state::{Ec2, State};
@@ -273,8 +273,6 @@ pub(super) fn merged_tags(template: &[TagSpecification], call: &[TagSpecificatio
 
 /// <https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_CreateFleet.html>
 const MAX_TEMPLATES: usize = 50;
-/// The market type and the reservation type of interruptible capacity reservations.
-pub(super) const INTERRUPTIBLE: &str = "interruptible-capacity-reservation";
 
 /// Validates the request, and returns the shares of the target: on-demand first, then spot.
 fn checked(request: &CreateFleet) -> Result<[(CapacityType, u32); 2], Ec2Error> {

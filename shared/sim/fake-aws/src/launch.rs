@@ -6,13 +6,15 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::account::{CapacityReservation, Image, Subnet, Tags};
-use super::create_fleet::INTERRUPTIBLE;
 use super::error::Ec2Error;
 use super::instance::{Instance, InstanceState};
 use super::offering::{CapacityType, Offering};
 use super::requests::LaunchTemplateData;
 use super::state::State;
 use super::tags::tags_for;
+
+/// The market type and the reservation type of interruptible capacity reservations.
+pub(super) const INTERRUPTIBLE: &str = "interruptible-capacity-reservation";
 
 /// All decisions about a launch except for the number of machines.
 #[derive(Debug, Clone, PartialEq)]

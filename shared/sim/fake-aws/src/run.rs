@@ -5,10 +5,10 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::account::Tags;
-use super::create_fleet::{INTERRUPTIBLE, merged_tags, price_limit};
+use super::create_fleet::{merged_tags, price_limit};
 use super::error::Ec2Error;
 use super::instance::{Instance, InstanceState};
-use super::launch::LaunchPlan;
+use super::launch::{INTERRUPTIBLE, LaunchPlan};
 use super::launch_templates::check_user_data;
 use super::offering::{CapacityType, Offering};
 use super::requests::{

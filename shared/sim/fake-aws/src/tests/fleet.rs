@@ -291,7 +291,7 @@ fn an_interruptible_reservation_needs_its_market_type_and_is_terminated_when_rec
         request.launch_template_configs[0].launch_template_specification.launch_template_name = name;
         let types = vec!["interruptible-capacity-reservation".to_owned()];
         request.reserved_capacity_options =
-            (target == "reserved-capacity").then(|| ReservedCapacityOptions { reservation_types: types });
+            (target == "reserved-capacity").then_some(ReservedCapacityOptions { reservation_types: types });
         request
     };
     assert_eq!(bought(&ec2, &request("plain", "on-demand")).1, ["InvalidParameterCombination"]);
