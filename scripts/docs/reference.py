@@ -82,6 +82,7 @@ SETTINGS = {
     "nodeless.sh/min-on-demand": ("NodePool", "a number of nodes such as `\"2\"`, or a percentage of the CPUs such as `\"30%\"`"),
     "nodeless.sh/spot-interruptions": ("NodePool", "`avoid` or `ignore`"),
     "nodeless.sh/ami-canary": ("NodePool", "a duration such as `30m`"),
+    "nodeless.sh/wait-for-daemonsets": ("NodePool", "up to 20 DaemonSets such as `kube-system/ebs-csi-node`, separated by commas"),
     "nodeless.sh/surge-before-drain": ("Pod, in the template of its Deployment", "`restart` or `scale`"),
     "local.nodeless.sh/fault": ("Node of `nodeless local`", "`spot-interruption`, `rebalance-recommendation`, `stop`, `silence` or `impairment`"),
     "local.nodeless.sh/usage": ("Pod of `nodeless local`, in the template of its workload", "a percentage of the requests, such as `160%`"),
@@ -125,8 +126,8 @@ def labels() -> str:
         "## What you may set",
         "",
         table(["key", "on", "value", "meaning"], settings),
-        "[Disruption](../disruption.md#annotations) and [limits](../limits.md#dollars-per-hour) describe their effects, and what an invalid",
-        "value does.",
+        "[Disruption](../disruption.md#annotations), [limits](../limits.md#dollars-per-hour) and",
+        "[DaemonSets before pods](../daemonsets.md) describe their effects, and what an invalid value does.",
         "",
     ]
     for title, found in sections.items():

@@ -9,7 +9,7 @@ pub use nodeless_model::object::{
     MirroredClaim, NodePatch, ObjectEvent, ObjectRef, PodRef, UnboundPod, VolumeAttachment,
 };
 pub use nodeless_model::surge::{DeploymentChange, OwningDeployment};
-use nodeless_model::{Node, NodeClaim, NodeOverlay, NodePool, Pod, PodDisruptionBudget};
+use nodeless_model::{DaemonSet, DaemonSetName, Node, NodeClaim, NodeOverlay, NodePool, Pod, PodDisruptionBudget};
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
@@ -215,7 +215,7 @@ pub trait NodesAndPods: Send + Sync {
     async fn delete_pod(&self, pod: &PodRef, grace_seconds: u32) -> Result<(), PortError>;
 }
 
-/// The Deployments of pods that get their successors before their node is drained.
+/// The Deployments of pods that get their successors before their node is drained, and the DaemonSets that new nodes wait for.
 #[async_trait]
 pub trait Workloads: Send + Sync {
     /// The Deployment that owns a ReplicaSet, for a pod of this ReplicaSet. `None` if one of them does not exist.
@@ -233,6 +233,12 @@ pub trait Workloads: Send + Sync {
     /// # Errors
     /// When the cluster cannot be read, or one of them cannot be decoded.
     async fn disruption_budgets(&self) -> Result<Vec<PodDisruptionBudget>, PortError>;
+
+    /// A DaemonSet. `None` if it does not exist.
+    ///
+    /// # Errors
+    /// When the cluster cannot be read, or the DaemonSet cannot be decoded.
+    async fn daemon_set(&self, name: &DaemonSetName) -> Result<Option<DaemonSet>, PortError>;
 
     /// Changes a Deployment, if it is as the change expects it, and returns whether there was anything to change. A missing Deployment
     /// counts as success.

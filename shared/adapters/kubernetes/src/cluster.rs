@@ -15,7 +15,9 @@ use futures::{StreamExt as _, stream};
 use kube::core::params::ListParams;
 use nodeless_api::convert::volumes::Storage;
 use nodeless_api::{CapacityBufferStatus, EC2NodeClass, EC2NodeClassStatus, NodeOverlayStatus, NodePoolStatus, hash};
-use nodeless_model::{Node, NodeClaim, NodeOverlay, NodePool, Pod, PodDisruptionBudget, labels};
+use nodeless_model::{
+    DaemonSet, DaemonSetName, Node, NodeClaim, NodeOverlay, NodePool, Pod, PodDisruptionBudget, labels,
+};
 use nodeless_ports::cluster::{
     BatchWindow, ClusterView, DeploymentChange, Eviction, FoundNodes, InvalidObject, MirroredClaim, NodePatch,
     ObjectEvent, Outline, OwningDeployment, PodBatch, PodRef, SYSTEM_NAMESPACE, SoughtNode, SystemNamespace,
@@ -373,6 +375,10 @@ impl Workloads for KubeCluster {
         let (budgets, invalid) = list_once::<DisruptionBudgets>(&self.connection, &ListParams::default()).await?;
         refuse_doubt(true, &invalid)?;
         Ok(budgets)
+    }
+
+    async fn daemon_set(&self, name: &DaemonSetName) -> Result<Option<DaemonSet>, PortError> {
+        node_classes::get_in::<DaemonSets>(&self.connection, &name.namespace, &name.name).await
     }
 
     async fn change_deployment(

@@ -89,8 +89,18 @@ fn metadata_patch(object: &Value, class: &EC2NodeClass, ca_bundle: Option<&str>)
 
 /// Reads an object of a cluster-scoped kind.
 pub(crate) async fn get_one<K: Kind>(connection: &Connection, name: &str) -> Result<Option<K::Model>, PortError> {
+    get_in::<K>(connection, "", name).await
+}
+
+/// One object; the namespace is empty for cluster-scoped ones.
+pub(crate) async fn get_in<K: Kind>(
+    connection: &Connection,
+    namespace: &str,
+    name: &str,
+) -> Result<Option<K::Model>, PortError> {
     let operation = format!("Kubernetes get {}", K::NAME);
-    let Some(object) = connection.get(&operation, &api::object(K::PATH, name)).await? else { return Ok(None) };
+    let path = api::object(&api::within(K::PATH, namespace), name);
+    let Some(object) = connection.get(&operation, &path).await? else { return Ok(None) };
     let slim = serde_json::from_value::<K::Slim>(object).map_err(|error| error.to_string());
     let reduced = slim.and_then(K::reduce).map_err(|error| {
         PortError::new(ErrorKind::Invalid, &operation, format!("{} {name} cannot be read: {error}", K::NAME))

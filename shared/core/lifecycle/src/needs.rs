@@ -1,5 +1,6 @@
 //! The reads that a step needs.
 
+use crate::daemon_sets;
 use crate::observation::Observation;
 use crate::settings::Settings;
 use crate::{launch, termination, without_instance};
@@ -20,6 +21,8 @@ pub struct Needs {
     pub launch_group: bool,
     /// The nodes.
     pub nodes: bool,
+    /// Whether awaited DaemonSets are ready, once there is a node.
+    pub daemon_sets: bool,
     /// The pods on the nodes.
     pub pods: bool,
     /// The NodeClaim object.
@@ -45,6 +48,7 @@ impl Needs {
                 _ => false,
             },
             nodes: launched,
+            daemon_sets: matches!(claim.phase, Phase::Launched | Phase::Registered) && daemon_sets::is_closed(claim),
             pods: launched && claim.phase == Phase::Draining,
             mirror: present,
         }

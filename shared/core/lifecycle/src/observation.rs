@@ -5,8 +5,8 @@ use crate::opening::Nominations;
 use crate::prospect::Prospect;
 use nodeless_model::object::{MirroredClaim, VolumeAttachment};
 use nodeless_model::surge::OwningDeployment;
-use nodeless_model::{Instance, Node, NodeClaim, Pod, PodDisruptionBudget};
-use std::collections::BTreeMap;
+use nodeless_model::{DaemonSetName, Instance, Node, NodeClaim, Pod, PodDisruptionBudget};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A value that was read, or the reason why it was not.
 #[derive(Clone, Debug, PartialEq)]
@@ -101,6 +101,8 @@ pub struct Observation {
     pub joining_listed: usize,
     /// The nominations for its node.
     pub nominations: Nominations,
+    /// The awaited DaemonSets that are [not ready](crate::daemon_sets::not_ready) on the node.
+    pub daemon_sets_not_ready: Seen<BTreeSet<DaemonSetName>>,
     /// The pods on these nodes.
     pub pods: Seen<Vec<Pod>>,
     /// The volumes attached to these nodes that a drain waits for.

@@ -47,6 +47,8 @@ pub struct Member<'a> {
     pub claim: &'a NodeClaim,
     /// The Node.
     pub node: Option<&'a Node>,
+    /// Whether the DaemonSets that the node waits for are ready there; true if it waits for none.
+    pub daemon_sets_ready: bool,
 }
 
 /// A nomination to write.
@@ -61,11 +63,15 @@ pub struct Nomination<'a> {
 /// Whether a node is closed until its pods are nominated.
 ///
 /// A node with startup taints is not held: the agents that remove them may not tolerate the taint, and it is not known when they are
-/// done. Nor is a node that replaces others: its pods exist only after their drain. A node whose devices are reported by a DaemonSet
+/// done. A node that waits for DaemonSets is held by the taint that these tolerate. A node that replaces others is not held: its pods
+/// exist only after their drain. A node whose devices are reported by a DaemonSet
 /// that does not tolerate the taint is held, too: it opens once its kubelet is ready, and is initialized later.
 #[must_use]
 pub fn is_held(claim: &NodeClaim) -> bool {
-    !claim.spec.nominated_pods.is_empty() && claim.spec.replaces.is_empty() && claim.spec.startup_taints.is_empty()
+    let ours = |taint: &Taint| taint.matches(&Taint::daemon_sets_not_ready());
+    !claim.spec.nominated_pods.is_empty()
+        && claim.spec.replaces.is_empty()
+        && claim.spec.startup_taints.iter().all(ours)
 }
 
 /// Whether nominations may have to be written for a claim: its node may join, or has been initialized a moment ago.
@@ -154,16 +160,16 @@ impl Member<'_> {
         self.claim.phase < Phase::Initialized
     }
 
-    /// Whether the node is ready, apart from the taints that nodeless itself removes.
+    /// Whether the node is ready, and the DaemonSets that it waits for, apart from the taints that nodeless itself removes.
     fn is_ready(&self) -> bool {
         let removed = [Taint::joining(), Taint::unregistered()];
         let waits_for = |taint: &Taint| taint.is_ephemeral() && !removed.iter().any(|ours| ours.matches(taint));
-        self.node.is_some_and(|node| node.is_ready() && !node.taints.iter().any(waits_for))
+        self.daemon_sets_ready && self.node.is_some_and(|node| node.is_ready() && !node.taints.iter().any(waits_for))
     }
 
     /// Whether the node is open for pods, although it may lack a device that its pods request.
     fn is_open(&self) -> bool {
-        let closed = [Taint::joining(), Taint::unregistered()];
+        let closed = [Taint::joining(), Taint::daemon_sets_not_ready(), Taint::unregistered()];
         let is_open = |node: &Node| !closed.iter().any(|taint| node.has_taint(taint));
         self.claim.phase == Phase::Registered && self.node.is_some_and(is_open)
     }

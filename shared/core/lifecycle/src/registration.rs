@@ -2,6 +2,7 @@
 
 use crate::begin_termination::leave;
 use crate::consistency::set_consistent;
+use crate::daemon_sets::{is_closed, not_ready_text};
 use crate::effect::{Effect, Step};
 use crate::observation::{Observation, Seen};
 use crate::opening::{AGAIN, Nominations};
@@ -12,6 +13,7 @@ use nodeless_model::claim::{TerminationReason, condition};
 use nodeless_model::events::unregistered_taint_missing;
 use nodeless_model::object::{MirroredClaim, NodePatch};
 use nodeless_model::{ConditionStatus, Instance, Node, NodeClaim, Phase, StringMap, Taint, labels};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// How long a joining node is looked up often: a node usually takes half a minute, and with large images two.
@@ -27,6 +29,13 @@ const TOGETHER: usize = 256;
 /// The maximum number of pages of nodes that all lookups of joining nodes read each second.
 const PAGES_A_SECOND: usize = 20;
 
+/// How long a node that waits for DaemonSets is looked up often, and the maximum time between two looks: its pods start only after the look
+/// that finds the DaemonSets ready.
+const WAITING: Duration = Duration::from_mins(15);
+const WAITING_POLL: Duration = Duration::from_secs(10);
+/// The maximum number of nodes whose pods are listed each second, to find out whether DaemonSets are ready there.
+const PODS_LISTED_A_SECOND: usize = 100;
+
 /// When a joining node is looked up next.
 ///
 /// Each look lists all nodes that join, because a list cannot be selected by instance. Claims of other shards look for theirs with
@@ -38,6 +47,14 @@ fn joining_delay(claim: &NodeClaim, seen: &Observation, now: Timestamp) -> Durat
     let one = if lasting < JOINING { JOINING_POLL } else { poll_delay(lasting, JOINING_POLL, Duration::from_mins(1)) };
     let pages = seen.joining_listed.div_ceil(PAGE) * seen.joining_listed.div_ceil(TOGETHER);
     let seconds = u64::try_from(pages / PAGES_A_SECOND).unwrap_or(u64::MAX);
+    one.max(Duration::from_secs(seconds).min(JOINING_POLL_OF_MANY))
+}
+
+/// When a node is looked up next that waits for DaemonSets: each look lists its pods.
+fn waiting_delay(claim: &NodeClaim, seen: &Observation, now: Timestamp) -> Duration {
+    let joining = joining_delay(claim, seen, now);
+    let one = if elapsed(claim.created, now) < WAITING { joining.min(WAITING_POLL) } else { joining };
+    let seconds = u64::try_from(seen.joining_listed / PODS_LISTED_A_SECOND).unwrap_or(u64::MAX);
     one.max(Duration::from_secs(seconds).min(JOINING_POLL_OF_MANY))
 }
 
@@ -114,7 +131,7 @@ fn register(mut step: Step, node: &Node, seen: &Observation, now: Timestamp) -> 
     if node.is_initialized() {
         return initialise(step, node, seen, now);
     }
-    let missing = not_initialised_because(claim, node);
+    let missing = not_initialised_because(claim, node, seen);
     let (reason, message) = missing.unwrap_or_else(|| ("NodeNotReady", "Node not ready".to_owned()));
     claim.set_condition(condition::INITIALIZED, ConditionStatus::Unknown, reason, &message, now);
     step.again()
@@ -153,12 +170,13 @@ fn recognise(mut step: Step, node: &Node, mirror: &MirroredClaim, seen: &Observa
         owner: Some((mirror.name.clone(), mirror.uid.clone())),
         ..NodePatch::default()
     };
-    if seen.nominations == Nominations::Awaited {
+    // A node that waits for DaemonSets is closed already, by a taint that these tolerate.
+    if seen.nominations == Nominations::Awaited && !is_closed(claim) {
         patch.add_taints.push(Taint::joining());
     }
     let mut registered = node.clone();
     patch.apply(&mut registered);
-    let lacks_nothing = not_initialised_because(claim, &registered).is_none();
+    let lacks_nothing = not_initialised_because(claim, &registered, seen).is_none();
     if lacks_nothing {
         patch.labels.insert(labels::INITIALIZED.to_owned(), "true".to_owned());
     }
@@ -185,10 +203,15 @@ pub(crate) fn registered(claim: &NodeClaim, seen: &Observation, now: Timestamp) 
     if node.is_initialized() {
         return initialise(step, node, seen, now);
     }
-    let mut patch = opening_patch(node, seen);
+    let mut patch = opening_patch(claim, node, seen);
     let mut opened = node.clone();
     patch.apply(&mut opened);
-    let missing = not_initialised_because(claim, &opened);
+    let waits = opened.has_taint(&Taint::daemon_sets_not_ready()) && is_closed(claim);
+    if let (true, Seen::Unknown(why)) = (waits, &seen.daemon_sets_not_ready) {
+        return step.wait_for("its DaemonSets", why, delay);
+    }
+    let delay = if waits { waiting_delay(claim, seen, now) } else { delay };
+    let missing = not_initialised_because(claim, &opened, seen);
     if missing.is_none() {
         patch.labels.insert(labels::INITIALIZED.to_owned(), "true".to_owned());
     }
@@ -202,19 +225,28 @@ pub(crate) fn registered(claim: &NodeClaim, seen: &Observation, now: Timestamp) 
     step.after(delay)
 }
 
-/// The patch that opens a node for pods, unless nominations are awaited. It is empty if the node is open.
-fn opening_patch(node: &Node, seen: &Observation) -> NodePatch {
-    let opens = node.has_taint(&Taint::joining()) && seen.nominations != Nominations::Awaited;
-    NodePatch { remove_taints: opens.then(Taint::joining).into_iter().collect(), ..NodePatch::default() }
+/// The patch that opens a node for pods, unless nominations or DaemonSets are awaited. It is empty if the node is open.
+fn opening_patch(claim: &NodeClaim, node: &Node, seen: &Observation) -> NodePatch {
+    let mut closed_by = vec![Taint::joining()];
+    if is_closed(claim) && seen.daemon_sets_not_ready.known().is_some_and(BTreeSet::is_empty) {
+        closed_by.push(Taint::daemon_sets_not_ready());
+    }
+    closed_by.retain(|taint| node.has_taint(taint) && seen.nominations != Nominations::Awaited);
+    NodePatch { remove_taints: closed_by, ..NodePatch::default() }
 }
 
 /// Why a node is not initialized yet, checked in Karpenter's order.
-fn not_initialised_because(claim: &NodeClaim, node: &Node) -> Option<(&'static str, String)> {
+fn not_initialised_because(claim: &NodeClaim, node: &Node, seen: &Observation) -> Option<(&'static str, String)> {
     if !node.is_ready() {
         return Some(("NodeNotReady", "Node status is not Ready".to_owned()));
     }
     if let Some(taint) = claim.spec.startup_taints.iter().find(|taint| node.has_taint(taint)) {
-        return Some(("StartupTaintsExist", format!("Startup taint {taint} still exists")));
+        let not_ready = seen
+            .daemon_sets_not_ready
+            .known()
+            .filter(|names| !names.is_empty() && taint.matches(&Taint::daemon_sets_not_ready()));
+        let why = not_ready.map_or_else(String::new, |names| format!(": {}", not_ready_text(names)));
+        return Some(("StartupTaintsExist", format!("Startup taint {taint} still exists{why}")));
     }
     if let Some(taint) = node.taints.iter().find(|taint| taint.is_ephemeral()) {
         return Some(("KnownEphemeralTaintsExist", format!("Ephemeral taint {taint} still exists")));
@@ -245,7 +277,7 @@ pub(crate) fn initialized(claim: &NodeClaim, seen: &Observation) -> Step {
         step = step.after(AGAIN);
     }
     for node in seen.nodes.known().into_iter().flatten() {
-        let open = opening_patch(node, seen);
+        let open = opening_patch(claim, node, seen);
         if open != NodePatch::default() {
             step.effects.push(Effect::patch_node(node, open));
         }

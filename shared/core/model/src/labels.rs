@@ -134,6 +134,9 @@ pub const SURGE_BEFORE_DRAIN: &str = "nodeless.sh/surge-before-drain";
 /// On a Deployment whose replicas are raised while a node with one of its pods is drained: for which pod of which claim, from
 /// what to what, and since when. It is removed when they are lowered.
 pub const SURGE: &str = "nodeless.sh/surge";
+/// The annotation of a NodePool: the DaemonSets that have to be ready on a new node before it is open for other pods. On a NodeClaim and
+/// its Node: those of them that the node waits for, or waited for.
+pub const WAIT_FOR_DAEMON_SETS: &str = "nodeless.sh/wait-for-daemonsets";
 /// When a Deployment was restarted, in its template, as `kubectl rollout restart` sets it.
 pub const RESTARTED_AT: &str = "kubectl.kubernetes.io/restartedAt";
 /// The annotation of the Namespace `kube-system`: the name of the table of the deployment that serves the cluster. The installer writes it.
@@ -150,6 +153,8 @@ pub const DISRUPTED_TAINT: &str = "karpenter.sh/disrupted";
 pub const UNREGISTERED_TAINT: &str = "karpenter.sh/unregistered";
 /// Keeps pods off a registered node until the nodes of its plan have joined and pods are nominated for them.
 pub const JOINING_TAINT: &str = "nodeless.sh/joining";
+/// Keeps pods off a node until the DaemonSets that its NodePool names are ready there.
+pub const DAEMON_SETS_NOT_READY_TAINT: &str = "nodeless.sh/daemonsets-not-ready";
 /// Set by Kubernetes while a node is not ready.
 pub const NOT_READY_TAINT: &str = "node.kubernetes.io/not-ready";
 /// Set by Kubernetes while a node is unreachable.

@@ -65,7 +65,7 @@ pub use resources::ResourceList;
 pub use selector::LabelSelector;
 pub use taint::{Taint, TaintEffect, Toleration};
 pub use templating::Template;
-pub use workload::{DaemonSet, PodDisruptionBudget};
+pub use workload::{DaemonSet, DaemonSetName, PodDisruptionBudget};
 
 /// Labels or annotations: sorted, so that everything that is printed or stored from them is deterministic.
 pub type StringMap = std::collections::BTreeMap<String, String>;

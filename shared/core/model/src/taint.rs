@@ -100,6 +100,12 @@ impl Taint {
         Self::new(labels::JOINING_TAINT, TaintEffect::NoSchedule)
     }
 
+    /// The startup taint of nodes on which DaemonSets have to be ready before other pods.
+    #[must_use]
+    pub fn daemon_sets_not_ready() -> Self {
+        Self::new(labels::DAEMON_SETS_NOT_READY_TAINT, TaintEffect::NoSchedule)
+    }
+
     /// Whether both have the same key and effect, which identify a taint in Kubernetes.
     #[must_use]
     pub fn matches(&self, other: &Self) -> bool {

@@ -1,7 +1,12 @@
 //! DaemonSets and PodDisruptionBudgets, reduced to what planning and draining use.
 
-use crate::{LabelSelector, Pod, StringMap};
+use crate::{InvalidAnnotation, LabelSelector, Pod, StringMap, labels};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+use std::fmt;
+
+/// The maximum number of DaemonSets that nodes wait for: each is read while nodes join.
+const MAX_AWAITED: usize = 20;
 
 /// A DaemonSet: what every node that suits it will carry.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -13,6 +18,64 @@ pub struct DaemonSet {
     pub name: String,
     /// A pod as the DaemonSet makes it, bound to no node.
     pub template: Pod,
+}
+
+/// The name of a DaemonSet. It is written as `namespace/name`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct DaemonSetName {
+    /// The namespace.
+    pub namespace: String,
+    /// The name.
+    pub name: String,
+}
+
+impl DaemonSetName {
+    /// The DaemonSets that the annotation `nodeless.sh/wait-for-daemonsets` names, each once; none without it.
+    ///
+    /// # Errors
+    /// When its value is not a list of 1 to 20 DaemonSets.
+    pub fn awaited(annotations: &StringMap) -> Result<BTreeSet<Self>, InvalidAnnotation> {
+        let Some(text) = annotations.get(labels::WAIT_FOR_DAEMON_SETS) else { return Ok(BTreeSet::new()) };
+        let names: Option<BTreeSet<Self>> = text.split(',').map(|name| Self::parse(name.trim())).collect();
+        names.filter(|names| names.len() <= MAX_AWAITED).ok_or_else(|| InvalidAnnotation::Value {
+            key: labels::WAIT_FOR_DAEMON_SETS,
+            value: text.clone(),
+            effect: "and nodes wait for no DaemonSet",
+            valid: "up to 20 DaemonSets as namespace/name, separated by commas, such as kube-system/ebs-csi-node",
+        })
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let (namespace, name) = text.split_once('/')?;
+        let is_name = |text: &str| {
+            let allowed =
+                |letter: u8| letter.is_ascii_lowercase() || letter.is_ascii_digit() || b"-.".contains(&letter);
+            (1..=253).contains(&text.len())
+                && text.bytes().all(allowed)
+                && text.split('.').all(|part| !part.is_empty() && !part.starts_with('-') && !part.ends_with('-'))
+        };
+        (is_name(namespace) && is_name(name)).then(|| Self { namespace: namespace.to_owned(), name: name.to_owned() })
+    }
+
+    /// Whether it is the name of this DaemonSet.
+    #[must_use]
+    pub fn is_of(&self, set: &DaemonSet) -> bool {
+        self.namespace == set.namespace && self.name == set.name
+    }
+
+    /// Whether this DaemonSet controls a pod.
+    #[must_use]
+    pub fn controls(&self, pod: &Pod) -> bool {
+        pod.is_owned_by_daemon_set()
+            && pod.namespace == self.namespace
+            && pod.owner_name.as_deref() == Some(self.name.as_str())
+    }
+}
+
+impl fmt::Display for DaemonSetName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.name)
+    }
 }
 
 /// A PodDisruptionBudget.
@@ -40,5 +103,48 @@ impl PodDisruptionBudget {
     #[must_use]
     pub fn covers(&self, namespace: &str, labels: &StringMap) -> bool {
         self.namespace == namespace && self.selector.as_ref().is_some_and(|selector| selector.matches(labels))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn awaited(value: &str) -> Result<Vec<String>, String> {
+        let annotations = StringMap::from([(labels::WAIT_FOR_DAEMON_SETS.to_owned(), value.to_owned())]);
+        let names = DaemonSetName::awaited(&annotations).map_err(|invalid| invalid.to_string())?;
+        Ok(names.iter().map(ToString::to_string).collect())
+    }
+
+    #[test]
+    fn the_annotation_lists_daemon_sets() {
+        assert_eq!(DaemonSetName::awaited(&StringMap::new()), Ok(BTreeSet::new()));
+        assert_eq!(awaited("kube-system/ebs-csi-node").unwrap(), ["kube-system/ebs-csi-node"]);
+        assert_eq!(awaited(" b/two.v1,a/one , b/two.v1").unwrap(), ["a/one", "b/two.v1"]);
+    }
+
+    #[test]
+    fn another_value_is_refused_and_quoted() {
+        let many = (0..21).map(|number| format!("a/{number}")).collect::<Vec<_>>().join(",");
+        let long = format!("a/{}", "b".repeat(254));
+        for value in [
+            "",
+            " ",
+            "ebs-csi-node",
+            "a/b,",
+            "a/b c/d",
+            "a/b;c/d",
+            "a/b/c",
+            "/b",
+            "a/",
+            "A/b",
+            "a/-b",
+            "a/../b",
+            &many,
+            &long,
+        ] {
+            let why = awaited(value).unwrap_err();
+            assert!(why.contains(&format!("{value:?}")) && why.contains("nodes wait for no DaemonSet"), "{why}");
+        }
     }
 }

@@ -96,6 +96,18 @@ pub fn existing_node(
     })
 }
 
+/// Whether the labels of a node, and these taints of it, allow a pod of a DaemonSet.
+#[must_use]
+pub fn may_carry(node: &Node, set: &DaemonSet, taints: &[Taint]) -> bool {
+    daemons::runs_on_node(&set.template, &node_requirements(Some(node), None), taints)
+}
+
+/// The first of these taints that keeps the pods of a DaemonSet off a node.
+#[must_use]
+pub fn first_not_tolerated<'a>(set: &DaemonSet, taints: &'a [Taint]) -> Option<&'a Taint> {
+    taints.iter().find(|taint| !daemons::tolerates(&set.template, std::slice::from_ref(taint)))
+}
+
 /// Whether a managed node was never initialized and has been not ready for longer than the time that a launched instance has to
 /// register. Such a node is not expected to become ready any more, so no pod must be scheduled there.
 #[must_use]

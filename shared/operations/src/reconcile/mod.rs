@@ -2,6 +2,7 @@
 //! after another until it has to wait.
 
 mod batch;
+mod daemon_sets;
 mod effects;
 mod group;
 mod launch;

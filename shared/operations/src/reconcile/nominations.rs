@@ -1,6 +1,6 @@
 //! Nominates nodes for the pods that they were launched for, before the nodes are opened for pods.
 
-use super::{AT_ONCE, Reconciler};
+use super::{AT_ONCE, Reconciler, daemon_sets};
 use crate::log_lines::{Failed, NominationsDenied, PodsNominated};
 use futures::future::{Either, select};
 use futures::stream::{self, StreamExt as _};
@@ -89,12 +89,13 @@ impl Reconciler {
         Ok(mates)
     }
 
-    /// Decides which nodes open, and nominates them for their pods. Nodes open even if pods cannot be nominated.
+    /// Decides which nodes open, and nominates them for their pods. Nodes open even if pods cannot be nominated. `seen` returns the nodes of
+    /// a claim, and whether the DaemonSets that they wait for are ready.
     pub(super) async fn nominate(
         &self,
         claims: &[NodeClaim],
         mates: &[NodeClaim],
-        nodes_of: impl Fn(&NodeClaim) -> Seen<Vec<Node>>,
+        seen: impl Fn(&NodeClaim) -> (Seen<Vec<Node>>, bool),
     ) -> Opened {
         let now = self.context.now();
         let concerned = claims.iter().any(|claim| may_nominate(claim, now));
@@ -102,12 +103,13 @@ impl Reconciler {
             return Opened::default();
         }
         let all = || claims.iter().chain(mates);
-        let nodes: BTreeMap<&str, _> = all().map(|claim| (claim.name.as_str(), nodes_of(claim))).collect();
-        let node = |claim: &NodeClaim| match nodes.get(claim.name.as_str())?.known()?.as_slice() {
-            [node] => Some(node),
-            _ => None,
-        };
-        let members: Vec<Member<'_>> = all().map(|claim| Member { claim, node: node(claim) }).collect();
+        let seen: Vec<_> = all().map(|claim| (claim, seen(claim))).collect();
+        let members = seen.iter().map(|(claim, (nodes, daemon_sets_ready))| Member {
+            claim,
+            node: daemon_sets::only(nodes),
+            daemon_sets_ready: *daemon_sets_ready,
+        });
+        let members: Vec<Member<'_>> = members.collect();
         let mut states = opening::open(&members, now);
         let written = |name: &str| states.get(name) == Some(&Nominations::Written);
         let open: Vec<(&NodeClaim, &str)> = members

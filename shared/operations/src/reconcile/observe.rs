@@ -1,14 +1,15 @@
 //! The input of a step of one claim: its part of the shared view, and what only this claim needs.
 
 use super::Reconciler;
+use super::daemon_sets;
 use super::view::{ObservedClaim, View};
 use nodeless_lifecycle::group::owned_by;
 use nodeless_lifecycle::{Needs, Observation, Prospect, Seen, SeenGroup, SeenOwners, asking, prospect};
 use nodeless_model::surge::OwningDeployment;
-use nodeless_model::{Instance, Node, NodeClaim, Pod};
+use nodeless_model::{DaemonSetName, Instance, Node, NodeClaim, Pod};
 use nodeless_ports::PortError;
-use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The number of nodes to read to find a pod of a Deployment on a node that stays: this number for the pods that are ready for the
 /// longest time, and again for the shortest, which include a successor. If none of these nodes stays, the pod is not evicted without a
@@ -28,10 +29,12 @@ impl Reconciler {
             known(needs.mirror, &mut observed.mirror, self.cluster.mirrored_claim(&claim.name)),
         );
         let present = nodes.known().map_or(&[][..], Vec::as_slice);
-        let (instance, pods) = futures::join!(
+        let waiting = needs.daemon_sets.then(|| daemon_sets::only(&nodes)).flatten();
+        let (instance, pods, daemon_sets_not_ready) = futures::join!(
             // If the node of a launched claim has joined, the instance was read for the steps that follow at once.
             known(needs.instance || observed.instance.is_some(), &mut observed.instance, self.instance(claim)),
             known(needs.pods && nodes.known().is_some(), &mut observed.pods, self.pods(present)),
+            self.not_ready(claim, waiting, &mut observed.daemon_sets_not_ready),
         );
         let owners = self.owners(claim, pods.known().map_or(&[], Vec::as_slice)).await;
         Observation {
@@ -42,6 +45,7 @@ impl Reconciler {
             nodes,
             joining_listed: view.joining_listed(),
             nominations: view.opened.state(&claim.name),
+            daemon_sets_not_ready,
             pods,
             // The need for volume attachments follows from the other fields.
             volume_attachments: Seen::default(),
@@ -49,6 +53,20 @@ impl Reconciler {
             mirror,
             zonal_shift,
         }
+    }
+
+    /// The DaemonSets that are not ready on a node that waits for them, read once in a run.
+    async fn not_ready(
+        &self,
+        claim: &NodeClaim,
+        waiting: Option<&Node>,
+        kept: &mut Option<Seen<BTreeSet<DaemonSetName>>>,
+    ) -> Seen<BTreeSet<DaemonSetName>> {
+        let Some(node) = waiting else { return Seen::default() };
+        if kept.is_none() {
+            *kept = self.daemon_sets_not_ready(&[(claim, node.clone())]).await.remove(&claim.name);
+        }
+        kept.clone().unwrap_or_default()
     }
 
     async fn instance(&self, claim: &NodeClaim) -> Result<Option<Instance>, PortError> {

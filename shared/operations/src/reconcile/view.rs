@@ -2,6 +2,7 @@
 
 use super::AT_ONCE;
 use super::Reconciler;
+use super::daemon_sets::{self, NotReady};
 use super::nominations::Opened;
 use super::volumes::Attachments;
 use crate::node_class;
@@ -9,7 +10,7 @@ use crate::zonal_shift;
 use futures::stream::{self, StreamExt as _};
 use nodeless_lifecycle::{Effect, Needs, NodeClassState, Seen};
 use nodeless_model::object::MirroredClaim;
-use nodeless_model::{Instance, Node, NodeClaim, Phase, Pod};
+use nodeless_model::{DaemonSetName, Instance, Node, NodeClaim, Phase, Pod};
 use nodeless_ports::cluster::{FoundNodes, InvalidObject, SoughtNode};
 use nodeless_ports::{ErrorKind, PortError, ShiftedZone};
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,6 +29,8 @@ pub(super) struct View {
     /// The pods of the nodes that drain, by the name of the claim.
     pods: BTreeMap<String, Seen<Vec<Pod>>>,
     pub(super) attachments: Attachments,
+    /// The DaemonSets that are not ready on nodes that wait for them.
+    daemon_sets_not_ready: NotReady,
     /// The nominations for the nodes.
     pub(super) opened: Opened,
 }
@@ -40,6 +43,7 @@ pub(super) struct ObservedClaim {
     pub(super) instance: Option<Seen<Option<Instance>>>,
     pub(super) node_pool_exists: Option<Seen<bool>>,
     pub(super) node_class: Option<Seen<NodeClassState>>,
+    pub(super) daemon_sets_not_ready: Option<Seen<BTreeSet<DaemonSetName>>>,
     pub(super) pods: Option<Seen<Vec<Pod>>>,
     /// Whether the pods were read before the first step of any claim of the run.
     pub(super) pods_are_of_view: bool,
@@ -65,8 +69,19 @@ impl View {
         );
         let instances = Seen::default();
         let (pods, attachments) = (BTreeMap::new(), Attachments::default());
-        let opened = Opened::default();
-        let mut view = Self { nodes, mirrors, instances, node_pools, node_classes, shifted, pods, attachments, opened };
+        let (daemon_sets_not_ready, opened) = (NotReady::new(), Opened::default());
+        let mut view = Self {
+            nodes,
+            mirrors,
+            instances,
+            node_pools,
+            node_classes,
+            shifted,
+            pods,
+            attachments,
+            daemon_sets_not_ready,
+            opened,
+        };
         let draining: Vec<(&NodeClaim, Vec<Node>)> = needs
             .iter()
             .filter(|(_, needs)| needs.pods)
@@ -74,11 +89,19 @@ impl View {
             .collect();
         view.attachments =
             Attachments::of(draining.iter().flat_map(|(_, nodes)| nodes).map(|node| node.name.clone()).collect());
-        (view.instances, view.pods) = futures::join!(
+        let waiting: Vec<(&NodeClaim, Node)> = claims
+            .iter()
+            .chain(mates)
+            .filter(|claim| Needs::of(claim).daemon_sets)
+            .filter_map(|claim| Some((claim, daemon_sets::only(&view.nodes_of(claim))?.clone())))
+            .collect();
+        (view.instances, view.pods, view.daemon_sets_not_ready) = futures::join!(
             reconciler.instances(claims.iter().filter(|claim| view.needs_instance(claim))),
             reconciler.pods_of(&draining),
+            reconciler.daemon_sets_not_ready(&waiting),
         );
-        view.opened = reconciler.nominate(claims, mates, |claim| view.nodes_of(claim)).await;
+        let seen = |claim: &NodeClaim| (view.nodes_of(claim), view.daemon_sets_ready(claim));
+        view.opened = reconciler.nominate(claims, mates, seen).await;
         Ok(view)
     }
 
@@ -100,6 +123,7 @@ impl View {
                 Seen::Unknown(why) => Seen::Unknown(why.clone()),
             }),
             node_class: self.node_classes.get(&claim.node_class).cloned(),
+            daemon_sets_not_ready: self.daemon_sets_not_ready.get(&claim.name).cloned(),
             pods: self.pods.get(&claim.name).cloned(),
             pods_are_of_view: self.pods.contains_key(&claim.name),
         }
@@ -130,6 +154,12 @@ impl View {
                 }
             }
         }
+    }
+
+    /// Whether the DaemonSets that the node of a claim waits for are ready; true if it waits for none.
+    fn daemon_sets_ready(&self, claim: &NodeClaim) -> bool {
+        let not_ready = || self.daemon_sets_not_ready.get(&claim.name)?.known();
+        !Needs::of(claim).daemon_sets || not_ready().is_some_and(BTreeSet::is_empty)
     }
 
     fn mirror_of(&self, claim: &NodeClaim) -> Seen<Option<MirroredClaim>> {

@@ -1,10 +1,10 @@
-//! Tests how a surge reads and changes Deployments.
+//! Tests how a surge reads and changes Deployments, and how the DaemonSets that nodes wait for are read.
 
 use super::{World, pod};
-use nodeless_fake_kubernetes::resource::{DEPLOYMENTS, NODES, PODS, REPLICA_SETS};
+use nodeless_fake_kubernetes::resource::{DAEMON_SETS, DEPLOYMENTS, NODES, PODS, REPLICA_SETS};
 use nodeless_fake_kubernetes::{PatchOptions, PatchType};
-use nodeless_model::labels;
 use nodeless_model::surge::{DeploymentChange, Raise};
+use nodeless_model::{DaemonSetName, labels};
 use nodeless_ports::cluster::PodRef;
 use nodeless_ports::{ErrorKind, NodesAndPods as _, Workloads as _};
 use serde_json::{Value, json};
@@ -40,6 +40,26 @@ fn create(world: &World) {
             "spec": { "replicas": 1, "selector": selector, "template": template },
         }),
     );
+}
+
+#[tokio::test]
+async fn a_daemon_set_that_nodes_wait_for_is_read() {
+    let world = World::installed().await;
+    let template = json!({
+        "metadata": { "labels": { "app": "csi" } },
+        "spec": { "tolerations": [{ "operator": "Exists" }], "containers": [{ "name": "csi", "image": "pause" }] },
+    });
+    let selector = json!({ "matchLabels": { "app": "csi" } });
+    let set = json!({
+        "apiVersion": "apps/v1", "kind": "DaemonSet",
+        "metadata": { "name": "csi", "namespace": "kube-system" },
+        "spec": { "selector": selector, "template": template },
+    });
+    world.create(&DAEMON_SETS, set);
+    let name = |namespace: &str| DaemonSetName { namespace: namespace.into(), name: "csi".into() };
+    let read = world.cluster().daemon_set(&name("kube-system")).await.unwrap().unwrap();
+    assert!(name("kube-system").is_of(&read) && read.template.tolerations.len() == 1);
+    assert_eq!(world.cluster().daemon_set(&name("default")).await.unwrap(), None);
 }
 
 fn deployment(world: &World) -> Value {

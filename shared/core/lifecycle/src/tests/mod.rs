@@ -1,6 +1,7 @@
 //! The life of claims, by table and by property.
 
 mod collection;
+mod daemon_sets;
 mod group;
 mod launching;
 mod leaving;
@@ -20,10 +21,10 @@ use nodeless_model::claim::{LaunchGroup, LaunchedInstance, condition};
 use nodeless_model::node::NodeCondition;
 use nodeless_model::object::MirroredClaim;
 use nodeless_model::{
-    CapacityType, ConditionStatus, Instance, InstanceState, Node, NodeClaim, NodeClaimSpec, NodeClaimStatus, Phase,
-    Pod, Quantity, Requirement, ResourceList, StringMap, Taint, labels,
+    CapacityType, ConditionStatus, DaemonSetName, Instance, InstanceState, Node, NodeClaim, NodeClaimSpec,
+    NodeClaimStatus, Phase, Pod, Quantity, Requirement, ResourceList, StringMap, Taint, labels,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 pub(crate) fn at(seconds: i64) -> Timestamp {
@@ -168,6 +169,10 @@ fn pod(name: &str) -> Pod {
     }
 }
 
+fn daemon_set_name(name: &str) -> DaemonSetName {
+    DaemonSetName { namespace: "kube-system".into(), name: name.into() }
+}
+
 /// A world in which all is well: the instance runs, its node is ready and empty.
 fn all_is_well() -> Observation {
     let mut tagged = instance("i-1", InstanceState::Running);
@@ -184,6 +189,7 @@ fn all_is_well() -> Observation {
         nodes: Seen::Known(vec![ready_node()]),
         joining_listed: 0,
         nominations: Nominations::None,
+        daemon_sets_not_ready: Seen::Known(BTreeSet::new()),
         pods: Seen::Known(Vec::new()),
         volume_attachments: Seen::Known(Vec::new()),
         owners: SeenOwners::default(),

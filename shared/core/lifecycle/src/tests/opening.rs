@@ -31,12 +31,16 @@ fn unbound(name: &str, nominated: Option<&str>) -> UnboundPod {
     }
 }
 
+fn member<'a>(claim: &'a NodeClaim, node: Option<&'a Node>) -> Member<'a> {
+    Member { claim, node, daemon_sets_ready: true }
+}
+
 /// The states of claims whose nodes are absent, not ready or ready.
 fn states(claims: &[(NodeClaim, Option<bool>)], now: i64) -> Vec<Nominations> {
     let nodes: Vec<Option<Node>> =
         claims.iter().map(|(claim, ready)| ready.map(|is_ready| node_of(claim, is_ready))).collect();
     let members: Vec<Member<'_>> =
-        claims.iter().zip(&nodes).map(|((claim, _), node)| Member { claim, node: node.as_ref() }).collect();
+        claims.iter().zip(&nodes).map(|((claim, _), node)| member(claim, node.as_ref())).collect();
     let states = open(&members, at(now));
     claims.iter().map(|(claim, _)| states.get(claim.name.as_str()).copied().unwrap_or_default()).collect()
 }
@@ -93,6 +97,7 @@ fn a_node_is_not_held_where_that_could_prevent_its_initialization() {
     assert!(!held(|claim| claim.spec.nominated_pods.clear()));
     assert!(!held(|claim| claim.spec.replaces.push("old".into())));
     assert!(!held(|claim| claim.spec.startup_taints.push(Taint::new("cni", TaintEffect::NoExecute))));
+    assert!(held(|claim| claim.spec.startup_taints.push(Taint::daemon_sets_not_ready())));
     assert!(held(|claim| claim.spec.requests.set("nvidia.com/gpu", Quantity::from_units(1))));
 }
 
@@ -167,7 +172,7 @@ fn a_node_whose_devices_are_not_reported_opens_and_is_initialized_later() {
     let mut claim = planned("a", 0, Phase::Registered, &["p"]);
     claim.spec.requests.set("nvidia.com/gpu", Quantity::from_units(1));
     let mut node = Node { taints: vec![Taint::joining()], ..joined() };
-    let state = |claim: &NodeClaim, node: &Node, now| open(&[Member { claim, node: Some(node) }], at(now))["a"];
+    let state = |claim: &NodeClaim, node: &Node, now| open(&[member(claim, Some(node))], at(now))["a"];
     assert_eq!(state(&claim, &node, 0), Nominations::Written);
     let seen = |node: &Node| {
         let nominations = Nominations::Written;

@@ -1,11 +1,12 @@
 use super::*;
 use crate::group::Owners;
-use crate::{Effect, Needs, Prospect, Step, begin_termination, step};
+use crate::{Awaited, Effect, Needs, Prospect, Step, begin_termination, step};
 use jiff::SignedDuration;
 use nodeless_model::claim::TerminationReason;
 use nodeless_model::object::PodRef;
 use nodeless_model::surge::{DeploymentChange, OwningDeployment, Raise, ReadyPod};
 use proptest::prelude::*;
+use std::collections::BTreeSet;
 
 /// Anything that may be read of something, or not.
 fn seen<T: std::fmt::Debug + Clone + 'static>(known: impl Strategy<Value = T> + 'static) -> BoxedStrategy<Seen<T>> {
@@ -18,7 +19,7 @@ fn any_state() -> impl Strategy<Value = InstanceState> {
 }
 
 fn any_node() -> impl Strategy<Value = Node> {
-    (prop::collection::vec(any::<bool>(), 6)).prop_map(|bits| {
+    (prop::collection::vec(any::<bool>(), 7)).prop_map(|bits| {
         let mut node = if bits[0] { ready_node() } else { joined() };
         if bits[1] {
             node.taints.push(Taint::disrupted());
@@ -35,6 +36,9 @@ fn any_node() -> impl Strategy<Value = Node> {
         }
         if bits[5] {
             node.labels.remove(labels::INITIALIZED);
+        }
+        if bits[6] {
+            node.taints.push(Taint::daemon_sets_not_ready());
         }
         node
     })
@@ -136,7 +140,11 @@ fn any_observation() -> impl Strategy<Value = Observation> {
         seen(prop::collection::vec(any_pod(), 0..4)),
         seen(mirror),
         prop::option::weighted(0.1, Just("a zonal shift".to_owned())),
-        (any_owners(), prop::sample::select(vec![Nominations::None, Nominations::Awaited, Nominations::Written])),
+        (
+            any_owners(),
+            prop::sample::select(vec![Nominations::None, Nominations::Awaited, Nominations::Written]),
+            seen(prop::sample::select(vec![BTreeSet::new(), BTreeSet::from([daemon_set_name("csi")])])),
+        ),
     )
         .prop_map(
             |(
@@ -148,7 +156,7 @@ fn any_observation() -> impl Strategy<Value = Observation> {
                 pods,
                 mirror,
                 zonal_shift,
-                (owners, nominations),
+                (owners, nominations, daemon_sets_not_ready),
             )| {
                 Observation {
                     node_class,
@@ -158,6 +166,7 @@ fn any_observation() -> impl Strategy<Value = Observation> {
                     nodes,
                     joining_listed: 0,
                     nominations,
+                    daemon_sets_not_ready,
                     pods,
                     volume_attachments: Seen::Known(Vec::new()),
                     owners,
@@ -171,9 +180,13 @@ fn any_observation() -> impl Strategy<Value = Observation> {
 fn any_claim() -> impl Strategy<Value = NodeClaim> {
     use Phase::{Draining, Gone, Initialized, Launched, Registered, Reserved, Terminating};
     let phase = prop::sample::select(vec![Reserved, Launched, Registered, Initialized, Draining, Terminating, Gone]);
-    (phase, any::<bool>(), prop::option::of(0_u64..30)).prop_map(|(phase, launched, grace)| {
+    (phase, any::<bool>(), any::<bool>(), prop::option::of(0_u64..30)).prop_map(|(phase, launched, waits, grace)| {
         let mut one = claim(if phase.is_leaving() { Initialized } else { phase });
         one.spec.termination_grace_period = grace.map(minutes);
+        if waits {
+            let sets = BTreeSet::from([daemon_set_name("csi")]);
+            Awaited { sets, ignored: Vec::new() }.close(&mut one);
+        }
         if phase.is_leaving() {
             begin_termination(&mut one, TerminationReason::Deleted, "", at(0));
             one.phase = phase;

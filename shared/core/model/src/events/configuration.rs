@@ -84,6 +84,13 @@ pub fn below_min_on_demand(pool: impl Into<ObjectRef>, message: &str) -> ObjectE
     warning(pool, "BelowMinOnDemand", message)
 }
 
+/// On a NodePool: its nodes do not wait for a DaemonSet that its annotation `nodeless.sh/wait-for-daemonsets` names, or the annotation is
+/// invalid.
+#[must_use]
+pub fn daemon_set_not_awaited(pool: impl Into<ObjectRef>, message: &str) -> ObjectEvent {
+    warning(pool, "DaemonSetNotAwaited", message).keyed([message])
+}
+
 /// On a NodePool: no node is launched in a zone, because a zonal shift away from it is in effect.
 #[must_use]
 pub fn zonal_shift_active(pool: impl Into<ObjectRef>, zone_id: &str, shift: &str) -> ObjectEvent {

@@ -35,7 +35,8 @@ pub(crate) fn alternatives(template: &Pod) -> Vec<Requirements> {
     required_alternatives(template).unwrap_or_default()
 }
 
-fn tolerates(template: &Pod, taints: &[Taint]) -> bool {
+/// Whether a DaemonSet's pod tolerates these taints.
+pub(crate) fn tolerates(template: &Pod, taints: &[Taint]) -> bool {
     taints
         .iter()
         .filter(|taint| !taint.key.starts_with("node.kubernetes.io/"))

@@ -13,6 +13,7 @@ use crate::plan::records::report::Outcome;
 use jiff::Timestamp;
 use nodeless_api::EC2NodeClass;
 use nodeless_disruption::Replacement;
+use nodeless_lifecycle::Awaited;
 use nodeless_model::claim::{LaunchGroup, OfferingKey};
 use nodeless_model::{
     ClusterLimits, InstanceType, NodeClaim, NodeClaimSpec, NodeClaimStatus, NodePool, Phase, ResourceList, labels,
@@ -113,11 +114,13 @@ fn claims_of(
         let left = recent.left_out(one.launch, pool, &evaluated.types.instance_types);
         left.into_iter().map(|left| left.offering).collect()
     });
+    let awaited = Awaited::of(pool, &facts.snapshot.view.daemon_sets);
     let members = (0_u32..).zip(group.iter().zip(named));
     members
         .map(|(index, (planned, named))| {
             let launch_group = LaunchGroup { id: id.clone(), index, size };
             let mut claim = claim(planned, evaluated, class, named, launch_group, facts.snapshot.now);
+            awaited.close(&mut claim);
             claim.spec.avoided_offerings.extend(left_out.iter().cloned());
             claim.spec.avoided_offerings.sort();
             claim.spec.avoided_offerings.dedup();

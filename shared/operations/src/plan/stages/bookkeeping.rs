@@ -10,7 +10,9 @@ use crate::plan::pools::registration_health::{self, PoolRegistrations, Registrat
 use crate::plan::pools::{self, Offered};
 use crate::plan::records::report::Outcome;
 use crate::plan::snapshot::Snapshot;
+use nodeless_lifecycle::Awaited;
 use nodeless_model::NodeClaim;
+use nodeless_model::events::daemon_set_not_awaited;
 use nodeless_model::object::ObjectEvent;
 use nodeless_state::RecordKind;
 use std::collections::BTreeMap;
@@ -28,6 +30,7 @@ pub(in crate::plan) async fn run(
     let noted = if snapshot.is_whole() { updates::noted(snapshot, &offered.evaluated) } else { Vec::new() };
     actions.extend(noted.iter().map(|noted| Action::UpdateClaim(Box::new(noted.after.clone()))));
     actions.extend(left_out(offered, outcome));
+    outcome.events.extend(not_awaited(snapshot));
     let written = executor.carry_out(&batch(actions)).await;
 
     let mut answers = written.iter();
@@ -118,6 +121,15 @@ fn left_out(offered: &Offered, outcome: &mut Outcome) -> Vec<Action> {
         lines.push(Action::Log(PlanLine::ObjectSkipped { kind, name, why }));
     }
     lines
+}
+
+/// The DaemonSets that annotations of NodePools name and nodes do not wait for.
+fn not_awaited(snapshot: &Snapshot) -> impl Iterator<Item = ObjectEvent> {
+    let sets = &snapshot.view.daemon_sets;
+    snapshot.view.node_pools.iter().flat_map(|pool| {
+        let ignored = Awaited::of(pool, sets).ignored.into_iter();
+        ignored.map(move |why| daemon_set_not_awaited(pool, &why))
+    })
 }
 
 /// The claims after their updates.

@@ -3,6 +3,7 @@
 
 mod calls;
 mod commitments;
+mod daemon_sets;
 mod driver;
 mod features;
 mod loops;

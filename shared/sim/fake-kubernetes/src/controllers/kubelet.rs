@@ -279,22 +279,28 @@ fn run(
             if start > now {
                 return Ok(Some(start));
             }
-            write_status(api, &PODS, pod, running(pod, now))?;
+            let ready = after(now, probe_delay(pod));
+            let passes = ready <= now && !faults.unready.contains(uid(pod));
+            write_status(api, &PODS, pod, running(pod, passes, now))?;
             let event =
                 NewEvent { component: "kubelet", kind: "Normal", reason: "Started", message: "Started containers" };
             publish(api, pod, &event, now)?;
-            Ok(run_length(pod).map(|length| after(now, length)))
+            let end = run_length(pod).map(|length| after(now, length));
+            Ok(end.into_iter().chain((ready > now).then_some(ready)).min())
         }
         "Running" => {
             // The node lifecycle controller marks the pods of a kubelet that does not report.
-            let passes = !faults.unready.contains(uid(pod));
+            let started = time(pod, "/status/startTime").unwrap_or(now);
+            let ready = after(started, probe_delay(pod));
+            let passes = ready <= now && !faults.unready.contains(uid(pod));
             if node_ready && passes != is_true(pod, "Ready") {
                 write_status(api, &PODS, pod, with_readiness(pod, passes, now))?;
             }
-            let Some(length) = run_length(pod) else { return Ok(None) };
-            let end = after(time(pod, "/status/startTime").unwrap_or(now), length);
+            let probed = (ready > now).then_some(ready);
+            let Some(length) = run_length(pod) else { return Ok(probed) };
+            let end = after(started, length);
             if end > now {
-                return Ok(Some(end));
+                return Ok(Some(probed.map_or(end, |probed| probed.min(end))));
             }
             write_status(api, &PODS, pod, succeeded(pod, now)).map(|()| None)
         }
@@ -319,11 +325,21 @@ fn run_length(pod: &Value) -> Option<i64> {
     }
 }
 
-fn running(pod: &Value, now: Timestamp) -> Value {
+/// The seconds after which the readiness probes of a pod's containers begin, and succeed.
+fn probe_delay(pod: &Value) -> i64 {
+    let delays = list(pod, "/spec/containers").iter().map(|it| it["readinessProbe"]["initialDelaySeconds"].as_i64());
+    delays.flatten().max().unwrap_or(0)
+}
+
+fn running(pod: &Value, ready: bool, now: Timestamp) -> Value {
     let mut status = pod["status"].clone();
     let mut conditions = list(pod, "/status/conditions").to_vec();
-    for kind in ["PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"] {
+    for kind in ["PodReadyToStartContainers", "Initialized", "PodScheduled"] {
         set_condition(&mut conditions, kind, "True", "", "", now);
+    }
+    let (value, reason) = readiness(ready);
+    for kind in ["Ready", "ContainersReady"] {
+        set_condition(&mut conditions, kind, value, reason, "", now);
     }
     status["conditions"] = Value::Array(conditions);
     status["phase"] = json!("Running");
@@ -332,14 +348,19 @@ fn running(pod: &Value, now: Timestamp) -> Value {
     status["podIP"] = json!(address);
     status["podIPs"] = json!([{ "ip": address }]);
     let state = json!({ "running": { "startedAt": seconds(now) } });
-    status["containerStatuses"] = container_statuses(pod, &state, true);
+    status["containerStatuses"] = container_statuses(pod, &state, ready);
     status
+}
+
+/// The status and the reason of the condition `Ready`.
+const fn readiness(ready: bool) -> (&'static str, &'static str) {
+    if ready { ("True", "") } else { ("False", "ContainersNotReady") }
 }
 
 fn with_readiness(pod: &Value, ready: bool, now: Timestamp) -> Value {
     let mut status = pod["status"].clone();
     let mut conditions = list(pod, "/status/conditions").to_vec();
-    let (value, reason) = if ready { ("True", "") } else { ("False", "ContainersNotReady") };
+    let (value, reason) = readiness(ready);
     for kind in ["Ready", "ContainersReady"] {
         set_condition(&mut conditions, kind, value, reason, "", now);
     }

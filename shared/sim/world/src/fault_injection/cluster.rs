@@ -4,7 +4,7 @@ use super::FaultInjection;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use nodeless_api::{CapacityBufferStatus, EC2NodeClass, EC2NodeClassStatus, NodeOverlayStatus, NodePoolStatus};
-use nodeless_model::{Node, NodeClaim, NodeOverlay, NodePool, Pod, PodDisruptionBudget};
+use nodeless_model::{DaemonSet, DaemonSetName, Node, NodeClaim, NodeOverlay, NodePool, Pod, PodDisruptionBudget};
 use nodeless_ports::cluster::{
     BatchWindow, ClusterView, DeploymentChange, Eviction, FoundNodes, InvalidObject, MirroredClaim, NodePatch,
     ObjectEvent, OwningDeployment, PodRef, SoughtNode, SystemNamespace, UnboundPod, VolumeAttachment,
@@ -195,6 +195,10 @@ impl Workloads for FaultyCluster {
 
     async fn disruption_budgets(&self) -> Result<Vec<PodDisruptionBudget>, PortError> {
         self.fault_injection.read("cluster disruption budgets", self.inner.disruption_budgets()).await
+    }
+
+    async fn daemon_set(&self, name: &DaemonSetName) -> Result<Option<DaemonSet>, PortError> {
+        self.fault_injection.read("cluster daemon set", self.inner.daemon_set(name)).await
     }
 
     async fn change_deployment(

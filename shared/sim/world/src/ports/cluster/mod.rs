@@ -20,7 +20,9 @@ use nodeless_api::{CapacityBufferStatus, EC2NodeClass, EC2NodeClassStatus, NodeO
 use nodeless_fake_kubernetes::ApiServer;
 use nodeless_fake_kubernetes::controllers::object::{NewEvent, publish};
 use nodeless_fake_kubernetes::resource::NODES;
-use nodeless_model::{Node, NodeClaim, NodeOverlay, NodePool, Pod, PodDisruptionBudget, labels};
+use nodeless_model::{
+    DaemonSet, DaemonSetName, Node, NodeClaim, NodeOverlay, NodePool, Pod, PodDisruptionBudget, labels,
+};
 use nodeless_ports::cluster::{
     BatchWindow, ClusterView, DeploymentChange, Eviction, FoundNodes, InvalidObject, MirroredClaim, NodePatch,
     ObjectEvent, OwningDeployment, PodBatch, PodRef, SYSTEM_NAMESPACE, SoughtNode, SystemNamespace, UnboundPod,
@@ -29,7 +31,7 @@ use nodeless_ports::cluster::{
 use nodeless_ports::{
     ClaimMirror, Clock, Configuration, ErrorKind, Events, NodesAndPods, PlanningView, PortError, Workloads,
 };
-use objects::{failed, get_one, refuse_doubt, select};
+use objects::{failed, get_in, get_one, refuse_doubt, select};
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -239,6 +241,10 @@ impl Workloads for MemoryCluster {
         let (budgets, invalid) = self.read(&kinds::ALL_BUDGETS)?;
         refuse_doubt(true, &invalid)?;
         Ok(budgets)
+    }
+
+    async fn daemon_set(&self, name: &DaemonSetName) -> Result<Option<DaemonSet>, PortError> {
+        get_in(&self.api, &kinds::ALL_DAEMON_SETS, &name.namespace, &name.name)
     }
 
     async fn change_deployment(

@@ -57,9 +57,14 @@ pub(super) fn select_raw(
 
 /// One object of a cluster-scoped kind, converted.
 pub(super) fn get_one<T>(api: &ApiServer, kind: &Kind<T>, name: &str) -> Result<Option<T>, PortError> {
+    get_in(api, kind, "", name)
+}
+
+/// One object, converted; the namespace is empty for cluster-scoped ones.
+pub(super) fn get_in<T>(api: &ApiServer, kind: &Kind<T>, namespace: &str, name: &str) -> Result<Option<T>, PortError> {
     let resource = (kind.resource)();
     let operation = format!("Kubernetes get {}", resource.kind);
-    let Some(object) = get(api, &operation, &resource, "", name)? else { return Ok(None) };
+    let Some(object) = get(api, &operation, &resource, namespace, name)? else { return Ok(None) };
     (kind.reduce)(&object).map(Some).map_err(|error| {
         PortError::new(ErrorKind::Invalid, &operation, format!("{} {name} cannot be read: {error}", resource.kind))
     })

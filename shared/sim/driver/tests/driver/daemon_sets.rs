@@ -1,0 +1,190 @@
+//! Nodes are closed for other pods until the DaemonSets that their NodePool names are ready.
+
+use crate::support::{configure, create, list, picture, start, within};
+use futures::FutureExt as _;
+use nodeless_driver::{Driver, Schedule};
+use nodeless_fake_kubernetes::resource::{DAEMON_SETS, EVENTS, NODES, PODS};
+use nodeless_fake_kubernetes::{PatchOptions, PatchType};
+use nodeless_model::claim::condition;
+use nodeless_model::{NodeClaim, labels};
+use nodeless_operations::gates::FeatureGates;
+use nodeless_telemetry::Null;
+use nodeless_world::fault_injection::FaultInjection;
+use nodeless_world::resources::NODE_POOLS;
+use nodeless_world::{World, WorldOptions};
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// How long the pods of the DaemonSets take to become ready.
+const READY_AFTER: i64 = 30;
+
+fn annotate(driver: &Driver, value: &str) {
+    let body = json!({ "metadata": { "annotations": { labels::WAIT_FOR_DAEMON_SETS: value } } });
+    let options = PatchOptions::default();
+    driver.world().api().patch(&NODE_POOLS, "", "default", None, PatchType::Merge, &body, &options).unwrap();
+}
+
+/// A DaemonSet whose pods are ready 30 seconds after their start.
+fn add_daemon_set(driver: &Driver, name: &str, tolerations: &Value) {
+    let probe = json!({ "initialDelaySeconds": READY_AFTER, "httpGet": { "port": 80 } });
+    create(
+        driver,
+        &DAEMON_SETS,
+        json!({
+            "metadata": { "name": name, "namespace": "kube-system" },
+            "spec": {
+                "selector": { "matchLabels": { "app": name } },
+                "template": {
+                    "metadata": { "labels": { "app": name } },
+                    "spec": {
+                        "tolerations": tolerations,
+                        "containers": [{ "name": "main", "image": "pause", "readinessProbe": probe }],
+                    },
+                },
+            },
+        }),
+    );
+}
+
+fn everything() -> Value {
+    json!([{ "operator": "Exists" }])
+}
+
+fn add_pods(driver: &Driver, count: usize) {
+    for number in 0..count {
+        let container = json!({ "name": "main", "image": "pause", "resources": { "requests": { "cpu": "1500m" } } });
+        let metadata = json!({ "name": format!("pod-{number}"), "namespace": "default" });
+        create(driver, &PODS, json!({ "metadata": metadata, "spec": { "containers": [container] } }));
+    }
+}
+
+fn claims(driver: &Driver) -> Vec<NodeClaim> {
+    driver.claims().list().now_or_never().unwrap().unwrap()
+}
+
+fn is_closed(node: &Value) -> bool {
+    let taints = node["spec"]["taints"].as_array();
+    taints.is_some_and(|taints| taints.iter().any(|taint| taint["key"] == labels::DAEMON_SETS_NOT_READY_TAINT))
+}
+
+fn is_ready(pod: &Value) -> bool {
+    let conditions = pod["status"]["conditions"].as_array();
+    conditions.is_some_and(|all| all.iter().any(|one| one["type"] == "Ready" && one["status"] == "True"))
+}
+
+fn of_namespace(driver: &Driver, namespace: &str) -> Vec<Arc<Value>> {
+    let pods = list(driver, &PODS);
+    pods.into_iter().filter(|pod| pod["metadata"]["namespace"] == namespace).collect()
+}
+
+/// The pods of `default` that are bound.
+fn bound(driver: &Driver) -> usize {
+    of_namespace(driver, "default").iter().filter(|pod| pod["spec"]["nodeName"].is_string()).count()
+}
+
+/// Whether a pod of `default` is bound to a node on which a pod of a DaemonSet is not ready, or missing.
+fn is_bound_early(driver: &Driver) -> bool {
+    let daemons = of_namespace(driver, "kube-system");
+    let on = |node: &Value| daemons.iter().any(|pod| pod["spec"]["nodeName"] == *node && is_ready(pod));
+    of_namespace(driver, "default")
+        .iter()
+        .any(|pod| pod["spec"]["nodeName"].is_string() && !on(&pod["spec"]["nodeName"]))
+}
+
+fn messages(driver: &Driver) -> Vec<String> {
+    let events = list(driver, &EVENTS);
+    let ours = events.iter().filter(|event| event["reason"] == "DaemonSetNotAwaited");
+    ours.filter_map(|event| Some(event["message"].as_str()?.to_owned())).collect()
+}
+
+/// Runs until the pods are bound. Returns the seconds for which a node was closed, and a message of the condition meanwhile.
+fn run(driver: &mut Driver, pods: usize) -> (i64, String) {
+    let limit = within(driver, 900);
+    let (mut closed, mut message) = (None, String::new());
+    let (start, mut end) = (driver.world().now(), 0);
+    let all_bound = driver.advance_until(limit, |driver| {
+        let now = driver.world().now().duration_since(start).as_secs();
+        if list(driver, &NODES).iter().any(|node| is_closed(node)) {
+            closed.get_or_insert(now);
+            end = now;
+        }
+        let conditions =
+            claims(driver).into_iter().filter_map(|claim| claim.condition(condition::INITIALIZED).cloned());
+        message = conditions.map(|one| one.message).find(|it| it.contains("DaemonSet")).unwrap_or(message.clone());
+        assert!(!is_bound_early(driver), "a pod was bound before the DaemonSet was ready");
+        bound(driver) == pods
+    });
+    assert!(all_bound.unwrap(), "{}", picture(driver));
+    (closed.map_or(0, |closed| end - closed), message)
+}
+
+#[test]
+fn pods_start_after_the_daemon_sets_and_on_the_nodes_that_were_launched_for_them() {
+    let mut driver = start();
+    annotate(&driver, "kube-system/csi");
+    add_daemon_set(&driver, "csi", &everything());
+    add_pods(&driver, 6);
+    let (closed, message) = run(&mut driver, 6);
+    assert!((READY_AFTER..READY_AFTER + 20).contains(&closed), "{closed} s");
+    assert!(message.ends_with("DaemonSet kube-system/csi is not ready on the node"), "{message}");
+    let launched = claims(&driver);
+    let planned: Vec<&String> = launched.iter().flat_map(|claim| &claim.spec.nominated_pods).collect();
+    assert_eq!(planned.len(), 6, "each pod was planned once: {planned:?}");
+    let limit = within(&driver, 10);
+    driver.advance_to(limit).unwrap();
+    assert!(!list(&driver, &NODES).iter().any(|node| is_closed(node)));
+    assert_eq!(claims(&driver).len(), launched.len(), "no further node was launched");
+    assert!(messages(&driver).is_empty());
+}
+
+#[test]
+fn a_process_that_ends_while_nodes_wait_changes_nothing() {
+    for done in [false, true] {
+        for write in 0..8 {
+            let world = World::new(WorldOptions::default()).unwrap();
+            let faults = FaultInjection::scripted(world.clock().clone());
+            let (sink, gates) = (Arc::new(Null), FeatureGates::default());
+            let mut driver = Driver::with_fault_injection(world, Schedule::default(), sink, faults.clone(), gates);
+            configure(&driver);
+            annotate(&driver, "kube-system/csi");
+            add_daemon_set(&driver, "csi", &everything());
+            add_pods(&driver, 1);
+            let limit = within(&driver, 300);
+            let waits = |driver: &Driver| list(driver, &NODES).iter().any(|node| is_closed(node));
+            assert!(driver.advance_until(limit, waits).unwrap(), "{}", picture(&mut driver));
+            faults.take_writes();
+            faults.kill_at(write, done);
+            run(&mut driver, 1);
+            assert_eq!(claims(&driver).len(), 1, "killed at write {write}");
+        }
+    }
+}
+
+#[test]
+fn daemon_sets_that_cannot_run_on_a_closed_node_are_not_waited_for() {
+    let mut driver = start();
+    annotate(&driver, "kube-system/strict, kube-system/gone");
+    add_daemon_set(&driver, "strict", &json!([]));
+    add_pods(&driver, 1);
+    let limit = within(&driver, 300);
+    let all_bound = driver.advance_until(limit, |driver| bound(driver) == 1).unwrap();
+    assert!(all_bound, "{}", picture(&mut driver));
+    assert!(claims(&driver).iter().all(|claim| claim.spec.startup_taints.is_empty()));
+    let messages = messages(&driver);
+    assert!(messages.iter().any(|it| it.contains("kube-system/strict, because it does not tolerate")), "{messages:?}");
+    assert!(messages.iter().any(|it| it.contains("kube-system/gone, because it does not exist")), "{messages:?}");
+}
+
+#[test]
+fn a_malformed_annotation_is_reported_and_nothing_is_waited_for() {
+    let mut driver = start();
+    annotate(&driver, "csi");
+    add_daemon_set(&driver, "csi", &everything());
+    add_pods(&driver, 1);
+    let limit = within(&driver, 300);
+    let all_bound = driver.advance_until(limit, |driver| bound(driver) == 1).unwrap();
+    assert!(all_bound, "{}", picture(&mut driver));
+    assert!(claims(&driver).iter().all(|claim| claim.spec.startup_taints.is_empty()));
+    let messages = messages(&driver);
+    assert!(messages.iter().any(|it| it.contains("\"csi\", and nodes wait for no DaemonSet: write")), "{messages:?}");
+}
