@@ -48,6 +48,7 @@ locals {
       NODELESS_COST_LABELS       = length(var.cost_labels) > 0 ? join(",", var.cost_labels) : "none"
       NODELESS_PREFERENCE_POLICY = var.preference_policy
       NODELESS_MIN_VALUES_POLICY = var.min_values_policy
+      NODELESS_SCHEDULER_CONFIG  = var.scheduler_config == "" ? "" : jsonencode(yamldecode(var.scheduler_config))
 
       NODELESS_BATCH_IDLE_DURATION = var.batch_idle_duration
       NODELESS_BATCH_MAX_DURATION  = var.batch_max_duration

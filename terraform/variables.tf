@@ -174,7 +174,7 @@ variable "extra_environment" {
   validation {
     condition = length(setintersection(keys(var.extra_environment), [
       "BATCH_IDLE_DURATION", "BATCH_MAX_DURATION", "DISABLE_DRY_RUN", "ENABLE_ZONAL_SHIFT", "FEATURE_GATES", "ISOLATED_VPC",
-      "MIN_VALUES_POLICY", "PREFERENCE_POLICY", "RESERVED_ENIS", "VM_MEMORY_OVERHEAD_PERCENT",
+      "MIN_VALUES_POLICY", "PREFERENCE_POLICY", "RESERVED_ENIS", "SCHEDULER_CONFIG", "VM_MEMORY_OVERHEAD_PERCENT",
     ])) == 0
     error_message = "extra_environment contains a setting of Karpenter, which the functions do not read: the module has variables with these names in lower case (zonal_shift_enabled for ENABLE_ZONAL_SHIFT); docs/settings.md lists them."
   }
@@ -367,6 +367,33 @@ variable "min_values_policy" {
   validation {
     condition     = contains(["Strict", "BestEffort"], var.min_values_policy)
     error_message = "min_values_policy is Strict or BestEffort."
+  }
+}
+
+variable "scheduler_config" {
+  description = "Karpenter's SCHEDULER_CONFIG, as YAML or JSON: podTopologySpread.defaultConstraints, the default topology spread constraints of the cluster's kube-scheduler. Plans apply them to pods without constraints that a Service, ReplicationController, ReplicaSet or StatefulSet selects. Leave it empty (default) with the scheduler of EKS, which has no such constraints besides its soft ones."
+  type        = string
+  default     = ""
+  nullable    = false
+
+  validation {
+    condition     = var.scheduler_config == "" || can(keys(yamldecode(var.scheduler_config)))
+    error_message = "scheduler_config is a YAML or JSON document, such as jsonencode({ podTopologySpread = { defaultConstraints = [{ maxSkew = 1, topologyKey = \"topology.kubernetes.io/zone\", whenUnsatisfiable = \"ScheduleAnyway\" }] } })."
+  }
+
+  validation {
+    condition = try(alltrue([
+      length(setsubtract(keys(yamldecode(var.scheduler_config)), ["podTopologySpread"])) == 0,
+      length(setsubtract(keys(try(yamldecode(var.scheduler_config).podTopologySpread, {})), ["defaultConstraints"])) == 0,
+      alltrue([for one in try(yamldecode(var.scheduler_config).podTopologySpread.defaultConstraints, []) : alltrue([
+        length(setsubtract(keys(one), ["maxSkew", "topologyKey", "whenUnsatisfiable", "minDomains", "nodeAffinityPolicy", "nodeTaintsPolicy"])) == 0,
+        try(one.maxSkew > 0 && floor(one.maxSkew) == one.maxSkew, false),
+        can(regex("^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$", one.topologyKey)),
+        contains(["DoNotSchedule", "ScheduleAnyway"], one.whenUnsatisfiable),
+      ])]),
+      length(distinct([for one in try(yamldecode(var.scheduler_config).podTopologySpread.defaultConstraints, []) : [one.topologyKey, one.whenUnsatisfiable]])) == length(try(yamldecode(var.scheduler_config).podTopologySpread.defaultConstraints, [])),
+    ]), !can(keys(yamldecode(var.scheduler_config))))
+    error_message = "scheduler_config has only podTopologySpread.defaultConstraints: each constraint with maxSkew above 0, a topologyKey and whenUnsatisfiable (DoNotSchedule or ScheduleAnyway), no two with the same topologyKey and whenUnsatisfiable, and none with a labelSelector or matchLabelKeys, because selectors are deduced for each pod."
   }
 }
 

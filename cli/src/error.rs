@@ -339,6 +339,14 @@ pub(crate) enum CliError {
         /// Why.
         why: String,
     },
+    /// The settings of the scheduler cannot be used.
+    #[error("--scheduler-config {path}: {why}; docs/settings.md has an example")]
+    SchedulerConfig {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        why: String,
+    },
     /// The manifests of a comparison cannot be used.
     #[error("--diff {path}: {why}")]
     Compared {

@@ -77,7 +77,7 @@ enum Command {
     Local(local_command::Arguments),
     Man(man::Arguments),
     Metrics(metrics_command::Arguments),
-    Plan(plan_command::Arguments),
+    Plan(Box<plan_command::Arguments>),
     Report(report_command::Arguments),
     /// Simulate hours of a cluster in seconds, with faults, and check invariants
     Simulate(simulate_command::Arguments),

@@ -145,6 +145,43 @@ run "preference_policy" {
   expect_failures = [var.preference_policy]
 }
 
+run "a_scheduler_config_that_is_no_yaml" {
+  command = plan
+  variables {
+    scheduler_config = "podTopologySpread: {"
+  }
+  expect_failures = [var.scheduler_config]
+}
+
+run "a_scheduler_config_with_an_unknown_field" {
+  command = plan
+  variables {
+    scheduler_config = jsonencode({ podTopologySpread = { defaultingType = "List" } })
+  }
+  expect_failures = [var.scheduler_config]
+}
+
+run "a_default_constraint_with_a_selector" {
+  command = plan
+  variables {
+    scheduler_config = jsonencode({ podTopologySpread = { defaultConstraints = [{
+      maxSkew = 1, topologyKey = "zone", whenUnsatisfiable = "DoNotSchedule", labelSelector = { matchLabels = { app = "web" } }
+    }] } })
+  }
+  expect_failures = [var.scheduler_config]
+}
+
+run "the_same_default_constraint_twice" {
+  command = plan
+  variables {
+    scheduler_config = jsonencode({ podTopologySpread = { defaultConstraints = [
+      { maxSkew = 1, topologyKey = "zone", whenUnsatisfiable = "DoNotSchedule" },
+      { maxSkew = 2, topologyKey = "zone", whenUnsatisfiable = "DoNotSchedule" },
+    ] } })
+  }
+  expect_failures = [var.scheduler_config]
+}
+
 run "min_values_policy" {
   command = plan
   variables {

@@ -13,8 +13,8 @@ use crate::output::{self, report};
 use crate::plural::counted;
 use crate::shutdown::Shutdown;
 use clap::Args;
+use nodeless_driver::FunctionSettings;
 use nodeless_model::shell::quoted;
-use nodeless_operations::gates::FeatureGates;
 use std::io::stdin;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -42,8 +42,8 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<(), CliError> {
     // Ports that are not available are reported before the demo begins.
     let ports = if arguments.interactive { Some(Ports::bind().await?) } else { None };
     let log = Arc::new(Recorder::default());
-    let world =
-        LocalWorld::start(CLUSTER, REGION, arguments.speed, &Controllers::Work(log.clone(), FeatureGates::default()))?;
+    let controllers = Controllers::Work(log.clone(), FunctionSettings::default());
+    let world = LocalWorld::start(CLUSTER, REGION, arguments.speed, &controllers)?;
     let open = ports.map(|ports| ports.serve(&world, arguments)).transpose()?;
     let progress = Progress::new();
     print_header(&world, arguments.speed, &progress);

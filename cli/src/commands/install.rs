@@ -3,6 +3,7 @@
 use crate::error::CliError;
 use crate::plan::catalog::CatalogArguments;
 use clap::Args;
+use nodeless_api::default_spread::SchedulerConfig;
 use nodeless_doctor::Facts;
 use nodeless_snapshot::Reader;
 use std::path::PathBuf;
@@ -34,7 +35,7 @@ pub(crate) struct Arguments {
 
 #[cfg(feature = "kubernetes")]
 mod connected {
-    use super::{Arguments, CatalogArguments, CliError, ClusterArguments, Facts, Reader};
+    use super::{Arguments, CatalogArguments, CliError, ClusterArguments, Facts, Reader, SchedulerConfig};
     use crate::output;
     use nodeless_kubernetes::Connection;
     use nodeless_kubernetes::install::{self, Wake};
@@ -56,8 +57,8 @@ mod connected {
         }
 
         /// Reads the objects that a plan needs.
-        pub(crate) async fn read(&self) -> Result<Reader, CliError> {
-            crate::plan::live::read(&self.connect().await?).await
+        pub(crate) async fn read(&self, config: SchedulerConfig) -> Result<Reader, CliError> {
+            crate::plan::live::read_with(&self.connect().await?, config).await
         }
 
         /// Reads the facts about the cluster that `doctor` checks.
@@ -90,10 +91,10 @@ mod connected {
 #[cfg(not(feature = "kubernetes"))]
 #[expect(clippy::unused_async, reason = "with the feature `kubernetes` these wait for the cluster")]
 mod connected {
-    use super::{Arguments, CatalogArguments, CliError, ClusterArguments, Facts, Reader};
+    use super::{Arguments, CatalogArguments, CliError, ClusterArguments, Facts, Reader, SchedulerConfig};
 
     impl ClusterArguments {
-        pub(crate) async fn read(&self) -> Result<Reader, CliError> {
+        pub(crate) async fn read(&self, _: SchedulerConfig) -> Result<Reader, CliError> {
             let _ = (&self.kubeconfig, &self.context);
             Err(CliError::WithoutKubernetes)
         }

@@ -1,5 +1,6 @@
 //! `nodeless local`: a simulated cluster that runs until Ctrl-C, for kubectl and other clients.
 
+use super::plan::MinValues;
 use crate::error::CliError;
 use crate::local::kubeconfig::{KUBECONFIG, Kubeconfig};
 use crate::local::listen::Port;
@@ -8,6 +9,7 @@ use crate::local::{Controllers, LocalWorld, human_duration};
 use crate::output;
 use crate::shutdown::Shutdown;
 use clap::{Args, ValueEnum};
+use nodeless_driver::FunctionSettings;
 use nodeless_model::shell::quoted;
 use nodeless_operations::gates::FeatureGates;
 use std::path::{Path, PathBuf};
@@ -58,6 +60,9 @@ pub(crate) struct Arguments {
         conflicts_with = "no_controllers"
     )]
     feature_gates: FeatureGates,
+    /// Whether to launch nodes if the minValues of a NodePool cannot be satisfied
+    #[arg(long, value_enum, ignore_case = true, default_value_t = MinValues::Strict, conflicts_with = "no_controllers")]
+    min_values_policy: MinValues,
     /// What to print when the cluster is ready: text, or one line of JSON
     #[arg(long, short, value_enum, default_value_t = Output::Text)]
     output: Output,
@@ -79,7 +84,10 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<(), CliError> {
     let log = Arc::new(Quiet::default());
     let controllers = match arguments.no_controllers {
         true => Controllers::LeftOut(log),
-        false => Controllers::Work(log, arguments.feature_gates),
+        false => {
+            let min_values = arguments.min_values_policy.into();
+            Controllers::Work(log, FunctionSettings { gates: arguments.feature_gates, min_values })
+        }
     };
     let world = LocalWorld::start(&arguments.cluster_name, &arguments.region, arguments.speed, &controllers)?;
     if arguments.remote_webhooks {

@@ -58,7 +58,7 @@ pub(crate) struct Arguments {
     cluster: Vec<PathBuf>,
     /// Replay a plan of the planner from its snapshot (NODELESS_KEEP_SNAPSHOTS): the snapshot file, or the output of
     /// `aws dynamodb query` for the items snapshot# of the claims table, or - for standard input
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["cluster", "kubeconfig", "context", "catalog", "region", "commitments", "capacity_reservations", "explain", "disruption", "at", "zonal_shift", "preference_policy", "min_values_policy"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["cluster", "kubeconfig", "context", "catalog", "region", "commitments", "capacity_reservations", "explain", "disruption", "at", "zonal_shift", "preference_policy", "min_values_policy", "scheduler_config"])]
     snapshot: Option<PathBuf>,
     #[command(flatten)]
     live: ClusterArguments,
@@ -123,6 +123,10 @@ pub(crate) struct Arguments {
     /// Whether to launch nodes if the minValues of a NodePool cannot be satisfied
     #[arg(long, value_enum, ignore_case = true, default_value_t = MinValues::Strict)]
     min_values_policy: MinValues,
+    /// The default topology spread constraints of the cluster's scheduler: a file with a document as in Karpenter's SCHEDULER_CONFIG (YAML
+    /// or JSON). Exports then need the Services, ReplicaSets and StatefulSets, whose selectors are those of the constraints
+    #[arg(long, value_name = "FILE")]
+    scheduler_config: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -145,10 +149,19 @@ enum Preferences {
 /// Values as in Karpenter's MIN_VALUES_POLICY.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 #[value(rename_all = "PascalCase")]
-enum MinValues {
+pub(crate) enum MinValues {
     Strict,
     #[value(alias = "best-effort")]
     BestEffort,
+}
+
+impl From<MinValues> for MinValuesPolicy {
+    fn from(given: MinValues) -> Self {
+        match given {
+            MinValues::Strict => Self::Strict,
+            MinValues::BestEffort => Self::BestEffort,
+        }
+    }
 }
 
 /// Plans and prints. The exit code indicates whether all pods can be scheduled.
@@ -166,11 +179,12 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
         return plan::replay::run(snapshot, output);
     }
     let html = arguments.html.as_deref().map(OutputFile::check).transpose()?;
+    let config = plan::scheduler_config::read(arguments.scheduler_config.as_deref())?;
     let live = arguments.cluster.is_empty();
     let exported = arguments.commitments.read()?;
     let reserved = arguments.reservations.read()?;
     let stage = Stage::begin("reading the cluster");
-    let reader = if live { arguments.live.read().await? } else { plan::files::read(&arguments.cluster)? };
+    let reader = if live { arguments.live.read(config).await? } else { plan::files::read(&arguments.cluster, config)? };
     let changed = arguments.manifests.iter().map(|path| plan::whatif::manifests::read(&reader, path));
     let mut changed = changed.collect::<Result<Vec<_>, _>>()?;
     let mut snapshot = reader.finish();
@@ -214,7 +228,8 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
 /// Compares two sets of manifests.
 fn compare(arguments: &Arguments, base: &Path, head: &Path) -> Result<ExitCode, CliError> {
     let stage = Stage::begin("reading the manifests");
-    let sets = diff::read(&arguments.cluster, base, head)?;
+    let config = plan::scheduler_config::read(arguments.scheduler_config.as_deref())?;
+    let sets = diff::read(&arguments.cluster, base, head, config)?;
     drop(stage);
     let input = diff::Input {
         catalog: arguments.catalog.load(&sets.location())?,
@@ -240,10 +255,7 @@ fn options(arguments: &Arguments) -> Options {
             Preferences::Respect => PreferencePolicy::Respect,
             Preferences::Ignore => PreferencePolicy::Ignore,
         },
-        min_values: match arguments.min_values_policy {
-            MinValues::Strict => MinValuesPolicy::Strict,
-            MinValues::BestEffort => MinValuesPolicy::BestEffort,
-        },
+        min_values: arguments.min_values_policy.into(),
         ..Options::default()
     }
 }

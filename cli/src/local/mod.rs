@@ -20,12 +20,11 @@ use drive::{Pace, Worker};
 use jiff::{SignedDuration, Timestamp};
 use listen::Port;
 use nodeless_catalog::{Catalog, Facts};
-use nodeless_driver::{Driver, Schedule};
+use nodeless_driver::{Driver, FunctionSettings, Schedule};
 use nodeless_fake_aws::{Ec2, InstanceState, aws_router_with_clock};
 use nodeless_fake_kubernetes::resource::{NODES, PODS};
 use nodeless_fake_kubernetes::{ApiServer, ListOptions, Resource, WallClock};
 use nodeless_model::Dollars;
-use nodeless_operations::gates::FeatureGates;
 use nodeless_telemetry::Sink;
 use nodeless_world::memory::MemoryState;
 use nodeless_world::ports::MemoryCatalogSource;
@@ -47,10 +46,10 @@ pub(crate) struct LocalWorld {
     pub(crate) catalog: Arc<Catalog>,
 }
 
-/// Whether nodeless runs in the simulated cluster, with its log and feature gates.
+/// Whether nodeless runs in the simulated cluster, with its log and settings.
 pub(crate) enum Controllers {
     /// nodeless runs.
-    Work(Arc<dyn Sink>, FeatureGates),
+    Work(Arc<dyn Sink>, FunctionSettings),
     /// nodeless does not run; its functions may run elsewhere.
     LeftOut(Arc<dyn Sink>),
 }
@@ -82,9 +81,9 @@ impl LocalWorld {
         let catalog = world.catalog().clone();
         let (worker, claims, sink) = match controllers {
             Controllers::LeftOut(sink) => (Worker::World(Box::new(world)), MemoryState::default(), sink),
-            Controllers::Work(sink, gates) => {
+            Controllers::Work(sink, settings) => {
                 let driver = Driver::new(world, Schedule::default(), sink.clone());
-                let driver = driver.gated(*gates);
+                let driver = driver.with_settings(*settings);
                 let claims = driver.claims().clone();
                 (Worker::Driver(Box::new(driver)), claims, sink)
             }

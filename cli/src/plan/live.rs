@@ -1,6 +1,7 @@
 //! Reads a cluster from the API server.
 
 use crate::error::CliError;
+use nodeless_api::default_spread::SchedulerConfig;
 use nodeless_api::resources::{self, CustomResource};
 use nodeless_kubernetes::{Connection, export};
 use nodeless_ports::ErrorKind;
@@ -37,18 +38,33 @@ const SOURCES: [(&str, &str, &str, bool); 4] = [
     ("apps/v1", "ReplicaSet", "/apis/apps/v1/replicasets", false),
 ];
 
+/// The kinds whose selectors are those of default topology spread constraints.
+const SELECTING: [(&str, &str, &str, bool); 4] = [
+    ("v1", "Service", "/api/v1/services", true),
+    ("v1", "ReplicationController", "/api/v1/replicationcontrollers", true),
+    ("apps/v1", "ReplicaSet", "/apis/apps/v1/replicasets", true),
+    ("apps/v1", "StatefulSet", "/apis/apps/v1/statefulsets", true),
+];
+
 /// Reads the objects that a plan needs. Optional kinds that the user may not list are skipped with a warning.
 pub(crate) async fn read(connection: &Connection) -> Result<Reader, CliError> {
-    let mut reader = Reader::default();
+    read_with(connection, SchedulerConfig::default()).await
+}
+
+/// Reads the same, and what the settings of the scheduler depend on.
+pub(crate) async fn read_with(connection: &Connection, config: SchedulerConfig) -> Result<Reader, CliError> {
+    let constrained = !config.is_empty();
+    let mut reader = Reader::default().with_scheduler_config(config);
     let mut buffers = 0;
     for kind in KINDS {
         let read = read_kind(connection, kind, &mut reader).await?;
         buffers += if kind.1 == BUFFER { read } else { 0 };
     }
-    if buffers > 0 {
-        for kind in SOURCES {
-            read_kind(connection, kind, &mut reader).await?;
-        }
+    let sources = if buffers > 0 { &SOURCES[..] } else { &[] };
+    let selecting = if constrained { &SELECTING[..] } else { &[] };
+    let is_read = |kind: &&(&str, &str, &str, bool)| !selecting.iter().any(|read| read.1 == kind.1);
+    for kind in sources.iter().filter(is_read).chain(selecting) {
+        read_kind(connection, *kind, &mut reader).await?;
     }
     Ok(reader)
 }

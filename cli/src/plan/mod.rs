@@ -23,6 +23,7 @@ pub(crate) mod replay;
 pub(crate) mod report;
 pub(crate) mod reservations;
 mod ruled_out;
+pub(crate) mod scheduler_config;
 pub(crate) mod text;
 pub(crate) mod text_parts;
 pub(crate) mod whatif;

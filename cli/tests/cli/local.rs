@@ -252,6 +252,36 @@ fn a_region_and_a_node_pool_are_ready_at_the_start() {
     assert!(refused.code == Some(1) && refused.stderr.contains("not an AWS region"), "{}", refused.stderr);
 }
 
+/// A pod that fits only one of the instance types of the NodePool `default`.
+const LARGE: &str = "apiVersion: v1
+kind: Pod
+metadata: { name: large }
+spec:
+  containers: [{ name: pause, image: registry.k8s.io/pause, resources: { requests: { cpu: 3 } } }]
+";
+
+#[test]
+fn min_values_are_required_or_not() {
+    let types = r#"{"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["m5.large", "m5.xlarge"], "minValues": 2}"#;
+    let patch = format!(r#"{{"spec": {{"template": {{"spec": {{"requirements": [{types}]}}}}}}}}"#);
+    for policy in ["Strict", "BestEffort"] {
+        let world = World::start(&["--speed", "20", "--with-nodepool", "--min-values-policy", policy]);
+        let Some(kubectl) = Kubectl::of(&world) else { return };
+        kubectl.run(&["patch", "nodepool", "default", "--type", "merge", "--patch", &patch]);
+        kubectl.apply(LARGE, &[]);
+        if policy == "Strict" {
+            wait_for("the reason why nothing is launched", || {
+                kubectl.run(&["get", "events", "--output", "jsonpath={.items[*].message}"]).contains("minValues")
+            });
+            assert!(kubectl.names("nodeclaims").is_empty());
+        } else {
+            wait_for("the pod to run", || kubectl.running_pods() == 1);
+        }
+    }
+    let refused = run(nodeless().args(["local", "--no-controllers", "--min-values-policy", "BestEffort"]));
+    assert!(refused.code != Some(0) && refused.stderr.contains("--no-controllers"), "{}", refused.stderr);
+}
+
 #[test]
 fn ages_are_valid_at_a_high_speed() {
     let world = World::start(&["--speed", "100"]);

@@ -20,6 +20,7 @@ mod metrics;
 #[cfg(all(unix, feature = "kubernetes"))]
 mod page_sizes;
 mod plan;
+mod plan_default_spread;
 mod plan_disruption;
 mod plan_policies;
 mod plan_repair_and_churn;

@@ -6,6 +6,7 @@
 //! - [`mod@crds`]: the CustomResourceDefinitions; `infra/crds/` is generated from them.
 //! - [`slim`]: Pods, Nodes and the like with only the fields that a decision needs.
 //! - [`convert`]: from these objects to the plain values of `nodeless-model`, and NodeClaims back.
+//! - [`default_spread`]: the topology spread constraints of kube-scheduler for pods that have none.
 //! - [`deployment`]: what a surge reads of a Deployment, and its patches.
 //! - [`view`]: a cluster at one moment, decoded, as a plan reads it.
 //! - [`hash`]: the hashes by which static drift is found.
@@ -24,6 +25,7 @@ pub mod capacitybuffer;
 pub mod common;
 pub mod convert;
 pub mod crds;
+pub mod default_spread;
 pub mod deployment;
 pub mod hash;
 pub mod nodeclaim;

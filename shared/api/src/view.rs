@@ -1,6 +1,7 @@
 //! The cluster at one moment: what a plan reads of it, decoded.
 
 use crate::convert::volumes::{self, Storage};
+use crate::default_spread::{SchedulerConfig, Selectors};
 use crate::slim::CsiNode;
 use crate::{CapacityBufferStatus, EC2NodeClass, NodeOverlayStatus, NodePoolStatus};
 use nodeless_model::object::MirroredClaim;
@@ -91,6 +92,13 @@ impl ClusterView {
                 set.template.host_ports.clone_from(&pod.host_ports);
             }
         }
+    }
+
+    /// Gives the default topology spread constraints of kube-scheduler to its pods, and to those of CapacityBuffers. Call it once pods and
+    /// buffers are there.
+    pub fn set_default_spread(&mut self, config: &SchedulerConfig, selectors: &Selectors) {
+        let buffers = self.capacity_buffers.iter_mut().filter_map(|buffer| buffer.shape.as_mut().ok());
+        config.apply(self.pods.iter_mut().chain(buffers.map(|shape| &mut shape.pod)), selectors);
     }
 
     /// Whether some pod mounts a volume claim, so that the topology of volumes is needed.

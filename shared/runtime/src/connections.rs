@@ -5,7 +5,7 @@ use crate::{Environment, EnvironmentError, SystemClock};
 use aws_config::SdkConfig;
 pub use nodeless_eks::is_denied;
 use nodeless_eks::{ArcZonalShifts, ClusterAccess, EksVersion, Tokens};
-use nodeless_kubernetes::{ApiServer, Connection, KubeCluster};
+use nodeless_kubernetes::{ApiServer, Connection, KubeCluster, SchedulerConfig};
 use nodeless_launch::ClusterDetails;
 use nodeless_operations::Context;
 use nodeless_ports::{ClusterVersion, ErrorKind, PortError, ZonalShifts};
@@ -118,7 +118,8 @@ impl Connections {
             async move { tokens.token(refused.as_deref()).await }
         })
         .await?;
-        let cluster = KubeCluster::new(connection.clone(), context.clone());
+        let cluster =
+            KubeCluster::new(connection.clone(), context.clone()).with_scheduler_config(scheduler_config(environment)?);
         Ok(Self {
             cluster: Arc::new(cluster.with_ca_bundle(access.certificate_authority.clone())),
             claims: State::new(Arc::new(DynamoTable::new(&config, table, &name))),
@@ -174,6 +175,15 @@ impl Connections {
     }
 }
 
+/// The settings of kube-scheduler that plans depend on.
+fn scheduler_config(environment: &Environment<'_>) -> Result<SchedulerConfig, EnvironmentError> {
+    environment.parsed_or(
+        "NODELESS_SCHEDULER_CONFIG",
+        "the default topology spread constraints of the cluster's scheduler, as JSON",
+        SchedulerConfig::default(),
+    )
+}
+
 /// The AWS configuration for a cluster.
 pub async fn aws_config(environment: &Environment<'_>) -> SdkConfig {
     nodeless_aws::with_endpoints(&nodeless_aws::load_config().await, environment.endpoints().clone())
@@ -190,6 +200,17 @@ pub async fn cluster_access(config: &SdkConfig, name: &str) -> Result<ClusterAcc
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_scheduler_configuration_is_that_of_karpenter() {
+        let of = |value: &'static str| scheduler_config(&Environment::from_fn(move |_| Some(value.to_owned())));
+        assert_eq!(of(""), Ok(SchedulerConfig::default()));
+        let zone = r#"{"podTopologySpread": {"defaultConstraints": [
+            {"maxSkew": 1, "topologyKey": "topology.kubernetes.io/zone", "whenUnsatisfiable": "ScheduleAnyway"}]}}"#;
+        assert!(!of(zone).unwrap().is_empty());
+        let error = of(r#"{"podTopologySpread": {"defaultConstraints": [{"maxSkew": 0}]}}"#).unwrap_err().to_string();
+        assert!(error.contains("NODELESS_SCHEDULER_CONFIG") && error.contains("[0].maxSkew must be"), "{error}");
+    }
 
     #[test]
     fn a_cluster_that_is_created_again_has_another_server() {

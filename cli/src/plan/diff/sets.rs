@@ -5,6 +5,7 @@ use crate::input_files;
 use crate::plan::catalog::add_location;
 use crate::plan::files;
 use jiff::Timestamp;
+use nodeless_api::default_spread::SchedulerConfig;
 use nodeless_catalog::Location;
 use nodeless_snapshot::{Identity, Manifest, Snapshot};
 use std::collections::BTreeSet;
@@ -23,12 +24,12 @@ pub(crate) struct Sets {
 }
 
 /// Reads `base` and `head` into the cluster of these files, if any.
-pub(crate) fn read(cluster: &[PathBuf], base: &Path, head: &Path) -> Result<Sets, CliError> {
+pub(crate) fn read(cluster: &[PathBuf], base: &Path, head: &Path, config: SchedulerConfig) -> Result<Sets, CliError> {
     let piped = |path: &&Path| path.as_os_str() == "-";
     if [base, head].into_iter().chain(cluster.iter().map(PathBuf::as_path)).filter(piped).count() > 1 {
         return Err(refused(Path::new("-"), "standard input can be given once".to_owned()));
     }
-    let reader = files::read(cluster)?;
+    let reader = files::read(cluster, config)?;
     let mut sets = [reader.clone(), reader];
     for (reader, path) in sets.iter_mut().zip([base, head]) {
         for (name, bytes) in input_files::contents(&[path.to_owned()])? {

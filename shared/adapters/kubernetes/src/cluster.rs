@@ -4,7 +4,8 @@ use crate::api;
 use crate::connection::Connection;
 use crate::kinds::{
     CapacityBuffers, CsiNodes, DaemonSets, DisruptionBudgets, Kind, Namespaces, NodeClaims, NodeClasses, NodeOverlays,
-    NodePools, Nodes, PersistentVolumeClaims, PersistentVolumes, Pods, StorageClasses,
+    NodePools, Nodes, PersistentVolumeClaims, PersistentVolumes, Pods, ReplicaSets, ReplicationControllers, Services,
+    StatefulSets, StorageClasses,
 };
 use crate::recent::Recent;
 use crate::store::{Store, list_once, list_selected, next, separate};
@@ -14,6 +15,7 @@ use async_trait::async_trait;
 use futures::{StreamExt as _, stream};
 use kube::core::params::ListParams;
 use nodeless_api::convert::volumes::Storage;
+use nodeless_api::default_spread::{ObjectSelector, SchedulerConfig, Selectors};
 use nodeless_api::{CapacityBufferStatus, EC2NodeClass, EC2NodeClassStatus, NodeOverlayStatus, NodePoolStatus, hash};
 use nodeless_model::{
     DaemonSet, DaemonSetName, Node, NodeClaim, NodeOverlay, NodePool, Pod, PodDisruptionBudget, labels,
@@ -47,6 +49,7 @@ pub struct KubeCluster {
     connection: Connection,
     context: Context,
     ca_bundle: Option<String>,
+    scheduler_config: SchedulerConfig,
     nodes: Mutex<Store<Nodes>>,
     pods: Mutex<Store<Pods>>,
     daemon_sets: Mutex<Store<DaemonSets>>,
@@ -61,6 +64,10 @@ pub struct KubeCluster {
     volumes: Mutex<Store<PersistentVolumes>>,
     storage_classes: Mutex<Store<StorageClasses>>,
     csi_nodes: Mutex<Store<CsiNodes>>,
+    services: Mutex<Store<Services>>,
+    replication_controllers: Mutex<Store<ReplicationControllers>>,
+    replica_sets: Mutex<Store<ReplicaSets>>,
+    stateful_sets: Mutex<Store<StatefulSets>>,
     recent: Recent,
 }
 
@@ -72,6 +79,7 @@ impl KubeCluster {
             connection,
             context,
             ca_bundle: None,
+            scheduler_config: SchedulerConfig::default(),
             nodes: Mutex::new(Store::new()),
             pods: Mutex::new(Store::new()),
             daemon_sets: Mutex::new(Store::new()),
@@ -86,6 +94,10 @@ impl KubeCluster {
             volumes: Mutex::new(Store::new()),
             storage_classes: Mutex::new(Store::new()),
             csi_nodes: Mutex::new(Store::new()),
+            services: Mutex::new(Store::new()),
+            replication_controllers: Mutex::new(Store::new()),
+            replica_sets: Mutex::new(Store::new()),
+            stateful_sets: Mutex::new(Store::new()),
             recent: Recent::default(),
         }
     }
@@ -94,6 +106,14 @@ impl KubeCluster {
     #[must_use]
     pub fn with_ca_bundle(mut self, ca_bundle: Option<String>) -> Self {
         self.ca_bundle = ca_bundle;
+        self
+    }
+
+    /// With the default topology spread constraints of the cluster's scheduler. If there are any, Services and the controllers of pods are
+    /// read too, because their selectors are those of the constraints.
+    #[must_use]
+    pub fn with_scheduler_config(mut self, config: SchedulerConfig) -> Self {
+        self.scheduler_config = config;
         self
     }
 
@@ -178,6 +198,35 @@ impl KubeCluster {
         Ok(())
     }
 
+    /// The default topology spread constraints of pods, if the scheduler has any.
+    async fn read_default_spread(&self, view: &mut ClusterView) -> Result<(), PortError> {
+        if self.scheduler_config.is_empty() {
+            return Ok(());
+        }
+        let mut selectors = Selectors::default();
+        let (services, replication, replicas, stateful) = futures::try_join!(
+            self.selectors(&self.services),
+            self.selectors(&self.replication_controllers),
+            self.selectors(&self.replica_sets),
+            self.selectors(&self.stateful_sets),
+        )?;
+        for (kind, objects, invalid) in [services, replication, replicas, stateful] {
+            objects.into_iter().for_each(|object| selectors.add(kind, object));
+            view.invalid.extend(invalid);
+        }
+        view.set_default_spread(&self.scheduler_config, &selectors);
+        Ok(())
+    }
+
+    /// The name of a kind, its objects, and those that cannot be decoded.
+    async fn selectors<K: Kind<Model = ObjectSelector>>(
+        &self,
+        store: &Mutex<Store<K>>,
+    ) -> Result<(&'static str, Vec<ObjectSelector>, Vec<InvalidObject>), PortError> {
+        let (objects, invalid) = self.current(store).await?;
+        Ok((K::NAME, objects, invalid))
+    }
+
     /// The labels of namespaces, if any pod selects by them.
     async fn read_namespaces(&self, view: &mut ClusterView) -> Result<(), PortError> {
         if view.selects_namespaces() {
@@ -227,6 +276,7 @@ impl PlanningView for KubeCluster {
         view.set_daemon_pods();
         self.read_volumes(&mut view).await?;
         self.read_namespaces(&mut view).await?;
+        self.read_default_spread(&mut view).await?;
         Ok(view)
     }
 

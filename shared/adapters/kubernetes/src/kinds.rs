@@ -1,6 +1,7 @@
 //! The kinds of objects in a view: where they are listed, and how each is reduced to the fields that planning reads.
 
 use crate::api;
+use nodeless_api::default_spread::ObjectSelector;
 use nodeless_api::{CapacityBufferStatus, NodeOverlayStatus, NodePoolStatus, slim};
 use nodeless_model as model;
 use nodeless_ports::cluster::MirroredClaim;
@@ -59,6 +60,14 @@ converted!(
     None,
     slim::PodDisruptionBudget => model::PodDisruptionBudget
 );
+converted!(
+    ReplicaSets,
+    "ReplicaSet",
+    "/apis/apps/v1/replicasets",
+    None,
+    slim::Controller => ObjectSelector
+);
+converted!(StatefulSets, "StatefulSet", "/apis/apps/v1/statefulsets", None, slim::Controller => ObjectSelector);
 // Only the metadata of the mirror is read: the record contains the rest.
 converted!(NodeClaims, "NodeClaim", api::NODE_CLAIMS, None, slim::NodeClaim => MirroredClaim);
 
@@ -105,6 +114,28 @@ with_status!(
     CapacityBuffers, "CapacityBuffer", api::CAPACITY_BUFFERS,
     nodeless_api::CapacityBuffer => model::CapacityBuffer, CapacityBufferStatus
 );
+
+/// A kind that selects pods by labels.
+macro_rules! selecting {
+    ($kind:ident, $name:literal, $path:literal) => {
+        #[doc = concat!("The kind ", $name, ".")]
+        pub(crate) struct $kind;
+
+        impl Kind for $kind {
+            type Slim = slim::SelectingByLabels;
+            type Model = ObjectSelector;
+            const NAME: &'static str = $name;
+            const PATH: &'static str = $path;
+
+            fn reduce(object: Self::Slim) -> Result<Self::Model, String> {
+                Ok(object.into())
+            }
+        }
+    };
+}
+
+selecting!(Services, "Service", "/api/v1/services");
+selecting!(ReplicationControllers, "ReplicationController", "/api/v1/replicationcontrollers");
 
 /// A kind that is kept as it is decoded.
 macro_rules! whole {

@@ -38,6 +38,7 @@ mod watch;
 pub use cluster::KubeCluster;
 pub use connection::{ApiServer, Connection};
 pub use kubeconfig::KubeconfigError;
+pub use nodeless_api::default_spread::SchedulerConfig;
 
 /// The field manager of all writes.
 pub const FIELD_MANAGER: &str = "nodeless";

@@ -35,7 +35,7 @@ pub struct ConvertError {
 /// An error with a field. The caller that knows the object adds it.
 #[derive(Debug, thiserror::Error)]
 #[error("{field}: {problem}")]
-struct FieldError {
+pub(crate) struct FieldError {
     field: String,
     problem: String,
 }
@@ -46,7 +46,7 @@ impl FieldError {
         Self { field: field.into(), problem: problem.to_string() }
     }
 
-    fn of(self, object: impl Into<String>) -> ConvertError {
+    pub(crate) fn of(self, object: impl Into<String>) -> ConvertError {
         ConvertError { object: object.into(), field: self.field, problem: self.problem }
     }
 }
@@ -167,7 +167,7 @@ fn nillable_duration(text: &str, field: &str) -> Result<model::NillableDuration,
 }
 
 /// A label selector of Kubernetes.
-fn selector(
+pub(crate) fn selector(
     from: &k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector,
     field: &str,
 ) -> Result<model::LabelSelector, FieldError> {

@@ -23,6 +23,7 @@ pub use storage::{
     StorageClass, VolumeAttachment,
 };
 pub use workload::{
-    DaemonSet, DaemonSetSpec, Event, Namespace, PodDisruptionBudget, PodDisruptionBudgetSpec,
-    PodDisruptionBudgetStatus, PodTemplate, PriorityClass, Scalable, ScalableSpec, StoredPodTemplate,
+    Controller, ControllerSpec, DaemonSet, DaemonSetSpec, Event, Namespace, PodDisruptionBudget,
+    PodDisruptionBudgetSpec, PodDisruptionBudgetStatus, PodTemplate, PriorityClass, Scalable, ScalableSpec,
+    SelectingByLabels, SelectingByLabelsSpec, StoredPodTemplate,
 };

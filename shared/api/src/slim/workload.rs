@@ -7,6 +7,7 @@ use k8s_openapi::api::{apps, policy, scheduling};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, Time};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use serde::Deserialize;
+use std::collections::BTreeMap;
 
 /// A DaemonSet.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, kube::Resource)]
@@ -58,6 +59,44 @@ pub struct ScalableSpec {
     pub replicas: Option<i32>,
     /// The pod.
     pub template: PodTemplate,
+}
+
+/// A ReplicaSet, StatefulSet or Deployment: the pods that it selects.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct Controller {
+    /// Name and so on.
+    #[serde(deserialize_with = "meta::slim")]
+    pub metadata: ObjectMeta,
+    /// The selector.
+    pub spec: ControllerSpec,
+}
+
+/// The selector of a [`Controller`].
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct ControllerSpec {
+    /// The selected pods.
+    pub selector: Option<LabelSelector>,
+}
+
+/// A Service or ReplicationController: the labels of the pods that it selects.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct SelectingByLabels {
+    /// Name and so on.
+    #[serde(deserialize_with = "meta::slim")]
+    pub metadata: ObjectMeta,
+    /// The selector.
+    pub spec: SelectingByLabelsSpec,
+}
+
+/// The selector of a [`SelectingByLabels`].
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct SelectingByLabelsSpec {
+    /// The labels of selected pods; no pod is selected without it.
+    pub selector: Option<BTreeMap<String, String>>,
 }
 
 /// The kind PodTemplate: a pod to be made, kept as an object of its own.

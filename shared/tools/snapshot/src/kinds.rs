@@ -27,10 +27,12 @@ pub(crate) enum Kind {
     PodTemplate,
     /// A kind whose controller creates pods.
     Workload(&'static str),
+    /// A kind that selects pods by labels, which only default topology spread constraints depend on.
+    Selecting(&'static str),
 }
 
 impl Kind {
-    const ALL: [(Self, &'static str, &'static str); 21] = [
+    const ALL: [(Self, &'static str, &'static str); 23] = [
         (Self::Node, "", "Node"),
         (Self::Pod, "", "Pod"),
         (Self::Namespace, "", "Namespace"),
@@ -52,6 +54,8 @@ impl Kind {
         (Self::Workload("ReplicaSet"), "apps", "ReplicaSet"),
         (Self::Workload("Job"), "batch", "Job"),
         (Self::Workload("CronJob"), "batch", "CronJob"),
+        (Self::Selecting("Service"), "", "Service"),
+        (Self::Selecting("ReplicationController"), "", "ReplicationController"),
     ];
 
     /// The kind with this name in the group of this apiVersion; without an apiVersion, the kind with this name.
@@ -77,6 +81,7 @@ impl Kind {
                 | Self::CapacityBuffer
                 | Self::PodTemplate
                 | Self::Workload(_)
+                | Self::Selecting(_)
         )
     }
 

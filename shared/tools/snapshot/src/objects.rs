@@ -8,6 +8,7 @@ use crate::kinds::Kind;
 use crate::workloads::Workload;
 use jiff::Timestamp;
 use nodeless_api::convert::ConvertError;
+use nodeless_api::default_spread::Selectors;
 use nodeless_api::view::SYSTEM_NAMESPACE;
 use nodeless_api::{CapacityBufferStatus, EC2NodeClass, NodeOverlayStatus, slim};
 use nodeless_model as model;
@@ -41,6 +42,8 @@ pub(crate) struct Objects {
     /// Objects that CapacityBuffers may refer to, by kind, or why one cannot be decoded. The error matters only if a buffer
     /// refers to the object.
     pub(crate) shapes: BTreeMap<(&'static str, Key), Result<model::BufferShape, String>>,
+    /// The pods that Services and controllers select, for default topology spread constraints.
+    pub(crate) selectors: Selectors,
     /// The workloads, by kind.
     pub(crate) workloads: BTreeMap<(&'static str, Key), Workload>,
     /// The workloads whose pods that were read are replaced by those of the workload.
@@ -200,7 +203,9 @@ impl Objects {
             Kind::NodeOverlay => drop(self.node_overlays.remove(key)),
             Kind::CapacityBuffer => drop(self.capacity_buffers.remove(key)),
             Kind::PodTemplate => drop(self.shapes.remove(&(kind.name(), key.clone()))),
+            Kind::Selecting(name) => self.selectors.remove(name, &key.0, &key.1),
             Kind::Workload(name) => {
+                self.selectors.remove(name, &key.0, &key.1);
                 self.shapes.remove(&(name, key.clone()));
                 self.workloads.retain(|(of, other), workload| {
                     let is_controlled = |(kind, owner): &(String, String)| kind == name && *owner == key.1;

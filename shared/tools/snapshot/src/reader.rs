@@ -12,6 +12,7 @@ use crate::snapshot::Snapshot;
 use crate::workloads::Workload;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use nodeless_api::convert::ConvertError;
+use nodeless_api::default_spread::{ObjectSelector, SchedulerConfig};
 use nodeless_api::slim;
 use nodeless_api::view::{InvalidObject, Outline};
 use nodeless_model as model;
@@ -43,6 +44,7 @@ pub struct Reader {
     skipped: BTreeMap<String, usize>,
     generated: usize,
     create_pods: bool,
+    scheduler_config: SchedulerConfig,
     /// Whether the objects that are being read replace those of the same name.
     replacing: bool,
     /// The objects that replaced others or were added with them.
@@ -62,6 +64,13 @@ impl Reader {
     #[must_use]
     pub fn with_pods_of_workloads(self) -> Self {
         Self { create_pods: true, ..self }
+    }
+
+    /// Gives pods the default topology spread constraints of the cluster's scheduler. Services and ReplicationControllers, which are skipped
+    /// otherwise, are read for their selectors.
+    #[must_use]
+    pub fn with_scheduler_config(self, scheduler_config: SchedulerConfig) -> Self {
+        Self { scheduler_config, ..self }
     }
 
     /// Refuses NodePools and EC2NodeClasses with errors, unless an API server has accepted them.
@@ -115,7 +124,9 @@ impl Reader {
     /// The snapshot of all objects that were read.
     #[must_use]
     pub fn finish(self) -> Snapshot {
-        let Self { mut objects, mut faults, warnings, mut invalid, skipped, mut manifests, .. } = self;
+        let Self { mut objects, mut faults, warnings, mut invalid, skipped, mut manifests, scheduler_config, .. } =
+            self;
+        let selectors = std::mem::take(&mut objects.selectors);
         let Created { pods, faults: found } = create_pods(&mut objects);
         for (object, manifest) in &mut manifests {
             if let Some(Kind::Workload(kind)) = Kind::of(None, object.kind) {
@@ -131,7 +142,10 @@ impl Reader {
             .into_iter()
             .map(|((kind, (namespace, name)), pods)| (described(kind, &namespace, &name), pods))
             .collect();
-        Snapshot { created, manifests, ..Snapshot::new(objects, faults, warnings, invalid, skipped) }
+        let mut snapshot =
+            Snapshot { created, manifests, ..Snapshot::new(objects, faults, warnings, invalid, skipped) };
+        snapshot.set_default_spread(&scheduler_config, &selectors);
+        snapshot
     }
 
     fn body(&mut self, place: &Place, body: Body<'_>, list: Option<&(String, String)>, depth: usize) {
@@ -165,7 +179,8 @@ impl Reader {
             let undecoded = Undecoded { field: "apiVersion".to_owned(), problem };
             return self.faults.push(fault(place, Some(described(&kind, "", &name)), undecoded));
         }
-        let Some(known) = Kind::of(given, &kind) else {
+        let is_used = |known: &Kind| !matches!(known, Kind::Selecting(_)) || !self.scheduler_config.is_empty();
+        let Some(known) = Kind::of(given, &kind).filter(is_used) else {
             *self.skipped.entry(kind.into_owned()).or_default() += 1;
             return;
         };
@@ -328,10 +343,29 @@ impl Reader {
             Kind::PodTemplate => {
                 self.shape("PodTemplate", body, |template: &slim::StoredPodTemplate| template.try_into());
             }
+            Kind::Selecting(kind) => {
+                let read = self.slim::<slim::SelectingByLabels>(incoming, body, |object| &mut object.metadata);
+                if let Some((_, object)) = read {
+                    self.objects.selectors.add(kind, object.into());
+                }
+            }
             Kind::Workload(kind) => {
+                self.controller(incoming, kind, body);
                 self.shape(kind, body, |workload: &slim::Scalable| workload.try_into());
                 self.workload(incoming, kind, body);
             }
+        }
+    }
+
+    /// The pods that a workload selects, if constraints depend on it.
+    fn controller(&mut self, incoming: &Incoming<'_>, kind: &'static str, body: &Body<'_>) {
+        if self.scheduler_config.is_empty() || matches!(kind, "Job" | "CronJob") {
+            return;
+        }
+        let read = self.slim::<slim::Controller>(incoming, body, |object| &mut object.metadata);
+        let converted = self.converted(incoming, body, read, |object| ObjectSelector::try_from(object));
+        if let Some((_, object)) = converted {
+            self.objects.selectors.add(kind, object);
         }
     }
 

@@ -6,6 +6,7 @@ use crate::manifests::{Identity, Manifest};
 use crate::objects::{Key, Objects, ReadPod};
 use jiff::Timestamp;
 use nodeless_api::convert::volumes::Storage;
+use nodeless_api::default_spread::{SchedulerConfig, Selectors};
 use nodeless_api::view::{BufferView, ClusterView, InvalidObject, Outline};
 use nodeless_api::{CapacityBufferStatus, slim};
 use nodeless_model::object::MirroredClaim;
@@ -123,6 +124,23 @@ impl Snapshot {
         snapshot.view.set_volumes(Storage { claims: &claims, volumes: &volumes, classes: &classes }, &nodes);
         snapshot.latest = latest(&snapshot).max(objects.heartbeat.unwrap_or(Timestamp::UNIX_EPOCH));
         snapshot
+    }
+
+    /// Gives pods the default topology spread constraints of the scheduler.
+    pub(crate) fn set_default_spread(&mut self, config: &SchedulerConfig, selectors: &Selectors) {
+        if config.is_empty() {
+            return;
+        }
+        let unknown =
+            self.view.pods.iter().filter(|pod| pod.topology_spread.is_empty() && selectors.lack_owner_of(pod));
+        let unknown = unknown.count();
+        if unknown > 0 {
+            self.warnings.push(format!(
+                "the ReplicaSets, StatefulSets or ReplicationControllers of {unknown} pods are not in the export; default topology spread \
+                 constraints apply to these pods only if a Service selects them"
+            ));
+        }
+        self.view.set_default_spread(config, selectors);
     }
 
     fn take_pods(&mut self, objects: &mut Objects) {

@@ -113,9 +113,12 @@ mod tests {
             StorageClasses::PATH,
             CsiNodes::PATH,
             VolumeAttachments::PATH,
+            Services::PATH,
+            ReplicationControllers::PATH,
+            ReplicaSets::PATH,
+            StatefulSets::PATH,
         ];
-        let got = ["deployments", "replicasets", "statefulsets"].map(|plural| format!("/apis/apps/v1/{plural}"));
-        let got = got.into_iter().chain(["/api/v1/podtemplates".to_owned()]);
+        let got = ["/apis/apps/v1/deployments", "/api/v1/podtemplates"].map(str::to_owned);
         let group = |path: &str| match path.split('/').collect::<Vec<_>>()[..] {
             ["", "api", _, plural] => (String::new(), plural.to_owned()),
             ["", "apis", group, _, plural] => (group.to_owned(), plural.to_owned()),

@@ -3,7 +3,7 @@
 use super::{World, node, pod};
 use nodeless_fake_kubernetes::resource::{
     CSI_NODES, CUSTOM_RESOURCE_DEFINITIONS, DEPLOYMENTS, NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS,
-    STORAGE_CLASSES,
+    REPLICA_SETS, SERVICES, STORAGE_CLASSES,
 };
 use nodeless_model::{PriceChange, labels};
 use nodeless_ports::{ClaimMirror as _, Configuration as _, ErrorKind, PlanningView as _};
@@ -103,6 +103,59 @@ async fn namespaces_are_read_only_when_a_pod_selects_them_by_label() {
     world.create(&PODS, selecting);
     let view = cluster.view().await.unwrap();
     assert_eq!(view.namespaces["default"]["kubernetes.io/metadata.name"], "default");
+}
+
+#[tokio::test]
+async fn selectors_of_pods_are_read_only_with_default_topology_spread_constraints() {
+    let world = World::installed().await;
+    let labels = json!({ "app": "web" });
+    let template = json!({ "metadata": { "labels": labels },
+        "spec": { "containers": [{ "name": "c", "image": "c" }] } });
+    let spec = json!({ "replicas": 1, "selector": { "matchLabels": labels }, "template": template });
+    let set = world.create(&REPLICA_SETS, json!({ "metadata": { "name": "web" }, "spec": spec }));
+    world.create(
+        &SERVICES,
+        json!({ "metadata": { "name": "all" }, "spec": { "selector": { "tier": "front" }, "ports": [{ "port": 80 }] } }),
+    );
+    let mut owned = pod("owned", None);
+    owned["metadata"]["labels"] = labels.clone();
+    owned["metadata"]["ownerReferences"] = json!([{ "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": set["metadata"]["uid"], "controller": true }]);
+    world.create(&PODS, owned);
+    let mut served = pod("served", None);
+    served["metadata"]["labels"] = json!({ "tier": "front" });
+    world.create(&PODS, served);
+    world.create(&PODS, pod("neither", None));
+    let cluster = world.cluster();
+    world.requests();
+    let view = cluster.view().await.unwrap();
+    assert!(view.pods.iter().all(|pod| pod.topology_spread.is_empty()));
+    assert_eq!(listed(&world), ALWAYS);
+
+    let config = r#"{"podTopologySpread": {"defaultConstraints": [
+        {"maxSkew": 2, "topologyKey": "topology.kubernetes.io/zone", "whenUnsatisfiable": "DoNotSchedule"}]}}"#;
+    let cluster = world.cluster().with_scheduler_config(config.parse().unwrap());
+    let view = cluster.view().await.unwrap();
+    let more = ["services", "replicationcontrollers"].map(|kind| format!("/api/v1/{kind}"));
+    let more = more.into_iter().chain(["replicasets", "statefulsets"].map(|kind| format!("/apis/apps/v1/{kind}")));
+    let mut expected: Vec<String> = ALWAYS.map(str::to_owned).into_iter().chain(more).collect();
+    expected.sort();
+    assert_eq!(listed(&world), expected);
+    let selected = |name: &str| {
+        let pod = view.pods.iter().find(|pod| pod.name == name).unwrap();
+        pod.topology_spread.iter().map(|one| one.selector.clone().unwrap().match_labels).collect::<Vec<_>>()
+    };
+    let only = |key: &str, value: &str| vec![[(key.to_owned(), value.to_owned())].into()];
+    assert_eq!(selected("owned"), only("app", "web"));
+    assert_eq!(selected("served"), only("tier", "front"));
+    assert!(selected("neither").is_empty());
+
+    world.answer("GET /api/v1/services", [(403, r#"{"kind": "Status", "code": 403, "message": "no"}"#.to_owned())]);
+    let denied = world.cluster().with_scheduler_config(config.parse().unwrap()).view().await.unwrap_err();
+    assert_eq!(
+        denied.kind,
+        ErrorKind::Denied,
+        "a plan without the constraints launches nodes that pods are not scheduled to"
+    );
 }
 
 #[tokio::test]

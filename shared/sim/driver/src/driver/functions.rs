@@ -11,6 +11,7 @@ use nodeless_operations::{
 };
 use nodeless_ports::queue::{ShardMessage, WakeSource};
 use nodeless_ports::{CatalogSource, Cloud, Cluster, PortError, Queue, Table, ZonalShifts};
+use nodeless_scheduling::{MinValuesPolicy, Options};
 use nodeless_state::State;
 use nodeless_telemetry::Sink;
 use nodeless_world::World;
@@ -20,6 +21,15 @@ use nodeless_world::fault_injection::{
 use nodeless_world::memory::{MemoryQueue, MemoryState, MeteredTable};
 use nodeless_world::ports::{MemoryCatalogSource, MemoryCloud, MemoryCluster};
 use std::sync::Arc;
+
+/// The settings of the functions that are set for a run; all others have their defaults.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct FunctionSettings {
+    /// The feature gates.
+    pub gates: FeatureGates,
+    /// The behavior if `minValues` cannot be satisfied.
+    pub min_values: MinValuesPolicy,
+}
 
 /// All operations in one world.
 pub struct Functions {
@@ -74,7 +84,7 @@ impl Outcome {
 }
 
 impl Functions {
-    /// The operations over the ports of the world, with the default settings of the functions, and with fault injection in every
+    /// The operations over the ports of the world, with these settings of the functions, and with fault injection in every
     /// call if it is given. They start with empty memory.
     pub fn new(
         world: &World,
@@ -82,7 +92,7 @@ impl Functions {
         queue: MemoryQueue,
         sink: &Arc<dyn Sink>,
         fault_injection: Option<&FaultInjection>,
-        gates: FeatureGates,
+        set: FunctionSettings,
     ) -> Self {
         let options = world.options();
         let name = options.cluster_name.clone();
@@ -127,7 +137,12 @@ impl Functions {
                 claims.clone(),
                 queue.clone(),
                 cluster.clone(),
-                PlanSettings { gates, zonal_shift: options.zonal_shift, ..PlanSettings::default() },
+                PlanSettings {
+                    gates: set.gates,
+                    zonal_shift: options.zonal_shift,
+                    scheduling: Options { min_values: set.min_values, ..Options::default() },
+                    ..PlanSettings::default()
+                },
             ),
             reconciler: Reconciler {
                 context: context(),
@@ -140,7 +155,7 @@ impl Functions {
                 nominations: NominationSwitch::new(options.nominations),
                 settings: settings.clone(),
                 zonal_shift: options.zonal_shift,
-                min_values_strict: true,
+                min_values_strict: set.min_values == MinValuesPolicy::Strict,
             },
             sweeper: Sweeper {
                 context: context(),

@@ -16,7 +16,7 @@ mod schedule;
 mod terraform;
 mod webhook;
 
-pub use functions::{Functions, Outcome};
+pub use functions::{FunctionSettings, Functions, Outcome};
 pub use schedule::Schedule;
 
 use crate::log_lines::{InjectedFailure, OperationFailed};
@@ -72,7 +72,7 @@ pub enum DriverError {
 pub struct Driver {
     world: World,
     functions: Arc<Functions>,
-    gates: FeatureGates,
+    set: FunctionSettings,
     claims: MemoryState,
     queue: MemoryQueue,
     schedule: Schedule,
@@ -110,7 +110,7 @@ impl std::fmt::Debug for Driver {
 impl Driver {
     /// Runs nodeless in a world. Logs and metrics are written to `sink`.
     pub fn new(world: World, schedule: Schedule, sink: Arc<dyn Sink>) -> Self {
-        Self::set_up(world, schedule, sink, None, FeatureGates::default())
+        Self::set_up(world, schedule, sink, None, FunctionSettings::default())
     }
 
     /// Runs nodeless in a world with faults: calls fail, processes are killed, messages are lost.
@@ -121,13 +121,14 @@ impl Driver {
         fault_injection: FaultInjection,
         gates: FeatureGates,
     ) -> Self {
-        Self::set_up(world, schedule, sink, Some(fault_injection), gates)
+        let set = FunctionSettings { gates, ..FunctionSettings::default() };
+        Self::set_up(world, schedule, sink, Some(fault_injection), set)
     }
 
-    /// Sets the feature gates.
+    /// Sets the settings of the functions.
     #[must_use]
-    pub fn gated(mut self, gates: FeatureGates) -> Self {
-        self.gates = gates;
+    pub fn with_settings(mut self, set: FunctionSettings) -> Self {
+        self.set = set;
         self.forget();
         self
     }
@@ -144,17 +145,17 @@ impl Driver {
         schedule: Schedule,
         sink: Arc<dyn Sink>,
         fault_injection: Option<FaultInjection>,
-        gates: FeatureGates,
+        set: FunctionSettings,
     ) -> Self {
         let claims = MemoryState::default();
         let queue = MemoryQueue::new(Arc::new(world.clock().clone()));
-        let functions = Functions::new(&world, &claims, queue.clone(), &sink, fault_injection.as_ref(), gates);
+        let functions = Functions::new(&world, &claims, queue.clone(), &sink, fault_injection.as_ref(), set);
         let now = world.now();
         Self {
             seen: world.api().revision(),
             world,
             functions: Arc::new(functions),
-            gates,
+            set,
             claims,
             queue,
             schedule: schedule.starting(now),
@@ -407,14 +408,8 @@ impl Driver {
     /// Later processes start with empty memory. Running processes keep theirs.
     fn forget(&mut self) {
         let (claims, queue) = (self.claims.clone(), self.queue.clone());
-        self.functions = Arc::new(Functions::new(
-            &self.world,
-            &claims,
-            queue,
-            &self.sink,
-            self.fault_injection.as_ref(),
-            self.gates,
-        ));
+        self.functions =
+            Arc::new(Functions::new(&self.world, &claims, queue, &self.sink, self.fault_injection.as_ref(), self.set));
     }
 
     /// Polls the operations until all of them wait. Returns whether any ended.

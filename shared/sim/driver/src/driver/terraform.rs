@@ -9,6 +9,7 @@ use jiff::SignedDuration;
 use nodeless_operations::CapacitySettings;
 use nodeless_operations::gates::FeatureGates;
 use nodeless_operations::plan::PlanSettings;
+use nodeless_scheduling::MinValuesPolicy;
 use nodeless_world::WorldOptions;
 
 const QUEUES: &str = include_str!("../../../../../terraform/queues.tf");
@@ -118,6 +119,7 @@ fn settings_are_the_defaults_of_the_variables() {
     assert_eq!(FeatureGates::default(), gates);
 
     assert_eq!(WorldOptions::default().zonal_shift.to_string(), default("zonal_shift_enabled"));
-    // The driver passes these two as literals.
-    assert_eq!((default("min_values_policy"), default("disable_dry_run")), ("Strict", "false"));
+    assert_eq!(Ok(MinValuesPolicy::default()), default("min_values_policy").parse());
+    // The driver passes this one as a literal, and no scheduler configuration.
+    assert_eq!((default("disable_dry_run"), default("scheduler_config")), ("false", ""));
 }
