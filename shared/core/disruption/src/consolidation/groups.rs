@@ -4,7 +4,7 @@ use super::State;
 use super::replacement::ROUNDING;
 use super::round::Round;
 use super::single::accept;
-use super::trial::{Verdict, agrees};
+use super::trial::Verdict;
 use crate::policy::budgets::Budgets;
 use crate::reasons::KeptReason;
 use crate::simulation::packed::{Mover, Scope};
@@ -137,11 +137,7 @@ fn attempt(round: &mut Round<'_, '_, '_>, places: &[usize]) -> Result<(), Refusa
     let candidates = || places.iter().map(|place| &round.candidates[*place]);
     let scope = candidates().map(|candidate| candidate.scope).max().unwrap_or(Scope::Small);
     let mut movers: Vec<Mover<'_>> = candidates().flat_map(|candidate| candidate.movers.iter().copied()).collect();
-    let asked = |mover: &Mover<'_>| &round.packed.classes.list[mover.class].asked;
-    movers.sort_by(|a, b| {
-        let name = |mover: &Mover<'_>| (mover.pod.namespace.clone(), mover.pod.name.clone());
-        asked(b).cmp(asked(a)).then_with(|| name(a).cmp(&name(b)))
-    });
+    round.largest_first(&mut movers);
     let moves = round.place(&movers, false).map_err(Refusal::Kept)?;
     // Reasons for groups are not reported. If priorities differ, the scheduler itself needs the result of the limits.
     let alike = movers.windows(2).all(|pair| pair[0].pod.priority == pair[1].pod.priority);
@@ -158,12 +154,7 @@ fn attempt(round: &mut Round<'_, '_, '_>, places: &[usize]) -> Result<(), Refusa
     });
     match found {
         Ok(verdict) => {
-            if !agrees(&moves, &verdict) {
-                round.packed.undo(&movers, &moves);
-                round.packed.apply(&movers, &verdict.placed);
-            }
-            let replacements = Round::replacements(verdict.launches, &movers);
-            round.command(places, &movers, &verdict.placed, replacements);
+            round.conclude(places, &movers, &moves, verdict);
             Ok(())
         }
         Err(why) => {

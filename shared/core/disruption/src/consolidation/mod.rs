@@ -4,6 +4,7 @@
 //!    first.
 //! 2. `groups`: replaces several nodes whose pods are worth much less than the price of the nodes by several cheaper ones.
 //! 3. `single`: compares each remaining node with one or two new nodes for the pods that fit on no other.
+//! 4. `merge`: replaces a node to which pods move together with the nodes that they come from, so that no pod is evicted twice.
 //!
 //! With commitments, a command has to lower what is paid for all nodes together (`paid`).
 //!
@@ -16,6 +17,7 @@ mod binding;
 mod groups;
 mod host_spread;
 mod just_launched;
+mod merge;
 pub(crate) mod method;
 mod paid;
 mod planned;
@@ -114,11 +116,12 @@ pub(crate) fn find<'c, 'a>(
     found
 }
 
-/// Finds commands of one, of several and again of one node, as far as the budgets allow.
+/// Finds commands of one, of several and again of one node, and joins those that would evict pods twice, as far as the budgets allow.
 fn run(round: &mut Round<'_, '_, '_>, budgets: &mut Budgets) {
     removal::run(round, budgets);
     groups::run(round, budgets);
     single::run(round, budgets);
+    merge::run(round, budgets);
 }
 
 /// Whether the price of a node is known.

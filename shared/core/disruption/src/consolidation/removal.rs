@@ -2,7 +2,6 @@
 
 use super::State;
 use super::round::Round;
-use super::trial::agrees;
 use crate::policy::budgets::Budgets;
 use crate::reasons::{DoesNotFit, KeptReason};
 use crate::simulation::packed::{Mover, Moves, Scope};
@@ -79,11 +78,7 @@ pub(super) fn validate<'a>(
     let verdict = round.ask(movers, moves, scope, false);
     match verdict.and_then(|verdict| round.predict(&[place], movers, &[]).map(|()| verdict)) {
         Ok(verdict) => {
-            if !agrees(moves, &verdict) {
-                round.packed.undo(movers, moves);
-                round.packed.apply(movers, &verdict.placed);
-            }
-            round.command(&[place], movers, &verdict.placed, Vec::new());
+            round.conclude(&[place], movers, moves, verdict);
             Ok(())
         }
         Err(why) => {

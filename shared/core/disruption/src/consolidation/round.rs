@@ -297,23 +297,21 @@ impl<'c, 'a, 'o> Round<'c, 'a, 'o> {
         placed: &[(usize, usize)],
         replacements: Vec<Replacement>,
     ) {
-        let method = if places.len() > 1 { Method::MultiNodeConsolidation } else { Method::SingleNodeConsolidation };
-        let nodes: Vec<Eligible<'c, 'a>> = places.iter().map(|place| self.candidates[*place].one).collect();
         let launches = || replacements.iter().map(|replacement| &replacement.launch);
         let claims = self.claims(places);
         self.minimums.apply(&claims, launches(), &self.node_prices.offers);
         self.node_prices.charge(launches());
         let replaced = !replacements.is_empty();
         let launched: Vec<Launch> = replacements.iter().map(|replacement| replacement.launch.clone()).collect();
-        let mut command = candidates::command(method, DisruptionReason::Underutilized, &nodes, replacements, self.now);
         let removed = self.instances(places);
+        let price: f64 = places.iter().map(|place| self.candidates[*place].price).sum();
+        let mut savings = price - launched.iter().map(|launch| launch.offering.price).sum::<f64>();
         if let Some(paid) = &mut self.paid {
             let offers = &self.node_prices.offers;
-            command.savings_per_hour = paid.saving(&removed, paid::likely(&launched, offers));
+            savings = paid.saving(&removed, paid::likely(&launched, offers));
             paid.apply(&removed, paid::likely(&launched, offers));
         }
-        let candidates: Vec<&Candidate<'_, '_>> = places.iter().map(|place| &self.candidates[*place]).collect();
-        command.score = self.totals.score(&candidates, command.savings_per_hour);
+        let mut command = self.command_of(places, replacements, savings);
         command.placements = placed
             .iter()
             .map(|(mover, leaf)| PodPlacement {
@@ -340,6 +338,15 @@ impl<'c, 'a, 'o> Round<'c, 'a, 'o> {
             }
         }
         self.commands.push(command);
+    }
+
+    /// A command that removes candidates, without placements of pods. `savings` is in dollars per hour.
+    pub(super) fn command_of(&self, places: &[usize], replacements: Vec<Replacement>, savings: f64) -> Command {
+        let method = if places.len() > 1 { Method::MultiNodeConsolidation } else { Method::SingleNodeConsolidation };
+        let nodes: Vec<Eligible<'c, 'a>> = places.iter().map(|place| self.candidates[*place].one).collect();
+        let command = candidates::command(method, DisruptionReason::Underutilized, &nodes, replacements, self.now);
+        let candidates: Vec<&Candidate<'_, '_>> = places.iter().map(|place| &self.candidates[*place]).collect();
+        Command { savings_per_hour: savings, score: self.totals.score(&candidates, savings), ..command }
     }
 
     pub(super) fn finish(self, found: &mut Found) {

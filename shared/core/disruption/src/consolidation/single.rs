@@ -2,7 +2,7 @@
 
 use super::replacement;
 use super::round::Round;
-use super::trial::{Verdict, admissions, agrees};
+use super::trial::{Verdict, admissions};
 use super::{State, removal};
 use crate::policy::budgets::Budgets;
 use crate::reasons::KeptReason;
@@ -89,12 +89,7 @@ fn decide<'a>(
         .or_else(|why| if scope == Scope::Small { together(round, place, movers, why) } else { Err(why) });
     match found {
         Ok(verdict) => {
-            if !agrees(moves, &verdict) {
-                round.packed.undo(movers, moves);
-                round.packed.apply(movers, &verdict.placed);
-            }
-            let replacements = Round::replacements(verdict.launches, movers);
-            round.command(&[place], movers, &verdict.placed, replacements);
+            round.conclude(&[place], movers, moves, verdict);
             Ok(())
         }
         Err(why) => {
@@ -143,7 +138,7 @@ pub(super) fn one_node<'a>(round: &mut Round<'_, 'a, '_>, place: usize, movers: 
 }
 
 /// Whether new nodes for the pods that fit on no other node can be cheaper.
-fn worth_asking(
+pub(super) fn worth_asking(
     round: &mut Round<'_, '_, '_>,
     place: usize,
     movers: &[Mover<'_>],

@@ -105,8 +105,27 @@ impl<'a> Round<'_, 'a, '_> {
         (problem, leaves)
     }
 
+    /// Sorts pods, the largest first.
+    pub(super) fn largest_first(&self, movers: &mut [Mover<'a>]) {
+        movers.sort_by(|a, b| {
+            let asked = |mover: &Mover<'a>| &self.packed.class(mover).asked;
+            let name = |mover: &Mover<'a>| (&mover.pod.namespace, &mover.pod.name);
+            asked(b).cmp(asked(a)).then_with(|| name(a).cmp(&name(b)))
+        });
+    }
+
+    /// Makes the command of a result. Its placements replace the moves in the packed cluster.
+    pub(super) fn conclude(&mut self, places: &[usize], movers: &[Mover<'a>], moves: &Moves, verdict: Verdict) {
+        if !agrees(moves, &verdict) {
+            self.packed.undo(movers, moves);
+            self.packed.apply(movers, &verdict.placed);
+        }
+        let replacements = Self::replacements(verdict.launches, movers);
+        self.command(places, movers, &verdict.placed, replacements);
+    }
+
     /// Replacements with the names of their pods.
-    pub(super) fn replacements(launches: Vec<Launch>, movers: &[Mover<'a>]) -> Vec<Replacement> {
+    fn replacements(launches: Vec<Launch>, movers: &[Mover<'a>]) -> Vec<Replacement> {
         let one = |mut launch: Launch| {
             let pods = std::mem::take(&mut launch.pods);
             Replacement { launch, pods: pods.into_iter().map(|pod| movers[pod].pod.key()).collect() }
@@ -136,7 +155,7 @@ fn verdict(solution: Solution, movers: &[Mover<'_>], leaves: Option<&[usize]>) -
 }
 
 /// Whether the scheduler places the pods as the packed cluster did.
-pub(super) fn agrees(moves: &Moves, verdict: &Verdict) -> bool {
+fn agrees(moves: &Moves, verdict: &Verdict) -> bool {
     let quick: HashMap<usize, usize> = moves.placed.iter().copied().collect();
     let asked: HashMap<usize, usize> = verdict.placed.iter().copied().collect();
     quick == asked

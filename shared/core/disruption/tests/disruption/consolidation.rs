@@ -28,7 +28,8 @@ fn types(command: &Command) -> Vec<&str> {
 fn a_node_whose_pods_fit_elsewhere_goes() {
     let mut world = world();
     world.on_demand("m9.large", pods("a", 1, 1000, 1024));
-    world.on_demand("m9.xlarge", pods("b", 2, 1000, 1024));
+    // All pods together fit on no cheaper node.
+    world.on_demand("m9.xlarge", pods("b", 2, 1000, 6 * 1024));
     let decision = world.decide();
     let [command] = &decision.commands[..] else { panic!("{decision:#?}") };
     assert_eq!((command.method, command.reason), (Method::SingleNodeConsolidation, DisruptionReason::Underutilized));

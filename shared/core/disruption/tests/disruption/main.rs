@@ -9,6 +9,7 @@ mod constraints;
 mod decisions;
 mod drift;
 mod just_launched;
+mod merge;
 mod on_demand_minimum;
 mod others;
 mod paid;

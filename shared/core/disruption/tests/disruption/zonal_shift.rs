@@ -47,7 +47,7 @@ fn nodes_of_the_zone_stay_empty_drifted_or_not() {
 
 #[test]
 fn no_pod_is_sent_to_a_node_of_the_zone() {
-    let world = world(vec![pod("a", 1000, 1024)], vec![pod("b", 1000, 1024), pod("c", 1000, 1024)]);
+    let world = world(vec![pod("a", 1000, 1024)], vec![pod("b", 1000, 5 * 1024), pod("c", 1500, 5 * 1024)]);
     // Both fit together on the larger node.
     let [command] = &world.decide().commands[..] else { panic!("one command") };
     assert_eq!(
