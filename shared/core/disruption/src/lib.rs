@@ -58,6 +58,7 @@ pub use output::{
 };
 pub use pods::DisruptionBudgetIndex;
 pub use policy::budgets::allowed_disruptions;
+pub use policy::min_savings::{MIN_SAVINGS, min_savings};
 pub use policy::on_demand_minimum::{MIN_ON_DEMAND, OnDemandMinimum, OnDemandMinimums, on_demand_minimum};
 pub use policy::{maintenance, pause, schedules};
 pub use reasons::drift::{Drift, DriftReason};

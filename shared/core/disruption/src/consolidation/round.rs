@@ -11,7 +11,7 @@ use crate::cluster::{Cluster, ClusterNode, Options};
 use crate::output::{Command, Method, PodPlacement, Replacement};
 use crate::pods;
 use crate::policy::on_demand_minimum::OnDemandMinimums;
-use crate::policy::schedules;
+use crate::policy::{min_savings, schedules};
 use crate::reasons::KeptReason;
 use crate::simulation::node_prices::{Asker, NodePrices, Scheduler};
 use crate::simulation::packed::{Classes, Mover, Moves, Packed, Repelling, Scope};
@@ -173,12 +173,14 @@ impl<'c, 'a, 'o> Round<'c, 'a, 'o> {
         }
     }
 
-    /// Whether a command saves enough for every NodePool with the policy `Balanced`, and for nodes that were just launched.
+    /// Whether a command saves enough for its NodePools, by their annotation and the policy `Balanced`, and for nodes that were just
+    /// launched.
     pub(super) fn approve(&self, places: &[usize], savings: f64) -> Result<(), KeptReason> {
         if self.planned {
             return Ok(());
         }
         let candidates: Vec<&Candidate<'_, '_>> = places.iter().map(|place| &self.candidates[*place]).collect();
+        min_savings::check(candidates.iter().map(|candidate| candidate.one.offer.pool), savings)?;
         self.just_launched.approve(&candidates, savings)?;
         self.totals.approve(&candidates, savings)
     }

@@ -20,6 +20,11 @@ pub(super) fn run(round: &mut Round<'_, '_, '_>, budgets: &mut Budgets) {
         if round.candidates[place].state != State::Open {
             continue;
         }
+        if round.candidates[place].reasons.iter().any(|why| matches!(why, KeptReason::MinSavings { .. })) {
+            // Its removal would save too little, and a replacement saves less.
+            round.candidates[place].state = State::Stays;
+            continue;
+        }
         let pool = round.candidates[place].one.offer.pool.name.clone();
         let allowed = budgets.check(&pool, DisruptionReason::Underutilized);
         match allowed.and_then(|()| replace(round, place, reserved)) {

@@ -9,6 +9,7 @@ use crate::cluster::{Cluster, Options};
 use crate::output::{Command, PodPlacement, Replacement};
 use crate::pods::{self, DisruptionBudgetIndex};
 use crate::policy::budgets::Budgets;
+use crate::policy::min_savings;
 use crate::simulation::Expected;
 use crate::simulation::packed::{Mover, Moves, Scope};
 use jiff::Timestamp;
@@ -17,7 +18,7 @@ use nodeless_scheduling::Launch;
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// A consolidation command on a new snapshot, or `None` if it has to be dropped: if one of its nodes may no longer be disrupted,
-/// a budget is used up, its pods need other new nodes than it launches, those are no longer cheaper, or its
+/// a budget is used up, it no longer saves what its NodePools require, its pods need other new nodes than it launches, those are no longer cheaper, or its
 /// pods would not fit where the kube-scheduler is predicted to bind them.
 pub(crate) fn still_right(
     command: &Command,
@@ -64,6 +65,7 @@ pub(crate) fn still_right(
     round.keeps_minimums(&all, &launched).ok()?;
     round.predict(&all, &movers, &launched).ok()?;
     let savings_per_hour = round.saving(&all, &launched).ok()?;
+    min_savings::check(round.candidates.iter().map(|candidate| candidate.one.offer.pool), savings_per_hour).ok()?;
     let mut placements: Vec<PodPlacement> = verdict
         .placed
         .iter()

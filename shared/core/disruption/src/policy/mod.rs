@@ -2,6 +2,7 @@
 
 pub(crate) mod budgets;
 pub mod maintenance;
+pub(crate) mod min_savings;
 pub(crate) mod on_demand_minimum;
 pub mod pause;
 pub mod schedules;

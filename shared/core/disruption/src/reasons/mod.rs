@@ -185,6 +185,15 @@ pub enum KeptReason {
         /// The minimum savings in dollars per hour.
         min_saving: f64,
     },
+    /// A command would save less than the NodePool's annotation [`crate::MIN_SAVINGS`] requires.
+    MinSavings {
+        /// The NodePool.
+        node_pool: String,
+        /// Dollars per hour.
+        saving: f64,
+        /// The minimum savings in dollars per hour; `None` if the annotation is invalid.
+        min_saving: Option<f64>,
+    },
     /// The node was launched recently, the pods that it was launched for run on such nodes or are pending, and the savings are too small
     /// to move them again.
     JustLaunched {
@@ -389,6 +398,15 @@ impl fmt::Display for KeptReason {
                 let (saving, min_saving) = (DollarsPerHour(*saving), DollarsPerHour(*min_saving));
                 write!(f, "only {saving} would be saved, less than the minimum of {min_saving}")
             }
+            Self::MinSavings { node_pool, saving, min_saving: Some(min_saving) } => write!(
+                f,
+                "at most {} would be saved, and NodePool {node_pool} requires at least {} (nodeless.sh/min-savings-per-hour)",
+                DollarsPerHour(*saving),
+                DollarsPerHour(*min_saving)
+            ),
+            Self::MinSavings { node_pool, min_saving: None, .. } => {
+                write!(f, "annotation nodeless.sh/min-savings-per-hour of NodePool {node_pool} is invalid, so no node of it is consolidated")
+            }
             Self::JustLaunched { saving, min_saving, until } => write!(
                 f,
                 "it was launched within the last hour, and the pods that it was launched for run here, run on other nodes of \
@@ -503,6 +521,7 @@ impl KeptReason {
             | Self::NoReplacement
             | Self::WellUtilized { .. }
             | Self::SavingTooSmall { .. }
+            | Self::MinSavings { .. }
             | Self::JustLaunched { .. }
             | Self::SpotToSpotOff
             | Self::SpotToSpotTypes { .. }
@@ -572,6 +591,7 @@ impl KeptReason {
             Self::NoReplacement => "no instance type fits their pods",
             Self::WellUtilized { .. } => "well utilized",
             Self::SavingTooSmall { .. } => "saving too small",
+            Self::MinSavings { .. } => "less would be saved than nodeless.sh/min-savings-per-hour requires",
             Self::JustLaunched { .. } => "just launched, and saving too small",
             Self::LowerWeightNodePool { .. } => "only a NodePool of lower weight could launch a replacement",
             Self::SpotToSpotOff | Self::SpotToSpotTypes { .. } => "no spot-to-spot consolidation",

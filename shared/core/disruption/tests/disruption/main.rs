@@ -10,6 +10,7 @@ mod decisions;
 mod drift;
 mod just_launched;
 mod merge;
+mod min_savings;
 mod on_demand_minimum;
 mod others;
 mod paid;
