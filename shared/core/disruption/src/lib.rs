@@ -13,7 +13,7 @@
 //! |---|---|
 //! | `policy` | what limits disruption: budgets, schedules, maintenance windows, pauses, on-demand minimums |
 //! | `drift`, `emptiness`, `consolidation` | the methods, which propose commands; `method` is their interface |
-//! | `static_capacity` | NodePools with `spec.replicas` |
+//! | `replicas`, `static_capacity` | NodePools with `spec.replicas` |
 //! | `forceful` | expiration, node repair, spot interruptions and rebalance recommendations, to which budgets do not apply |
 //! | `simulation` | whether the pods of nodes fit elsewhere, and what new nodes for them cost |
 //! | `churn` | the churn breaker, and nodes that are held back because the removal of such a node led to a launch |
@@ -40,6 +40,7 @@ mod output;
 mod pods;
 mod policy;
 mod reasons;
+mod replicas;
 mod simulation;
 mod static_capacity;
 
@@ -63,7 +64,7 @@ pub use policy::on_demand_minimum::{MIN_ON_DEMAND, OnDemandMinimum, OnDemandMini
 pub use policy::{maintenance, pause, schedules};
 pub use reasons::drift::{Drift, DriftReason};
 pub use reasons::{DoesNotFit, KeptEvent, KeptReason};
-pub use static_capacity::{StaticChange, static_changes};
+pub use replicas::{StaticChange, static_changes};
 
 /// The time after which a command is validated again on a new snapshot, as in Karpenter.
 pub const VALIDATION_DELAY: std::time::Duration = std::time::Duration::from_secs(15);

@@ -52,6 +52,21 @@ fn a_static_pool_loses_first_what_is_missed_least() {
 }
 
 #[test]
+fn a_static_pool_loses_drifted_nodes_first_among_equals() {
+    let mut world = fixed(2, 4);
+    world.pools[0].template.requirements.add("team", Requirement::one_of(["a"]));
+    for place in [0, 1, 3] {
+        world.places[place].claim.spec.labels.insert("team".into(), "a".into());
+    }
+    world.places[2].pods.push(pod("further", 500, 512));
+    let surplus: Vec<String> = changes(&world)[0].surplus.iter().map(|one| one.node.clone()).collect();
+    assert_eq!(surplus, ["node-00002", "node-00000"], "the drifted node would be replaced, though its pods cost most to move");
+    world.places[3].pods.clear();
+    let surplus: Vec<String> = changes(&world)[0].surplus.iter().map(|one| one.node.clone()).collect();
+    assert_eq!(surplus, ["node-00003", "node-00002"], "an empty node evicts no pod");
+}
+
+#[test]
 fn a_static_pool_sleeps() {
     let mut world = fixed(2, 2);
     // The time is two o'clock in the night.
