@@ -242,6 +242,12 @@ OF_BUFFERS = {
     "ReadyForProvisioning": "The workload or PodTemplate that it names was found, and its number of pods is known.",
     "Provisioning": "The buffer's capacity exists, or is being launched.",
 }
+OF_REQUESTS = {
+    "Accepted": "A plan evaluated the request.",
+    "Provisioned": "All pods of the request fit on initialized nodes. The capacity is held for them.",
+    "Failed": "The request is not evaluated any more.",
+    "BookingExpired": "The capacity is no longer held.",
+}
 
 
 def stated(path: str, pattern: str, *more: str) -> set[str]:
@@ -263,6 +269,7 @@ def conditions() -> str:
     pools = stated("shared/operations/src/plan/pools/mod.rs", r'\("([A-Z]\w+)", (?:valid|class_ready|ready)\b', "NodeRegistrationHealthy")
     classes = stated("shared/adapters/ec2/src/source/resolve.rs", r'\("(\w+Ready)", \w+\.problem\)', "ValidationSucceeded", "Ready")
     overlays = set(re.findall(r'"(\w+)"', re.search(r"let conditions = \[(.*?)\]", source("shared/operations/src/plan/pools/overlays.rs"))[1]))
+    requests = set(re.findall(r'pub\(super\) const [A-Z_]+: &str = "(\w+)";', source("shared/core/model/src/provisioning_request.rs").partition("mod kind {")[2].partition("\n}\n")[0]))
     buffers = stated("shared/operations/src/plan/buffers.rs", r'condition\("(\w+)"')
     return page(
         "Conditions",
@@ -285,6 +292,11 @@ def conditions() -> str:
         "## CapacityBuffer",
         "",
         described("CapacityBuffer", OF_BUFFERS, buffers),
+        "## ProvisioningRequest",
+        "",
+        described("ProvisioningRequest", OF_REQUESTS, requests),
+        "[Capacity for whole jobs](../provisioning-requests.md#conditions) lists the reasons.",
+        "",
     )
 
 

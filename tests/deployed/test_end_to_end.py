@@ -36,6 +36,7 @@ INSTALLED = (
     "ec2nodeclasses.karpenter.k8s.aws",
     "nodeoverlays.karpenter.sh",
     "capacitybuffers.autoscaling.x-k8s.io",
+    "provisioningrequests.autoscaling.x-k8s.io",
 )
 
 

@@ -57,6 +57,7 @@ NODE_CLAIM = Definition("karpenter.sh", "NodeClaim")
 NODE_CLASS = Definition("karpenter.k8s.aws", "EC2NodeClass", short_names=("ec2nc", "ec2ncs"))
 NODE_OVERLAY = Definition("karpenter.sh", "NodeOverlay", "v1alpha1", short_names=("overlays",))
 BUFFER = Definition("autoscaling.x-k8s.io", "CapacityBuffer", "v1beta1", "Namespaced", ("cb",), "autoscaling")
+REQUEST = Definition("autoscaling.x-k8s.io", "ProvisioningRequest", "v1", "Namespaced", ("provreq", "provreqs"), "autoscaling")
 
 # The definitions in the charts of karpenter-provider-aws, by release: the last three minor versions.
 KARPENTER = {
@@ -64,7 +65,8 @@ KARPENTER = {
     "1.13.1": (NODE_POOL, NODE_CLAIM, NODE_CLASS, NODE_OVERLAY),
     "1.14.1": (NODE_POOL, NODE_CLAIM, NODE_CLASS, NODE_OVERLAY, BUFFER),
 }
-ALL = KARPENTER["1.14.1"]
+# With the one of Cluster Autoscaler.
+ALL = (*KARPENTER["1.14.1"], REQUEST)
 
 
 def established(plane: ControlPlane, definitions: Iterable[Definition] = ALL) -> None:

@@ -59,6 +59,7 @@ fn probing(view: &ClusterView, pool: &NodePool) -> ClusterView {
         nodes: Vec::new(),
         node_claims: Vec::new(),
         capacity_buffers: Vec::new(),
+        provisioning_requests: Vec::new(),
         ..view.clone()
     }
 }

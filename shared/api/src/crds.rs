@@ -1,7 +1,10 @@
 //! The CustomResourceDefinitions, as objects and as the YAML in `infra/crds/`.
 
-use crate::{CapacityBuffer, EC2NodeClass, NodeClaim, NodeOverlay, NodePool};
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use crate::resources::PROVISIONING_REQUESTS;
+use crate::{CapacityBuffer, EC2NodeClass, NodeClaim, NodeOverlay, NodePool, ProvisioningRequest};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    CustomResourceDefinition, CustomResourceDefinitionVersion,
+};
 use kube::CustomResourceExt as _;
 use serde_json::{Value, json};
 
@@ -27,15 +30,38 @@ pub enum CrdError {
     },
 }
 
-/// The definitions of NodePool, NodeClaim, EC2NodeClass, NodeOverlay and CapacityBuffer.
+/// The definitions of NodePool, NodeClaim, EC2NodeClass, NodeOverlay, CapacityBuffer and ProvisioningRequest.
 ///
 /// # Errors
 /// When a generated schema is malformed, which a test rules out.
 pub fn crds() -> Result<Vec<CustomResourceDefinition>, CrdError> {
-    [NodePool::crd(), NodeClaim::crd(), EC2NodeClass::crd(), NodeOverlay::crd(), CapacityBuffer::crd()]
-        .iter()
-        .map(finish)
-        .collect()
+    let mut crds: Vec<_> = [
+        NodePool::crd(),
+        NodeClaim::crd(),
+        EC2NodeClass::crd(),
+        NodeOverlay::crd(),
+        CapacityBuffer::crd(),
+        ProvisioningRequest::crd(),
+    ]
+    .iter()
+    .map(finish)
+    .collect::<Result<_, _>>()?;
+    crds.iter_mut().filter(|crd| crd.spec.names.kind == PROVISIONING_REQUESTS.kind).for_each(add_earlier_version);
+    Ok(crds)
+}
+
+/// ProvisioningRequests have an earlier version with the same schema, which Kueue uses.
+const EARLIER_VERSION: &str = "v1beta1";
+
+/// Serves the earlier version, too.
+fn add_earlier_version(crd: &mut CustomResourceDefinition) {
+    let earlier = crd.spec.versions.first().map(|version| CustomResourceDefinitionVersion {
+        name: EARLIER_VERSION.to_owned(),
+        storage: false,
+        deprecated: Some(true),
+        ..version.clone()
+    });
+    crd.spec.versions.extend(earlier);
 }
 
 /// Rewrites what the derive makes of `Option` and integers into the schema that Karpenter has.

@@ -2,7 +2,8 @@
 //!
 //! - [`NodePool`] and [`NodeClaim`] (`karpenter.sh/v1`) and [`EC2NodeClass`] (`karpenter.k8s.aws/v1`), with the limits,
 //!   defaults and CEL rules of Karpenter 1.14, so that manifests written for it apply unchanged.
-//! - [`NodeOverlay`] (`karpenter.sh/v1alpha1`) and [`CapacityBuffer`] (`autoscaling.x-k8s.io/v1beta1`).
+//! - [`NodeOverlay`] (`karpenter.sh/v1alpha1`), [`CapacityBuffer`] (`autoscaling.x-k8s.io/v1beta1`) and [`ProvisioningRequest`]
+//!   (`autoscaling.x-k8s.io/v1`).
 //! - [`mod@crds`]: the CustomResourceDefinitions; `infra/crds/` is generated from them.
 //! - [`slim`]: Pods, Nodes and the like with only the fields that a decision needs.
 //! - [`convert`]: from these objects to the plain values of `nodeless-model`, and NodeClaims back.
@@ -32,6 +33,7 @@ pub mod nodeclaim;
 pub mod nodeclass;
 pub mod nodeoverlay;
 pub mod nodepool;
+pub mod provisioningrequest;
 pub mod resources;
 mod rules;
 pub mod slim;
@@ -51,3 +53,4 @@ pub use nodeclass::{EC2NodeClass, EC2NodeClassSpec, EC2NodeClassStatus};
 pub use nodeless_model::labels;
 pub use nodeoverlay::{NodeOverlay, NodeOverlaySpec, NodeOverlayStatus};
 pub use nodepool::{NodePool, NodePoolSpec, NodePoolStatus};
+pub use provisioningrequest::{ProvisioningRequest, ProvisioningRequestSpec, ProvisioningRequestStatus};

@@ -50,8 +50,13 @@ pub const NODE_OVERLAYS: CustomResource =
 pub const CAPACITY_BUFFERS: CustomResource =
     custom_resource!("autoscaling.x-k8s.io", "v1beta1", "capacitybuffers", "CapacityBuffer", true);
 
+/// ProvisioningRequests of the Cluster Autoscaler's API.
+pub const PROVISIONING_REQUESTS: CustomResource =
+    custom_resource!("autoscaling.x-k8s.io", "v1", "provisioningrequests", "ProvisioningRequest", true);
+
 /// All of them, in the order of [`crate::crds()`].
-pub const ALL: [CustomResource; 5] = [NODE_POOLS, NODE_CLAIMS, NODE_CLASSES, NODE_OVERLAYS, CAPACITY_BUFFERS];
+pub const ALL: [CustomResource; 6] =
+    [NODE_POOLS, NODE_CLAIMS, NODE_CLASSES, NODE_OVERLAYS, CAPACITY_BUFFERS, PROVISIONING_REQUESTS];
 
 #[cfg(test)]
 mod tests {

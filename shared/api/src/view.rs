@@ -3,11 +3,11 @@
 use crate::convert::volumes::{self, Storage};
 use crate::default_spread::{SchedulerConfig, Selectors};
 use crate::slim::CsiNode;
-use crate::{CapacityBufferStatus, EC2NodeClass, NodeOverlayStatus, NodePoolStatus};
+use crate::{CapacityBufferStatus, EC2NodeClass, NodeOverlayStatus, NodePoolStatus, ProvisioningRequestStatus};
 use nodeless_model::object::MirroredClaim;
 use nodeless_model::{
     BufferError, BufferShape, CapacityBuffer, DaemonSet, Node, NodeOverlay, NodePool, Pod, PodDisruptionBudget,
-    Requirements, StringMap,
+    ProvisioningRequest, RequestError, Requirements, StringMap,
 };
 use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::BTreeMap;
@@ -34,6 +34,10 @@ pub struct ClusterView {
     pub node_overlays: Vec<(NodeOverlay, NodeOverlayStatus)>,
     /// All active CapacityBuffers that could be decoded. None if the CRD is not installed.
     pub capacity_buffers: Vec<BufferView>,
+    /// All ProvisioningRequests that could be decoded, are of a class that nodeless handles, and have not ended. None if the CRD is
+    /// not installed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub provisioning_requests: Vec<RequestView>,
     /// Where the volumes of pods can be used, by `namespace/claim`: any of these alternatives; none at all means
     /// anywhere. It is unknown for a claim that is not listed.
     pub volumes: BTreeMap<String, Vec<Requirements>>,
@@ -66,6 +70,18 @@ pub struct BufferView {
     pub status: CapacityBufferStatus,
     /// A chunk; or why it is unknown.
     pub shape: Result<BufferShape, BufferError>,
+}
+
+/// A ProvisioningRequest with what it is about.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RequestView {
+    /// The request.
+    pub request: ProvisioningRequest,
+    /// The status.
+    pub status: ProvisioningRequestStatus,
+    /// A pod of each PodTemplate, in the order of the pod sets; or why one is unknown.
+    pub templates: Result<Vec<Pod>, RequestError>,
 }
 
 impl ClusterView {

@@ -3,8 +3,11 @@
 use crate::PortError;
 use async_trait::async_trait;
 use jiff::Timestamp;
-pub use nodeless_api::view::{Binding, BufferView, ClusterView, InvalidObject, Outline, SYSTEM_NAMESPACE};
-use nodeless_api::{CapacityBufferStatus, EC2NodeClass, EC2NodeClassStatus, NodeOverlayStatus, NodePoolStatus};
+pub use nodeless_api::view::{Binding, BufferView, ClusterView, InvalidObject, Outline, RequestView, SYSTEM_NAMESPACE};
+use nodeless_api::{
+    CapacityBufferStatus, EC2NodeClass, EC2NodeClassStatus, NodeOverlayStatus, NodePoolStatus,
+    ProvisioningRequestStatus,
+};
 pub use nodeless_model::object::{
     MirroredClaim, NodePatch, ObjectEvent, ObjectRef, PodRef, UnboundPod, VolumeAttachment,
 };
@@ -260,7 +263,7 @@ pub trait Workloads: Send + Sync {
     async fn delete_first(&self, pod: &PodRef) -> Result<(), PortError>;
 }
 
-/// The Namespace kube-system, NodePools, EC2NodeClasses, NodeOverlays and CapacityBuffers.
+/// The Namespace kube-system, NodePools, EC2NodeClasses, NodeOverlays, CapacityBuffers and ProvisioningRequests.
 #[async_trait]
 pub trait Configuration: Send + Sync {
     /// Reads the Namespace [`SYSTEM_NAMESPACE`].
@@ -320,6 +323,17 @@ pub trait Configuration: Send + Sync {
         namespace: &str,
         name: &str,
         status: &CapacityBufferStatus,
+    ) -> Result<(), PortError>;
+
+    /// Writes a ProvisioningRequest's status.
+    ///
+    /// # Errors
+    /// When the API server rejected it.
+    async fn write_provisioning_request_status(
+        &self,
+        namespace: &str,
+        name: &str,
+        status: &ProvisioningRequestStatus,
     ) -> Result<(), PortError>;
 
     /// Writes an EC2NodeClass's status, its hash annotations, and the finalizer of nodeless.

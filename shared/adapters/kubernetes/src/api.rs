@@ -15,6 +15,7 @@ pub(crate) const NODE_POOLS: &str = resources::NODE_POOLS.path;
 pub(crate) const NODE_CLAIMS: &str = resources::NODE_CLAIMS.path;
 pub(crate) const NODE_OVERLAYS: &str = resources::NODE_OVERLAYS.path;
 pub(crate) const CAPACITY_BUFFERS: &str = resources::CAPACITY_BUFFERS.path;
+pub(crate) const PROVISIONING_REQUESTS: &str = resources::PROVISIONING_REQUESTS.path;
 pub(crate) const NODE_CLASSES: &str = resources::NODE_CLASSES.path;
 
 /// The kind of a patch.

@@ -4,19 +4,22 @@ use crate::api;
 use crate::connection::Connection;
 use crate::kinds::{
     CapacityBuffers, CsiNodes, DaemonSets, DisruptionBudgets, Kind, Namespaces, NodeClaims, NodeClasses, NodeOverlays,
-    NodePools, Nodes, PersistentVolumeClaims, PersistentVolumes, Pods, ReplicaSets, ReplicationControllers, Services,
+    NodePools, Nodes, PersistentVolumeClaims, PersistentVolumes, Pods, ProvisioningRequests, ReplicaSets, ReplicationControllers, Services,
     StatefulSets, StorageClasses,
 };
 use crate::recent::Recent;
 use crate::store::{Store, list_once, list_selected, next, separate};
 use crate::watch::WatchError;
-use crate::{buffers, claims, deployments, events, node_classes, nodes, pods};
+use crate::{buffers, claims, deployments, events, node_classes, nodes, pods, requests};
 use async_trait::async_trait;
 use futures::{StreamExt as _, stream};
 use kube::core::params::ListParams;
 use nodeless_api::convert::volumes::Storage;
 use nodeless_api::default_spread::{ObjectSelector, SchedulerConfig, Selectors};
-use nodeless_api::{CapacityBufferStatus, EC2NodeClass, EC2NodeClassStatus, NodeOverlayStatus, NodePoolStatus, hash};
+use nodeless_api::{
+    CapacityBufferStatus, EC2NodeClass, EC2NodeClassStatus, NodeOverlayStatus, NodePoolStatus,
+    ProvisioningRequestStatus, hash,
+};
 use nodeless_model::{
     DaemonSet, DaemonSetName, Node, NodeClaim, NodeOverlay, NodePool, Pod, PodDisruptionBudget, labels,
 };
@@ -59,6 +62,7 @@ pub struct KubeCluster {
     node_claims: Mutex<Store<NodeClaims>>,
     node_overlays: Mutex<Store<NodeOverlays>>,
     capacity_buffers: Mutex<Store<CapacityBuffers>>,
+    provisioning_requests: Mutex<Store<ProvisioningRequests>>,
     namespaces: Mutex<Store<Namespaces>>,
     volume_claims: Mutex<Store<PersistentVolumeClaims>>,
     volumes: Mutex<Store<PersistentVolumes>>,
@@ -89,6 +93,7 @@ impl KubeCluster {
             node_claims: Mutex::new(Store::new()),
             node_overlays: Mutex::new(Store::new()),
             capacity_buffers: Mutex::new(Store::new()),
+            provisioning_requests: Mutex::new(Store::new()),
             namespaces: Mutex::new(Store::new()),
             volume_claims: Mutex::new(Store::new()),
             volumes: Mutex::new(Store::new()),
@@ -242,7 +247,7 @@ impl KubeCluster {
 #[async_trait]
 impl PlanningView for KubeCluster {
     async fn view(&self) -> Result<ClusterView, PortError> {
-        let (nodes, pods, daemon_sets, budgets, pools, classes, claims, overlays, buffers, system) = futures::try_join!(
+        let (nodes, pods, daemon_sets, budgets, pools, classes, claims, overlays, buffers, asked, system) = futures::try_join!(
             self.current(&self.nodes),
             self.current(&self.pods),
             self.current(&self.daemon_sets),
@@ -252,6 +257,7 @@ impl PlanningView for KubeCluster {
             self.current(&self.node_claims),
             self.current_if_known(&self.node_overlays),
             self.current_if_known(&self.capacity_buffers),
+            self.current_if_known(&self.provisioning_requests),
             node_classes::get_one::<Namespaces>(&self.connection, SYSTEM_NAMESPACE),
         )?;
         let name = |class: &EC2NodeClass| class.metadata.name.clone().unwrap_or_default();
@@ -266,12 +272,13 @@ impl PlanningView for KubeCluster {
             node_classes: classes.0.into_iter().map(|class| (name(&class), class)).collect(),
             node_overlays: overlays.0,
             capacity_buffers: buffers::shapes(&self.connection, buffers.0).await?,
+            provisioning_requests: requests::templates(&self.connection, asked.0).await?,
             node_claims: claims.0,
             invalid: [nodes.1, pods.1, daemon_sets.1, budgets.1, pools.1, classes.1, claims.1].concat(),
             ..ClusterView::default()
         };
         view.node_classes.values_mut().for_each(|class| hash::renew_ec2_node_class(class, self.ca_bundle.as_deref()));
-        view.invalid.extend(overlays.1.into_iter().chain(buffers.1));
+        view.invalid.extend(overlays.1.into_iter().chain(buffers.1).chain(asked.1));
         view.set_annotations(system.and_then(|namespace| namespace.metadata.annotations));
         view.set_daemon_pods();
         self.read_volumes(&mut view).await?;
@@ -491,6 +498,15 @@ impl Configuration for KubeCluster {
         status: &CapacityBufferStatus,
     ) -> Result<(), PortError> {
         node_classes::write_status_of::<CapacityBuffers>(&self.connection, namespace, name, status).await
+    }
+
+    async fn write_provisioning_request_status(
+        &self,
+        namespace: &str,
+        name: &str,
+        status: &ProvisioningRequestStatus,
+    ) -> Result<(), PortError> {
+        node_classes::write_status_of::<ProvisioningRequests>(&self.connection, namespace, name, status).await
     }
 
     async fn write_node_class_status(&self, name: &str, status: &EC2NodeClassStatus) -> Result<(), PortError> {

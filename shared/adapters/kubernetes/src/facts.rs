@@ -3,7 +3,10 @@
 use crate::connection::Connection;
 use crate::export;
 use crate::install::{self, InstallError};
-use crate::kinds::{CapacityBuffers, DisruptionBudgets, Kind, NodeClaims, NodeClasses, NodeOverlays, NodePools, Pods};
+use crate::kinds::{
+    CapacityBuffers, DisruptionBudgets, Kind, NodeClaims, NodeClasses, NodeOverlays, NodePools, Pods,
+    ProvisioningRequests,
+};
 use crate::store;
 use jiff::{SignedDuration, Timestamp};
 use kube::core::params::ListParams;
@@ -88,6 +91,7 @@ impl Inspection<'_> {
         self.selected::<NodeClaims, ()>(|_| None).await?;
         self.selected::<NodeOverlays, ()>(|_| None).await?;
         self.selected::<CapacityBuffers, ()>(|_| None).await?;
+        self.selected::<ProvisioningRequests, ()>(|_| None).await?;
         Ok(())
     }
 

@@ -2,7 +2,7 @@
 
 use crate::api;
 use nodeless_api::default_spread::ObjectSelector;
-use nodeless_api::{CapacityBufferStatus, NodeOverlayStatus, NodePoolStatus, slim};
+use nodeless_api::{CapacityBufferStatus, NodeOverlayStatus, NodePoolStatus, ProvisioningRequestStatus, slim};
 use nodeless_model as model;
 use nodeless_ports::cluster::MirroredClaim;
 use serde::de::DeserializeOwned;
@@ -113,6 +113,10 @@ with_status!(
 with_status!(
     CapacityBuffers, "CapacityBuffer", api::CAPACITY_BUFFERS,
     nodeless_api::CapacityBuffer => model::CapacityBuffer, CapacityBufferStatus
+);
+with_status!(
+    ProvisioningRequests, "ProvisioningRequest", api::PROVISIONING_REQUESTS,
+    nodeless_api::ProvisioningRequest => model::ProvisioningRequest, ProvisioningRequestStatus
 );
 
 /// A kind that selects pods by labels.

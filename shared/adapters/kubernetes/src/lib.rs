@@ -32,6 +32,7 @@ mod node_classes;
 mod nodes;
 mod pods;
 mod recent;
+mod requests;
 mod store;
 mod watch;
 

@@ -8,6 +8,7 @@ mod node_claim;
 mod node_pool;
 mod overlay;
 mod pod;
+mod provisioning_request;
 mod requests;
 pub mod validate;
 pub mod volumes;

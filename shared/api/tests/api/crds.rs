@@ -8,7 +8,7 @@ use std::path::Path;
 fn the_files_are_what_is_generated() {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../infra/crds");
     let files = crds::yaml_files().unwrap();
-    assert_eq!(files.len(), 5);
+    assert_eq!(files.len(), 6);
     for (name, content) in files {
         let path = directory.join(&name);
         let kept = std::fs::read_to_string(&path).unwrap_or_default();
@@ -83,6 +83,13 @@ fn names_and_subresources_are_karpenters_and_so_are_columns_but_for_the_price() 
                 "cb".to_owned(),
                 "Strategy,PodTemplate,Replicas,ConditionsType,ConditionsStatus,ConditionsReason,Age".to_owned()
             ),
+            (
+                "provisioningrequests.autoscaling.x-k8s.io",
+                "Namespaced",
+                "ProvisioningRequestList",
+                "provreq,provreqs".to_owned(),
+                "Class,Provisioned,Failed,Age".to_owned()
+            ),
         ]
     );
     let scale = all[0].spec.versions[0].subresources.as_ref().unwrap().scale.as_ref().unwrap();
@@ -94,5 +101,19 @@ fn names_and_subresources_are_karpenters_and_so_are_columns_but_for_the_price() 
         let category = if crd.spec.group == "autoscaling.x-k8s.io" { "autoscaling" } else { "karpenter" };
         assert_eq!(crd.spec.names.categories.as_deref(), Some(&[category.to_owned()][..]));
         assert!(crd.spec.versions[0].subresources.as_ref().unwrap().status.is_some());
+    }
+}
+
+/// Kueue uses the earlier version.
+#[test]
+fn provisioning_requests_have_two_versions_with_one_schema() {
+    let all = nodeless_api::crds().unwrap();
+    for crd in &all {
+        let versions = &crd.spec.versions;
+        let requests = crd.spec.names.kind == "ProvisioningRequest";
+        let names: Vec<_> = versions.iter().map(|version| version.name.as_str()).collect();
+        assert_eq!(names.len(), if requests { 2 } else { 1 }, "{names:?}");
+        assert_eq!(versions.iter().filter(|version| version.storage).count(), 1);
+        assert!(versions.iter().all(|version| version.served && version.schema == versions[0].schema));
     }
 }

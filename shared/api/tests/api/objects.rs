@@ -511,3 +511,32 @@ fn buffers_take_their_shape_from_workloads_and_templates() {
     let faulty: slim::StoredPodTemplate = serde_json::from_value(faulty).unwrap();
     assert!(BufferShape::try_from(&faulty).unwrap_err().field.starts_with("template.spec"));
 }
+
+#[test]
+fn provisioning_requests_are_decoded_with_their_progress() {
+    use nodeless_model::ProvisioningRequest;
+    use nodeless_model::provisioning_request::{Class, PodSet, Progress};
+    let object = |conditions: serde_json::Value| -> nodeless_api::ProvisioningRequest {
+        serde_json::from_value(json!({
+            "metadata": { "name": "train", "namespace": "team", "uid": "u", "creationTimestamp": "2026-05-01T12:00:00Z" },
+            "spec": {
+                "provisioningClassName": "check-capacity.autoscaling.x-k8s.io", "parameters": { "noRetry": "true" },
+                "podSets": [{ "count": 4, "podTemplateRef": { "name": "worker" } }],
+            },
+            "status": { "conditions": conditions },
+        }))
+        .unwrap()
+    };
+    let request = ProvisioningRequest::try_from(&object(json!([]))).unwrap();
+    assert_eq!((request.key().as_str(), request.class()), ("team/train", Some(Class::CheckCapacity)));
+    assert_eq!(request.pod_sets, [PodSet { template: "worker".into(), count: 4 }]);
+    assert_eq!((request.parameters["noRetry"].as_str(), request.progress), ("true", Progress::Waiting));
+    let since = "2026-05-01T12:05:00Z";
+    let provisioned = object(json!([{ "type": "Provisioned", "status": "True", "reason": "CapacityIsFound",
+        "message": "", "lastTransitionTime": since, "observedGeneration": 1 }]));
+    let progress = ProvisioningRequest::try_from(&provisioned).unwrap().progress;
+    assert_eq!(progress, Progress::Provisioned { since: since.parse().unwrap() });
+    let mut faulty = object(json!([]));
+    faulty.spec.pod_sets[0].count = -1;
+    assert_eq!(ProvisioningRequest::try_from(&faulty).unwrap_err().field, "spec.podSets.count");
+}

@@ -479,3 +479,40 @@ fn capacity_buffers_that_are_taken_and_refused() {
         assert!(text.contains(expected), "{object}: {text}");
     }
 }
+
+#[test]
+fn provisioning_requests_that_are_taken_and_refused() {
+    let schema = schema("ProvisioningRequest");
+    let base = json!({
+        "apiVersion": "autoscaling.x-k8s.io/v1", "kind": "ProvisioningRequest",
+        "metadata": { "name": "train", "namespace": "team" },
+        "spec": {
+            "provisioningClassName": "best-effort-atomic-scale-up.autoscaling.x-k8s.io",
+            "parameters": { "ValidUntilSeconds": "600" },
+            "podSets": [{ "count": 4, "podTemplateRef": { "name": "worker" } }],
+        },
+    });
+    assert_eq!(create(&schema, &base).unwrap(), base);
+    create(&schema, &with(&base, "/spec/parameters", Value::Null)).unwrap();
+    let no_template = with(&base, "/spec/podSets", json!([{ "count": 1 }]));
+    for (object, expected) in [
+        (with(&base, "/spec/podSets", json!([])), "at least 1 items"),
+        (with(&base, "/spec/podSets/0/count", json!(0)), "greater than or equal to 1"),
+        (with(&base, "/spec/podSets/0/podTemplateRef/name", json!("Worker")), "match"),
+        (no_template, "Required value"),
+        (with(&base, "/spec/provisioningClassName", json!("Check")), "match"),
+        (with(&base, "/spec/parameters/ValidUntilSeconds", json!("9".repeat(256))), "255"),
+    ] {
+        let refused = create(&schema, &object).unwrap_err();
+        let text = refused.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+        assert!(text.contains(expected), "{object}: {text}");
+    }
+    for (pointer, value) in [
+        ("/spec/podSets/0/count", json!(5)),
+        ("/spec/provisioningClassName", json!("check-capacity.autoscaling.x-k8s.io")),
+        ("/spec/parameters/ValidUntilSeconds", json!("700")),
+    ] {
+        let refused = update(&schema, &base, &with(&base, pointer, value));
+        assert!(refused.iter().any(|error| error.to_string().contains("Value is immutable")), "{pointer}: {refused:?}");
+    }
+}

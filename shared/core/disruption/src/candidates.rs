@@ -9,11 +9,11 @@ use crate::reasons::KeptReason;
 use crate::simulation::Expected;
 use crate::{NOMINATION_WINDOW, pods};
 use jiff::{SignedDuration, Timestamp};
-use nodeless_model::buffer::is_virtual;
 use nodeless_model::claim::{Charge, condition};
+use nodeless_model::provisioning_request::is_of_request;
 use nodeless_model::{
     ConsolidationPolicy, DisruptionReason, InstanceType, NillableDuration, Node, NodeClaim, NodePool, Phase, Pod,
-    Quantity, labels, resources,
+    Quantity, is_virtual, labels, resources,
 };
 use nodeless_scheduling::PoolOffer;
 use std::collections::HashMap;
@@ -173,12 +173,17 @@ pub(crate) fn reasons_to_stay(
         Some((consolidate_after, until)) if until > now => Some(KeptReason::TooRecent { consolidate_after, until }),
         _ => None,
     };
-    let needed = || expected.reason_to_keep(&one.node.name);
+    let needed = || expected.reason_to_keep(&one.node.name).or_else(|| requested(&one.of.pods));
     let blocked = || budget_index.first_blocking(&one.of.pods, now);
     let held_back = || one.held_back(now).filter(|_| !pods::is_empty(&one.of.pods));
     let looks: [&dyn Fn() -> Option<KeptReason>; 5] = [&of_pool, &needed, &blocked, &recent, &held_back];
     let reasons = looks.iter().filter_map(|look| look());
     reasons.take(if all { looks.len() } else { 1 }).collect()
+}
+
+/// Why a node stays that holds capacity for a ProvisioningRequest.
+fn requested(pods: &[&Pod]) -> Option<KeptReason> {
+    pods.iter().filter(|pod| is_of_request(pod)).map(|pod| pod.key()).min().map(KeptReason::PendingPod)
 }
 
 /// When `consolidateAfter` has passed since the pods of a node changed; `None` for `Never`.

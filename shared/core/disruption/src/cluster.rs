@@ -22,8 +22,9 @@ pub struct Cluster<'a> {
     pub node_classes: BTreeMap<String, NodeClassFacts>,
     /// Pending pods, whether or not the kube-scheduler has evaluated them. Nodes that they fit on stay.
     pub pending_pods: Vec<&'a Pod>,
-    /// The virtual pods of CapacityBuffers. Nodes reserve capacity for them as for running pods; they are never evicted.
-    pub buffer_pods: Vec<&'a Pod>,
+    /// The virtual pods of CapacityBuffers and ProvisioningRequests. Nodes reserve capacity for them as for running pods; they are
+    /// never evicted.
+    pub virtual_pods: Vec<&'a Pod>,
     /// All PodDisruptionBudgets.
     pub disruption_budgets: &'a [PodDisruptionBudget],
     /// All DaemonSets.

@@ -1,12 +1,11 @@
 //! The effect of a node's pods on its disruption.
 
 use jiff::{SignedDuration, Timestamp};
-use nodeless_model::buffer::is_virtual;
 use nodeless_model::events::{do_not_disrupt_elapsed, do_not_disrupt_until, invalid_do_not_disrupt};
 use nodeless_model::object::{ObjectEvent, PodRef};
 use nodeless_model::pod::Protection;
 use nodeless_model::surge::SurgeMode;
-use nodeless_model::{Pod, PodDisruptionBudget, labels};
+use nodeless_model::{Pod, PodDisruptionBudget, is_virtual, labels};
 
 use crate::reasons::KeptReason;
 use std::collections::HashMap;

@@ -1,15 +1,13 @@
 //! CapacityBuffers: capacity for pods that do not exist yet.
 //!
-//! A buffer is represented by virtual pods. They exist only in a plan: nodes are launched and kept for them, and they
-//! are never bound, so that real pods find the capacity.
+//! A buffer is represented by virtual pods ([`crate::virtual_pod`]).
 
+use crate::virtual_pod::virtual_pod;
 use crate::{Pod, ResourceList};
 use serde::{Deserialize, Serialize};
 
 /// The strategy that provisions nodes for a buffer. Other strategies belong to other controllers.
 pub const ACTIVE_CAPACITY: &str = "buffer.x-k8s.io/active-capacity";
-/// Marks a virtual pod.
-pub const FAKE_POD: &str = "karpenter.sh/capacity-buffer-fake-pod";
 /// The buffer of a virtual pod.
 pub const BUFFER_NAME: &str = "karpenter.sh/capacity-buffer-name";
 /// The namespace of the buffer of a virtual pod.
@@ -177,23 +175,14 @@ impl CapacityBuffer {
         Ok(chunks)
     }
 
-    /// The virtual pods for a number of chunks: of the lowest priority, without volumes, unbound, and marked as
-    /// unschedulable.
+    /// The virtual pods for a number of chunks, of the lowest priority.
     #[must_use]
     pub fn virtual_pods(&self, shape: &BufferShape, chunks: u32) -> Vec<Pod> {
-        let mut pod = shape.pod.clone();
-        pod.namespace.clone_from(&self.namespace);
+        let mut pod = virtual_pod(&shape.pod, &self.namespace, i32::MIN);
         pod.annotations.extend([
-            (FAKE_POD.to_owned(), "true".to_owned()),
             (BUFFER_NAME.to_owned(), self.name.clone()),
             (BUFFER_NAMESPACE.to_owned(), self.namespace.clone()),
         ]);
-        pod.priority = i32::MIN;
-        pod.priority_class_name = None;
-        pod.marked_unschedulable = true;
-        pod.volume_claims.clear();
-        pod.scheduling_gates.clear();
-        (pod.node_name, pod.nominated_node_name, pod.owner_kind) = (None, None, None);
         let numbered = |index: u32| Pod {
             name: format!("capacity-buffer-{}-{index}", self.name),
             uid: format!("{}-{index}", self.uid),
@@ -201,12 +190,6 @@ impl CapacityBuffer {
         };
         (0..chunks).map(numbered).collect()
     }
-}
-
-/// Whether a pod is virtual, i.e. represents a chunk of a buffer and exists in plans only.
-#[must_use]
-pub fn is_virtual(pod: &Pod) -> bool {
-    pod.node_name.is_none() && pod.annotations.get(FAKE_POD).is_some_and(|value| value == "true")
 }
 
 /// The number of chunks within the limits; `None` when the limits name nothing that a chunk requests.
@@ -219,8 +202,8 @@ fn chunks_within(limits: &ResourceList, requests: &ResourceList) -> Option<u32> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Quantity;
     use crate::pod::VolumeClaim;
+    use crate::{Quantity, is_virtual};
 
     fn cpu(units: i64) -> ResourceList {
         ResourceList::from([("cpu", Quantity::from_units(units))])

@@ -28,6 +28,7 @@ pub mod plural;
 pub mod pod;
 mod pod_ref;
 pub mod printable;
+pub mod provisioning_request;
 pub mod quantity;
 pub mod requirement;
 pub mod resource_index;
@@ -41,6 +42,7 @@ pub mod taint;
 pub mod templating;
 #[cfg(feature = "test-support")]
 pub mod test_support;
+pub mod virtual_pod;
 pub mod workload;
 
 pub use buffer::{BufferError, BufferShape, BufferSource, CapacityBuffer};
@@ -58,6 +60,7 @@ pub use node_pool::{Budget, ConsolidationPolicy, Disruption, DisruptionReason, N
 pub use overlay::{NodeOverlay, PriceChange};
 pub use ownership::{OtherTable, check_owner};
 pub use pod::{Pod, Workload};
+pub use provisioning_request::{ProvisioningRequest, RequestError};
 pub use quantity::{ParseQuantityError, Quantity};
 pub use requirement::{Operator, Requirement, RequirementError, Requirements};
 pub use resource_index::ResourceIndex;
@@ -65,6 +68,7 @@ pub use resources::ResourceList;
 pub use selector::LabelSelector;
 pub use taint::{Taint, TaintEffect, Toleration};
 pub use templating::Template;
+pub use virtual_pod::is_virtual;
 pub use workload::{DaemonSet, DaemonSetName, PodDisruptionBudget};
 
 /// Labels or annotations: sorted, so that everything that is printed or stored from them is deterministic.

@@ -9,8 +9,7 @@ use crate::constraints::groups::{GroupId, Groups, Kind};
 use crate::problem::solution::{Placement, Solution};
 use crate::problem::{ExistingNode, Problem};
 use crate::topology::Topology;
-use nodeless_model::buffer::is_virtual;
-use nodeless_model::{Pod, Requirement, labels};
+use nodeless_model::{Pod, Requirement, is_virtual, labels};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 /// Where a pod is planned: an index of nodes or of launches. Pods on existing nodes are bound first.

@@ -2,7 +2,7 @@
 
 use crate::plan::snapshot::RecordedCosts;
 use jiff::Timestamp;
-use nodeless_api::{CapacityBufferStatus, NodeOverlayStatus, NodePoolStatus};
+use nodeless_api::{CapacityBufferStatus, NodeOverlayStatus, NodePoolStatus, ProvisioningRequestStatus};
 use nodeless_bill::PoolNow;
 use nodeless_disruption::command::CommandRecord;
 use nodeless_model::{EndedNode, NodeClaim};
@@ -28,6 +28,8 @@ pub enum Action {
     WriteNodePoolStatus(String, Box<NodePoolStatus>),
     /// Write a CapacityBuffer's status: namespace, name, status.
     WriteCapacityBufferStatus(String, String, Box<CapacityBufferStatus>),
+    /// Write a ProvisioningRequest's status: namespace, name, status.
+    WriteProvisioningRequestStatus(String, String, Box<ProvisioningRequestStatus>),
     /// Write a record, unless another process wrote it first.
     PutRecord(RecordKind, StoredRecord),
     /// Write a claim, unless another process wrote it first.

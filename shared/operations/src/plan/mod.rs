@@ -34,6 +34,7 @@ mod read;
 mod recent;
 mod records;
 mod repeated;
+mod requests;
 mod saved;
 mod snapshot;
 mod stages;

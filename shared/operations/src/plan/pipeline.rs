@@ -11,6 +11,7 @@ use crate::plan::pods::waiting::WaitingPods;
 use crate::plan::pools::{self, Offered};
 use crate::plan::records::report::Outcome;
 use crate::plan::records::unfinished;
+use crate::plan::requests;
 use crate::plan::snapshot::Snapshot;
 
 /// Makes the plan for a snapshot and executes it. `kept` only makes it faster.
@@ -26,9 +27,10 @@ pub(crate) async fn run(snapshot: &Snapshot, kept: &OfferCache, executor: &dyn E
     pools::charge_created(&mut offered.evaluated, snapshot, &claims);
     let facts = Facts { snapshot, evaluated: &offered.evaluated, claims: &claims, commands: &snapshot.commands };
     let reserved = buffers::reserve(&snapshot.view);
+    let requested = requests::requested(&snapshot.view, snapshot.now);
     let waiting = WaitingPods::of(snapshot);
     let restricted = waiting.as_ref().map(|waiting| waiting.restricted(&snapshot.view, &claims)).unwrap_or_default();
-    let placed = provisioning::place(facts, &reserved, &restricted);
+    let placed = provisioning::place(facts, &reserved, &requested, &restricted);
     let created = provisioning::launch(&placed, facts, &mut names, executor, &mut outcome).await;
     let churn = caused_launches::note(&placed.launches_for_pods(&created), facts, executor, &mut outcome).await;
     if let Some(waiting) = waiting {

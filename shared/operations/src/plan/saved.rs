@@ -15,7 +15,8 @@ use flate2::Compression;
 use flate2::read::ZlibDecoder;
 use flate2::write::ZlibEncoder;
 use futures::FutureExt as _;
-use nodeless_model::{Pod, StringMap};
+use nodeless_model::provisioning_request::{CONSUMES, CONSUMES_DEPRECATED};
+use nodeless_model::{Pod, StringMap, labels};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::io::{Read as _, Write as _};
@@ -111,7 +112,9 @@ impl Snapshot {
         view.nodes.iter_mut().for_each(|node| reduce(&mut node.annotations));
         let templates = view.daemon_sets.iter_mut().map(|set| &mut set.template);
         let shapes = view.capacity_buffers.iter_mut().filter_map(|buffer| buffer.shape.as_mut().ok());
-        let pods = view.pods.iter_mut().chain(templates).chain(shapes.map(|shape| &mut shape.pod));
+        let asked = view.provisioning_requests.iter_mut().filter_map(|request| request.templates.as_mut().ok());
+        let pods =
+            view.pods.iter_mut().chain(templates).chain(shapes.map(|shape| &mut shape.pod)).chain(asked.flatten());
         pods.for_each(|pod: &mut Pod| reduce(&mut pod.annotations));
         snapshot
     }
@@ -175,5 +178,5 @@ fn reduce(annotations: &mut StringMap) {
 fn is_read(key: &str) -> bool {
     let domain = key.split_once('/').map_or("", |(domain, _)| domain);
     ["karpenter.sh", "karpenter.k8s.aws", "nodeless.sh"].contains(&domain)
-        || [nodeless_model::labels::POD_DELETION_COST, "kubernetes.io/config.mirror"].contains(&key)
+        || [labels::POD_DELETION_COST, "kubernetes.io/config.mirror", CONSUMES, CONSUMES_DEPRECATED].contains(&key)
 }

@@ -26,6 +26,7 @@ mod quotas;
 mod recovery;
 mod registrations;
 mod reported_memory;
+mod requests;
 mod reservations;
 mod scenarios;
 mod shards;

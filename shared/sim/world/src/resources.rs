@@ -18,5 +18,9 @@ pub const NODE_OVERLAYS: Resource = resource(resources::NODE_OVERLAYS);
 /// CapacityBuffers of the Cluster Autoscaler's API.
 pub const CAPACITY_BUFFERS: Resource = resource(resources::CAPACITY_BUFFERS);
 
+/// ProvisioningRequests of the Cluster Autoscaler's API.
+pub const PROVISIONING_REQUESTS: Resource = resource(resources::PROVISIONING_REQUESTS);
+
 /// All of them.
-pub const ALL: [Resource; 5] = [NODE_POOLS, NODE_CLAIMS, NODE_CLASSES, NODE_OVERLAYS, CAPACITY_BUFFERS];
+pub const ALL: [Resource; 6] =
+    [NODE_POOLS, NODE_CLAIMS, NODE_CLASSES, NODE_OVERLAYS, CAPACITY_BUFFERS, PROVISIONING_REQUESTS];

@@ -18,7 +18,11 @@ use tokio::time::{Instant, sleep};
 
 /// Optional kinds, whose CRDs other autoscalers may also install. A conflict with one of these is reported, and the installation
 /// continues.
-const OPTIONAL: [&str; 2] = [resources::NODE_OVERLAYS.definition, resources::CAPACITY_BUFFERS.definition];
+const OPTIONAL: [&str; 3] = [
+    resources::NODE_OVERLAYS.definition,
+    resources::CAPACITY_BUFFERS.definition,
+    resources::PROVISIONING_REQUESTS.definition,
+];
 const MANAGED_BY: &str = "/metadata/labels/app.kubernetes.io~1managed-by";
 /// How long the API server may take to serve a new definition; it takes about a second.
 const SERVED_WITHIN: Duration = Duration::from_secs(30);
@@ -177,7 +181,7 @@ pub(super) fn is_optional(crd: &Value) -> bool {
     string(crd, "/metadata/name").is_some_and(|name| OPTIONAL.contains(&name))
 }
 
-/// The version that nodeless reads and writes: the only one of a built-in definition.
+/// The version that nodeless reads and writes: the first one of a built-in definition.
 fn target(ours: &Value) -> &str {
     string(ours, "/spec/versions/0/name").unwrap_or("v1")
 }
@@ -195,8 +199,10 @@ fn obstacle(present: &Value, ours: &Value) -> Option<String> {
         );
     }
     let target = target(ours);
+    // All versions of a built-in definition have the same schema.
+    let own = |name: &str| version(ours, name).is_some();
     let stored = strings(present, "/status/storedVersions");
-    if let Some(old) = stored.iter().find(|version| *version != target) {
+    if let Some(old) = stored.iter().find(|version| !own(version)) {
         return Some(format!(
             "objects may still be stored as {old}; upgrade Karpenter to 1.1 or later first, which migrates them"
         ));
@@ -207,15 +213,20 @@ fn obstacle(present: &Value, ours: &Value) -> Option<String> {
             return Some(format!("its {pointer} is {} and not {}", show(present), show(ours)));
         }
     }
+    let stores = versions(present).any(|found| found["storage"] == true && found["name"].as_str().is_some_and(own));
     match version(present, target) {
-        Some(found) if found["served"] == true && found["storage"] == true => None,
+        Some(found) if found["served"] == true && stores => None,
         _ if is_optional(ours) => Some(format!("it does not serve and store {target}; upgrade what brought it")),
         _ => Some(format!("it does not serve and store {target}; upgrade Karpenter to 1.1 or later first")),
     }
 }
 
+fn versions(crd: &Value) -> impl Iterator<Item = &Value> {
+    crd.pointer("/spec/versions").and_then(Value::as_array).into_iter().flatten()
+}
+
 fn version<'a>(crd: &'a Value, name: &str) -> Option<&'a Value> {
-    crd.pointer("/spec/versions")?.as_array()?.iter().find(|version| version["name"] == name)
+    versions(crd).find(|version| version["name"] == name)
 }
 
 /// The fields of a definition's version.
@@ -362,7 +373,8 @@ mod tests {
                 "nodeclaims.karpenter.sh",
                 "ec2nodeclasses.karpenter.k8s.aws",
                 "nodeoverlays.karpenter.sh",
-                "capacitybuffers.autoscaling.x-k8s.io"
+                "capacitybuffers.autoscaling.x-k8s.io",
+                "provisioningrequests.autoscaling.x-k8s.io"
             ]
         );
         let fields = fields(&node_pools(), "v1");
@@ -467,6 +479,22 @@ mod tests {
         older["spec"]["versions"][0]["name"] = json!("v1alpha1");
         let Decision::Keep { note } = decide(Some(&older), &ours) else { panic!("must be kept") };
         assert!(note.contains("v1beta1") && note.contains("not used"), "{note}");
+    }
+
+    /// Cluster Autoscaler and Kueue bring definitions that may still store the earlier version.
+    #[test]
+    fn a_definition_of_requests_that_stores_either_version_is_used_as_it_is() {
+        let name = OPTIONAL[2];
+        let ours = ours().unwrap().into_iter().find(|crd| string(crd, "/metadata/name") == Some(name)).unwrap();
+        let mut older = ours.clone();
+        older["status"] = json!({ "storedVersions": ["v1beta1", "v1"] });
+        older["spec"]["versions"][0]["storage"] = json!(false);
+        older["spec"]["versions"][1]["storage"] = json!(true);
+        let Decision::Keep { note } = decide(Some(&older), &ours) else { panic!("must be kept") };
+        assert!(note.contains("it has every field"), "{note}");
+        older["spec"]["versions"].as_array_mut().unwrap().remove(0);
+        let Decision::Keep { note } = decide(Some(&older), &ours) else { panic!("must be kept") };
+        assert!(note.contains("does not serve and store v1"), "{note}");
     }
 
     #[test]

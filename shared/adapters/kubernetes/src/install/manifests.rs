@@ -93,7 +93,8 @@ mod tests {
         }
     }
 
-    /// Every kind that is listed, and the kinds that are read by name, which CapacityBuffers refer to. Nothing else.
+    /// Every kind that is listed, and the kinds that are read by name, which CapacityBuffers and ProvisioningRequests refer to. Nothing
+    /// else.
     #[test]
     fn the_functions_may_read_only_the_kinds_that_they_read() {
         use crate::kinds::*;
@@ -107,6 +108,7 @@ mod tests {
             NodeClaims::PATH,
             NodeOverlays::PATH,
             CapacityBuffers::PATH,
+            ProvisioningRequests::PATH,
             Namespaces::PATH,
             PersistentVolumeClaims::PATH,
             PersistentVolumes::PATH,

@@ -1,13 +1,13 @@
-//! Volumes, namespaces, overlays and buffers: when they are read, and their status.
+//! Volumes, namespaces, overlays, buffers and requests: when they are read, and their status.
 
 use super::{World, node, pod};
 use nodeless_fake_kubernetes::resource::{
-    CSI_NODES, CUSTOM_RESOURCE_DEFINITIONS, DEPLOYMENTS, NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS,
-    REPLICA_SETS, SERVICES, STORAGE_CLASSES,
+    CSI_NODES, CUSTOM_RESOURCE_DEFINITIONS, DEPLOYMENTS, NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES,
+    POD_TEMPLATES, PODS, REPLICA_SETS, SERVICES, STORAGE_CLASSES,
 };
 use nodeless_model::{PriceChange, labels};
 use nodeless_ports::{ClaimMirror as _, Configuration as _, ErrorKind, PlanningView as _};
-use nodeless_world::resources::{CAPACITY_BUFFERS, NODE_OVERLAYS, NODE_POOLS};
+use nodeless_world::resources::{CAPACITY_BUFFERS, NODE_OVERLAYS, NODE_POOLS, PROVISIONING_REQUESTS};
 use serde_json::json;
 
 /// The collections that were listed, in order.
@@ -18,11 +18,12 @@ fn listed(world: &World) -> Vec<String> {
     paths
 }
 
-const ALWAYS: [&str; 10] = [
+const ALWAYS: [&str; 11] = [
     "/api/v1/namespaces/kube-system",
     "/api/v1/nodes",
     "/api/v1/pods",
     "/apis/apps/v1/daemonsets",
+    "/apis/autoscaling.x-k8s.io/v1/provisioningrequests",
     "/apis/autoscaling.x-k8s.io/v1beta1/capacitybuffers",
     "/apis/karpenter.k8s.aws/v1/ec2nodeclasses",
     "/apis/karpenter.sh/v1/nodeclaims",
@@ -210,13 +211,49 @@ async fn overlays_and_buffers_are_read_and_get_a_status() {
 }
 
 #[tokio::test]
-async fn without_their_crds_there_are_no_overlays_and_no_buffers() {
+async fn requests_are_read_with_their_templates_and_get_a_status() {
     let world = World::installed().await;
-    for name in ["nodeoverlays.karpenter.sh", "capacitybuffers.autoscaling.x-k8s.io"] {
+    let request = |name: &str, class: &str, template: &str| {
+        json!({ "apiVersion": "autoscaling.x-k8s.io/v1", "kind": "ProvisioningRequest",
+            "metadata": { "name": name, "namespace": "default" }, "spec": {
+                "provisioningClassName": class,
+                "podSets": [{ "count": 2, "podTemplateRef": { "name": template } }] } })
+    };
+    let check = "check-capacity.autoscaling.x-k8s.io";
+    world.create(&PROVISIONING_REQUESTS, request("lost", check, "none"));
+    world.create(&PROVISIONING_REQUESTS, request("theirs", "queued-provisioning.gke.io", "worker"));
+    world.create(&PROVISIONING_REQUESTS, request("train", check, "worker"));
+    let container = json!({ "name": "c", "image": "c", "resources": { "requests": { "cpu": "500m" } } });
+    world.create(
+        &POD_TEMPLATES,
+        json!({ "metadata": { "name": "worker" }, "template": { "spec": { "containers": [container] } } }),
+    );
+    let cluster = world.cluster();
+    let requests = cluster.view().await.unwrap().provisioning_requests;
+    let names: Vec<&str> = requests.iter().map(|view| view.request.name.as_str()).collect();
+    assert_eq!(names, ["lost", "train"], "other classes belong to other autoscalers");
+    assert!(requests[0].templates.as_ref().unwrap_err().to_string().contains("PodTemplate none does not exist"));
+    assert_eq!(requests[1].templates.as_ref().unwrap()[0].requests.get("cpu").milli(), 500);
+
+    let mut status = requests[1].status.clone();
+    let failed = json!({ "type": "Failed", "status": "True", "reason": "Expired", "message": "late",
+        "lastTransitionTime": "2026-01-01T00:00:00Z" });
+    status.conditions = vec![serde_json::from_value(failed).unwrap()];
+    cluster.write_provisioning_request_status("default", "train", &status).await.unwrap();
+    let left = cluster.view().await.unwrap().provisioning_requests;
+    assert_eq!(left.len(), 1, "what has failed is not planned for: {left:?}");
+}
+
+#[tokio::test]
+async fn without_their_crds_there_are_no_overlays_buffers_and_requests() {
+    let world = World::installed().await;
+    let names = ["nodeoverlays.karpenter.sh", "capacitybuffers.autoscaling.x-k8s.io"];
+    for name in names.into_iter().chain(["provisioningrequests.autoscaling.x-k8s.io"]) {
         world.server.delete(&CUSTOM_RESOURCE_DEFINITIONS, "", name, &Default::default()).unwrap();
     }
     let view = world.cluster().view().await.unwrap();
     assert!(view.node_overlays.is_empty() && view.capacity_buffers.is_empty() && view.invalid.is_empty());
+    assert!(view.provisioning_requests.is_empty());
 }
 
 #[tokio::test]

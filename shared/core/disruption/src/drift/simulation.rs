@@ -12,8 +12,7 @@ use crate::reasons::drift::Drift;
 use crate::simulation::node_prices::Reserved;
 use crate::simulation::{self, Expected};
 use jiff::Timestamp;
-use nodeless_model::buffer::is_virtual;
-use nodeless_model::{DisruptionReason, Pod};
+use nodeless_model::{DisruptionReason, Pod, is_virtual};
 use nodeless_scheduling::{Cause, ExistingNode, Launch, LimitScope, PoolOffer, Prepared, Problem, Reason};
 use std::collections::{BTreeSet, HashSet};
 

@@ -1,4 +1,4 @@
-//! The capacity for CapacityBuffers.
+//! The capacity for virtual pods: those of CapacityBuffers and ProvisioningRequests.
 
 use crate::cluster::{Cluster, Options};
 use crate::simulation::{Expected, Home, Known, problem};
@@ -7,21 +7,22 @@ use nodeless_model::Pod;
 use nodeless_scheduling::solve;
 use std::collections::HashMap;
 
-/// The cluster with the virtual pods of CapacityBuffers on the nodes that have capacity for them: where a command in progress
+/// The cluster with the virtual pods on the nodes that have capacity for them: where a command in progress
 /// moves them, or else where they fit after all other pods. Virtual pods that fit on no node, or for which a command launches
-/// nodes, are on none. `None` without buffers.
+/// nodes, are on none. `None` without virtual pods.
 ///
 /// Virtual pods then have to move with their node like other pods, so consolidation keeps their capacity. They block no
-/// disruption, and moving them costs nothing.
+/// disruption, and moving them costs nothing; but a node with virtual pods of a ProvisioningRequest is not consolidated, because
+/// the pods of the request may be bound to it at any moment.
 pub(crate) fn hold<'a>(cluster: &Cluster<'a>, options: &Options, now: Timestamp) -> Option<Cluster<'a>> {
-    if cluster.buffer_pods.is_empty() {
+    if cluster.virtual_pods.is_empty() {
         return None;
     }
     let mut held = cluster.clone();
     let known = Known::of(cluster);
     let mut open = Vec::new();
     let mut sent: HashMap<String, Vec<&'a Pod>> = HashMap::new();
-    for pod in std::mem::take(&mut held.buffer_pods) {
+    for pod in std::mem::take(&mut held.virtual_pods) {
         match known.home(pod) {
             Some(Home::Node(node)) => sent.entry(node.to_owned()).or_default().push(pod),
             Some(Home::New) => {}

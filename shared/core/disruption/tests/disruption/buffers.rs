@@ -2,7 +2,7 @@
 
 use crate::support::*;
 use nodeless_disruption::*;
-use nodeless_model::buffer::{ACTIVE_CAPACITY, is_virtual};
+use nodeless_model::buffer::ACTIVE_CAPACITY;
 use nodeless_model::node_pool::BudgetNodes;
 use nodeless_model::*;
 use proptest::prelude::*;
@@ -121,6 +121,30 @@ fn where_only_empty_nodes_go_a_node_with_buffer_capacity_stays_with_a_reason() {
     world.pools[0].disruption.consolidation_policy = ConsolidationPolicy::WhenEmpty;
     world.on_demand("m9.4xlarge", Vec::new());
     assert_eq!(world.kept(0), "pending pod default/capacity-buffer-spare-0 fits on it");
+}
+
+/// The virtual pods of a provisioned request.
+fn booked(count: u32, cpu_milli: i64, memory_mib: i64) -> Vec<Pod> {
+    let request = ProvisioningRequest {
+        namespace: "default".into(),
+        name: "train".into(),
+        uid: "uid-train".into(),
+        class_name: "check-capacity.autoscaling.x-k8s.io".into(),
+        pod_sets: vec![provisioning_request::PodSet { template: "worker".into(), count }],
+        ..ProvisioningRequest::default()
+    };
+    request.virtual_pods(&[pod("worker", cpu_milli, memory_mib)], std::iter::empty(), 1).unwrap()
+}
+
+/// The pods of the request may be bound to it at any moment.
+#[test]
+fn a_node_that_holds_the_capacity_of_a_request_stays_until_the_booking_ends() {
+    let mut world = world_with(booked(1, 1000, 1024));
+    world.on_demand("m9.4xlarge", Vec::new());
+    assert_eq!(going(&world.decide()), [""; 0], "not even for a cheaper one");
+    assert_eq!(world.kept(0), "pending pod default/provisioning-request-train-0-0 fits on it");
+    world.buffers.clear();
+    assert_eq!(world.decide().commands[0].method, Method::Emptiness);
 }
 
 #[test]

@@ -168,6 +168,10 @@ impl Live<'_> {
                 let result = cluster.write_capacity_buffer_status(namespace, name, status).await;
                 self.logged("write the CapacityBuffer's status", result)
             }
+            Action::WriteProvisioningRequestStatus(namespace, name, status) => {
+                let result = cluster.write_provisioning_request_status(namespace, name, status).await;
+                self.logged("write the ProvisioningRequest's status", result)
+            }
             Action::PutRecord(kind, record) => {
                 let result = claims.put_record(*kind, record).await;
                 if *kind == RecordKind::WaitingPods {

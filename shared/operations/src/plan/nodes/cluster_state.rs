@@ -6,7 +6,7 @@ use crate::plan::pools::EvaluatedPool;
 use jiff::{SignedDuration, Timestamp};
 use nodeless_disruption::DisruptionBudgetIndex;
 use nodeless_model::claim::condition;
-use nodeless_model::{Node, NodeClaim, Phase, Pod};
+use nodeless_model::{Node, NodeClaim, Phase, Pod, is_virtual};
 use nodeless_ports::ShiftedZone;
 use nodeless_ports::cluster::{ClusterView, InvalidObject};
 use nodeless_scheduling::{BoundPods, ClusterFacts, Problem, existing_node, failed_to_initialize};
@@ -23,8 +23,12 @@ pub(crate) struct ClusterState<'a> {
     restricted: BTreeMap<&'a str, &'a Pod>,
     /// Pending pods that are about to be bound, by the node that was launched for them. They are not planned again.
     pub(crate) promised: BTreeMap<&'a str, Vec<&'a Pod>>,
-    /// The virtual pods of all buffers.
+    /// The virtual pods for which nodes are launched.
     pub(crate) virtual_pods: Vec<&'a Pod>,
+    /// The virtual pods that hold capacity, by Node. No nodes are launched for them.
+    held: BTreeMap<&'a str, Vec<&'a Pod>>,
+    /// Why pending pods get no nodes of their own in this plan, by uid.
+    withheld: BTreeMap<&'a str, String>,
     /// The virtual pods, `namespace/name`, for which a command is about to launch nodes.
     pub(crate) awaited: BTreeSet<String>,
     /// Claims whose pods need another node although their termination has not begun: a command is about to drain them.
@@ -77,6 +81,8 @@ impl<'a> ClusterState<'a> {
             restricted: BTreeMap::new(),
             promised: BTreeMap::new(),
             virtual_pods: Vec::new(),
+            held: BTreeMap::new(),
+            withheld: BTreeMap::new(),
             awaited: BTreeSet::new(),
             replaced: BTreeSet::new(),
             shifted: &[],
@@ -122,15 +128,48 @@ impl<'a> ClusterState<'a> {
         Self { promised, ..self }
     }
 
+    /// Leaves out these pending pods, each with the reason.
+    pub(crate) fn with_withheld(self, withheld: BTreeMap<&'a str, String>) -> Self {
+        Self { withheld, ..self }
+    }
+
+    /// Counts these pods on the nodes of these names: virtual pods hold capacity there, pending pods are about to be bound.
+    pub(crate) fn hold(&mut self, pods: Vec<(String, &'a Pod)>) {
+        if pods.is_empty() {
+            return;
+        }
+        let nodes: HashMap<&str, &'a Node> =
+            self.places.iter().filter_map(|place| place.node).map(|node| (node.name.as_str(), node)).collect();
+        for (name, pod) in pods {
+            let Some(node) = nodes.get(name.as_str()) else { continue };
+            let counted = if is_virtual(pod) { &mut self.held } else { &mut self.promised };
+            counted.entry(&node.name).or_default().push(pod);
+        }
+    }
+
+    /// All virtual pods for which capacity is kept.
+    pub(crate) fn kept_virtual_pods(&self) -> Vec<&'a Pod> {
+        self.virtual_pods.iter().chain(self.held.values().flatten()).copied().collect()
+    }
+
     /// Whether a pod needs a node and can get one.
     fn waits(&self, pod: &Pod) -> bool {
-        pod.is_provisionable() && self.volume_fault(pod).is_none()
+        pod.is_provisionable() && self.volume_fault(pod).is_none() && !self.withheld.contains_key(pod.uid.as_str())
+    }
+
+    /// The pending pods that need a node, except those that are about to be bound.
+    pub(crate) fn waiting(&self) -> Vec<&'a Pod> {
+        let promised: BTreeSet<&str> = self.promised.values().flatten().map(|pod| pod.uid.as_str()).collect();
+        let waiting = self.view.pods.iter().filter(|pod| self.waits(pod) && !promised.contains(pod.uid.as_str()));
+        waiting.map(|pod| self.restricted.get(pod.uid.as_str()).copied().unwrap_or(pod)).collect()
     }
 
     /// The pods on a node, those that are about to be bound to it included.
     fn pods_on(&self, place: &Place<'a>) -> Vec<&'a Pod> {
-        let promised = place.node.and_then(|node| self.promised.get(node.name.as_str()));
-        place.pods.iter().chain(promised.into_iter().flatten()).copied().collect()
+        let name = place.node.map(|node| node.name.as_str());
+        let promised = name.and_then(|name| self.promised.get(name)).into_iter().flatten();
+        let held = name.and_then(|name| self.held.get(name)).into_iter().flatten();
+        place.pods.iter().chain(promised).chain(held).copied().collect()
     }
 
     /// Treats these claims as about to be drained by commands.
@@ -143,13 +182,10 @@ impl<'a> ClusterState<'a> {
         Self { shifted, ..self }
     }
 
-    /// The scheduling problem: pending pods, pods that have to leave their node, and after them the virtual pods of buffers. The use of
-    /// a node is unknown if one of its pods could not be decoded, so no pod is placed there.
+    /// The scheduling problem: pending pods, pods that have to leave their node, and after them virtual pods. The use of a node is
+    /// unknown if one of its pods could not be decoded, so no pod is placed there.
     /// Pending pods with a volume that cannot be used are left out: see [`faulty`](Self::faulty).
     pub(crate) fn problem(&self, evaluated: &'a [EvaluatedPool], now: Timestamp) -> Problem<'a> {
-        let promised: BTreeSet<&str> = self.promised.values().flatten().map(|pod| pod.uid.as_str()).collect();
-        let waiting = self.view.pods.iter().filter(|pod| self.waits(pod) && !promised.contains(pod.uid.as_str()));
-        let waiting = waiting.map(|pod| self.restricted.get(pod.uid.as_str()).copied().unwrap_or(pod));
         let budget_index = DisruptionBudgetIndex::of(&self.view.disruption_budgets);
         let moving = self.places.iter().filter(|place| self.moves(place)).flat_map(|place| {
             let drain_started = place.claim.and_then(|claim| claim.status.drain_started);
@@ -161,10 +197,15 @@ impl<'a> ClusterState<'a> {
             };
             place.pods.iter().copied().filter(leaves)
         });
-        let buffers = self.virtual_pods.iter().copied();
-        let buffers = buffers.filter(|pod| self.awaited.is_empty() || !self.awaited.contains(&pod.key()));
+        let virtual_pods = self.virtual_pods.iter().copied();
+        let virtual_pods = virtual_pods.filter(|pod| self.awaited.is_empty() || !self.awaited.contains(&pod.key()));
+        self.problem_of(self.waiting().into_iter().chain(moving).chain(virtual_pods).collect(), evaluated, now)
+    }
+
+    /// The scheduling problem of these pods.
+    pub(crate) fn problem_of(&self, pods: Vec<&'a Pod>, evaluated: &'a [EvaluatedPool], now: Timestamp) -> Problem<'a> {
         let mut problem = Problem {
-            pods: waiting.chain(moving).chain(buffers).collect(),
+            pods,
             nodes: self
                 .places
                 .iter()
@@ -188,6 +229,12 @@ impl<'a> ClusterState<'a> {
     pub(crate) fn faulty(&self) -> impl Iterator<Item = (&'a Pod, &'a String)> {
         let waiting = self.view.pods.iter().filter(|pod| pod.is_provisionable());
         waiting.filter_map(|pod| Some((pod, self.volume_fault(pod)?)))
+    }
+
+    /// The pending pods that get no nodes of their own, each with the reason.
+    pub(crate) fn withheld(&self) -> impl Iterator<Item = (&'a Pod, &String)> {
+        let waiting = self.view.pods.iter().filter(|_| !self.withheld.is_empty());
+        waiting.filter_map(|pod| Some((pod, self.withheld.get(pod.uid.as_str())?)))
     }
 
     pub(crate) fn volume_fault(&self, pod: &Pod) -> Option<&'a String> {

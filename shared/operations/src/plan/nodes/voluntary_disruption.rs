@@ -35,7 +35,7 @@ pub(crate) fn next_change(decision: &Decision, now: Timestamp) -> Option<Duratio
 pub(crate) fn doubt(view: &ClusterView) -> Option<String> {
     let matters = |object: &&InvalidObject| match object.kind.as_str() {
         "Pod" => object.outline.binding == Binding::Unknown,
-        kind => ["Node", "PodDisruptionBudget", "DaemonSet", "CapacityBuffer"].contains(&kind),
+        kind => ["Node", "PodDisruptionBudget", "DaemonSet", "CapacityBuffer", "ProvisioningRequest"].contains(&kind),
     };
     view.invalid.iter().find(matters).map(undecoded)
 }
@@ -88,7 +88,7 @@ pub(crate) fn input<'a>(
         node_pools: evaluated.iter().map(EvaluatedPool::offer).collect(),
         node_classes: class_facts(cluster_state.view),
         pending_pods: cluster_state.view.pods.iter().filter(|pod| pod.awaits_node()).collect(),
-        buffer_pods: cluster_state.virtual_pods.clone(),
+        virtual_pods: cluster_state.kept_virtual_pods(),
         disruption_budgets: &cluster_state.view.disruption_budgets,
         daemon_sets: &cluster_state.view.daemon_sets,
         facts: cluster_state.facts(),

@@ -234,7 +234,7 @@ mod tests {
             let facts = Facts { snapshot, evaluated: &[], claims: &[], commands: &snapshot.commands };
             let waiting = WaitingPods::of(snapshot).unwrap();
             let restricted = waiting.restricted(&snapshot.view, &[]);
-            let placed = provisioning::place(facts, &[], &restricted);
+            let placed = provisioning::place(facts, &[], &[], &restricted);
             let assumed = Assumed { snapshot };
             let recorded = Recorded::new(&assumed);
             block_on(waiting.note(&placed, facts, &recorded, &mut outcome));

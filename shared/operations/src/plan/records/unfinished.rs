@@ -25,7 +25,10 @@ impl Snapshot {
     /// writes a minute for each of them would be most of the cost of an idle cluster.
     fn itself(&self) -> Option<UnfinishedPlan> {
         let nodes = self.view.nodes.len().max(self.claims.len());
-        let is_pending = !self.view.capacity_buffers.is_empty() || self.view.pods.iter().any(Pod::is_provisionable);
+        let view = &self.view;
+        let is_pending = !view.capacity_buffers.is_empty()
+            || !view.provisioning_requests.is_empty()
+            || view.pods.iter().any(Pod::is_provisionable);
         let plan = || UnfinishedPlan {
             id: self.now.as_nanosecond().to_string(),
             began: self.now,

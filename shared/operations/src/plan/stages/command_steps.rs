@@ -542,7 +542,7 @@ mod tests {
         snapshot.view.pods = vec![Pod { name: "late".into(), marked_unschedulable: true, ..Pod::default() }];
         let offered = Offered::of(&snapshot, &OfferCache::default());
         let facts = facts(&snapshot, &offered);
-        let placed = provisioning::place(facts, &[], &[]);
+        let placed = provisioning::place(facts, &[], &[], &[]);
         let mut outcome = Outcome::default();
         let executor = Answering::with(|action| match action {
             Action::ReadWork => Written::Work(1_000),

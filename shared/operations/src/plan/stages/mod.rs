@@ -9,5 +9,6 @@ pub(super) mod command_steps;
 pub(super) mod costs;
 pub(super) mod disruption;
 pub(super) mod provisioning;
+mod request_capacity;
 pub(super) mod solving;
 pub(super) mod static_capacity;

@@ -15,14 +15,16 @@ use crate::plan::nodes::promised::BOUND_WITHIN;
 use crate::plan::pools::no_compatible_types;
 use crate::plan::records::decisions;
 use crate::plan::records::report::Outcome;
+use crate::plan::requests::{self, Requested};
+use crate::plan::stages::request_capacity;
 use crate::plan::stages::solving;
 use crate::zonal_shift;
 use nodeless_disruption::held_back::{LaunchForPods, workloads};
 use nodeless_disruption::spot_interruptions::LeftOut;
-use nodeless_model::buffer::is_virtual;
 use nodeless_model::events::{failed_scheduling, nominated};
 use nodeless_model::object::{ObjectEvent, ObjectRef};
-use nodeless_model::{NodeClaim, Pod};
+use nodeless_model::provisioning_request::{Finding, is_of_request};
+use nodeless_model::{NodeClaim, Pod, is_virtual};
 use nodeless_scheduling::{Launch, Placement, Problem, Reason, Solution, Unschedulable};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -38,6 +40,9 @@ pub(in crate::plan) struct Placed<'a> {
     /// The number of real pods. Virtual pods come after them and get no events.
     pods: usize,
     reserved: &'a [Reserved<'a>],
+    requested: &'a [Requested<'a>],
+    /// What was found for each request.
+    findings: Vec<Finding>,
 }
 
 /// Whether the scheduler left a pod for the next plan because of the work limit.
@@ -45,14 +50,23 @@ fn is_left(refused: &Unschedulable) -> bool {
     refused.reasons.iter().any(|reason| matches!(reason, Reason::OutOfWork))
 }
 
-/// Schedules all pending pods and the virtual pods of buffers. `restricted` are pending pods with further requirements.
-pub(in crate::plan) fn place<'a>(facts: Facts<'a>, reserved: &'a [Reserved<'a>], restricted: &'a [Pod]) -> Placed<'a> {
+/// Schedules all pending pods and the virtual pods of buffers and requests. `restricted` are pending pods with further
+/// requirements.
+pub(in crate::plan) fn place<'a>(
+    facts: Facts<'a>,
+    reserved: &'a [Reserved<'a>],
+    requested: &'a [Requested<'a>],
+    restricted: &'a [Pod],
+) -> Placed<'a> {
     let virtual_pods = reserved.iter().flat_map(|buffer| &buffer.pods).flatten().collect();
-    let cluster_state =
-        cluster_state(facts, virtual_pods).with_restricted(restricted).with_promised(facts.snapshot.now);
-    let (problem, solution) = solving::solve(facts, &cluster_state);
+    let cluster_state = cluster_state(facts, virtual_pods).with_restricted(restricted);
+    let mut cluster_state =
+        cluster_state.with_withheld(requests::withheld(requested)).with_promised(facts.snapshot.now);
+    let mut findings = requests::findings(requested);
+    request_capacity::hold(facts, &mut cluster_state, requested, &mut findings);
+    let (problem, solution) = request_capacity::solve_whole(facts, &mut cluster_state, requested, &mut findings);
     let pods = problem.pods.iter().take_while(|pod| !is_virtual(pod)).count();
-    Placed { cluster_state, problem, solution, pods, reserved }
+    Placed { cluster_state, problem, solution, pods, reserved, requested, findings }
 }
 
 /// The cluster with its claims, as pods see it.
@@ -69,6 +83,12 @@ impl<'a> Placed<'a> {
     /// The pod of this index, if it exists.
     fn pod(&self, index: usize) -> Option<&'a Pod> {
         self.problem.pods.get(index).copied().filter(|_| index < self.pods)
+    }
+
+    /// The pod of this index, if the node that is launched for it is kept for it: a real pod, or one of a request, so that the next
+    /// plans do not pack the request anew.
+    fn nominated(&self, index: usize) -> Option<&'a Pod> {
+        self.problem.pods.get(index).copied().filter(|pod| index < self.pods || is_of_request(pod))
     }
 
     /// The pods that wait for a node.
@@ -131,7 +151,7 @@ impl<'a> Placed<'a> {
     /// The nodes to launch for pods that fit on no node, and those that wait for a launch budget, each with the reason.
     fn planned(&self, facts: Facts<'_>) -> (Vec<PlannedNode<'_>>, Vec<(PlannedNode<'_>, String)>) {
         let planned = self.solution.launches.iter().map(|launch| {
-            let pods = launch.pods.iter().filter_map(|pod| self.pod(*pod)).map(Pod::key).collect();
+            let pods = launch.pods.iter().filter_map(|pod| self.nominated(*pod)).map(Pod::key).collect();
             PlannedNode { launch, pods, replaces: Vec::new(), avoided: Vec::new() }
         });
         match &facts.snapshot.launch_budgets {
@@ -150,7 +170,7 @@ impl<'a> Placed<'a> {
             launches.extend(launch.pods.iter().filter_map(|pod| Some((self.pod(*pod)?.key(), launch))));
         }
         let of = |claim: &NodeClaim| {
-            let launch = launches.get(claim.spec.nominated_pods.first()?)?;
+            let launch = claim.spec.nominated_pods.iter().find_map(|pod| launches.get(pod))?;
             let workloads = workloads(launch.pods.iter().filter_map(|pod| self.pod(*pod)));
             let price = launch.offering.price;
             let launched = LaunchForPods { node_claim: claim.name.clone(), price, workloads };
@@ -186,6 +206,10 @@ pub(in crate::plan) async fn launch(
     let mut actions = wakes(&created, placed);
     actions.extend(decision_record(placed, &created.claims, facts));
     actions.extend(buffers::statuses(placed.reserved, &fitting(placed), facts.snapshot.now));
+    actions.extend(requests::statuses(placed.requested, &placed.findings, facts.snapshot.now));
+    if let Some(again) = requests::again(placed.requested, &placed.findings) {
+        outcome.report.wait_at_most(again);
+    }
     if !placed.reserved.is_empty() {
         // Real pods take the capacity of a buffer without an event.
         outcome.report.wait_at_most(BUFFERS_AGAIN);
@@ -340,7 +364,8 @@ fn report_unschedulable(placed: &Placed<'_>, facts: Facts<'_>, outcome: &mut Out
         Some((placed.pod(refused.pod)?, reasons.join("; "), is_left(refused)))
     });
     let faulty = cluster_state.faulty().map(|(pod, why)| (pod, why.clone(), false));
-    for (pod, why, is_left) in unschedulable.chain(faulty) {
+    let withheld = cluster_state.withheld().map(|(pod, why)| (pod, why.clone(), false));
+    for (pod, why, is_left) in unschedulable.chain(faulty).chain(withheld) {
         // A pod that was not evaluated has not failed to schedule, and a pod that excludes managed nodes needs no event.
         if !is_left && !pod.keeps_off_node_pools() {
             outcome.events.push(failed_scheduling(pod, &why));

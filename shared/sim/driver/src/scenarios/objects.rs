@@ -31,8 +31,8 @@ pub(super) fn resource(kind: &str) -> Result<Resource, ScenarioError> {
             return Err(ScenarioError::Value {
                 field: "kind".to_owned(),
                 why: format!(
-                    "{other} is not simulated; use NodePool, EC2NodeClass, NodeOverlay, CapacityBuffer, Deployment, StatefulSet, \
-                     DaemonSet, ReplicaSet, Job, Pod, PodTemplate, PodDisruptionBudget, PersistentVolume, \
+                    "{other} is not simulated; use NodePool, EC2NodeClass, NodeOverlay, CapacityBuffer, ProvisioningRequest, \
+                     Deployment, StatefulSet, DaemonSet, ReplicaSet, Job, Pod, PodTemplate, PodDisruptionBudget, PersistentVolume, \
                      PersistentVolumeClaim, StorageClass, PriorityClass or Namespace"
                 ),
             });

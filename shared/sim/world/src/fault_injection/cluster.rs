@@ -3,7 +3,10 @@
 use super::FaultInjection;
 use async_trait::async_trait;
 use jiff::Timestamp;
-use nodeless_api::{CapacityBufferStatus, EC2NodeClass, EC2NodeClassStatus, NodeOverlayStatus, NodePoolStatus};
+use nodeless_api::{
+    CapacityBufferStatus, EC2NodeClass, EC2NodeClassStatus, NodeOverlayStatus, NodePoolStatus,
+    ProvisioningRequestStatus,
+};
 use nodeless_model::{DaemonSet, DaemonSetName, Node, NodeClaim, NodeOverlay, NodePool, Pod, PodDisruptionBudget};
 use nodeless_ports::cluster::{
     BatchWindow, ClusterView, DeploymentChange, Eviction, FoundNodes, InvalidObject, MirroredClaim, NodePatch,
@@ -33,10 +36,11 @@ enum Part {
     NodeClasses,
     NodeOverlays,
     CapacityBuffers,
+    ProvisioningRequests,
     NodeClaims,
 }
 
-const PARTS: [Part; 9] = [
+const PARTS: [Part; 10] = [
     Part::Nodes,
     Part::Pods,
     Part::DaemonSets,
@@ -45,6 +49,7 @@ const PARTS: [Part; 9] = [
     Part::NodeClasses,
     Part::NodeOverlays,
     Part::CapacityBuffers,
+    Part::ProvisioningRequests,
     Part::NodeClaims,
 ];
 
@@ -73,6 +78,7 @@ impl Part {
             Self::NodeClasses => into.node_classes = from.node_classes,
             Self::NodeOverlays => into.node_overlays = from.node_overlays,
             Self::CapacityBuffers => into.capacity_buffers = from.capacity_buffers,
+            Self::ProvisioningRequests => into.provisioning_requests = from.provisioning_requests,
             Self::NodeClaims => into.node_claims = from.node_claims,
         }
     }
@@ -263,6 +269,18 @@ impl Configuration for FaultyCluster {
         let call = self.inner.write_capacity_buffer_status(namespace, name, status);
         self.fault_injection
             .write("cluster capacity buffer status", format!("{namespace}/{name}"), |()| true, call)
+            .await
+    }
+
+    async fn write_provisioning_request_status(
+        &self,
+        namespace: &str,
+        name: &str,
+        status: &ProvisioningRequestStatus,
+    ) -> Result<(), PortError> {
+        let call = self.inner.write_provisioning_request_status(namespace, name, status);
+        self.fault_injection
+            .write("cluster provisioning request status", format!("{namespace}/{name}"), |()| true, call)
             .await
     }
 

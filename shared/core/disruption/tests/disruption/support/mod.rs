@@ -260,7 +260,7 @@ impl World {
                 .collect(),
             node_pools: offers.collect(),
             pending_pods: self.pending.iter().collect(),
-            buffer_pods: self.buffers.iter().collect(),
+            virtual_pods: self.buffers.iter().collect(),
             disruption_budgets: &self.budgets,
             daemon_sets: &self.daemon_sets,
             facts: ClusterFacts {

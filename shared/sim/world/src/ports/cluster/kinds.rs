@@ -1,14 +1,16 @@
 //! The kinds of objects, and their conversion into the types of planning.
 
-use crate::resources::{CAPACITY_BUFFERS, NODE_CLAIMS, NODE_CLASSES, NODE_OVERLAYS, NODE_POOLS};
-use nodeless_api::{CapacityBufferStatus, EC2NodeClass, NodeOverlayStatus, NodePoolStatus, slim};
+use crate::resources::{CAPACITY_BUFFERS, NODE_CLAIMS, NODE_CLASSES, NODE_OVERLAYS, NODE_POOLS, PROVISIONING_REQUESTS};
+use nodeless_api::{
+    CapacityBufferStatus, EC2NodeClass, NodeOverlayStatus, NodePoolStatus, ProvisioningRequestStatus, slim,
+};
 use nodeless_fake_kubernetes::Resource;
 use nodeless_fake_kubernetes::resource::{
     CSI_NODES, DAEMON_SETS, NAMESPACES, NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, POD_DISRUPTION_BUDGETS,
     PODS, STORAGE_CLASSES, VOLUME_ATTACHMENTS,
 };
 use nodeless_model::node_pool::NodePool;
-use nodeless_model::{CapacityBuffer, DaemonSet, Node, NodeOverlay, Pod, PodDisruptionBudget};
+use nodeless_model::{CapacityBuffer, DaemonSet, Node, NodeOverlay, Pod, PodDisruptionBudget, ProvisioningRequest};
 use nodeless_ports::cluster::{MirroredClaim, PodRef, UnboundPod};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -69,6 +71,8 @@ pub(super) static ALL_NODE_OVERLAYS: Kind<(NodeOverlay, NodeOverlayStatus)> =
     Kind { resource: || NODE_OVERLAYS, reduce: overlay, fields: "" };
 pub(super) static ALL_CAPACITY_BUFFERS: Kind<(CapacityBuffer, CapacityBufferStatus)> =
     Kind { resource: || CAPACITY_BUFFERS, reduce: buffer, fields: "" };
+pub(super) static ALL_PROVISIONING_REQUESTS: Kind<(ProvisioningRequest, ProvisioningRequestStatus)> =
+    Kind { resource: || PROVISIONING_REQUESTS, reduce: request, fields: "" };
 pub(super) static ALL_NAMESPACES: Kind<slim::Namespace> =
     Kind { resource: || NAMESPACES, reduce: whole::<slim::Namespace>, fields: "" };
 pub(super) static ALL_VOLUME_CLAIMS: Kind<slim::PersistentVolumeClaim> =
@@ -105,6 +109,11 @@ fn overlay(object: &Value) -> Result<(NodeOverlay, NodeOverlayStatus), String> {
 fn buffer(object: &Value) -> Result<(CapacityBuffer, CapacityBufferStatus), String> {
     let buffer = converted::<nodeless_api::CapacityBuffer, CapacityBuffer>(object)?;
     Ok((buffer, whole::<nodeless_api::CapacityBuffer>(object)?.status.unwrap_or_default()))
+}
+
+fn request(object: &Value) -> Result<(ProvisioningRequest, ProvisioningRequestStatus), String> {
+    let request = converted::<nodeless_api::ProvisioningRequest, ProvisioningRequest>(object)?;
+    Ok((request, whole::<nodeless_api::ProvisioningRequest>(object)?.status.unwrap_or_default()))
 }
 
 fn unbound(object: &Value) -> Result<UnboundPod, String> {

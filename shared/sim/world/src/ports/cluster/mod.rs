@@ -9,14 +9,18 @@ mod node_classes;
 mod nodes;
 mod objects;
 mod pods;
+mod requests;
 
-use crate::resources::{CAPACITY_BUFFERS, NODE_OVERLAYS, NODE_POOLS};
+use crate::resources::{CAPACITY_BUFFERS, NODE_OVERLAYS, NODE_POOLS, PROVISIONING_REQUESTS};
 use crate::world::WorldClock;
 use async_trait::async_trait;
 use decoded::Decoded;
 use kinds::Kind;
 use nodeless_api::convert::volumes::Storage;
-use nodeless_api::{CapacityBufferStatus, EC2NodeClass, EC2NodeClassStatus, NodeOverlayStatus, NodePoolStatus, hash};
+use nodeless_api::{
+    CapacityBufferStatus, EC2NodeClass, EC2NodeClassStatus, NodeOverlayStatus, NodePoolStatus,
+    ProvisioningRequestStatus, hash,
+};
 use nodeless_fake_kubernetes::ApiServer;
 use nodeless_fake_kubernetes::controllers::object::{NewEvent, publish};
 use nodeless_fake_kubernetes::resource::NODES;
@@ -111,6 +115,7 @@ impl PlanningView for MemoryCluster {
         let name = |class: &EC2NodeClass| class.metadata.name.clone().unwrap_or_default();
         let overlays = self.read_if_known(&kinds::ALL_NODE_OVERLAYS)?;
         let buffers = self.read_if_known(&kinds::ALL_CAPACITY_BUFFERS)?;
+        let asked = self.read_if_known(&kinds::ALL_PROVISIONING_REQUESTS)?;
         let mut view = ClusterView {
             nodes: nodes.0,
             pods: pods.0,
@@ -121,12 +126,13 @@ impl PlanningView for MemoryCluster {
             node_classes: classes.0.into_iter().map(|class| (name(&class), class)).collect(),
             node_overlays: overlays.0,
             capacity_buffers: buffers::shapes(&self.api, buffers.0)?,
+            provisioning_requests: requests::templates(&self.api, asked.0)?,
             node_claims: claims.0,
             invalid: [nodes.1, pods.1, daemon_sets.1, budgets.1, pools.1, classes.1, claims.1].concat(),
             ..ClusterView::default()
         };
         view.node_classes.values_mut().for_each(|class| hash::renew_ec2_node_class(class, None));
-        view.invalid.extend(overlays.1.into_iter().chain(buffers.1));
+        view.invalid.extend(overlays.1.into_iter().chain(buffers.1).chain(asked.1));
         view.set_daemon_pods();
         self.read_volumes(&mut view)?;
         let (namespaces, invalid) = self.read(&kinds::ALL_NAMESPACES)?;
@@ -306,6 +312,15 @@ impl Configuration for MemoryCluster {
         status: &CapacityBufferStatus,
     ) -> Result<(), PortError> {
         node_classes::write_status_of(&self.api, &CAPACITY_BUFFERS, namespace, name, status)
+    }
+
+    async fn write_provisioning_request_status(
+        &self,
+        namespace: &str,
+        name: &str,
+        status: &ProvisioningRequestStatus,
+    ) -> Result<(), PortError> {
+        node_classes::write_status_of(&self.api, &PROVISIONING_REQUESTS, namespace, name, status)
     }
 
     async fn write_node_class_status(&self, name: &str, status: &EC2NodeClassStatus) -> Result<(), PortError> {

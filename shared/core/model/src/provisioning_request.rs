@@ -1,0 +1,583 @@
+//! ProvisioningRequests of the Cluster Autoscaler's API: capacity for all pods of a job, or for none.
+//!
+//! A request is represented by virtual pods ([`crate::virtual_pod`]). [`ProvisioningRequest::due`] is what a plan does with it,
+//! and [`ProvisioningRequest::step`] the conditions after the plan, with the types and reasons of Cluster Autoscaler
+//! (`cluster-autoscaler/provisioningrequest/conditions/conditions.go`), which Kueue reads.
+
+use crate::virtual_pod::virtual_pod;
+use crate::{Pod, StringMap, is_virtual};
+use jiff::{SignedDuration, Timestamp};
+use serde::{Deserialize, Serialize};
+
+/// The annotation of pods that use the capacity of a request; the value is the request's name.
+pub const CONSUMES: &str = "autoscaling.x-k8s.io/consume-provisioning-request";
+/// The earlier name of [`CONSUMES`].
+pub const CONSUMES_DEPRECATED: &str = "cluster-autoscaler.kubernetes.io/consume-provisioning-request";
+/// The annotation with the class of a request that Cluster Autoscaler's virtual pods have.
+const CLASS_NAME: &str = "autoscaling.x-k8s.io/provisioning-class-name";
+/// The parameter with the seconds after which a request that is not provisioned fails.
+const VALID_UNTIL_SECONDS: &str = "ValidUntilSeconds";
+/// The parameter with which a request of [`Class::CheckCapacity`] fails at once if there is no capacity.
+const NO_RETRY: &str = "noRetry";
+/// When a request that is not provisioned fails without `ValidUntilSeconds`, as in Cluster Autoscaler.
+const VALID_FOR: SignedDuration = SignedDuration::from_hours(7 * 24);
+/// How long the capacity of a provisioned request is held for its pods, as in Cluster Autoscaler.
+pub const BOOKED_FOR: SignedDuration = SignedDuration::from_mins(10);
+/// How long the PodTemplates of a request may be missing: Kueue creates them after the request.
+const TEMPLATES_WITHIN: SignedDuration = SignedDuration::from_mins(1);
+/// The maximum number of pods of one request. A mistake in a count must not use up the planner's memory.
+pub const MAX_PODS: u64 = 10_000;
+/// A ProvisioningRequest, decoded.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ProvisioningRequest {
+    /// The namespace.
+    pub namespace: String,
+    /// The name.
+    pub name: String,
+    /// The unique id.
+    pub uid: String,
+    /// When it was created.
+    pub created: Timestamp,
+    /// The name of the class.
+    pub class_name: String,
+    /// The parameters of the class.
+    pub parameters: StringMap,
+    /// The pods.
+    pub pod_sets: Vec<PodSet>,
+    /// How far it is, by its conditions.
+    pub progress: Progress,
+}
+
+/// Pods of one PodTemplate.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PodSet {
+    /// The name of the PodTemplate, in the request's namespace.
+    pub template: String,
+    /// The number of pods.
+    pub count: u32,
+}
+
+/// The classes of requests that nodeless handles.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    /// All pods must fit on nodes that exist. Nothing is launched.
+    CheckCapacity,
+    /// Nodes are launched for all pods, or for none.
+    AtomicScaleUp,
+}
+
+impl Class {
+    const ALL: [(Self, &'static str); 2] = [
+        (Self::CheckCapacity, "check-capacity.autoscaling.x-k8s.io"),
+        (Self::AtomicScaleUp, "best-effort-atomic-scale-up.autoscaling.x-k8s.io"),
+    ];
+
+    /// The name, as `spec.provisioningClassName`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::CheckCapacity => Self::ALL[0].1,
+            Self::AtomicScaleUp => Self::ALL[1].1,
+        }
+    }
+}
+
+/// How far a request is, by the conditions that were written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
+pub enum Progress {
+    /// It is neither provisioned nor failed.
+    #[default]
+    Waiting,
+    /// All of its pods had nodes, not all of which were initialized.
+    Launching,
+    /// It is provisioned: its capacity is held for its pods.
+    Provisioned {
+        /// Since when.
+        since: Timestamp,
+    },
+    /// It has failed, or its booking has ended.
+    Ended,
+}
+
+/// A condition that a request has.
+#[derive(Clone, Copy, Debug)]
+pub struct Known<'a> {
+    /// The type.
+    pub kind: &'a str,
+    /// Whether it is true.
+    pub holds: bool,
+    /// The reason.
+    pub reason: &'a str,
+    /// When its status last changed.
+    pub since: Timestamp,
+}
+
+impl Progress {
+    /// The progress that these conditions state.
+    pub fn of<'a>(conditions: impl Iterator<Item = Known<'a>>) -> Self {
+        let mut progress = Self::Waiting;
+        for known in conditions {
+            match (known.kind, known.holds) {
+                (kind::FAILED | kind::BOOKING_EXPIRED, true) => return Self::Ended,
+                (kind::PROVISIONED, true) => progress = Self::Provisioned { since: known.since },
+                (kind::PROVISIONED, false) if known.reason == LAUNCHING => progress = Self::Launching,
+                _ => {}
+            }
+        }
+        progress
+    }
+}
+
+/// The types of conditions.
+mod kind {
+    pub(super) const ACCEPTED: &str = "Accepted";
+    pub(super) const PROVISIONED: &str = "Provisioned";
+    pub(super) const FAILED: &str = "Failed";
+    pub(super) const BOOKING_EXPIRED: &str = "BookingExpired";
+}
+
+/// The reason of `Provisioned` while nodes launch. Cluster Autoscaler has no such state: it admits pods before their nodes exist.
+const LAUNCHING: &str = "CapacityIsLaunching";
+
+/// What a plan does with a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Due {
+    /// It is of another class, has ended, or expires with this plan.
+    Nothing,
+    /// Its pods need capacity.
+    Capacity(Class),
+    /// Its capacity is held.
+    Booking,
+}
+
+/// What a plan found for a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Finding {
+    /// It was not evaluated in this plan.
+    NotEvaluated,
+    /// All of its pods fit on initialized nodes.
+    Fits,
+    /// All of its pods have nodes, some of which launch.
+    Launching {
+        /// The number of its pods.
+        pods: usize,
+        /// How many of them fit on initialized nodes.
+        fitting: usize,
+    },
+    /// Not all of its pods can have nodes, for this reason.
+    NotFound(String),
+    /// Its capacity is held.
+    Booked,
+    /// As many pods as it has are bound.
+    Consumed,
+    /// Its pods cannot be made.
+    Invalid(RequestError),
+}
+
+/// Why the pods of a request cannot be made.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+pub enum RequestError {
+    /// A PodTemplate does not exist.
+    #[error("PodTemplate {name} does not exist in namespace {namespace}; create it before the ProvisioningRequest")]
+    TemplateNotFound {
+        /// The name of the PodTemplate.
+        name: String,
+        /// The request's namespace.
+        namespace: String,
+    },
+    /// A PodTemplate, or a parameter, is invalid.
+    #[error("{0}")]
+    Invalid(String),
+}
+
+/// A condition after a plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    /// The type.
+    pub kind: &'static str,
+    /// Whether it is true.
+    pub holds: bool,
+    /// The reason.
+    pub reason: &'static str,
+    /// The message.
+    pub message: String,
+}
+
+fn verdict(kind: &'static str, holds: bool, reason: &'static str, message: impl Into<String>) -> Verdict {
+    Verdict { kind, holds, reason, message: message.into() }
+}
+
+impl ProvisioningRequest {
+    /// The class, if nodeless handles it.
+    #[must_use]
+    pub fn class(&self) -> Option<Class> {
+        Class::ALL.iter().find(|(_, name)| *name == self.class_name).map(|(class, _)| *class)
+    }
+
+    /// Whether the request is of a class that nodeless handles, and has not ended.
+    #[must_use]
+    pub fn is_active(&self) -> bool {
+        self.class().is_some() && self.progress != Progress::Ended
+    }
+
+    /// What a plan at this time does with the request.
+    #[must_use]
+    pub fn due(&self, now: Timestamp) -> Due {
+        match (self.class(), self.progress) {
+            (Some(class), Progress::Waiting | Progress::Launching) if !self.has_expired(now) => Due::Capacity(class),
+            (Some(_), Progress::Provisioned { since }) if !booking_has_expired(since, now) => Due::Booking,
+            _ => Due::Nothing,
+        }
+    }
+
+    /// Whether its time for getting capacity is over.
+    fn has_expired(&self, now: Timestamp) -> bool {
+        let seconds = self.parameters.get(VALID_UNTIL_SECONDS).and_then(|seconds| seconds.parse().ok());
+        let valid_for = seconds.filter(|seconds| *seconds > 0).map_or(VALID_FOR, SignedDuration::from_secs);
+        now.duration_since(self.created) > valid_for
+    }
+
+    /// The conditions that a plan with this finding sets; none where nothing changes.
+    #[must_use]
+    pub fn step(&self, finding: &Finding, now: Timestamp) -> Vec<Verdict> {
+        match self.progress {
+            _ if !self.is_active() => Vec::new(),
+            Progress::Provisioned { since } => booking_step(finding, since, now),
+            Progress::Waiting | Progress::Launching => self.capacity_step(finding, now),
+            Progress::Ended => Vec::new(),
+        }
+    }
+
+    fn capacity_step(&self, finding: &Finding, now: Timestamp) -> Vec<Verdict> {
+        if let Finding::Invalid(error) = finding {
+            let too_soon = now.duration_since(self.created) < TEMPLATES_WITHIN;
+            return match error {
+                RequestError::TemplateNotFound { .. } if too_soon => Vec::new(),
+                _ => vec![verdict(kind::FAILED, true, "FailedToCreatePods", error.to_string())],
+            };
+        }
+        if self.has_expired(now) {
+            let message = "the request expired before all of its pods could have nodes; create it again to try again";
+            return vec![verdict(kind::FAILED, true, "Expired", message)];
+        }
+        let provisioned = match finding {
+            Finding::Fits if self.progress == Progress::Launching => {
+                let message = "all pods fit on nodes of the cluster; nodes were launched for them";
+                verdict(kind::PROVISIONED, true, "CapacityIsProvisioned", message)
+            }
+            Finding::Fits => {
+                verdict(kind::PROVISIONED, true, "CapacityIsFound", "all pods fit on nodes of the cluster")
+            }
+            Finding::Launching { pods, fitting } => {
+                let message = format!("{fitting} of {pods} pods fit on initialized nodes; nodes for the others launch");
+                verdict(kind::PROVISIONED, false, LAUNCHING, message)
+            }
+            Finding::NotFound(why) if self.fails_at_once() => {
+                verdict(kind::FAILED, true, "CapacityIsNotFound", why.clone())
+            }
+            Finding::NotFound(why) => verdict(kind::PROVISIONED, false, "CapacityIsNotFound", why.clone()),
+            _ => return Vec::new(),
+        };
+        vec![verdict(kind::ACCEPTED, true, "Accepted", "nodeless provides the capacity"), provisioned]
+    }
+
+    fn fails_at_once(&self) -> bool {
+        self.class() == Some(Class::CheckCapacity) && self.parameters.get(NO_RETRY).is_some_and(|value| value == "true")
+    }
+
+    /// The number of its pods.
+    #[must_use]
+    pub fn pods(&self) -> u64 {
+        self.pod_sets.iter().map(|set| u64::from(set.count)).sum()
+    }
+
+    /// The virtual pods of the request, given the pods that its templates define, in the order of its pod sets: one for each of its
+    /// pods, less one for each of these consumers. A consumer takes the place of a virtual pod with the same requests, if there is one.
+    /// The priority is the lowest, that of CapacityBuffers, and the rank.
+    ///
+    /// # Errors
+    /// When the request has more than [`MAX_PODS`] pods.
+    pub fn virtual_pods<'p>(
+        &self,
+        templates: &[Pod],
+        consumers: impl Iterator<Item = &'p Pod>,
+        rank: i32,
+    ) -> Result<Vec<Pod>, RequestError> {
+        let pods = self.pods();
+        if pods > MAX_PODS {
+            let problem = format!(
+                "it has {pods} pods, and {MAX_PODS} are the most that one request may have; split it into several"
+            );
+            return Err(RequestError::Invalid(problem));
+        }
+        let left = self.left(templates, consumers);
+        let sets = templates.iter().zip(left).enumerate();
+        Ok(sets.flat_map(|(set, (template, left))| self.set_of_pods(template, set, left, rank)).collect())
+    }
+
+    /// How many pods of each set have no consumer.
+    fn left<'p>(&self, templates: &[Pod], consumers: impl Iterator<Item = &'p Pod>) -> Vec<u32> {
+        let mut left: Vec<u32> = self.pod_sets.iter().map(|set| set.count).collect();
+        let mut others = 0_u32;
+        for pod in consumers {
+            let same = left.iter_mut().zip(templates).find(|(left, own)| **left > 0 && own.requests == pod.requests);
+            match same {
+                Some((left, _)) => *left -= 1,
+                None => others = others.saturating_add(1),
+            }
+        }
+        for left in left.iter_mut().rev() {
+            let taken = others.min(*left);
+            *left -= taken;
+            others -= taken;
+        }
+        left
+    }
+
+    fn set_of_pods(&self, template: &Pod, set: usize, count: u32, rank: i32) -> Vec<Pod> {
+        let mut pod = virtual_pod(template, &self.namespace, i32::MIN.saturating_add(rank.max(0)));
+        pod.created = Some(self.created);
+        pod.annotations
+            .extend([(CONSUMES.to_owned(), self.name.clone()), (CLASS_NAME.to_owned(), self.class_name.clone())]);
+        let numbered = |index: u32| Pod {
+            name: format!("provisioning-request-{}-{set}-{index}", self.name),
+            uid: format!("{}-{set}-{index}", self.uid),
+            ..pod.clone()
+        };
+        (0..count).map(numbered).collect()
+    }
+
+    /// The request as `namespace/name`.
+    #[must_use]
+    pub fn key(&self) -> String {
+        format!("{}/{}", self.namespace, self.name)
+    }
+}
+
+fn booking_has_expired(since: Timestamp, now: Timestamp) -> bool {
+    now.duration_since(since) > BOOKED_FOR
+}
+
+/// The conditions of a provisioned request.
+fn booking_step(finding: &Finding, since: Timestamp, now: Timestamp) -> Vec<Verdict> {
+    match finding {
+        Finding::Consumed => {
+            let message = "all pods of the request are bound, so that its capacity is no longer held";
+            vec![verdict(kind::BOOKING_EXPIRED, true, "CapacityBookingConsumed", message)]
+        }
+        _ if booking_has_expired(since, now) => {
+            let message = "the capacity was held for 10 minutes";
+            vec![verdict(kind::BOOKING_EXPIRED, true, "CapacityReservationTimeExpired", message)]
+        }
+        Finding::Invalid(error) => {
+            vec![verdict(kind::FAILED, true, "FailedToBookCapacity", error.to_string())]
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// The request whose capacity a real pod uses: its name, in the pod's namespace.
+#[must_use]
+pub fn consumed_by(pod: &Pod) -> Option<&str> {
+    let name = || pod.annotations.get(CONSUMES).or_else(|| pod.annotations.get(CONSUMES_DEPRECATED));
+    if is_virtual(pod) { None } else { name().map(String::as_str) }
+}
+
+/// Whether a pod is the virtual pod of a request.
+#[must_use]
+pub fn is_of_request(pod: &Pod) -> bool {
+    pod.annotations.contains_key(CLASS_NAME) && pod.annotations.contains_key(CONSUMES) && is_virtual(pod)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Quantity, ResourceList};
+
+    fn second(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
+    fn request(class: Class, parameters: &[(&str, &str)]) -> ProvisioningRequest {
+        let parameter = |(key, value): &(&str, &str)| ((*key).to_owned(), (*value).to_owned());
+        ProvisioningRequest {
+            namespace: "team".into(),
+            name: "train".into(),
+            uid: "u".into(),
+            created: second(1000),
+            class_name: class.name().into(),
+            parameters: parameters.iter().map(parameter).collect(),
+            pod_sets: vec![
+                PodSet { template: "leader".into(), count: 1 },
+                PodSet { template: "worker".into(), count: 3 },
+            ],
+            progress: Progress::Waiting,
+        }
+    }
+
+    fn template(cpus: i64) -> Pod {
+        Pod { requests: ResourceList::from([("cpu", Quantity::from_units(cpus))]), priority: 7, ..Pod::default() }
+    }
+
+    /// Type, status and reason of each condition.
+    fn reasons(verdicts: &[Verdict]) -> Vec<(&str, bool, &str)> {
+        verdicts.iter().map(|verdict| (verdict.kind, verdict.holds, verdict.reason)).collect()
+    }
+
+    fn known<'a>(kind: &'a str, holds: bool, reason: &'a str) -> Known<'a> {
+        Known { kind, holds, reason, since: second(5000) }
+    }
+
+    const ACCEPTED: (&str, bool, &str) = ("Accepted", true, "Accepted");
+
+    #[test]
+    fn progress_is_what_the_conditions_state() {
+        let of = |conditions: &[Known<'_>]| Progress::of(conditions.iter().copied());
+        let accepted = known("Accepted", true, "Accepted");
+        let provisioned = known("Provisioned", true, "CapacityIsFound");
+        assert_eq!(of(&[]), Progress::Waiting);
+        assert_eq!(of(&[accepted, known("Provisioned", false, "CapacityIsNotFound")]), Progress::Waiting);
+        assert_eq!(of(&[accepted, known("Provisioned", false, "CapacityIsLaunching")]), Progress::Launching);
+        assert_eq!(of(&[provisioned, accepted]), Progress::Provisioned { since: second(5000) });
+        assert_eq!(
+            of(&[provisioned, known("BookingExpired", true, "CapacityReservationTimeExpired")]),
+            Progress::Ended
+        );
+        assert_eq!(of(&[known("Failed", true, "Expired")]), Progress::Ended);
+        assert_eq!(of(&[known("Failed", false, "Unknown")]), Progress::Waiting);
+    }
+
+    #[test]
+    fn other_classes_and_what_has_ended_are_ignored() {
+        let mut other = request(Class::CheckCapacity, &[]);
+        other.class_name = "queued-provisioning.gke.io".into();
+        let ended = ProvisioningRequest { progress: Progress::Ended, ..request(Class::CheckCapacity, &[]) };
+        for request in [other, ended] {
+            assert!(!request.is_active() && request.due(second(1001)) == Due::Nothing);
+            assert_eq!(request.step(&Finding::Fits, second(1001)), []);
+        }
+    }
+
+    #[test]
+    fn capacity_is_provisioned_in_the_words_of_cluster_autoscaler() {
+        let mut request = request(Class::AtomicScaleUp, &[]);
+        assert_eq!(request.due(second(1001)), Due::Capacity(Class::AtomicScaleUp));
+        let step = |request: &ProvisioningRequest, finding| request.step(&finding, second(1001));
+        assert_eq!(step(&request, Finding::NotEvaluated), []);
+        let none = step(&request, Finding::NotFound("limits".into()));
+        assert_eq!(reasons(&none), [ACCEPTED, ("Provisioned", false, "CapacityIsNotFound")]);
+        assert_eq!(none[1].message, "limits");
+        let launching = step(&request, Finding::Launching { pods: 4, fitting: 1 });
+        assert_eq!(reasons(&launching), [ACCEPTED, ("Provisioned", false, "CapacityIsLaunching")]);
+        assert!(launching[1].message.starts_with("1 of 4 pods"));
+        let found = step(&request, Finding::Fits);
+        assert_eq!(reasons(&found), [ACCEPTED, ("Provisioned", true, "CapacityIsFound")]);
+        request.progress = Progress::Launching;
+        let launched = step(&request, Finding::Fits);
+        assert_eq!(reasons(&launched), [ACCEPTED, ("Provisioned", true, "CapacityIsProvisioned")]);
+    }
+
+    #[test]
+    fn without_retry_a_check_fails_at_once() {
+        let not_found = Finding::NotFound("no capacity".into());
+        for (class, value, expected) in [
+            (Class::CheckCapacity, "true", ("Failed", true, "CapacityIsNotFound")),
+            (Class::CheckCapacity, "false", ("Provisioned", false, "CapacityIsNotFound")),
+            (Class::AtomicScaleUp, "true", ("Provisioned", false, "CapacityIsNotFound")),
+        ] {
+            let verdicts = request(class, &[("noRetry", value)]).step(&not_found, second(1001));
+            assert_eq!(reasons(&verdicts), [ACCEPTED, expected]);
+        }
+    }
+
+    #[test]
+    fn a_request_expires_after_its_time_or_a_week() {
+        let week = 7 * 24 * 3600;
+        for (parameters, last) in [
+            (vec![], week),
+            (vec![("ValidUntilSeconds", "600")], 600),
+            (vec![("ValidUntilSeconds", "soon")], week),
+            (vec![("ValidUntilSeconds", "0")], week),
+        ] {
+            let request = request(Class::AtomicScaleUp, &parameters);
+            assert_eq!(request.due(second(1000 + last)), Due::Capacity(Class::AtomicScaleUp), "{parameters:?}");
+            assert_eq!(request.due(second(1001 + last)), Due::Nothing, "{parameters:?}");
+            let verdicts = request.step(&Finding::NotEvaluated, second(1001 + last));
+            assert_eq!(reasons(&verdicts), [("Failed", true, "Expired")]);
+        }
+    }
+
+    #[test]
+    fn a_missing_template_fails_the_request_unless_it_is_new() {
+        let request = request(Class::AtomicScaleUp, &[]);
+        let missing = RequestError::TemplateNotFound { name: "worker".into(), namespace: "team".into() };
+        let missing = Finding::Invalid(missing);
+        assert_eq!(request.step(&missing, second(1059)), []);
+        let failed = request.step(&missing, second(1060));
+        assert_eq!(reasons(&failed), [("Failed", true, "FailedToCreatePods")]);
+        assert!(failed[0].message.contains("PodTemplate worker does not exist in namespace team"), "{failed:?}");
+        let invalid = Finding::Invalid(RequestError::Invalid("no quantity".into()));
+        assert_eq!(reasons(&request.step(&invalid, second(1001))), [("Failed", true, "FailedToCreatePods")]);
+    }
+
+    #[test]
+    fn a_booking_ends_after_ten_minutes_or_with_its_last_pod() {
+        let mut request = request(Class::CheckCapacity, &[("ValidUntilSeconds", "1")]);
+        request.progress = Progress::Provisioned { since: second(5000) };
+        assert_eq!((request.due(second(5600)), request.due(second(5601))), (Due::Booking, Due::Nothing));
+        assert_eq!(request.step(&Finding::Booked, second(5600)), []);
+        let expired = request.step(&Finding::NotEvaluated, second(5601));
+        assert_eq!(reasons(&expired), [("BookingExpired", true, "CapacityReservationTimeExpired")]);
+        let consumed = request.step(&Finding::Consumed, second(5001));
+        assert_eq!(reasons(&consumed), [("BookingExpired", true, "CapacityBookingConsumed")]);
+        let error = RequestError::TemplateNotFound { name: "worker".into(), namespace: "team".into() };
+        let failed = request.step(&Finding::Invalid(error), second(5001));
+        assert_eq!(reasons(&failed), [("Failed", true, "FailedToBookCapacity")]);
+    }
+
+    #[test]
+    fn each_pod_that_exists_takes_the_place_of_a_virtual_pod() {
+        let request = request(Class::CheckCapacity, &[]);
+        let templates = [template(4), template(1)];
+        let names = |consumers: &[Pod]| -> Vec<String> {
+            let pods = request.virtual_pods(&templates, consumers.iter(), 3).unwrap();
+            assert!(pods.iter().all(|pod| is_virtual(pod) && is_of_request(pod) && consumed_by(pod).is_none()));
+            assert!(pods.iter().all(|pod| pod.is_provisionable() && pod.priority == i32::MIN + 3));
+            pods.iter().map(Pod::key).collect()
+        };
+        let prefix = "team/provisioning-request-train";
+        let expected = |sets: &[(usize, usize)]| -> Vec<String> {
+            sets.iter().map(|(set, index)| format!("{prefix}-{set}-{index}")).collect()
+        };
+        assert_eq!(names(&[]), expected(&[(0, 0), (1, 0), (1, 1), (1, 2)]));
+        assert_eq!(names(&[template(1)]), expected(&[(0, 0), (1, 0), (1, 1)]));
+        assert_eq!(names(&[template(4), template(1)]), expected(&[(1, 0), (1, 1)]));
+        assert_eq!(
+            names(&[template(9)]),
+            expected(&[(0, 0), (1, 0), (1, 1)]),
+            "of another size, as a webhook makes it"
+        );
+        assert_eq!(names(&[template(1), template(1), template(1), template(1)]), expected(&[]));
+        assert_eq!(names(&vec![template(1); 9]), expected(&[]));
+    }
+
+    #[test]
+    fn real_pods_name_their_request_by_either_annotation() {
+        for key in [CONSUMES, CONSUMES_DEPRECATED] {
+            let pod = Pod { annotations: StringMap::from([(key.to_owned(), "train".to_owned())]), ..template(1) };
+            assert_eq!((consumed_by(&pod), is_of_request(&pod)), (Some("train"), false));
+        }
+        assert_eq!(consumed_by(&template(1)), None);
+    }
+
+    #[test]
+    fn a_request_of_too_many_pods_is_refused() {
+        let mut request = request(Class::AtomicScaleUp, &[]);
+        request.pod_sets[1].count = 10_000;
+        let error = request.virtual_pods(&[template(1), template(1)], std::iter::empty(), 1).unwrap_err();
+        assert!(error.to_string().contains("10001 pods"), "{error}");
+    }
+}

@@ -1,0 +1,156 @@
+//! ProvisioningRequests: their virtual pods in a plan, and their conditions afterwards.
+
+use crate::plan::action::Action;
+use crate::plan::pools::conditions::with_status;
+use jiff::Timestamp;
+use nodeless_api::{ConditionStatus, ProvisioningRequestStatus};
+use nodeless_model::provisioning_request::{Class, Due, Finding, Verdict, consumed_by};
+use nodeless_model::{Pod, RequestError};
+use nodeless_ports::cluster::{ClusterView, RequestView};
+use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
+
+/// How soon requests are evaluated again.
+const AGAIN: Duration = Duration::from_secs(30);
+/// The same while their nodes launch.
+const AGAIN_WHILE_LAUNCHING: Duration = Duration::from_secs(10);
+
+/// A request, and its virtual pods.
+pub(super) struct Requested<'a> {
+    view: &'a RequestView,
+    /// What this plan does with it.
+    pub(super) due: Due,
+    /// The pending pods that use its capacity and that the kube-scheduler has evaluated.
+    pub(super) pending: Vec<&'a Pod>,
+    /// How many pods that use its capacity are bound.
+    bound: usize,
+    /// One virtual pod for each pod of the request that is neither bound nor, once the capacity is held for it, pending.
+    pub(super) pods: Result<Vec<Pod>, RequestError>,
+}
+
+/// The pods that use the capacity of a request.
+#[derive(Clone, Default)]
+struct Consumers<'a> {
+    bound: Vec<&'a Pod>,
+    pending: Vec<&'a Pod>,
+}
+
+impl Requested<'_> {
+    /// Whether nodes are launched for its pods.
+    pub(super) fn launches(&self) -> bool {
+        self.due == Due::Capacity(Class::AtomicScaleUp)
+    }
+
+    /// Its virtual pods; none if they cannot be made.
+    pub(super) fn virtual_pods(&self) -> &[Pod] {
+        self.pods.as_deref().unwrap_or_default()
+    }
+
+    fn is_consumed(&self) -> bool {
+        u64::try_from(self.bound).is_ok_and(|bound| bound >= self.view.request.pods())
+    }
+}
+
+/// All active requests, in the order of their creation. The virtual pods of older requests have a higher priority.
+pub(super) fn requested<'a>(view: &'a ClusterView, now: Timestamp) -> Vec<Requested<'a>> {
+    let mut requests: Vec<&RequestView> = view.provisioning_requests.iter().collect();
+    if requests.is_empty() {
+        return Vec::new();
+    }
+    requests.sort_by_key(|one| (one.request.created, &one.request.namespace, &one.request.name));
+    let mut consumers = consumers(view);
+    let ranks = (1..=i32::try_from(requests.len()).unwrap_or(i32::MAX)).rev();
+    let with_consumers = |(view, rank): (&'a RequestView, i32)| {
+        let key = (view.request.namespace.as_str(), view.request.name.as_str());
+        of(view, consumers.remove(&key).unwrap_or_default(), rank, now)
+    };
+    requests.into_iter().zip(ranks).map(with_consumers).collect()
+}
+
+/// The pods that use the capacity of requests, by the request's namespace and name. A pending pod that the kube-scheduler has not
+/// evaluated is in no plan, so it takes the place of no virtual pod.
+fn consumers(view: &ClusterView) -> HashMap<(&str, &str), Consumers<'_>> {
+    let mut consumers: HashMap<(&str, &str), Consumers<'_>> = HashMap::new();
+    for pod in &view.pods {
+        let Some(request) = consumed_by(pod) else { continue };
+        let of = consumers.entry((&pod.namespace, request)).or_default();
+        if pod.is_provisionable() {
+            of.pending.push(pod);
+        } else if pod.node_name.is_some() && pod.is_active() {
+            of.bound.push(pod);
+        }
+    }
+    consumers
+}
+
+fn of<'a>(view: &'a RequestView, consumers: Consumers<'a>, rank: i32, now: Timestamp) -> Requested<'a> {
+    let RequestView { request, templates, .. } = view;
+    let due = request.due(now);
+    let Consumers { bound, pending } = consumers;
+    let held_for: &[&Pod] = if due == Due::Booking { &pending } else { &[] };
+    let pods = match templates {
+        Ok(templates) => request.virtual_pods(templates, bound.iter().chain(held_for).copied(), rank),
+        Err(error) => Err(error.clone()),
+    };
+    Requested { view, due, bound: bound.len(), pending, pods }
+}
+
+/// Why pending pods get no nodes of their own: nodes are provided for the request whose capacity they use.
+pub(super) fn withheld<'a>(requests: &[Requested<'a>]) -> BTreeMap<&'a str, String> {
+    let waiting = requests.iter().filter(|one| matches!(one.due, Due::Capacity(_)));
+    let of = |one: &Requested<'a>| {
+        let why = format!("the pod waits for the capacity of ProvisioningRequest {}", one.view.request.key());
+        one.pending.iter().map(|pod| (pod.uid.as_str(), why.clone())).collect::<Vec<_>>()
+    };
+    waiting.flat_map(of).collect()
+}
+
+/// What is found for each request before anything is planned.
+pub(super) fn findings(requests: &[Requested<'_>]) -> Vec<Finding> {
+    let of = |one: &Requested<'_>| match (&one.pods, one.due) {
+        (_, Due::Booking) if one.is_consumed() => Finding::Consumed,
+        (Err(error), _) => Finding::Invalid(error.clone()),
+        (Ok(_), Due::Booking) => Finding::Booked,
+        (Ok(_), _) => Finding::NotEvaluated,
+    };
+    requests.iter().map(of).collect()
+}
+
+/// How soon another plan is needed: nodes become ready, and pods are bound, without an event.
+pub(super) fn again(requests: &[Requested<'_>], findings: &[Finding]) -> Option<Duration> {
+    let launching = findings.iter().any(|finding| matches!(finding, Finding::Launching { .. }));
+    let due = requests.iter().any(|one| one.due != Due::Nothing);
+    due.then_some(if launching { AGAIN_WHILE_LAUNCHING } else { AGAIN })
+}
+
+/// The status of requests where it changes.
+pub(super) fn statuses(requests: &[Requested<'_>], findings: &[Finding], now: Timestamp) -> Vec<Action> {
+    let changed = |(one, finding): (&Requested<'_>, &Finding)| {
+        let RequestView { request, status: before, .. } = one.view;
+        let status = status(before, request.step(finding, now), now);
+        let (namespace, name) = (request.namespace.clone(), request.name.clone());
+        (status != *before).then(|| Action::WriteProvisioningRequestStatus(namespace, name, Box::new(status)))
+    };
+    requests.iter().zip(findings).filter_map(changed).collect()
+}
+
+/// The status with these conditions. All others are kept.
+fn status(before: &ProvisioningRequestStatus, verdicts: Vec<Verdict>, now: Timestamp) -> ProvisioningRequestStatus {
+    let mut status = before.clone();
+    for Verdict { kind, holds, reason, message } in verdicts {
+        let state = if holds { ConditionStatus::True } else { ConditionStatus::False };
+        let found = status.conditions.iter_mut().find(|condition| condition.type_ == kind);
+        let is_same = |old: &nodeless_api::Condition| {
+            (old.status, old.reason.as_str(), &old.message) == (state, reason, &message)
+        };
+        if found.as_deref().is_some_and(is_same) {
+            continue;
+        }
+        let condition = with_status(kind, state, reason, message, &before.conditions, now);
+        match found {
+            Some(old) => *old = condition,
+            None => status.conditions.push(condition),
+        }
+    }
+    status
+}
