@@ -4,8 +4,8 @@ use crate::api;
 use crate::connection::Connection;
 use crate::kinds::{
     CapacityBuffers, CsiNodes, DaemonSets, DisruptionBudgets, Kind, Namespaces, NodeClaims, NodeClasses, NodeOverlays,
-    NodePools, Nodes, PersistentVolumeClaims, PersistentVolumes, Pods, ProvisioningRequests, ReplicaSets, ReplicationControllers, Services,
-    StatefulSets, StorageClasses,
+    NodePools, Nodes, PersistentVolumeClaims, PersistentVolumes, Pods, ProvisioningRequests, ReplicaSets,
+    ReplicationControllers, Services, StatefulSets, StorageClasses,
 };
 use crate::recent::Recent;
 use crate::store::{Store, list_once, list_selected, next, separate};

@@ -55,4 +55,3 @@ pub(crate) fn launches(
     let launches = solution.launches.into_iter().map(|launch| Launch { pods: Vec::new(), ..launch });
     (launches.collect(), why.unwrap_or_default())
 }
-

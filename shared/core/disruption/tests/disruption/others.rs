@@ -60,7 +60,11 @@ fn a_static_pool_loses_drifted_nodes_first_among_equals() {
     }
     world.places[2].pods.push(pod("further", 500, 512));
     let surplus: Vec<String> = changes(&world)[0].surplus.iter().map(|one| one.node.clone()).collect();
-    assert_eq!(surplus, ["node-00002", "node-00000"], "the drifted node would be replaced, though its pods cost most to move");
+    assert_eq!(
+        surplus,
+        ["node-00002", "node-00000"],
+        "the drifted node would be replaced, though its pods cost most to move"
+    );
     world.places[3].pods.clear();
     let surplus: Vec<String> = changes(&world)[0].surplus.iter().map(|one| one.node.clone()).collect();
     assert_eq!(surplus, ["node-00003", "node-00002"], "an empty node evicts no pod");

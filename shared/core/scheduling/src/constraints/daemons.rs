@@ -3,22 +3,24 @@
 use crate::constraints::{covers, first_repelling, required_alternatives};
 use nodeless_model::{Pod, Requirement, Requirements, Taint, labels};
 
-/// Whether a DaemonSet's pod runs on a node with these labels and taints.
+/// Whether a DaemonSet's pod runs on a node with these labels and taints, and counts there.
 ///
-/// The DaemonSet controller adds tolerations for the taints with which Kubernetes reports the state of nodes.
+/// As in Karpenter, one with resource claims does not count: where the devices are is unknown, so it may not run. The DaemonSet controller adds tolerations for the taints with which Kubernetes reports the state of nodes.
 pub(crate) fn runs_on_node(template: &Pod, node: &Requirements, taints: &[Taint]) -> bool {
-    tolerates(template, taints)
+    template.resource_claims.is_empty()
+        && tolerates(template, taints)
         && required_alternatives(template).is_ok_and(|terms| terms.iter().any(|required| covers(node, required)))
 }
 
-/// Whether a DaemonSet's pod would run on some node that a NodePool launches with these requirements and taints. Labels
-/// that every launch defines may be missing.
+/// Whether a DaemonSet's pod would run on some node that a NodePool launches with these requirements and taints, and
+/// counts there. Labels that every launch defines may be missing.
 pub(crate) fn runs_on_template(template: &Pod, node_pool: &Requirements, taints: &[Taint]) -> bool {
     let mut launched = node_pool.clone();
     for state in [labels::REGISTERED, labels::INITIALIZED] {
         launched.add(state, Requirement::one_of(["true"]));
     }
-    tolerates(template, taints)
+    template.resource_claims.is_empty()
+        && tolerates(template, taints)
         && required_alternatives(template).is_ok_and(|terms| {
             terms.iter().any(|required| launched.first_incompatible(required, labels::is_well_known).is_none())
         })
