@@ -112,6 +112,12 @@ pub(crate) fn entries(name: &str, text: &str) -> Result<Vec<Entry>, String> {
 fn entry(name: &str, line: usize, defaults: &Value, own: &Value) -> Result<Entry, String> {
     let mut whole = defaults.clone();
     merge(&mut whole, own);
+    // A null in these is a label that is removed or that has to be missing, unless it removes one of the defaults.
+    for field in ["pods", "nodes", "expect"] {
+        if let (Some(value), None) = (own.get(field), defaults.get(field)) {
+            whole[field] = value.clone();
+        }
+    }
     for list in ["pods", "nodes"] {
         if let Some(one) = whole.get_mut(list).filter(|value| value.is_object()) {
             *one = Value::Array(vec![one.take()]);
