@@ -234,6 +234,13 @@ pub fn is_well_known(key: &str) -> bool {
     WELL_KNOWN.contains(&key)
 }
 
+/// The well-known label with the name of this key after the prefix, which a misspelled or missing prefix may mean.
+#[must_use]
+pub fn similar(key: &str) -> Option<&'static str> {
+    let name = key.rsplit('/').next()?;
+    WELL_KNOWN.iter().copied().find(|known| *known != key && known.rsplit('/').next() == Some(name))
+}
+
 /// The current name of a label key.
 #[must_use]
 pub fn normalize(key: &str) -> &str {
@@ -267,6 +274,16 @@ pub fn is_restricted(key: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_misspelled_prefix_is_found_by_the_name() {
+        for key in ["zone", "topology.kubernetesio/zone", "failure-domain/zone"] {
+            assert_eq!(similar(key), Some(ZONE), "{key}");
+        }
+        for key in [ZONE, "team", "example.com/team", ""] {
+            assert_eq!(similar(key), None, "{key}");
+        }
+    }
 
     #[test]
     fn restricts_domains_that_are_not_the_users() {

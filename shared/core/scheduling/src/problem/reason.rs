@@ -2,7 +2,7 @@
 
 use crate::problem::excess::Excess;
 use nodeless_model::resources::{compared, name};
-use nodeless_model::{DollarsPerHour, Quantity, Taint};
+use nodeless_model::{DollarsPerHour, Quantity, Taint, labels};
 use serde::{Serialize, Serializer};
 use std::fmt;
 
@@ -342,7 +342,8 @@ impl fmt::Display for Cause {
             Self::NoInstanceTypes => f.write_str("no instance type meets its requirements"),
             Self::Taint(taint) => write!(f, "does not tolerate taint {taint}"),
             Self::UndefinedLabel { key, required } => {
-                write!(f, "pod requires {key} {required}, but the NodePool does not define label {key}")
+                write!(f, "pod requires {key} {required}, but the NodePool does not define label {key}")?;
+                labels::similar(key).map_or(Ok(()), |known| write!(f, " (did you mean {known}?)"))
             }
             Self::Label { key, required, allowed } => {
                 write!(f, "pod requires {key} {required}, NodePool allows {allowed}")
