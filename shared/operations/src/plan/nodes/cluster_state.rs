@@ -268,9 +268,10 @@ impl Place<'_> {
         self.node.is_some_and(|node| failed_to_initialize(node, self.claim, now))
     }
 
+    /// Whether the node is being deleted, as in Karpenter also one that nodeless does not manage.
     fn is_leaving(&self) -> bool {
         self.claim.is_some_and(|claim| claim.phase.is_leaving())
-            || (self.claim.is_some() && self.node.is_some_and(|node| node.deletion_timestamp.is_some()))
+            || self.node.is_some_and(|node| node.deletion_timestamp.is_some())
     }
 }
 
