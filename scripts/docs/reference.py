@@ -84,6 +84,7 @@ SETTINGS = {
     "nodeless.sh/spot-interruptions": ("NodePool", "`avoid` or `ignore`"),
     "nodeless.sh/ami-canary": ("NodePool", "a duration such as `30m`"),
     "nodeless.sh/wait-for-daemonsets": ("NodePool", "up to 20 DaemonSets such as `kube-system/ebs-csi-node`, separated by commas"),
+    "nodeless.sh/single-topology": ("ProvisioningRequest, in `spec.parameters`", "`topology.kubernetes.io/zone`"),
     "nodeless.sh/surge-before-drain": ("Pod, in the template of its Deployment", "`restart` or `scale`"),
     "local.nodeless.sh/fault": ("Node of `nodeless local`", "`spot-interruption`, `rebalance-recommendation`, `stop`, `silence` or `impairment`"),
     "local.nodeless.sh/usage": ("Pod of `nodeless local`, in the template of its workload", "a percentage of the requests, such as `160%`"),

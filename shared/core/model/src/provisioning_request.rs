@@ -4,8 +4,9 @@
 //! and [`ProvisioningRequest::step`] the conditions after the plan, with the types and reasons of Cluster Autoscaler
 //! (`cluster-autoscaler/provisioningrequest/conditions/conditions.go`), which Kueue reads.
 
+use crate::pod::PodAffinityTerm;
 use crate::virtual_pod::virtual_pod;
-use crate::{Pod, StringMap, is_virtual};
+use crate::{LabelSelector, Pod, StringMap, is_virtual, labels};
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
@@ -19,6 +20,8 @@ const CLASS_NAME: &str = "autoscaling.x-k8s.io/provisioning-class-name";
 const VALID_UNTIL_SECONDS: &str = "ValidUntilSeconds";
 /// The parameter with which a request of [`Class::CheckCapacity`] fails at once if there is no capacity.
 const NO_RETRY: &str = "noRetry";
+/// The parameter that keeps all pods of a request in one domain; the value is `topology.kubernetes.io/zone`.
+pub const SINGLE_TOPOLOGY: &str = "nodeless.sh/single-topology";
 /// When a request that is not provisioned fails without `ValidUntilSeconds`, as in Cluster Autoscaler.
 const VALID_FOR: SignedDuration = SignedDuration::from_hours(7 * 24);
 /// How long the capacity of a provisioned request is held for its pods, as in Cluster Autoscaler.
@@ -288,6 +291,18 @@ impl ProvisioningRequest {
         self.class() == Some(Class::CheckCapacity) && self.parameters.get(NO_RETRY).is_some_and(|value| value == "true")
     }
 
+    /// Whether all its pods have to be in one zone.
+    fn is_in_one_zone(&self) -> Result<bool, RequestError> {
+        match self.parameters.get(SINGLE_TOPOLOGY) {
+            None => Ok(false),
+            Some(domain) if domain == labels::ZONE => Ok(true),
+            Some(domain) => Err(RequestError::Invalid(format!(
+                "the parameter {SINGLE_TOPOLOGY} is {domain:?}; set it to {:?}, or remove it",
+                labels::ZONE
+            ))),
+        }
+    }
+
     /// The number of its pods.
     #[must_use]
     pub fn pods(&self) -> u64 {
@@ -299,7 +314,7 @@ impl ProvisioningRequest {
     /// The priority is the lowest, that of CapacityBuffers, and the rank.
     ///
     /// # Errors
-    /// When the request has more than [`MAX_PODS`] pods.
+    /// When the request has more than [`MAX_PODS`] pods, or an invalid parameter.
     pub fn virtual_pods<'p>(
         &self,
         templates: &[Pod],
@@ -313,9 +328,27 @@ impl ProvisioningRequest {
             );
             return Err(RequestError::Invalid(problem));
         }
+        // Once it is provisioned, the capacity is held wherever it is.
+        let together = self.is_in_one_zone()? && !matches!(self.progress, Progress::Provisioned { .. });
         let left = self.left(templates, consumers);
         let sets = templates.iter().zip(left).enumerate();
-        Ok(sets.flat_map(|(set, (template, left))| self.set_of_pods(template, set, left, rank)).collect())
+        let mut pods: Vec<Pod> =
+            sets.flat_map(|(set, (template, left))| self.set_of_pods(template, set, left, rank)).collect();
+        if together {
+            pods.iter_mut().for_each(|pod| self.keep_together(pod));
+        }
+        Ok(pods)
+    }
+
+    /// Requires all pods of the request in one zone.
+    fn keep_together(&self, pod: &mut Pod) {
+        let own = StringMap::from([(CONSUMES.to_owned(), self.uid.clone())]);
+        pod.labels.extend(own.clone());
+        pod.required_pod_affinity.push(PodAffinityTerm {
+            selector: Some(LabelSelector::from_labels(own)),
+            topology_key: labels::ZONE.to_owned(),
+            ..PodAffinityTerm::default()
+        });
     }
 
     /// How many pods of each set have no consumer.
@@ -571,6 +604,25 @@ mod tests {
             assert_eq!((consumed_by(&pod), is_of_request(&pod)), (Some("train"), false));
         }
         assert_eq!(consumed_by(&template(1)), None);
+    }
+
+    #[test]
+    fn the_pods_of_a_request_can_be_kept_in_one_zone() {
+        let of = |domain: &str, progress: Progress| {
+            let request = request(Class::AtomicScaleUp, &[(SINGLE_TOPOLOGY, domain)]);
+            let request = ProvisioningRequest { progress, ..request };
+            request.virtual_pods(&[template(4), template(1)], std::iter::empty(), 1)
+        };
+        let pods = of(labels::ZONE, Progress::Launching).unwrap();
+        for pod in &pods {
+            let [term] = &pod.required_pod_affinity[..] else { panic!("{pod:?}") };
+            assert_eq!(term.topology_key, labels::ZONE);
+            assert!(pods.iter().all(|other| term.selector.as_ref().unwrap().matches(&other.labels)));
+        }
+        let held = of(labels::ZONE, Progress::Provisioned { since: second(5000) }).unwrap();
+        assert!(held.iter().all(|pod| pod.required_pod_affinity.is_empty()));
+        let error = of("kubernetes.io/hostname", Progress::Waiting).unwrap_err();
+        assert!(error.to_string().contains("topology.kubernetes.io/zone"), "{error}");
     }
 
     #[test]

@@ -2,10 +2,12 @@
 
 use crate::common::{Harness, pod};
 use nodeless_api::{Condition, ConditionStatus};
+use nodeless_fake_aws::OfferingPattern;
 use nodeless_fake_kubernetes::resource::POD_TEMPLATES;
-use nodeless_model::ErrorKind;
-use nodeless_model::provisioning_request::{CONSUMES, CONSUMES_DEPRECATED};
-use nodeless_world::resources::PROVISIONING_REQUESTS;
+use nodeless_model::provisioning_request::{CONSUMES, CONSUMES_DEPRECATED, SINGLE_TOPOLOGY};
+use nodeless_model::{ErrorKind, labels};
+use nodeless_ports::{CatalogSource as _, Configuration as _};
+use nodeless_world::resources::{NODE_CLASSES, PROVISIONING_REQUESTS};
 use serde_json::{Value, json};
 
 const CHECK: &str = "check-capacity.autoscaling.x-k8s.io";
@@ -248,6 +250,43 @@ async fn a_request_without_its_template_fails_after_a_minute() {
     harness.planner().run().await.unwrap();
     add_template(&harness, "worker", 3000);
     harness.until("it is provisioned", |harness| is(harness, "again", "Provisioned", "CapacityIsProvisioned")).await;
+}
+
+/// The NodePool may launch in two zones.
+async fn in_two_zones(harness: &Harness) {
+    let subnets = ["us-east-1a", "us-east-1b"].map(|zone| json!({ "id": harness.cloud.subnet(zone) }));
+    harness.cluster.patch(&NODE_CLASSES, "default", json!({ "spec": { "subnetSelectorTerms": subnets } }));
+    let class = harness.cluster.node_class();
+    let mut status = harness.cloud.source().resolve(&class).await.unwrap();
+    status.conditions = class.status.unwrap().conditions;
+    status.conditions.iter_mut().for_each(|condition| condition.observed_generation = class.metadata.generation);
+    harness.cluster.port.write_node_class_status("default", &status).await.unwrap();
+}
+
+#[tokio::test]
+async fn all_nodes_of_a_request_can_be_kept_in_one_zone() {
+    let mut harness = with_workers().await;
+    in_two_zones(&harness).await;
+    // In one zone there is capacity for one node only.
+    let pattern = |zone: &str| OfferingPattern { zone: Some(zone.to_owned()), ..OfferingPattern::default() };
+    harness.cloud.ec2.run_short(pattern("us-east-1a"), 1);
+    add_request(&harness, "train", ATOMIC, 3, &json!({ SINGLE_TOPOLOGY: labels::ZONE }));
+    let provisioned = |harness: &Harness| {
+        condition(harness, "train", "Provisioned").is_some_and(|(status, _)| status == ConditionStatus::True)
+    };
+    harness.until("it is provisioned", provisioned).await;
+    harness.minutes(3).await;
+    let zones: Vec<String> = harness.cloud.running().into_iter().map(|instance| instance.zone).collect();
+    assert_eq!(zones, ["us-east-1b"; 3]);
+}
+
+#[tokio::test]
+async fn a_request_for_another_domain_than_a_zone_fails() {
+    let harness = with_workers().await;
+    add_request(&harness, "train", ATOMIC, 2, &json!({ SINGLE_TOPOLOGY: "kubernetes.io/hostname" }));
+    harness.planner().run().await.unwrap();
+    assert!(is(&harness, "train", "Failed", "FailedToCreatePods"));
+    assert!(conditions(&harness, "train")[0].message.contains("topology.kubernetes.io/zone"));
 }
 
 #[tokio::test]
