@@ -437,7 +437,7 @@ def commands() -> dict[str, str]:
     text = source("cli/src/main.rs")
     body = re.search(r"^enum Command \{\n(.*?)^\}", text, re.M | re.S)[1]
     modules = dict((alias or name, name) for name, alias in re.findall(r"\b(\w+)(?: as (\w+))?[,}\n]", text.partition("use commands::{")[2].partition("};")[0]))
-    variants = re.findall(r"^    (\w+)\((\w+)::\w+\),$", body, re.M)
+    variants = re.findall(r"^    (\w+)\((?:Box<)?(\w+)::\w+>?\),$", body, re.M)
     assert len(variants) == len(re.findall(r"^    [A-Z]", body, re.M)), "a command of main.rs has another form"
     return {variant.lower(): modules[module] for variant, module in variants}
 
