@@ -12,7 +12,8 @@ CITED = re.compile(r"\[\\\[(\d+)\\\]\]\[(\d+)\]")
 
 def table() -> list[list[str]]:
     """The rows of the comparison, by cells."""
-    lines = [line for line in TEXT.splitlines() if line.startswith("| ")]
+    before_cases = TEXT.partition("\n## ")[0]
+    lines = [line for line in before_cases.splitlines() if line.startswith("| ")]
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
 
 

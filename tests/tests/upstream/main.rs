@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use table::{Entry, Table};
 
 /// What is wrong with a case of the table.
-fn judge(entry: &Entry) -> Option<String> {
+fn evaluate(entry: &Entry) -> Option<String> {
     let mut wrong: Vec<String> = match plan::run(&entry.case) {
         Ok(outcome) => entry.case.expect.differences(&outcome),
         Err(error) => return Some(entry.message(&[error])),
@@ -33,14 +33,14 @@ fn judge(entry: &Entry) -> Option<String> {
 }
 
 /// What is wrong with these cases, in their order. The cases are planned on all processors.
-fn judge_all(entries: &[&Entry]) -> Vec<String> {
+fn evaluate_all(entries: &[&Entry]) -> Vec<String> {
     let next = AtomicUsize::new(0);
     let worker = || {
         let mut found = Vec::new();
         loop {
             let place = next.fetch_add(1, Ordering::Relaxed);
             let Some(entry) = entries.get(place) else { break found };
-            found.extend(judge(entry).map(|message| (place, message)));
+            found.extend(evaluate(entry).map(|message| (place, message)));
         }
     };
     let workers = std::thread::available_parallelism().map_or(1, usize::from);
@@ -64,7 +64,7 @@ fn every_case_of_the_table_holds() {
             println!("{}:{} {}\n{:#?}\n", entry.file, entry.line, entry.case.case, plan::run(&entry.case));
         }
     }
-    let failed = judge_all(&entries);
+    let failed = evaluate_all(&entries);
     assert!(failed.is_empty(), "{} of {} cases:\n\n{}", failed.len(), entries.len(), failed.join("\n\n"));
 }
 

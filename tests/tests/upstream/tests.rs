@@ -1,6 +1,6 @@
 //! Tests of the table itself: that a case can fail, and which cases are refused.
 
-use crate::judge_all;
+use crate::evaluate_all;
 use crate::table::{Table, entries};
 
 const HOLDS: &str = "cases:
@@ -13,7 +13,7 @@ const HOLDS: &str = "cases:
 
 fn failures(text: &str) -> Vec<String> {
     let entries = entries("some.yaml", text).unwrap();
-    judge_all(&entries.iter().collect::<Vec<_>>())
+    evaluate_all(&entries.iter().collect::<Vec<_>>())
 }
 
 fn refusal(text: &str) -> String {
