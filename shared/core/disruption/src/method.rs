@@ -59,7 +59,11 @@ impl<'r, 'a> Progress<'r, 'a> {
 
     pub(crate) fn keep(&mut self, reasons: impl IntoIterator<Item = (String, KeptReason)>) {
         for (node, reason) in reasons {
-            self.kept.entry(node).or_default().push(reason);
+            let reasons = self.kept.entry(node).or_default();
+            // What blocks drift may have been noted for consolidation.
+            if !reasons.contains(&reason) {
+                reasons.push(reason);
+            }
         }
     }
 

@@ -387,6 +387,17 @@ fn drift_pool(world: &mut World) {
 }
 
 #[test]
+fn what_blocks_drift_is_named_once() {
+    let mut protected = web();
+    protected.annotations.insert(labels::DO_NOT_DISRUPT.into(), "true".into());
+    let world = World::new(1).with(drift_pool).with(|world| world.nodes[0].2 = vec![protected.clone()]);
+    let decision = decide(&world.cluster(), now(), &Options { explain: true, ..options() });
+    assert_eq!(decision.commands, []);
+    let reasons: Vec<String> = decision.kept[0].reasons.iter().map(ToString::to_string).collect();
+    assert_eq!(reasons.iter().filter(|why| why.contains("do-not-disrupt")).count(), 1, "{reasons:?}");
+}
+
+#[test]
 fn a_drifted_node_is_replaced() {
     let world = World::new(1).with(drift_pool).with(|world| world.nodes[0].2 = vec![web()]);
     let decision = world.decide();
