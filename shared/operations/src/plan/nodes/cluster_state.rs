@@ -269,7 +269,7 @@ impl Place<'_> {
     }
 
     /// Whether the node is being deleted, as in Karpenter also one that nodeless does not manage.
-    fn is_leaving(&self) -> bool {
+    pub(crate) fn is_leaving(&self) -> bool {
         self.claim.is_some_and(|claim| claim.phase.is_leaving())
             || self.node.is_some_and(|node| node.deletion_timestamp.is_some())
     }

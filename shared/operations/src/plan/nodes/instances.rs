@@ -8,11 +8,7 @@ use nodeless_model::{CapacityType, NodeClaim, Requirement, StringMap, labels};
 
 /// The instances of the nodes and claims that stay. Those that leave no longer use commitments when what a plan launches runs.
 pub(crate) fn staying(cluster_state: &ClusterState<'_>, catalog: &Catalog) -> Vec<Instance> {
-    let leaves = |place: &Place<'_>| {
-        place.claim.is_some_and(|claim| claim.phase.is_leaving())
-            || place.node.is_some_and(|node| node.deletion_timestamp.is_some())
-    };
-    cluster_state.places.iter().filter(|place| !leaves(place)).map(|place| of_place(place, catalog)).collect()
+    cluster_state.places.iter().filter(|place| !place.is_leaving()).map(|place| of_place(place, catalog)).collect()
 }
 
 /// The instance of a node, or that of a claim: the one that is most likely launched if there is none yet.
