@@ -393,7 +393,12 @@ mod tests {
                 labels: labelled(&["team", "environment", labels::NODE_POOL, labels::EC2_NODE_CLASS]),
                 annotations: labelled(&[labels::NODE_POOL_HASH, labels::EC2_NODE_CLASS_HASH]),
                 requests: resources(),
-                launch_group: Some(LaunchGroup { id: id("group", number / 97), index: number % 97, size: 97 }),
+                launch_group: Some(LaunchGroup {
+                    id: id("group", number / 97),
+                    index: number % 97,
+                    size: 97,
+                    all_or_none: false,
+                }),
                 nominated_pods: (0..30)
                     .map(|pod| format!("production/checkout-{:05x}-{:05x}", number * 31, pod * 40_503))
                     .collect(),

@@ -276,6 +276,7 @@ pub(crate) fn fleet(
                 .build(),
         );
     }
+    let (minimum, zone) = (plan.all_or_none.then_some(count), plan.all_or_none.then_some(true));
     if plan.market == Some(Market::Interruptible) {
         let kind = FleetReservationType::InterruptibleCapacityReservation;
         request.reserved_capacity_options(ReservedCapacityOptionsRequest::builder().reservation_types(kind).build())
@@ -285,7 +286,8 @@ pub(crate) fn fleet(
         } else {
             SpotAllocationStrategy::PriceCapacityOptimized
         };
-        request.spot_options(SpotOptionsRequest::builder().allocation_strategy(strategy).build())
+        let options = SpotOptionsRequest::builder().allocation_strategy(strategy);
+        request.spot_options(options.set_min_target_capacity(minimum).set_single_availability_zone(zone).build())
     } else if plan.market.is_some() {
         request
     } else {
@@ -294,6 +296,7 @@ pub(crate) fn fleet(
         } else {
             FleetOnDemandAllocationStrategy::LowestPrice
         };
-        request.on_demand_options(OnDemandOptionsRequest::builder().allocation_strategy(strategy).build())
+        let options = OnDemandOptionsRequest::builder().allocation_strategy(strategy);
+        request.on_demand_options(options.set_min_target_capacity(minimum).set_single_availability_zone(zone).build())
     }
 }

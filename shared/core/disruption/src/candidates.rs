@@ -10,7 +10,7 @@ use crate::simulation::Expected;
 use crate::{NOMINATION_WINDOW, pods};
 use jiff::{SignedDuration, Timestamp};
 use nodeless_model::claim::{Charge, condition};
-use nodeless_model::provisioning_request::is_of_request;
+use nodeless_model::provisioning_request::request_of;
 use nodeless_model::{
     ConsolidationPolicy, DisruptionReason, InstanceType, NillableDuration, Node, NodeClaim, NodePool, Phase, Pod,
     Quantity, is_virtual, labels, resources,
@@ -183,7 +183,7 @@ pub(crate) fn reasons_to_stay(
 
 /// Why a node stays that holds capacity for a ProvisioningRequest.
 fn requested(pods: &[&Pod]) -> Option<KeptReason> {
-    pods.iter().filter(|pod| is_of_request(pod)).map(|pod| pod.key()).min().map(KeptReason::PendingPod)
+    pods.iter().filter(|pod| request_of(pod).is_some()).map(|pod| pod.key()).min().map(KeptReason::PendingPod)
 }
 
 /// When `consolidateAfter` has passed since the pods of a node changed; `None` for `Never`.

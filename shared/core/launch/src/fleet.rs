@@ -24,6 +24,9 @@ pub struct FleetPlan {
     pub market: Option<Market>,
     /// Whether EC2 uses the prices of the request instead of its own, because a NodeOverlay changed them.
     pub prioritized: bool,
+    /// Whether EC2 launches all instances or none: <https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_OnDemandOptionsRequest.html>
+    /// requires a single zone or instance type for it, and knows it for on-demand and spot instances.
+    pub all_or_none: bool,
     /// The id of the placement group.
     pub placement_group: Option<String>,
     /// `spec.context` of the class. As in Karpenter, none if `minValues` were relaxed for the launch.
@@ -124,15 +127,27 @@ pub fn plan(class: &EC2NodeClass, claim: &NodeClaim, candidates: &[LaunchCandida
             architecture: first.architecture.clone(),
         });
     }
+    let left_out = leave_out_dearest(&mut groups);
+    let market = market(first);
     Ok(FleetPlan {
         capacity_type: first.capacity_type,
-        market: market(first),
+        market,
+        all_or_none: market.is_none() && has_to_be_whole(claim) && in_one_zone(&groups),
         placement_group: first.labels.get(labels::PLACEMENT_GROUP_ID).cloned(),
         context: class.spec.context.clone().filter(|_| !min_values_relaxed(claim)),
         prioritized: claim.spec.annotations.get(labels::PRICE_OVERLAY_APPLIED).is_some_and(|value| value == "true"),
-        left_out: leave_out_dearest(&mut groups),
+        left_out,
         groups,
     })
+}
+
+fn has_to_be_whole(claim: &NodeClaim) -> bool {
+    claim.spec.launch_group.as_ref().is_some_and(|group| group.all_or_none)
+}
+
+fn in_one_zone(groups: &BTreeMap<Variant, Vec<FleetOverride>>) -> bool {
+    let zones: BTreeSet<&str> = groups.values().flatten().map(|entry| entry.zone.as_str()).collect();
+    zones.len() == 1
 }
 
 /// Keeps the launch templates with the cheapest offerings, up to the maximum of a fleet. Returns the instance types of the

@@ -232,6 +232,11 @@ pub fn create_fleet(call: &FleetCall<'_>) -> Value {
         let strategy = if plan.prioritized { "prioritized" } else { "lowest-price" };
         request["OnDemandOptions"] = json!({ "AllocationStrategy": strategy });
     }
+    if plan.all_or_none {
+        let options = if spot { "SpotOptions" } else { "OnDemandOptions" };
+        request[options]["MinTargetCapacity"] = json!(call.count);
+        request[options]["SingleAvailabilityZone"] = json!(true);
+    }
     if let Some(context) = &plan.context {
         request["Context"] = json!(context);
     }

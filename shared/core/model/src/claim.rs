@@ -195,6 +195,9 @@ pub struct LaunchGroup {
     pub index: u32,
     /// The number of claims in the group.
     pub size: u32,
+    /// Whether EC2 has to launch instances for all of them or for none, because all are for one ProvisioningRequest.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub all_or_none: bool,
 }
 
 /// The charge of a claim against the limits of its NodePool: the maximum of its offerings, until it is launched.

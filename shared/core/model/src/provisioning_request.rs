@@ -238,9 +238,18 @@ impl ProvisioningRequest {
 
     /// Whether its time for getting capacity is over.
     fn has_expired(&self, now: Timestamp) -> bool {
-        let seconds = self.parameters.get(VALID_UNTIL_SECONDS).and_then(|seconds| seconds.parse().ok());
-        let valid_for = seconds.filter(|seconds| *seconds > 0).map_or(VALID_FOR, SignedDuration::from_secs);
-        now.duration_since(self.created) > valid_for
+        now.duration_since(self.created) > self.valid_for().unwrap_or(VALID_FOR)
+    }
+
+    /// How long after its creation a request that is not provisioned fails.
+    fn valid_for(&self) -> Result<SignedDuration, RequestError> {
+        let Some(value) = self.parameters.get(VALID_UNTIL_SECONDS) else { return Ok(VALID_FOR) };
+        let seconds = value.parse().ok().filter(|seconds| *seconds > 0).map(SignedDuration::from_secs);
+        seconds.ok_or_else(|| {
+            RequestError::Invalid(format!(
+                "the parameter {VALID_UNTIL_SECONDS} is {value:?}; create the request with a number of seconds above 0, or without it"
+            ))
+        })
     }
 
     /// The conditions that a plan with this finding sets; none where nothing changes.
@@ -328,6 +337,7 @@ impl ProvisioningRequest {
             );
             return Err(RequestError::Invalid(problem));
         }
+        self.valid_for()?;
         // Once it is provisioned, the capacity is held wherever it is.
         let together = self.is_in_one_zone()? && !matches!(self.progress, Progress::Provisioned { .. });
         let left = self.left(templates, consumers);
@@ -419,10 +429,11 @@ pub fn consumed_by(pod: &Pod) -> Option<&str> {
     if is_virtual(pod) { None } else { name().map(String::as_str) }
 }
 
-/// Whether a pod is the virtual pod of a request.
+/// The request that a virtual pod is of: its namespace and name.
 #[must_use]
-pub fn is_of_request(pod: &Pod) -> bool {
-    pod.annotations.contains_key(CLASS_NAME) && pod.annotations.contains_key(CONSUMES) && is_virtual(pod)
+pub fn request_of(pod: &Pod) -> Option<(&str, &str)> {
+    let name = pod.annotations.get(CONSUMES)?;
+    (pod.annotations.contains_key(CLASS_NAME) && is_virtual(pod)).then_some((&pod.namespace, name))
 }
 
 #[cfg(test)]
@@ -529,17 +540,25 @@ mod tests {
     #[test]
     fn a_request_expires_after_its_time_or_a_week() {
         let week = 7 * 24 * 3600;
-        for (parameters, last) in [
-            (vec![], week),
-            (vec![("ValidUntilSeconds", "600")], 600),
-            (vec![("ValidUntilSeconds", "soon")], week),
-            (vec![("ValidUntilSeconds", "0")], week),
-        ] {
+        for (parameters, last) in [(vec![], week), (vec![("ValidUntilSeconds", "600")], 600)] {
             let request = request(Class::AtomicScaleUp, &parameters);
             assert_eq!(request.due(second(1000 + last)), Due::Capacity(Class::AtomicScaleUp), "{parameters:?}");
             assert_eq!(request.due(second(1001 + last)), Due::Nothing, "{parameters:?}");
             let verdicts = request.step(&Finding::NotEvaluated, second(1001 + last));
             assert_eq!(reasons(&verdicts), [("Failed", true, "Expired")]);
+        }
+    }
+
+    #[test]
+    fn a_time_that_is_no_number_of_seconds_fails_the_request() {
+        for value in ["soon", "0", "-1", "10m"] {
+            let request = request(Class::AtomicScaleUp, &[("ValidUntilSeconds", value)]);
+            let error = request.virtual_pods(&[Pod::default()], std::iter::empty(), 1).unwrap_err();
+            assert!(error.to_string().contains(value), "{error}");
+            assert_eq!(
+                reasons(&request.step(&Finding::Invalid(error), second(1001))),
+                [("Failed", true, "FailedToCreatePods")]
+            );
         }
     }
 
@@ -577,7 +596,9 @@ mod tests {
         let templates = [template(4), template(1)];
         let names = |consumers: &[Pod]| -> Vec<String> {
             let pods = request.virtual_pods(&templates, consumers.iter(), 3).unwrap();
-            assert!(pods.iter().all(|pod| is_virtual(pod) && is_of_request(pod) && consumed_by(pod).is_none()));
+            assert!(pods.iter().all(|pod| is_virtual(pod)
+                && request_of(pod) == Some(("team", "train"))
+                && consumed_by(pod).is_none()));
             assert!(pods.iter().all(|pod| pod.is_provisionable() && pod.priority == i32::MIN + 3));
             pods.iter().map(Pod::key).collect()
         };
@@ -601,7 +622,7 @@ mod tests {
     fn real_pods_name_their_request_by_either_annotation() {
         for key in [CONSUMES, CONSUMES_DEPRECATED] {
             let pod = Pod { annotations: StringMap::from([(key.to_owned(), "train".to_owned())]), ..template(1) };
-            assert_eq!((consumed_by(&pod), is_of_request(&pod)), (Some("train"), false));
+            assert_eq!((consumed_by(&pod), request_of(&pod)), (Some("train"), None));
         }
         assert_eq!(consumed_by(&template(1)), None);
     }

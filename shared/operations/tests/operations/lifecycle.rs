@@ -197,7 +197,7 @@ async fn lost_group(harness: &Harness) -> Vec<String> {
             created: harness.clock.now(),
             version: 0,
             spec: NodeClaimSpec {
-                launch_group: Some(LaunchGroup { id: "group".into(), index, size: 3 }),
+                launch_group: Some(LaunchGroup { id: "group".into(), index, size: 3, all_or_none: false }),
                 ..NodeClaimSpec::default()
             },
             phase: Phase::Reserved,

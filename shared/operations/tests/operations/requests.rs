@@ -131,6 +131,7 @@ async fn of_two_requests_for_the_same_capacity_the_older_gets_it() {
 #[tokio::test]
 async fn a_launch_that_fails_is_tried_again_and_nodes_do_not_wait_for_it() {
     let mut harness = with_workers().await;
+    in_two_zones(&harness).await;
     harness.cloud.set_capacity(Some(1));
     add_request(&harness, "train", ATOMIC, 2, &json!({}));
     harness.until("one is launched", |harness| harness.cloud.launched() == 1).await;
@@ -143,6 +144,21 @@ async fn a_launch_that_fails_is_tried_again_and_nodes_do_not_wait_for_it() {
         })
         .await;
     assert_eq!(harness.cloud.running().len(), 2);
+}
+
+#[tokio::test]
+async fn in_a_single_zone_ec2_launches_all_nodes_of_a_request_or_none() {
+    let mut harness = with_workers().await;
+    harness.cloud.set_capacity(Some(1));
+    add_request(&harness, "train", ATOMIC, 2, &json!({}));
+    // Another pod's node is no part of it, and is launched.
+    harness.cluster.add_pods([pod("other", 3000)]);
+    harness.until("the capacity is missing", |harness| is_not(harness, "train", "CapacityIsNotFound")).await;
+    harness.minutes(3).await;
+    assert_eq!(harness.cloud.launched(), 1, "no node of the request");
+    harness.cloud.set_capacity(None);
+    harness.until("it is provisioned", |harness| is(harness, "train", "Provisioned", "CapacityIsProvisioned")).await;
+    assert_eq!(harness.cloud.launched(), 3);
 }
 
 #[tokio::test]

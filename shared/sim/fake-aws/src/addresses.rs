@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 
 /// The addresses of one subnet: each is used once before any is reused.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Addresses {
     next: u32,
     taken: BTreeSet<Ipv4Addr>,

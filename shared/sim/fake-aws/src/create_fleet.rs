@@ -38,7 +38,7 @@ impl State {
         let mut answer = CreateFleetAnswer { fleet_id: id.clone(), errors: Vec::new(), instances: Vec::new() };
         for (capacity_type, target) in shares {
             if target > 0 {
-                self.fulfil(request, &id, capacity_type, f64::from(target), &mut answer)?;
+                self.fulfil_or_none(request, &id, capacity_type, f64::from(target), &mut answer)?;
             }
         }
         let instance_ids = answer.instance_ids();
@@ -53,6 +53,29 @@ impl State {
         let id = self.new_id("fleet");
         let digits = &id[id.len() - 12..];
         format!("fleet-00000000-0000-4000-8000-{digits}")
+    }
+
+    /// Launches one kind of capacity, or nothing if fewer instances than the minimum can be launched. The errors are those of the
+    /// offerings; EC2 does not document others.
+    fn fulfil_or_none(
+        &mut self,
+        request: &CreateFleet,
+        fleet_id: &str,
+        capacity_type: CapacityType,
+        target: f64,
+        answer: &mut CreateFleetAnswer,
+    ) -> Result<(), Ec2Error> {
+        let Some(minimum) = minimum(request, capacity_type) else {
+            return self.fulfil(request, fleet_id, capacity_type, target, answer);
+        };
+        let (before, lines) = (self.clone(), answer.instances.len());
+        self.fulfil(request, fleet_id, capacity_type, target, answer)?;
+        let launched = answer.instances.iter().skip(lines).map(|line| line.instance_ids.len()).sum::<usize>();
+        if u32::try_from(launched).is_ok_and(|launched| launched < minimum) {
+            *self = before;
+            answer.instances.truncate(lines);
+        }
+        Ok(())
     }
 
     /// Launches one kind of capacity, candidate by candidate.
@@ -273,6 +296,8 @@ pub(super) fn merged_tags(template: &[TagSpecification], call: &[TagSpecificatio
 
 /// <https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_CreateFleet.html>
 const MAX_TEMPLATES: usize = 50;
+/// The maximum of `MinTargetCapacity`.
+const MAX_MINIMUM: u32 = 1000;
 
 /// Validates the request, and returns the shares of the target: on-demand first, then spot.
 fn checked(request: &CreateFleet) -> Result<[(CapacityType, u32); 2], Ec2Error> {
@@ -316,6 +341,7 @@ fn checked(request: &CreateFleet) -> Result<[(CapacityType, u32); 2], Ec2Error> 
     if let Some(other) = spot.filter(|behaviour| *behaviour != "terminate") {
         return Err(Ec2Error::unsupported(&format!("the interruption behaviour {other}")));
     }
+    checked_minimum(request)?;
     let target = request.target_capacity_specification.as_ref();
     let target = target.ok_or_else(|| Ec2Error::missing("TargetCapacitySpecification"))?;
     let reserved = request.reserved_capacity_options.as_ref();
@@ -327,6 +353,40 @@ fn checked(request: &CreateFleet) -> Result<[(CapacityType, u32); 2], Ec2Error> 
         return Err(Ec2Error::new("InvalidFleetConfig", message));
     }
     shares(target)
+}
+
+/// `MinTargetCapacity` of a capacity type.
+fn minimum(request: &CreateFleet, capacity_type: CapacityType) -> Option<u32> {
+    match capacity_type {
+        CapacityType::OnDemand => request.on_demand_options.as_ref()?.min_target_capacity,
+        CapacityType::Spot => request.spot_options.as_ref()?.min_target_capacity,
+    }
+}
+
+/// <https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_OnDemandOptionsRequest.html>
+fn checked_minimum(request: &CreateFleet) -> Result<(), Ec2Error> {
+    let on_demand = request.on_demand_options.as_ref();
+    let spot = request.spot_options.as_ref();
+    let on_demand = on_demand.map(|options| (options.min_target_capacity, options.single_availability_zone));
+    let spot = spot.map(|options| (options.min_target_capacity, options.single_availability_zone));
+    for (minimum, in_one_zone) in on_demand.into_iter().chain(spot) {
+        if minimum.is_some_and(|minimum| minimum > MAX_MINIMUM) {
+            let message = format!("MinTargetCapacity must be at most {MAX_MINIMUM}.");
+            return Err(Ec2Error::new("InvalidParameterValue", message));
+        }
+        if minimum.is_some() && !in_one_zone {
+            let message = "MinTargetCapacity requires SingleAvailabilityZone or SingleInstanceType.";
+            return Err(Ec2Error::new("InvalidParameterCombination", message));
+        }
+        let overrides = request.launch_template_configs.iter().flat_map(|config| &config.overrides);
+        let zones: BTreeSet<Option<&str>> = overrides.map(|one| one.availability_zone.as_deref()).collect();
+        if in_one_zone && (zones.len() != 1 || zones.contains(&None)) {
+            return Err(Ec2Error::unsupported(
+                "SingleAvailabilityZone with overrides of several zones or without a zone",
+            ));
+        }
+    }
+    Ok(())
 }
 
 fn shares(target: &TargetCapacity) -> Result<[(CapacityType, u32); 2], Ec2Error> {

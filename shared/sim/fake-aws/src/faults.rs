@@ -67,7 +67,7 @@ pub struct Call {
 /// Calls that are kept in full; older ones are only counted, to limit memory.
 const CALLS_KEPT: usize = 10_000;
 
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Faults {
     /// Errors for the next calls, by API name; `None` if they are throttled.
     scripted: BTreeMap<String, VecDeque<Option<Ec2Error>>>,

@@ -175,6 +175,10 @@ request! {
     OnDemandOptions {
         /// `lowest-price` or `prioritized`.
         allocation_strategy: Option<String>,
+        /// With fewer instances, none is launched.
+        min_target_capacity: Option<u32>,
+        /// Whether all overrides are in one zone.
+        single_availability_zone: bool,
     }
 }
 
@@ -188,6 +192,10 @@ request! {
         instance_interruption_behavior: Option<String>,
         /// With `lowest-price`: how many offerings to spread over.
         instance_pools_to_use_count: Option<u32>,
+        /// With fewer instances, none is launched.
+        min_target_capacity: Option<u32>,
+        /// Whether all overrides are in one zone.
+        single_availability_zone: bool,
     }
 }
 

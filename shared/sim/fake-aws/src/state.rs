@@ -34,7 +34,7 @@ enum Due {
     Forget,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct State {
     pub(super) account: Account,
     pub(super) now: Timestamp,

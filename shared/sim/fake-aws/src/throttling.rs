@@ -23,7 +23,7 @@ struct Bucket {
 }
 
 /// The buckets of an account, initially full.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Buckets {
     by_action: BTreeMap<(&'static str, String), Bucket>,
     /// Instances that may be launched.

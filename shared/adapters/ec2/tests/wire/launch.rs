@@ -91,6 +91,33 @@ async fn what_is_available_is_launched_and_the_rest_is_reported() {
 }
 
 #[tokio::test]
+async fn all_instances_of_a_group_that_has_to_be_whole_are_launched_or_none() {
+    let world = World::new().await;
+    let class = world.resolved(json!({})).await;
+    let whole = |group: &str| {
+        let mut claim = claim(group, 3);
+        claim.spec.launch_group.as_mut().unwrap().all_or_none = true;
+        claim
+    };
+    for (capacity_type, priced, short) in
+        [(CapacityType::OnDemand, OnDemand, "group-1"), (CapacityType::Spot, Spot, "group-2")]
+    {
+        let candidates = [candidate("m5.large", "a", priced, 0.096)];
+        let offering = Offering::new("m5.large", "us-east-1a", capacity_type);
+        world.ec2.set_capacity(offering.clone(), Some(2));
+        let outcome = launch(&world.cloud(), &whole(short), &class, &candidates).await.unwrap();
+        assert!(outcome.instances.is_empty() && outcome.failures[0].lacks_capacity, "{outcome:?}");
+        // In two zones EC2 does not know this condition, and in another zone nothing is missing.
+        let two = [candidates[0].clone(), candidate("m5.large", "b", priced, 0.096)];
+        let outcome = launch(&world.cloud(), &whole(&format!("{short}-two")), &class, &two).await.unwrap();
+        assert_eq!(outcome.instances.len(), 3);
+        world.ec2.set_capacity(offering, Some(3));
+        let outcome = launch(&world.cloud(), &whole(&format!("{short}-again")), &class, &candidates).await.unwrap();
+        assert_eq!(outcome.instances.len(), 3);
+    }
+}
+
+#[tokio::test]
 async fn every_offering_without_capacity_is_reported_once() {
     let world = World::new().await;
     let class = world.resolved(json!({})).await;

@@ -212,7 +212,7 @@ pub(crate) fn claim(group: &str, size: u32) -> NodeClaim {
         version: 1,
         spec: NodeClaimSpec {
             labels: StringMap::from([("karpenter.sh/nodepool".to_owned(), "default".to_owned())]),
-            launch_group: Some(LaunchGroup { id: group.into(), index: 0, size }),
+            launch_group: Some(LaunchGroup { id: group.into(), index: 0, size, all_or_none: false }),
             ..NodeClaimSpec::default()
         },
         phase: Phase::Reserved,

@@ -108,7 +108,7 @@ async fn a_launch_group_is_written_with_its_claims_and_then_by_one_at_a_time() {
     let member = |index: u32| {
         let mut member = claim(&format!("g-{index:02}"), 1, 0.1);
         let size = u32::try_from(MAX_TOGETHER).unwrap();
-        member.spec.launch_group = Some(LaunchGroup { id: "group".into(), index, size });
+        member.spec.launch_group = Some(LaunchGroup { id: "group".into(), index, size, all_or_none: false });
         member
     };
     // In any order.
@@ -141,7 +141,7 @@ async fn a_launch_group_is_written_with_its_claims_and_then_by_one_at_a_time() {
     assert!(claims.get_all(&[]).await.unwrap().is_empty());
     // A single claim has no record.
     let mut alone = claim("alone", 1, 0.1);
-    alone.spec.launch_group = Some(LaunchGroup { id: "alone".into(), index: 0, size: 1 });
+    alone.spec.launch_group = Some(LaunchGroup { id: "alone".into(), index: 0, size: 1, all_or_none: false });
     claims.create(&alone, None).await.unwrap();
     assert!(claims.launch_group("alone").await.unwrap().is_none());
 }

@@ -87,6 +87,7 @@ fn candidate(input: &Value) -> LaunchCandidate {
 
 fn claim(input: &Value, windows: bool) -> NodeClaim {
     let tenancy = input["tenancy"].as_str().map(|tenancy| (labels::INSTANCE_TENANCY, Requirement::one_of([tenancy])));
+    let all_or_none = input["allOrNone"].as_bool().unwrap_or(false);
     let os = if windows { "windows" } else { "linux" };
     NodeClaim {
         name: "default-abcde".into(),
@@ -96,7 +97,7 @@ fn claim(input: &Value, windows: bool) -> NodeClaim {
         created: jiff::Timestamp::UNIX_EPOCH,
         version: 1,
         spec: NodeClaimSpec {
-            launch_group: Some(LaunchGroup { id: "group-1".into(), index: 0, size: 2 }),
+            launch_group: Some(LaunchGroup { id: "group-1".into(), index: 0, size: 2, all_or_none }),
             labels: StringMap::from([
                 (labels::NODE_POOL.to_owned(), "default".to_owned()),
                 (labels::OS.to_owned(), os.to_owned()),

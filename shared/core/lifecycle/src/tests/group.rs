@@ -4,7 +4,7 @@ use crate::group::{Owners, assign, owned_by};
 fn member(index: u32, phase: Phase) -> NodeClaim {
     let mut claim = reserved();
     claim.name = format!("default-{index}");
-    claim.spec.launch_group = Some(LaunchGroup { id: "group".into(), index, size: 4 });
+    claim.spec.launch_group = Some(LaunchGroup { id: "group".into(), index, size: 4, all_or_none: false });
     claim.phase = phase;
     claim
 }

@@ -45,7 +45,7 @@ pub(crate) fn reserved() -> NodeClaim {
         created: at(0),
         version: 1,
         spec: NodeClaimSpec {
-            launch_group: Some(LaunchGroup { id: "group".into(), index: 1, size: 3 }),
+            launch_group: Some(LaunchGroup { id: "group".into(), index: 1, size: 3, all_or_none: false }),
             labels: StringMap::from([(labels::NODE_POOL.into(), "default".into())]),
             requests: ResourceList::from([("cpu", Quantity::from_units(1))]),
             ..NodeClaimSpec::default()

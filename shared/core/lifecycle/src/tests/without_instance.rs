@@ -7,7 +7,7 @@ use nodeless_model::instance::OfferingFailure;
 /// A claim that was marked for termination at second 10, before any response of EC2 was recorded.
 fn leaving(index: u32, size: u32, asked: bool) -> NodeClaim {
     let mut claim = reserved();
-    claim.spec.launch_group = Some(LaunchGroup { id: "group".into(), index, size });
+    claim.spec.launch_group = Some(LaunchGroup { id: "group".into(), index, size, all_or_none: false });
     claim.name = format!("default-{index}");
     claim.status.launch_asked = asked;
     begin_termination(&mut claim, TerminationReason::Deleted, "", at(10));

@@ -113,6 +113,14 @@ impl PlannedNode<'_> {
     pub(crate) fn key(&self) -> String {
         let launch = self.launch;
         let types: Vec<&str> = launch.instance_types.iter().map(|kind| kind.name.as_str()).collect();
-        json!([launch.node_pool, launch.node_class, launch.requirements.to_terms(), types, self.avoided]).to_string()
+        json!([
+            launch.node_pool,
+            launch.node_class,
+            launch.requirements.to_terms(),
+            types,
+            self.avoided,
+            self.whole_for
+        ])
+        .to_string()
     }
 }

@@ -28,6 +28,8 @@ pub(super) struct PlannedNode<'a> {
     pub(super) launch: &'a Launch,
     /// The pods of the node, `namespace/name`.
     pub(super) pods: Vec<String>,
+    /// The ProvisioningRequest, by namespace and name, whose nodes EC2 launches all or not at all.
+    pub(super) whole_for: Option<(String, String)>,
     /// The claims that it replaces.
     pub(super) replaces: Vec<String>,
     /// The offerings that it does not use, because other nodes use up their launch budgets.
@@ -114,11 +116,12 @@ fn claims_of(
         let left = recent.left_out(one.launch, pool, &evaluated.types.instance_types);
         left.into_iter().map(|left| left.offering).collect()
     });
+    let all_or_none = group.first().is_some_and(|one| one.whole_for.is_some());
     let awaited = Awaited::of(pool, &facts.snapshot.view.daemon_sets);
     let members = (0_u32..).zip(group.iter().zip(named));
     members
         .map(|(index, (planned, named))| {
-            let launch_group = LaunchGroup { id: id.clone(), index, size };
+            let launch_group = LaunchGroup { id: id.clone(), index, size, all_or_none };
             let mut claim = claim(planned, evaluated, class, named, launch_group, facts.snapshot.now);
             awaited.close(&mut claim);
             claim.spec.avoided_offerings.extend(left_out.iter().cloned());
@@ -143,7 +146,7 @@ pub(super) fn planned(
             .pool(&launch.node_pool)
             .ok_or_else(|| format!("the NodePool {} of a replacement does not exist", launch.node_pool))?;
         let (pods, replaces) = (replacement.pods.clone(), replaces.to_vec());
-        let planned = PlannedNode { launch, pods, replaces, avoided: Vec::new() };
+        let planned = PlannedNode { launch, pods, whole_for: None, replaces, avoided: Vec::new() };
         claims.extend(claims_of(&[planned], pool, facts, names));
     }
     Ok(claims)

@@ -23,8 +23,8 @@ use nodeless_disruption::held_back::{LaunchForPods, workloads};
 use nodeless_disruption::spot_interruptions::LeftOut;
 use nodeless_model::events::{failed_scheduling, nominated};
 use nodeless_model::object::{ObjectEvent, ObjectRef};
-use nodeless_model::provisioning_request::{Finding, is_of_request};
-use nodeless_model::{NodeClaim, Pod, is_virtual};
+use nodeless_model::provisioning_request::{Finding, request_of};
+use nodeless_model::{NodeClaim, Pod, is_virtual, labels};
 use nodeless_scheduling::{Launch, Placement, Problem, Reason, Solution, Unschedulable};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -88,7 +88,7 @@ impl<'a> Placed<'a> {
     /// The pod of this index, if the node that is launched for it is kept for it: a real pod, or one of a request, so that the next
     /// plans do not pack the request anew.
     fn nominated(&self, index: usize) -> Option<&'a Pod> {
-        self.problem.pods.get(index).copied().filter(|pod| index < self.pods || is_of_request(pod))
+        self.problem.pods.get(index).copied().filter(|pod| index < self.pods || request_of(pod).is_some())
     }
 
     /// The pods that wait for a node.
@@ -148,11 +148,22 @@ impl<'a> Placed<'a> {
         (left > 0).then(|| format!("{left} pods were left for the next plan, since this one reached its work limit"))
     }
 
+    /// The request whose pods are all that a launch is for, if the launch is in one zone: only for one zone, EC2 can be asked for all
+    /// instances of a fleet or for none.
+    fn whole_for(&self, launch: &Launch) -> Option<(String, String)> {
+        launch.requirements.get(labels::ZONE)?.single()?;
+        let mut requests = launch.pods.iter().map(|pod| request_of(self.problem.pods.get(*pod)?));
+        let first = requests.next()??;
+        let whole = requests.all(|request| request == Some(first));
+        whole.then(|| (first.0.to_owned(), first.1.to_owned()))
+    }
+
     /// The nodes to launch for pods that fit on no node, and those that wait for a launch budget, each with the reason.
     fn planned(&self, facts: Facts<'_>) -> (Vec<PlannedNode<'_>>, Vec<(PlannedNode<'_>, String)>) {
         let planned = self.solution.launches.iter().map(|launch| {
             let pods = launch.pods.iter().filter_map(|pod| self.nominated(*pod)).map(Pod::key).collect();
-            PlannedNode { launch, pods, replaces: Vec::new(), avoided: Vec::new() }
+            let whole_for = self.whole_for(launch);
+            PlannedNode { launch, pods, whole_for, replaces: Vec::new(), avoided: Vec::new() }
         });
         match &facts.snapshot.launch_budgets {
             Some(written) => {

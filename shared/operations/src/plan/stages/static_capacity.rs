@@ -134,7 +134,8 @@ struct Change {
 fn prepared(change: StaticChange, removes: bool, facts: Facts<'_>, names: &mut Names) -> Change {
     let scheduled_off = facts.pool(&change.node_pool).is_some_and(|one| one.scheduled_off.is_some());
     let surplus = change.surplus.iter().filter(|_| removes);
-    let planned = |launch| PlannedNode { launch, pods: Vec::new(), replaces: Vec::new(), avoided: Vec::new() };
+    let planned =
+        |launch| PlannedNode { launch, pods: Vec::new(), whole_for: None, replaces: Vec::new(), avoided: Vec::new() };
     Change {
         leaving: leaving(surplus.map(|candidate| too_many(candidate, scheduled_off)).collect(), facts),
         groups: launches::groups(change.launches.iter().map(planned).collect(), facts, names),

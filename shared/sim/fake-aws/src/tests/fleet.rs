@@ -67,6 +67,30 @@ fn partial_fulfilment_gives_instances_and_one_error_an_override() {
 }
 
 #[test]
+fn below_the_minimum_nothing_is_launched_and_nothing_is_used_up() {
+    let ec2 = ec2();
+    let offering = Offering::new("m5.large", "us-east-1a", CapacityType::OnDemand);
+    ec2.set_capacity(offering, Some(2));
+    let of = |target: u32| {
+        let mut request = fleet(&["m5.large"], "on-demand", "lowest-price", target);
+        request.launch_template_configs[0].overrides.truncate(1);
+        let options = request.on_demand_options.as_mut().unwrap();
+        (options.min_target_capacity, options.single_availability_zone) = (Some(target), true);
+        request
+    };
+    let short = ec2.create_fleet(&of(3)).unwrap();
+    assert!(short.instances.is_empty() && short.errors.len() == 1 && ec2.instances().is_empty(), "{short:?}");
+    assert_eq!(ec2.create_fleet(&of(2)).unwrap().instance_ids().len(), 2);
+    // <https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_OnDemandOptionsRequest.html>
+    let without_zone =
+        |request: &mut CreateFleet| request.on_demand_options.as_mut().unwrap().single_availability_zone = false;
+    let mut request = of(1);
+    without_zone(&mut request);
+    assert_eq!(ec2.create_fleet(&request).unwrap_err().code, "InvalidParameterCombination");
+    assert_eq!(ec2.create_fleet(&of(1001)).unwrap_err().code, "InvalidParameterValue");
+}
+
+#[test]
 fn capacity_returns_when_instances_are_gone() {
     let ec2 = ec2();
     let only = Offering::new("m5.large", "us-east-1a", CapacityType::OnDemand);

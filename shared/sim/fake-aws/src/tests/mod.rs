@@ -96,7 +96,7 @@ pub(super) fn fleet(types: &[&str], capacity_type: &str, strategy: &str, target:
     let (on_demand_options, spot_options) = if capacity_type == "spot" {
         (None, Some(SpotOptions { allocation_strategy: strategy, ..SpotOptions::default() }))
     } else {
-        (Some(OnDemandOptions { allocation_strategy: strategy }), None)
+        (Some(OnDemandOptions { allocation_strategy: strategy, ..OnDemandOptions::default() }), None)
     };
     CreateFleet {
         fleet_type: Some("instant".to_owned()),

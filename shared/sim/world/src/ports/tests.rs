@@ -53,7 +53,7 @@ fn claim(world: &World, size: u32) -> NodeClaim {
         created: world.now(),
         version: 1,
         spec: NodeClaimSpec {
-            launch_group: Some(LaunchGroup { id: "group-1".into(), index: 0, size }),
+            launch_group: Some(LaunchGroup { id: "group-1".into(), index: 0, size, all_or_none: false }),
             labels: StringMap::from([(labels::NODE_POOL.to_owned(), "default".to_owned())]),
             ..NodeClaimSpec::default()
         },
