@@ -1,4 +1,4 @@
-"""Builds kube-apiserver, kube-controller-manager, kube-scheduler, etcd and kwok from Go modules, and caches them for later runs.
+"""Builds kube-apiserver, kube-controller-manager, kube-scheduler, etcd, kwok and other programs from Go modules, and caches them.
 
 A build is stored in the user's cache folder, with a key from its go.mod and go.sum and the version of Go, so a second run takes no time
 and a changed version is built again.

@@ -29,13 +29,15 @@ PATHS = {
     "ec2nodeclasses": "/apis/karpenter.k8s.aws/v1",
     "capacitybuffers": "/apis/autoscaling.x-k8s.io/v1beta1",
     "provisioningrequests": "/apis/autoscaling.x-k8s.io/v1",
+    "jobs": "/apis/batch/v1",
+    "workloads": "/apis/kueue.x-k8s.io/v1beta2",
     "poddisruptionbudgets": "/apis/policy/v1",
     "volumeattachments": "/apis/storage.k8s.io/v1",
     "customresourcedefinitions": "/apis/apiextensions.k8s.io/v1",
     "validatingwebhookconfigurations": "/apis/admissionregistration.k8s.io/v1",
     **dict.fromkeys(("clusterroles", "clusterrolebindings"), "/apis/rbac.authorization.k8s.io/v1"),
 }
-NAMESPACED = ("pods", "events", "persistentvolumeclaims", "deployments", "daemonsets", "statefulsets", "replicasets", "poddisruptionbudgets", "capacitybuffers", "provisioningrequests")
+NAMESPACED = ("pods", "events", "persistentvolumeclaims", "deployments", "daemonsets", "statefulsets", "replicasets", "poddisruptionbudgets", "capacitybuffers", "provisioningrequests", "jobs", "workloads")
 # Every call, without its content.
 AUDIT_POLICY = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": [{"level": "Metadata"}], "omitStages": ["RequestReceived"]}
 
