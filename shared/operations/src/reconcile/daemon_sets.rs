@@ -5,7 +5,6 @@ use futures::stream::{self, StreamExt as _};
 use nodeless_lifecycle::Seen;
 use nodeless_lifecycle::daemon_sets::{awaited_by, not_ready};
 use nodeless_model::{DaemonSet, DaemonSetName, Node, NodeClaim};
-use nodeless_ports::PortError;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The DaemonSets that are not ready, by the name of the claim whose node waits for them.
@@ -15,15 +14,12 @@ impl Reconciler {
     /// Reads each DaemonSet once for all claims, and the pods of each node.
     pub(super) async fn daemon_sets_not_ready(&self, waiting: &[(&NodeClaim, Node)]) -> NotReady {
         let names: BTreeSet<DaemonSetName> = waiting.iter().flat_map(|(claim, _)| awaited_by(claim)).collect();
-        let sets: Result<Vec<DaemonSet>, PortError> = self.daemon_sets(names).await;
-        let sets = match &sets {
-            Ok(sets) => sets,
-            Err(error) => {
-                let unknown = |claim: &NodeClaim| (claim.name.clone(), Seen::Unknown(error.to_string()));
-                return waiting.iter().map(|(claim, _)| unknown(claim)).collect();
-            }
-        };
+        let (sets, unread) = &self.daemon_sets(names).await;
         let reads = waiting.iter().map(async |(claim, node)| {
+            // A DaemonSet that cannot be read concerns only the nodes that wait for it.
+            if let Some(why) = awaited_by(claim).iter().find_map(|name| unread.get(name)) {
+                return (claim.name.clone(), Seen::Unknown(why.clone()));
+            }
             let pods = self.cluster.pods_on(&node.name).await;
             (claim.name.clone(), pods.map(|pods| not_ready(claim, node, sets, &pods)).into())
         });
@@ -31,12 +27,22 @@ impl Reconciler {
         stream::iter(reads).buffer_unordered(AT_ONCE).collect().await
     }
 
-    /// Those of these DaemonSets that exist.
-    async fn daemon_sets(&self, names: BTreeSet<DaemonSetName>) -> Result<Vec<DaemonSet>, PortError> {
-        let reads = names.iter().map(async |name| self.cluster.daemon_set(name).await);
+    /// Those of these DaemonSets that exist, and why others cannot be read.
+    async fn daemon_sets(&self, names: BTreeSet<DaemonSetName>) -> (Vec<DaemonSet>, BTreeMap<DaemonSetName, String>) {
+        let reads = names.into_iter().map(async |name| {
+            let read = self.cluster.daemon_set(&name).await;
+            (name, read)
+        });
         let reads: Vec<_> = reads.collect();
-        let read: Vec<_> = stream::iter(reads).buffer_unordered(AT_ONCE).collect().await;
-        read.into_iter().filter_map(Result::transpose).collect()
+        let (mut sets, mut unread) = (Vec::new(), BTreeMap::new());
+        let mut read = stream::iter(reads).buffer_unordered(AT_ONCE);
+        while let Some((name, read)) = read.next().await {
+            match read {
+                Ok(set) => sets.extend(set),
+                Err(error) => drop(unread.insert(name, error.to_string())),
+            }
+        }
+        (sets, unread)
     }
 }
 

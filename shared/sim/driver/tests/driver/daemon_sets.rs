@@ -188,3 +188,45 @@ fn a_malformed_annotation_is_reported_and_nothing_is_waited_for() {
     let messages = messages(&driver);
     assert!(messages.iter().any(|it| it.contains("\"csi\", and nodes wait for no DaemonSet: write")), "{messages:?}");
 }
+
+#[test]
+fn a_daemon_set_that_cannot_be_read_closes_only_the_nodes_that_wait_for_it() {
+    let mut driver = start();
+    for (pool, set) in [("default", "csi"), ("other", "odd")] {
+        if pool != "default" {
+            let mut copy = list(&driver, &NODE_POOLS)[0].as_ref().clone();
+            copy["metadata"] = json!({ "name": pool });
+            create(&driver, &NODE_POOLS, copy);
+        }
+        let body =
+            json!({ "metadata": { "annotations": { labels::WAIT_FOR_DAEMON_SETS: format!("kube-system/{set}") } } });
+        let options = PatchOptions::default();
+        driver.world().api().patch(&NODE_POOLS, "", pool, None, PatchType::Merge, &body, &options).unwrap();
+        add_daemon_set(&driver, set, &everything());
+    }
+    let limit = within(&driver, 60);
+    driver.advance_to(limit).unwrap();
+    for pool in ["default", "other"] {
+        let container = json!({ "name": "main", "image": "pause", "resources": { "requests": { "cpu": "1500m" } } });
+        let spec = json!({ "nodeSelector": { labels::NODE_POOL: pool }, "containers": [container] });
+        create(&driver, &PODS, json!({ "metadata": { "name": pool, "namespace": "default" }, "spec": spec }));
+    }
+    let limit = within(&driver, 300);
+    assert!(driver.advance_until(limit, |driver| claims(driver).len() == 2).unwrap(), "{}", picture(&mut driver));
+    // The API server accepts the operator, and no version of nodeless knows it.
+    let term = json!({ "matchExpressions": [{ "key": "a", "operator": "Near", "values": ["b"] }] });
+    let affinity = json!({ "nodeAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": { "nodeSelectorTerms": [term] } } });
+    let body = json!({ "spec": { "template": { "spec": { "affinity": affinity } } } });
+    let options = PatchOptions::default();
+    driver.world().api().patch(&DAEMON_SETS, "kube-system", "odd", None, PatchType::Merge, &body, &options).unwrap();
+    let is_bound = |driver: &Driver, name: &str| {
+        list(driver, &PODS).iter().any(|pod| pod["metadata"]["name"] == name && pod["spec"]["nodeName"].is_string())
+    };
+    let limit = within(&driver, 300);
+    let opened = driver.advance_until(limit, |driver| is_bound(driver, "default")).unwrap();
+    assert!(opened, "{}", picture(&mut driver));
+    assert!(!is_bound(&driver, "other"));
+    let limit = within(&driver, 120);
+    driver.advance_to(limit).unwrap();
+    assert!(!is_bound(&driver, "other"), "its node waits for a DaemonSet that cannot be read");
+}
