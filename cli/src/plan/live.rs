@@ -12,7 +12,7 @@ const fn custom(of: CustomResource, needed: bool) -> (&'static str, &'static str
 }
 
 /// The kinds that are read, and whether a plan needs them.
-const KINDS: [(&str, &str, &str, bool); 15] = [
+const KINDS: [(&str, &str, &str, bool); 16] = [
     ("v1", "Node", "/api/v1/nodes", true),
     ("v1", "Pod", "/api/v1/pods", true),
     custom(resources::NODE_POOLS, true),
@@ -21,6 +21,7 @@ const KINDS: [(&str, &str, &str, bool); 15] = [
     ("apps/v1", "DaemonSet", "/apis/apps/v1/daemonsets", true),
     ("policy/v1", "PodDisruptionBudget", "/apis/policy/v1/poddisruptionbudgets", false),
     ("scheduling.k8s.io/v1", "PriorityClass", "/apis/scheduling.k8s.io/v1/priorityclasses", false),
+    ("v1", "LimitRange", "/api/v1/limitranges", false),
     ("v1", "Namespace", "/api/v1/namespaces", false),
     ("v1", "PersistentVolume", "/api/v1/persistentvolumes", false),
     ("v1", "PersistentVolumeClaim", "/api/v1/persistentvolumeclaims", false),

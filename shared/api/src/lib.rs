@@ -26,6 +26,7 @@ pub mod capacitybuffer;
 pub mod common;
 pub mod convert;
 pub mod crds;
+pub mod daemon_sets;
 pub mod default_spread;
 pub mod deployment;
 pub mod hash;

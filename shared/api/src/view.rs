@@ -1,16 +1,17 @@
 //! The cluster at one moment: what a plan reads of it, decoded.
 
 use crate::convert::volumes::{self, Storage};
+use crate::daemon_sets::{LimitRange, ReadDaemonSet};
 use crate::default_spread::{SchedulerConfig, Selectors};
 use crate::slim::CsiNode;
 use crate::{CapacityBufferStatus, EC2NodeClass, NodeOverlayStatus, NodePoolStatus, ProvisioningRequestStatus};
 use nodeless_model::object::MirroredClaim;
 use nodeless_model::{
-    BufferError, BufferShape, CapacityBuffer, DaemonSet, Node, NodeOverlay, NodePool, Pod, PodDisruptionBudget,
-    ProvisioningRequest, RequestError, Requirements, StringMap,
+    BufferError, BufferShape, CapacityBuffer, DaemonSet, DaemonSetName, Node, NodeOverlay, NodePool, Pod,
+    PodDisruptionBudget, ProvisioningRequest, RequestError, Requirements, StringMap,
 };
 use serde::{Deserialize, Deserializer, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The state of the cluster at one moment, as far as planning uses it.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -92,8 +93,9 @@ impl ClusterView {
     }
 
     /// Takes over the requests and host ports of the newest pod of each DaemonSet, as Karpenter does: a LimitRange, a mutating webhook or the
-    /// VerticalPodAutoscaler may have changed those of its template. Call it once DaemonSets and pods are there.
-    pub fn set_daemon_pods(&mut self) {
+    /// VerticalPodAutoscaler may have changed those of its template. Returns the DaemonSets without a pod. Call it once DaemonSets and pods
+    /// are there.
+    pub fn set_daemon_pods(&mut self) -> BTreeSet<DaemonSetName> {
         let mut newest: BTreeMap<(&str, &str), &Pod> = BTreeMap::new();
         for pod in self.pods.iter().filter(|pod| pod.is_owned_by_daemon_set() && pod.is_active()) {
             let Some(owner) = &pod.owner_name else { continue };
@@ -102,12 +104,48 @@ impl ClusterView {
                 *known = pod;
             }
         }
+        let mut without = BTreeSet::new();
         for set in &mut self.daemon_sets {
             if let Some(pod) = newest.get(&(set.namespace.as_str(), set.name.as_str())) {
                 set.template.requests.clone_from(&pod.requests);
                 set.template.host_ports.clone_from(&pod.host_ports);
+            } else {
+                without.insert(DaemonSetName { namespace: set.namespace.clone(), name: set.name.clone() });
             }
         }
+        without
+    }
+
+    /// Gives the first pods of these DaemonSets the requests that LimitRanges of their namespaces set. DaemonSets for which that cannot
+    /// be computed are invalid.
+    pub fn set_limit_ranges<'a>(
+        &mut self,
+        without_pod: &BTreeSet<DaemonSetName>,
+        read: impl IntoIterator<Item = &'a ReadDaemonSet>,
+        ranges: &[LimitRange],
+    ) {
+        let requests: BTreeMap<DaemonSetName, _> = read
+            .into_iter()
+            .map(|read| (read.name(), read))
+            .filter(|(name, _)| without_pod.contains(name))
+            .map(|(name, read)| (name, read.first_requests(ranges)))
+            .collect();
+        self.daemon_sets.retain_mut(|set| match requests.iter().find(|(name, _)| name.is_of(set)) {
+            Some((_, Ok(requests))) => {
+                set.template.requests.clone_from(requests);
+                true
+            }
+            Some((name, Err(error))) => {
+                self.invalid.push(InvalidObject {
+                    kind: "DaemonSet".to_owned(),
+                    name: name.to_string(),
+                    message: format!("{}: {}", error.field, error.problem),
+                    outline: Outline::default(),
+                });
+                false
+            }
+            None => true,
+        });
     }
 
     /// Gives the default topology spread constraints of kube-scheduler to its pods, and to those of CapacityBuffers. Call it once pods and

@@ -3,8 +3,8 @@
 use crate::api;
 use crate::connection::Connection;
 use crate::kinds::{
-    CapacityBuffers, CsiNodes, DaemonSets, DisruptionBudgets, Kind, Namespaces, NodeClaims, NodeClasses, NodeOverlays,
-    NodePools, Nodes, PersistentVolumeClaims, PersistentVolumes, Pods, ProvisioningRequests, ReplicaSets,
+    CapacityBuffers, CsiNodes, DaemonSets, DisruptionBudgets, Kind, LimitRanges, Namespaces, NodeClaims, NodeClasses,
+    NodeOverlays, NodePools, Nodes, PersistentVolumeClaims, PersistentVolumes, Pods, ProvisioningRequests, ReplicaSets,
     ReplicationControllers, Services, StatefulSets, StorageClasses,
 };
 use crate::recent::Recent;
@@ -15,6 +15,7 @@ use async_trait::async_trait;
 use futures::{StreamExt as _, stream};
 use kube::core::params::ListParams;
 use nodeless_api::convert::volumes::Storage;
+use nodeless_api::daemon_sets::ReadDaemonSet;
 use nodeless_api::default_spread::{ObjectSelector, SchedulerConfig, Selectors};
 use nodeless_api::{
     CapacityBufferStatus, EC2NodeClass, EC2NodeClassStatus, NodeOverlayStatus, NodePoolStatus,
@@ -56,6 +57,7 @@ pub struct KubeCluster {
     nodes: Mutex<Store<Nodes>>,
     pods: Mutex<Store<Pods>>,
     daemon_sets: Mutex<Store<DaemonSets>>,
+    limit_ranges: Mutex<Store<LimitRanges>>,
     disruption_budgets: Mutex<Store<DisruptionBudgets>>,
     node_pools: Mutex<Store<NodePools>>,
     node_classes: Mutex<Store<NodeClasses>>,
@@ -87,6 +89,7 @@ impl KubeCluster {
             nodes: Mutex::new(Store::new()),
             pods: Mutex::new(Store::new()),
             daemon_sets: Mutex::new(Store::new()),
+            limit_ranges: Mutex::new(Store::new()),
             disruption_budgets: Mutex::new(Store::new()),
             node_pools: Mutex::new(Store::new()),
             node_classes: Mutex::new(Store::new()),
@@ -187,6 +190,22 @@ impl KubeCluster {
         Ok(nodes)
     }
 
+    /// What LimitRanges change in the requests of DaemonSets, if any of them has no pod.
+    async fn read_limit_ranges(
+        &self,
+        view: &mut ClusterView,
+        without_pod: &BTreeSet<DaemonSetName>,
+        daemon_sets: &[ReadDaemonSet],
+    ) -> Result<(), PortError> {
+        if without_pod.is_empty() {
+            return Ok(());
+        }
+        let (ranges, invalid) = self.current(&self.limit_ranges).await?;
+        view.set_limit_ranges(without_pod, daemon_sets, &ranges);
+        view.invalid.extend(invalid);
+        Ok(())
+    }
+
     /// The topology of volumes, if any pod mounts one.
     async fn read_volumes(&self, view: &mut ClusterView) -> Result<(), PortError> {
         if !view.mounts_volumes() {
@@ -265,7 +284,7 @@ impl PlanningView for KubeCluster {
         let mut view = ClusterView {
             nodes: nodes.0,
             pods: pods.0,
-            daemon_sets: daemon_sets.0,
+            daemon_sets: daemon_sets.0.iter().map(|read| read.set.clone()).collect(),
             disruption_budgets: budgets.0,
             node_pool_statuses: node_pools.iter().map(|pool| pool.name.clone()).zip(statuses).collect(),
             node_pools,
@@ -280,7 +299,8 @@ impl PlanningView for KubeCluster {
         view.node_classes.values_mut().for_each(|class| hash::renew_ec2_node_class(class, self.ca_bundle.as_deref()));
         view.invalid.extend(overlays.1.into_iter().chain(buffers.1).chain(asked.1));
         view.set_annotations(system.and_then(|namespace| namespace.metadata.annotations));
-        view.set_daemon_pods();
+        let without_pod = view.set_daemon_pods();
+        self.read_limit_ranges(&mut view, &without_pod, &daemon_sets.0).await?;
         self.read_volumes(&mut view).await?;
         self.read_namespaces(&mut view).await?;
         self.read_default_spread(&mut view).await?;
@@ -435,7 +455,8 @@ impl Workloads for KubeCluster {
     }
 
     async fn daemon_set(&self, name: &DaemonSetName) -> Result<Option<DaemonSet>, PortError> {
-        node_classes::get_in::<DaemonSets>(&self.connection, &name.namespace, &name.name).await
+        let read = node_classes::get_in::<DaemonSets>(&self.connection, &name.namespace, &name.name).await?;
+        Ok(read.map(|read| read.set))
     }
 
     async fn change_deployment(

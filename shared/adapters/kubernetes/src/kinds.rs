@@ -1,6 +1,7 @@
 //! The kinds of objects in a view: where they are listed, and how each is reduced to the fields that planning reads.
 
 use crate::api;
+use nodeless_api::daemon_sets::{LimitRange, ReadDaemonSet};
 use nodeless_api::default_spread::ObjectSelector;
 use nodeless_api::{CapacityBufferStatus, NodeOverlayStatus, NodePoolStatus, ProvisioningRequestStatus, slim};
 use nodeless_model as model;
@@ -52,7 +53,8 @@ const NOT_ENDED: &str = "status.phase!=Succeeded,status.phase!=Failed";
 
 converted!(Nodes, "Node", api::NODES, None, slim::Node => model::Node);
 converted!(Pods, "Pod", "/api/v1/pods", Some(NOT_ENDED), slim::Pod => model::Pod);
-converted!(DaemonSets, "DaemonSet", "/apis/apps/v1/daemonsets", None, slim::DaemonSet => model::DaemonSet);
+converted!(DaemonSets, "DaemonSet", "/apis/apps/v1/daemonsets", None, slim::DaemonSet => ReadDaemonSet);
+converted!(LimitRanges, "LimitRange", "/api/v1/limitranges", None, slim::LimitRange => LimitRange);
 converted!(
     DisruptionBudgets,
     "PodDisruptionBudget",

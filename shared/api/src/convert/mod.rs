@@ -9,7 +9,7 @@ mod node_pool;
 mod overlay;
 mod pod;
 mod provisioning_request;
-mod requests;
+pub(crate) mod requests;
 pub mod validate;
 pub mod volumes;
 mod workload;
@@ -53,7 +53,7 @@ impl FieldError {
 }
 
 /// Quantities by name, as numbers. None is negative, as in the API server.
-fn resource_list(list: &BTreeMap<String, Quantity>, field: &str) -> Result<model::ResourceList, FieldError> {
+pub(crate) fn resource_list(list: &BTreeMap<String, Quantity>, field: &str) -> Result<model::ResourceList, FieldError> {
     list.iter()
         .map(|(name, quantity)| match quantity.0.parse::<model::Quantity>() {
             Ok(parsed) if parsed < model::Quantity::ZERO => {

@@ -8,18 +8,44 @@ use nodeless_model::{Quantity, ResourceList};
 /// run, or the pod-level requests; plus the pod overhead and `pods: 1`.
 pub(super) fn of_pod(spec: &PodSpec, status: &PodStatus) -> Result<ResourceList, FieldError> {
     let infeasible = is_infeasible(status);
-    let mut requests = of_containers(spec, |container, role, field| {
+    let requests = of_containers(spec, |container, role, field| {
         let statuses = match role {
             Role::Main => &status.container_statuses,
             Role::Init => &status.init_container_statuses,
         };
         of_container(container, statuses, infeasible, field)
     })?;
-    if let Some(resources) = &spec.resources {
-        let whole = with_defaults(resources, &requests, "spec.resources")?;
-        for (name, quantity) in whole.iter() {
-            requests.set(name, quantity);
+    let whole = of_whole_pod(spec, &requests)?;
+    total(spec, requests, &whole)
+}
+
+/// The requests of a new pod of a template, in which these defaults replace the requests that a container has none for.
+pub(crate) fn of_template(spec: &PodSpec, defaults: &ResourceList) -> Result<ResourceList, FieldError> {
+    let own = |container: &Container, field: &str| with_defaults(&container.resources, &ResourceList::new(), field);
+    // The API server sets the requests of the whole pod before the admission plugin LimitRanger changes those of containers.
+    let whole = of_whole_pod(spec, &of_containers(spec, |container, _, field| own(container, field))?)?;
+    let requests = of_containers(spec, |container, _, field| {
+        let mut requests = own(container, field)?;
+        for (name, quantity) in defaults.iter() {
+            if !requests.contains(name) {
+                requests.set(name, quantity);
+            }
         }
+        Ok(requests)
+    })?;
+    total(spec, requests, &whole)
+}
+
+/// The pod-level requests of a pod whose containers request this.
+fn of_whole_pod(spec: &PodSpec, containers: &ResourceList) -> Result<ResourceList, FieldError> {
+    let resources = spec.resources.as_ref();
+    resources.map_or_else(|| Ok(ResourceList::new()), |whole| with_defaults(whole, containers, "spec.resources"))
+}
+
+/// The requests of containers, or those of the whole pod, with the overhead.
+fn total(spec: &PodSpec, mut requests: ResourceList, whole: &ResourceList) -> Result<ResourceList, FieldError> {
+    for (name, quantity) in whole.iter() {
+        requests.set(name, quantity);
     }
     requests.add(&resource_list(&spec.overhead, "spec.overhead")?);
     requests.set("pods", Quantity::from_units(1));

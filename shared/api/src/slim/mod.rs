@@ -23,7 +23,7 @@ pub use storage::{
     StorageClass, VolumeAttachment,
 };
 pub use workload::{
-    Controller, ControllerSpec, DaemonSet, DaemonSetSpec, Event, Namespace, PodDisruptionBudget,
-    PodDisruptionBudgetSpec, PodDisruptionBudgetStatus, PodTemplate, PriorityClass, Scalable, ScalableSpec,
-    SelectingByLabels, SelectingByLabelsSpec, StoredPodTemplate,
+    Controller, ControllerSpec, DaemonSet, DaemonSetSpec, Event, LimitRange, LimitRangeItem, LimitRangeSpec, Namespace,
+    PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus, PodTemplate, PriorityClass, Scalable,
+    ScalableSpec, SelectingByLabels, SelectingByLabelsSpec, StoredPodTemplate,
 };

@@ -1,7 +1,8 @@
-//! DaemonSets, disruption budgets, namespaces, priority classes and events.
+//! DaemonSets, LimitRanges, disruption budgets, namespaces, priority classes and events.
 
 use super::meta;
 use super::pod::PodSpec;
+use crate::common::ResourceList;
 use k8s_openapi::api::core::v1::{self as corev1, ObjectReference};
 use k8s_openapi::api::{apps, policy, scheduling};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, Time};
@@ -108,6 +109,44 @@ pub struct StoredPodTemplate {
     pub metadata: ObjectMeta,
     /// The pod.
     pub template: PodTemplate,
+}
+
+/// A LimitRange.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, kube::Resource)]
+#[resource(inherit = corev1::LimitRange)]
+#[serde(default)]
+pub struct LimitRange {
+    /// Name and namespace.
+    #[serde(deserialize_with = "meta::slim")]
+    pub metadata: ObjectMeta,
+    /// The spec.
+    pub spec: LimitRangeSpec,
+}
+
+/// The spec of a LimitRange.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct LimitRangeSpec {
+    /// The items, one for each type.
+    pub limits: Vec<LimitRangeItem>,
+}
+
+/// An item of a LimitRange, without the ratio that it allows.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct LimitRangeItem {
+    /// `Container`, `Pod` or `PersistentVolumeClaim`.
+    #[serde(rename = "type")]
+    pub type_: String,
+    /// The maximum limits.
+    pub max: ResourceList,
+    /// The minimum requests.
+    pub min: ResourceList,
+    /// The limits of containers without limits.
+    #[serde(rename = "default")]
+    pub default_limit: ResourceList,
+    /// The requests of containers without requests.
+    pub default_request: ResourceList,
 }
 
 /// A PodDisruptionBudget.

@@ -1,9 +1,12 @@
 //! What a view takes over from its own objects.
 
 use jiff::Timestamp;
+use nodeless_api::daemon_sets::{LimitRange, ReadDaemonSet};
+use nodeless_api::slim;
 use nodeless_api::view::ClusterView;
 use nodeless_model::pod::HostPort;
 use nodeless_model::{DaemonSet, Pod, Quantity, ResourceList};
+use serde_json::{Value, json};
 
 fn pod(name: &str, namespace: &str, created: i64, cpu: i64) -> Pod {
     Pod {
@@ -21,7 +24,7 @@ fn view(pods: Vec<Pod>) -> ClusterView {
     let template = pod("agent", "kube-system", 0, 100);
     let daemon_sets = vec![DaemonSet { namespace: "kube-system".into(), name: "agent".into(), template }];
     let mut view = ClusterView { pods, daemon_sets, ..ClusterView::default() };
-    view.set_daemon_pods();
+    let _ = view.set_daemon_pods();
     view
 }
 
@@ -43,4 +46,78 @@ fn a_daemon_set_requests_what_its_newest_pod_requests() {
     let ports = vec![HostPort { ip: String::new(), port: 9100, protocol: "TCP".into() }];
     let sidecar = Pod { host_ports: ports.clone(), ..of("h", 1, 100) };
     assert_eq!(view(vec![sidecar]).daemon_sets[0].template.host_ports, ports);
+}
+
+fn daemon_set(name: &str, spec: &Value) -> ReadDaemonSet {
+    let object =
+        json!({ "metadata": { "namespace": "kube-system", "name": name }, "spec": { "template": { "spec": spec } } });
+    ReadDaemonSet::try_from(&serde_json::from_value::<slim::DaemonSet>(object).unwrap()).unwrap()
+}
+
+fn limit_range(namespace: &str, name: &str, item: &Value) -> LimitRange {
+    let object = json!({ "metadata": { "namespace": namespace, "name": name }, "spec": { "limits": [item] } });
+    LimitRange::try_from(&serde_json::from_value::<slim::LimitRange>(object).unwrap()).unwrap()
+}
+
+/// The requests of the first pod of a DaemonSet with this spec, in thousandths.
+fn first_requests(spec: &Value, ranges: &[LimitRange]) -> Vec<(String, i64)> {
+    let read = [daemon_set("agent", spec)];
+    let mut view = ClusterView { daemon_sets: vec![read[0].set.clone()], ..ClusterView::default() };
+    let without_pod = view.set_daemon_pods();
+    view.set_limit_ranges(&without_pod, &read, ranges);
+    assert!(view.invalid.is_empty());
+    let requests = view.daemon_sets[0].template.requests.iter();
+    requests.filter(|(name, _)| *name != "pods").map(|(name, quantity)| (name.to_owned(), quantity.milli())).collect()
+}
+
+#[test]
+fn limit_ranges_set_the_requests_of_daemon_sets_without_a_pod() {
+    let plain =
+        json!({ "containers": [{ "name": "a" }, { "name": "b", "resources": { "requests": { "cpu": "100m" } } }] });
+    let given =
+        |list: &[(&str, i64)]| list.iter().map(|(name, milli)| ((*name).to_owned(), *milli)).collect::<Vec<_>>();
+    let range = |item: &Value| [limit_range("kube-system", "all", item)];
+    assert_eq!(first_requests(&plain, &[]), given(&[("cpu", 100)]));
+    // The default request is defaultRequest, otherwise default, otherwise max, otherwise min.
+    for (item, expected) in [
+        (json!({ "defaultRequest": { "cpu": "200m" }, "default": { "cpu": "1" } }), 300),
+        (json!({ "default": { "cpu": "500m" }, "max": { "cpu": "2" }, "min": { "cpu": "10m" } }), 600),
+        (json!({ "max": { "cpu": "2" }, "min": { "cpu": "10m" } }), 2100),
+        (json!({ "min": { "cpu": "10m" } }), 110),
+    ] {
+        let mut item = item;
+        item["type"] = json!("Container");
+        assert_eq!(first_requests(&plain, &range(&item)), given(&[("cpu", expected)]), "{item}");
+        item["type"] = json!("Pod");
+        assert_eq!(first_requests(&plain, &range(&item)), given(&[("cpu", 100)]));
+    }
+    // A limit of the container is its request.
+    let limited = json!({ "containers": [{ "name": "a", "resources": { "limits": { "cpu": "700m" } } }] });
+    let both = json!({ "type": "Container", "defaultRequest": { "cpu": "200m", "memory": "1" } });
+    assert_eq!(first_requests(&limited, &range(&both)), given(&[("cpu", 700), ("memory", 1000)]));
+    // Init containers and sidecars have the defaults too.
+    let init = json!({ "containers": [{ "name": "a" }], "initContainers": [{ "name": "i" }, { "name": "s", "restartPolicy": "Always" }] });
+    assert_eq!(first_requests(&init, &range(&both)), given(&[("cpu", 400), ("memory", 2000)]));
+    // The requests of the whole pod are set before.
+    let whole = json!({ "containers": [{ "name": "a" }], "resources": { "limits": { "cpu": "3" } } });
+    assert_eq!(first_requests(&whole, &range(&both)), given(&[("cpu", 3000), ("memory", 1000)]));
+}
+
+#[test]
+fn limit_ranges_of_other_namespaces_and_daemon_sets_with_a_pod_are_left_out() {
+    let item = |cpu: &str| json!({ "type": "Container", "defaultRequest": { "cpu": cpu } });
+    let plain = json!({ "containers": [{ "name": "a" }] });
+    assert_eq!(first_requests(&plain, &[limit_range("default", "all", &item("1"))]), vec![]);
+    let several = [limit_range("kube-system", "b", &item("2")), limit_range("kube-system", "a", &item("1"))];
+    assert_eq!(first_requests(&plain, &several), [("cpu".to_owned(), 1000)]);
+
+    let read = [daemon_set("agent", &plain), daemon_set("new", &plain)];
+    let pods = vec![pod("agent-x", "kube-system", 1, 300)];
+    let daemon_sets = read.iter().map(|read| read.set.clone()).collect();
+    let mut view = ClusterView { pods, daemon_sets, ..ClusterView::default() };
+    let without_pod = view.set_daemon_pods();
+    assert_eq!(without_pod.iter().map(ToString::to_string).collect::<Vec<_>>(), ["kube-system/new"]);
+    view.set_limit_ranges(&without_pod, &read, &several);
+    let cpu = |index: usize| view.daemon_sets[index].template.requests.get("cpu");
+    assert_eq!((cpu(0), cpu(1)), (Quantity::from_milli(300), Quantity::from_milli(1000)));
 }

@@ -19,6 +19,7 @@ pub(crate) enum Kind {
     DaemonSet,
     PodDisruptionBudget,
     PriorityClass,
+    LimitRange,
     NodePool,
     NodeClaim,
     NodeClass,
@@ -32,7 +33,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    const ALL: [(Self, &'static str, &'static str); 23] = [
+    const ALL: [(Self, &'static str, &'static str); 24] = [
         (Self::Node, "", "Node"),
         (Self::Pod, "", "Pod"),
         (Self::Namespace, "", "Namespace"),
@@ -43,6 +44,7 @@ impl Kind {
         (Self::DaemonSet, "apps", "DaemonSet"),
         (Self::PodDisruptionBudget, "policy", "PodDisruptionBudget"),
         (Self::PriorityClass, "scheduling.k8s.io", "PriorityClass"),
+        (Self::LimitRange, "", "LimitRange"),
         (Self::NodePool, "karpenter.sh", "NodePool"),
         (Self::NodeClaim, "karpenter.sh", "NodeClaim"),
         (Self::NodeClass, "karpenter.k8s.aws", "EC2NodeClass"),
@@ -78,6 +80,7 @@ impl Kind {
                 | Self::PersistentVolumeClaim
                 | Self::DaemonSet
                 | Self::PodDisruptionBudget
+                | Self::LimitRange
                 | Self::CapacityBuffer
                 | Self::PodTemplate
                 | Self::Workload(_)

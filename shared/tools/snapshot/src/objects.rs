@@ -8,6 +8,7 @@ use crate::kinds::Kind;
 use crate::workloads::Workload;
 use jiff::Timestamp;
 use nodeless_api::convert::ConvertError;
+use nodeless_api::daemon_sets::{LimitRange, ReadDaemonSet};
 use nodeless_api::default_spread::Selectors;
 use nodeless_api::view::SYSTEM_NAMESPACE;
 use nodeless_api::{CapacityBufferStatus, EC2NodeClass, NodeOverlayStatus, slim};
@@ -26,7 +27,8 @@ const FARGATE: &str = "fargate-scheduler";
 pub(crate) struct Objects {
     pub(crate) nodes: BTreeMap<Key, model::Node>,
     pub(crate) pods: BTreeMap<Key, ReadPod>,
-    pub(crate) daemon_sets: BTreeMap<Key, model::DaemonSet>,
+    pub(crate) daemon_sets: BTreeMap<Key, ReadDaemonSet>,
+    pub(crate) limit_ranges: BTreeMap<Key, LimitRange>,
     pub(crate) disruption_budgets: BTreeMap<Key, model::PodDisruptionBudget>,
     pub(crate) namespaces: BTreeMap<Key, slim::Namespace>,
     pub(crate) persistent_volumes: BTreeMap<Key, slim::PersistentVolume>,
@@ -197,6 +199,7 @@ impl Objects {
                 self.uncounted.remove(key);
             }
             Kind::PriorityClass => drop(self.priority_classes.remove(key)),
+            Kind::LimitRange => drop(self.limit_ranges.remove(key)),
             Kind::NodePool => drop(self.node_pools.remove(key)),
             Kind::NodeClass => drop(self.node_classes.remove(key)),
             Kind::NodeClaim => drop(self.node_claims.remove(key)),

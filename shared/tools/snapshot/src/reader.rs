@@ -12,6 +12,7 @@ use crate::snapshot::Snapshot;
 use crate::workloads::Workload;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use nodeless_api::convert::ConvertError;
+use nodeless_api::daemon_sets::{LimitRange, ReadDaemonSet};
 use nodeless_api::default_spread::{ObjectSelector, SchedulerConfig};
 use nodeless_api::slim;
 use nodeless_api::view::{InvalidObject, Outline};
@@ -257,7 +258,7 @@ impl Reader {
             }
             Kind::DaemonSet => {
                 let read = self.slim::<slim::DaemonSet>(incoming, body, |object| &mut object.metadata);
-                let converted = self.converted(incoming, body, read, |set| model::DaemonSet::try_from(set));
+                let converted = self.converted(incoming, body, read, |set| ReadDaemonSet::try_from(set));
                 self.keep(incoming, converted, |objects| &mut objects.daemon_sets);
             }
             Kind::PodDisruptionBudget => {
@@ -296,6 +297,11 @@ impl Reader {
             Kind::PriorityClass => {
                 let read = self.slim::<slim::PriorityClass>(incoming, body, |object| &mut object.metadata);
                 self.keep(incoming, read, |objects| &mut objects.priority_classes);
+            }
+            Kind::LimitRange => {
+                let read = self.slim::<slim::LimitRange>(incoming, body, |object| &mut object.metadata);
+                let converted = self.converted(incoming, body, read, |range| LimitRange::try_from(range));
+                self.keep(incoming, converted, |objects| &mut objects.limit_ranges);
             }
             Kind::NodePool => {
                 let read = self.custom(incoming, body, complete::node_pool, |object: &mut nodeless_api::NodePool| {

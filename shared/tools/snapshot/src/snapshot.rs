@@ -104,8 +104,10 @@ impl Snapshot {
             .map(|node| node.name.clone())
             .collect();
         snapshot.take_claims(objects.node_claims);
-        snapshot.view.daemon_sets = objects.daemon_sets.into_values().collect();
-        snapshot.view.set_daemon_pods();
+        snapshot.view.daemon_sets = objects.daemon_sets.values().map(|read| read.set.clone()).collect();
+        let without_pod = snapshot.view.set_daemon_pods();
+        let ranges: Vec<_> = objects.limit_ranges.into_values().collect();
+        snapshot.view.set_limit_ranges(&without_pod, objects.daemon_sets.values(), &ranges);
         snapshot.view.set_annotations(Some(objects.annotations));
         snapshot.take_budgets(objects.disruption_budgets, &objects.uncounted);
         snapshot.view.node_pools = objects.node_pools.into_values().collect();
@@ -301,7 +303,7 @@ fn count(objects: &Objects) -> usize {
     let Objects { nodes, pods, daemon_sets, disruption_budgets, namespaces, .. } = objects;
     let Objects { persistent_volumes, persistent_volume_claims, storage_classes, csi_nodes, .. } = objects;
     let Objects { priority_classes, node_pools, node_classes, node_claims, .. } = objects;
-    let Objects { node_overlays, capacity_buffers, .. } = objects;
+    let Objects { node_overlays, capacity_buffers, limit_ranges, .. } = objects;
     nodes.len()
         + pods.len()
         + daemon_sets.len()
@@ -317,4 +319,5 @@ fn count(objects: &Objects) -> usize {
         + node_claims.len()
         + node_overlays.len()
         + capacity_buffers.len()
+        + limit_ranges.len()
 }

@@ -102,6 +102,7 @@ mod tests {
             Nodes::PATH,
             Pods::PATH,
             DaemonSets::PATH,
+            LimitRanges::PATH,
             DisruptionBudgets::PATH,
             NodePools::PATH,
             NodeClasses::PATH,

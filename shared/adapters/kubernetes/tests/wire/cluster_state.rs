@@ -2,8 +2,8 @@
 
 use super::{World, node, pod};
 use nodeless_fake_kubernetes::resource::{
-    CSI_NODES, CUSTOM_RESOURCE_DEFINITIONS, DEPLOYMENTS, NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES,
-    POD_TEMPLATES, PODS, REPLICA_SETS, SERVICES, STORAGE_CLASSES,
+    CSI_NODES, CUSTOM_RESOURCE_DEFINITIONS, DAEMON_SETS, DEPLOYMENTS, LIMIT_RANGES, NODES, PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES, POD_TEMPLATES, PODS, REPLICA_SETS, SERVICES, STORAGE_CLASSES,
 };
 use nodeless_model::{PriceChange, labels};
 use nodeless_ports::{ClaimMirror as _, Configuration as _, ErrorKind, PlanningView as _};
@@ -104,6 +104,31 @@ async fn namespaces_are_read_only_when_a_pod_selects_them_by_label() {
     world.create(&PODS, selecting);
     let view = cluster.view().await.unwrap();
     assert_eq!(view.namespaces["default"]["kubernetes.io/metadata.name"], "default");
+}
+
+#[tokio::test]
+async fn limit_ranges_are_read_only_while_a_daemon_set_has_no_pod() {
+    let world = World::installed().await;
+    let template = json!({ "metadata": { "labels": { "app": "agent" } }, "spec": { "containers": [{ "name": "c", "image": "c" }] } });
+    let spec = json!({ "selector": { "matchLabels": { "app": "agent" } }, "template": template });
+    let set = world.create(&DAEMON_SETS, json!({ "metadata": { "name": "agent" }, "spec": spec }));
+    let item = json!({ "type": "Container", "default": { "cpu": "300m" } });
+    world.create(&LIMIT_RANGES, json!({ "metadata": { "name": "all" }, "spec": { "limits": [item] } }));
+    let cluster = world.cluster();
+    world.requests();
+    let view = cluster.view().await.unwrap();
+    assert_eq!(view.daemon_sets[0].template.requests.get("cpu").milli(), 300);
+    let more: Vec<String> = listed(&world).into_iter().filter(|path| !ALWAYS.contains(&path.as_str())).collect();
+    assert_eq!(more, ["/api/v1/limitranges"]);
+
+    let mut first = pod("agent-x", None);
+    first["spec"]["containers"][0]["resources"] = json!({ "requests": { "cpu": "100m" } });
+    first["metadata"]["ownerReferences"] = json!([{ "apiVersion": "apps/v1", "kind": "DaemonSet", "name": "agent", "uid": set["metadata"]["uid"], "controller": true }]);
+    world.create(&PODS, first);
+    world.requests();
+    let view = cluster.view().await.unwrap();
+    assert_eq!(view.daemon_sets[0].template.requests.get("cpu").milli(), 100);
+    assert_eq!(listed(&world), ALWAYS);
 }
 
 #[tokio::test]

@@ -21,6 +21,7 @@ pub(super) fn resource(kind: &str) -> Result<Resource, ScenarioError> {
         "Pod" => known::PODS,
         "PodDisruptionBudget" => known::POD_DISRUPTION_BUDGETS,
         "PriorityClass" => known::PRIORITY_CLASSES,
+        "LimitRange" => known::LIMIT_RANGES,
         "Namespace" => known::NAMESPACES,
         "PodTemplate" => known::POD_TEMPLATES,
         "StorageClass" => known::STORAGE_CLASSES,
@@ -33,7 +34,7 @@ pub(super) fn resource(kind: &str) -> Result<Resource, ScenarioError> {
                 why: format!(
                     "{other} is not simulated; use NodePool, EC2NodeClass, NodeOverlay, CapacityBuffer, ProvisioningRequest, \
                      Deployment, StatefulSet, DaemonSet, ReplicaSet, Job, Pod, PodTemplate, PodDisruptionBudget, PersistentVolume, \
-                     PersistentVolumeClaim, StorageClass, PriorityClass or Namespace"
+                     PersistentVolumeClaim, StorageClass, PriorityClass, LimitRange or Namespace"
                 ),
             });
         }

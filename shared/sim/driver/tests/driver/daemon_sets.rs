@@ -3,7 +3,7 @@
 use crate::support::{configure, create, list, picture, start, within};
 use futures::FutureExt as _;
 use nodeless_driver::{Driver, Schedule};
-use nodeless_fake_kubernetes::resource::{DAEMON_SETS, EVENTS, NODES, PODS};
+use nodeless_fake_kubernetes::resource::{DAEMON_SETS, EVENTS, LIMIT_RANGES, NODES, PODS};
 use nodeless_fake_kubernetes::{PatchOptions, PatchType};
 use nodeless_model::claim::condition;
 use nodeless_model::{NodeClaim, labels};
@@ -187,6 +187,21 @@ fn a_malformed_annotation_is_reported_and_nothing_is_waited_for() {
     assert!(claims(&driver).iter().all(|claim| claim.spec.startup_taints.is_empty()));
     let messages = messages(&driver);
     assert!(messages.iter().any(|it| it.contains("\"csi\", and nodes wait for no DaemonSet: write")), "{messages:?}");
+}
+
+#[test]
+fn the_first_node_has_capacity_for_the_default_requests_of_a_daemon_set() {
+    let mut driver = start();
+    add_daemon_set(&driver, "csi", &everything());
+    let item = json!({ "type": "Container", "default": { "cpu": "2" } });
+    let metadata = json!({ "name": "all", "namespace": "kube-system" });
+    create(&driver, &LIMIT_RANGES, json!({ "metadata": metadata, "spec": { "limits": [item] } }));
+    add_pods(&driver, 1);
+    let limit = within(&driver, 600);
+    let all_run =
+        driver.advance_until(limit, |driver| list(driver, &PODS).iter().filter(|pod| is_ready(pod)).count() == 2);
+    assert!(all_run.unwrap(), "{}", picture(&mut driver));
+    assert_eq!(claims(&driver).len(), 1, "the pods of the DaemonSet and of the workload share the first node");
 }
 
 #[test]

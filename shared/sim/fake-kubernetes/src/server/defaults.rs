@@ -82,10 +82,26 @@ pub(crate) fn apply(definition: &Definition, object: &mut Value) {
         "PriorityClass" => {
             defaults(object, json!({"preemptionPolicy": "PreemptLowerPriority", "globalDefault": false}));
         }
+        "LimitRange" => limit_range(object),
         "ValidatingWebhookConfiguration" => webhooks(object),
         "CustomResourceDefinition" => custom_resource_definition(object),
         "Event" => event(object),
         _ => {}
+    }
+}
+
+/// The default limit of a resource is its maximum, and its default request that limit or its minimum.
+fn limit_range(object: &mut Value) {
+    for item in object.pointer_mut("/spec/limits").and_then(Value::as_array_mut).into_iter().flatten() {
+        if item["type"] != "Container" {
+            continue;
+        }
+        for (from, to) in [("max", "default"), ("default", "defaultRequest"), ("min", "defaultRequest")] {
+            if let Some(values) = item.get(from).filter(|values| values.is_object()).cloned() {
+                default(item, to, json!({}));
+                defaults(&mut item[to], values);
+            }
+        }
     }
 }
 
@@ -189,6 +205,28 @@ fn container_defaults(container: &mut Value) {
     if let Some(limits) = container.at("/resources/limits").and_then(Value::as_object).cloned() {
         default(&mut container["resources"], "requests", json!({}));
         defaults(&mut container["resources"]["requests"], Value::Object(limits));
+    }
+}
+
+/// Gives the containers of a new pod the requests and limits of an item of a LimitRange that they have none for, as the admission plugin
+/// LimitRanger does.
+pub(crate) fn of_limit_range(pod: &mut Value, item: &Value) {
+    let Some(spec) = pod.get_mut("spec") else { return };
+    for list in ["containers", "initContainers"] {
+        for container in spec.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten() {
+            let Some(resources) = container.get_mut("resources") else { continue };
+            for (from, to) in [("default", "limits"), ("defaultRequest", "requests")] {
+                let Some(values) = item.get(from).filter(|values| values.is_object()) else { continue };
+                default(resources, to, json!({}));
+                if let Some(own) = resources.get_mut(to) {
+                    defaults(own, values.clone());
+                }
+            }
+        }
+    }
+    let class = quality_of_service(spec);
+    if let Some(status) = pod.get_mut("status").and_then(Value::as_object_mut) {
+        status.insert("qosClass".to_owned(), json!(class));
     }
 }
 

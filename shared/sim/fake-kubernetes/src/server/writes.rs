@@ -9,7 +9,10 @@ use serde_json::{Map, Value, json};
 use super::definition::Definition;
 use super::events;
 use super::patch::apply::{Writer, track_update};
-use super::resource::{CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, PODS, PRIORITY_CLASSES, SERVICE_ACCOUNTS, SERVICES};
+use super::pod_resources::list;
+use super::resource::{
+    CUSTOM_RESOURCE_DEFINITIONS, LIMIT_RANGES, NAMESPACES, PODS, PRIORITY_CLASSES, SERVICE_ACCOUNTS, SERVICES,
+};
 use super::status::Status;
 use super::store::{ChangeKind, ObjectKey, Store};
 use super::time::seconds;
@@ -183,9 +186,10 @@ fn reset_status(definition: &Definition, object: &mut Value) {
     }
 }
 
-/// The changes of the built-in admission plugins: priorities, default tolerations, service addresses.
+/// The changes of the built-in admission plugins: defaults of LimitRanges, priorities, default tolerations, service addresses.
 fn admit(store: &mut Store, definition: &Definition, object: &mut Value) -> Result<(), Status> {
     if definition.resource == PODS {
+        limit_ranges(store, object);
         priority(store, object)?;
         let spec = &mut object["spec"];
         if spec.get("serviceAccountName").is_none() {
@@ -204,6 +208,15 @@ fn admit(store: &mut Store, definition: &Definition, object: &mut Value) -> Resu
         }
     }
     Ok(())
+}
+
+/// Gives containers the defaults of the LimitRanges of their namespace.
+fn limit_ranges(store: &Store, pod: &mut Value) {
+    let namespace = text(pod, "/metadata/namespace").to_owned();
+    for (_, range) in store.iter(&LIMIT_RANGES.storage_key(), Some(&namespace)) {
+        let items = list(range, "/spec/limits").iter().filter(|item| item["type"] == "Container");
+        items.for_each(|item| defaults::of_limit_range(pod, item));
+    }
 }
 
 fn priority(store: &Store, pod: &mut Value) -> Result<(), Status> {

@@ -431,3 +431,24 @@ fn the_instance_of_a_claim_is_taken_from_its_node_or_its_requirements() {
         assert_eq!(joined, text.contains("kind: Node\n").then_some("n"), "{text}");
     }
 }
+
+#[test]
+fn a_daemon_set_without_a_pod_has_the_default_requests_of_its_namespace() {
+    let set = "{apiVersion: apps/v1, kind: DaemonSet, metadata: {name: agent}, spec: {template: {spec: {containers: [{name: c}]}}}}";
+    let range = "{apiVersion: v1, kind: LimitRange, metadata: {name: all}, spec: {limits: [{type: Container, default: {cpu: 300m}}]}}";
+    let cpu = |snapshot: &Snapshot| snapshot.view.daemon_sets[0].template.requests.get("cpu").milli();
+    let snapshot = read(&format!("{set}\n---\n{range}"));
+    assert_eq!((cpu(&snapshot), snapshot.objects), (300, 2));
+    assert!(snapshot.skipped.is_empty());
+    let owner =
+        json!([{ "apiVersion": "apps/v1", "kind": "DaemonSet", "name": "agent", "uid": "u", "controller": true }]);
+    let mut first = pod("agent-x", json!({}));
+    first["metadata"]["ownerReferences"] = owner;
+    assert_eq!(cpu(&read(&format!("{set}\n---\n{range}\n---\n{first}"))), 100);
+    let odd = range.replace("300m", "many");
+    assert!(
+        faults(&read(&odd))[0].contains("LimitRange default/all: spec.limits[0].default.cpu"),
+        "{:?}",
+        faults(&read(&odd))
+    );
+}

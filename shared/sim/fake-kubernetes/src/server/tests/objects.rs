@@ -2,8 +2,8 @@ use serde_json::{Value, json};
 
 use super::{World, deployment, pod, world};
 use crate::server::resource::{
-    CRON_JOBS, CUSTOM_RESOURCE_DEFINITIONS, DEPLOYMENTS, EVENTS, NAMESPACES, NEW_EVENTS, NODES, PODS, PRIORITY_CLASSES,
-    Resource, SERVICES,
+    CRON_JOBS, CUSTOM_RESOURCE_DEFINITIONS, DEPLOYMENTS, EVENTS, LIMIT_RANGES, NAMESPACES, NEW_EVENTS, NODES, PODS,
+    PRIORITY_CLASSES, Resource, SERVICES,
 };
 use crate::server::{ChangeKind, CreateOptions, PatchOptions, PatchType, UpdateOptions};
 
@@ -46,6 +46,31 @@ fn a_pod_gets_its_defaults_and_priority() {
     assert_eq!(pod["spec"]["containers"][0]["resources"]["requests"], json!({"cpu": "1", "memory": "1Gi"}));
     assert_eq!(pod["status"], json!({"phase": "Pending", "qosClass": "Guaranteed"}));
     assert_eq!(pod["spec"]["tolerations"].as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn containers_get_the_defaults_of_limit_ranges() {
+    let world = world();
+    let item = json!({"type": "Container", "max": {"cpu": "2", "memory": "1Gi"}, "default": {"cpu": "1"},
+        "defaultRequest": {"cpu": "100m"}, "min": {"ephemeral-storage": "1Gi"}});
+    let range = json!({"metadata": {"name": "all"}, "spec": {"limits": [{"type": "Pod", "max": {"cpu": "9"}}, item]}});
+    let range = world.create(&LIMIT_RANGES, range).unwrap();
+    assert_eq!(range["spec"]["limits"][1]["default"], json!({"cpu": "1", "memory": "1Gi"}));
+    let requests = json!({"cpu": "100m", "memory": "1Gi", "ephemeral-storage": "1Gi"});
+    assert_eq!(range["spec"]["limits"][1]["defaultRequest"], requests);
+    let pod_with = |name: &str, resources: Value| {
+        let mut object = pod(name);
+        object["spec"]["containers"][0]["resources"] = resources;
+        world.create(&PODS, object).unwrap()
+    };
+    let bare = pod_with("bare", json!({}));
+    let resources = json!({"limits": {"cpu": "1", "memory": "1Gi"}, "requests": requests});
+    assert_eq!(bare["spec"]["containers"][0]["resources"], resources);
+    assert_eq!(bare["status"]["qosClass"], "Burstable");
+    // A limit of its own is also its request, before the LimitRange has an effect.
+    let own = pod_with("own", json!({"limits": {"cpu": "500m"}, "requests": {"memory": "1Mi"}}));
+    let requests = json!({"cpu": "500m", "memory": "1Mi", "ephemeral-storage": "1Gi"});
+    assert_eq!(own["spec"]["containers"][0]["resources"]["requests"], requests);
 }
 
 #[test]

@@ -1,16 +1,17 @@
 //! The kinds of objects, and their conversion into the types of planning.
 
 use crate::resources::{CAPACITY_BUFFERS, NODE_CLAIMS, NODE_CLASSES, NODE_OVERLAYS, NODE_POOLS, PROVISIONING_REQUESTS};
+use nodeless_api::daemon_sets::{LimitRange, ReadDaemonSet};
 use nodeless_api::{
     CapacityBufferStatus, EC2NodeClass, NodeOverlayStatus, NodePoolStatus, ProvisioningRequestStatus, slim,
 };
 use nodeless_fake_kubernetes::Resource;
 use nodeless_fake_kubernetes::resource::{
-    CSI_NODES, DAEMON_SETS, NAMESPACES, NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, POD_DISRUPTION_BUDGETS,
-    PODS, STORAGE_CLASSES, VOLUME_ATTACHMENTS,
+    CSI_NODES, DAEMON_SETS, LIMIT_RANGES, NAMESPACES, NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES,
+    POD_DISRUPTION_BUDGETS, PODS, STORAGE_CLASSES, VOLUME_ATTACHMENTS,
 };
 use nodeless_model::node_pool::NodePool;
-use nodeless_model::{CapacityBuffer, DaemonSet, Node, NodeOverlay, Pod, PodDisruptionBudget, ProvisioningRequest};
+use nodeless_model::{CapacityBuffer, Node, NodeOverlay, Pod, PodDisruptionBudget, ProvisioningRequest};
 use nodeless_ports::cluster::{MirroredClaim, PodRef, UnboundPod};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -57,8 +58,10 @@ pub(super) static NOMINABLE_PODS: Kind<UnboundPod> = Kind {
     reduce: unbound,
     fields: "spec.nodeName=,spec.schedulerName=default-scheduler,status.phase!=Succeeded,status.phase!=Failed",
 };
-pub(super) static ALL_DAEMON_SETS: Kind<DaemonSet> =
-    Kind { resource: || DAEMON_SETS, reduce: converted::<slim::DaemonSet, DaemonSet>, fields: "" };
+pub(super) static ALL_DAEMON_SETS: Kind<ReadDaemonSet> =
+    Kind { resource: || DAEMON_SETS, reduce: converted::<slim::DaemonSet, ReadDaemonSet>, fields: "" };
+pub(super) static ALL_LIMIT_RANGES: Kind<LimitRange> =
+    Kind { resource: || LIMIT_RANGES, reduce: converted::<slim::LimitRange, LimitRange>, fields: "" };
 pub(super) static ALL_BUDGETS: Kind<PodDisruptionBudget> = Kind {
     resource: || POD_DISRUPTION_BUDGETS,
     reduce: converted::<slim::PodDisruptionBudget, PodDisruptionBudget>,

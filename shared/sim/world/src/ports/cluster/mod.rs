@@ -119,7 +119,7 @@ impl PlanningView for MemoryCluster {
         let mut view = ClusterView {
             nodes: nodes.0,
             pods: pods.0,
-            daemon_sets: daemon_sets.0,
+            daemon_sets: daemon_sets.0.iter().map(|read| read.set.clone()).collect(),
             disruption_budgets: budgets.0,
             node_pools: pools.0,
             node_pool_statuses: self.read(&kinds::NODE_POOL_STATUSES)?.0.into_iter().collect(),
@@ -133,7 +133,12 @@ impl PlanningView for MemoryCluster {
         };
         view.node_classes.values_mut().for_each(|class| hash::renew_ec2_node_class(class, None));
         view.invalid.extend(overlays.1.into_iter().chain(buffers.1).chain(asked.1));
-        view.set_daemon_pods();
+        let without_pod = view.set_daemon_pods();
+        if !without_pod.is_empty() {
+            let (ranges, invalid) = self.read(&kinds::ALL_LIMIT_RANGES)?;
+            view.set_limit_ranges(&without_pod, &daemon_sets.0, &ranges);
+            view.invalid.extend(invalid);
+        }
         self.read_volumes(&mut view)?;
         let (namespaces, invalid) = self.read(&kinds::ALL_NAMESPACES)?;
         let system = namespaces.iter().find(|namespace| namespace.metadata.name.as_deref() == Some(SYSTEM_NAMESPACE));
@@ -250,7 +255,8 @@ impl Workloads for MemoryCluster {
     }
 
     async fn daemon_set(&self, name: &DaemonSetName) -> Result<Option<DaemonSet>, PortError> {
-        get_in(&self.api, &kinds::ALL_DAEMON_SETS, &name.namespace, &name.name)
+        let read = get_in(&self.api, &kinds::ALL_DAEMON_SETS, &name.namespace, &name.name)?;
+        Ok(read.map(|read| read.set))
     }
 
     async fn change_deployment(
