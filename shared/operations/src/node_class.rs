@@ -181,7 +181,7 @@ fn network_interface(interface: &nodeclass::NetworkInterface) -> NetworkInterfac
 
 fn capacity_reservations(class: &EC2NodeClass) -> Vec<CapacityReservation> {
     let reservations = class.status.iter().flat_map(|status| &status.capacity_reservations);
-    let mut reservations: Vec<CapacityReservation> = reservations
+    reservations
         .map(|reservation| CapacityReservation {
             id: reservation.id.clone(),
             instance_type: reservation.instance_type.clone(),
@@ -194,10 +194,7 @@ fn capacity_reservations(class: &EC2NodeClass) -> Vec<CapacityReservation> {
             remaining: 0,
             expiring: reservation.state == nodeclass::ReservationState::Expiring,
         })
-        .collect();
-    // Of offerings with the same price the first is used: those that no owner reclaims, as in Karpenter.
-    reservations.sort_by_key(|reservation| reservation.interruptible);
-    reservations
+        .collect()
 }
 
 /// The settings of the class with data of the catalog: the available instances of its capacity reservations, and its placement

@@ -536,7 +536,8 @@ impl<'a> Pool<'a> {
     /// The reservation that a node of this set and type would use, if that is the cheapest way.
     pub(crate) fn reservation(&self, set: SetId, kind: usize) -> Option<String> {
         let requirements = &self.sets[set].requirements;
-        let cheapest = self.offerings(self.types[kind].kind, requirements).min_by(|a, b| a.cmp_price(b))?;
+        let offerings = self.offerings(self.types[kind].kind, requirements);
+        let cheapest = offerings.min_by(|a, b| reservations::order(a, b).then_with(|| a.cmp_price(b)))?;
         cheapest.reservation.as_ref().map(|held| held.id.clone())
     }
 

@@ -1,6 +1,7 @@
 //! The remaining capacity of reservations during a plan.
 
-use nodeless_model::{InstanceType, Offering};
+use nodeless_model::{InstanceType, Offering, Requirement, labels};
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -68,4 +69,19 @@ impl Reservations {
 /// Whether an offering belongs to a reservation.
 pub(crate) fn is_of(offering: &Offering, id: &str) -> bool {
     offering.reservation.as_ref().is_some_and(|held| held.id == id)
+}
+
+/// The order in which offerings of a type are used: the cheapest first. Of reservations with the same price, those of the type `default`
+/// before capacity blocks, and both before those that their owner may reclaim; then the one with the largest number of instances. This is the
+/// order of Karpenter's provider for AWS (`CapacityReservationTypeFilter`, `ReservedOfferingFilter`).
+pub(crate) fn order(one: &Offering, other: &Offering) -> Ordering {
+    let remaining = |offering: &Offering| offering.reservation.as_ref().map_or(0, |held| held.remaining);
+    let by_price = one.price.total_cmp(&other.price);
+    by_price.then_with(|| kind(one).cmp(&kind(other))).then_with(|| remaining(other).cmp(&remaining(one)))
+}
+
+/// Whether the owner of a reservation may reclaim its instances, and whether it is a capacity block.
+fn kind(offering: &Offering) -> (bool, bool) {
+    let is = |key, value| offering.requirements.get(key).and_then(Requirement::single) == Some(value);
+    (is(labels::CAPACITY_RESERVATION_INTERRUPTIBLE, "true"), is(labels::CAPACITY_RESERVATION_TYPE, "capacity-block"))
 }

@@ -140,3 +140,44 @@ fn nodes_of_several_sizes_use_no_more_of_a_reservation_than_it_has_left() {
         assert!(others.is_empty() || remaining - used < least.max().unwrap(), "{used} of {remaining}");
     }
 }
+
+/// A catalog whose m9.xlarge has these reservations: zone, instances, type, and whether it is interruptible.
+fn catalog_with(reservations: &[(&str, &str, u32, &str, bool)]) -> InstanceTypes {
+    let mut types = reserved_catalog("m9.xlarge", 1).to_vec();
+    for kind in types.iter_mut().filter(|kind| kind.name == "m9.xlarge") {
+        let example = kind.offerings.pop().unwrap();
+        kind.offerings.extend(reservations.iter().map(|(id, zone, remaining, kind, interruptible)| {
+            let own = [
+                (labels::CAPACITY_RESERVATION_ID, Requirement::one_of([*id])),
+                (labels::CAPACITY_RESERVATION_TYPE, Requirement::one_of([*kind])),
+                (labels::CAPACITY_RESERVATION_INTERRUPTIBLE, Requirement::one_of([interruptible.to_string()])),
+            ];
+            Offering {
+                zone: (*zone).into(),
+                reservation: Some(Reservation { id: (*id).into(), remaining: *remaining, each: 1 }),
+                requirements: Requirements::from(own),
+                ..example.clone()
+            }
+        }));
+    }
+    types.into()
+}
+
+#[test]
+fn of_reservations_with_one_price_those_that_can_be_reclaimed_and_smaller_ones_are_used_last() {
+    let (one, other) = (ZONES[0], ZONES[1]);
+    for (first, second) in [
+        (("b", other, 1, "default", false), ("a", one, 9, "default", true)),
+        (("b", other, 1, "default", false), ("a", one, 9, "capacity-block", false)),
+        (("b", other, 1, "capacity-block", false), ("a", one, 9, "default", true)),
+        (("b", other, 6, "default", false), ("a", one, 5, "default", false)),
+        (("a", one, 5, "default", false), ("b", other, 5, "default", false)),
+    ] {
+        let pods = pods_of(1);
+        let pools = [pool("default")];
+        let mut problem = problem(&pods, &pools);
+        problem.node_pools[0].instance_types = catalog_with(&[second, first]);
+        let solution = solve_checked(&problem);
+        assert_eq!(solution.launches[0].reservation(), Some(first.0), "{first:?} before {second:?}");
+    }
+}
