@@ -197,9 +197,9 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
     let mut catalog = arguments.catalog.load(&location(&snapshot.view))?;
     match &reserved {
         Some(reserved) => {
-            reservations::count(reserved, &mut catalog.catalog);
+            catalog.catalog.reservations = reserved.available();
             let views = changed.iter_mut().map(|one| &mut one.snapshot.view).chain([&mut snapshot.view]);
-            catalog.notes.extend(views.flat_map(|view| reservations::resolve(reserved, view, at)));
+            catalog.notes.extend(views.flat_map(|view| reserved.resolve(&mut view.node_classes, at)));
         }
         None => catalog.notes.extend(reservations::assumed_full(&snapshot.view)),
     }

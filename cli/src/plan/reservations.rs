@@ -3,10 +3,8 @@
 use crate::error::CliError;
 use crate::input_files;
 use clap::Args;
-use jiff::Timestamp;
 use nodeless_api::EC2NodeClass;
 use nodeless_api::view::ClusterView;
-use nodeless_catalog::Catalog;
 use nodeless_launch::node_class::exported_reservations::ExportedReservations;
 use std::path::PathBuf;
 
@@ -39,27 +37,6 @@ impl ReservationArguments {
     }
 }
 
-/// Sets the status of the EC2NodeClasses as the catalog function does. Returns what is left out, and classes that select nothing.
-pub(crate) fn resolve(exported: &ExportedReservations, view: &mut ClusterView, at: Timestamp) -> Vec<String> {
-    let mut notes = Vec::new();
-    for (name, class) in &mut view.node_classes {
-        let terms = &class.spec.capacity_reservation_selector_terms;
-        if terms.is_empty() {
-            continue;
-        }
-        let (selected, left_out) = exported.selected(terms, at);
-        notes.extend(left_out);
-        if selected.is_empty() {
-            notes.push(format!(
-                "EC2NodeClass {name} selects no active capacity reservation of --capacity-reservations; compare its \
-                 spec.capacityReservationSelectorTerms with them"
-            ));
-        }
-        class.status.get_or_insert_default().capacity_reservations = selected;
-    }
-    notes
-}
-
 /// The assumption about the capacity reservations of EC2NodeClasses if no files are given.
 pub(crate) fn assumed_full(view: &ClusterView) -> Option<String> {
     let selects = |(name, class): (&String, &EC2NodeClass)| {
@@ -73,9 +50,4 @@ pub(crate) fn assumed_full(view: &ClusterView) -> Option<String> {
             classes.join(", ")
         )
     })
-}
-
-/// Sets the available instances of the catalog.
-pub(crate) fn count(exported: &ExportedReservations, catalog: &mut Catalog) {
-    catalog.reservations = exported.available();
 }

@@ -4,6 +4,7 @@ use crate::expect::Expect;
 use crate::nodes::Node;
 use crate::pods::Pods;
 use crate::pools::Pool;
+use crate::reservations::Reservation;
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::Value;
@@ -48,6 +49,9 @@ pub(crate) struct Case {
     /// The specs of EC2NodeClasses by name, over that of the default one.
     #[serde(default)]
     pub(crate) classes: BTreeMap<String, Value>,
+    /// The capacity reservations of the account.
+    #[serde(default)]
+    pub(crate) reservations: Vec<Reservation>,
     #[serde(default)]
     pub(crate) pods: Vec<Pods>,
     #[serde(default)]

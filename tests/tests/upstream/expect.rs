@@ -30,6 +30,8 @@ pub(crate) struct Expect {
     each: Option<NodeExpect>,
     /// Of new nodes for certain pods or NodePools.
     launched: Vec<NodeExpect>,
+    /// The capacity reservations in the status of EC2NodeClasses, each with its state.
+    reservations: Option<BTreeMap<String, String>>,
     /// A part of an error about the input.
     invalid: Option<String>,
     /// A part of a warning.
@@ -119,12 +121,13 @@ impl Expect {
             apart.is_empty(),
             launched.is_empty(),
         ];
-        let Self { nodes, pools, unschedulable, each, invalid, warning, disruption, .. } = self;
+        let Self { nodes, pools, unschedulable, each, reservations, invalid, warning, disruption, .. } = self;
         let none = [
             nodes.is_none(),
             pools.is_none(),
             unschedulable.is_none(),
             each.is_none(),
+            reservations.is_none(),
             invalid.is_none(),
             warning.is_none(),
         ];
@@ -144,6 +147,9 @@ impl Expect {
         self.spread.iter().for_each(|one| one.check(outcome, &mut wrong));
         self.groups(outcome, &mut wrong);
         self.new_nodes(outcome, &mut wrong);
+        if let Some(expected) = &self.reservations {
+            compare("selected capacity reservations", expected, &outcome.reservations, &mut wrong);
+        }
         if let Some(expected) = &self.disruption {
             expected.check(outcome, &mut wrong);
         }

@@ -13,6 +13,7 @@ mod outcome;
 mod plan;
 mod pods;
 mod pools;
+mod reservations;
 mod table;
 mod tests;
 

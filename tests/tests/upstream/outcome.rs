@@ -21,6 +21,8 @@ pub(crate) struct Outcome {
     pub(crate) unschedulable: BTreeMap<String, Vec<String>>,
     /// The pods that are not pending, each with the reason.
     pub(crate) held: BTreeMap<String, String>,
+    /// The capacity reservations in the status of EC2NodeClasses, each with its state.
+    pub(crate) reservations: BTreeMap<String, String>,
     pub(crate) disruption: Option<Disrupted>,
 }
 

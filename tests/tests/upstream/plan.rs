@@ -3,9 +3,10 @@
 use crate::case::Case;
 use crate::outcome::{Command, Disrupted, Labels, Launched, Outcome};
 use crate::pools::{Pool, class};
-use crate::{catalogs, definitions};
+use crate::{catalogs, definitions, reservations};
 use jiff::Timestamp;
 use nodeless_disruption::repair::Verdict;
+use nodeless_launch::node_class::exported_reservations::ExportedReservations;
 use nodeless_model::{Requirements, labels};
 use nodeless_operations::plan::PlanSettings;
 use nodeless_operations::{DryRun, DryRunInput};
@@ -27,8 +28,12 @@ pub(crate) fn run(case: &Case) -> Result<Outcome, String> {
     let mut reader = Reader::default().with_pods_of_workloads().with_check(definitions::errors);
     reader.read("case", list.to_string().as_bytes());
     let mut snapshot = reader.finish();
+    let reserved = reservations::exported(&case.reservations)?;
+    if !case.reservations.is_empty() {
+        snapshot.warnings.extend(reserved.resolve(&mut snapshot.view.node_classes, at));
+    }
     let with_disruption = case.expect.concerns_disruption();
-    let dry_run = dry_run(case, &mut snapshot, at, with_disruption)?;
+    let dry_run = dry_run(case, &mut snapshot, &reserved, at, with_disruption)?;
     let (problem, solution) = dry_run.place();
     let mut outcome = outcome(&snapshot, &dry_run, &problem, &solution);
     if with_disruption {
@@ -51,8 +56,15 @@ fn manifests(case: &Case, at: Timestamp) -> Vec<Value> {
     classes.chain(pools).chain(nodes).chain(pods).chain(case.objects.iter().cloned()).collect()
 }
 
-fn dry_run(case: &Case, snapshot: &mut Snapshot, at: Timestamp, with_disruption: bool) -> Result<DryRun, String> {
-    let catalog = catalogs::of(&case.catalog, &case.unavailable)?;
+fn dry_run(
+    case: &Case,
+    snapshot: &mut Snapshot,
+    reserved: &ExportedReservations,
+    at: Timestamp,
+    with_disruption: bool,
+) -> Result<DryRun, String> {
+    let mut catalog = catalogs::of(&case.catalog, &case.unavailable)?;
+    catalog.reservations = reserved.available();
     let shifted = case.shifted.iter().map(|name| catalogs::shifted(&catalog, name)).collect::<Result<_, _>>()?;
     let scheduling = Options {
         preferences: if case.ignore_preferences { PreferencePolicy::Ignore } else { PreferencePolicy::Respect },
@@ -109,6 +121,9 @@ fn outcome(snapshot: &Snapshot, dry_run: &DryRun, problem: &Problem<'_>, solutio
     let refused =
         solution.unschedulable.iter().map(|one| (pod(one.pod), one.reasons.iter().map(ToString::to_string).collect()));
     made.unschedulable = refused.collect();
+    let statuses = dry_run.view().node_classes.values().filter_map(|class| class.status.as_ref());
+    let selected = statuses.flat_map(|status| &status.capacity_reservations);
+    made.reservations = selected.map(|one| (one.id.clone(), format!("{:?}", one.state))).collect();
     let faulty = dry_run.faulty();
     made.unschedulable.extend(faulty.iter().map(|(pod, why)| (named(&pod.key()), vec![(*why).to_owned()])));
     made

@@ -2,6 +2,7 @@
 
 use super::reservations::{self, Described};
 use jiff::Timestamp;
+use nodeless_api::EC2NodeClass;
 use nodeless_api::nodeclass::selectors::SelectorTags;
 use nodeless_api::nodeclass::{CapacityReservation, CapacityReservationSelectorTerm};
 use serde::Deserialize;
@@ -134,6 +135,28 @@ impl ExportedReservations {
     pub fn available(&self) -> BTreeMap<String, u32> {
         let active = self.by_id.values().filter(|exported| exported.active);
         active.map(|exported| (exported.described.id.clone(), exported.described.available)).collect()
+    }
+
+    /// Sets the status of EC2NodeClasses as the catalog function does. Returns what is left out, and classes that select nothing.
+    #[must_use]
+    pub fn resolve(&self, classes: &mut BTreeMap<String, EC2NodeClass>, at: Timestamp) -> Vec<String> {
+        let mut notes = Vec::new();
+        for (name, class) in classes {
+            let terms = &class.spec.capacity_reservation_selector_terms;
+            if terms.is_empty() {
+                continue;
+            }
+            let (selected, left_out) = self.selected(terms, at);
+            notes.extend(left_out);
+            if selected.is_empty() {
+                notes.push(format!(
+                    "EC2NodeClass {name} selects no active capacity reservation of --capacity-reservations; compare its \
+                     spec.capacityReservationSelectorTerms with them"
+                ));
+            }
+            class.status.get_or_insert_default().capacity_reservations = selected;
+        }
+        notes
     }
 
     /// The active reservations that any of the terms selects, as the status of an EC2NodeClass lists them, and a message for each
