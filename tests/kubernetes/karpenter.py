@@ -5,19 +5,19 @@ The instances are launched in EC2 with the requests of Karpenter, and join with 
 
 from __future__ import annotations
 
+import copy
 import json
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any
 
-import yaml
-
 import objects
-from definitions import FILES, KARPENTER, established
+from definitions import established
+from released import names, released
 from scenario import condition
 from tools.control_plane.deployment import CLUSTER, Deployment
 
-RELEASE = "1.14.1"
+MINOR = "1.14"
 HELM_RELEASE = "karpenter-crd"
 # A field of EC2NodeClasses that is missing in the definition in the cluster.
 ADDED_LATER = "detailedMonitoring"
@@ -45,7 +45,7 @@ def leave(running: Deployment, nodes: int = 2) -> Left:
     """Creates the objects that Karpenter created before it was stopped."""
     plane = running.plane
     plane.apply(*definitions())
-    established(plane, KARPENTER[RELEASE])
+    established(plane, released_names())
     pool = annotated(objects.node_pool(POOL), POOL_HASHES)
     node_class = annotated(objects.node_class(NODE_CLASS, ROLE), CLASS_HASHES)
     node_class["metadata"]["finalizers"] = ["karpenter.k8s.aws/termination"]
@@ -62,15 +62,20 @@ def leave(running: Deployment, nodes: int = 2) -> Left:
 
 
 def definitions() -> list[dict[str, Any]]:
-    """The definitions as installed by Karpenter's chart karpenter-crd: those of nodeless have the same fields. In one of them a field is
-    missing, as in a release before the one that added it."""
-    found = [yaml.safe_load(file.read_text()) for file in sorted(FILES.glob("*.yaml"))]
+    """The definitions as installed by Karpenter's chart karpenter-crd. In one of them a field is missing, as in a release before the one that
+    added it."""
+    found = copy.deepcopy(released(MINOR))
     for definition in found:
         definition["metadata"]["labels"] = {"app.kubernetes.io/managed-by": "Helm"}
         definition["metadata"]["annotations"] = {"meta.helm.sh/release-name": HELM_RELEASE, "meta.helm.sh/release-namespace": "kube-system"}
         if definition["spec"]["names"]["kind"] == "EC2NodeClass":
             assert spec_fields(definition).pop(ADDED_LATER)
     return found
+
+
+def released_names() -> list[str]:
+    """The names of these definitions."""
+    return names(released(MINOR))
 
 
 def spec_fields(definition: dict[str, Any]) -> dict[str, Any]:

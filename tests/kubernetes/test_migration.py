@@ -12,12 +12,10 @@ from typing import Any
 import pytest
 
 import karpenter
-from definitions import KARPENTER
 from scenario import TIMEOUT, answered, condition, instance_of, names
 from tools.control_plane.deployment import WEBHOOK, Deployment, Inputs
 
 RECORD = "nodeless.sh/record-uid"
-RELEASED = {kind.name for kind in KARPENTER[karpenter.RELEASE]}
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +45,7 @@ def test_nodes_of_karpenter_are_adopted_and_none_is_replaced(moved: tuple[Deploy
 
 def test_the_definitions_of_karpenter_are_extended_and_remain_those_of_helm(moved: tuple[Deployment, karpenter.Left]) -> None:
     running, _ = moved
-    for definition in running.plane.items("customresourcedefinitions"):
+    for definition in (running.plane.get("customresourcedefinitions", name) for name in karpenter.released_names()):
         assert definition["metadata"]["labels"] == {"app.kubernetes.io/managed-by": "Helm"}, definition["metadata"]
         assert definition["metadata"]["annotations"]["meta.helm.sh/release-name"] == karpenter.HELM_RELEASE
     extended = running.plane.get("customresourcedefinitions", "ec2nodeclasses.karpenter.k8s.aws")
@@ -74,7 +72,7 @@ def test_nodes_and_pods_stay_when_nodeless_is_removed(moved: tuple[Deployment, k
     assert {i["InstanceId"] for i in running.instances()} == instances
     assert karpenter.running_pods(running) == pods
     assert stored(running) == objects, "an object has changed"
-    assert RELEASED <= set(names(plane.items("customresourcedefinitions")))
+    assert set(karpenter.released_names()) <= set(names(plane.items("customresourcedefinitions")))
     for claim in plane.items("nodeclaims"):
         assert karpenter.TERMINATION in claim["metadata"]["finalizers"] and condition(claim, "Ready"), claim
         assert instance_of(claim) in instances

@@ -1,15 +1,21 @@
-"""A client of kube-apiserver for tests, without discovery, retries and validation."""
+"""A client of kube-apiserver for tests, without discovery and validation."""
 
 from __future__ import annotations
 
 import http.client
 import json
 import ssl
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from .certificates import Pair
+
+# The API server rejects a call with this message, status 429 and a Retry-After, while it replaces the storage of a kind whose definition
+# was just created or changed. It lasts for seconds.
+INITIALIZING = "storage is (re)initializing"
+PATIENCE = 60
 
 
 @dataclass(frozen=True)
@@ -19,6 +25,11 @@ class Answer:
     status: int
     headers: Mapping[str, str]
     body: Any
+
+    @property
+    def initializing(self) -> bool:
+        """Whether the kind cannot be used yet; the call had no effect."""
+        return self.status == 429 and isinstance(self.body, dict) and self.body.get("message") == INITIALIZING
 
 
 class Client:
@@ -31,6 +42,15 @@ class Client:
             self._context.load_cert_chain(identity.certificate, identity.key)
 
     def call(self, method: str, path: str, body: Any = None, content_type: str = "application/json", accept: str = "application/json") -> Answer:
+        """The answer to a call, which is repeated while the kind is being initialized."""
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            answer = self._call(method, path, body, content_type, accept)
+            if not answer.initializing or time.monotonic() > deadline:
+                return answer
+            time.sleep(float(answer.headers.get("Retry-After", "1")))
+
+    def _call(self, method: str, path: str, body: Any, content_type: str, accept: str) -> Answer:
         headers = {"Content-Type": content_type, "Accept": accept}
         if self._token is not None:
             headers["Authorization"] = f"Bearer {self._token}"
