@@ -101,6 +101,7 @@ pub fn resolved_fields(spec: &EC2NodeClassSpec) -> String {
         connection_tracking: _,
         context: _,
         cpu_options: _,
+        enclave_options: _,
     } = spec;
     hash(&json!({
         "subnetSelectorTerms": value(subnet_selector_terms),

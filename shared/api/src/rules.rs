@@ -31,7 +31,7 @@ const NOT_IN_OVERLAYS: [&str; 6] = [
 ];
 
 /// Keys under `karpenter.k8s.aws` that users may write, all others of that domain being refused.
-const AWS_KEYS: [&str; 29] = [
+const AWS_KEYS: [&str; 28] = [
     "capacity-reservation-id",
     "capacity-reservation-interruptible",
     "capacity-reservation-type",
@@ -58,7 +58,6 @@ const AWS_KEYS: [&str; 29] = [
     "instance-network-bandwidth",
     "instance-size",
     "instance-tenancy",
-    "nitro-sandbox",
     "placement-group-id",
     "placement-group-partition",
 ];

@@ -95,6 +95,7 @@ pub fn settings(class: &EC2NodeClass) -> Result<NodeClassSettings, SpecProblems>
         .cpu_options
         .as_ref()
         .is_some_and(|options| options.nested_virtualization == Some(nodeclass::Toggle::Enabled));
+    settings.enclaves = spec.enclaves();
     settings.capacity_reservations = capacity_reservations(class);
     Ok(settings)
 }

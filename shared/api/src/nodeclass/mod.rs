@@ -8,8 +8,8 @@ pub mod storage;
 
 pub use kubelet::KubeletConfiguration;
 pub use network::{
-    ConnectionTracking, CpuOptions, InterfaceType, MetadataOptions, NetworkInterface, PlacementGroupSelector, Toggle,
-    TokenUse,
+    ConnectionTracking, CpuOptions, EnclaveOptions, InterfaceType, MetadataOptions, NetworkInterface,
+    PlacementGroupSelector, Toggle, TokenUse,
 };
 pub use selectors::{
     AmiFamily, AmiSelectorTerm, CapacityReservationSelectorTerm, InstanceMatchCriteria, SecurityGroupSelectorTerm,
@@ -175,6 +175,17 @@ pub struct EC2NodeClassSpec {
     /// Options of the processor.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu_options: Option<CpuOptions>,
+    /// Nitro Enclaves, which are disabled when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub enclave_options: Option<EnclaveOptions>,
+}
+
+impl EC2NodeClassSpec {
+    /// Whether Nitro Enclaves are enabled.
+    #[must_use]
+    pub fn enclaves(&self) -> bool {
+        self.enclave_options.as_ref().is_some_and(|options| options.enabled)
+    }
 }
 
 impl EC2NodeClassSpec {

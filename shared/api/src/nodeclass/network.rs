@@ -106,6 +106,13 @@ pub struct CpuOptions {
     pub nested_virtualization: Option<Toggle>,
 }
 
+/// Nitro Enclaves.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct EnclaveOptions {
+    /// Whether Nitro Enclaves can run on the instance. Restricts the instance types to those that support them.
+    pub enabled: bool,
+}
+
 /// Whether the metadata service requires a session token (IMDSv2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]

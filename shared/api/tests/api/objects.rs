@@ -193,6 +193,15 @@ fn hashes_follow_what_makes_nodes_drift() {
     other.spec.associate_public_ip_address = Some(false);
     assert_ne!(hash::ec2_node_class(&class, None), hash::ec2_node_class(&other, None));
     assert_ne!(hash::ec2_node_class(&class, None), hash::ec2_node_class(&class, Some("certificate")));
+    // As in Karpenter, absent is not the same as disabled.
+    let enclaves = |options: Value| hash::ec2_node_class(&ec2_node_class("default", "example", &options), None);
+    let variants = [
+        json!({}),
+        json!({ "enclaveOptions": { "enabled": false } }),
+        json!({ "enclaveOptions": { "enabled": true } }),
+    ];
+    let distinct: std::collections::BTreeSet<String> = variants.into_iter().map(enclaves).collect();
+    assert_eq!(distinct.len(), 3);
 }
 
 #[test]
@@ -203,7 +212,7 @@ fn what_is_resolved_is_hashed_apart_from_what_launches_take_from_the_spec() {
     for same in [
         json!({ "tags": { "team": "search" } }),
         json!({ "userData": "#!/bin/sh" }),
-        json!({ "kubelet": { "maxPods": 20 } }),
+        json!({ "kubelet": { "maxPods": 20 }, "enclaveOptions": { "enabled": true } }),
         json!({ "detailedMonitoring": true, "context": "c", "ipPrefixCount": 1, "associatePublicIPAddress": false }),
         json!({ "metadataOptions": { "httpTokens": "optional" }, "instanceStorePolicy": "RAID0" }),
         json!({ "blockDeviceMappings": [{ "deviceName": "/dev/xvda", "ebs": { "volumeSize": "50Gi" } }] }),

@@ -313,6 +313,7 @@ fn node_classes_that_are_refused() {
             "mutually exclusive",
         ),
         ("/spec/instanceStorePolicy", json!("RAID1"), "supported values"),
+        ("/spec/enclaveOptions", json!({}), "spec.enclaveOptions.enabled: Required value"),
         ("/spec/cpuOptions", json!({ "nestedVirtualization": "on" }), "supported values"),
         ("/spec/kubelet", json!([]), "must be of type object"),
         (

@@ -220,6 +220,8 @@ pub struct NodeClassSettings {
     pub connection_tracking: bool,
     /// Whether the EC2NodeClass enables nested virtualization.
     pub nested_virtualization: bool,
+    /// Whether the EC2NodeClass enables Nitro Enclaves.
+    pub enclaves: bool,
     /// The placement group.
     pub placement_group: Option<PlacementGroup>,
     /// Interfaces of the default card that pods cannot use (`RESERVED_ENIS`), as with custom networking.
@@ -260,6 +262,7 @@ impl NodeClassSettings {
             ip_prefix_count: 0,
             connection_tracking: false,
             nested_virtualization: false,
+            enclaves: false,
             placement_group: None,
             reserved_enis: 0,
             vm_memory_overhead_percent: Self::DEFAULT_VM_MEMORY_OVERHEAD_PERCENT,

@@ -19,8 +19,6 @@ const LARGEST_VOLUME_GIB: i32 = 65_536;
 
 /// The resource that pods request to get an elastic fabric adapter.
 pub const EFA_RESOURCE: &str = "vpc.amazonaws.com/efa";
-/// The resource that pods request to run in a Nitro Enclave.
-pub const NITRO_SANDBOX_RESOURCE: &str = "eks.amazonaws.com/nitro-sandbox";
 
 /// The content of a launch template. The name is computed from it, so that equal templates are shared.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -238,7 +236,7 @@ impl TemplateSpec {
             market: variant.market,
             tenancy: tenancy(claim),
             placement_group: spec.placement_group_selector.clone(),
-            enclaves: claim.spec.requests.contains(NITRO_SANDBOX_RESOURCE),
+            enclaves: spec.enclaves(),
             spot,
             tags: owner_tags(cluster, claim, &spec.tags),
         })

@@ -82,8 +82,6 @@ pub const INSTANCE_ACCELERATOR_MANUFACTURER: &str = "karpenter.k8s.aws/instance-
 pub const INSTANCE_ACCELERATOR_COUNT: &str = "karpenter.k8s.aws/instance-accelerator-count";
 /// `default` or `dedicated`.
 pub const INSTANCE_TENANCY: &str = "karpenter.k8s.aws/instance-tenancy";
-/// Whether Nitro enclaves are offered to pods.
-pub const NITRO_SANDBOX: &str = "karpenter.k8s.aws/nitro-sandbox";
 /// The capacity reservation that a node runs in.
 pub const CAPACITY_RESERVATION_ID: &str = "karpenter.k8s.aws/capacity-reservation-id";
 /// `default` or `capacity-block`.
@@ -210,7 +208,6 @@ pub const WELL_KNOWN: &[&str] = &[
     INSTANCE_ACCELERATOR_MANUFACTURER,
     INSTANCE_ACCELERATOR_COUNT,
     INSTANCE_TENANCY,
-    NITRO_SANDBOX,
     CAPACITY_RESERVATION_ID,
     CAPACITY_RESERVATION_TYPE,
     CAPACITY_RESERVATION_INTERRUPTIBLE,

@@ -388,6 +388,7 @@ async fn the_sdk_sends_what_the_launch_crate_renders() {
             "blockDeviceMappings": [{ "deviceName": "/dev/xvda", "ebs": {
                 "volumeSize": "30Gi", "volumeType": "gp3", "iops": 4000, "throughput": 200, "encrypted": true } }],
             "cpuOptions": { "nestedVirtualization": "enabled" },
+            "enclaveOptions": { "enabled": true },
         }))
         .await;
     let claim = claim("group-1", 1);

@@ -14,6 +14,8 @@ pub enum Incompatibility {
     WindowsNeedsAmd64,
     /// `cpuOptions.nestedVirtualization` is enabled and the processor does not support it.
     NestedVirtualization,
+    /// `enclaveOptions.enabled` is true and the type does not support Nitro Enclaves.
+    Enclaves,
     /// The type does not support the placement group's strategy.
     PlacementStrategy(String),
     /// `connectionTracking` is set and the type has no Nitro hypervisor.
@@ -53,6 +55,9 @@ impl fmt::Display for Incompatibility {
             Self::NestedVirtualization => {
                 f.write_str("cpuOptions.nestedVirtualization is enabled, and its processor does not support it")
             }
+            Self::Enclaves => {
+                f.write_str("enclaveOptions.enabled is true, and the type does not support Nitro Enclaves")
+            }
             Self::PlacementStrategy(strategy) => write!(f, "it does not support the placement strategy {strategy}"),
             Self::ConnectionTracking => f.write_str("connectionTracking is set, and it has no Nitro hypervisor"),
             Self::NoEna => f.write_str("networkInterfaces is set, and it has no elastic network adapter"),
@@ -89,6 +94,9 @@ fn family(facts: &TypeFacts, settings: &NodeClassSettings) -> Option<Incompatibi
 fn hardware(facts: &TypeFacts, settings: &NodeClassSettings) -> Option<Incompatibility> {
     if settings.nested_virtualization && !facts.cpu_features.iter().any(|feature| feature == "nested-virtualization") {
         return Some(Incompatibility::NestedVirtualization);
+    }
+    if settings.enclaves && !facts.nitro_enclaves {
+        return Some(Incompatibility::Enclaves);
     }
     if settings.connection_tracking && facts.hypervisor != "nitro" {
         return Some(Incompatibility::ConnectionTracking);

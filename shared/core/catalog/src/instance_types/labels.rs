@@ -57,7 +57,6 @@ fn type_labels(facts: &TypeFacts) -> Vec<(&'static str, Option<String>)> {
         (labels::INSTANCE_MEMORY, Some(facts.memory_mib.to_string())),
         (labels::INSTANCE_HYPERVISOR, Some(facts.hypervisor.clone())),
         (labels::INSTANCE_ENCRYPTION_IN_TRANSIT, Some(facts.encryption_in_transit.to_string())),
-        (labels::NITRO_SANDBOX, Some(facts.nitro_enclaves.to_string())),
         (labels::INSTANCE_CATEGORY, name.category.map(Into::into)),
         (labels::INSTANCE_GENERATION, name.generation.map(Into::into)),
         (labels::INSTANCE_FAMILY, name.family.map(Into::into)),

@@ -353,6 +353,9 @@ fn settings_that_a_type_does_not_support_are_reported() {
     assert_eq!(reason("a1.large", |settings| settings.ami_family = AmiFamily::Al2), None);
     let nested = |settings: &mut NodeClassSettings| settings.nested_virtualization = true;
     assert_eq!(reason("m5.large", nested), Some(Incompatibility::NestedVirtualization));
+    let enclaves = |settings: &mut NodeClassSettings| settings.enclaves = true;
+    assert_eq!(reason("t3.xlarge", enclaves), Some(Incompatibility::Enclaves));
+    assert_eq!(reason("m5.xlarge", enclaves), None);
     let tracked = |settings: &mut NodeClassSettings| settings.connection_tracking = true;
     assert_eq!(reason("m5.metal", tracked), Some(Incompatibility::ConnectionTracking));
     assert_eq!(reason("m5.large", tracked), None);

@@ -14,7 +14,7 @@ type Texts = BTreeMap<String, String>;
 type Published = BTreeMap<String, BTreeMap<String, Texts>>;
 
 /// Labels that the published tables do not contain, although Karpenter sets them.
-const NOT_PUBLISHED: [&str; 2] = [labels::REGION, labels::NITRO_SANDBOX];
+const NOT_PUBLISHED: [&str; 1] = [labels::REGION];
 /// Labels that depend on the EC2NodeClass and the offering, which the published tables do not contain.
 const OF_OFFERINGS: [&str; 3] = [labels::ZONE, labels::ZONE_ID, labels::CAPACITY_TYPE];
 
