@@ -67,6 +67,8 @@ NAMED = re.compile(r'const (\w+): &str =\s*"([^"]+)";')
 # Settings of users: the objects, and the valid values.
 SETTINGS = {
     "karpenter.sh/do-not-disrupt": ("Pod, Node, or the template of a NodePool, for all its nodes", "`true`; on a pod also a duration such as `4h`"),
+    "karpenter.sh/do-not-repair": ("Node", "`true`"),
+    "karpenter.sh/disruption-cost": ("Pod", "a whole number of 32 bits, such as `100`"),
     "nodeless.sh/dollars-per-hour": ("NodePool: annotation, or resource in `spec.limits`", "dollars as a quantity, such as `\"12.50\"`"),
     "nodeless.sh/dollars-per-month": ("NodePool, or Namespace `kube-system` for the whole cluster", "a number of dollars, such as `1500`"),
     "nodeless.sh/pause-disruption": ("NodePool, or Namespace `kube-system` for the whole cluster", "`true`, `false`, or a time such as `2026-01-31T18:00:00Z`"),

@@ -216,6 +216,8 @@ pub enum DisruptionReason {
     Empty,
     /// The node no longer matches its NodePool or EC2NodeClass.
     Drifted,
+    /// The node has been unhealthy for too long, and is repaired.
+    Unhealthy,
 }
 
 /// The status of a NodePool.

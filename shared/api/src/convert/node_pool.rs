@@ -182,6 +182,7 @@ fn budget(from: &nodepool::Budget, field: &str) -> Result<Budget, FieldError> {
         nodepool::DisruptionReason::Underutilized => DisruptionReason::Underutilized,
         nodepool::DisruptionReason::Empty => DisruptionReason::Empty,
         nodepool::DisruptionReason::Drifted => DisruptionReason::Drifted,
+        nodepool::DisruptionReason::Unhealthy => DisruptionReason::Unhealthy,
     });
     Ok(Budget { reasons: reasons.collect(), nodes, window })
 }

@@ -14,7 +14,7 @@
 //! | `policy` | what limits disruption: budgets, schedules, maintenance windows, pauses, on-demand minimums |
 //! | `drift`, `emptiness`, `consolidation` | the methods, which propose commands; `method` is their interface |
 //! | `replicas`, `static_capacity` | NodePools with `spec.replicas` |
-//! | `forceful` | expiration, node repair, spot interruptions and rebalance recommendations, to which budgets do not apply |
+//! | `forceful` | expiration, spot interruptions and rebalance recommendations, to which budgets do not apply, and node repair |
 //! | `simulation` | whether the pods of nodes fit elsewhere, and what new nodes for them cost |
 //! | `churn` | the churn breaker, and nodes that are held back because the removal of such a node led to a launch |
 //! | `command` | the steps of a command |

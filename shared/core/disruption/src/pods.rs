@@ -10,10 +10,13 @@ use nodeless_model::{Pod, PodDisruptionBudget, is_virtual, labels};
 use crate::reasons::KeptReason;
 use std::collections::HashMap;
 
-/// The cost of evicting a pod: one, more or less by its deletion cost and priority, between -10 and 10.
+/// The cost of evicting a pod: one, more or less by its disruption cost and priority, between -10 and 10. Without a disruption cost, the
+/// deletion cost counts. An invalid value counts as zero.
 pub(crate) fn eviction_cost(pod: &Pod) -> f64 {
-    let deletion_cost = pod.annotations.get(labels::POD_DELETION_COST).and_then(|cost| cost.parse::<i32>().ok());
-    let cost = 1.0 + f64::from(deletion_cost.unwrap_or(0)) / 2_f64.powi(27) + f64::from(pod.priority) / 2_f64.powi(25);
+    let annotated =
+        [labels::DISRUPTION_COST, labels::POD_DELETION_COST].iter().find_map(|key| pod.annotations.get(*key));
+    let annotated = annotated.and_then(|cost| cost.parse::<i32>().ok()).unwrap_or(0);
+    let cost = 1.0 + f64::from(annotated) / 2_f64.powi(27) + f64::from(pod.priority) / 2_f64.powi(25);
     cost.clamp(-10.0, 10.0)
 }
 

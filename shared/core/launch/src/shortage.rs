@@ -4,7 +4,7 @@ use nodeless_model::instance::OfferingFailure;
 use nodeless_model::shortage::Shortage;
 
 /// Codes of CreateFleet for a temporary lack of capacity rather than an invalid request.
-const LACKS_CAPACITY: [&str; 9] = [
+const LACKS_CAPACITY: [&str; 11] = [
     // The account has never used spot, and the role may not create the service-linked role: only on-demand is possible.
     "AuthFailure.ServiceLinkedRoleCreationNotPermitted",
     "InsufficientInstanceCapacity",
@@ -14,7 +14,11 @@ const LACKS_CAPACITY: [&str; 9] = [
     "Unsupported",
     NO_ADDRESSES,
     "MaxFleetCountExceeded",
+    // The price of a spot instance is above the maximum price of the request.
+    "SpotMaxPriceTooLow",
     RESERVATION_FULL,
+    // An interruptible capacity reservation is being reclaimed.
+    "InvalidCapacityReservationState.Unavailable",
 ];
 const NO_ADDRESSES: &str = "InsufficientFreeAddressesInSubnet";
 const RESERVATION_FULL: &str = "ReservationCapacityExceeded";

@@ -351,7 +351,7 @@ fn block_devices(mappings: &[BlockDeviceMapping], family: AmiFamily) -> Vec<Bloc
     };
     match family {
         AmiFamily::AL2 | AmiFamily::AL2023 => vec![disk("/dev/xvda", "20Gi")],
-        AmiFamily::Bottlerocket => vec![disk("/dev/xvda", "4Gi"), disk("/dev/xvdb", "20Gi")],
+        AmiFamily::Bottlerocket => vec![disk("/dev/xvda", "6Gi"), disk("/dev/xvdb", "20Gi")],
         AmiFamily::Windows2019 | AmiFamily::Windows2022 | AmiFamily::Windows2025 => vec![disk("/dev/sda1", "50Gi")],
         AmiFamily::Custom => Vec::new(),
     }

@@ -100,6 +100,10 @@ pub const PLACEMENT_GROUP_PARTITION: &str = "karpenter.k8s.aws/placement-group-p
 
 /// Protects a pod or node from voluntary disruption.
 pub const DO_NOT_DISRUPT: &str = "karpenter.sh/do-not-disrupt";
+/// Protects a node from node repair.
+pub const DO_NOT_REPAIR: &str = "karpenter.sh/do-not-repair";
+/// The cost of evicting a pod: of two nodes, the one whose pods cost less is consolidated first.
+pub const DISRUPTION_COST: &str = "karpenter.sh/disruption-cost";
 /// The hash of the NodePool's static fields.
 pub const NODE_POOL_HASH: &str = "karpenter.sh/nodepool-hash";
 /// The version of `nodepool-hash`.

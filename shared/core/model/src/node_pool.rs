@@ -97,6 +97,8 @@ pub enum DisruptionReason {
     Underutilized,
     /// The node no longer matches its NodePool or EC2NodeClass.
     Drifted,
+    /// The node has been unhealthy for too long, and is repaired.
+    Unhealthy,
 }
 
 /// The maximum number of nodes of a NodePool that are disrupted at once.

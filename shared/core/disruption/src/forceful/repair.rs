@@ -1,12 +1,13 @@
 //! Node repair: nodes that have been unhealthy for too long are replaced forcefully, unless too many are unhealthy at once.
 
 use crate::cluster::{Cluster, ClusterNode};
+use crate::policy::budgets::Budgets;
 use crate::reasons::zonal_shift;
 use jiff::{SignedDuration, Timestamp};
-use nodeless_model::Node;
 use nodeless_model::node::NodeCondition;
+use nodeless_model::{DisruptionReason, Node, labels};
 use nodeless_scheduling::failed_to_initialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The toleration duration of a condition.
 struct Policy {
@@ -60,8 +61,8 @@ pub enum Verdict {
     Wait,
     /// The node is terminated at once. Its pods are not evicted first, because it is unknown whether they still run.
     Repair,
-    /// Too many nodes are unhealthy at the same time, so none is repaired. The message of the event `NodeRepairBlocked`
-    /// reports how many.
+    /// The node is due and not repaired, for example because too many are unhealthy at the same time. This is the message of the
+    /// event `NodeRepairBlocked`.
     Blocked(String),
 }
 
@@ -83,8 +84,27 @@ pub fn unhealthy(cluster: &Cluster<'_>, now: Timestamp) -> Vec<Unhealthy> {
         .filter(|node| !node.is_leaving())
         .filter_map(|node| one(cluster, node, &counts, now))
         .collect();
+    // The nodes that have been unhealthy for longest are repaired first.
+    found.sort_by(|a, b| (a.due, &a.node).cmp(&(b.due, &b.node)));
+    apply_budgets(cluster, &mut found, now);
     found.sort_by(|a, b| a.node.cmp(&b.node));
     found
+}
+
+/// Blocks the repairs that the disruption budgets for the reason `Unhealthy` do not allow. A node that was never initialized serves no
+/// pods: it needs no budget, and uses none.
+fn apply_budgets(cluster: &Cluster<'_>, found: &mut [Unhealthy], now: Timestamp) {
+    let initialized = cluster.nodes.iter().filter(|node| node.is_initialized()).filter_map(|node| node.node);
+    let initialized: BTreeSet<&str> = initialized.map(|node| node.name.as_str()).collect();
+    let mut budgets = Budgets::of_repair(cluster, now);
+    for one in found.iter_mut().filter(|one| one.verdict == Verdict::Repair) {
+        if !initialized.contains(one.node.as_str()) {
+            continue;
+        }
+        if let Err(why) = budgets.take(&one.node_pool, DisruptionReason::Unhealthy) {
+            one.verdict = Verdict::Blocked(why.to_string());
+        }
+    }
 }
 
 fn one(
@@ -102,6 +122,8 @@ fn one(
     } else if let Some((zone, until)) = cluster.shifted(of) {
         // During a zonal shift the cause is known, and not the node.
         Verdict::Blocked(format!("{}: no node there is repaired", zonal_shift(zone, until)))
+    } else if node.annotations.get(labels::DO_NOT_REPAIR).is_some_and(|value| value == "true") {
+        Verdict::Blocked(format!("Node {} has the annotation {}", node.name, labels::DO_NOT_REPAIR))
     } else if bad > most && !failed_to_initialize(node, of.claim, now) {
         Verdict::Blocked(format!(
             "{bad} of {total} nodes of NodePool {} are unhealthy, more than {MAX_UNHEALTHY_PERCENT}%: none is repaired",

@@ -10,6 +10,7 @@ use nodeless_model::object::ObjectEvent;
 use nodeless_model::{Budget, DisruptionReason, Node, NodePool, Phase};
 use std::collections::BTreeMap;
 
+/// The reasons of commands. Node repair has budgets of its own ([`Budgets::of_repair`]).
 const REASONS: [DisruptionReason; 3] =
     [DisruptionReason::Empty, DisruptionReason::Underutilized, DisruptionReason::Drifted];
 
@@ -40,19 +41,19 @@ impl Budgets {
         let mut budgets = Self::default();
         for offer in &cluster.node_pools {
             let pool = offer.pool;
-            let nodes = || cluster.nodes.iter().filter(|node| node.node_pool() == Some(pool.name.as_str()));
-            let counted = || nodes().filter(|node| counts(node));
-            let total = u32::try_from(counted().count()).unwrap_or(u32::MAX);
-            let disrupting = counted().filter(|node| is_disrupting(node)).count();
-            let mut allowed = BTreeMap::new();
-            for reason in REASONS {
-                allowed.insert(reason, allowed_now(pool, reason, total, now));
-            }
-            budgets.report(pool, total, &allowed, now);
-            let disrupting = u32::try_from(disrupting).unwrap_or(u32::MAX);
-            budgets.pools.insert(pool.name.clone(), PoolBudget { allowed, disrupting });
+            let (total, budget) = pool_budget(cluster, pool, &REASONS, is_disrupting, now);
+            budgets.report(pool, total, &budget.allowed, now);
+            budgets.pools.insert(pool.name.clone(), budget);
         }
         budgets
+    }
+
+    /// The budgets for node repair, as in Karpenter: nodes that are only not ready do not count, because they are those to be repaired.
+    pub(crate) fn of_repair(cluster: &Cluster<'_>, now: Timestamp) -> Self {
+        let is_leaving = |node: &ClusterNode<'_>| node.is_leaving();
+        let of_pool = |pool: &NodePool| pool_budget(cluster, pool, &[DisruptionReason::Unhealthy], is_leaving, now).1;
+        let pools = cluster.node_pools.iter().map(|offer| (offer.pool.name.clone(), of_pool(offer.pool)));
+        Self { pools: pools.collect(), events: Vec::new() }
     }
 
     /// Budgets that allow this number of nodes of each NodePool.
@@ -113,6 +114,22 @@ impl Budgets {
             self.events.push(budgets_block(pool.into(), &none.join(", ")));
         }
     }
+}
+
+/// The number of nodes of a NodePool that count, and its budgets for these reasons.
+fn pool_budget(
+    cluster: &Cluster<'_>,
+    pool: &NodePool,
+    reasons: &[DisruptionReason],
+    is_disrupting: impl Fn(&ClusterNode<'_>) -> bool,
+    now: Timestamp,
+) -> (u32, PoolBudget) {
+    let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+    let nodes = || cluster.nodes.iter().filter(|node| node.node_pool() == Some(pool.name.as_str()) && counts(node));
+    let total = number(nodes().count());
+    let disrupting = number(nodes().filter(|node| is_disrupting(node)).count());
+    let allowed = reasons.iter().map(|reason| (*reason, allowed_now(pool, *reason, total, now))).collect();
+    (total, PoolBudget { allowed, disrupting })
 }
 
 fn budget_field(place: usize) -> String {

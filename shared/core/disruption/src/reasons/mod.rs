@@ -452,7 +452,8 @@ impl fmt::Display for KeptReason {
                 if let Some(place) = budget {
                     write!(f, " (spec.disruption.budgets[{place}])")?;
                 }
-                write!(f, ", and {disrupting} are disrupted or not ready")
+                let unready = if *reason == DisruptionReason::Unhealthy { "" } else { " or not ready" };
+                write!(f, ", and {disrupting} are disrupted{unready}")
             }
             Self::DriftBlocked { drift, pod, why } => write!(f, "{drift}, but pod {pod} cannot be scheduled elsewhere: {why}"),
             Self::AmiCanary { drift, why, .. } => write!(f, "{drift}; {why} (nodeless.sh/ami-canary)"),

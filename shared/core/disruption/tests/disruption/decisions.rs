@@ -226,7 +226,12 @@ fn pods_that_would_not_miss_the_node_leave_it_empty() {
     leaving.deletion_timestamp = Some(now());
     let mut worthless = web();
     worthless.annotations.insert(labels::POD_DELETION_COST.into(), "-134217728".into());
-    for (what, pod) in [("daemon", daemon), ("done", done), ("leaving", leaving), ("worthless", worthless)] {
+    let mut overridden = web();
+    overridden.annotations.insert(labels::DISRUPTION_COST.into(), "-134217728".into());
+    overridden.annotations.insert(labels::POD_DELETION_COST.into(), "134217728".into());
+    for (what, pod) in
+        [("daemon", daemon), ("done", done), ("leaving", leaving), ("worthless", worthless), ("overridden", overridden)]
+    {
         assert_eq!(World::new(1).with(|world| world.nodes[0].2 = vec![pod]).going(), ["node-0"], "{what}");
     }
 }

@@ -186,6 +186,7 @@ fn nothing_is_repaired_while_too_much_is_unhealthy() {
     let verdicts = |world: &World| -> Vec<Verdict> {
         unhealthy(&world.cluster(), now()).into_iter().map(|found| found.verdict).collect()
     };
+    world.pools[0].disruption.budgets = vec![budget(BudgetNodes::Percent(100))];
     // A fifth of six, rounded up, is two.
     sick(&mut world, 0, "Ready", Some(false), 0);
     sick(&mut world, 1, "Ready", Some(false), 0);
@@ -203,6 +204,43 @@ fn nothing_is_repaired_while_too_much_is_unhealthy() {
     let [Verdict::Blocked(_), Verdict::Repair, Verdict::Wait] = &verdicts(&world)[..] else {
         panic!("{:?}", verdicts(&world))
     };
+}
+
+#[test]
+fn budgets_pace_repairs_and_an_annotation_prevents_them() {
+    let mut world = World::new(vec![node_pool("default")]);
+    for _ in 0..10 {
+        world.on_demand("c9.large", Vec::new());
+    }
+    let verdicts = |world: &World| -> Vec<Verdict> {
+        unhealthy(&world.cluster(), now()).into_iter().map(|found| found.verdict).collect()
+    };
+    let blocked = |verdict: &Verdict| match verdict {
+        Verdict::Blocked(why) => why.clone(),
+        Verdict::Wait | Verdict::Repair => panic!("{verdict:?}"),
+    };
+    world.pools[0].disruption.budgets = vec![budget(BudgetNodes::Percent(10))];
+    sick(&mut world, 0, "Ready", Some(false), 1);
+    sick(&mut world, 1, "Ready", Some(false), 0);
+    // A tenth of ten nodes, and the one that has been unhealthy for longest comes first. Nodes that are not ready use no budget.
+    let found = verdicts(&world);
+    assert_eq!(found[1], Verdict::Repair);
+    let why = "the disruption budgets of NodePool default allow 1 at once for Unhealthy (spec.disruption.budgets[0]), and 1 are disrupted";
+    assert_eq!(blocked(&found[0]), why);
+    // A budget for other reasons does not hold repairs, and one for this reason does.
+    let about = |reason| Budget { reasons: vec![reason], ..budget(BudgetNodes::Count(0)) };
+    world.pools[0].disruption.budgets = vec![about(DisruptionReason::Drifted)];
+    assert_eq!(verdicts(&world), [Verdict::Repair, Verdict::Repair]);
+    world.pools[0].disruption.budgets = vec![about(DisruptionReason::Unhealthy)];
+    assert!(verdicts(&world).iter().all(|verdict| blocked(verdict).contains("allow 0 at once for Unhealthy")));
+    // A node that was never initialized needs no budget.
+    let place = &mut world.places[1];
+    place.node.labels.remove(labels::INITIALIZED);
+    place.claim.phase = Phase::Registered;
+    assert_eq!(verdicts(&world)[1], Verdict::Repair);
+
+    world.places[1].node.annotations.insert(labels::DO_NOT_REPAIR.to_owned(), "true".to_owned());
+    assert!(blocked(&verdicts(&world)[1]).ends_with("has the annotation karpenter.sh/do-not-repair"));
 }
 
 #[test]

@@ -5,6 +5,7 @@ use jiff::{SignedDuration, Timestamp};
 use nodeless_disruption::repair::{Verdict, unhealthy};
 use nodeless_disruption::*;
 use nodeless_model::node::NodeCondition;
+use nodeless_model::node_pool::BudgetNodes;
 use nodeless_model::*;
 
 /// A world with a node in each of two zones.
@@ -75,6 +76,7 @@ fn no_node_of_the_zone_is_repaired() {
         let ready = NodeCondition { kind: "Ready".into(), status: Some(false), since: Some(at(0)) };
         place.node.conditions = vec![ready];
     }
+    world.pools[0].disruption.budgets = vec![budget(BudgetNodes::Percent(100))];
     let verdicts = |cluster: &Cluster<'_>| -> Vec<Verdict> {
         unhealthy(cluster, now()).into_iter().map(|one| one.verdict).collect()
     };

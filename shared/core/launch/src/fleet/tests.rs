@@ -279,6 +279,8 @@ fn an_account_without_spot_lacks_capacity_and_a_missing_permission_is_an_error()
     for code in [
         "InsufficientInstanceCapacity",
         "ReservationCapacityExceeded",
+        "InvalidCapacityReservationState.Unavailable",
+        "SpotMaxPriceTooLow",
         "AuthFailure.ServiceLinkedRoleCreationNotPermitted",
     ] {
         assert!(lacks_capacity(code), "{code}");

@@ -137,6 +137,7 @@ pub(crate) fn termination(reason: DisruptionReason) -> TerminationReason {
         DisruptionReason::Empty => TerminationReason::Empty,
         DisruptionReason::Underutilized => TerminationReason::Underutilized,
         DisruptionReason::Drifted => TerminationReason::Drifted,
+        DisruptionReason::Unhealthy => TerminationReason::Unhealthy,
     }
 }
 
@@ -149,6 +150,7 @@ pub(crate) fn message(reason: DisruptionReason, claim: &NodeClaim) -> String {
     match reason {
         DisruptionReason::Empty => "its node has no pods".to_owned(),
         DisruptionReason::Underutilized => "its pods fit elsewhere for less".to_owned(),
+        DisruptionReason::Unhealthy => "it has been unhealthy for too long".to_owned(),
         DisruptionReason::Drifted => stated(condition::DRIFTED)
             .or_else(|| stated(condition::REBALANCE_RECOMMENDED))
             .or_else(|| {
