@@ -1,7 +1,7 @@
 //! A report as a self-contained HTML page with inline SVG charts, to be sent.
 
 use crate::html::{self, escaped, header, row};
-use nodeless_bill::report::text::{clusters, figures, table, times};
+use nodeless_bill::report::text::{clusters, figures, reserved_table, table, times};
 use nodeless_bill::report::{Division, Period, Report, Row};
 use nodeless_model::Dollars;
 use std::fmt::Write as _;
@@ -26,6 +26,10 @@ pub(crate) fn page(report: &Report) -> String {
     out.push_str("</table>\n");
     parts(&mut out, report);
     report.divisions.iter().for_each(|it| division(&mut out, report, it));
+    if let Some(lines) = reserved_table(report) {
+        out.push_str("<h2>Capacity reservations</h2>\n");
+        numbers(&mut out, &lines);
+    }
     out.push_str(
         "<p>Prices of EC2 instances, as nodeless knows them: without volumes, traffic, taxes, Savings Plans and discounts. \
          All times are in UTC.</p>\n",
@@ -37,8 +41,13 @@ pub(crate) fn page(report: &Report) -> String {
 fn division(out: &mut String, report: &Report, division: &Division) {
     let _cannot_fail = writeln!(out, "<h2>By {}</h2>", escaped(&division.by));
     chart(out, report, division);
+    numbers(out, &table(report, division));
+}
+
+/// A table of numbers, whose first row are the headings.
+fn numbers(out: &mut String, lines: &[Vec<String>]) {
     out.push_str("<div class=\"wide\"><table class=\"numbers\">\n");
-    for (index, line) in table(report, division).iter().enumerate() {
+    for (index, line) in lines.iter().enumerate() {
         let cells: Vec<&str> = line.iter().map(String::as_str).collect();
         if index == 0 { header(out, &cells) } else { row(out, &cells) }
     }

@@ -13,7 +13,7 @@ pub use before::Before;
 pub use csv::csv;
 pub use month::{BudgetReport, Forecast};
 pub use records::{Records, last_hours};
-pub use rows::{By, ByError, Costs, IDLE, LEAVING, Period, Row, STARTING};
+pub use rows::{By, ByError, Costs, IDLE, LEAVING, Period, ReservedRow, Row, STARTING};
 pub use totals::{Consolidated, Interrupted, Reserved, Spot, Totals};
 
 use crate::hour::HourRecord;
@@ -67,6 +67,8 @@ pub struct Report {
     pub forecast: Option<Forecast>,
     /// The budgets, compared with the current month if the report ends now, or with the whole month that it covers. Empty otherwise.
     pub budgets: Vec<BudgetReport>,
+    /// The instances in capacity reservations, by NodePool, instance type and zone.
+    pub reserved: Vec<ReservedRow>,
     /// The costs, divided once for each [`By`].
     pub divisions: Vec<Division>,
 }
@@ -132,6 +134,7 @@ pub fn report(query: &Query, sources: &[Source<'_>]) -> Option<Report> {
         before,
         forecast: month::forecast(query, sources),
         budgets: sources.iter().flat_map(|source| month::budgets(query, source)).collect(),
+        reserved: rows::reserved(&entries),
         divisions: query.by.iter().map(division).collect(),
     })
 }

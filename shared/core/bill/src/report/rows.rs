@@ -115,6 +115,22 @@ pub struct Row {
     pub dollars_before: Option<f64>,
 }
 
+/// The instances in capacity reservations of a NodePool, instance type and zone.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ReservedRow {
+    /// The NodePool.
+    pub node_pool: String,
+    /// The instance type.
+    pub instance_type: String,
+    /// The availability zone.
+    pub zone: String,
+    /// Hours.
+    pub node_hours: f64,
+    /// The costs of the same instances at on-demand prices.
+    pub on_demand_dollars: f64,
+}
+
 /// The rows of an hour or a day.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -199,6 +215,27 @@ pub(super) fn rows(entries: &[Entry<'_>], earlier: Option<&[Earlier<'_>]>, by: &
         b.costs.dollars.total_cmp(&a.costs.dollars).then_with(|| before(b).total_cmp(&before(a)))
     });
     rows
+}
+
+/// The instances in capacity reservations, by NodePool, instance type and zone.
+pub(super) fn reserved(entries: &[Entry<'_>]) -> Vec<ReservedRow> {
+    let mut all: BTreeMap<(&str, &str, &str), (f64, f64)> = BTreeMap::new();
+    for record in entries.iter().map(|entry| entry.record) {
+        for it in record.offerings.iter().filter(|it| it.capacity_type == CapacityType::Reserved) {
+            let (hours, dollars) = all.entry((&record.node_pool, &it.instance_type, &it.zone)).or_default();
+            *hours += it.seconds / 3600.0;
+            *dollars += it.on_demand_dollars;
+        }
+    }
+    let row =
+        |((node_pool, instance_type, zone), (node_hours, on_demand_dollars)): ((&str, &str, &str), _)| ReservedRow {
+            node_pool: node_pool.to_owned(),
+            instance_type: instance_type.to_owned(),
+            zone: zone.to_owned(),
+            node_hours,
+            on_demand_dollars,
+        };
+    all.into_iter().map(row).collect()
 }
 
 /// The rows of each hour or day in a time.

@@ -329,3 +329,36 @@ fn the_forecast_is_that_of_all_clusters_and_each_has_its_budgets() {
     let hours = [hour("2026-11-23T01:00:00Z", "default")];
     assert_eq!(of(&[sources[0], source("file", &hours, None)]).forecast, None);
 }
+
+#[test]
+fn instances_in_reservations_are_a_table_of_their_own() {
+    let reserved = |hours, on_demand| offering(CapacityType::Reserved, hours, 0.0, on_demand);
+    let with = |at: &str, pool: &str, own: Vec<OfferingCost>| {
+        let mut record = hour(at, pool);
+        record.offerings.extend(own);
+        record
+    };
+    let other_zone = OfferingCost { zone: "us-east-1b".into(), ..reserved(0.5, 0.25) };
+    let hours = [
+        with("2026-11-23T05:00:00Z", "search", vec![reserved(2.0, 1.0), other_zone]),
+        with("2026-11-23T06:00:00Z", "search", vec![reserved(1.0, 0.5)]),
+        with("2026-11-23T06:00:00Z", "web", vec![reserved(1.0, 0.5)]),
+    ];
+    let query = query(DAY.0, DAY.1, "nodepool");
+    let made = one(&query, &hours, None).unwrap();
+    let tables = text::tables(&made);
+    let expected = "
+RESERVED  ZONE        NODEPOOL  NODE HOURS  ON-DEMAND
+m5.large  us-east-1a  search           3.0    $1.5000
+m5.large  us-east-1b  search           0.5    $0.2500
+m5.large  us-east-1a  web              1.0    $0.5000
+";
+    assert!(tables.ends_with(expected), "{tables}");
+    let page = include_str!("../../../../../docs/report.md");
+    assert!(page.contains(expected.trim()), "the example of docs/report.md is another one");
+    assert_eq!(made.reserved.len(), 3);
+    let sum: f64 = made.reserved.iter().map(|row| row.on_demand_dollars).sum();
+    assert!((sum - made.totals.reserved.on_demand_dollars).abs() < 1e-9);
+    let without = one(&query, &[hour("2026-11-23T05:00:00Z", "web")], None).unwrap();
+    assert!(!text::tables(&without).contains("RESERVED") && without.reserved.is_empty());
+}

@@ -1,7 +1,7 @@
 //! A report as text: for a terminal, and for a message of a limited size.
 
 use super::columns::aligned;
-use super::{By, Division, Report, Row};
+use super::{By, Division, Report, ReservedRow, Row};
 use jiff::Timestamp;
 use nodeless_model::plural::counted;
 use nodeless_model::{Dollars, DollarsPerHour};
@@ -24,7 +24,7 @@ fn lines(report: &Report) -> Vec<String> {
     figures.iter().map(|(name, value)| format!("  {name:<width$}  {value}\n")).collect()
 }
 
-/// The tables, one for each division.
+/// The tables: one for each division, and that of capacity reservations.
 #[must_use]
 pub fn tables(report: &Report) -> String {
     rows(report).concat()
@@ -78,13 +78,27 @@ pub fn subject(report: &Report, characters: usize) -> String {
 
 /// The rows of the tables. The first of a table contains its headings.
 fn rows(report: &Report) -> Vec<String> {
-    let rows = |division: &Division| {
-        let mut rows = aligned(&table(report, division)).into_iter();
+    let rows = |table: Vec<Vec<String>>| {
+        let mut rows = aligned(&table).into_iter();
         let headings = format!("\n{}", rows.next().unwrap_or_default());
         let first = headings + &rows.next().unwrap_or_default();
         [first].into_iter().chain(rows).collect::<Vec<_>>()
     };
-    report.divisions.iter().flat_map(rows).collect()
+    let divisions = report.divisions.iter().map(|division| table(report, division));
+    divisions.chain(reserved_table(report)).flat_map(rows).collect()
+}
+
+/// The headings and the rows of instances in capacity reservations; `None` if there were none.
+#[must_use]
+pub fn reserved_table(report: &Report) -> Option<Vec<Vec<String>>> {
+    let headings = ["RESERVED", "ZONE", "NODEPOOL", "NODE HOURS", "ON-DEMAND"].map(str::to_owned).to_vec();
+    let row = |row: &ReservedRow| {
+        let names = [&row.instance_type, &row.zone, &row.node_pool].map(Clone::clone);
+        let numbers = [format!("{:.1}", row.node_hours), money(row.on_demand_dollars)];
+        names.into_iter().chain(numbers).collect()
+    };
+    let rows = report.reserved.iter().map(row);
+    (!report.reserved.is_empty()).then(|| [headings].into_iter().chain(rows).collect())
 }
 
 /// The clusters of a report.
