@@ -187,7 +187,7 @@ mod tests {
                 "",
                 "Pods without a node (1)",
                 "  shop/batch, 60m: too big�[2J",
-                "Enter open  / filter  1-7 sections  ? keys  q quit  sorted by name",
+                "Enter open  / filter  1-8 sections  ? keys  q quit  sorted by name",
             ]
         );
         assert!(buffer.content.iter().all(|cell| cell.fg == Color::Reset && cell.bg == Color::Reset), "no colour");

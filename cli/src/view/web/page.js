@@ -482,6 +482,8 @@ function render() {
   list("pending", pending, (pod) => `${pod.namespace}/${pod.name}`,
     (line, pod) => fill(line, [{ kind: "pod", name: `${pod.namespace}/${pod.name}` }, { text: `, ${age(pod.created)}: ` }, { text: pod.reason, tone: pod.nominated ? "good" : "notice" }]));
   list("disruption", disruptionItems(picture.disruption), (item) => item.key, (line, item) => fill(line, item.parts));
+  list("reservations", picture.reservations.filter((one) => matches([one.text])), (one) => one.id,
+    (line, one) => fill(line, [{ text: one.text, tone: one.state === "active" ? "" : "notice" }]));
   const entries = picture.timeline.filter((entry) => matches([entry.text, entry.kind]));
   keyed(byId("timeline").querySelector("ol"), entries, entryKey, () => element("li"), updateEntry);
   const events = picture.events.filter((event) => matches([event.name, event.reason, event.message, event.namespace]));

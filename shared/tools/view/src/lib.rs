@@ -3,7 +3,7 @@
 //! - [`Object::decode`] reduces an object of the API server to the fields that are shown.
 //! - [`Cluster`] stores these objects, and [`Cluster::apply`] changes them as a watch reports it.
 //! - [`Picture::viewed`] combines a cluster, prices, a time and what the user chose to see ([`Viewing`]) into rows: what needs attention,
-//!   NodePools, nodes, NodeClaims without a node, pods without a node, disruption in progress, Events. It is serialized as the JSON of
+//!   NodePools, nodes, NodeClaims without a node, pods without a node, disruption in progress, capacity reservations, Events. It is serialized as the JSON of
 //!   `nodeless view -o json`, which `docs/view.md` describes.
 //! - [`table`] and [`plain`] turn a picture into lines of text, for terminals and for screen readers.
 //! - [`metrics`] turns a cluster into the metrics of Karpenter that its objects show, for Prometheus.
@@ -34,6 +34,7 @@ mod picture;
 pub mod plain;
 mod pod;
 mod pool;
+mod reservation;
 mod screen;
 pub mod table;
 mod text;
@@ -63,6 +64,7 @@ pub use pending::PendingRow;
 pub use picture::{Picture, Totals};
 pub use pod::PodFacts;
 pub use pool::{BudgetRow, LimitRow, PoolRow};
+pub use reservation::ReservationRow;
 pub use screen::{Action, Key, Page, Screen, Sort};
 pub use timeline::{Entry, EntryKind};
 pub use viewing::{GroupBy, Viewing};

@@ -1,5 +1,6 @@
 //! EC2NodeClasses.
 
+use jiff::Timestamp;
 use nodeless_api::{Condition, ConditionStatus};
 use serde::{Deserialize, Serialize};
 
@@ -11,6 +12,22 @@ pub struct NodeClassRow {
     pub name: String,
     /// Why no nodes are launched from it; `null` if it is ready or not evaluated yet.
     pub not_ready: Option<String>,
+    /// The capacity reservations that it selects.
+    #[serde(skip)]
+    pub(crate) reservations: Vec<Selected>,
+}
+
+/// A capacity reservation in the status of an EC2NodeClass. All fields are optional, so that none of another version hides the class.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Selected {
+    pub(crate) id: String,
+    pub(crate) instance_type: Option<String>,
+    pub(crate) availability_zone: Option<String>,
+    pub(crate) reservation_type: Option<String>,
+    pub(crate) interruptible: Option<bool>,
+    pub(crate) state: Option<String>,
+    pub(crate) end_time: Option<Timestamp>,
 }
 
 /// The fields of an EC2NodeClass that are shown.
@@ -27,14 +44,19 @@ struct RawMetadata {
 }
 
 #[derive(Default, Deserialize)]
-#[serde(default)]
+#[serde(rename_all = "camelCase", default)]
 struct RawStatus {
     conditions: Vec<Condition>,
+    capacity_reservations: Vec<Selected>,
 }
 
 impl From<RawNodeClass> for NodeClassRow {
     fn from(raw: RawNodeClass) -> Self {
-        Self { name: raw.metadata.name, not_ready: not_ready(&raw.status.conditions) }
+        Self {
+            name: raw.metadata.name,
+            not_ready: not_ready(&raw.status.conditions),
+            reservations: raw.status.capacity_reservations,
+        }
     }
 }
 

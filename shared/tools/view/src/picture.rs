@@ -16,6 +16,7 @@ use crate::node_state::{Blocking, NodeState};
 use crate::pending::{PendingRow, Reasons};
 use crate::pod::PodFacts;
 use crate::pool::{BudgetRow, PoolFacts, PoolRow};
+use crate::reservation::{ReservationRow, reservations};
 use crate::timeline::{Entry, timeline};
 use crate::viewing::{GroupBy, Viewing};
 use jiff::Timestamp;
@@ -64,6 +65,8 @@ pub struct Picture {
     pub pending: Vec<PendingRow>,
     /// Disruption in progress.
     pub disruption: Disruption,
+    /// The capacity reservations of the whole cluster, by EC2NodeClass and id.
+    pub reservations: Vec<ReservationRow>,
     /// What happened and was decided, the newest first.
     pub timeline: Vec<Entry>,
     /// The latest Events of nodeless and Karpenter, the newest first.
@@ -142,6 +145,7 @@ impl Picture {
             disruption: Disruption::new(&nodes, &claims, &replacing),
             totals: Totals::of(&nodes, claims.len(), pending.len()),
             commitments: None,
+            reservations: reservations(cluster, now),
             timeline,
             hidden,
             group_by: viewing.group_by,

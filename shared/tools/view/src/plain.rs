@@ -68,6 +68,7 @@ pub fn sentences(picture: &Picture) -> Vec<String> {
     lines.extend(
         picture.disruption.saving_per_hour.map(|saving| format!("Disruption in progress saves {}.", dollars(saving))),
     );
+    lines.extend(picture.reservations.iter().map(|row| format!("Capacity reservation {}.", row.text)));
     lines.extend(picture.timeline.iter().take(ENTRIES).map(|entry| entry_sentence(entry, picture.at)));
     lines.extend(picture.warnings.iter().map(|warning| format!("Warning: {warning}.")));
     lines

@@ -214,7 +214,7 @@ impl Screen {
                 self.all = !self.all;
                 Action::Redraw
             }
-            Key::Char(key @ '1'..='7') if self.place.page == Page::Table => {
+            Key::Char(key @ '1'..='8') if self.place.page == Page::Table => {
                 self.place.jump = Some(key);
                 Action::Redraw
             }
@@ -326,7 +326,7 @@ impl Screen {
         }
         match self.place.page {
             Page::Table if self.filter.is_empty() => {
-                format!("Enter open  / filter  1-7 sections  ? keys  q quit  sorted by {}", self.sort.name())
+                format!("Enter open  / filter  1-8 sections  ? keys  q quit  sorted by {}", self.sort.name())
             }
             Page::Table => format!("filter {}  Esc remove  Enter open  ? keys  q quit", self.filter),
             Page::Group(_) => format!("Enter open  / filter  Esc back  ? keys  q quit  sorted by {}", self.sort.name()),

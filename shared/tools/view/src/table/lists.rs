@@ -6,6 +6,7 @@ use crate::event::EventRow;
 use crate::line::{Line, Target, Tone};
 use crate::pending::PendingRow;
 use crate::picture::Picture;
+use crate::reservation::ReservationRow;
 use crate::screen::Screen;
 use crate::text::{age, counted, dollars, fit, right, wrapped};
 use crate::timeline::Entry;
@@ -97,6 +98,12 @@ pub(super) fn disruption(picture: &Picture) -> Vec<Line> {
         lines.push(Line::new(Tone::Good, format!("  together: {text}")));
     }
     lines
+}
+
+pub(super) fn reservations(picture: &Picture, screen: &Screen) -> Vec<Line> {
+    let matching = picture.reservations.iter().filter(|row| screen.matches(&[&row.text]));
+    let tone = |row: &ReservationRow| if row.is_closed() { Tone::Notice } else { Tone::Plain };
+    matching.map(|row| Line::new(tone(row), format!("  {}", row.text))).collect()
 }
 
 pub(super) fn timeline(picture: &Picture, screen: &Screen, width: usize) -> Vec<Line> {

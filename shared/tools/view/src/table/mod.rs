@@ -36,6 +36,7 @@ pub fn body(picture: &Picture, screen: &Screen, width: usize) -> Vec<Line> {
     if screen.filter().is_empty() {
         section(&mut below, '5', "Disruption in progress", lists::disruption(picture));
     }
+    section(&mut below, '8', "Capacity reservations", lists::reservations(picture, screen));
     lines.extend(folded(below, width));
     let entries = lists::timeline(picture, screen, width);
     if !entries.is_empty() {
