@@ -32,8 +32,9 @@ fn tree(package: &str, format: &str, features: &[&str]) -> String {
 const FUNCTIONS: [&str; 6] = ["planner", "lifecycle", "interruption", "catalog", "wake", "installer"];
 
 /// Crates that decide and do nothing else.
-const PURE: [&str; 15] = [
+const PURE: [&str; 16] = [
     "nodeless-model",
+    "nodeless-devices",
     "nodeless-bill",
     "nodeless-commitments",
     "nodeless-scheduling",

@@ -1,0 +1,156 @@
+//! DeviceClasses, and what ResourceClaims request.
+
+use crate::taint::DeviceToleration;
+use serde::{Deserialize, Serialize};
+
+/// A DeviceClass: selectors under a name.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DeviceClass {
+    /// The name.
+    pub name: String,
+    /// All of them must select a device.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub selectors: Vec<DeviceSelector>,
+}
+
+/// A ResourceClaim, or the claim that a ResourceClaimTemplate makes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ResourceClaim {
+    /// The name.
+    pub name: String,
+    /// `spec.devices`.
+    pub devices: DeviceRequests,
+}
+
+/// The devices of a claim, in the form of the API.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DeviceRequests {
+    /// The requests, all of which must be allocated.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub requests: Vec<DeviceRequest>,
+    /// Constraints for the devices of several requests.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub constraints: Vec<ClaimConstraint>,
+}
+
+/// A request: `exactly`, or the first of several alternatives.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DeviceRequest {
+    /// The name.
+    pub name: String,
+    /// What is requested.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exactly: Option<ExactRequest>,
+    /// Alternatives, the most preferred first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub first_available: Vec<SubRequest>,
+}
+
+/// Devices of a class.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ExactRequest {
+    /// The name of the DeviceClass.
+    #[serde(default)]
+    pub device_class_name: String,
+    /// Further selectors.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub selectors: Vec<DeviceSelector>,
+    /// Whether a number of devices is requested, or all.
+    #[serde(default)]
+    pub allocation_mode: AllocationMode,
+    /// The number of devices; one if it is not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub count: Option<i64>,
+    /// Whether devices that are in use are requested, for monitoring.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub admin_access: Option<bool>,
+    /// Tolerations of the devices' taints.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tolerations: Vec<DeviceToleration>,
+    /// A part of a device's capacity, which is not supported: only whether it is given is kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capacity: Option<IsGiven>,
+}
+
+/// An alternative of a request.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SubRequest {
+    /// The name.
+    pub name: String,
+    /// What is requested; alternatives have no `adminAccess`.
+    #[serde(flatten)]
+    pub request: ExactRequest,
+}
+
+/// A selector of devices.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct DeviceSelector {
+    /// The expression.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cel: Option<CelSelector>,
+}
+
+/// An expression of CEL.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct CelSelector {
+    /// The expression.
+    pub expression: String,
+}
+
+/// How many devices a request is for.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum AllocationMode {
+    /// `count` devices.
+    #[default]
+    ExactCount,
+    /// All devices that are selected, and at least one.
+    All,
+    /// A mode of a later version of Kubernetes.
+    #[serde(untagged)]
+    Other(String),
+}
+
+/// A constraint for the devices of requests.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ClaimConstraint {
+    /// The names of requests, or `request/alternative`; empty means all requests.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub requests: Vec<String>,
+    /// The attribute that has the same value on all devices.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub match_attribute: Option<String>,
+    /// The attribute that has a different value on each device.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub distinct_attribute: Option<String>,
+}
+
+/// A field of which only the presence is read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct IsGiven;
+
+impl Serialize for IsGiven {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_bool(true)
+    }
+}
+
+impl<'de> Deserialize<'de> for IsGiven {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        serde::de::IgnoredAny::deserialize(deserializer).map(|_| Self)
+    }
+}
+
+impl DeviceSelector {
+    /// A selector with an expression.
+    #[must_use]
+    pub fn cel(expression: &str) -> Self {
+        Self { cel: Some(CelSelector { expression: expression.to_owned() }) }
+    }
+}

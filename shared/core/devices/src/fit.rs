@@ -1,0 +1,166 @@
+//! How many pods with claims fit on a node.
+
+use crate::allocation::{Taken, allocate};
+use crate::claim::{AllocationMode, DeviceClass, ResourceClaim};
+use crate::node_selector::Place;
+use crate::pools::Pool;
+use crate::refusal::Refusal;
+use crate::search::Search;
+use crate::selector::Selectors;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// More pods than a node runs.
+const MAX_PODS: u32 = 256;
+
+/// A node with its devices.
+#[derive(Clone, Copy)]
+pub struct Site<'a> {
+    /// The node.
+    pub place: &'a Place<'a>,
+    /// Its pools.
+    pub pools: &'a [Pool<'a>],
+    /// The classes.
+    pub classes: &'a BTreeMap<String, DeviceClass>,
+    /// The devices that claims have.
+    pub taken: &'a Taken,
+    /// The compiled selectors.
+    pub selectors: &'a Selectors,
+}
+
+/// How many pods of several kinds fit on a node, as numbers that can be added: pods of all kinds fit together if there are no more of
+/// each than `times`, and if what all of them take of each driver is free.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Fit {
+    /// For each kind of pods, how many fit; or why none.
+    pub times: Vec<Result<u32, Refusal>>,
+    /// For each kind, the number of devices of each driver that a pod takes.
+    pub takes: Vec<BTreeMap<String, u32>>,
+    /// The free devices of each driver; a driver that is missing has no limit beside `times`.
+    pub free: BTreeMap<String, u32>,
+}
+
+impl Site<'_> {
+    /// How many pods fit of each kind, which is given as the claims of one pod.
+    ///
+    /// The kube-scheduler allocates devices for one pod after the other, so pods of one kind are counted by allocating devices for them in
+    /// turn. Pods of several kinds are counted by the devices of each driver where these are interchangeable: each request selects all
+    /// devices of a driver, or none; and where a pod takes no more of a driver than `counted` has for its kind. Elsewhere the node counts
+    /// for the first kind only of those that compete for a device.
+    #[must_use]
+    pub fn fit(&self, kinds: &[Vec<ResourceClaim>], counted: Option<&[BTreeMap<String, u32>]>) -> Fit {
+        let mut fit = Fit::default();
+        for claims in kinds {
+            let claims: Vec<&ResourceClaim> = claims.iter().collect();
+            let (times, takes) = self.alone(&claims);
+            fit.times.push(times);
+            fit.takes.push(takes);
+        }
+        let present: Vec<usize> = (0..kinds.len()).filter(|kind| fit.times[*kind].is_ok()).collect();
+        if present.len() > 1 {
+            self.share(kinds, &present, counted, &mut fit);
+        }
+        fit
+    }
+
+    fn alone(&self, claims: &[&ResourceClaim]) -> (Result<u32, Refusal>, BTreeMap<String, u32>) {
+        let mut taken = self.taken.clone();
+        let mut takes = BTreeMap::new();
+        for count in 0..MAX_PODS {
+            match allocate(claims, self.place, self.pools, self.classes, &taken, self.selectors) {
+                Err(refusal) if count == 0 => return (Err(refusal), takes),
+                Err(_) => return (Ok(count), takes),
+                Ok(allocations) => {
+                    let given = allocations.iter().flat_map(|allocation| &allocation.devices);
+                    for device in given.filter(|given| count == 0 && !given.admin_access) {
+                        *takes.entry(device.device.driver.clone()).or_insert(0) += 1;
+                    }
+                    allocations.iter().for_each(|allocation| taken.add_all(allocation));
+                }
+            }
+        }
+        (Ok(MAX_PODS), takes)
+    }
+
+    fn share(
+        &self,
+        kinds: &[Vec<ResourceClaim>],
+        present: &[usize],
+        counted: Option<&[BTreeMap<String, u32>]>,
+        fit: &mut Fit,
+    ) {
+        let is_counted = |kind: &usize| {
+            let enough = |(driver, count): (&String, &u32)| {
+                let of_kind = counted.map(|counted| counted.get(*kind).and_then(|of_kind| of_kind.get(driver)));
+                of_kind.is_none_or(|most| most.is_some_and(|most| most >= count))
+            };
+            fit.takes[*kind].iter().all(enough)
+        };
+        let selected: Vec<(usize, Selected)> =
+            present.iter().filter_map(|kind| Some((*kind, self.selected(&kinds[*kind])?))).collect();
+        if present.iter().all(is_counted)
+            && selected.len() == present.len()
+            && present.iter().all(|kind| kinds[*kind].iter().all(is_plain))
+            && let Some(free) = self.interchangeable(&selected)
+        {
+            fit.free = free;
+            return;
+        }
+        let mut kept: BTreeSet<(usize, usize)> = BTreeSet::new();
+        for kind in present {
+            let own = selected.iter().find(|(known, _)| known == kind);
+            let own: Option<BTreeSet<(usize, usize)>> = own.map(|(_, sets)| sets.iter().flatten().copied().collect());
+            match own {
+                Some(own) if own.is_disjoint(&kept) => kept.extend(own),
+                _ => {
+                    let claim = kinds[*kind].first().map_or_else(String::new, |claim| claim.name.clone());
+                    fit.times[*kind] = Err(Refusal::Competes { claim });
+                }
+            }
+        }
+    }
+
+    /// The devices that each request of a pod selects; `None` where that is unknown.
+    fn selected(&self, claims: &[ResourceClaim]) -> Option<Selected> {
+        let claims: Vec<&ResourceClaim> = claims.iter().collect();
+        let search = Search::new(&claims, self.place, self.pools, self.classes, self.taken, self.selectors);
+        search.and_then(Search::selected).ok()
+    }
+
+    /// The free devices of each driver, if the devices of each are interchangeable.
+    fn interchangeable(&self, selected: &[(usize, Selected)]) -> Option<BTreeMap<String, u32>> {
+        let mut by_driver: BTreeMap<&str, &BTreeSet<(usize, usize)>> = BTreeMap::new();
+        for set in selected.iter().flat_map(|(_, sets)| sets) {
+            let drivers: BTreeSet<&str> = set.iter().map(|(pool, _)| self.pools[*pool].id.driver.as_str()).collect();
+            let [driver] = drivers.into_iter().collect::<Vec<_>>()[..] else { return None };
+            if *by_driver.entry(driver).or_insert(set) != set {
+                return None;
+            }
+        }
+        let mut free = BTreeMap::new();
+        for (driver, set) in by_driver {
+            let mut count = 0;
+            for (pool, device) in set {
+                let (_, it) = self.pools[*pool].devices[*device];
+                if !it.consumes_counters.is_empty() || !it.taints.is_empty() {
+                    return None;
+                }
+                let is_taken = self.taken.of_pool(&self.pools[*pool].id).is_some_and(|taken| taken.contains(&it.name));
+                count += u32::from(!is_taken);
+            }
+            free.insert(driver.to_owned(), count);
+        }
+        Some(free)
+    }
+}
+
+/// The devices that each request selects, as indices of pool and device.
+type Selected = Vec<BTreeSet<(usize, usize)>>;
+
+/// Whether a claim needs a number of devices, whichever of those that it selects.
+fn is_plain(claim: &ResourceClaim) -> bool {
+    let is_counted = |exact: &crate::ExactRequest| {
+        exact.allocation_mode == AllocationMode::ExactCount && exact.admin_access != Some(true)
+    };
+    claim.devices.constraints.is_empty()
+        && claim.devices.requests.iter().all(|request| request.exactly.as_ref().is_some_and(is_counted))
+}

@@ -1,0 +1,158 @@
+//! The values of expressions.
+
+use super::EvaluationError;
+use nodeless_model::Quantity;
+use std::cmp::Ordering;
+use std::rc::Rc;
+
+/// A value.
+#[derive(Clone, Debug)]
+pub(super) enum Value {
+    Null,
+    Bool(bool),
+    Int(i64),
+    Unsigned(u64),
+    Double(f64),
+    String(Rc<str>),
+    Quantity(Quantity),
+    Version(Rc<semver::Version>),
+    List(Rc<Vec<Value>>),
+    /// A map literal.
+    Map(Rc<Vec<(Value, Value)>>),
+    /// The variable `device`.
+    Device,
+    /// `device.attributes` or `device.capacity`.
+    Domains(Kind),
+    /// `device.attributes["domain"]` or `device.capacity["domain"]`.
+    Domain(Kind, Rc<str>),
+}
+
+/// What a device publishes under names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Attributes,
+    Capacity,
+}
+
+impl Kind {
+    /// `attribute gpu.example.com/model`.
+    pub(super) fn named(self, domain: &str, id: &str) -> String {
+        let kind = match self {
+            Self::Attributes => "attribute",
+            Self::Capacity => "capacity",
+        };
+        format!("{kind} {domain}/{id}")
+    }
+}
+
+impl Value {
+    pub(super) fn string(text: &str) -> Self {
+        Self::String(Rc::from(text))
+    }
+
+    /// The name of its type, for errors.
+    pub(super) const fn kind(&self) -> &'static str {
+        match self {
+            Self::Null => "null",
+            Self::Bool(_) => "bool",
+            Self::Int(_) => "int",
+            Self::Unsigned(_) => "uint",
+            Self::Double(_) => "double",
+            Self::String(_) => "string",
+            Self::Quantity(_) => "quantity",
+            Self::Version(_) => "semver",
+            Self::List(_) => "list",
+            Self::Map(_) | Self::Domains(_) | Self::Domain(..) => "map",
+            Self::Device => "device",
+        }
+    }
+
+    pub(super) fn as_bool(&self) -> Result<bool, EvaluationError> {
+        match self {
+            Self::Bool(value) => Ok(*value),
+            other => Err(wrong("bool", other)),
+        }
+    }
+
+    pub(super) fn as_str(&self) -> Result<&Rc<str>, EvaluationError> {
+        match self {
+            Self::String(text) => Ok(text),
+            other => Err(wrong("string", other)),
+        }
+    }
+
+    pub(super) fn as_quantity(&self) -> Result<Quantity, EvaluationError> {
+        match self {
+            Self::Quantity(quantity) => Ok(*quantity),
+            other => Err(wrong("quantity", other)),
+        }
+    }
+
+    pub(super) fn as_version(&self) -> Result<&semver::Version, EvaluationError> {
+        match self {
+            Self::Version(version) => Ok(version),
+            other => Err(wrong("semver", other)),
+        }
+    }
+
+    /// Whether two values are equal; values of different types are not, except numbers.
+    pub(super) fn equals(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Null, Self::Null) | (Self::Device, Self::Device) => true,
+            (Self::Bool(a), Self::Bool(b)) => a == b,
+            (Self::String(a), Self::String(b)) => a == b,
+            (Self::Quantity(a), Self::Quantity(b)) => a == b,
+            (Self::Version(a), Self::Version(b)) => a == b,
+            (Self::List(a), Self::List(b)) => a.len() == b.len() && a.iter().zip(b.iter()).all(|(a, b)| a.equals(b)),
+            (Self::Map(a), Self::Map(b)) => {
+                let has = |(key, value): &(Self, Self)| b.iter().any(|(k, v)| k.equals(key) && v.equals(value));
+                a.len() == b.len() && a.iter().all(has)
+            }
+            (Self::Domains(a), Self::Domains(b)) => a == b,
+            (Self::Domain(a, x), Self::Domain(b, y)) => a == b && x == y,
+            _ => self.number_cmp(other) == Some(Ordering::Equal),
+        }
+    }
+
+    /// The order of two values that `<` and its like compare.
+    pub(super) fn order(&self, other: &Self) -> Result<Ordering, EvaluationError> {
+        let order = match (self, other) {
+            (Self::Bool(a), Self::Bool(b)) => Some(a.cmp(b)),
+            (Self::String(a), Self::String(b)) => Some(a.cmp(b)),
+            _ => self.number_cmp(other),
+        };
+        order.ok_or_else(|| {
+            EvaluationError::Type(format!("{} and {} have no order; use compareTo", self.kind(), other.kind()))
+        })
+    }
+
+    fn number_cmp(&self, other: &Self) -> Option<Ordering> {
+        match (self, other) {
+            (Self::Double(a), b) => a.partial_cmp(&b.as_double()?),
+            (a, Self::Double(b)) => a.as_double()?.partial_cmp(b),
+            (a, b) => Some(a.as_whole()?.cmp(&b.as_whole()?)),
+        }
+    }
+
+    const fn as_whole(&self) -> Option<i128> {
+        match self {
+            Self::Int(value) => Some(*value as i128),
+            Self::Unsigned(value) => Some(*value as i128),
+            _ => None,
+        }
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "CEL compares whole numbers with doubles as doubles")]
+    pub(super) const fn as_double(&self) -> Option<f64> {
+        match self {
+            Self::Double(value) => Some(*value),
+            Self::Int(value) => Some(*value as f64),
+            Self::Unsigned(value) => Some(*value as f64),
+            _ => None,
+        }
+    }
+}
+
+pub(super) fn wrong(expected: &str, given: &Value) -> EvaluationError {
+    EvaluationError::Type(format!("expected a {expected}, not a {}", given.kind()))
+}
