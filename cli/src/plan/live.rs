@@ -12,7 +12,7 @@ const fn custom(of: CustomResource, needed: bool) -> (&'static str, &'static str
 }
 
 /// The kinds that are read, and whether a plan needs them.
-const KINDS: [(&str, &str, &str, bool); 16] = [
+const KINDS: [(&str, &str, &str, bool); 20] = [
     ("v1", "Node", "/api/v1/nodes", true),
     ("v1", "Pod", "/api/v1/pods", true),
     custom(resources::NODE_POOLS, true),
@@ -27,6 +27,10 @@ const KINDS: [(&str, &str, &str, bool); 16] = [
     ("v1", "PersistentVolumeClaim", "/api/v1/persistentvolumeclaims", false),
     ("storage.k8s.io/v1", "StorageClass", "/apis/storage.k8s.io/v1/storageclasses", false),
     ("storage.k8s.io/v1", "CSINode", "/apis/storage.k8s.io/v1/csinodes", false),
+    ("resource.k8s.io/v1", "ResourceSlice", "/apis/resource.k8s.io/v1/resourceslices", false),
+    ("resource.k8s.io/v1", "DeviceClass", "/apis/resource.k8s.io/v1/deviceclasses", false),
+    ("resource.k8s.io/v1", "ResourceClaim", "/apis/resource.k8s.io/v1/resourceclaims", false),
+    ("resource.k8s.io/v1", "ResourceClaimTemplate", "/apis/resource.k8s.io/v1/resourceclaimtemplates", false),
     custom(resources::NODE_OVERLAYS, false),
     custom(resources::CAPACITY_BUFFERS, false),
 ];

@@ -606,6 +606,47 @@ fn pods_are_scheduled_to_the_zone_of_their_volumes() {
 }
 
 #[test]
+fn pods_are_scheduled_to_nodes_with_the_devices_that_they_claim() {
+    let pool = POOL.replace("[c, m, r]", "[c, m, r, g]");
+    let class = "{kind: DeviceClass, apiVersion: resource.k8s.io/v1, metadata: {name: gpu.nvidia.com}, spec: {selectors: [{cel: \
+                 {expression: \"device.driver == 'gpu.nvidia.com' && device.attributes['gpu.nvidia.com'].type == 'gpu'\"}}]}}";
+    let template = |name: &str, expression: &str| {
+        format!(
+            "{{kind: ResourceClaimTemplate, apiVersion: resource.k8s.io/v1, metadata: {{name: {name}}}, spec: {{spec: {{devices: \
+             {{requests: [{{name: r, exactly: {{deviceClassName: gpu.nvidia.com, selectors: [{{cel: {{expression: \"{expression}\"}}}}]}}}}]}}}}}}}}"
+        )
+    };
+    let ada = template("ada", "device.attributes['gpu.nvidia.com'].architecture == 'Ada Lovelace'");
+    let new = template("new", "device.attributes['gpu.nvidia.com'].driverVersion.isGreaterThan(semver('580.0.0'))");
+    let claiming =
+        |name: &str| pod(name, "1", &format!("  resourceClaims: [{{name: gpu, resourceClaimTemplateName: {name}}}]\n"));
+    let plan = planned(0, &[&pool, CLASS, class, &ada, &claiming("ada")]);
+    let chosen = plan["launches"][0]["offering"]["instanceType"].as_str().unwrap();
+    assert!(chosen.starts_with("g6"), "{chosen}");
+    for (pods, expected) in [
+        (
+            claiming("new"),
+            "needs attribute gpu.nvidia.com/driverVersion of driver gpu.nvidia.com, which is not known before",
+        ),
+        (claiming("none"), "ResourceClaimTemplate default/none does not exist"),
+    ] {
+        let plan = planned(2, &[&pool, CLASS, class, &new, &pods]);
+        let reason = plan["unschedulable"][0]["reasons"][0].as_str().unwrap();
+        assert!(reason.contains(expected), "{reason}");
+    }
+    // A node of the cluster has devices of its own.
+    let slice = "{kind: ResourceSlice, apiVersion: resource.k8s.io/v1, metadata: {name: s}, spec: {driver: gpu.nvidia.com, nodeName: n, \
+                 pool: {name: n, generation: 1, resourceSliceCount: 1}, devices: [{name: gpu-0, attributes: {type: {string: gpu}, \
+                 driverVersion: {version: 581.0.0}}}]}}";
+    let plan = planned(0, &[&pool, CLASS, class, &new, &node("n", ""), slice, &claiming("new")]);
+    assert_eq!(plan["placements"][0]["node"], "n");
+    let malformed = slice.replace("generation: 1", "generation: one");
+    let ended = piped(&documents(&[&pool, CLASS, class, &ada, &malformed, &claiming("ada")]), &["-o", "json"]);
+    assert_eq!(ended.code, Some(1));
+    assert!(ended.stderr.contains("ResourceSlice"), "{}", ended.stderr);
+}
+
+#[test]
 fn node_overlays_and_capacity_buffers_apply() {
     let overlay = "
 apiVersion: karpenter.sh/v1alpha1

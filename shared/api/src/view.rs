@@ -3,8 +3,10 @@
 use crate::convert::volumes::{self, Storage};
 use crate::daemon_sets::{LimitRange, ReadDaemonSet};
 use crate::default_spread::{SchedulerConfig, Selectors};
-use crate::slim::CsiNode;
+use crate::slim::{self, CsiNode};
 use crate::{CapacityBufferStatus, EC2NodeClass, NodeOverlayStatus, NodePoolStatus, ProvisioningRequestStatus};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use nodeless_devices::{ClaimState, ClusterDevices, DeviceClass, Slice};
 use nodeless_model::object::MirroredClaim;
 use nodeless_model::{
     BufferError, BufferShape, CapacityBuffer, DaemonSet, DaemonSetName, Node, NodeOverlay, NodePool, Pod,
@@ -48,6 +50,9 @@ pub struct ClusterView {
     pub volume_faults: BTreeMap<String, String>,
     /// The maximum number of volumes of each driver on a node, by the node's name. Read only if some pod mounts any.
     pub volume_limits: BTreeMap<String, BTreeMap<String, u32>>,
+    /// Devices, and the claims for them. Read only if some pod has claims.
+    #[serde(default, skip_serializing_if = "ClusterDevices::is_empty")]
+    pub devices: ClusterDevices,
     /// The labels of namespaces, by name. Read only if some pod selects namespaces by label.
     pub namespaces: BTreeMap<String, StringMap>,
     /// The annotations of the Namespace `kube-system` that are ours (`nodeless.sh/`): they hold for the whole cluster.
@@ -60,6 +65,19 @@ pub struct ClusterView {
 
 /// The Namespace whose annotations hold for the whole cluster.
 pub const SYSTEM_NAMESPACE: &str = "kube-system";
+
+/// The objects about devices.
+#[derive(Clone, Debug, Default)]
+pub struct DeviceObjects {
+    /// The slices.
+    pub slices: Vec<slim::ResourceSlice>,
+    /// The classes.
+    pub classes: Vec<slim::DeviceClass>,
+    /// The claims.
+    pub claims: Vec<slim::ResourceClaim>,
+    /// The templates.
+    pub templates: Vec<slim::ResourceClaimTemplate>,
+}
 
 /// A CapacityBuffer with what it is about.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -159,6 +177,39 @@ impl ClusterView {
     #[must_use]
     pub fn mounts_volumes(&self) -> bool {
         self.pods.iter().any(|pod| !pod.volume_claims.is_empty() && !pod.is_terminal())
+    }
+
+    /// Whether some pod claims devices, so that devices are needed.
+    #[must_use]
+    pub fn claims_devices(&self) -> bool {
+        self.pods.iter().any(|pod| !pod.resource_claims.is_empty() && !pod.is_terminal())
+    }
+
+    /// Takes over devices and claims. Call it once nodes are there.
+    pub fn set_devices(&mut self, objects: DeviceObjects) {
+        let name = |meta: &ObjectMeta| meta.name.clone().unwrap_or_default();
+        let key = |meta: &ObjectMeta| format!("{}/{}", meta.namespace.as_deref().unwrap_or_default(), name(meta));
+        let slice = |slice: slim::ResourceSlice| Slice { name: name(&slice.metadata), spec: slice.spec };
+        let class = |class: slim::DeviceClass| {
+            let name = name(&class.metadata);
+            (name.clone(), DeviceClass { name, selectors: class.spec.selectors })
+        };
+        let claim = |claim: slim::ResourceClaim| {
+            let is_of_pod = claim.metadata.owner_references.iter().flatten().any(|owner| owner.kind == POD);
+            let state = ClaimState { devices: claim.spec.devices, is_of_pod, allocation: claim.status.allocation };
+            (key(&claim.metadata), state)
+        };
+        self.devices = ClusterDevices {
+            slices: objects.slices.into_iter().map(slice).collect(),
+            classes: objects.classes.into_iter().map(class).collect(),
+            claims: objects.claims.into_iter().map(claim).collect(),
+            templates: objects.templates.into_iter().map(|it| (key(&it.metadata), it.spec.spec.devices)).collect(),
+            published_by_type: BTreeMap::new(),
+        };
+        let types = self.nodes.iter().filter_map(|node| {
+            Some((node.name.as_str(), node.labels.get(nodeless_model::labels::INSTANCE_TYPE)?.as_str()))
+        });
+        self.devices.learn(types);
     }
 
     /// Whether some pod selects namespaces by label, so that their labels are needed.

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 /// The minimum number of constraints in the table: fewer mean that the table is not read any more.
 const FEWEST_ROWS: usize = 30;
 
-const CRATES: [&str; 8] = ["api", "catalog", "disruption", "driver", "model", "operations", "placement", "workloads"];
+const CRATES: [&str; 9] =
+    ["api", "catalog", "devices", "disruption", "driver", "model", "operations", "placement", "workloads"];
 
 /// The folders of `shared` that hold crates: itself, and those of the layers.
 const LAYERS: [&str; 5] = ["", "core", "adapters", "sim", "testing"];

@@ -3,9 +3,10 @@
 use crate::api;
 use crate::connection::Connection;
 use crate::kinds::{
-    CapacityBuffers, CsiNodes, DaemonSets, DisruptionBudgets, Kind, LimitRanges, Namespaces, NodeClaims, NodeClasses,
+    CapacityBuffers, CsiNodes, DaemonSets, DeviceClasses, DisruptionBudgets, Kind, LimitRanges, Namespaces, NodeClaims, NodeClasses,
     NodeOverlays, NodePools, Nodes, PersistentVolumeClaims, PersistentVolumes, Pods, ProvisioningRequests, ReplicaSets,
-    ReplicationControllers, Services, StatefulSets, StorageClasses,
+    ReplicationControllers, ResourceClaimTemplates, ResourceClaims, ResourceSlices, Services, StatefulSets,
+    StorageClasses,
 };
 use crate::recent::Recent;
 use crate::store::{Store, list_once, list_selected, next, separate};
@@ -17,6 +18,7 @@ use kube::core::params::ListParams;
 use nodeless_api::convert::volumes::Storage;
 use nodeless_api::daemon_sets::ReadDaemonSet;
 use nodeless_api::default_spread::{ObjectSelector, SchedulerConfig, Selectors};
+use nodeless_api::view::DeviceObjects;
 use nodeless_api::{
     CapacityBufferStatus, EC2NodeClass, EC2NodeClassStatus, NodeOverlayStatus, NodePoolStatus,
     ProvisioningRequestStatus, hash,
@@ -70,6 +72,10 @@ pub struct KubeCluster {
     volumes: Mutex<Store<PersistentVolumes>>,
     storage_classes: Mutex<Store<StorageClasses>>,
     csi_nodes: Mutex<Store<CsiNodes>>,
+    resource_slices: Mutex<Store<ResourceSlices>>,
+    device_classes: Mutex<Store<DeviceClasses>>,
+    resource_claims: Mutex<Store<ResourceClaims>>,
+    resource_claim_templates: Mutex<Store<ResourceClaimTemplates>>,
     services: Mutex<Store<Services>>,
     replication_controllers: Mutex<Store<ReplicationControllers>>,
     replica_sets: Mutex<Store<ReplicaSets>>,
@@ -102,6 +108,10 @@ impl KubeCluster {
             volumes: Mutex::new(Store::new()),
             storage_classes: Mutex::new(Store::new()),
             csi_nodes: Mutex::new(Store::new()),
+            resource_slices: Mutex::new(Store::new()),
+            device_classes: Mutex::new(Store::new()),
+            resource_claims: Mutex::new(Store::new()),
+            resource_claim_templates: Mutex::new(Store::new()),
             services: Mutex::new(Store::new()),
             replication_controllers: Mutex::new(Store::new()),
             replica_sets: Mutex::new(Store::new()),
@@ -222,6 +232,27 @@ impl KubeCluster {
         Ok(())
     }
 
+    /// Devices and the claims for them, if any pod has claims and the API server has these kinds.
+    async fn read_devices(&self, view: &mut ClusterView) -> Result<(), PortError> {
+        if !view.claims_devices() {
+            return Ok(());
+        }
+        let (slices, classes, claims, templates) = futures::try_join!(
+            self.current_if_known(&self.resource_slices),
+            self.current_if_known(&self.device_classes),
+            self.current_if_known(&self.resource_claims),
+            self.current_if_known(&self.resource_claim_templates),
+        )?;
+        view.invalid.extend([slices.1, classes.1, claims.1, templates.1].concat());
+        view.set_devices(DeviceObjects {
+            slices: slices.0,
+            classes: classes.0,
+            claims: claims.0,
+            templates: templates.0,
+        });
+        Ok(())
+    }
+
     /// The default topology spread constraints of pods, if the scheduler has any.
     async fn read_default_spread(&self, view: &mut ClusterView) -> Result<(), PortError> {
         if self.scheduler_config.is_empty() {
@@ -302,6 +333,7 @@ impl PlanningView for KubeCluster {
         let without_pod = view.set_daemon_pods();
         self.read_limit_ranges(&mut view, &without_pod, &daemon_sets.0).await?;
         self.read_volumes(&mut view).await?;
+        self.read_devices(&mut view).await?;
         self.read_namespaces(&mut view).await?;
         self.read_default_spread(&mut view).await?;
         Ok(view)

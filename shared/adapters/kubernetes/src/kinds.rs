@@ -167,6 +167,15 @@ whole!(PersistentVolumeClaims, "PersistentVolumeClaim", "/api/v1/persistentvolum
 whole!(PersistentVolumes, "PersistentVolume", "/api/v1/persistentvolumes", slim::PersistentVolume);
 whole!(StorageClasses, "StorageClass", "/apis/storage.k8s.io/v1/storageclasses", slim::StorageClass);
 whole!(CsiNodes, "CSINode", "/apis/storage.k8s.io/v1/csinodes", slim::CsiNode);
+whole!(ResourceSlices, "ResourceSlice", "/apis/resource.k8s.io/v1/resourceslices", slim::ResourceSlice);
+whole!(DeviceClasses, "DeviceClass", "/apis/resource.k8s.io/v1/deviceclasses", slim::DeviceClass);
+whole!(ResourceClaims, "ResourceClaim", "/apis/resource.k8s.io/v1/resourceclaims", slim::ResourceClaim);
+whole!(
+    ResourceClaimTemplates,
+    "ResourceClaimTemplate",
+    "/apis/resource.k8s.io/v1/resourceclaimtemplates",
+    slim::ResourceClaimTemplate
+);
 whole!(VolumeAttachments, "VolumeAttachment", "/apis/storage.k8s.io/v1/volumeattachments", slim::VolumeAttachment);
 
 /// The kind EC2NodeClass, which is kept completely: launches need all of it.

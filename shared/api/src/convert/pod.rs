@@ -78,8 +78,22 @@ fn convert(pod: &slim::Pod) -> Result<model::Pod, FieldError> {
             .iter()
             .filter_map(|volume| volume_claim(volume, metadata.name.as_deref()))
             .collect(),
-        resource_claims: spec.resource_claims.iter().map(|claim| claim.name.clone()).collect(),
+        resource_claims: resource_claims(pod),
     })
+}
+
+/// The claims for devices, each with the ResourceClaim that it refers to or that was made for it.
+fn resource_claims(pod: &slim::Pod) -> Vec<model::pod::ResourceClaim> {
+    let made = |name: &str| {
+        let mut made = pod.status.resource_claim_statuses.iter();
+        made.find(|made| made.name == name).and_then(|made| made.resource_claim_name.clone())
+    };
+    let claim = |claim: &slim::PodClaim| model::pod::ResourceClaim {
+        name: claim.name.clone(),
+        claim: claim.resource_claim_name.clone().or_else(|| made(&claim.name)),
+        template: claim.resource_claim_template_name.clone(),
+    };
+    pod.spec.resource_claims.iter().map(claim).collect()
 }
 
 fn phase(text: Option<&str>) -> Result<PodPhase, FieldError> {

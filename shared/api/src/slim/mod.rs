@@ -4,6 +4,7 @@
 //! `kube::Api<slim::Pod>` lists and watches it. The trait asks for Kubernetes' full `ObjectMeta`; what is large in it and
 //! what we never read (managed fields, the last applied configuration) is dropped while decoding.
 
+mod device;
 mod meta;
 mod node;
 mod node_claim;
@@ -11,11 +12,15 @@ mod pod;
 mod storage;
 mod workload;
 
+pub use device::{
+    DeviceClass, DeviceClassSpec, ResourceClaim, ResourceClaimSpec, ResourceClaimStatus, ResourceClaimTemplate,
+    ResourceClaimTemplateSpec, ResourceSlice,
+};
 pub use node::{Node, NodeCondition, NodeSpec, NodeStatus, NodeTaint};
 pub use node_claim::{NodeClaim, NodeClaimCondition, NodeClaimSpec, NodeClaimStatus};
 pub use pod::{
-    Container, ContainerPort, ContainerStatus, EphemeralVolume, Named, Pod, PodCondition, PodResources, PodSpec,
-    PodStatus, Volume, VolumeClaimSource,
+    Container, ContainerPort, ContainerStatus, EphemeralVolume, MadeClaim, Named, Pod, PodClaim, PodCondition,
+    PodResources, PodSpec, PodStatus, Volume, VolumeClaimSource,
 };
 pub use storage::{
     Attachment, AttachmentSource, AttachmentStatus, ClaimStatus, CsiDriver, CsiNode, CsiNodeSpec, CsiSource,

@@ -41,9 +41,31 @@ pub struct PodSpec {
     pub termination_grace_period_seconds: Option<i64>,
     pub volumes: Vec<Volume>,
     pub scheduling_gates: Vec<Named>,
-    pub resource_claims: Vec<Named>,
+    pub resource_claims: Vec<PodClaim>,
     pub host_network: bool,
     pub scheduler_name: Option<String>,
+}
+
+/// A claim for devices.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PodClaim {
+    /// The name within the pod.
+    pub name: String,
+    /// A ResourceClaim.
+    pub resource_claim_name: Option<String>,
+    /// A ResourceClaimTemplate, from which a ResourceClaim is made for the pod.
+    pub resource_claim_template_name: Option<String>,
+}
+
+/// A ResourceClaim that was made for the pod.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct MadeClaim {
+    /// The name within the pod.
+    pub name: String,
+    /// The name of the ResourceClaim.
+    pub resource_claim_name: Option<String>,
 }
 
 /// Something of which only the name counts.
@@ -128,6 +150,9 @@ pub struct PodStatus {
     pub nominated_node_name: Option<String>,
     /// When the kubelet accepted it.
     pub start_time: Option<Time>,
+    /// The ResourceClaims that were made for it from templates.
+    #[serde(deserialize_with = "meta::null_as_empty")]
+    pub resource_claim_statuses: Vec<MadeClaim>,
     /// The resources that the kubelet allocated to each container.
     pub container_statuses: Vec<ContainerStatus>,
     /// The resources that the kubelet allocated to each init container.

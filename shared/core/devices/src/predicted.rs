@@ -39,7 +39,10 @@ impl ClusterDevices {
         let published = self.published_by_type.get(&kind.name).map_or(&[][..], Vec::as_slice);
         let is_published = |driver: &str| published.iter().any(|slice| slice.spec.driver == driver);
         let known = known(kind).into_iter().filter(|(driver, _)| !is_published(driver));
-        learned(published, node).into_iter().chain(known.map(|(driver, devices)| slice(driver, node, devices))).collect()
+        learned(published, node)
+            .into_iter()
+            .chain(known.map(|(driver, devices)| slice(driver, node, devices)))
+            .collect()
     }
 }
 

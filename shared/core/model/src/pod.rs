@@ -94,8 +94,9 @@ pub struct Pod {
     pub host_ports: Vec<HostPort>,
     /// The persistent volume claims that it mounts.
     pub volume_claims: Vec<VolumeClaim>,
-    /// Dynamic resource claims, by name; not supported.
-    pub resource_claims: Vec<String>,
+    /// The claims for devices (Dynamic Resource Allocation).
+    #[serde(default)]
+    pub resource_claims: Vec<ResourceClaim>,
 }
 
 /// A workload: the object that creates its pods, and creates them again after they were evicted.
@@ -225,6 +226,20 @@ impl HostPort {
             && self.protocol == other.protocol
             && (self.ip == other.ip || unspecified(&self.ip) || unspecified(&other.ip))
     }
+}
+
+/// A claim of a pod for devices.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ResourceClaim {
+    /// The name that the pod's containers refer to.
+    pub name: String,
+    /// The ResourceClaim's name in the pod's namespace: the one that the pod refers to, or that was made for it from the template.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub claim: Option<String>,
+    /// The ResourceClaimTemplate's name in the pod's namespace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub template: Option<String>,
 }
 
 /// A volume claim that a pod mounts.

@@ -1,11 +1,12 @@
 //! Classes of pods that are equal in everything that affects scheduling.
 
 use crate::Reason;
+use crate::claims::{self, Claims, Need};
 use crate::constraints::groups::{GroupId, Kind, Owned, Relations};
 use crate::constraints::{self, Alternative, AlternativeId, LevelSpec};
 use crate::dense::Amounts;
 use crate::problem::excess::{self, Excess};
-use crate::problem::{Options, Problem};
+use crate::problem::{ClusterFacts, Options, Problem};
 use crate::topology::{Target, Topology};
 use crate::volumes::{Mounts, PendingVolumes, Volume};
 use nodeless_model::pod::{HostPort, VolumeClaim, Weighted};
@@ -158,14 +159,14 @@ struct Key<'a> {
     tolerations: &'a [Toleration],
     host_ports: &'a [HostPort],
     volumes: Option<(&'a str, &'a [VolumeClaim])>,
-    resource_claims: &'a [String],
+    claims: Vec<Need<'a>>,
     relations: Relations,
     /// The topology constraints of such a pod are in no group.
     excess: Option<(Excess, usize)>,
 }
 
 impl<'a> Key<'a> {
-    fn of(pod: &'a Pod, relations: Relations) -> Self {
+    fn of(pod: &'a Pod, relations: Relations, facts: &ClusterFacts<'a>) -> Self {
         let volumes = (!pod.volume_claims.is_empty()).then_some((pod.namespace.as_str(), &pod.volume_claims[..]));
         Self {
             requests: &pod.requests,
@@ -177,7 +178,7 @@ impl<'a> Key<'a> {
             tolerations: &pod.tolerations,
             host_ports: &pod.host_ports,
             volumes,
-            resource_claims: &pod.resource_claims,
+            claims: claims::needs(pod, facts),
             relations,
             excess: excess::of(pod),
         }
@@ -192,7 +193,7 @@ impl<'a> Classes<'a> {
         options: &Options,
         resources: &ResourceIndex,
         topology: &Topology<'a>,
-        order: Order,
+        (order, claims): (Order, Option<&Claims>),
     ) -> Self {
         let (places, mut members) = grouped(problem, &topology.groups.relations);
         let mut keyed: Vec<(Key<'a>, usize)> = places.into_iter().collect();
@@ -230,6 +231,13 @@ impl<'a> Classes<'a> {
             );
             let mut requests = resources.amounts(&example.requests);
             let shared_volumes = classes.volumes.request(example, &mut requests);
+            let pins = match claims {
+                Some(claims) if !key.claims.is_empty() => {
+                    claims.request((problem, pods.len()), &key.claims, resources, &mut requests)
+                }
+                _ => Ok(Vec::new()),
+            };
+            let specs = pins.and_then(|pins| claims::pinned(specs?, &pins));
             let mut class = Class {
                 example,
                 requests,
@@ -356,7 +364,7 @@ fn grouped<'a>(problem: &Problem<'a>, relations: &[Relations]) -> (HashMap<Key<'
     let mut members: Vec<Vec<usize>> = Vec::new();
     let mut last: Option<(Key<'a>, usize)> = None;
     for (index, pod) in problem.pods.iter().enumerate() {
-        let key = Key::of(pod, relations[index]);
+        let key = Key::of(pod, relations[index], &problem.facts);
         // Equal pods are mostly adjacent.
         if let Some((known, place)) = &last
             && *known == key

@@ -26,6 +26,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod binding;
+mod claims;
 mod classes;
 mod constraints;
 mod dense;

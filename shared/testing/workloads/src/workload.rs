@@ -92,12 +92,13 @@ impl Workload {
         self.pending.len() + self.places.iter().map(|place| place.pods.len()).sum::<usize>()
     }
 
-    const fn facts(&self) -> ClusterFacts<'_> {
+    fn facts(&self) -> ClusterFacts<'_> {
         ClusterFacts {
             volumes: &self.volumes,
             volume_drivers: &self.volume_drivers,
             volume_limits: &self.volume_limits,
             namespaces: &self.namespaces,
+            ..ClusterFacts::default()
         }
     }
 

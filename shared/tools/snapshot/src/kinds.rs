@@ -16,6 +16,10 @@ pub(crate) enum Kind {
     PersistentVolumeClaim,
     StorageClass,
     CsiNode,
+    ResourceSlice,
+    DeviceClass,
+    ResourceClaim,
+    ResourceClaimTemplate,
     DaemonSet,
     PodDisruptionBudget,
     PriorityClass,
@@ -33,7 +37,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    const ALL: [(Self, &'static str, &'static str); 24] = [
+    const ALL: [(Self, &'static str, &'static str); 28] = [
         (Self::Node, "", "Node"),
         (Self::Pod, "", "Pod"),
         (Self::Namespace, "", "Namespace"),
@@ -41,6 +45,10 @@ impl Kind {
         (Self::PersistentVolumeClaim, "", "PersistentVolumeClaim"),
         (Self::StorageClass, "storage.k8s.io", "StorageClass"),
         (Self::CsiNode, "storage.k8s.io", "CSINode"),
+        (Self::ResourceSlice, "resource.k8s.io", "ResourceSlice"),
+        (Self::DeviceClass, "resource.k8s.io", "DeviceClass"),
+        (Self::ResourceClaim, "resource.k8s.io", "ResourceClaim"),
+        (Self::ResourceClaimTemplate, "resource.k8s.io", "ResourceClaimTemplate"),
         (Self::DaemonSet, "apps", "DaemonSet"),
         (Self::PodDisruptionBudget, "policy", "PodDisruptionBudget"),
         (Self::PriorityClass, "scheduling.k8s.io", "PriorityClass"),
@@ -81,6 +89,8 @@ impl Kind {
                 | Self::DaemonSet
                 | Self::PodDisruptionBudget
                 | Self::LimitRange
+                | Self::ResourceClaim
+                | Self::ResourceClaimTemplate
                 | Self::CapacityBuffer
                 | Self::PodTemplate
                 | Self::Workload(_)

@@ -35,6 +35,10 @@ pub(crate) struct Objects {
     pub(crate) persistent_volume_claims: BTreeMap<Key, slim::PersistentVolumeClaim>,
     pub(crate) storage_classes: BTreeMap<Key, slim::StorageClass>,
     pub(crate) csi_nodes: BTreeMap<Key, slim::CsiNode>,
+    pub(crate) resource_slices: BTreeMap<Key, slim::ResourceSlice>,
+    pub(crate) device_classes: BTreeMap<Key, slim::DeviceClass>,
+    pub(crate) resource_claims: BTreeMap<Key, slim::ResourceClaim>,
+    pub(crate) resource_claim_templates: BTreeMap<Key, slim::ResourceClaimTemplate>,
     pub(crate) priority_classes: BTreeMap<Key, slim::PriorityClass>,
     pub(crate) node_pools: BTreeMap<Key, model::NodePool>,
     pub(crate) node_classes: BTreeMap<Key, EC2NodeClass>,
@@ -190,6 +194,10 @@ impl Objects {
             Kind::PersistentVolumeClaim => drop(self.persistent_volume_claims.remove(key)),
             Kind::StorageClass => drop(self.storage_classes.remove(key)),
             Kind::CsiNode => drop(self.csi_nodes.remove(key)),
+            Kind::ResourceSlice => drop(self.resource_slices.remove(key)),
+            Kind::DeviceClass => drop(self.device_classes.remove(key)),
+            Kind::ResourceClaim => drop(self.resource_claims.remove(key)),
+            Kind::ResourceClaimTemplate => drop(self.resource_claim_templates.remove(key)),
             Kind::DaemonSet => {
                 self.daemon_sets.remove(key);
                 self.replaced_workloads.insert((kind.name(), key.clone()));

@@ -294,6 +294,22 @@ impl Reader {
                 let read = self.slim::<slim::CsiNode>(incoming, body, |object| &mut object.metadata);
                 self.keep(incoming, read, |objects| &mut objects.csi_nodes);
             }
+            Kind::ResourceSlice => {
+                let read = self.slim::<slim::ResourceSlice>(incoming, body, |object| &mut object.metadata);
+                self.keep(incoming, read, |objects| &mut objects.resource_slices);
+            }
+            Kind::DeviceClass => {
+                let read = self.slim::<slim::DeviceClass>(incoming, body, |object| &mut object.metadata);
+                self.keep(incoming, read, |objects| &mut objects.device_classes);
+            }
+            Kind::ResourceClaim => {
+                let read = self.slim::<slim::ResourceClaim>(incoming, body, |object| &mut object.metadata);
+                self.keep(incoming, read, |objects| &mut objects.resource_claims);
+            }
+            Kind::ResourceClaimTemplate => {
+                let read = self.slim::<slim::ResourceClaimTemplate>(incoming, body, |object| &mut object.metadata);
+                self.keep(incoming, read, |objects| &mut objects.resource_claim_templates);
+            }
             Kind::PriorityClass => {
                 let read = self.slim::<slim::PriorityClass>(incoming, body, |object| &mut object.metadata);
                 self.keep(incoming, read, |objects| &mut objects.priority_classes);

@@ -7,7 +7,7 @@ use crate::objects::{Key, Objects, ReadPod};
 use jiff::Timestamp;
 use nodeless_api::convert::volumes::Storage;
 use nodeless_api::default_spread::{SchedulerConfig, Selectors};
-use nodeless_api::view::{BufferView, ClusterView, InvalidObject, Outline};
+use nodeless_api::view::{BufferView, ClusterView, DeviceObjects, InvalidObject, Outline};
 use nodeless_api::{CapacityBufferStatus, slim};
 use nodeless_model::object::MirroredClaim;
 use nodeless_model::{
@@ -124,6 +124,12 @@ impl Snapshot {
         let classes: Vec<_> = objects.storage_classes.into_values().collect();
         let nodes: Vec<_> = objects.csi_nodes.into_values().collect();
         snapshot.view.set_volumes(Storage { claims: &claims, volumes: &volumes, classes: &classes }, &nodes);
+        snapshot.view.set_devices(DeviceObjects {
+            slices: objects.resource_slices.into_values().collect(),
+            classes: objects.device_classes.into_values().collect(),
+            claims: objects.resource_claims.into_values().collect(),
+            templates: objects.resource_claim_templates.into_values().collect(),
+        });
         snapshot.latest = latest(&snapshot).max(objects.heartbeat.unwrap_or(Timestamp::UNIX_EPOCH));
         snapshot
     }
@@ -304,6 +310,7 @@ fn count(objects: &Objects) -> usize {
     let Objects { persistent_volumes, persistent_volume_claims, storage_classes, csi_nodes, .. } = objects;
     let Objects { priority_classes, node_pools, node_classes, node_claims, .. } = objects;
     let Objects { node_overlays, capacity_buffers, limit_ranges, .. } = objects;
+    let Objects { resource_slices, device_classes, resource_claims, resource_claim_templates, .. } = objects;
     nodes.len()
         + pods.len()
         + daemon_sets.len()
@@ -320,4 +327,8 @@ fn count(objects: &Objects) -> usize {
         + node_overlays.len()
         + capacity_buffers.len()
         + limit_ranges.len()
+        + resource_slices.len()
+        + device_classes.len()
+        + resource_claims.len()
+        + resource_claim_templates.len()
 }

@@ -5,6 +5,7 @@ use nodeless_fake_kubernetes::resource::{
     CSI_NODES, CUSTOM_RESOURCE_DEFINITIONS, DAEMON_SETS, DEPLOYMENTS, LIMIT_RANGES, NODES, PERSISTENT_VOLUME_CLAIMS,
     PERSISTENT_VOLUMES, POD_TEMPLATES, PODS, REPLICA_SETS, SERVICES, STORAGE_CLASSES,
 };
+use nodeless_fake_kubernetes::{PatchOptions, PatchType};
 use nodeless_model::{PriceChange, labels};
 use nodeless_ports::{ClaimMirror as _, Configuration as _, ErrorKind, PlanningView as _};
 use nodeless_world::resources::{CAPACITY_BUFFERS, NODE_OVERLAYS, NODE_POOLS, PROVISIONING_REQUESTS};
@@ -81,6 +82,61 @@ async fn volumes_are_read_only_when_a_pod_mounts_one() {
     assert_eq!(view.volume_drivers["default/data"], "ebs.csi.aws.com");
     assert_eq!(view.volume_limits["n1"]["ebs.csi.aws.com"], 25);
     assert!(view.volume_faults["default/missing"].contains("does not exist"), "{:?}", view.volume_faults);
+}
+
+#[tokio::test]
+async fn devices_are_read_only_when_a_pod_claims_some() {
+    let world = World::installed().await;
+    let mut of_node = node("n1");
+    of_node["metadata"]["labels"][labels::INSTANCE_TYPE] = json!("g6.xlarge");
+    world.create(&NODES, of_node);
+    world.create(&PODS, pod("plain", Some("n1")));
+    let cluster = world.cluster();
+    world.requests();
+    assert!(cluster.view().await.unwrap().devices.is_empty());
+    assert_eq!(listed(&world), ALWAYS);
+
+    let mut claiming = pod("train", None);
+    claiming["spec"]["resourceClaims"] = json!([{ "name": "gpu", "resourceClaimTemplateName": "one" }]);
+    world.create(&PODS, claiming);
+    let made =
+        json!({ "status": { "resourceClaimStatuses": [{ "name": "gpu", "resourceClaimName": "train-gpu-x" }] } });
+    let options = PatchOptions::default();
+    world.server.patch(&PODS, "default", "train", Some("status"), PatchType::Merge, &made, &options).unwrap();
+    let view = cluster.view().await.unwrap();
+    assert!(view.devices.is_empty() && view.invalid.is_empty(), "an API server without resource.k8s.io/v1");
+    let claim = &view.pods.iter().find(|pod| pod.name == "train").unwrap().resource_claims[0];
+    assert_eq!((claim.claim.as_deref(), claim.template.as_deref()), (Some("train-gpu-x"), Some("one")));
+
+    let list = |kind: &str, item: serde_json::Value| {
+        let list = json!({ "kind": format!("{kind}List"), "apiVersion": "resource.k8s.io/v1",
+            "metadata": { "resourceVersion": "1" }, "items": [item] });
+        [(200, list.to_string())]
+    };
+    let pool = json!({ "name": "n1", "generation": 1, "resourceSliceCount": 1 });
+    let gpu = json!({ "name": "gpu-0", "attributes": { "type": { "string": "gpu" } }, "capacity": { "memory": { "value": "24Gi" } } });
+    let slice = json!({ "metadata": { "name": "s" }, "spec": { "driver": "gpu.nvidia.com", "nodeName": "n1", "pool": pool, "devices": [gpu] } });
+    let selector = json!({ "cel": { "expression": "device.driver == 'gpu.nvidia.com'" } });
+    let class = json!({ "metadata": { "name": "gpu" }, "spec": { "selectors": [selector] } });
+    let requests = json!({ "requests": [{ "name": "r", "exactly": { "deviceClassName": "gpu", "count": 1, "allocationMode": "ExactCount" } }] });
+    let owner = json!([{ "apiVersion": "v1", "kind": "Pod", "name": "train", "uid": "u", "controller": true }]);
+    let given = json!({ "results": [{ "request": "r", "driver": "gpu.nvidia.com", "pool": "n1", "device": "gpu-0" }] });
+    let claim = json!({ "metadata": { "name": "train-gpu-x", "namespace": "default", "ownerReferences": owner },
+        "spec": { "devices": requests }, "status": { "allocation": { "devices": given } } });
+    let template =
+        json!({ "metadata": { "name": "one", "namespace": "default" }, "spec": { "spec": { "devices": requests } } });
+    world.answer("GET /apis/resource.k8s.io/v1/resourceslices", list("ResourceSlice", slice));
+    world.answer("GET /apis/resource.k8s.io/v1/deviceclasses", list("DeviceClass", class));
+    world.answer("GET /apis/resource.k8s.io/v1/resourceclaims?", list("ResourceClaim", claim));
+    world.answer("GET /apis/resource.k8s.io/v1/resourceclaimtemplates", list("ResourceClaimTemplate", template));
+    let view = cluster.view().await.unwrap();
+    assert!(view.invalid.is_empty(), "{:?}", view.invalid);
+    let devices = &view.devices;
+    assert_eq!((devices.slices.len(), devices.classes["gpu"].selectors.len()), (1, 1));
+    assert_eq!(devices.published_by_type["g6.xlarge"], devices.slices);
+    assert_eq!(devices.templates["default/one"], devices.claims["default/train-gpu-x"].devices);
+    assert!(devices.claims["default/train-gpu-x"].is_of_pod);
+    assert_eq!(devices.claims["default/train-gpu-x"].allocation.as_ref().unwrap().devices.results.len(), 1);
 }
 
 #[tokio::test]

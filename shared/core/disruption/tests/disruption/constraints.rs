@@ -414,7 +414,10 @@ fn unschedulable_pods_keep_their_node() {
         goes(&pair(mover))
     };
     assert!(decide(&|_| ()));
-    assert!(!decide(&|pod| pod.resource_claims = vec!["gpu".into()]), "Dynamic Resource Allocation");
+    assert!(
+        !decide(&|pod| pod.resource_claims = vec![pod::ResourceClaim { name: "gpu".into(), ..Default::default() }]),
+        "Dynamic Resource Allocation"
+    );
     assert!(!decide(&|pod| pod.has_match_fields = true), "matchFields");
     let key = |index: usize| Toleration { key: format!("example.com/{index}"), ..Toleration::default() };
     assert!(decide(&|pod| pod.tolerations = (0..100).map(key).collect()), "the maximum");

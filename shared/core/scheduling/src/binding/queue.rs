@@ -62,7 +62,7 @@ impl<'m, 'p, 'a> Queue<'m, 'p, 'a> {
     pub(super) fn new(of: &'m Bindings<'a>, problem: &'p Problem<'a>) -> Self {
         let topology = Topology::new(problem, Groups::of(problem, false), &mut []);
         let order = Order { by_priority: false, some_taint_prefers: false };
-        let classes = Classes::of(problem, &required_only(), &of.resources, &topology, order);
+        let classes = Classes::of(problem, &required_only(), &of.resources, &topology, (order, None));
         let mut class_of = vec![0; problem.pods.len()];
         for (index, class) in classes.list.iter().enumerate() {
             class.pods.iter().for_each(|pod| class_of[*pod] = index);

@@ -1,7 +1,7 @@
 //! The requirements of a pod for a node, as a quick check. [`crate::solve`] decides.
 
 use crate::constraints::{covers, first_repelling, hard_alternatives};
-use crate::{ExistingNode, Reason};
+use crate::{ExistingNode, PodFault, Reason};
 use nodeless_model::{NodePool, Pod, Requirement, Requirements, Taint, Toleration, labels};
 use std::collections::BTreeMap;
 
@@ -15,11 +15,15 @@ pub struct Admission {
 }
 
 impl Admission {
-    /// The requirements of a pod, including those of its volumes.
+    /// The requirements of a pod, including those of its volumes. Pods with claims for devices are not evaluated quickly.
     ///
     /// # Errors
     /// Why no plan can schedule the pod.
     pub fn of(pod: &Pod, volumes: &BTreeMap<String, Vec<Requirements>>) -> Result<Self, Reason> {
+        if !pod.resource_claims.is_empty() {
+            let names = pod.resource_claims.iter().map(|claim| claim.name.clone()).collect();
+            return Err(Reason::Pod(PodFault::ResourceClaims { names }));
+        }
         let alternatives = hard_alternatives(pod, volumes).map_err(Reason::Pod)?;
         Ok(Self { alternatives, tolerations: pod.tolerations.clone() })
     }

@@ -197,9 +197,6 @@ fn refuse_unsupported(pod: &Pod) -> Result<(), PodFault> {
     if let Some((resource, _)) = pod.requests.iter().find(|(_, quantity)| quantity.milli() < 0) {
         return Err(PodFault::NegativeRequest { resource: resource.to_owned() });
     }
-    if !pod.resource_claims.is_empty() {
-        return Err(PodFault::ResourceClaims { names: pod.resource_claims.clone() });
-    }
     Ok(())
 }
 

@@ -9,6 +9,7 @@ pub(crate) mod one_node_launch;
 mod outcome;
 mod within;
 
+use crate::claims::Claims;
 use crate::classes::{CONSTRAINTS_PER_UNIT, Classes, Order};
 use crate::constraints::AlternativeId;
 use crate::constraints::groups::{GroupId, Groups, Kind};
@@ -97,6 +98,7 @@ pub struct Prepared<'p> {
     pub(crate) pools: Vec<Pool<'p>>,
     pub(crate) resources: ResourceIndex,
     pub(crate) options: Options,
+    claims: Rc<Claims>,
     /// The work of preparing them.
     work: u64,
 }
@@ -113,18 +115,24 @@ impl<'p> Prepared<'p> {
         let daemon_requests = daemon_sets.iter().map(|set| &set.template.requests);
         // Each resource makes all comparisons longer, and pods with too many of them are not placed.
         let mut drivers: BTreeSet<&str> = BTreeSet::new();
+        let mut claiming: Vec<&Pod> = Vec::new();
         let requests = pods.map(|pod| {
             volumes::add_drivers(&mut drivers, pod, &facts);
+            claiming.extend((!pod.resource_claims.is_empty()).then_some(pod));
             &pod.requests
         });
         let requests = requests.filter(|requests| !excess::has_too_many(requests));
         let resources = ResourceIndex::of(requests.chain(daemon_requests));
         let ordered = pools::order(offers);
-        let resources = resources.with_columns(volumes::columns(&drivers, &facts, &ordered));
+        let claims = Claims::of(&claiming, &facts, &ordered);
+        let columns = volumes::columns(&drivers, &facts, &ordered).into_iter().chain(claims.columns());
+        let resources = resources.with_columns(columns);
         let usable = ordered.into_iter().filter(|offer| pools::unusable(offer.pool).is_none());
-        let pools = pools::ready(usable, daemon_sets, &resources, options);
-        let work = pools.iter().map(|pool| pool.work.done).sum();
-        Self { pools, resources, options: *options, work }
+        let pools = pools::ready(usable, daemon_sets, (&resources, &claims), options);
+        let mut counted = Work::default();
+        counted.add(claims.work());
+        let work = pools.iter().map(|pool| pool.work.done).sum::<u64>().saturating_add(counted.done);
+        Self { pools, resources, options: *options, claims: Rc::new(claims), work }
     }
 
     /// The work of preparing them, in the units of [`Solution::work`].
@@ -275,6 +283,7 @@ struct Engine<'a, 'p, 'q> {
     options: Options,
     known: &'p Known,
     resources: ResourceIndex,
+    claims: Rc<Claims>,
     topology: Topology<'a>,
     classes: Classes<'a>,
     pools: Vec<Pool<'q>>,
@@ -320,16 +329,18 @@ impl<'a, 'p, 'q> Engine<'a, 'p, 'q> {
     ) -> Self {
         let mut pools = prepared.of(input, max_work);
         let (options, resources) = (prepared.options, prepared.resources.clone());
+        let claims = Rc::clone(&prepared.claims);
         let mut topology = Topology::new(input, groups, &mut pools);
         let order = Order { by_priority, some_taint_prefers: some_taint_prefers(input) };
-        let classes = Classes::of(input, &options, &resources, &topology, order);
-        let nodes = nodes::of(input, &resources, &classes, &mut topology);
+        let classes = Classes::of(input, &options, &resources, &topology, (order, Some(&claims)));
+        let nodes = nodes::of(input, (&resources, &claims), &classes, &mut topology);
         let mut work = Work::at_most(max_work);
         let running: usize = input.bound_pods.iter().map(|node| node.pods.len()).sum();
         let constraints = classes.size + topology.keys.len() * (nodes.len() + input.bound_pods.len());
         let reading = input.pods.len() * WORK_PER_POD
             + running * WORK_PER_RUNNING_POD
             + nodes.len() * WORK_PER_NODE
+            + claims.work_on(nodes.len())
             + constraints / CONSTRAINTS_PER_UNIT;
         work.add_beyond_limit(reading);
         let count = |pods: &[usize]| u32::try_from(pods.len()).unwrap_or(u32::MAX);
@@ -338,6 +349,7 @@ impl<'a, 'p, 'q> Engine<'a, 'p, 'q> {
             options,
             known,
             resources,
+            claims,
             pending: classes.list.iter().map(|class| count(&class.pods)).collect(),
             followers: followers(&classes, &topology),
             min_priority: i32::MIN,

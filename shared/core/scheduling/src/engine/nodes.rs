@@ -1,6 +1,7 @@
 //! Existing nodes during packing.
 
 use super::Engine;
+use crate::claims::Claims;
 use crate::classes::{Class, Classes};
 use crate::constraints;
 use crate::constraints::AlternativeId;
@@ -23,7 +24,7 @@ pub(crate) struct Node<'p> {
     pub(crate) index: usize,
     pub(crate) node: &'p ExistingNode,
     free: Amounts,
-    /// The number of resources in a row of amounts; what is behind them are numbers of volumes.
+    /// The number of resources in a row of amounts; what is behind them are numbers of volumes, and of pods with claims.
     resources: usize,
     ports: Vec<HostPort>,
     hosts: HostCounts,
@@ -37,11 +38,12 @@ pub(crate) struct Node<'p> {
 /// The nodes of a problem, in the order in which they are filled.
 pub(super) fn of<'a, 'p>(
     input: &'p Problem<'a>,
-    resources: &ResourceIndex,
+    (resources, claims): (&ResourceIndex, &Claims),
     classes: &Classes<'_>,
     topology: &mut Topology<'a>,
 ) -> Vec<Node<'p>> {
     let mut nodes = at(input, 0..input.nodes.len(), (resources, &classes.volumes), topology);
+    claims.on_nodes(input, resources, nodes.iter_mut().map(|node| (node.node, &mut node.free)));
     nominate(input, classes, &mut nodes);
     nodes.sort_by_key(|node| (Reverse(node.node.initialized), &node.node.name));
     nodes

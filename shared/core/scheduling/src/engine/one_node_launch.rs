@@ -1,5 +1,6 @@
 //! A launch of one node for given pods.
 
+use crate::claims::Claims;
 use crate::classes::{Classes, Order};
 use crate::constraints::groups::Groups;
 use crate::engine::Prepared;
@@ -30,7 +31,7 @@ impl Prepared<'_> {
         let options = Options { preferences: PreferencePolicy::Ignore, ..self.options };
         let pool = self.pools.iter_mut().find(|pool| pool.pool.name == offer.pool.name)?;
         pool.reset(offer, &limits::shared(offer.cluster.as_ref()), Work::default());
-        let launch = together(pool, problem, within, &self.resources, &options);
+        let launch = together(pool, problem, within, (&self.resources, &self.claims), &options);
         *work = work.saturating_add(pool.work.done);
         launch
     }
@@ -40,12 +41,12 @@ fn together(
     pool: &mut Pool<'_>,
     problem: &Problem<'_>,
     within: &Requirements,
-    resources: &ResourceIndex,
+    (resources, claims): (&ResourceIndex, &Claims),
     options: &Options,
 ) -> Option<Launch> {
     let topology = Topology::new(problem, Groups::of(problem, false), &mut []);
     let order = Order { by_priority: false, some_taint_prefers: false };
-    let classes = Classes::of(problem, options, resources, &topology, order);
+    let classes = Classes::of(problem, options, resources, &topology, (order, Some(claims)));
     if !pool.reservations.is_empty() {
         pool.reservations.close();
         pool.reprice();

@@ -96,6 +96,7 @@ impl<'q> Engine<'_, '_, 'q> {
             resources: &self.resources,
             options: &self.options,
             launchable,
+            claims: &self.claims,
         };
         let why = explainer.explain(class, &alternatives);
         // If nothing about the node itself prevents the placement, other pods do.

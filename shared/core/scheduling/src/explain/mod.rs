@@ -3,6 +3,7 @@
 pub(crate) mod ruled_out;
 pub(crate) mod topology_barriers;
 
+use crate::claims::{self, Claims, Need};
 use crate::classes::{Class, Classes};
 use crate::constraints::Alternative;
 use crate::constraints::AlternativeId;
@@ -52,6 +53,7 @@ pub(crate) struct Explainer<'e, 'a, 'p> {
     pub(crate) resources: &'e ResourceIndex,
     pub(crate) options: &'e Options,
     pub(crate) launchable: &'e RefCell<Launchable>,
+    pub(crate) claims: &'e Claims,
 }
 
 impl Explainer<'_, '_, '_> {
@@ -86,7 +88,9 @@ impl Explainer<'_, '_, '_> {
                 let mut launchable = self.launchable.borrow_mut();
                 Rc::clone(launchable.entry((place, id)).or_insert_with(|| Rc::new(Launched::of(pool, alternative))))
             };
-            Examination { pool, class, alternative, resources: self.resources, options: self.options }.cause(launched)
+            let (resources, options) = (self.resources, self.options);
+            let needs = claims::needs(class.example, &self.input.facts);
+            Examination { pool, class, alternative, resources, options, claims: (self.claims, &needs) }.cause(launched)
         });
         // The first of equal ones; `max_by_key` would return the last.
         examined
@@ -105,6 +109,7 @@ const fn stage(cause: &Cause) -> u8 {
         Cause::ResourceNotOffered { .. }
         | Cause::TooLarge { .. }
         | Cause::TooManyVolumes { .. }
+        | Cause::Devices { .. }
         | Cause::NoTypeFits { .. } => 4,
         Cause::HostPort { .. } => 5,
         Cause::NoOffering { .. } => 6,
@@ -120,6 +125,8 @@ struct Examination<'e, 'a> {
     alternative: &'e Alternative,
     resources: &'e ResourceIndex,
     options: &'e Options,
+    /// What the claims of the pods need.
+    claims: (&'e Claims, &'e [Need<'a>]),
 }
 
 impl Launched {
@@ -194,6 +201,14 @@ impl Examination<'_, '_> {
         for (place, asked) in requests.iter().enumerate().filter(|(_, asked)| **asked > 0) {
             let resource = self.resources.name(place);
             let largest = types.iter().map(|kind| kind.allocatable[place]).max().unwrap_or(0);
+            if claims::is_column(resource) {
+                if largest < *asked
+                    && let Some(message) = self.claims.0.refusal(self.claims.1, types.iter().map(|kind| kind.kind))
+                {
+                    return Cause::Devices { message };
+                }
+                continue;
+            }
             if let Some(driver) = volumes::driver(resource) {
                 if largest < *asked {
                     let (mounted, most) = (volumes::count(*asked), volumes::count(largest));
@@ -227,7 +242,10 @@ impl Examination<'_, '_> {
             types.iter().filter(enough).map(|kind| kind.allocatable[place]).max().filter(|most| *most > 0)
         };
         let asked = requests.iter().enumerate().filter(|(_, asked)| **asked > 0);
-        let asked = asked.filter(|(place, _)| volumes::driver(self.resources.name(*place)).is_none());
+        let asked = asked.filter(|(place, _)| {
+            let name = self.resources.name(*place);
+            volumes::driver(name).is_none() && !claims::is_column(name)
+        });
         asked
             .filter_map(|(place, _)| Some((self.resources.name(place).to_owned(), Quantity::from_milli(most(place)?))))
             .collect()

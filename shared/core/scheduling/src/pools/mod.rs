@@ -4,6 +4,7 @@ pub(crate) mod limits;
 pub(crate) mod reservations;
 mod types;
 
+use crate::claims::Claims;
 use crate::constraints::admission::new_node_requirements;
 use crate::constraints::{Alternative, AlternativeId};
 use crate::dense::{self, Amounts};
@@ -173,7 +174,7 @@ pub(crate) fn rank(pool: &NodePool) -> (Reverse<i32>, Reverse<&str>) {
 pub(crate) fn ready<'a>(
     offers: impl Iterator<Item = &'a PoolOffer<'a>>,
     daemon_sets: &[DaemonSet],
-    resources: &ResourceIndex,
+    columns: (&ResourceIndex, &Claims),
     options: &Options,
 ) -> Vec<Pool<'a>> {
     let mut pools: Vec<Pool<'a>> = Vec::new();
@@ -187,7 +188,7 @@ pub(crate) fn ready<'a>(
             Some(place) => Pool::like(&pools[place], offer, launching.requirements),
             None => {
                 let requirements = launching.requirements.clone();
-                let made = Pool::new(offer, requirements, &launching.on_board, resources, options);
+                let made = Pool::new(offer, requirements, &launching.on_board, columns, options);
                 known.extend((known.len() < MAX_COMPARED_POOLS).then_some(launching));
                 made
             }
@@ -201,10 +202,10 @@ impl<'a> Pool<'a> {
         offer: &'a PoolOffer<'a>,
         requirements: Requirements,
         on_board: &OnBoard<'_>,
-        resources: &ResourceIndex,
+        columns: (&ResourceIndex, &Claims),
         options: &Options,
     ) -> Self {
-        let types = types::of(offer, &requirements, on_board, resources, options);
+        let types = types::of(offer, &requirements, on_board, columns, options);
         let mut ready = Self::with_types(offer, requirements, types, options.min_values == MinValuesPolicy::Strict);
         ready.work.add(offer.instance_types.len() * WORK_PER_TYPE);
         let offer = ready.offer(&ready.requirements.clone());

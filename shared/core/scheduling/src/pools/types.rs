@@ -1,5 +1,6 @@
 //! The instance types of a NodePool, prepared for planning.
 
+use crate::claims::Claims;
 use crate::constraints::daemons;
 use crate::dense::{self, Amounts};
 use crate::problem::{Options, PoolOffer};
@@ -16,7 +17,8 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(crate) struct PoolType<'a> {
     pub(crate) kind: &'a InstanceType,
-    /// The capacity for pods after the requests of all DaemonSets, and the number of volumes that a node attaches.
+    /// The capacity for pods after the requests of all DaemonSets, the number of volumes that a node attaches, and of
+    /// pods with claims that it has devices for.
     pub(crate) allocatable: Amounts,
     /// The requests of the DaemonSets.
     pub(crate) daemons: ResourceList,
@@ -85,14 +87,14 @@ pub(super) fn of<'a>(
     offer: &'a PoolOffer<'a>,
     requirements: &Requirements,
     on_board: &OnBoard<'_>,
-    resources: &ResourceIndex,
+    columns: (&ResourceIndex, &Claims),
     options: &Options,
 ) -> Rc<[PoolType<'a>]> {
     let mut types: Vec<PoolType<'a>> = offer
         .instance_types
         .iter()
         .filter(|kind| requirements.intersects(&kind.requirements))
-        .map(|kind| PoolType::new(kind, requirements, on_board, resources, options))
+        .map(|kind| PoolType::new(kind, requirements, on_board, columns, options))
         .collect();
     types.sort_by(|a, b| a.kind.name.cmp(&b.kind.name));
     types.into()
@@ -103,7 +105,7 @@ impl<'a> PoolType<'a> {
         kind: &'a InstanceType,
         node_pool: &Requirements,
         on_board: &OnBoard<'_>,
-        resources: &ResourceIndex,
+        (resources, claims): (&ResourceIndex, &Claims),
         options: &Options,
     ) -> Self {
         // Most DaemonSets run on all types, for which nothing has to be computed.
@@ -118,6 +120,7 @@ impl<'a> PoolType<'a> {
         }
         let mut allocatable = resources.amounts(&kind.allocatable());
         volumes::set_limits(&mut allocatable, kind, resources);
+        claims.set_limits(&mut allocatable, kind, resources);
         dense::take(&mut allocatable, &resources.amounts(&daemons), 1);
         if let (Some(most), Some(place)) = (options.max_pods_per_node, resources.place(resources::name::PODS)) {
             allocatable[place] = allocatable[place].min(Quantity::from_units(i64::from(most)).milli());

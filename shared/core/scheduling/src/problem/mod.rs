@@ -4,6 +4,7 @@ pub(crate) mod excess;
 pub(crate) mod reason;
 pub(crate) mod solution;
 
+use nodeless_devices::ClusterDevices;
 use nodeless_model::claim::Charge;
 use nodeless_model::node_pool::PoolUsage;
 use nodeless_model::pod::HostPort;
@@ -28,11 +29,11 @@ pub struct Problem<'a> {
     /// The running pods, by node, on every Node of the cluster, including nodes that take no further pods and nodes without pods:
     /// topology constraints count them. Pods that are in `pods` too do not count.
     pub bound_pods: Vec<BoundPods<'a>>,
-    /// Volumes and namespaces.
+    /// Volumes, namespaces and devices.
     pub facts: ClusterFacts<'a>,
 }
 
-/// Volumes and namespaces, which pods refer to by name. All of it is borrowed, so a copy costs nothing.
+/// Volumes, namespaces and devices, which pods refer to by name. All of it is borrowed, so a copy costs nothing.
 #[derive(Clone, Copy, Debug)]
 pub struct ClusterFacts<'a> {
     /// Where the volumes of pods can be used, by `namespace/claim`: on nodes that meet any of the listed alternatives, which
@@ -49,16 +50,19 @@ pub struct ClusterFacts<'a> {
     /// The labels of namespaces, by name, for constraints that select namespaces. A missing namespace counts as having only
     /// `kubernetes.io/metadata.name`, which Kubernetes sets on every namespace.
     pub namespaces: &'a BTreeMap<String, StringMap>,
+    /// Devices, and the claims of pods for them.
+    pub devices: &'a ClusterDevices,
 }
 
 impl Default for ClusterFacts<'_> {
-    /// No volumes and no labels of namespaces.
+    /// No volumes, no devices and no labels of namespaces.
     fn default() -> Self {
         Self {
             volumes: const { &BTreeMap::new() },
             volume_drivers: const { &BTreeMap::new() },
             volume_limits: const { &BTreeMap::new() },
             namespaces: const { &BTreeMap::new() },
+            devices: const { &ClusterDevices::NONE },
         }
     }
 }

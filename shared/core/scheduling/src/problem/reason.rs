@@ -30,10 +30,15 @@ pub enum Reason {
 /// A requirement of a pod that no plan can satisfy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PodFault {
-    /// The pod has claims for dynamic resources.
+    /// The pod has claims for devices, and is not moved to another node.
     ResourceClaims {
         /// The names of the claims.
         names: Vec<String>,
+    },
+    /// A claim of the pod for devices cannot be met on any node.
+    Claim {
+        /// Why.
+        message: String,
     },
     /// The pod mounts a volume claim with an unknown topology.
     UnknownVolume {
@@ -185,6 +190,11 @@ pub enum Cause {
         /// The maximum of any instance type.
         most: i64,
     },
+    /// No instance type that meets the requirements has the devices that the pod claims.
+    Devices {
+        /// Why, for one of the instance types.
+        message: String,
+    },
     /// Each resource alone is available, but no instance type has enough of all at once.
     NoTypeFits {
         /// By resource that is requested, the most that an instance type leaves which has enough of all others.
@@ -259,8 +269,9 @@ impl fmt::Display for PodFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::ResourceClaims { names } => {
-                write!(f, "resource claims ({}) are not supported; use extended resources instead", names.join(", "))
+                write!(f, "pods with resource claims ({}) are not moved to other nodes", names.join(", "))
             }
+            Self::Claim { message } => f.write_str(message),
             Self::UnknownVolume { claim } => {
                 write!(f, "the topology of persistent volume claim {claim} is not known, so no zone can be chosen")
             }
@@ -357,6 +368,7 @@ impl fmt::Display for Cause {
             Self::TooManyVolumes { driver, mounted, most } => {
                 write!(f, "no instance type permits {mounted} volume attachments of {driver}, the most is {most}")
             }
+            Self::Devices { message } => write!(f, "no instance type has the claimed devices: {message}"),
             Self::NoTypeFits { .. } => f.write_str("no instance type has enough of all requested resources at once"),
             Self::NoOffering { instance_types } => {
                 let shown = instance_types.iter().take(3).map(String::as_str).collect::<Vec<_>>().join(", ");

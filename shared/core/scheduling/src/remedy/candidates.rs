@@ -43,7 +43,7 @@ fn by_amount(one: &Change, other: &Change) -> std::cmp::Ordering {
 
 fn of_fault(fault: &PodFault) -> Vec<PodChange> {
     vec![match fault {
-        PodFault::ResourceClaims { .. } => PodChange::WithoutResourceClaims,
+        PodFault::ResourceClaims { .. } | PodFault::Claim { .. } => PodChange::WithoutResourceClaims,
         PodFault::UnknownVolume { claim } => PodChange::WithoutVolume(claim.clone()),
         PodFault::VolumesApart { .. } => PodChange::WithoutVolumes,
         PodFault::Topology { constraints } => return constraints.iter().filter_map(of_barrier).collect(),
@@ -89,6 +89,10 @@ fn of_cause(cause: &Cause, pod: &Pod, pool: &NodePool) -> Vec<Change> {
         Cause::TooLarge { resource, largest, .. } => {
             let request = (!largest.is_zero()).then(|| Change::Pod(PodChange::AtMost(resource.clone(), *largest)));
             without_labels(pod).chain(request).chain(without_requirements(pool)).collect()
+        }
+        Cause::Devices { .. } => {
+            let without = std::iter::once(Change::Pod(PodChange::WithoutResourceClaims));
+            without_labels(pod).chain(without).chain(without_requirements(pool)).collect()
         }
         Cause::TooManyVolumes { .. } => without_labels(pod).chain(without_requirements(pool)).collect(),
         Cause::NoTypeFits { most } => {

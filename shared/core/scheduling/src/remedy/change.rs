@@ -293,9 +293,9 @@ impl fmt::Display for PodChange {
             Self::Fewer(excess) => write!(f, "reduce the {excess} to {} or fewer", excess.limit()),
             Self::WithoutVolume(claim) => write!(f, "create persistent volume claim {claim}, with a StorageClass"),
             Self::WithoutVolumes => f.write_str("move the volumes to one zone, or mount them in separate pods"),
-            Self::WithoutResourceClaims => {
-                f.write_str("ask for the device as an extended resource of the pod's containers")
-            }
+            Self::WithoutResourceClaims => f.write_str(
+                "change the pod's resource claims, or ask for the device as an extended resource of its containers",
+            ),
             Self::Nonnegative(resource) => write!(f, "request {resource} of zero or more"),
             Self::AtMost(resource, amount) => write!(f, "request at most {} of {resource}", at_most(resource, *amount)),
             Self::WithoutResource(resource) => write!(f, "do not request {resource}"),

@@ -394,13 +394,10 @@ fn volumes_bind_to_their_zone() {
 }
 
 #[test]
-fn what_is_not_supported_is_refused_in_words() {
-    let pods = with(|pod| pod.resource_claims = vec!["gpu".into()]);
+fn a_claim_that_does_not_exist_is_named() {
+    let pods = with(|pod| pod.resource_claims = vec![pod::ResourceClaim { name: "gpu".into(), ..Default::default() }]);
     let pools = [node_pool("default")];
-    assert_eq!(
-        reasons(&solve_checked(&problem(&pods, &pools))),
-        ["resource claims (gpu) are not supported; use extended resources instead"]
-    );
+    assert_eq!(reasons(&solve_checked(&problem(&pods, &pools))), ["ResourceClaim default/gpu does not exist"]);
 }
 
 #[test]

@@ -147,8 +147,8 @@ fn every_remedy_makes_the_pod_fit() {
             &["do not require label topology.kubernetes.io/zone of the pod's node"],
         ),
         (
-            with(|pod| pod.resource_claims = vec!["gpu".into()]),
-            &["ask for the device as an extended resource of the pod's containers"],
+            with(|pod| pod.resource_claims = vec![pod::ResourceClaim { name: "gpu".into(), ..Default::default() }]),
+            &["change the pod's resource claims, or ask for the device as an extended resource of its containers"],
         ),
     ] {
         let pods = [pod];

@@ -1,6 +1,7 @@
 //! The scheduler through its public interface.
 #![allow(clippy::unwrap_used)]
 
+mod claims;
 mod constraints;
 mod differences;
 mod exchange;

@@ -251,13 +251,14 @@ impl<'a> ClusterState<'a> {
         nodes.map(|(node, pods)| BoundPods::on(node, pods)).collect()
     }
 
-    /// The volumes and namespaces of the snapshot.
+    /// The volumes, namespaces and devices of the snapshot.
     pub(crate) const fn facts(&self) -> ClusterFacts<'a> {
         ClusterFacts {
             volumes: &self.view.volumes,
             volume_drivers: &self.view.volume_drivers,
             volume_limits: &self.view.volume_limits,
             namespaces: &self.view.namespaces,
+            devices: &self.view.devices,
         }
     }
 }

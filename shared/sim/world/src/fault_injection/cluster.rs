@@ -68,6 +68,7 @@ impl Part {
                 into.volume_faults = from.volume_faults;
                 into.volume_limits = from.volume_limits;
                 into.namespaces = from.namespaces;
+                into.devices = from.devices;
             }
             Self::DaemonSets => into.daemon_sets = from.daemon_sets,
             Self::DisruptionBudgets => into.disruption_budgets = from.disruption_budgets,

@@ -2,7 +2,7 @@
 
 use super::relations::{Neighbours, Repelling};
 use crate::cluster::Cluster;
-use nodeless_model::pod::{HostPort, VolumeClaim};
+use nodeless_model::pod::{HostPort, ResourceClaim, VolumeClaim};
 use nodeless_model::requirement::RequirementTerm;
 use nodeless_model::{Pod, ResourceIndex, ResourceList, StringMap, Toleration};
 use nodeless_scheduling::Admission;
@@ -28,7 +28,7 @@ struct AdmissionKey<'a> {
     affinity: &'a [Vec<RequirementTerm>],
     tolerations: &'a [Toleration],
     volumes: Option<(&'a str, &'a [VolumeClaim])>,
-    resource_claims: &'a [String],
+    resource_claims: &'a [ResourceClaim],
     match_fields: bool,
 }
 

@@ -268,6 +268,7 @@ impl World {
                 volume_drivers: &self.volume_drivers,
                 volume_limits: &self.volume_limits,
                 namespaces: &self.namespaces,
+                ..ClusterFacts::default()
             },
             not_evaluated: self.not_evaluated.clone(),
             ..Cluster::default()
