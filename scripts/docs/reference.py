@@ -80,6 +80,7 @@ SETTINGS = {
     "nodeless.sh/sleep": ("NodePool", "`0 20 * * mon-fri for 11h`, several separated by `;`, in UTC or after `CRON_TZ=` in a time zone"),
     "nodeless.sh/churn-evictions-per-hour": ("NodePool", "a whole number of pods, `0` for no breaker"),
     "nodeless.sh/min-savings-per-hour": ("NodePool", "dollars as a quantity, such as `\"0.05\"`"),
+    "nodeless.sh/balance-zones": ("NodePool", "dollars as a quantity, such as `\"0.05\"`, or `\"0\"`"),
     "nodeless.sh/graceful-expiration-before": ("NodePool", "a duration such as `24h`"),
     "nodeless.sh/rebalance-recommendations": ("NodePool", "`replace` or `ignore`"),
     "nodeless.sh/min-on-demand": ("NodePool", "a number of nodes such as `\"2\"`, or a percentage of the CPUs such as `\"30%\"`"),

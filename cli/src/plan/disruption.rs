@@ -3,7 +3,7 @@
 use super::parts::{Launch, Placement};
 use jiff::Timestamp;
 use nodeless_disruption::repair::{Unhealthy, Verdict};
-use nodeless_disruption::{Command, Kept, KeptReason, Method, NodeDetails, StaticChange};
+use nodeless_disruption::{Command, Kept, KeptReason, Method, NodeDetails, StaticChange, ZoneMove};
 use nodeless_model::claim::LaunchedInstance;
 use nodeless_model::object::ObjectEvent;
 use nodeless_model::{CapacityType, DisruptionReason};
@@ -117,6 +117,9 @@ pub(crate) struct CommandReport {
     /// Whether the replacement is launched only after the node is terminated, because a limit of its NodePool or of the cluster is reached.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(crate) drains_first: bool,
+    /// The number of pods of a workload in each zone, before and after; only of zone balance.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) zones: Option<ZoneMove>,
     /// The instances of the disrupted nodes, for the text output.
     #[serde(skip)]
     pub(crate) instances: Vec<Option<Instance>>,
@@ -249,6 +252,7 @@ impl CommandReport {
             score: command.score,
             placements: command.placements.into_iter().map(placement).collect(),
             drains_first: command.drains_first,
+            zones: command.zones,
         }
     }
 }

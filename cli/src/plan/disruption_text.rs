@@ -102,6 +102,9 @@ pub(super) fn write_command(out: &mut String, number: usize, command: &CommandRe
     } else if command.replacements.is_empty() {
         writeln!(out, "     launch   nothing")?;
     }
+    if let Some(zones) = &command.zones {
+        writeln!(out, "     balance  {zones}")?;
+    }
     writeln!(out, "     evict    {}\n", evictions(command))
 }
 

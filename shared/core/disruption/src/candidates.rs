@@ -249,6 +249,7 @@ pub(crate) fn command(
         placements: Vec::new(),
         score: None,
         drains_first: false,
+        zones: None,
         decided: now,
     }
 }

@@ -3,6 +3,7 @@
 use crate::candidates::{Eligible, Lookup, reasons_to_stay};
 use crate::cluster::{Cluster, Options};
 use crate::consolidation::method::Consolidation;
+use crate::consolidation::zone_balance::ZoneBalance;
 use crate::drift::ami_canary::Canaries;
 use crate::emptiness::Emptiness;
 use crate::method::Progress;
@@ -21,7 +22,8 @@ const WORK_PER_POD: u64 = 50;
 ///
 /// The methods are tried in Karpenter's order, and only the first that finds something is used: empty nodes, all in one command
 /// as far as the budgets allow; drifted nodes of static NodePools; other drifted nodes, one by one as far as the budgets allow;
-/// then consolidation. The latter two result in as many independent commands as possible.
+/// consolidation; then one node with pods that are uneven over zones. Drift and consolidation result in as many independent commands as
+/// possible.
 ///
 /// ```
 /// use jiff::Timestamp;
@@ -97,7 +99,8 @@ pub fn decide(input: &Cluster<'_>, now: Timestamp, options: &Options) -> Decisio
     let (failed_canaries, canary_events) = (canaries.failed(), canaries.events(&input.node_pools));
     let canaries = RefCell::new(canaries);
     let (fixed_drift, node_drift) = drift::method::methods(&drifted, &canaries);
-    let commands = progress.first(&[&Emptiness(empty), &fixed_drift, &node_drift, &Consolidation(full)]);
+    let balance = ZoneBalance(full.clone());
+    let commands = progress.first(&[&Emptiness(empty), &fixed_drift, &node_drift, &Consolidation(full), &balance]);
 
     let Progress { budgets, mut kept, not_evaluated, work, .. } = progress;
     for candidate in commands.iter().flat_map(|command| &command.candidates) {
@@ -125,7 +128,8 @@ fn reading(input: &Cluster<'_>) -> u64 {
 /// `None` if nothing remains and the command has to be dropped.
 ///
 /// Only the nodes of the command are evaluated, whatever else could be disrupted now. An emptiness command keeps the nodes that
-/// are still empty, as far as the budgets allow. A drift command is replaced by the current decision for the same nodes. A
+/// are still empty, as far as the budgets allow. A command of drift or zone balance is replaced by the current decision for the same
+/// nodes. A
 /// consolidation command remains valid if all its nodes may still be disrupted within the budgets, and their pods still need
 /// exactly the new nodes that it launches, for a lower price; the placements of the pods are computed again.
 ///
@@ -136,12 +140,12 @@ pub fn revalidate(command: &Command, input: &Cluster<'_>, now: Timestamp, option
     let input = held.as_ref().unwrap_or(input);
     if command.method.is_consolidation() {
         let held = preferences::held(input, options);
-        return consolidation::still_right(command, &preferences::with_held(input, &held), now, options);
+        return consolidation::still_right(command, (&preferences::with_held(input, &held), input), now, options);
     }
-    let fresh = if command.method == Method::Emptiness {
-        emptied_still(command, input, now, options)
-    } else {
-        drifted_still(command, input, now, options)
+    let fresh = match command.method {
+        Method::Emptiness => emptied_still(command, input, now, options),
+        Method::ZoneBalance => balanced_still(command, input, now, options),
+        _ => drifted_still(command, input, now, options),
     };
     Some(Command { id: command.id.clone(), decided: command.decided, ..fresh? })
 }
@@ -167,6 +171,15 @@ fn emptied_still(command: &Command, input: &Cluster<'_>, now: Timestamp, options
         pods::is_empty(&one.of.pods) && reasons_to_stay(one, &expected, &budget_index, false, now).is_empty()
     });
     Progress::new(input, &expected, &budget_index, options, now).first(&[&Emptiness(left)]).pop()
+}
+
+fn balanced_still(command: &Command, input: &Cluster<'_>, now: Timestamp, options: &Options) -> Option<Command> {
+    let budget_index = DisruptionBudgetIndex::of(input.disruption_budgets);
+    let lookup = Lookup::of(input);
+    let expected = Expected::of(input, options, now);
+    let mut left = still_eligible(command, input, &lookup, now);
+    left.retain(|one| reasons_to_stay(one, &expected, &budget_index, false, now).is_empty());
+    Progress::new(input, &expected, &budget_index, options, now).first(&[&ZoneBalance(left)]).pop()
 }
 
 /// All nodes of the command or none, because the replacements were decided for all of them.

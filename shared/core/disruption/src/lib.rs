@@ -1,7 +1,7 @@
 //! Decides which nodes are disrupted, when and why, and why every other node stays.
 //!
 //! [`decide`] is a pure function of the cluster and the time. It tries Karpenter's methods in order (emptiness, drift,
-//! consolidation) and returns commands within the NodePools' budgets, with a reason for every node that stays.
+//! consolidation), and then zone balance, and returns commands within the NodePools' budgets, with a reason for every node that stays.
 //! [`expired`] lists the claims that have reached their NodePool's `expireAfter`, to which budgets do not apply.
 //! [`drift`] compares a node with its NodePool and EC2NodeClass.
 //! [`consolidate_planned`] consolidates nodes that are only planned, for the crate `nodeless-placement`.
@@ -12,7 +12,7 @@
 //! | folder | has |
 //! |---|---|
 //! | `policy` | what limits disruption: budgets, schedules, maintenance windows, pauses, on-demand minimums |
-//! | `drift`, `emptiness`, `consolidation` | the methods, which propose commands; `method` is their interface |
+//! | `drift`, `emptiness`, `consolidation` | the methods, which propose commands, and zone balance with consolidation; `method` is their interface |
 //! | `replicas`, `static_capacity` | NodePools with `spec.replicas` |
 //! | `forceful` | expiration, spot interruptions and rebalance recommendations, to which budgets do not apply, and node repair |
 //! | `simulation` | whether the pods of nodes fit elsewhere, and what new nodes for them cost |
@@ -55,9 +55,10 @@ pub use drift::detection::drift;
 pub use forceful::expiration::{Expired, expired};
 pub use forceful::{expiration, rebalance, repair, spot_interruptions};
 pub use output::{
-    Candidate, Command, CommandReport, Decision, Kept, Method, PodPlacement, Replacement, ReplacementReport,
+    Candidate, Command, CommandReport, Decision, Kept, Method, PodPlacement, Replacement, ReplacementReport, ZoneMove,
 };
 pub use pods::DisruptionBudgetIndex;
+pub use policy::balance_zones::{BALANCE_ZONES, balance_zones};
 pub use policy::budgets::allowed_disruptions;
 pub use policy::min_savings::{MIN_SAVINGS, min_savings};
 pub use policy::on_demand_minimum::{MIN_ON_DEMAND, OnDemandMinimum, OnDemandMinimums, on_demand_minimum};

@@ -5,6 +5,7 @@ use crate::cluster::{Cluster, ClusterNode, UndecodedPod};
 use crate::drift::ami_canary::ami_canary;
 use crate::forceful::{expiration, rebalance, spot_interruptions};
 use crate::pods::{self, DisruptionBudgetIndex};
+use crate::policy::balance_zones::balance_zones;
 use crate::policy::budgets::Budgets;
 use crate::policy::min_savings::min_savings;
 use crate::policy::on_demand_minimum::{MIN_ON_DEMAND, OnDemandMinimums, on_demand_minimum};
@@ -67,6 +68,7 @@ fn annotations(pool: &NodePool, now: Timestamp) -> Vec<ObjectEvent> {
         ami_canary(all).err(),
         on_demand_minimum(pool).err(),
         min_savings(all).err(),
+        balance_zones(all).err(),
     ];
     wrong.extend(invalid.into_iter().flatten().map(|invalid| (invalid.key(), invalid.to_string())));
     wrong.into_iter().map(|(annotation, why)| misconfigured(pool, annotation, &why)).collect()

@@ -6,7 +6,8 @@ use nodeless_model::DisruptionReason;
 use nodeless_model::object::{ObjectEvent, PodRef};
 use nodeless_scheduling::Launch;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 /// The commands, and why all other nodes stay.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -54,8 +55,36 @@ pub struct Command {
     /// pending pods.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub drains_first: bool,
+    /// The spread over zones that it improves; only of zone balance.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub zones: Option<ZoneMove>,
     /// When it was decided.
     pub decided: Timestamp,
+}
+
+/// How a command of zone balance changes the pods of a workload in each zone.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ZoneMove {
+    /// The workload, such as `Deployment default/web`.
+    pub workload: String,
+    /// The number of pods in each zone before.
+    pub before: BTreeMap<String, u32>,
+    /// The number of pods in each zone after.
+    pub after: BTreeMap<String, u32>,
+}
+
+impl fmt::Display for ZoneMove {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} over zones: ", self.workload)?;
+        let zones: BTreeSet<&String> = self.before.keys().chain(self.after.keys()).collect();
+        for (index, zone) in zones.into_iter().enumerate() {
+            let in_zone = |counts: &BTreeMap<String, u32>| counts.get(zone).copied().unwrap_or(0);
+            let separator = if index == 0 { "" } else { ", " };
+            write!(f, "{separator}{zone} {} to {}", in_zone(&self.before), in_zone(&self.after))?;
+        }
+        Ok(())
+    }
 }
 
 /// The methods, in the order in which they are tried.
@@ -71,6 +100,8 @@ pub enum Method {
     MultiNodeConsolidation,
     /// A node whose pods fit elsewhere, or on other nodes that cost less.
     SingleNodeConsolidation,
+    /// A node with pods of a workload that is uneven over zones.
+    ZoneBalance,
 }
 
 impl Method {
@@ -83,6 +114,7 @@ impl Method {
             Self::Drift => "drift",
             Self::MultiNodeConsolidation => "multi-node",
             Self::SingleNodeConsolidation => "single-node",
+            Self::ZoneBalance => "zone-balance",
         }
     }
 
@@ -158,6 +190,9 @@ pub struct CommandReport<'a> {
     /// See [`Command::drains_first`].
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub drains_first: bool,
+    /// See [`Command::zones`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub zones: Option<&'a ZoneMove>,
 }
 
 /// A replacement in the output.
@@ -189,6 +224,7 @@ impl Command {
             score: self.score,
             placements: &self.placements,
             drains_first: self.drains_first,
+            zones: self.zones.as_ref(),
         }
     }
 }

@@ -67,6 +67,7 @@ pub fn begin_termination(claim: &mut NodeClaim, reason: TerminationReason, messa
         TerminationReason::Empty => Some("Empty"),
         TerminationReason::Underutilized => Some("Underutilized"),
         TerminationReason::Drifted => Some("Drifted"),
+        TerminationReason::Unbalanced => Some("Unbalanced"),
         _ => None,
     };
     if let Some(disruption) = disruption {

@@ -32,6 +32,7 @@ const fn is_forced(reason: TerminationReason) -> bool {
         | TerminationReason::Empty
         | TerminationReason::Underutilized
         | TerminationReason::Drifted
+        | TerminationReason::Unbalanced
         // No node replaces these in their NodePool.
         | TerminationReason::NodePoolDeleted
         | TerminationReason::ScaledDown

@@ -346,6 +346,8 @@ pub enum TerminationReason {
     Underutilized,
     /// The node no longer matches its NodePool or EC2NodeClass.
     Drifted,
+    /// The node's pods were uneven over zones.
+    Unbalanced,
     /// The node reached its NodePool's `expireAfter`.
     Expired,
     /// EC2 interrupts the instance, or is about to.
@@ -376,6 +378,7 @@ impl TerminationReason {
             Self::Empty => "empty",
             Self::Underutilized => "underutilized",
             Self::Drifted => "drifted",
+            Self::Unbalanced => "unbalanced",
             Self::Expired => "expired",
             Self::Interrupted => "interrupted",
             Self::Unhealthy => "unhealthy",

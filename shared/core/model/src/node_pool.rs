@@ -99,6 +99,8 @@ pub enum DisruptionReason {
     Drifted,
     /// The node has been unhealthy for too long, and is repaired.
     Unhealthy,
+    /// The node's pods are uneven over zones. Karpenter's CRD does not have this reason, so only budgets without reasons apply.
+    Unbalanced,
 }
 
 /// The maximum number of nodes of a NodePool that are disrupted at once.

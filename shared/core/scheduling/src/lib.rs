@@ -20,7 +20,7 @@
 //!    its instance types ([`explain_launch`]) only on request.
 //!
 //! [`exchange_equal_pods`] assigns equal pods to their places so that the kube-scheduler can bind them in the order of its queue, and so
-//! that plans agree with each other. [`Bindings`] predicts where the kube-scheduler binds pods, which does not know these plans (`binding`).
+//! that plans agree with each other. [`ZoneSpreads`] measures how uneven running pods are over zones. [`Bindings`] predicts where the kube-scheduler binds pods, which does not know these plans (`binding`).
 //!
 //! The crate `nodeless-checker`, which only tests and benches link, checks solutions without code of the engine.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
@@ -43,6 +43,7 @@ mod remedy;
 mod topology;
 mod volumes;
 mod work;
+mod zone_spreads;
 
 pub use binding::{BindingNode, Bindings, Bound};
 pub use constraints::admission::Admission;
@@ -61,3 +62,4 @@ pub use problem::{
 };
 pub use remedy::{Advice, advise};
 pub use topology::dependences::{Dependence, dependences};
+pub use zone_spreads::{Imbalance, ZoneChanges, ZoneSpreadId, ZoneSpreads};

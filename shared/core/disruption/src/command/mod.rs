@@ -172,6 +172,7 @@ impl CommandRecord {
             format!("replaced by {}", made.join(", "))
         };
         let failure = self.failure.as_ref().map_or_else(String::new, |why| format!("; rolled back: {why}"));
-        format!("{:?}, {:?}: {}; {instead}{failure}", self.command.reason, self.phase, nodes.join(", "))
+        let zones = self.command.zones.as_ref().map_or_else(String::new, |zones| format!("; {zones}"));
+        format!("{:?}, {:?}: {}; {instead}{zones}{failure}", self.command.reason, self.phase, nodes.join(", "))
     }
 }

@@ -105,6 +105,7 @@ enum Standing {
 /// #     placements: Vec::new(),
 /// #     score: None,
 /// #     drains_first: false,
+/// #     zones: None,
 ///     decided: Timestamp::UNIX_EPOCH,
 /// };
 /// let now = Timestamp::from_second(20).unwrap();

@@ -42,6 +42,7 @@ fn command(candidates: usize) -> Command {
         evictions: Vec::new(),
         placements: Vec::new(),
         drains_first: false,
+        zones: None,
         score: None,
         decided: at(0),
     }

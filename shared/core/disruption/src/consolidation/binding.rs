@@ -91,13 +91,16 @@ impl<'c, 'a> Round<'c, 'a, '_> {
             return Ok(all);
         }
         let scope = |all: &[Mover<'a>], round: &Self| all.iter().map(|mover| round.packed.scope(mover)).max();
-        if scope(&all, self) == Some(Scope::Small) && nodes.bindings.always_bound(&pods(&all)) {
+        if scope(&all, self) == Some(Scope::Small)
+            && self.no_zones_count(&all)
+            && nodes.bindings.always_bound(&pods(&all))
+        {
             return Ok(all);
         }
         if nodes.waiting.len() > MAX_TOGETHER {
             let waiting = std::mem::take(&mut nodes.waiting);
             let running = self.running(&waiting);
-            let bound = nodes.bindings.bind(&pods(&waiting), running, [0], u64::MAX);
+            let bound = nodes.bindings.bind(&self.declared(&waiting), running, [0], u64::MAX);
             for (mover, node) in waiting.into_iter().zip(bound.orders.into_iter().flatten()) {
                 match node {
                     Some(node) => {
@@ -112,11 +115,16 @@ impl<'c, 'a> Round<'c, 'a, '_> {
         self.has_work_left()?;
         let running = self.running(&all);
         let left = self.work_left();
-        let found = nodes.bindings.bind(&pods(&all), running, 0..ORDERS, left);
+        let found = nodes.bindings.bind(&self.declared(&all), running, 0..ORDERS, left);
         match found.unbound() {
             Some(pod) => Err(KeptReason::PredictedPending { pod: all[pod].pod.key() }),
             None if found.out_of_work => Err(KeptReason::NotEvaluated),
-            None => Ok(all),
+            None => {
+                let staying = nodes.bound.iter().filter(|(node, _)| !closing.contains(node));
+                let bound: Vec<(usize, Mover<'a>)> = staying.copied().collect();
+                self.check_bound_zones(&nodes.bindings, &bound, (&all, &found))?;
+                Ok(all)
+            }
         }
     }
 

@@ -186,6 +186,7 @@ fn decide<'a>(
     let verdict = round.ask(movers, moves, scope, true)?;
     let verdict = accept(round, &[into], movers, verdict)?;
     let verdict = by_the_rules_for_several(round, into, members, verdict)?;
+    round.check_zones(movers, &verdict)?;
     // The pods of the other commands wait already.
     let own = round.candidates[into].movers.clone();
     round.predict(&[into], &own, &verdict.launches)?;

@@ -24,7 +24,7 @@ impl<'a> DisruptionMethod<'a> for Consolidation<'_, 'a> {
         let included: HashSet<&str> = self.0.iter().map(|one| one.of.name()).collect();
         let nodes = keeping.nodes.iter().filter(|node| included.contains(node.name()));
         let full: Vec<Eligible<'_, '_>> = nodes.filter_map(|node| lookup.eligible(node, now).ok()).collect();
-        let mut found = find(&keeping, &full, &lookup, expected, &mut progress.budgets, (&options, now));
+        let mut found = find((&keeping, input), &full, &lookup, expected, &mut progress.budgets, (&options, now));
         preferences::add_reasons(&mut found.kept, &held);
         progress.work = progress.work.saturating_add(found.work);
         for (node, reasons) in found.kept {

@@ -6,6 +6,9 @@
 //! 3. `single`: compares each remaining node with one or two new nodes for the pods that fit on no other.
 //! 4. `merge`: replaces a node to which pods move together with the nodes that they come from, so that no pod is evicted twice.
 //!
+//! `zone_balance` is a method of its own with the same parts: it replaces a node with pods that are uneven over zones. Where a NodePool
+//! asks for it, no command makes the spread over zones worse (`zone_guard`).
+//!
 //! With commitments, a command has to lower what is paid for all nodes together (`paid`).
 //!
 //! The scheduler validates every result (`trial`), and its pods have to fit where the kube-scheduler is predicted to bind
@@ -30,6 +33,9 @@ mod single;
 mod trial;
 mod unplaced;
 mod validation;
+pub(crate) mod zone_balance;
+mod zone_checks;
+mod zone_guard;
 
 pub use planned::{PlannedConsolidation, PlannedNodes, consolidate_planned};
 pub(crate) use unplaced::unplaced;
@@ -47,6 +53,7 @@ use jiff::Timestamp;
 use nodeless_model::{CapacityType, DisruptionReason};
 use round::Round;
 use std::collections::{BTreeMap, BTreeSet};
+use zone_guard::ZoneGuard;
 
 /// A node that may be consolidated.
 #[derive(Debug)]
@@ -88,9 +95,9 @@ pub(crate) struct Found {
     pub(crate) work: u64,
 }
 
-/// Finds what can be consolidated among these nodes.
+/// Finds what can be consolidated among these nodes. `declared` is the cluster with the pods as users declared them.
 pub(crate) fn find<'c, 'a>(
-    cluster: &'c Cluster<'a>,
+    (cluster, declared): (&'c Cluster<'a>, &'c Cluster<'a>),
     eligible: &[Eligible<'c, 'a>],
     lookup: &Lookup<'c, 'a>,
     expected: &'c Expected<'a>,
@@ -109,7 +116,9 @@ pub(crate) fn find<'c, 'a>(
         return found;
     }
     let mut prepared = round::prepared(&cluster.node_pools, cluster, &known, options);
+    let zones = ZoneGuard::of(declared, &mut prepared, now);
     let mut round = Round::new(cluster, &known, lookup, expected, (options, now), &mut prepared);
+    round.guard_zones(zones, declared, expected);
     run(&mut round, budgets);
     found.work = round.work();
     round.finish(&mut found);

@@ -57,6 +57,23 @@ pub(super) fn cheaper(
     Ok(narrowed)
 }
 
+/// Narrows launches to instance types that together cost at most this much in dollars per hour, whichever offering EC2 chooses; or
+/// returns why that is not possible.
+pub(super) fn at_most(launches: Vec<Launch>, offers: &[PoolOffer<'_>], most: f64) -> Result<Vec<Launch>, KeptReason> {
+    let least: f64 = launches.iter().map(|launch| launch.offering.price).sum();
+    let one = |launch: Launch| {
+        let share = if least > 0.0 { launch.offering.price / least } else { 1.0 };
+        // The price itself is allowed.
+        let cap = (launch.offering.price + (most - least).max(0.0) * share) * (1.0 + ROUNDING);
+        let Some(offer) = offers.iter().find(|offer| offer.pool.name == launch.node_pool) else {
+            return Err(KeptReason::NoNodePool(launch.node_pool));
+        };
+        let only_spot = allows(&launch, CapacityType::Spot) && allows(&launch, CapacityType::OnDemand);
+        narrow(launch, offer, cap, only_spot, false)
+    };
+    launches.into_iter().map(one).collect()
+}
+
 /// If a replacement may have the same instance type as a candidate, several nodes could be replaced by it one by one: so it has
 /// to be cheaper than the cheapest candidate of that type.
 fn same_type_cap(candidates: &[&Candidate<'_, '_>], launch: &Launch) -> f64 {

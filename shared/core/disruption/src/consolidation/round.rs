@@ -5,20 +5,22 @@ use super::just_launched::JustLaunched;
 use super::paid::{self, Paid};
 use super::prediction::Prediction;
 use super::replacement::ROUNDING;
+use super::zone_guard::ZoneGuard;
 use super::{Candidate, Found, State};
 use crate::candidates::{self, Eligible, Lookup, consolidatable_from};
 use crate::cluster::{Cluster, ClusterNode, Options};
 use crate::output::{Command, Method, PodPlacement, Replacement};
 use crate::pods;
+use crate::policy::min_savings;
 use crate::policy::on_demand_minimum::OnDemandMinimums;
-use crate::policy::{min_savings, schedules};
+use crate::policy::schedules::{launches, may_launch};
 use crate::reasons::KeptReason;
 use crate::simulation::node_prices::{Asker, NodePrices, Scheduler};
 use crate::simulation::packed::{Classes, Mover, Moves, Packed, Repelling, Scope};
 use crate::simulation::{self, Expected};
 use jiff::Timestamp;
 use nodeless_commitments::Instance;
-use nodeless_model::{CapacityType, DisruptionReason, NillableDuration, NodePool, ResourceIndex};
+use nodeless_model::{CapacityType, DisruptionReason, NillableDuration, ResourceIndex};
 use nodeless_scheduling::{BoundPods, ExistingNode, Launch, MinValuesPolicy, PoolOffer, Prepared, Problem};
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
@@ -53,6 +55,8 @@ pub(super) struct Round<'c, 'a, 'o> {
     paid: Option<Paid<'c>>,
     /// Where pods of commands are predicted to be bound; not for planned nodes.
     pub(super) prediction: Option<Prediction<'c, 'a>>,
+    /// The spread over zones that commands keep, if a NodePool asks for it.
+    pub(super) zones: Option<ZoneGuard<'a>>,
     /// Whether the nodes are only planned: then moving pods disrupts nothing, and launches need not be cheaper for every choice
     /// of EC2.
     pub(super) planned: bool,
@@ -163,6 +167,7 @@ impl<'c, 'a, 'o> Round<'c, 'a, 'o> {
             minimums: OnDemandMinimums::default(),
             paid: None,
             prediction: None,
+            zones: None,
             planned: false,
             packed,
             node_prices,
@@ -171,6 +176,36 @@ impl<'c, 'a, 'o> Round<'c, 'a, 'o> {
             commands: Vec::new(),
             spent: 0,
         }
+    }
+
+    /// Lets commands keep the spread over zones. It is predicted where the pods as users declared them are bound.
+    pub(super) fn guard_zones(
+        &mut self,
+        zones: Option<ZoneGuard<'a>>,
+        declared: &'c Cluster<'a>,
+        expected: &'c Expected<'a>,
+    ) {
+        if zones.is_some() {
+            self.prediction = Some(Prediction::of(declared, expected));
+        }
+        self.zones = zones;
+    }
+
+    /// What replacing these nodes by the launches costs more in dollars an hour, most likely and at most: with commitments, what is
+    /// paid.
+    pub(super) fn cost(&mut self, places: &[usize], launches: &[Launch]) -> (f64, f64) {
+        let price: f64 = places.iter().map(|place| self.candidates[*place].price).sum();
+        let Some(paid) = &self.paid else {
+            let likely: f64 = launches.iter().map(|launch| launch.offering.price).sum();
+            let most: f64 = launches.iter().map(|launch| launch.charge.dollars_per_hour).sum();
+            return (likely - price, most - price);
+        };
+        let (removed, offers) = (self.instances(places), &self.node_prices.offers);
+        let likely = -paid.saving(&removed, paid::likely(launches, offers));
+        let most = -paid.saving(&removed, paid::dearest(launches, offers));
+        let work = paid.work().saturating_mul(2);
+        self.spend(work);
+        (likely, most)
     }
 
     /// Whether a command saves enough for its NodePools, by their annotation and the policy `Balanced`, and for nodes that were just
@@ -367,16 +402,6 @@ impl<'c, 'a, 'o> Round<'c, 'a, 'o> {
         }
         found.commands.extend(self.commands);
     }
-}
-
-/// Whether a NodePool may launch nodes now.
-fn may_launch(pool: &NodePool, now: Timestamp) -> bool {
-    launches(pool) && schedules::scheduled_off(pool, now).is_none()
-}
-
-/// Whether a NodePool launches nodes at all.
-const fn launches(pool: &NodePool) -> bool {
-    pool.ready.is_ok() && !pool.deleting && pool.replicas.is_none()
 }
 
 fn candidate<'c, 'a>(

@@ -90,6 +90,7 @@ fn decide<'a>(
     let found = worth_asking(round, place, movers, moves)
         .and_then(|()| round.ask(movers, moves, scope, true))
         .and_then(|verdict| accept(round, &[place], movers, verdict))
+        .and_then(|verdict| round.check_zones(movers, &verdict).map(|()| verdict))
         .and_then(|verdict| round.predict(&[place], movers, &verdict.launches).map(|()| verdict))
         .or_else(|why| if scope == Scope::Small { together(round, place, movers, why) } else { Err(why) });
     match found {
@@ -119,7 +120,8 @@ fn together<'a>(
     let Some(launch) = one_node(round, place, movers) else { return Err(why) };
     let verdict = accept(round, &[place], movers, Verdict { placed: Vec::new(), launches: vec![launch] });
     let Ok(verdict) = verdict else { return Err(why) };
-    match round.predict(&[place], movers, &verdict.launches) {
+    let checked = round.check_zones(movers, &verdict);
+    match checked.and_then(|()| round.predict(&[place], movers, &verdict.launches)) {
         Ok(()) => Ok(verdict),
         Err(_) => Err(why),
     }
@@ -216,7 +218,7 @@ pub(super) fn accept(
 
 /// Rejects launches of a NodePool for pods whose own NodePool has a higher weight and could launch nodes but for its limits:
 /// users prefer these pods there.
-fn lighter(
+pub(super) fn lighter(
     round: &Round<'_, '_, '_>,
     places: &[usize],
     movers: &[Mover<'_>],

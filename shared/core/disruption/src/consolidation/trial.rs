@@ -116,6 +116,7 @@ impl<'a> Round<'_, 'a, '_> {
 
     /// Makes the command of a result. Its placements replace the moves in the packed cluster.
     pub(super) fn conclude(&mut self, places: &[usize], movers: &[Mover<'a>], moves: &Moves, verdict: Verdict) {
+        self.note_zones(movers, &verdict);
         if !agrees(moves, &verdict) {
             self.packed.undo(movers, moves);
             self.packed.apply(movers, &verdict.placed);
@@ -125,7 +126,7 @@ impl<'a> Round<'_, 'a, '_> {
     }
 
     /// Replacements with the names of their pods.
-    fn replacements(launches: Vec<Launch>, movers: &[Mover<'a>]) -> Vec<Replacement> {
+    pub(super) fn replacements(launches: Vec<Launch>, movers: &[Mover<'a>]) -> Vec<Replacement> {
         let one = |mut launch: Launch| {
             let pods = std::mem::take(&mut launch.pods);
             Replacement { launch, pods: pods.into_iter().map(|pod| movers[pod].pod.key()).collect() }

@@ -3,11 +3,13 @@
 use super::round::{Round, prepared};
 use super::single::one_node;
 use super::trial::Verdict;
+use super::zone_guard::ZoneGuard;
 use super::{State, priced, replacement};
 use crate::candidates::{Eligible, Lookup, reasons_to_stay};
 use crate::cluster::{Cluster, Options};
 use crate::output::{Command, PodPlacement, Replacement};
 use crate::pods::{self, DisruptionBudgetIndex};
+use crate::policy::balance_zones::balanced;
 use crate::policy::budgets::Budgets;
 use crate::policy::min_savings;
 use crate::simulation::Expected;
@@ -17,12 +19,12 @@ use nodeless_model::{Requirement, labels};
 use nodeless_scheduling::Launch;
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-/// A consolidation command on a new snapshot, or `None` if it has to be dropped: if one of its nodes may no longer be disrupted,
+/// A consolidation command on a new snapshot, with the pods as users declared them,  or `None` if it has to be dropped: if one of its nodes may no longer be disrupted,
 /// a budget is used up, it no longer saves what its NodePools require, its pods need other new nodes than it launches, those are no longer cheaper, or its
 /// pods would not fit where the kube-scheduler is predicted to bind them.
 pub(crate) fn still_right(
     command: &Command,
-    cluster: &Cluster<'_>,
+    (cluster, declared): (&Cluster<'_>, &Cluster<'_>),
     now: Timestamp,
     options: &Options,
 ) -> Option<Command> {
@@ -43,9 +45,15 @@ pub(crate) fn still_right(
         budgets.take(&one.claim.node_pool, command.reason).ok()?;
         nodes.push(one);
     }
-    let offers = if command.replacements.is_empty() { &[][..] } else { &cluster.node_pools[..] };
+    let offers = if command.replacements.is_empty() && balanced(declared).is_empty() {
+        &[][..]
+    } else {
+        &cluster.node_pools[..]
+    };
     let mut prepared = prepared(offers, cluster, &nodes, options);
+    let zones = ZoneGuard::of(declared, &mut prepared, now);
     let mut round = Round::new(cluster, &nodes, &lookup, &expected, (options, now), &mut prepared);
+    round.guard_zones(zones, declared, &expected);
     let mut movers: Vec<Mover<'_>> = Vec::new();
     let mut scope = Scope::Small;
     for place in 0..round.candidates.len() {

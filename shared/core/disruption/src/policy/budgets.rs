@@ -1,6 +1,7 @@
 //! The number of nodes of each NodePool that may be disrupted at this time.
 
 use crate::cluster::{Cluster, ClusterNode};
+use crate::policy::balance_zones::is_balanced;
 use crate::reasons::KeptReason;
 use jiff::{SignedDuration, Timestamp};
 use nodeless_model::cron::Cron;
@@ -41,7 +42,10 @@ impl Budgets {
         let mut budgets = Self::default();
         for offer in &cluster.node_pools {
             let pool = offer.pool;
-            let (total, budget) = pool_budget(cluster, pool, &REASONS, is_disrupting, now);
+            // Budgets cannot name this reason, because Karpenter's CRD does not have it: those without reasons apply.
+            let balanced = is_balanced(pool).then_some(DisruptionReason::Unbalanced);
+            let reasons: Vec<DisruptionReason> = REASONS.into_iter().chain(balanced).collect();
+            let (total, budget) = pool_budget(cluster, pool, &reasons, is_disrupting, now);
             budgets.report(pool, total, &budget.allowed, now);
             budgets.pools.insert(pool.name.clone(), budget);
         }

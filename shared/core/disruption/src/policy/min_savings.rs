@@ -15,12 +15,21 @@ const ROUNDING: f64 = 1e-7;
 /// # Errors
 /// If the annotation is no amount of dollars. No node of the NodePool is consolidated then.
 pub fn min_savings(annotations: &StringMap) -> Result<Option<f64>, InvalidAnnotation> {
-    let Some(text) = annotations.get(MIN_SAVINGS) else { return Ok(None) };
+    dollars(annotations, MIN_SAVINGS, "and no node is consolidated until it is corrected")
+}
+
+/// The dollars per hour of an annotation; `None` without it. `effect` is what an invalid value leads to.
+pub(super) fn dollars(
+    annotations: &StringMap,
+    key: &'static str,
+    effect: &'static str,
+) -> Result<Option<f64>, InvalidAnnotation> {
+    let Some(text) = annotations.get(key) else { return Ok(None) };
     let millionths = Quantity::parse_millionths(text).ok().filter(|millionths| *millionths >= 0);
     let millionths = millionths.ok_or_else(|| InvalidAnnotation::Value {
-        key: MIN_SAVINGS,
+        key,
         value: text.clone(),
-        effect: "and no node is consolidated until it is corrected",
+        effect,
         valid: "dollars per hour such as \"0.05\"",
     })?;
     #[expect(clippy::cast_precision_loss, reason = "amounts of money stay far below 2^53 millionths")]

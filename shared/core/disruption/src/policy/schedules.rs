@@ -69,6 +69,16 @@ pub fn scheduled_off_by(schedule: &str, now: Timestamp) -> Result<Option<Timesta
     Ok(windows::until(&windows, now))
 }
 
+/// Whether a NodePool may launch nodes now.
+pub(crate) fn may_launch(pool: &NodePool, now: Timestamp) -> bool {
+    launches(pool) && scheduled_off(pool, now).is_none()
+}
+
+/// Whether a NodePool launches nodes at all.
+pub(crate) const fn launches(pool: &NodePool) -> bool {
+    pool.ready.is_ok() && !pool.deleting && pool.replicas.is_none()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -194,6 +194,28 @@ pub enum KeptReason {
         /// The minimum savings in dollars per hour; `None` if the annotation is invalid.
         min_saving: Option<f64>,
     },
+    /// Fewer pods of a workload would be above its spread over zones, but for more than the NodePool's annotation
+    /// [`crate::BALANCE_ZONES`] allows.
+    ZoneBalanceCost {
+        /// The NodePool.
+        node_pool: String,
+        /// The workload.
+        workload: String,
+        /// What the move costs at least, in dollars per hour.
+        cost: f64,
+        /// What it may cost, in dollars per hour.
+        max_cost: f64,
+    },
+    /// The spread of a workload over zones would not be more even.
+    ZonesNoBetter {
+        /// The workload.
+        workload: String,
+    },
+    /// The spread of a workload over zones would be less even.
+    ZonesWorse {
+        /// The workload.
+        workload: String,
+    },
     /// The node was launched recently, the pods that it was launched for run on such nodes or are pending, and the savings are too small
     /// to move them again.
     JustLaunched {
@@ -407,6 +429,21 @@ impl fmt::Display for KeptReason {
             Self::MinSavings { node_pool, min_saving: None, .. } => {
                 write!(f, "annotation nodeless.sh/min-savings-per-hour of NodePool {node_pool} is invalid, so no node of it is consolidated")
             }
+            Self::ZoneBalanceCost { node_pool, workload, cost, max_cost } => write!(
+                f,
+                "{workload} is uneven over zones, a move costs at least {} more, and NodePool {node_pool} allows {} \
+                 (nodeless.sh/balance-zones)",
+                DollarsPerHour(*cost),
+                DollarsPerHour(*max_cost)
+            ),
+            Self::ZonesNoBetter { workload } => write!(
+                f,
+                "{workload} is uneven over zones, and would not be more even where the kube-scheduler is predicted to bind the pods of \
+                 the node"
+            ),
+            Self::ZonesWorse { workload } => {
+                write!(f, "{workload} would be less even over zones (nodeless.sh/balance-zones)")
+            }
             Self::JustLaunched { saving, min_saving, until } => write!(
                 f,
                 "it was launched within the last hour, and the pods that it was launched for run here, run on other nodes of \
@@ -523,6 +560,9 @@ impl KeptReason {
             | Self::WellUtilized { .. }
             | Self::SavingTooSmall { .. }
             | Self::MinSavings { .. }
+            | Self::ZoneBalanceCost { .. }
+            | Self::ZonesNoBetter { .. }
+            | Self::ZonesWorse { .. }
             | Self::JustLaunched { .. }
             | Self::SpotToSpotOff
             | Self::SpotToSpotTypes { .. }
@@ -593,6 +633,11 @@ impl KeptReason {
             Self::WellUtilized { .. } => "well utilized",
             Self::SavingTooSmall { .. } => "saving too small",
             Self::MinSavings { .. } => "less would be saved than nodeless.sh/min-savings-per-hour requires",
+            Self::ZoneBalanceCost { .. } => {
+                "a move toward an even spread over zones costs more than nodeless.sh/balance-zones allows"
+            }
+            Self::ZonesNoBetter { .. } => "a move would not make the spread over zones more even",
+            Self::ZonesWorse { .. } => "a move would make the spread over zones less even",
             Self::JustLaunched { .. } => "just launched, and saving too small",
             Self::LowerWeightNodePool { .. } => "only a NodePool of lower weight could launch a replacement",
             Self::SpotToSpotOff | Self::SpotToSpotTypes { .. } => "no spot-to-spot consolidation",

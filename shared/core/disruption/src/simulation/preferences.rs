@@ -6,8 +6,10 @@
 
 use crate::cluster::{Cluster, Options};
 use crate::reasons::KeptReason;
+use nodeless_model::labels;
+use nodeless_model::pod::TopologySpread;
 use nodeless_scheduling::{BoundPods, HeldPod, PreferencePolicy, held_preferences};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// The pods of a cluster whose preferences are satisfied, with these as requirements; their nodes as indices in the cluster's
 /// list.
@@ -21,6 +23,36 @@ pub(crate) fn held(cluster: &Cluster<'_>, options: &Options) -> Vec<HeldPod> {
     let mut held = held_preferences(&running, cluster.facts);
     held.iter_mut().for_each(|held| held.node = places[held.node]);
     held
+}
+
+/// [`held`], and the topology spread over zones of the pods on nodes of some NodePools as required, whether it is satisfied or not.
+pub(crate) fn held_with_zone_spreads(
+    cluster: &Cluster<'_>,
+    options: &Options,
+    node_pools: &BTreeSet<&str>,
+) -> Vec<HeldPod> {
+    let mut all = held(cluster, options);
+    let known: HashMap<(usize, usize), usize> =
+        all.iter().enumerate().map(|(index, held)| ((held.node, held.place), index)).collect();
+    for (number, node) in cluster.nodes.iter().enumerate() {
+        if node.node.is_none() || node.node_pool().is_none_or(|pool| !node_pools.contains(pool)) {
+            continue;
+        }
+        for (place, pod) in node.pods.iter().enumerate().filter(|(_, pod)| pod.topology_spread.iter().any(is_preferred))
+        {
+            let index = known.get(&(number, place)).copied().unwrap_or_else(|| {
+                all.push(HeldPod { node: number, place, pod: (*pod).clone() });
+                all.len() - 1
+            });
+            let spreads = &mut all[index].pod.topology_spread;
+            spreads.iter_mut().filter(|spread| is_preferred(spread)).for_each(|spread| spread.hard = true);
+        }
+    }
+    all
+}
+
+fn is_preferred(spread: &TopologySpread) -> bool {
+    !spread.hard && labels::normalize(&spread.topology_key) == labels::ZONE
 }
 
 /// The cluster with these pods instead of the running ones.

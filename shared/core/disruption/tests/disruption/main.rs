@@ -21,3 +21,4 @@ mod support;
 mod topology;
 mod undecoded;
 mod zonal_shift;
+mod zone_balance;

@@ -139,6 +139,12 @@ impl<'a> Bindings<'a> {
         self.closed.truncate(count);
     }
 
+    /// A node by its index.
+    #[must_use]
+    pub fn node(&self, index: usize) -> &ExistingNode {
+        &self.nodes[index]
+    }
+
     /// The number of nodes.
     #[must_use]
     pub const fn len(&self) -> usize {

@@ -171,7 +171,7 @@ impl<'p> Prepared<'p> {
     }
 
     /// Takes NodePools back after a plan.
-    fn keep(&mut self, pools: Vec<Pool<'p>>) {
+    pub(crate) fn keep(&mut self, pools: Vec<Pool<'p>>) {
         self.pools.extend(pools);
         self.pools.sort_by_key(|pool| pools::rank(pool.pool));
     }

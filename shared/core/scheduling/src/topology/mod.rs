@@ -337,7 +337,7 @@ pub(crate) fn counts_node(filter: &NodeFilter, node: &BoundPods<'_>) -> bool {
 }
 
 /// Whether a node with these possible labels counts for a spread.
-fn counts(filter: &NodeFilter, node: &Requirements, taints: &[Taint]) -> bool {
+pub(crate) fn counts(filter: &NodeFilter, node: &Requirements, taints: &[Taint]) -> bool {
     let has = |key: &str, value: &str| node.get(labels::normalize(key)).and_then(Requirement::single) == Some(value);
     tolerates(filter, taints)
         && filter.node_selector.iter().all(|(key, value)| has(key, value))

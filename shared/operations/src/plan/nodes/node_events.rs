@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use nodeless_disruption::{Command, Kept, KeptEvent, KeptReason, Method};
 use nodeless_model::events::{
     consolidation_approved, consolidation_candidate, consolidation_rejected, disruption_blocked,
-    initialization_timeout, unconsolidatable,
+    initialization_timeout, unconsolidatable, zone_balance_candidate,
 };
 use nodeless_model::object::{ObjectEvent, ObjectRef};
 use nodeless_model::{ConsolidationPolicy, DisruptionReason, DollarsPerHour, Node};
@@ -67,6 +67,10 @@ impl<'a> NodeEvents<'a> {
 
     /// The events that nodes may be consolidated, and that the policy `Balanced` approves.
     pub(crate) fn candidates(&self, command: &Command, evaluated: &[EvaluatedPool]) -> Vec<ObjectEvent> {
+        if let Some(zones) = &command.zones {
+            let (action, zones, cost) = (action(command), zones.to_string(), cost(command));
+            return self.on_candidates(command, |object| zone_balance_candidate(object, &action, &zones, &cost));
+        }
         if command.reason != DisruptionReason::Underutilized {
             return Vec::new();
         }
@@ -120,6 +124,13 @@ fn action(command: &Command) -> String {
 
 fn savings(command: &Command) -> String {
     format!("savings: {}", DollarsPerHour(command.savings_per_hour))
+}
+
+fn cost(command: &Command) -> String {
+    match command.savings_per_hour {
+        saving if saving < 0.0 => format!("cost: {}", DollarsPerHour(-saving)),
+        _ => savings(command),
+    }
 }
 
 fn sentence(text: &str) -> String {

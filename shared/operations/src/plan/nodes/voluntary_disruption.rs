@@ -138,6 +138,7 @@ pub(crate) fn termination(reason: DisruptionReason) -> TerminationReason {
         DisruptionReason::Underutilized => TerminationReason::Underutilized,
         DisruptionReason::Drifted => TerminationReason::Drifted,
         DisruptionReason::Unhealthy => TerminationReason::Unhealthy,
+        DisruptionReason::Unbalanced => TerminationReason::Unbalanced,
     }
 }
 
@@ -151,6 +152,7 @@ pub(crate) fn message(reason: DisruptionReason, claim: &NodeClaim) -> String {
         DisruptionReason::Empty => "its node has no pods".to_owned(),
         DisruptionReason::Underutilized => "its pods fit elsewhere for less".to_owned(),
         DisruptionReason::Unhealthy => "it has been unhealthy for too long".to_owned(),
+        DisruptionReason::Unbalanced => "its pods are uneven over zones".to_owned(),
         DisruptionReason::Drifted => stated(condition::DRIFTED)
             .or_else(|| stated(condition::REBALANCE_RECOMMENDED))
             .or_else(|| {

@@ -122,7 +122,7 @@ impl<'a> ClaimsNow<'a> {
         let mut claim = self.claims.get(name)?.clone();
         let reason = record.command.reason;
         claim.status.command = Some(record.command.id.clone());
-        let text = message(reason, &claim);
+        let text = why(record, &claim);
         let kind = condition::DISRUPTION_REASON;
         claim.set_condition(kind, ConditionStatus::True, &format!("{reason:?}"), &text, self.now);
         Some(claim)
@@ -130,9 +130,8 @@ impl<'a> ClaimsNow<'a> {
 
     fn terminated(&self, record: &CommandRecord, name: &str) -> Option<NodeClaim> {
         let mut claim = self.claims.get(name)?.clone();
-        let reason = record.command.reason;
-        let why = message(reason, &claim);
-        begin_termination(&mut claim, termination(reason), &why, self.now);
+        let text = why(record, &claim);
+        begin_termination(&mut claim, termination(record.command.reason), &text, self.now);
         Some(claim)
     }
 
@@ -388,11 +387,24 @@ pub(in crate::plan) fn waits(record: &CommandRecord, why: String, outcome: &mut 
     Action::Log(PlanLine::CommandWaits { command, why })
 }
 
+/// Why a command disrupts a node, in a sentence.
+fn why(record: &CommandRecord, claim: &NodeClaim) -> String {
+    let command = &record.command;
+    match &command.zones {
+        Some(zones) => format!("its pods are uneven: {zones}"),
+        None => message(command.reason, claim),
+    }
+}
+
 /// The explanation of a validated proposal.
 fn explanation(record: &CommandRecord, now: Timestamp) -> Action {
     let command = &record.command;
     let subjects = command.candidates.iter().map(|candidate| candidate.node_claim.clone()).collect();
-    let summary = format!("{}; predicted savings {}", record.summary(), DollarsPerHour(command.savings_per_hour));
+    let price = match command.savings_per_hour {
+        saving if saving < 0.0 => format!("predicted cost {}", DollarsPerHour(-saving)),
+        saving => format!("predicted savings {}", DollarsPerHour(saving)),
+    };
+    let summary = format!("{}; {price}", record.summary());
     let made: Vec<&str> = record.replacements.iter().map(|claim| claim.name.as_str()).collect();
     decision("disruption", subjects, summary, carried_out(command, &made, None), now)
 }
@@ -458,6 +470,7 @@ mod tests {
             placements: Vec::new(),
             score: None,
             drains_first: false,
+            zones: None,
             decided: Timestamp::UNIX_EPOCH,
         };
         let proposed = CommandRecord { version: 3, ..CommandRecord::propose(command) };

@@ -546,6 +546,7 @@ fn voluntary_reason(claim: &NodeClaim) -> Option<&'static str> {
         TerminationReason::Empty => Some("Empty"),
         TerminationReason::Underutilized => Some("Underutilized"),
         TerminationReason::Drifted => Some("Drifted"),
+        TerminationReason::Unbalanced => Some("Unbalanced"),
         _ => None,
     }
 }

@@ -18,6 +18,7 @@ mod spot;
 mod support;
 mod webhook;
 mod zonal_shift;
+mod zone_balance;
 
 /// An eighth to a quarter of a seed's time is allocation with the allocator of the system.
 #[global_allocator]

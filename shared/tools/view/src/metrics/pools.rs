@@ -181,8 +181,8 @@ impl<'c> Candidate<'c> {
         let policy = self.pool.pool.disruption.consolidation_policy;
         let is_dynamic = self.pool.pool.replicas.is_none();
         match reason {
-            // Whether node repair is enabled is unknown here, so nothing is reported for it.
-            DisruptionReason::Unhealthy => false,
+            // Whether node repair is enabled is unknown here, and Karpenter's metric does not have the other reason.
+            DisruptionReason::Unhealthy | DisruptionReason::Unbalanced => false,
             DisruptionReason::Drifted => self.row.drifted.is_some() && (!self.blocked || self.drain_is_limited),
             DisruptionReason::Empty => is_dynamic && self.row.consolidatable && !self.reschedulable && !self.blocked,
             DisruptionReason::Underutilized => {
