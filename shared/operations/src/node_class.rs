@@ -1,15 +1,17 @@
 //! Converts an EC2NodeClass to the inputs of the catalog and of the lifecycle of a claim.
 
-use nodeless_api::nodeclass::{self, SpecProblems, kubelet};
+use nodeless_api::nodeclass::kubelet::{self, KubeletConfiguration, MaxPods, ReservedField};
+use nodeless_api::nodeclass::{self, SpecProblems};
 use nodeless_api::{Condition, ConditionStatus, EC2NodeClass};
 use nodeless_catalog::NodeClassSettings;
 use nodeless_catalog::facts::Zone;
 use nodeless_catalog::node_class::{
-    AmiFamily, BlockDevice, CapacityReservation, InstanceStorePolicy, KubeletSettings, NetworkInterface,
-    PlacementGroup, ReservationKind,
+    AmiFamily, BlockDevice, CapacityReservation, InstanceStorePolicy, KubeletExpressions, KubeletSettings,
+    NetworkInterface, PlacementGroup, ReservationKind,
 };
 use nodeless_catalog::stored::{Catalog, NamedPlacementGroup};
 use nodeless_disruption::{ClassImage, NodeClassFacts};
+use nodeless_expressions::Expression;
 use nodeless_launch::fleet;
 use nodeless_launch::node_class::{check, validation};
 use nodeless_lifecycle::NodeClassState;
@@ -130,25 +132,46 @@ fn kubelet_settings(class: &EC2NodeClass) -> Result<KubeletSettings, SpecProblem
     };
     let eviction_memory_available = threshold("memory.available");
     let eviction_nodefs_available = threshold("nodefs.available");
-    let mut quantities = |field: &str, list: &nodeless_api::ResourceList| {
+    // What is no quantity is an expression.
+    let quantities = |field: ReservedField| {
         let mut parsed = ResourceList::new();
-        for (name, quantity) in list {
-            match quantity.0.parse() {
-                Ok(quantity) => parsed.set(name, quantity),
-                Err(error) => problems.push(format!("spec.kubelet.{field}.{name}: {error}")),
+        for (name, quantity) in from.reserved(field) {
+            if let Ok(quantity) = quantity.0.parse() {
+                parsed.set(name, quantity);
             }
         }
         parsed
     };
     let settings = KubeletSettings {
-        max_pods: from.max_pods,
+        max_pods: match &from.max_pods {
+            Some(MaxPods::Count(count)) => Some(*count),
+            Some(MaxPods::Expression(_)) | None => None,
+        },
         pods_per_core: from.pods_per_core,
-        kube_reserved: quantities("kubeReserved", &from.kube_reserved),
-        system_reserved: quantities("systemReserved", &from.system_reserved),
+        kube_reserved: quantities(ReservedField::Kube),
+        system_reserved: quantities(ReservedField::System),
+        expressions: expressions(&from, &mut problems),
         eviction_memory_available,
         eviction_nodefs_available,
     };
     SpecProblems(problems).or(settings)
+}
+
+fn expressions(kubelet: &KubeletConfiguration, problems: &mut Vec<String>) -> KubeletExpressions {
+    let mut parse = |field: &str, text: &str| {
+        Expression::parse(text).map_err(|error| problems.push(format!("spec.kubelet.{field}: {error}"))).ok()
+    };
+    let max_pods = kubelet.max_pods_expression().and_then(|text| parse("maxPods", text));
+    let mut expressions = KubeletExpressions { max_pods, ..KubeletExpressions::default() };
+    for (field, resource, text) in kubelet.reserved_expressions() {
+        let Some(expression) = parse(&format!("{}.{resource}", field.name()), text) else { continue };
+        let of_field = match field {
+            ReservedField::Kube => &mut expressions.kube_reserved,
+            ReservedField::System => &mut expressions.system_reserved,
+        };
+        of_field.insert(resource.to_owned(), expression);
+    }
+    expressions
 }
 
 fn block_devices(class: &EC2NodeClass) -> Result<Vec<BlockDevice>, SpecProblems> {

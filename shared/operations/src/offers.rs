@@ -195,6 +195,8 @@ pub(crate) fn candidates(claim: &NodeClaim, types: &[InstanceType]) -> Vec<Launc
                 architecture: architecture.clone(),
                 labels,
                 max_pods: count(resources::name::PODS),
+                kube_reserved: kind.overhead.kube_reserved.clone(),
+                system_reserved: kind.overhead.system_reserved.clone(),
                 zone: offering.zone.clone(),
                 capacity_type: offering.capacity_type,
                 price: offering.price,

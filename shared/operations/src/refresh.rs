@@ -3,6 +3,7 @@
 use crate::Context;
 use crate::events;
 use crate::log_lines::{CatalogRefreshed, Failed, ObjectSkipped, SubnetZonesUnknown};
+use crate::node_class;
 use crate::offers::{CatalogCache, CatalogError};
 use crate::ownership;
 use jiff::{SignedDuration, Timestamp};
@@ -196,6 +197,10 @@ impl Refresher {
             self.context.log(&SubnetZonesUnknown { node_class: name, zones: &unknown });
         }
         let now = self.context.now();
+        let status = match self.expression_problem(class).await {
+            Some(why) => check::without_values(class, status, why, now),
+            None => status,
+        };
         if !self.dry_runs {
             let status = check::without_check(class, status, now);
             let changed = class.status.as_ref() != Some(&status);
@@ -214,6 +219,14 @@ impl Refresher {
             self.queue.check_node_class(name, Duration::ZERO).await?;
         }
         Ok(changed)
+    }
+
+    /// The first expression of the class's kubelet configuration without a usable value for an instance type of the region. None
+    /// while the instance types are unknown: the class is resolved again, and no type without values is launched.
+    async fn expression_problem(&self, class: &EC2NodeClass) -> Option<String> {
+        let settings = node_class::settings(class).ok().filter(|settings| !settings.kubelet.expressions.is_empty())?;
+        let catalog = self.catalog.current(&self.claims).await.ok()?;
+        catalog.check_expressions(&settings).err().map(|error| error.to_string())
     }
 
     /// Publishes events. A lost event does not fail the refresh.

@@ -32,7 +32,8 @@ fn tree(package: &str, format: &str, features: &[&str]) -> String {
 const FUNCTIONS: [&str; 6] = ["planner", "lifecycle", "interruption", "catalog", "wake", "installer"];
 
 /// Crates that decide and do nothing else.
-const PURE: [&str; 16] = [
+const PURE: [&str; 17] = [
+    "nodeless-expressions",
     "nodeless-model",
     "nodeless-devices",
     "nodeless-bill",
@@ -100,7 +101,10 @@ fn fakes_link_no_sdk_and_nothing_that_decides() {
         assert!(!linked.contains("kube-client"), "{package} links the Kubernetes client");
     }
     assert_eq!(linked_of_nodeless("nodeless-fake-kubernetes"), set(&["nodeless-model"]));
-    assert_eq!(linked_of_nodeless("nodeless-fake-aws"), set(&["nodeless-catalog", "nodeless-model"]));
+    assert_eq!(
+        linked_of_nodeless("nodeless-fake-aws"),
+        set(&["nodeless-catalog", "nodeless-expressions", "nodeless-model"])
+    );
 }
 
 #[test]

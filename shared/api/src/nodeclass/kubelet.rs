@@ -19,14 +19,14 @@ pub struct KubeletConfiguration {
     pub cluster_dns: Option<Vec<String>>,
     /// The maximum number of pods on a node.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub max_pods: Option<u32>,
+    pub max_pods: Option<MaxPods>,
     /// The maximum number of pods on a node for each of its processors.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pods_per_core: Option<u32>,
-    /// The resources that are reserved for the operating system.
+    /// The resources that are reserved for the operating system: quantities or expressions.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub system_reserved: BTreeMap<String, Quantity>,
-    /// The resources that are reserved for the kubelet and the container runtime.
+    /// The resources that are reserved for the kubelet and the container runtime: quantities or expressions.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub kube_reserved: BTreeMap<String, Quantity>,
     /// By signal, when pods are evicted at once: a quantity or a percentage.
@@ -50,6 +50,80 @@ pub struct KubeletConfiguration {
     /// Whether cpu limits are enforced.
     #[serde(rename = "cpuCFSQuota", skip_serializing_if = "Option::is_none")]
     pub cpu_cfs_quota: Option<bool>,
+}
+
+/// The maximum number of pods on a node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum MaxPods {
+    /// The same for all instance types.
+    Count(u32),
+    /// A CEL expression, which is evaluated for each instance type.
+    Expression(String),
+}
+
+/// A field with reservations, of which each value may be an expression.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub enum ReservedField {
+    /// `kubeReserved`.
+    Kube,
+    /// `systemReserved`.
+    System,
+}
+
+impl ReservedField {
+    /// Both fields.
+    pub const ALL: [Self; 2] = [Self::Kube, Self::System];
+
+    /// The name of the field.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Kube => "kubeReserved",
+            Self::System => "systemReserved",
+        }
+    }
+}
+
+impl KubeletConfiguration {
+    /// `maxPods`, if it is an expression.
+    #[must_use]
+    pub fn max_pods_expression(&self) -> Option<&str> {
+        match &self.max_pods {
+            Some(MaxPods::Expression(text)) => Some(text),
+            Some(MaxPods::Count(_)) | None => None,
+        }
+    }
+
+    /// The reservations of a field.
+    #[must_use]
+    pub const fn reserved(&self, field: ReservedField) -> &BTreeMap<String, Quantity> {
+        match field {
+            ReservedField::Kube => &self.kube_reserved,
+            ReservedField::System => &self.system_reserved,
+        }
+    }
+
+    /// The reservations of a field, to change them.
+    pub const fn reserved_mut(&mut self, field: ReservedField) -> &mut BTreeMap<String, Quantity> {
+        match field {
+            ReservedField::Kube => &mut self.kube_reserved,
+            ReservedField::System => &mut self.system_reserved,
+        }
+    }
+
+    /// The reservations that are expressions: the field, the resource and the text. As in Karpenter, every value that is no quantity
+    /// is one.
+    pub fn reserved_expressions(&self) -> impl Iterator<Item = (ReservedField, &str, &str)> {
+        ReservedField::ALL.into_iter().flat_map(|field| {
+            let expressions = self.reserved(field).iter().filter(|(_, value)| is_expression(value));
+            expressions.map(move |(name, value)| (field, name.as_str(), value.0.as_str()))
+        })
+    }
+}
+
+fn is_expression(value: &Quantity) -> bool {
+    value.0.parse::<nodeless_model::Quantity>().is_err()
 }
 
 const RESERVED: [&str; 4] = ["cpu", "ephemeral-storage", "memory", "pid"];
@@ -80,8 +154,9 @@ pub fn parse(kubelet: &BTreeMap<String, Value>) -> Result<KubeletConfiguration, 
     if kubelet.contains_key("registerWithTaints") {
         problems.push("spec.kubelet.registerWithTaints: set taints in the NodePool instead".to_owned());
     }
-    reserved_problems("systemReserved", &configuration.system_reserved, &mut problems);
-    reserved_problems("kubeReserved", &configuration.kube_reserved, &mut problems);
+    for field in ReservedField::ALL {
+        reserved_problems(field.name(), configuration.reserved(field), &mut problems);
+    }
     eviction_problems(kubelet, &configuration, &mut problems);
     image_problems(&configuration, &mut problems);
     SpecProblems(problems).or(configuration)
@@ -92,10 +167,9 @@ fn reserved_problems(field: &str, reserved: &BTreeMap<String, Quantity>, problem
         if !RESERVED.contains(&name.as_str()) {
             problems.push(format!("spec.kubelet.{field}.{name}: only {} can be reserved", RESERVED.join(", ")));
         }
-        match quantity.0.parse::<nodeless_model::Quantity>() {
-            Ok(parsed) if parsed >= nodeless_model::Quantity::ZERO => {}
-            Ok(_) => problems.push(format!("spec.kubelet.{field}.{name}: {:?} is negative", quantity.0)),
-            Err(error) => problems.push(format!("spec.kubelet.{field}.{name}: {error}")),
+        // Expressions that start with a sign are refused too, as in Karpenter.
+        if quantity.0.starts_with('-') {
+            problems.push(format!("spec.kubelet.{field}.{name}: {:?} is negative", quantity.0));
         }
     }
 }
@@ -192,8 +266,24 @@ mod tests {
             "evictionMinimumReclaim": { "memory.available": "500Mi" }, "podsPerCore": null,
         }))
         .unwrap();
-        assert_eq!(configuration.max_pods, Some(42));
+        assert_eq!(configuration.max_pods, Some(MaxPods::Count(42)));
+        assert_eq!((configuration.max_pods_expression(), configuration.reserved_expressions().count()), (None, 0));
         assert_eq!(configuration.kube_reserved["memory"].0, "1Gi");
+    }
+
+    #[test]
+    fn what_is_no_quantity_is_an_expression() {
+        let configuration = parse_json(json!({
+            "maxPods": "min(110, max_pods)", "kubeReserved": { "cpu": "80m", "memory": "11 * max_pods + 255" },
+            "systemReserved": { "pid": "vcpus * 10", "cpu": "1" },
+        }))
+        .unwrap();
+        assert_eq!(configuration.max_pods_expression(), Some("min(110, max_pods)"));
+        let expressions: Vec<_> = configuration.reserved_expressions().collect();
+        assert_eq!(
+            expressions,
+            [(ReservedField::Kube, "memory", "11 * max_pods + 255"), (ReservedField::System, "pid", "vcpus * 10")]
+        );
     }
 
     #[test]
@@ -203,6 +293,7 @@ mod tests {
             (json!({ "maxPods": -1 }), "spec.kubelet.maxPods: "),
             (json!({ "kubeReserved": { "gpu": "1" } }), "kubeReserved.gpu"),
             (json!({ "systemReserved": { "cpu": "-1" } }), "systemReserved.cpu"),
+            (json!({ "systemReserved": { "cpu": "-vcpus" } }), "systemReserved.cpu: \"-vcpus\" is negative"),
             (json!({ "maxPodz": 20 }), "spec.kubelet.maxPodz: the kubelet has no such setting; did you mean maxPods?"),
             (json!({ "podsPerCore": -1 }), "spec.kubelet.podsPerCore: -1 is negative"),
             (json!({ "evictionMaxPodGracePeriod": -1 }), "spec.kubelet.evictionMaxPodGracePeriod: -1 is negative"),

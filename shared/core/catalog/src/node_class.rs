@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::str::FromStr;
 
+use nodeless_expressions::Expression;
 use nodeless_model::{Quantity, ResourceList};
 
 use crate::facts::Zone;
@@ -126,10 +127,31 @@ pub struct KubeletSettings {
     pub kube_reserved: ResourceList,
     /// The resources reserved for the system; none by default.
     pub system_reserved: ResourceList,
+    /// The values of the three fields above that are evaluated for each instance type.
+    pub expressions: KubeletExpressions,
     /// `evictionHard` for `memory.available`.
     pub eviction_memory_available: Option<EvictionThreshold>,
     /// `evictionHard` for `nodefs.available`.
     pub eviction_nodefs_available: Option<EvictionThreshold>,
+}
+
+/// The expressions of the kubelet settings.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct KubeletExpressions {
+    /// `maxPods`.
+    pub max_pods: Option<Expression>,
+    /// `kubeReserved`, by resource.
+    pub kube_reserved: BTreeMap<String, Expression>,
+    /// `systemReserved`, by resource.
+    pub system_reserved: BTreeMap<String, Expression>,
+}
+
+impl KubeletExpressions {
+    /// Whether there is no expression.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.max_pods.is_none() && self.kube_reserved.is_empty() && self.system_reserved.is_empty()
+    }
 }
 
 /// A block device mapping of the EC2NodeClass.

@@ -1,5 +1,6 @@
 //! The request of one CreateFleet call, decided from the candidates: capacity type, instance types, subnets.
 
+use crate::kubelet_values;
 use crate::shortage::lacks_capacity;
 use crate::template::{EFA_RESOURCE, Market, Variant};
 use nodeless_api::EC2NodeClass;
@@ -102,12 +103,14 @@ pub fn plan(class: &EC2NodeClass, claim: &NodeClaim, candidates: &[LaunchCandida
         return Err(FleetError::NoSubnet { class: name(), zones: zones.into_iter().collect::<Vec<_>>().join(", ") });
     }
 
+    let expressions = kubelet_values::expressions(&class.spec);
     let mut groups: BTreeMap<Variant, Vec<FleetOverride>> = BTreeMap::new();
     for (candidate, subnet) in in_a_subnet {
         let Some(image) = status.amis.iter().find(|image| fits(image, candidate)) else { continue };
         let variant = Variant {
             image_id: image.id.clone(),
             max_pods: candidate.max_pods,
+            reserved: kubelet_values::values(&expressions, candidate),
             reservation_id: candidate.reservation_id.clone(),
             market: market(candidate),
             efa_interfaces: if wants_efa && !own_interfaces { candidate.efa_interfaces } else { 0 },

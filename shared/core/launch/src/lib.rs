@@ -2,6 +2,7 @@
 //!
 //! - [`user_data`]: how an instance becomes a node, by the family of its image.
 //! - [`template`]: launch templates as plain values, named after their content.
+//! - [`kubelet_values`]: the values of expressions in the kubelet's configuration.
 //! - [`fleet`]: the request of one CreateFleet call.
 //! - [`shortage`]: what lacks capacity after a failed launch.
 //! - [`request`]: both in the JSON form of the EC2 API, which golden files contain and the simulated EC2 accepts.
@@ -12,6 +13,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 pub mod fleet;
+pub mod kubelet_values;
 pub mod launch_budget;
 pub mod node_class;
 pub mod request;

@@ -1,6 +1,7 @@
 //! Launch templates as plain values: one for each distinct configuration, named after its content.
 
 use crate::ClusterDetails;
+use crate::kubelet_values::{ReservedValues, with_values};
 use crate::user_data::{UserDataError, UserDataInput, user_data};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -112,6 +113,8 @@ pub struct Variant {
     pub image_id: String,
     /// The maximum number of pods.
     pub max_pods: u32,
+    /// The values of the class's expressions in `kubeReserved` and `systemReserved`.
+    pub reserved: ReservedValues,
     /// The capacity reservation.
     pub reservation_id: Option<String>,
     /// The market type of the reservation, if it has one of its own.
@@ -195,6 +198,7 @@ impl TemplateSpec {
         let family = spec.resolved_ami_family().unwrap_or(AmiFamily::Custom);
         let kubelet =
             kubelet::parse(&spec.kubelet).map_err(|source| TemplateError::Kubelet { class: name(), source })?;
+        let (kubelet, kubelet_fields) = with_values(kubelet, &spec.kubelet, &variant.reserved);
         let mut taints = claim.spec.taints.clone();
         taints.extend(claim.spec.startup_taints.iter().cloned());
         taints.push(Taint::unregistered());
@@ -203,7 +207,7 @@ impl TemplateSpec {
             family,
             custom: spec.user_data.as_deref(),
             kubelet: &kubelet,
-            kubelet_fields: &spec.kubelet,
+            kubelet_fields: &kubelet_fields,
             max_pods: variant.max_pods,
             instance_store: spec.instance_store_policy,
             labels: &claim.node_labels(),

@@ -1,6 +1,6 @@
 //! EC2 instances, and the results of launches.
 
-use crate::{CapacityType, StringMap};
+use crate::{CapacityType, ResourceList, StringMap};
 use jiff::Timestamp;
 
 /// The code of a launch that EC2 accepted without reporting its result.
@@ -18,6 +18,10 @@ pub struct LaunchCandidate {
     pub labels: StringMap,
     /// The maximum number of pods, for the kubelet.
     pub max_pods: u32,
+    /// The resources reserved for the kubelet and the container runtime.
+    pub kube_reserved: ResourceList,
+    /// The resources reserved for the operating system.
+    pub system_reserved: ResourceList,
     /// The availability zone, by name.
     pub zone: String,
     /// The capacity type.

@@ -222,7 +222,7 @@ async fn what_cannot_be_launched_yet_is_refused() {
     assert_eq!(condition(&status, "Ready").status, ConditionStatus::True, "{:?}", status.conditions);
     assert!(status.capacity_reservations.is_empty());
     let status = resolve(&world, json!({ "kubelet": { "maxPods": "many" } })).await;
-    fails(&status, "ValidationSucceeded", "InvalidKubeletConfiguration", "spec.kubelet");
+    fails(&status, "ValidationSucceeded", "KubeletExpressionInvalid", "spec.kubelet");
 }
 
 fn profiles(world: &World) -> Vec<InstanceProfile> {

@@ -15,7 +15,7 @@ use nodeless_catalog::Facts;
 use nodeless_ec2::{AwsCatalogSource, ClusterDetails, Ec2Cloud, NodeProfile};
 use nodeless_fake_aws::{Account, Ec2, RegionFacts, aws_router};
 use nodeless_model::claim::LaunchGroup;
-use nodeless_model::{CapacityType, NodeClaim, NodeClaimSpec, NodeClaimStatus, Phase, StringMap};
+use nodeless_model::{CapacityType, NodeClaim, NodeClaimSpec, NodeClaimStatus, Phase, ResourceList, StringMap};
 use nodeless_ports::cloud::LaunchCandidate;
 use nodeless_ports::{CatalogSource, ClusterVersion, PortError};
 use nodeless_telemetry::{Captured, Context, Null, Sink, SystemClock};
@@ -228,6 +228,8 @@ pub(crate) fn candidate(instance_type: &str, zone: &str, capacity_type: Capacity
         architecture: if is_arm { "arm64".into() } else { "amd64".into() },
         labels: BTreeMap::new(),
         max_pods: 29,
+        kube_reserved: ResourceList::new(),
+        system_reserved: ResourceList::new(),
         zone: format!("us-east-1{zone}"),
         capacity_type,
         price,

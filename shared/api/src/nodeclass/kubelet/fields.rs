@@ -10,6 +10,8 @@ enum Shape {
     Text,
     Flag,
     Int32,
+    /// A whole number, or a text with an expression that results in one.
+    Int32OrExpression,
     Int64,
     Number,
     /// A duration such as `1m30s`.
@@ -25,7 +27,9 @@ enum Shape {
     Any,
 }
 
-use Shape::{Any, Duration, DurationOrNumber, Flag, Int32, Int64, List, Map, Number, Object, Quantity, Text};
+use Shape::{
+    Any, Duration, DurationOrNumber, Flag, Int32, Int32OrExpression, Int64, List, Map, Number, Object, Quantity, Text,
+};
 
 const LOG_OUTPUT: Shape = Object(&[("infoBufferSize", Quantity), ("splitStream", Flag)]);
 
@@ -121,7 +125,7 @@ const FIELDS: &[(&str, Shape)] = &[
     ("makeIPTablesUtilChains", Flag),
     ("maxOpenFiles", Int64),
     ("maxParallelImagePulls", Int32),
-    ("maxPods", Int32),
+    ("maxPods", Int32OrExpression),
     ("memoryManagerPolicy", Text),
     ("memoryReservationPolicy", Text),
     ("memorySwap", Object(&[("swapBehavior", Text)])),
@@ -227,6 +231,10 @@ fn value_problems(path: &str, shape: Shape, value: &Value, problems: &mut Vec<St
         (Text, _) => (value.is_string(), "text; put it into quotation marks"),
         (Flag, _) => (value.is_boolean(), "true or false"),
         (Int32, _) => (integer(i32::MIN.into(), i32::MAX.into()), "a whole number below 2147483648"),
+        (Int32OrExpression, _) => {
+            let right = value.is_string() || integer(i32::MIN.into(), i32::MAX.into());
+            (right, "a whole number below 2147483648 or a text with a CEL expression")
+        }
         (Int64, _) => (integer(i64::MIN, i64::MAX), "a whole number"),
         (Number, _) => (value.is_number(), "a number"),
         (Duration, _) => (value.as_str().is_some_and(is_duration), "a duration such as 1m30s"),
@@ -295,6 +303,7 @@ mod tests {
             "authentication": { "webhook": { "cacheTTL": "2m" } }, "resolvConf": null,
         });
         assert_eq!(found(&value), Vec::<String>::new());
+        assert_eq!(found(&json!({ "maxPods": "vcpus * 10" })), Vec::<String>::new());
         assert_eq!(found(&json!({ "logging": { "flushFrequency": 5_000_000_000_i64 } })), Vec::<String>::new());
     }
 
@@ -311,7 +320,8 @@ mod tests {
                 json!({ "logging": { "options": { "json": { "splitStreams": true } } } }),
                 "spec.kubelet.logging.options.json.splitStreams: the kubelet has no such setting; did you mean splitStream?",
             ),
-            (json!({ "maxPods": "20" }), "spec.kubelet.maxPods: \"20\" is not a whole number"),
+            (json!({ "maxPods": true }), "spec.kubelet.maxPods: true is not a whole number"),
+            (json!({ "podsPerCore": "20" }), "spec.kubelet.podsPerCore: \"20\" is not a whole number"),
             (json!({ "maxPods": 1.5 }), "spec.kubelet.maxPods: 1.5 is not a whole number"),
             (json!({ "maxPods": 4_294_967_296_i64 }), "spec.kubelet.maxPods"),
             (json!({ "kubeReserved": { "cpu": 1 } }), "spec.kubelet.kubeReserved.cpu: 1 is not text"),

@@ -11,7 +11,7 @@ pub(crate) fn schema(_: &mut SchemaGenerator) -> Schema {
     let reserved = |what: &str, field: &str| {
         let keys = format!("valid keys for {field} are {}", list(&RESERVED));
         let negative = format!("{field} value cannot be a negative resource quantity");
-        let mut schema = by_name(what, QUANTITY, &keys, &RESERVED);
+        let mut schema = by_name(what, "", &keys, &RESERVED);
         if let Some(rules) = schema["x-kubernetes-validations"].as_array_mut() {
             rules.push(json!({ "message": negative, "rule": "self.all(x, !self[x].startsWith('-'))" }));
         }
@@ -38,10 +38,18 @@ pub(crate) fn schema(_: &mut SchemaGenerator) -> Schema {
         ("imageGCLowThresholdPercent", integer(
             "The disk use in percent down to which images are collected.", Some((0, Some(100))),
         )),
-        ("kubeReserved", reserved("What the kubelet and the container runtime keep for themselves.", "kubeReserved")),
-        ("maxPods", integer("How many pods a node may run.", Some((0, None)))),
+        ("kubeReserved", reserved(
+            "What the kubelet and the container runtime keep for themselves: quantities, or CEL expressions.",
+            "kubeReserved",
+        )),
+        ("maxPods", json!({
+            "description": "How many pods a node may run: a number, or a text with a CEL expression.",
+            "x-kubernetes-int-or-string": true,
+        })),
         ("podsPerCore", integer("How many pods a node may run for each of its processors.", Some((0, None)))),
-        ("systemReserved", reserved("What the operating system keeps for itself.", "systemReserved")),
+        ("systemReserved", reserved(
+            "What the operating system keeps for itself: quantities, or CEL expressions.", "systemReserved",
+        )),
     ]
     .into_iter()
     .map(|(name, schema)| (name.to_owned(), schema))

@@ -4,7 +4,7 @@ use nodeless_model::resources::name;
 use nodeless_model::{Quantity, ResourceList};
 
 use super::resource;
-use crate::node_class::{AmiFamily, BlockDevice, InstanceStorePolicy, NodeClassSettings};
+use crate::node_class::{AmiFamily, BlockDevice, InstanceStorePolicy, KubeletSettings, NodeClassSettings};
 use crate::type_facts::{Architecture, TypeFacts};
 
 /// The number of pods of a node without a limit by interfaces or `maxPods`: the kubelet's default.
@@ -14,12 +14,12 @@ const ARM64_HIDDEN_MEMORY_MIB: u64 = 64;
 const BYTES_PER_MIB: f64 = 1_048_576.0;
 const BYTES_PER_GB: i64 = 1_000_000_000;
 
-pub(super) fn capacity(facts: &TypeFacts, settings: &NodeClassSettings) -> ResourceList {
+pub(super) fn capacity(facts: &TypeFacts, settings: &NodeClassSettings, kubelet: &KubeletSettings) -> ResourceList {
     let mut capacity = ResourceList::from([
         (name::CPU, Quantity::from_units(i64::from(facts.cpus))),
         (name::MEMORY, memory(facts, settings)),
         (name::EPHEMERAL_STORAGE, ephemeral_storage(facts, settings)),
-        (name::PODS, Quantity::from_units(i64::from(pods(facts, settings)))),
+        (name::PODS, Quantity::from_units(i64::from(pods(facts, settings, kubelet)))),
     ]);
     for (name, count) in devices(facts, settings) {
         if count > 0 {
@@ -69,16 +69,15 @@ fn mapped_size(settings: &NodeClassSettings) -> Option<Quantity> {
     devices.iter().find(|device| device.device_name.as_deref() == ephemeral).and_then(size)
 }
 
-/// The maximum number of pods on a node of this type.
-#[must_use]
-pub fn pods(facts: &TypeFacts, settings: &NodeClassSettings) -> u32 {
+/// The maximum number of pods on a node of this type, with its kubelet settings.
+pub(super) fn pods(facts: &TypeFacts, settings: &NodeClassSettings, kubelet: &KubeletSettings) -> u32 {
     let family = settings.ami_family;
-    let pods = match settings.kubelet.max_pods {
+    let pods = match kubelet.max_pods {
         Some(max_pods) => max_pods,
         None if family.pods_limited_by_interfaces() => interface_limited_pods(facts, settings, settings.reserved_enis),
         None => DEFAULT_MAX_PODS,
     };
-    match settings.kubelet.pods_per_core {
+    match kubelet.pods_per_core {
         Some(per_core) if per_core > 0 && family.honours_pods_per_core() => {
             pods.min(per_core.saturating_mul(facts.cpus))
         }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::kubelet::{self, KubeletExpressionError};
 use crate::node_class::{AmiFamily, NodeClassSettings};
 use crate::type_facts::TypeFacts;
 
@@ -45,6 +46,8 @@ pub enum Incompatibility {
         /// The maximum of the type, without the primary address of the interface.
         maximum: u32,
     },
+    /// An expression of the kubelet settings has no usable value for the type.
+    KubeletExpression(KubeletExpressionError),
 }
 
 impl fmt::Display for Incompatibility {
@@ -73,6 +76,7 @@ impl fmt::Display for Incompatibility {
             Self::IpPrefixCount { requested, maximum } => {
                 write!(f, "ipPrefixCount is {requested}, and an interface of the type supports {maximum}")
             }
+            Self::KubeletExpression(error) => error.fmt(f),
         }
     }
 }
@@ -80,7 +84,10 @@ impl fmt::Display for Incompatibility {
 /// The first reason, if any, why a type cannot be launched with an EC2NodeClass.
 #[must_use]
 pub fn incompatibility(facts: &TypeFacts, settings: &NodeClassSettings) -> Option<Incompatibility> {
-    family(facts, settings).or_else(|| hardware(facts, settings)).or_else(|| network(facts, settings))
+    family(facts, settings)
+        .or_else(|| hardware(facts, settings))
+        .or_else(|| network(facts, settings))
+        .or_else(|| kubelet::settings(facts, settings).err().map(Incompatibility::KubeletExpression))
 }
 
 fn family(facts: &TypeFacts, settings: &NodeClassSettings) -> Option<Incompatibility> {

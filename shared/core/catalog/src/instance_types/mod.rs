@@ -6,6 +6,7 @@
 mod attachments;
 mod capacity;
 mod compatibility;
+mod kubelet;
 mod labels;
 mod offerings;
 mod overhead;
@@ -15,10 +16,12 @@ use nodeless_model::InstanceType;
 use crate::node_class::NodeClassSettings;
 use crate::stored::{Catalog, CatalogType};
 use crate::unavailable::UnavailableOfferings;
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-pub use capacity::{interface_limited_pods, pods};
+pub use capacity::interface_limited_pods;
 pub use compatibility::{Incompatibility, incompatibility};
+pub use kubelet::KubeletExpressionError;
 pub use overhead::{kube_reserved_cpu_milli, kube_reserved_memory_mib};
 
 /// Names of the resources of AWS device plugins and VPC controllers.
@@ -52,6 +55,15 @@ impl Catalog {
         self.types.iter().map(|entry| instance_type(self, entry, settings, unavailable)).collect()
     }
 
+    /// The first expression of the kubelet settings without a usable value for an instance type. Karpenter, too, evaluates
+    /// expressions for all instance types of the region before it uses an EC2NodeClass.
+    ///
+    /// # Errors
+    /// See [`KubeletExpressionError`].
+    pub fn check_expressions(&self, settings: &NodeClassSettings) -> Result<(), KubeletExpressionError> {
+        self.types.iter().try_for_each(|entry| kubelet::settings(&entry.facts, settings).map(|_| ()))
+    }
+
     /// The instance types with these names for an EC2NodeClass, each once, by name. Names that the catalog does not have are left
     /// out. All instance types of a region take tens of megabytes; a launch or a price needs few of them.
     #[must_use]
@@ -78,12 +90,14 @@ pub fn instance_type(
     settings: &NodeClassSettings,
     unavailable: &UnavailableOfferings,
 ) -> InstanceType {
-    let capacity = capacity::capacity(&entry.facts, settings);
+    // A type without kubelet settings has no available offerings. Those of the class are for nodes that run already.
+    let kubelet = kubelet::settings(&entry.facts, settings).unwrap_or(Cow::Borrowed(&settings.kubelet));
+    let capacity = capacity::capacity(&entry.facts, settings, &kubelet);
     InstanceType {
         name: entry.facts.name.clone(),
         requirements: labels::requirements(catalog, entry, settings),
         ebs_volumes: Some(attachments::ebs_volumes(&entry.facts, settings)),
-        overhead: overhead::overhead(&entry.facts, settings, &capacity),
+        overhead: overhead::overhead(&entry.facts, settings, &kubelet, &capacity),
         capacity,
         offerings: offerings::offerings(catalog, entry, settings, unavailable),
     }

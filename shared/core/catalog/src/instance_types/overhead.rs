@@ -5,7 +5,7 @@ use nodeless_model::resources::name;
 use nodeless_model::{Quantity, ResourceList};
 
 use super::capacity::{interface_limited_pods, pods};
-use crate::node_class::{EvictionThreshold, NodeClassSettings};
+use crate::node_class::{EvictionThreshold, KubeletSettings, NodeClassSettings};
 use crate::type_facts::TypeFacts;
 
 /// The kube-reserved disk in MiB.
@@ -19,26 +19,31 @@ const EVICTION_STORAGE_SHARE: f64 = 0.1;
 const CPU_BANDS: [(u64, u64, f64); 4] =
     [(0, 1_000, 0.06), (1_000, 2_000, 0.01), (2_000, 4_000, 0.005), (4_000, 1 << 31, 0.002_5)];
 
-pub(super) fn overhead(facts: &TypeFacts, settings: &NodeClassSettings, capacity: &ResourceList) -> Overhead {
+pub(super) fn overhead(
+    facts: &TypeFacts,
+    settings: &NodeClassSettings,
+    kubelet: &KubeletSettings,
+    capacity: &ResourceList,
+) -> Overhead {
     Overhead {
-        kube_reserved: kube_reserved(facts, settings),
-        system_reserved: settings.kubelet.system_reserved.clone(),
-        eviction_threshold: eviction_threshold(settings, capacity),
+        kube_reserved: kube_reserved(facts, settings, kubelet),
+        system_reserved: kubelet.system_reserved.clone(),
+        eviction_threshold: eviction_threshold(kubelet, capacity),
     }
 }
 
-fn kube_reserved(facts: &TypeFacts, settings: &NodeClassSettings) -> ResourceList {
+fn kube_reserved(facts: &TypeFacts, settings: &NodeClassSettings, kubelet: &KubeletSettings) -> ResourceList {
     let pods = if settings.ami_family.reserves_memory_for_interfaces_pods() {
         interface_limited_pods(facts, settings, 0)
     } else {
-        pods(facts, settings)
+        pods(facts, settings, kubelet)
     };
     let mut reserved = ResourceList::from([
         (name::CPU, Quantity::from_milli(kube_reserved_cpu_milli(facts.cpus))),
         (name::MEMORY, Quantity::from_mebibytes(kube_reserved_memory_mib(pods))),
         (name::EPHEMERAL_STORAGE, Quantity::from_mebibytes(KUBE_RESERVED_EPHEMERAL_MIB)),
     ]);
-    for (name, quantity) in settings.kubelet.kube_reserved.iter() {
+    for (name, quantity) in kubelet.kube_reserved.iter() {
         reserved.set(name, quantity);
     }
     reserved
@@ -65,15 +70,13 @@ pub fn kube_reserved_memory_mib(pods: u32) -> i64 {
     11 * i64::from(pods) + 255
 }
 
-fn eviction_threshold(settings: &NodeClassSettings, capacity: &ResourceList) -> ResourceList {
+fn eviction_threshold(kubelet: &KubeletSettings, capacity: &ResourceList) -> ResourceList {
     let memory = capacity.get(name::MEMORY);
     let storage = capacity.get(name::EPHEMERAL_STORAGE);
-    let memory_available = settings
-        .kubelet
+    let memory_available = kubelet
         .eviction_memory_available
         .map_or(Quantity::from_mebibytes(EVICTION_MEMORY_MIB), |threshold| amount(threshold, memory));
-    let nodefs_available = settings
-        .kubelet
+    let nodefs_available = kubelet
         .eviction_nodefs_available
         .map_or_else(|| whole_units(storage.as_f64() * EVICTION_STORAGE_SHARE), |threshold| amount(threshold, storage));
     ResourceList::from([(name::MEMORY, memory_available), (name::EPHEMERAL_STORAGE, nodefs_available)])

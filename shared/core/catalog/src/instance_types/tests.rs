@@ -1,6 +1,7 @@
 //! Settings of EC2NodeClasses, with figures that were computed manually.
 
 use jiff::Timestamp;
+use nodeless_expressions::Expression;
 use nodeless_model::resources::name;
 use nodeless_model::shortage::Shortage;
 use nodeless_model::{CapacityType, Quantity, Requirement, Requirements, ResourceList, labels};
@@ -9,7 +10,8 @@ use proptest::prelude::*;
 use super::*;
 use crate::facts::{Facts, Zone};
 use crate::node_class::{
-    AmiFamily, BlockDevice, CapacityReservation, InstanceStorePolicy, NetworkInterface, PlacementGroup, ReservationKind,
+    AmiFamily, BlockDevice, CapacityReservation, InstanceStorePolicy, KubeletExpressions, NetworkInterface,
+    PlacementGroup, ReservationKind,
 };
 use crate::unavailable::Unavailable;
 
@@ -113,6 +115,83 @@ fn max_pods_does_not_change_the_reserved_memory_of_al2023() {
     let mut settings = settings(AmiFamily::Al2023);
     settings.kubelet.max_pods = Some(110);
     assert_eq!(mebibytes(&build("m5.large", &settings).overhead.kube_reserved, name::MEMORY), 574);
+}
+
+/// The settings with expressions for `maxPods` and the two reservations.
+fn with_expressions(max_pods: &str, kube: &[(&str, &str)], system: &[(&str, &str)]) -> NodeClassSettings {
+    let expression = |text: &str| Expression::parse(text).unwrap();
+    let by_name =
+        |list: &[(&str, &str)]| list.iter().map(|(key, text)| ((*key).to_owned(), expression(text))).collect();
+    let mut settings = settings(AmiFamily::Al2023);
+    settings.kubelet.expressions = KubeletExpressions {
+        max_pods: Some(expression(max_pods)),
+        kube_reserved: by_name(kube),
+        system_reserved: by_name(system),
+    };
+    settings
+}
+
+#[test]
+fn expressions_of_the_kubelet_settings_have_the_values_of_the_type() {
+    let settings = with_expressions(
+        "min(250, ((default_enis - 1) * (ips_per_eni - 1)) * 16 + 2)",
+        &[("cpu", "max(60, vcpus * 31)"), ("memory", "11 * max_pods + 255"), ("ephemeral-storage", "vcpus + 1")],
+        &[("memory", "memory_mib / 64"), ("pid", "instance_type == 'm5.large' ? 1000 : 2000")],
+    );
+    let of = |name: &str| {
+        let kind = build(name, &settings);
+        let kube = &kind.overhead.kube_reserved;
+        let system = &kind.overhead.system_reserved;
+        assert!(kind.offerings.iter().any(|offering| offering.available));
+        [
+            kind.capacity.get(name::PODS).units(),
+            kube.get(name::CPU).milli(),
+            mebibytes(kube, name::MEMORY),
+            mebibytes(kube, name::EPHEMERAL_STORAGE),
+            mebibytes(system, name::MEMORY),
+            system.get("pid").units(),
+        ]
+    };
+    // m5.large: 2 x 9 x 16 + 2 = 290 pods at most; 62m rounded up to 70m; 11 x 250 + 255 = 3005 MiB rounded up to 3008.
+    assert_eq!(of("m5.large"), [250, 70, 3_008, 3 * 1_024, 128, 1_000]);
+    assert_eq!(of("m5.xlarge"), [250, 130, 3_008, 5 * 1_024, 256, 2_000]);
+    assert_eq!(of("t3.nano"), [18, 70, 464, 3 * 1_024, 16, 2_000]);
+}
+
+#[test]
+fn max_pods_in_an_expression_is_the_number_without_it_and_then_with_it() {
+    let mut settings = with_expressions("max_pods * 2", &[("memory", "max_pods")], &[]);
+    assert_eq!(build("m5.large", &settings).capacity.get(name::PODS).units(), 58);
+    assert_eq!(mebibytes(&build("m5.large", &settings).overhead.kube_reserved, name::MEMORY), 64);
+    settings.kubelet.pods_per_core = Some(10);
+    assert_eq!(build("m5.large", &settings).capacity.get(name::PODS).units(), 20);
+    assert_eq!(mebibytes(&build("m5.large", &settings).overhead.kube_reserved, name::MEMORY), 32);
+}
+
+#[test]
+fn a_type_for_which_an_expression_has_no_usable_value_is_not_launched() {
+    for (max_pods, cpu, problem) in [
+        ("10 / (vcpus - 2)", "10", "spec.kubelet.maxPods: \"10 / (vcpus - 2)\" cannot be evaluated for m5.large"),
+        ("vcpus - 3", "10", "spec.kubelet.maxPods: the expression results in -1 for m5.large, which is negative"),
+        ("memory_mib * 1000000", "10", "8192000000 for m5.large, which is more than 2147483647"),
+        ("10", "vcpus - 3", "spec.kubelet.kubeReserved.cpu: the expression results in -1 for m5.large"),
+    ] {
+        let settings = with_expressions(max_pods, &[("cpu", cpu)], &[]);
+        let catalog = catalog();
+        let only = |name: &str| Catalog { types: vec![catalog.get(name).unwrap().clone()], ..catalog.clone() };
+        let error = only("m5.large").check_expressions(&settings).unwrap_err().to_string();
+        assert!(error.contains(problem), "{error}");
+        assert_eq!(incompatible("m5.large", &settings), Some(error));
+        assert!(build("m5.large", &settings).offerings.iter().all(|offering| !offering.available));
+    }
+    let settings = with_expressions("10 / (vcpus - 2)", &[], &[]);
+    assert_eq!(incompatible("m5.xlarge", &settings), None);
+    assert!(catalog().check_expressions(&settings).is_err());
+    assert!(catalog().check_expressions(&with_expressions("max_pods", &[("cpu", "vcpus * 10")], &[])).is_ok());
+}
+
+fn incompatible(name: &str, settings: &NodeClassSettings) -> Option<String> {
+    incompatibility(&catalog().get(name).unwrap().facts, settings).map(|reason| reason.to_string())
 }
 
 #[test]

@@ -1,6 +1,6 @@
 use super::*;
 use nodeless_api::test_support::ec2_node_class_manifest;
-use nodeless_model::StringMap;
+use nodeless_model::{ResourceList, StringMap};
 use serde_json::json;
 
 fn class(amis: &serde_json::Value) -> EC2NodeClass {
@@ -29,6 +29,8 @@ fn candidate(instance_type: &str, zone: &str, capacity_type: CapacityType, price
         architecture: if family.contains('g') { "arm64".into() } else { "amd64".into() },
         labels: StringMap::new(),
         max_pods: 29,
+        kube_reserved: ResourceList::new(),
+        system_reserved: ResourceList::new(),
         zone: zone.into(),
         capacity_type,
         price,

@@ -29,6 +29,7 @@ const ACCOUNT: &str = "AccountNotReady";
 /// EC2's error codes for these:
 /// https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html
 const OF_THE_ACCOUNT: [&str; 2] = ["OptInRequired", "PendingVerification"];
+const EVALUATION_FAILED: &str = "KubeletExpressionEvaluationFailed";
 const RUN_INSTANCES_DENIED: &str = "RunInstancesAuthCheckFailed";
 /// The prefixes of EC2's error codes for fields of the class:
 /// https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html
@@ -296,6 +297,22 @@ pub fn apply(
 #[must_use]
 pub fn without_check(class: &EC2NodeClass, status: EC2NodeClassStatus, now: Timestamp) -> EC2NodeClassStatus {
     if can_be_checked(&status) { with_verdict(class, status, Verdict::Launchable, now) } else { status }
+}
+
+/// The status if an expression of the kubelet's configuration has no usable value for an instance type of the region. If the class
+/// has another problem, the status is not changed.
+#[must_use]
+pub fn without_values(
+    class: &EC2NodeClass,
+    status: EC2NodeClassStatus,
+    why: String,
+    now: Timestamp,
+) -> EC2NodeClassStatus {
+    if !can_be_checked(&status) {
+        return status;
+    }
+    let refusal = Refusal { reason: EVALUATION_FAILED.to_owned(), message: why };
+    with_verdict(class, status, Verdict::Refused(&refusal), now)
 }
 
 fn with_verdict(

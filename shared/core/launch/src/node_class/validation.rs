@@ -2,9 +2,12 @@
 
 use super::conditions::Problem;
 use crate::ClusterDetails;
+use crate::kubelet_values;
 use crate::user_data::{UserDataError, UserDataInput, user_data};
 use nodeless_api::EC2NodeClassSpec;
-use nodeless_api::nodeclass::{AmiFamily, KubeletConfiguration, PlacementGroupSelector, kubelet};
+use nodeless_api::nodeclass::kubelet::{self, MaxPods};
+use nodeless_api::nodeclass::{AmiFamily, KubeletConfiguration, PlacementGroupSelector};
+use nodeless_expressions::Expression;
 use nodeless_model::{StringMap, labels};
 
 /// The kubelet's settings that every family supports; Custom and AL2023 support all settings of the kubelet.
@@ -34,7 +37,8 @@ pub fn validate(cluster: &ClusterDetails, spec: &EC2NodeClassSpec) -> Option<Pro
         Ok(configuration) => configuration,
         Err(problems) => return Some(Problem::new("InvalidKubeletConfiguration", problems.to_string())),
     };
-    user_data_problem(cluster, spec, family, &configuration)
+    expression_problem(&configuration)
+        .or_else(|| user_data_problem(cluster, spec, family, &configuration))
         .or_else(|| kubelet_problem(spec, family, &configuration))
         .or_else(|| tag_problem(spec))
 }
@@ -74,6 +78,17 @@ pub fn placement_group<'a>(
     }
 }
 
+/// The first expression of the kubelet's configuration that cannot be evaluated for any instance type.
+fn expression_problem(kubelet: &KubeletConfiguration) -> Option<Problem> {
+    let max_pods = kubelet.max_pods_expression().map(|text| ("maxPods".to_owned(), text));
+    let reserved = kubelet.reserved_expressions();
+    let reserved = reserved.map(|(field, resource, text)| (format!("{}.{resource}", field.name()), text));
+    max_pods.into_iter().chain(reserved).find_map(|(field, text)| {
+        let error = Expression::parse(text).err()?;
+        Some(Problem::new("KubeletExpressionInvalid", format!("spec.kubelet.{field}: {error}")))
+    })
+}
+
 /// Creates user data as a launch would, for a node without labels and taints.
 fn user_data_problem(
     cluster: &ClusterDetails,
@@ -81,13 +96,19 @@ fn user_data_problem(
     family: AmiFamily,
     kubelet: &KubeletConfiguration,
 ) -> Option<Problem> {
+    let max_pods = match kubelet.max_pods {
+        Some(MaxPods::Count(count)) => count,
+        Some(MaxPods::Expression(_)) | None => SOME_MAX_PODS,
+    };
+    let values = kubelet_values::placeholders(kubelet);
+    let (kubelet, kubelet_fields) = kubelet_values::with_values(kubelet.clone(), &spec.kubelet, &values);
     let input = UserDataInput {
         cluster,
         family,
         custom: spec.user_data.as_deref(),
-        kubelet,
-        kubelet_fields: &spec.kubelet,
-        max_pods: kubelet.max_pods.unwrap_or(SOME_MAX_PODS),
+        kubelet: &kubelet,
+        kubelet_fields: &kubelet_fields,
+        max_pods,
         instance_store: spec.instance_store_policy,
         labels: &StringMap::new(),
         taints: &[],
@@ -174,6 +195,13 @@ mod tests {
             (json!({ "userData": long }), "UserDataSizeLimitExceeded"),
             (json!({ "amiFamily": "Bottlerocket", "userData": "not toml" }), "InvalidUserData"),
             (json!({ "kubelet": { "maxPods": -1 } }), "InvalidKubeletConfiguration"),
+            (json!({ "kubelet": { "maxPods": "pods * 2" } }), "KubeletExpressionInvalid"),
+            (json!({ "kubelet": { "maxPods": "max_pods > 2" } }), "KubeletExpressionInvalid"),
+            (json!({ "kubelet": { "kubeReserved": { "cpu": "much" } } }), "KubeletExpressionInvalid"),
+            (
+                json!({ "amiFamily": "Custom", "kubelet": { "systemReserved": { "pid": "1 +" } } }),
+                "KubeletExpressionInvalid",
+            ),
             (json!({ "kubelet": { "maxPodz": 20 } }), "InvalidKubeletConfiguration"),
             (json!({ "amiFamily": "Custom", "kubelet": { "maxPodz": 20 } }), "InvalidKubeletConfiguration"),
             (json!({ "kubelet": { "logging": { "level": 3 } } }), "InvalidKubeletConfiguration"),
@@ -198,6 +226,13 @@ mod tests {
         }
         assert_eq!(validate_spec(&ec2_node_class("default", "prod", &json!({})).spec), None);
         assert_eq!(reason(&json!({ "kubelet": { "clusterDNS": ["10.0.0.10", "10.0.0.11"] } })), None);
+        for family in ["AL2", "AL2023", "Bottlerocket", "Custom", "Windows2022"] {
+            let kubelet = json!({
+                "maxPods": "min(110, max_pods)",
+                "kubeReserved": { "cpu": "instance_type.startsWith('m5') ? 100 : 200", "memory": "1Gi" },
+            });
+            assert_eq!(reason(&json!({ "amiFamily": family, "kubelet": kubelet })), None, "{family}");
+        }
         assert_eq!(reason(&json!({ "kubelet": { "serializeImagePulls": false } })), None);
     }
 

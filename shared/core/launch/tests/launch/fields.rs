@@ -38,7 +38,8 @@ fn fields_of_the_definition() -> BTreeSet<String> {
 /// The rows of the first table: field, use, tests.
 fn rows() -> Vec<[String; 3]> {
     let text = fs::read_to_string(root().join("docs/ec2nodeclass.md")).unwrap();
-    let rows = text.lines().filter(|line| line.starts_with("| `"));
+    let table = text.lines().skip_while(|line| !line.starts_with("| field |")).take_while(|line| line.starts_with('|'));
+    let rows = table.filter(|line| line.starts_with("| `"));
     rows.map(|line| {
         let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
         assert_eq!(cells.len(), 3, "{line}");

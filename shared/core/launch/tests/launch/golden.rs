@@ -13,7 +13,9 @@ use nodeless_launch::template::{TemplateSpec, instance_tags};
 use nodeless_launch::{ClusterDetails, fleet};
 use nodeless_model::claim::{LaunchGroup, NodeClaimSpec, NodeClaimStatus, Phase};
 use nodeless_model::instance::LaunchCandidate;
-use nodeless_model::{CapacityType, NodeClaim, Requirement, Requirements, StringMap, Taint, TaintEffect, labels};
+use nodeless_model::{
+    CapacityType, NodeClaim, Requirement, Requirements, ResourceList, StringMap, Taint, TaintEffect, labels,
+};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -72,11 +74,16 @@ fn launch(name: String) -> Launch {
 
 fn candidate(input: &Value) -> LaunchCandidate {
     let text = |key: &str| input[key].as_str().map(str::to_owned);
+    let resources = |key: &str| -> ResourceList {
+        input.get(key).map(|list| serde_json::from_value(list.clone()).unwrap()).unwrap_or_default()
+    };
     LaunchCandidate {
         instance_type: text("type").unwrap(),
         architecture: text("architecture").unwrap_or_else(|| "amd64".into()),
         labels: serde_json::from_value(input.get("labels").cloned().unwrap_or_else(|| json!({}))).unwrap(),
         max_pods: u32::try_from(input["pods"].as_u64().unwrap_or(29)).unwrap(),
+        kube_reserved: resources("kubeReserved"),
+        system_reserved: resources("systemReserved"),
         zone: text("zone").unwrap_or_else(|| "us-east-1a".into()),
         capacity_type: serde_json::from_value::<CapacityType>(input["capacityType"].clone()).unwrap(),
         price: input["price"].as_f64().unwrap(),

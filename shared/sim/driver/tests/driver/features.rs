@@ -316,6 +316,20 @@ fn each_invalid_class_gets_the_reason_and_the_others_are_processed() {
             "InvalidKubeletConfiguration",
             "maxPodz",
         ),
+        (
+            "expression",
+            json!({ "kubelet": { "maxPods": "pods * 2" } }),
+            "ValidationSucceeded",
+            "KubeletExpressionInvalid",
+            "spec.kubelet.maxPods",
+        ),
+        (
+            "division",
+            json!({ "kubelet": { "kubeReserved": { "cpu": "100 / (vcpus - 2)" } } }),
+            "ValidationSucceeded",
+            "KubeletExpressionEvaluationFailed",
+            "spec.kubelet.kubeReserved.cpu",
+        ),
     ];
     // The NodePool `arm` allows only amd64, and its AMI is for arm64.
     let amd64 = json!([{ "key": "kubernetes.io/arch", "operator": "In", "values": ["amd64"] }]);

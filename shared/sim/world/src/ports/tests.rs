@@ -8,7 +8,7 @@ use nodeless_fake_aws::{CapacityReservation, CapacityType as Ec2CapacityType, Of
 use nodeless_fake_kubernetes::resource::{NODES, POD_DISRUPTION_BUDGETS, PODS};
 use nodeless_fake_kubernetes::{CreateOptions, ListOptions, Resource, UpdateOptions};
 use nodeless_model::claim::{LaunchGroup, NodeClaimSpec, NodeClaimStatus, Phase};
-use nodeless_model::{CapacityType, NodeClaim, StringMap, Taint, TaintEffect, labels};
+use nodeless_model::{CapacityType, NodeClaim, ResourceList, StringMap, Taint, TaintEffect, labels};
 use nodeless_ports::cloud::{LaunchCandidate, LaunchRequest};
 use nodeless_ports::cluster::{Eviction, NodePatch, PodRef};
 use nodeless_ports::{CatalogSource as _, Cloud as _, ErrorKind, NodesAndPods as _};
@@ -68,6 +68,8 @@ fn candidate(instance_type: &str, zone: &str, price: f64) -> LaunchCandidate {
         architecture: "amd64".into(),
         labels: StringMap::new(),
         max_pods: 29,
+        kube_reserved: ResourceList::new(),
+        system_reserved: ResourceList::new(),
         zone: zone.into(),
         capacity_type: CapacityType::OnDemand,
         price,
