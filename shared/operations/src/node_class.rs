@@ -252,7 +252,7 @@ fn placement_group(
     let group = group.ok_or_else(|| {
         SpecProblems::from("spec.placementGroupSelector: the catalog has no such placement group".to_owned())
     })?;
-    Ok(PlacementGroup { id: group.id.clone(), strategy: group.strategy.clone() })
+    Ok(PlacementGroup { id: group.id.clone(), strategy: group.strategy.clone(), partitions: group.partitions })
 }
 
 /// The facts that drift compares nodes with; `None` before the class is resolved for the first time.

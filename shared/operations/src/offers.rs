@@ -8,9 +8,11 @@ use nodeless_catalog::overlay::{self, Overlaid, Plain};
 use nodeless_catalog::unavailable::Unavailable;
 use nodeless_catalog::{Catalog, NodeClassSettings, ReportedMemory, UnavailableOfferings};
 use nodeless_lifecycle::Learned;
+use nodeless_model::instance_type::Offering;
 use nodeless_model::shortage::Shortage;
 use nodeless_model::{
-    CapacityType, Instance, InstanceType, InstanceTypes, NodeClaim, NodeOverlay, StringMap, labels, resources,
+    CapacityType, Instance, InstanceType, InstanceTypes, NodeClaim, NodeOverlay, Requirement, Requirements, StringMap,
+    labels, resources,
 };
 use nodeless_ports::cloud::LaunchCandidate;
 use nodeless_ports::{PortError, ShiftedZone};
@@ -201,6 +203,7 @@ pub(crate) fn candidates(claim: &NodeClaim, types: &[InstanceType]) -> Vec<Launc
                 capacity_type: offering.capacity_type,
                 price: offering.price,
                 reservation_id: offering.reservation.as_ref().map(|reservation| reservation.id.clone()),
+                partition: partition(claim, kind, offering),
                 efa_interfaces: count(nodeless_catalog::instance_types::resource::AWS_EFA),
             });
         }
@@ -223,6 +226,21 @@ pub(crate) fn candidates(claim: &NodeClaim, types: &[InstanceType]) -> Vec<Launc
         candidates.retain(|candidate| !is_avoided(candidate));
     }
     candidates
+}
+
+/// The partition of the placement group to launch into: the first with capacity that the claim allows, as in Karpenter, or `None`
+/// if the claim allows all, so that EC2 chooses.
+fn partition(claim: &NodeClaim, kind: &InstanceType, offering: &Offering) -> Option<u32> {
+    let numbers = |requirements: &Requirements| {
+        let values = requirements.get(labels::PLACEMENT_GROUP_PARTITION).and_then(Requirement::values);
+        values.into_iter().flatten().filter_map(|value| value.parse().ok()).collect::<Vec<u32>>()
+    };
+    let required = claim.spec.requirements.get(labels::PLACEMENT_GROUP_PARTITION)?;
+    let allows = |number: &u32| required.has(&number.to_string());
+    if numbers(&kind.requirements).iter().all(allows) {
+        return None;
+    }
+    numbers(&offering.requirements).into_iter().filter(allows).min()
 }
 
 /// The labels, capacity and price of an instance, from the catalog. For an instance type that the catalog does not list, only
@@ -250,6 +268,9 @@ pub(crate) fn learn(instance: &Instance, types: &[InstanceType]) -> Learned {
     if instance.capacity_type != CapacityType::Reserved {
         learned.remove(labels::CAPACITY_RESERVATION_ID);
     }
+    // Which of the partitions with capacity EC2 has chosen is not a fact about the offering.
+    learned.remove(labels::PLACEMENT_GROUP_PARTITION);
+    learned.extend(instance.partition.map(|number| (labels::PLACEMENT_GROUP_PARTITION.to_owned(), number.to_string())));
     learned.append(&mut fixed);
     let without_zeros = |list: nodeless_model::ResourceList| {
         list.iter()
@@ -257,8 +278,10 @@ pub(crate) fn learn(instance: &Instance, types: &[InstanceType]) -> Learned {
             .map(|(name, quantity)| (name.to_owned(), quantity))
             .collect()
     };
+    let partitions = kind.requirements.get(labels::PLACEMENT_GROUP_PARTITION);
     Learned {
         labels: learned,
+        awaits_partition: instance.partition.is_none() && partitions.is_some_and(|one| !one.allows_absence()),
         capacity: without_zeros(kind.capacity.clone()),
         allocatable: without_zeros(kind.allocatable()),
         price: offering.map_or(0.0, |offering| offering.price),

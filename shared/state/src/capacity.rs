@@ -171,24 +171,27 @@ impl State {
 
 /// A value that is not set is empty in the key: it covers all values.
 fn unavailable_key(shortage: &Shortage) -> String {
-    let Shortage { instance_type, zone, capacity_type, placement_group, reservation_id } = shortage;
+    let Shortage { instance_type, zone, capacity_type, placement_group, partition, reservation_id } = shortage;
     let part = |value: &Option<String>| value.clone().unwrap_or_default();
     let parts = [
         part(instance_type),
         part(zone),
         capacity_type.map_or_else(String::new, |kind| kind.to_string()),
         part(placement_group),
+        partition.map_or_else(String::new, |number| number.to_string()),
         part(reservation_id),
     ];
     format!("{UNAVAILABLE}{}", parts.join("#"))
 }
 
 fn shortage(item: &Item) -> Result<Shortage, PortError> {
-    let parts: [&str; 5] = key_parts(item)?;
-    let [instance_type, zone, kind, placement_group, reservation_id] =
+    let parts: [&str; 6] = key_parts(item)?;
+    let [instance_type, zone, kind, placement_group, partition, reservation_id] =
         parts.map(|part| (!part.is_empty()).then(|| part.to_owned()));
     let capacity_type = kind.map(|kind| capacity_type(item, &kind)).transpose()?;
-    Ok(Shortage { instance_type, zone, capacity_type, placement_group, reservation_id })
+    let number = |text: String| text.parse().map_err(|_| unusable(item, "it names a partition that is no number"));
+    let partition = partition.map(number).transpose()?;
+    Ok(Shortage { instance_type, zone, capacity_type, placement_group, partition, reservation_id })
 }
 
 fn capacity_type(item: &Item, label: &str) -> Result<CapacityType, PortError> {

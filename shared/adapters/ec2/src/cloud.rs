@@ -483,6 +483,7 @@ fn outcome(output: &CreateFleetOutput, plan: &FleetPlan, now: Timestamp) -> Resu
                 security_group_ids: Vec::new(),
                 private_dns_name: None,
                 reservation_id: used.and_then(|variant| variant.reservation_id.clone()),
+                partition: used.and_then(|variant| variant.partition),
                 launched: now,
                 tags: StringMap::new(),
             });

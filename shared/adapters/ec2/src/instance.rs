@@ -33,6 +33,11 @@ pub(crate) fn read(instance: &types::Instance) -> Result<Instance, PortError> {
         security_group_ids: instance.security_groups().iter().filter_map(|g| g.group_id().map(str::to_owned)).collect(),
         private_dns_name: instance.private_dns_name().filter(|name| !name.is_empty()).map(str::to_owned),
         reservation_id: reservation(instance).map(str::to_owned),
+        partition: instance
+            .placement()
+            .and_then(|placement| placement.partition_number())
+            .and_then(|number| u32::try_from(number).ok())
+            .filter(|number| *number > 0),
         launched: Timestamp::new(launched.secs(), 0).map_err(|_| missing("launch time within range"))?,
         tags: instance
             .tags()

@@ -116,7 +116,9 @@ fn placement(spec: &TemplateSpec) -> Option<LaunchTemplatePlacementRequest> {
     }
     let group = spec.placement_group.clone().unwrap_or_default();
     let PlacementGroupSelector { name, id } = group;
-    let placement = LaunchTemplatePlacementRequest::builder().set_tenancy(spec.tenancy.map(Tenancy::from));
+    let placement = LaunchTemplatePlacementRequest::builder()
+        .set_tenancy(spec.tenancy.map(Tenancy::from))
+        .set_partition_number(spec.partition.and_then(|number| i32::try_from(number).ok()));
     Some(placement.set_group_name(name.filter(|_| id.is_none())).set_group_id(id).build())
 }
 

@@ -3,10 +3,10 @@
 use crate::api;
 use crate::connection::Connection;
 use crate::kinds::{
-    CapacityBuffers, CsiNodes, DaemonSets, DeviceClasses, DisruptionBudgets, Kind, LimitRanges, Namespaces, NodeClaims, NodeClasses,
-    NodeOverlays, NodePools, Nodes, PersistentVolumeClaims, PersistentVolumes, Pods, ProvisioningRequests, ReplicaSets,
-    ReplicationControllers, ResourceClaimTemplates, ResourceClaims, ResourceSlices, Services, StatefulSets,
-    StorageClasses,
+    CapacityBuffers, CsiNodes, DaemonSets, DeviceClasses, DisruptionBudgets, Kind, LimitRanges, Namespaces, NodeClaims,
+    NodeClasses, NodeOverlays, NodePools, Nodes, PersistentVolumeClaims, PersistentVolumes, Pods, ProvisioningRequests,
+    ReplicaSets, ReplicationControllers, ResourceClaimTemplates, ResourceClaims, ResourceSlices, Services,
+    StatefulSets, StorageClasses,
 };
 use crate::recent::Recent;
 use crate::store::{Store, list_once, list_selected, next, separate};

@@ -266,6 +266,8 @@ pub struct PlacementGroup {
     pub id: String,
     /// `cluster`, `partition` or `spread`.
     pub strategy: String,
+    /// The number of partitions; 0 with another strategy.
+    pub partitions: u32,
 }
 
 impl NodeClassSettings {

@@ -18,7 +18,7 @@ use crate::facts::{EmbeddedPrices, Facts, FactsError, Zone, is_local_zone, synth
 use crate::type_facts::TypeFacts;
 
 /// Increased with every change of the fields of [`Catalog`] or their meaning, because postcard is not self-describing.
-const FORMAT: u8 = 6;
+const FORMAT: u8 = 7;
 /// The maximum decompressed size of a catalog, ten times that of a large region. It protects memory from damaged bytes.
 const MAXIMUM_DECOMPRESSED: u64 = 8 << 20;
 
@@ -156,6 +156,8 @@ pub struct NamedPlacementGroup {
     pub name: String,
     /// `cluster`, `partition` or `spread`.
     pub strategy: String,
+    /// The number of partitions; 0 with another strategy.
+    pub partitions: u32,
 }
 
 /// An instance type, its zones and its prices.

@@ -62,7 +62,14 @@ mod tests {
 
     fn offering(instance_type: &str) -> PlacedOffering<'_> {
         let capacity_type = CapacityType::Spot;
-        PlacedOffering { instance_type, zone: "a", capacity_type, placement_group: None, reservation_id: None }
+        PlacedOffering {
+            instance_type,
+            zone: "a",
+            capacity_type,
+            placement_group: None,
+            partition: None,
+            reservation_id: None,
+        }
     }
 
     #[test]

@@ -112,6 +112,7 @@ pub fn plan(class: &EC2NodeClass, claim: &NodeClaim, candidates: &[LaunchCandida
             max_pods: candidate.max_pods,
             reserved: kubelet_values::values(&expressions, candidate),
             reservation_id: candidate.reservation_id.clone(),
+            partition: candidate.partition,
             market: market(candidate),
             efa_interfaces: if wants_efa && !own_interfaces { candidate.efa_interfaces } else { 0 },
         };
@@ -274,6 +275,7 @@ impl FleetPlan {
             message: message.to_owned(),
             lacks_capacity: lacks_capacity(code),
             placement_group: self.placement_group.clone(),
+            partition: self.used(instance_type, zone).and_then(|variant| variant.partition),
             // A launch uses one reservation at most.
             reservation_id: self.groups.keys().find_map(|variant| variant.reservation_id.clone()),
         }

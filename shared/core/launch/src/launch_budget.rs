@@ -200,6 +200,7 @@ mod tests {
             security_group_ids: Vec::new(),
             private_dns_name: None,
             reservation_id: None,
+            partition: None,
             launched: NOW,
             tags: nodeless_model::StringMap::new(),
         };
@@ -211,6 +212,7 @@ mod tests {
             message: String::new(),
             lacks_capacity: true,
             placement_group: None,
+            partition: None,
             reservation_id: None,
         };
         LaunchOutcome {

@@ -79,6 +79,9 @@ fn placement(spec: &TemplateSpec) -> Option<Value> {
         }
         _ => {}
     }
+    if let Some(partition) = spec.partition {
+        placement.insert("PartitionNumber".to_owned(), json!(partition));
+    }
     (!placement.is_empty()).then_some(Value::Object(placement))
 }
 

@@ -52,9 +52,11 @@ pub fn of(failure: &OfferingFailure) -> Option<Shortage> {
         // A subnet without free addresses lacks them for every capacity type.
         return Some(of_type);
     }
+    let of_group = OF_A_PLACEMENT_GROUP.contains(&code);
     Some(Shortage {
         capacity_type: Some(failure.capacity_type),
-        placement_group: failure.placement_group.clone().filter(|_| OF_A_PLACEMENT_GROUP.contains(&code)),
+        placement_group: failure.placement_group.clone().filter(|_| of_group),
+        partition: failure.partition.filter(|_| of_group),
         reservation_id: failure.reservation_id.clone(),
         ..of_type
     })
@@ -74,6 +76,7 @@ mod tests {
             message: message.into(),
             lacks_capacity: lacks_capacity(code),
             placement_group: Some("pg-1".into()),
+            partition: None,
             reservation_id: None,
         }
     }
@@ -86,6 +89,12 @@ mod tests {
         let outside = OfferingFailure { placement_group: None, ..failure("InsufficientInstanceCapacity", "") };
         assert_eq!(of(&outside), Some(offering.clone()));
         assert_eq!(of(&failure("VcpuLimitExceeded", "")), Some(offering.clone()), "a quota of the account");
+        let of_partition =
+            OfferingFailure { partition: Some(2), ..failure("InsufficientInstanceCapacity", "no capacity") };
+        let expected = Shortage { placement_group: Some("pg-1".into()), partition: Some(2), ..offering.clone() };
+        assert_eq!(of(&of_partition), Some(expected), "the partition that was requested");
+        let of_quota = OfferingFailure { partition: Some(2), ..failure("VcpuLimitExceeded", "") };
+        assert_eq!(of(&of_quota), Some(offering.clone()));
         let of_type = Shortage { capacity_type: None, ..offering };
         assert_eq!(of(&failure("InsufficientFreeAddressesInSubnet", "")), Some(of_type));
         assert_eq!(of(&failure("UnauthorizedOperation", "")), None);

@@ -58,6 +58,8 @@ pub struct TemplateSpec {
     pub tenancy: Option<&'static str>,
     /// The placement group.
     pub placement_group: Option<PlacementGroupSelector>,
+    /// The partition of the placement group; `None` leaves the choice to EC2.
+    pub partition: Option<u32>,
     /// Whether Nitro Enclaves are enabled.
     pub enclaves: bool,
     /// The capacity type: requests for spot instances are tagged too.
@@ -117,6 +119,8 @@ pub struct Variant {
     pub reserved: ReservedValues,
     /// The capacity reservation.
     pub reservation_id: Option<String>,
+    /// The partition of the placement group; `None` leaves the choice to EC2.
+    pub partition: Option<u32>,
     /// The market type of the reservation, if it has one of its own.
     pub market: Option<Market>,
     /// Elastic fabric adapters, one for each network card; 0 if no pod requests one or the class lists its interfaces.
@@ -240,6 +244,7 @@ impl TemplateSpec {
             market: variant.market,
             tenancy: tenancy(claim),
             placement_group: spec.placement_group_selector.clone(),
+            partition: variant.partition,
             enclaves: spec.enclaves(),
             spot,
             tags: owner_tags(cluster, claim, &spec.tags),

@@ -117,6 +117,8 @@ pub enum Effect {
 pub struct Learned {
     /// The labels of its type and offering.
     pub labels: StringMap,
+    /// Whether it is in a partition of a placement group that EC2 has not reported yet.
+    pub awaits_partition: bool,
     /// The capacity of its node.
     pub capacity: ResourceList,
     /// The allocatable resources.

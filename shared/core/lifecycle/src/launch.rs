@@ -237,6 +237,7 @@ fn launched(claim: &NodeClaim, instance: &Instance, learned: &Learned, now: Time
     });
     next.status.answer_lost = None;
     next.status.labels.clone_from(&learned.labels);
+    next.status.awaits_partition = learned.awaits_partition;
     next.status.labels.insert(labels::INSTANCE_TENANCY.to_owned(), claim.tenancy().to_owned());
     next.status.capacity.clone_from(&learned.capacity);
     next.status.allocatable.clone_from(&learned.allocatable);

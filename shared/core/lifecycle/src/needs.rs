@@ -33,7 +33,7 @@ impl Needs {
     /// The parts that the next step of a claim uses.
     ///
     /// EC2 is called as rarely as possible. While a node is expected to join, its instance is not read: the sweep compares all
-    /// instances once a minute, and EC2 sends an event when one stops.
+    /// instances once a minute, and EC2 sends an event when one stops. Only a partition that EC2 chose is looked up.
     #[must_use]
     pub fn of(claim: &NodeClaim) -> Self {
         let launched = claim.status.instance.is_some();
@@ -41,7 +41,12 @@ impl Needs {
         Self {
             node_class: claim.phase == Phase::Reserved,
             node_pool: present,
-            instance: launched && !matches!(claim.phase, Phase::Launched | Phase::Gone),
+            instance: launched
+                && match claim.phase {
+                    Phase::Launched => claim.status.awaits_partition,
+                    Phase::Gone => false,
+                    _ => true,
+                },
             launch_group: match claim.phase {
                 Phase::Reserved => launch::answer_was_lost(claim),
                 Phase::Terminating => without_instance::may_have_an_instance(claim),

@@ -61,6 +61,11 @@ fn waiting_delay(claim: &NodeClaim, seen: &Observation, now: Timestamp) -> Durat
 /// A claim whose node has not joined yet.
 pub(crate) fn launched(claim: &NodeClaim, seen: &Observation, now: Timestamp, settings: &Settings) -> Step {
     let mut step = Step::stay(claim);
+    if let Some(partition) = reported_partition(claim, seen) {
+        step.claim.status.awaits_partition = false;
+        step.claim.status.labels.insert(labels::PLACEMENT_GROUP_PARTITION.to_owned(), partition.to_string());
+        return step.again();
+    }
     let delay = joining_delay(claim, seen, now);
     let nodes = match &seen.nodes {
         Seen::Known(nodes) => nodes,
@@ -92,6 +97,18 @@ pub(crate) fn launched(claim: &NodeClaim, seen: &Observation, now: Timestamp, se
                 step.effects.push(Effect::MirrorClaim);
                 step.again()
             }
+            // A pod that is spread over partitions must not run on a node without the label of its partition.
+            Seen::Known(Some(_)) if claim.status.awaits_partition => {
+                let message = "EC2 has not reported the partition of its instance yet";
+                step.claim.set_condition(
+                    condition::REGISTERED,
+                    ConditionStatus::Unknown,
+                    "PartitionUnknown",
+                    message,
+                    since,
+                );
+                step.after(delay)
+            }
             Seen::Known(Some(mirror)) => recognise(step, node, mirror, seen, settings).again(),
         },
         several => {
@@ -108,6 +125,12 @@ pub(crate) fn launched(claim: &NodeClaim, seen: &Observation, now: Timestamp, se
             step.after(delay)
         }
     }
+}
+
+/// The partition of a placement group that EC2 chose for the instance of a claim, once EC2 reports it.
+fn reported_partition(claim: &NodeClaim, seen: &Observation) -> Option<u32> {
+    let instance = seen.instance.known().and_then(Option::as_ref).filter(|_| claim.status.awaits_partition)?;
+    instance.partition
 }
 
 /// Whether a node is registered: it has the label and the finalizer, and not the taint of unregistered nodes.

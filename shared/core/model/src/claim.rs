@@ -233,6 +233,9 @@ pub struct NodeClaimStatus {
     pub launch_refusals: u32,
     /// The labels of its instance type and offering, known after the launch.
     pub labels: StringMap,
+    /// Whether EC2 chose the partition of the placement group, and has not reported it yet. The node does not register before that.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub awaits_partition: bool,
     /// The capacity of its node.
     pub capacity: ResourceList,
     /// The allocatable resources of its node.

@@ -30,6 +30,8 @@ pub struct LaunchCandidate {
     pub price: f64,
     /// The capacity reservation, where the capacity type is `reserved`.
     pub reservation_id: Option<String>,
+    /// The partition of the placement group that EC2 has to use; `None` leaves the choice to EC2.
+    pub partition: Option<u32>,
     /// Elastic fabric adapters that its nodes offer to pods.
     pub efa_interfaces: u32,
 }
@@ -60,6 +62,8 @@ pub struct OfferingFailure {
     pub lacks_capacity: bool,
     /// The id of the placement group of the launch.
     pub placement_group: Option<String>,
+    /// The partition of the placement group that the launch requested.
+    pub partition: Option<u32>,
     /// The id of the capacity reservation of the launch.
     pub reservation_id: Option<String>,
 }
@@ -87,6 +91,8 @@ pub struct Instance {
     pub private_dns_name: Option<String>,
     /// The capacity reservation that it runs in.
     pub reservation_id: Option<String>,
+    /// The partition of its placement group, as far as it is known.
+    pub partition: Option<u32>,
     /// When EC2 launched it.
     pub launched: Timestamp,
     /// All its tags.

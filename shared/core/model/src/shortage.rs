@@ -16,6 +16,8 @@ pub struct Shortage {
     pub capacity_type: Option<CapacityType>,
     /// The id of the placement group that lacks capacity. An EC2NodeClass with another group, or without one, is not affected.
     pub placement_group: Option<String>,
+    /// The partition of the placement group.
+    pub partition: Option<u32>,
     /// The id of the capacity reservation that is full.
     pub reservation_id: Option<String>,
 }
@@ -31,6 +33,8 @@ pub struct PlacedOffering<'a> {
     pub capacity_type: CapacityType,
     /// The id of the placement group.
     pub placement_group: Option<&'a str>,
+    /// The partition of the placement group, if it has partitions.
+    pub partition: Option<u32>,
     /// The id of the capacity reservation.
     pub reservation_id: Option<&'a str>,
 }
@@ -63,6 +67,7 @@ impl Shortage {
             && is(&self.zone, Some(offering.zone))
             && self.capacity_type.is_none_or(|covered| covered == offering.capacity_type)
             && is(&self.placement_group, offering.placement_group)
+            && self.partition.is_none_or(|covered| offering.partition == Some(covered))
             && is(&self.reservation_id, offering.reservation_id)
     }
 }
@@ -76,6 +81,7 @@ mod tests {
         zone: "a",
         capacity_type: CapacityType::Spot,
         placement_group: None,
+        partition: None,
         reservation_id: None,
     };
 
@@ -94,6 +100,21 @@ mod tests {
         let zone = Shortage::of_zone("a");
         assert!(zone.covers(&SPOT) && zone.covers(&PlacedOffering { instance_type: "c5.large", ..SPOT }));
         assert!(!zone.covers(&PlacedOffering { zone: "b", ..SPOT }));
+    }
+
+    #[test]
+    fn a_shortage_of_a_partition_covers_no_other_partition() {
+        let partition = Shortage {
+            placement_group: Some("pg-1".into()),
+            partition: Some(2),
+            ..Shortage::of_offering("m5.large", "a", CapacityType::Spot)
+        };
+        let covers =
+            |placement_group, number| partition.covers(&PlacedOffering { placement_group, partition: number, ..SPOT });
+        assert!(covers(Some("pg-1"), Some(2)));
+        assert!(!covers(Some("pg-1"), Some(1)) && !covers(Some("pg-1"), None) && !covers(Some("pg-2"), Some(2)));
+        let whole = Shortage { partition: None, ..partition.clone() };
+        assert!(whole.covers(&PlacedOffering { placement_group: Some("pg-1"), partition: Some(7), ..SPOT }));
     }
 
     #[test]

@@ -358,6 +358,7 @@ mod tests {
             security_group_ids: Vec::new(),
             private_dns_name: None,
             reservation_id: None,
+            partition: None,
             launched: Timestamp::UNIX_EPOCH,
             tags: StringMap::new(),
         }

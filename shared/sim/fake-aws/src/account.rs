@@ -116,7 +116,9 @@ pub struct PlacementGroup {
     pub name: String,
     /// `cluster`, `partition` or `spread`. A spread group has at most seven running machines in a zone.
     pub strategy: String,
-    /// The number of machines that a cluster group has capacity for; `None` is unlimited.
+    /// The number of partitions of a partition group; 0 with another strategy.
+    pub partitions: u32,
+    /// The number of machines that a cluster group, or each partition of a partition group, has capacity for; `None` is unlimited.
     pub capacity: Option<u64>,
 }
 

@@ -116,6 +116,8 @@ pub struct Instance {
     pub spot_request_id: Option<String>,
     /// The reservation whose capacity it uses.
     pub capacity_reservation_id: Option<String>,
+    /// The partition of its placement group.
+    pub partition: Option<u32>,
     /// The launching call's client token.
     pub client_token: Option<String>,
     /// Dollars an hour.

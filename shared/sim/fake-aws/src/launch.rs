@@ -304,6 +304,7 @@ impl State {
         let reserved = self.reservation(plan)?.map(|reservation| reservation.id.clone());
         let image = self.image(plan)?.clone();
         let instance_profile = self.instance_profile(plan)?;
+        let partition = self.partition(plan)?;
         let Offering { instance_type, zone, capacity_type } = plan.offering.clone();
         let facts = &self.account.facts;
         let spot = capacity_type == CapacityType::Spot;
@@ -359,6 +360,7 @@ impl State {
             fleet_id: plan.fleet_id.clone(),
             spot_request_id,
             capacity_reservation_id: reserved,
+            partition,
             client_token: plan.client_token.clone(),
             price,
             launched: self.now,

@@ -94,6 +94,7 @@ pub(super) async fn placement_groups(client: &Client) -> Result<Vec<NamedPlaceme
                 id: group.group_id()?.to_owned(),
                 name: group.group_name().unwrap_or_default().to_owned(),
                 strategy: group.strategy().map(|strategy| strategy.as_str().to_owned()).unwrap_or_default(),
+                partitions: group.partition_count().and_then(|count| u32::try_from(count).ok()).unwrap_or(0),
             })
         })
         .collect();
@@ -101,7 +102,7 @@ pub(super) async fn placement_groups(client: &Client) -> Result<Vec<NamedPlaceme
     Ok(groups)
 }
 
-/// Whether the selected placement group of a class exists and has a supported strategy.
+/// Whether the selected placement group of a class exists.
 ///
 /// # Errors
 /// When EC2 cannot be read.
@@ -111,6 +112,6 @@ pub(super) async fn placement_group(
 ) -> Result<Section<()>, PortError> {
     let Some(selector) = selector else { return Ok(Section::ready(())) };
     let groups = placement_groups(client).await?;
-    let known = groups.iter().map(|group| (group.id.as_str(), group.name.as_str(), group.strategy.as_str()));
+    let known = groups.iter().map(|group| (group.id.as_str(), group.name.as_str()));
     Ok(Section { value: (), problem: validation::placement_group(known, selector) })
 }

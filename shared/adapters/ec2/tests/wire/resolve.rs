@@ -207,16 +207,18 @@ async fn what_cannot_be_launched_yet_is_refused() {
             id: id.into(),
             name: name.into(),
             strategy: strategy.into(),
+            partitions: if strategy == "partition" { 7 } else { 0 },
             capacity: None,
         };
         account.placement_groups = vec![group("pg-1", "close", "cluster"), group("pg-2", "parts", "partition")];
     });
-    let status = resolve(&world, json!({ "placementGroupSelector": { "name": "parts" } })).await;
-    fails(&status, "PlacementGroupReady", "Unsupported", "partition");
-    let status = resolve(&world, json!({ "placementGroupSelector": { "name": "close" } })).await;
-    assert_eq!(condition(&status, "Ready").status, ConditionStatus::True, "{:?}", status.conditions);
+    for name in ["parts", "close"] {
+        let status = resolve(&world, json!({ "placementGroupSelector": { "name": name } })).await;
+        assert_eq!(condition(&status, "Ready").status, ConditionStatus::True, "{:?}", status.conditions);
+    }
     let groups = world.source().catalog(None).await.unwrap().placement_groups;
     assert_eq!((groups.len(), groups[0].id.as_str(), groups[0].strategy.as_str()), (2, "pg-1", "cluster"));
+    assert_eq!((groups[0].partitions, groups[1].partitions), (0, 7));
     // A reservation that is not there is none to launch into; nothing else waits for it.
     let status = resolve(&world, json!({ "capacityReservationSelectorTerms": [{ "id": "cr-1" }] })).await;
     assert_eq!(condition(&status, "Ready").status, ConditionStatus::True, "{:?}", status.conditions);

@@ -234,6 +234,7 @@ pub(crate) fn candidate(instance_type: &str, zone: &str, capacity_type: Capacity
         capacity_type,
         price,
         reservation_id: None,
+        partition: None,
         efa_interfaces: 0,
     }
 }

@@ -301,12 +301,19 @@ async fn shortages_of_placement_groups_and_reservations_are_kept_apart() {
         reason: "InsufficientInstanceCapacity".into(),
     };
     let offering = Shortage::of_offering("m6i.large", "a", CapacityType::Reserved);
+    let in_partition = Shortage { placement_group: Some("pg-1".into()), partition: Some(3), ..offering.clone() };
     let in_group = |id: &str| Shortage { placement_group: Some(id.into()), ..Shortage::of_zone("a") };
     let in_reservation = |id: &str| Shortage { reservation_id: Some(id.into()), ..offering.clone() };
-    let mut marks =
-        [in_group("pg-1"), in_group("pg-2"), in_reservation("cr-1"), in_reservation("cr-2"), offering.clone()]
-            .map(of)
-            .to_vec();
+    let mut marks = [
+        in_group("pg-1"),
+        in_group("pg-2"),
+        in_partition,
+        in_reservation("cr-1"),
+        in_reservation("cr-2"),
+        offering.clone(),
+    ]
+    .map(of)
+    .to_vec();
     claims.mark_unavailable(&marks).await.unwrap();
     let mut read = claims.unavailable(Timestamp::UNIX_EPOCH).await.unwrap();
     marks.sort();

@@ -24,10 +24,14 @@ pub(super) fn requirements(catalog: &Catalog, entry: &CatalogType, settings: &No
     add_reservations(&mut requirements, facts, settings);
     let placement_group = settings.placement_group.as_ref();
     requirements.add(labels::PLACEMENT_GROUP_ID, at_most_one(placement_group.map(|group| group.id.clone())));
-    if placement_group.is_none_or(|group| group.strategy != "partition") {
-        requirements.add(labels::PLACEMENT_GROUP_PARTITION, Requirement::does_not_exist());
-    }
+    let partitions = placement_group.map_or(0, |group| group.partitions);
+    requirements.add(labels::PLACEMENT_GROUP_PARTITION, one_of_partitions(1..=partitions));
     requirements
+}
+
+/// The label of a node in one of these partitions of a placement group; without any, the node does not have it.
+pub(super) fn one_of_partitions(partitions: impl IntoIterator<Item = u32>) -> Requirement {
+    Requirement::one_of(partitions.into_iter().map(|number| number.to_string()))
 }
 
 fn at_most_one(value: Option<String>) -> Requirement {

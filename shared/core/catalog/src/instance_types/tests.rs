@@ -356,6 +356,53 @@ fn only_offerings_without_a_record_are_available() {
     assert_eq!(available(0) + 1, available(180));
 }
 
+/// The settings with a placement group of three partitions.
+fn in_partitions() -> NodeClassSettings {
+    let mut settings = settings(AmiFamily::Al2023);
+    settings.placement_group = Some(PlacementGroup { id: "pg-1".into(), strategy: "partition".into(), partitions: 3 });
+    settings
+}
+
+#[test]
+fn nodes_in_a_placement_group_with_partitions_have_one_of_them() {
+    let kind = build("m5.large", &in_partitions());
+    let partitions = kind.requirements.get(labels::PLACEMENT_GROUP_PARTITION).unwrap();
+    assert_eq!(*partitions, Requirement::one_of(["1", "2", "3"]));
+    assert_eq!(label(&kind, labels::PLACEMENT_GROUP_ID).as_deref(), Some("pg-1"));
+    // One offering stands for all partitions.
+    let plain = build("m5.large", &settings(AmiFamily::Al2023));
+    assert_eq!(kind.offerings.len(), plain.offerings.len());
+    assert!(plain.offerings.iter().all(|one| one.requirements.get(labels::PLACEMENT_GROUP_PARTITION).is_none()));
+    assert!(plain.requirements.get(labels::PLACEMENT_GROUP_PARTITION).unwrap().allows_absence());
+}
+
+#[test]
+fn a_shortage_in_a_partition_leaves_the_other_partitions() {
+    let short = |partition| Shortage {
+        placement_group: Some("pg-1".into()),
+        partition,
+        ..Shortage::of_offering("m5.large", "us-east-1a", CapacityType::OnDemand)
+    };
+    let (catalog, settings) = (catalog(), in_partitions());
+    let partitions = |short: Vec<Shortage>| {
+        let until = Timestamp::from_second(180).unwrap();
+        let records = short.into_iter().map(|shortage| Unavailable { shortage, until });
+        let unavailable = UnavailableOfferings::new(records, Timestamp::UNIX_EPOCH);
+        let kind = instance_type(&catalog, catalog.get("m5.large").unwrap(), &settings, &unavailable);
+        let own = kind
+            .offerings
+            .into_iter()
+            .filter(|one| one.zone == "us-east-1a" && one.capacity_type == CapacityType::OnDemand);
+        own.map(|one| (one.available, one.requirements.get(labels::PLACEMENT_GROUP_PARTITION).unwrap().clone()))
+            .collect()
+    };
+    let one_of = |numbers: &[&str]| Requirement::one_of(numbers.iter().copied());
+    let of_two: Vec<(bool, Requirement)> = partitions(vec![short(Some(2))]);
+    assert_eq!(of_two, [(true, one_of(&["1", "3"])), (false, one_of(&["2"]))]);
+    let of_all: Vec<(bool, Requirement)> = partitions(vec![short(None)]);
+    assert_eq!(of_all, [(false, one_of(&["1", "2", "3"]))]);
+}
+
 #[test]
 fn a_shortage_in_a_placement_group_affects_no_class_outside_it() {
     let shortage = Shortage {
@@ -366,7 +413,8 @@ fn a_shortage_in_a_placement_group_affects_no_class_outside_it() {
     let short = UnavailableOfferings::new([record], Timestamp::UNIX_EPOCH);
     let available = |group: Option<&str>| {
         let mut settings = settings(AmiFamily::Al2023);
-        settings.placement_group = group.map(|id| PlacementGroup { id: id.into(), strategy: "spread".into() });
+        settings.placement_group =
+            group.map(|id| PlacementGroup { id: id.into(), strategy: "spread".into(), partitions: 0 });
         let types = catalog().instance_types_named(["m5.large"], &settings, &short);
         types[0].offerings.iter().filter(|offering| offering.available).count()
     };
@@ -439,7 +487,8 @@ fn settings_that_a_type_does_not_support_are_reported() {
     assert_eq!(reason("m5.metal", tracked), Some(Incompatibility::ConnectionTracking));
     assert_eq!(reason("m5.large", tracked), None);
     let cluster = |settings: &mut NodeClassSettings| {
-        settings.placement_group = Some(PlacementGroup { id: "pg-1".into(), strategy: "cluster".into() });
+        settings.placement_group =
+            Some(PlacementGroup { id: "pg-1".into(), strategy: "cluster".into(), partitions: 0 });
     };
     assert_eq!(reason("t3.large", cluster), Some(Incompatibility::PlacementStrategy("cluster".into())));
     assert_eq!(reason("m5.large", cluster), None);

@@ -103,7 +103,7 @@ fn nodes_of_an_instance_type_publish_what_another_did() {
     assert_eq!(it.attributes["model"], Attribute::String("t4".into()));
     assert_eq!(it.attributes["uuid"], Attribute::Unknown);
     // A driver that has published nothing is expected as on a type without nodes.
-    let mut gpu = kind.clone();
+    let mut gpu = kind;
     gpu.capacity.set("nvidia.com/gpu", nodeless_model::Quantity::from_units(1));
     let drivers: Vec<String> = devices.predicted(&gpu, "new").into_iter().map(|slice| slice.spec.driver).collect();
     assert_eq!(drivers, [DRIVER, "gpu.nvidia.com"]);

@@ -35,6 +35,7 @@ fn candidate(instance_type: &str, zone: &str, capacity_type: CapacityType, price
         capacity_type,
         price,
         reservation_id: None,
+        partition: None,
         efa_interfaces: 0,
     }
 }
@@ -111,6 +112,21 @@ fn metal_is_launched_only_if_no_other_type_matches() {
     let both = [metal.clone(), candidate("m5.24xlarge", "a", CapacityType::OnDemand, 4.6)];
     assert_eq!(names(&plan(&class(&images()), &claim(&[]), &both).unwrap()), ["m5.24xlarge/a/subnet-a2"]);
     assert_eq!(names(&plan(&class(&images()), &claim(&[]), &[metal]).unwrap()), ["m5.metal/a/subnet-a2"]);
+}
+
+#[test]
+fn a_partition_is_requested_and_named_in_the_failures_of_its_launch() {
+    let of = |partition| LaunchCandidate {
+        labels: StringMap::from([(labels::PLACEMENT_GROUP_ID.to_owned(), "pg-1".to_owned())]),
+        partition,
+        ..candidate("m5.large", "a", CapacityType::OnDemand, 0.1)
+    };
+    for partition in [None, Some(2)] {
+        let plan = plan(&class(&images()), &claim(&[]), &[of(partition)]).unwrap();
+        assert_eq!(plan.groups.keys().map(|variant| variant.partition).collect::<Vec<_>>(), [partition]);
+        let failure = plan.failure("m5.large", "a", "InsufficientInstanceCapacity", "none");
+        assert_eq!((failure.placement_group.as_deref(), failure.partition), (Some("pg-1"), partition));
+    }
 }
 
 #[test]

@@ -51,31 +51,21 @@ pub fn validate_spec(spec: &EC2NodeClassSpec) -> Option<Problem> {
     validate(&cluster, spec)
 }
 
-/// The error of the selected placement group, if any. `groups` are the account's: id, name and strategy.
+/// The error of the selected placement group, if any. `groups` are the account's: id and name.
 #[must_use]
 pub fn placement_group<'a>(
-    groups: impl IntoIterator<Item = (&'a str, &'a str, &'a str)>,
+    groups: impl IntoIterator<Item = (&'a str, &'a str)>,
     selector: &PlacementGroupSelector,
 ) -> Option<Problem> {
     let expected = selector.id.as_deref().or(selector.name.as_deref()).unwrap_or_default();
-    let found = groups.into_iter().find(|(id, name, _)| match &selector.id {
+    let found = groups.into_iter().any(|(id, name)| match &selector.id {
         Some(expected) => id == expected,
-        None => Some(*name) == selector.name.as_deref(),
+        None => Some(name) == selector.name.as_deref(),
     });
-    match found {
-        None => Some(Problem::new(
-            "PlacementGroupNotFound",
-            format!("spec.placementGroupSelector: this account and region has no placement group {expected}"),
-        )),
-        Some((_, _, "partition")) => Some(Problem::new(
-            "Unsupported",
-            format!(
-                "spec.placementGroupSelector: {expected} has the strategy partition, which is not supported yet; use a group of the \
-                 strategy cluster or spread"
-            ),
-        )),
-        Some(_) => None,
-    }
+    (!found).then(|| {
+        let message = format!("spec.placementGroupSelector: this account and region has no placement group {expected}");
+        Problem::new("PlacementGroupNotFound", message)
+    })
 }
 
 /// The first expression of the kubelet's configuration that cannot be evaluated for any instance type.
@@ -237,13 +227,13 @@ mod tests {
     }
 
     #[test]
-    fn a_placement_group_must_exist_and_have_a_supported_strategy() {
-        let groups = || [("pg-1", "close", "cluster"), ("pg-2", "parts", "partition")].into_iter();
+    fn a_placement_group_must_exist() {
+        let groups = || [("pg-1", "close"), ("pg-2", "parts")].into_iter();
         let by_name = |name: &str| PlacementGroupSelector { name: Some(name.into()), id: None };
         let by_id = |id: &str| PlacementGroupSelector { name: None, id: Some(id.into()) };
         assert_eq!(placement_group(groups(), &by_name("close")), None);
         assert_eq!(placement_group(groups(), &by_id("pg-1")), None);
-        assert_eq!(placement_group(groups(), &by_id("pg-2")).unwrap().reason, "Unsupported");
+        assert_eq!(placement_group(groups(), &by_id("pg-3")).unwrap().reason, "PlacementGroupNotFound");
         let missing = placement_group(groups(), &by_name("far")).unwrap();
         assert!(missing.reason == "PlacementGroupNotFound" && missing.message.contains("far"), "{missing:?}");
     }

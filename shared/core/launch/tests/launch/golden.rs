@@ -88,6 +88,7 @@ fn candidate(input: &Value) -> LaunchCandidate {
         capacity_type: serde_json::from_value::<CapacityType>(input["capacityType"].clone()).unwrap(),
         price: input["price"].as_f64().unwrap(),
         reservation_id: text("reservation"),
+        partition: input["partition"].as_u64().map(|number| u32::try_from(number).unwrap()),
         efa_interfaces: u32::try_from(input["efa"].as_u64().unwrap_or(0)).unwrap(),
     }
 }

@@ -12,6 +12,7 @@ fn failure(lacks_capacity: bool) -> OfferingFailure {
         message: "no".into(),
         lacks_capacity,
         placement_group: None,
+        partition: None,
         reservation_id: None,
     }
 }

@@ -69,6 +69,7 @@ fn instance(id: &str, state: InstanceState) -> Instance {
         security_group_ids: Vec::new(),
         private_dns_name: None,
         reservation_id: None,
+        partition: None,
         launched: at(0),
         tags: StringMap::from([
             (labels::NODE_POOL.into(), "default".into()),
@@ -80,6 +81,7 @@ fn instance(id: &str, state: InstanceState) -> Instance {
 fn learned() -> Learned {
     Learned {
         labels: StringMap::from([(labels::ZONE.into(), "us-east-1a".into())]),
+        awaits_partition: false,
         capacity: ResourceList::from([("cpu", Quantity::from_units(2))]),
         allocatable: ResourceList::from([("cpu", Quantity::from_milli(1900))]),
         price: 0.1,

@@ -1,5 +1,5 @@
 use super::*;
-use crate::{Effect, step};
+use crate::{Effect, Needs, step};
 use nodeless_model::TaintEffect;
 use nodeless_model::claim::TerminationReason;
 use nodeless_model::object::NodePatch;
@@ -43,6 +43,29 @@ fn a_node_is_recognised_before_its_claim_counts_as_registered() {
     let text = "Status condition transitioned, Type: Registered, Status: Unknown -> True, Reason: Registered";
     assert_eq!(reported, [("Registered", text)]);
     assert_eq!(next.events[0].object.kind, "NodeClaim");
+}
+
+#[test]
+fn a_node_whose_partition_ec2_chose_registers_once_ec2_reports_the_partition() {
+    let mut claim = claim(Phase::Launched);
+    claim.status.awaits_partition = true;
+    assert!(Needs::of(&claim).instance && !Needs::of(&self::claim(Phase::Launched)).instance);
+    let seen = |nodes: Vec<Node>, partition| {
+        let bare = Instance { partition, ..instance("i-1", InstanceState::Running) };
+        Observation { instance: Seen::Known(Some(bare)), ..with_nodes(nodes) }
+    };
+    // Neither a node without the label nor an instance that is not listed yet registers.
+    let waits = step(&claim, &seen(vec![joined()], None), at(30), &settings());
+    assert!(patch(&waits.effects).is_none() && waits.requeue.is_some_and(|delay| !delay.is_zero()));
+    assert_eq!(waits.claim.condition(condition::REGISTERED).unwrap().reason, "PartitionUnknown");
+    let unlisted = Observation { instance: Seen::Known(None), ..with_nodes(vec![joined()]) };
+    assert!(patch(&step(&claim, &unlisted, at(30), &settings()).effects).is_none());
+    // The partition is written with the claim first, and then to the node.
+    let known = step(&waits.claim, &seen(vec![joined()], Some(3)), at(32), &settings());
+    assert_eq!(known.claim.status.labels[labels::PLACEMENT_GROUP_PARTITION], "3");
+    assert!(!known.claim.status.awaits_partition && known.effects == [Effect::MirrorClaim]);
+    let next = step(&known.claim, &with_nodes(vec![joined()]), at(32), &settings());
+    assert_eq!(patch(&next.effects).unwrap().labels[labels::PLACEMENT_GROUP_PARTITION], "3");
 }
 
 #[test]

@@ -135,6 +135,7 @@ fn an_answer_without_an_instance_is_remembered() {
         message: "none left".into(),
         lacks_capacity: true,
         placement_group: None,
+        partition: None,
         reservation_id: None,
     };
     let nothing = |failures: &[OfferingFailure]| LaunchResult::NothingLaunched {

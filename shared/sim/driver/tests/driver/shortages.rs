@@ -29,9 +29,15 @@ fn configure(driver: &Driver, name: &str, zones: &[&str], capacity_type: &str, f
 
 /// Pods of which an m5.large fits one.
 fn deploy(driver: &Driver, pool: &str, replicas: i64) {
+    deploy_with(driver, pool, replicas, &json!({}));
+}
+
+/// The same, with these fields of their spec.
+fn deploy_with(driver: &Driver, pool: &str, replicas: i64, fields: &Value) {
     let container = json!({ "name": "main", "image": "registry.k8s.io/pause:3.9",
         "resources": { "requests": { "cpu": "1500m", "memory": "256Mi" } } });
-    let spec = json!({ "nodeSelector": { "karpenter.sh/nodepool": pool }, "containers": [container] });
+    let mut spec = json!({ "nodeSelector": { "karpenter.sh/nodepool": pool }, "containers": [container] });
+    spec.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
     create(
         driver,
         &DEPLOYMENTS,
@@ -63,7 +69,8 @@ fn shortages(driver: &Driver) -> Vec<Shortage> {
 
 fn placement_group(driver: &Driver, strategy: &str, capacity: Option<u64>) -> Value {
     let (id, name) = ("pg-0a000000000000001".to_owned(), strategy.to_owned());
-    let group = PlacementGroup { id, strategy: name.clone(), name: name.clone(), capacity };
+    let partitions = if strategy == "partition" { 3 } else { 0 };
+    let group = PlacementGroup { id, strategy: name.clone(), name: name.clone(), partitions, capacity };
     driver.world().ec2().change_account(|account| account.placement_groups.push(group));
     json!({ "placementGroupSelector": { "name": name } })
 }
@@ -109,6 +116,76 @@ fn a_spread_placement_group_that_is_full_in_a_zone_is_not_tried_with_other_types
     deploy(&driver, "plain", 1);
     wait(&mut driver, 150, "the others run", |it| running(it, "plain") == 1 && running(it, "apart") == 14);
     assert_eq!(alive(&driver, zones), [8, 7]);
+}
+
+/// The partitions of the nodes with running pods of a Deployment, in order, by their label and by EC2.
+fn partitions(driver: &Driver, pool: &str) -> (Vec<String>, Vec<u32>) {
+    let nodes = list(driver, &NODES);
+    let all = nodes.iter().map(|node| &node["metadata"]["labels"]);
+    let of_pool = all.filter(|all| all["karpenter.sh/nodepool"] == pool);
+    let label = |all: &Value| all[labels::PLACEMENT_GROUP_PARTITION].as_str().unwrap_or("none").to_owned();
+    let mut labelled: Vec<String> = of_pool.map(label).collect();
+    let instances = driver.world().ec2().instances();
+    let mut actual: Vec<u32> = instances.iter().filter_map(|instance| instance.partition).collect();
+    labelled.sort();
+    actual.sort_unstable();
+    (labelled, actual)
+}
+
+#[test]
+fn pods_are_spread_over_the_partitions_of_a_placement_group() {
+    let mut driver = start();
+    let selector = placement_group(&driver, "partition", None);
+    configure(&driver, "parts", &["us-east-1a"], "on-demand", &selector);
+    driver.advance_to(within(&driver, 60)).unwrap();
+    let spread = json!({ "topologySpreadConstraints": [{
+        "maxSkew": 1, "topologyKey": labels::PLACEMENT_GROUP_PARTITION, "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": { "matchLabels": { "app": "parts" } },
+    }] });
+    deploy_with(&driver, "parts", 6, &spread);
+    wait(&mut driver, 180, "all run", |it| running(it, "parts") == 6);
+    let (labelled, actual) = partitions(&driver, "parts");
+    assert_eq!(labelled, ["1", "1", "2", "2", "3", "3"]);
+    assert_eq!(actual, [1, 1, 2, 2, 3, 3]);
+}
+
+#[test]
+fn nodes_get_the_partition_that_ec2_chose() {
+    let mut driver = start();
+    let selector = placement_group(&driver, "partition", None);
+    configure(&driver, "any", &["us-east-1a"], "on-demand", &selector);
+    driver.advance_to(within(&driver, 60)).unwrap();
+    deploy(&driver, "any", 4);
+    wait(&mut driver, 180, "all run", |it| running(it, "any") == 4);
+    let templates = driver.world().ec2().instances();
+    let requested = |it: &nodeless_fake_aws::Instance| it.data.other["Placement"].get("PartitionNumber").is_some();
+    assert!(!templates.iter().any(requested), "EC2 chooses");
+    let (labelled, actual) = partitions(&driver, "any");
+    assert_eq!((labelled, actual), (["1", "1", "2", "3"].map(str::to_owned).to_vec(), vec![1, 1, 2, 3]));
+}
+
+#[test]
+fn a_full_partition_stops_no_launch_into_another_one() {
+    let mut driver = start();
+    let selector = placement_group(&driver, "partition", Some(1));
+    configure(&driver, "full", &["us-east-1a"], "on-demand", &selector);
+    driver.advance_to(within(&driver, 60)).unwrap();
+    let second = json!({ "nodeSelector": { "karpenter.sh/nodepool": "full", labels::PLACEMENT_GROUP_PARTITION: "2" } });
+    deploy_with(&driver, "full", 2, &second);
+    wait(&mut driver, 180, "the partition is full", |it| running(it, "full") == 1 && shortages(it).len() == 2);
+    let of_partition = |one: &Shortage| one.placement_group.is_some() && one.partition == Some(2);
+    assert!(shortages(&driver).iter().all(of_partition), "{:?}", shortages(&driver));
+    configure(
+        &driver,
+        "beside",
+        &["us-east-1a"],
+        "on-demand",
+        &json!({ "placementGroupSelector": { "name": "partition" } }),
+    );
+    deploy(&driver, "beside", 2);
+    wait(&mut driver, 120, "the others run", |it| running(it, "beside") == 2);
+    let (labelled, actual) = partitions(&driver, "beside");
+    assert_eq!((labelled, actual), (["1", "3"].map(str::to_owned).to_vec(), vec![1, 2, 3]));
 }
 
 #[test]

@@ -342,11 +342,46 @@ fn fleet_in(ec2: &Ec2, group: &str, target: u32) -> CreateFleet {
 }
 
 #[test]
+fn machines_are_distributed_over_partitions_unless_one_is_requested() {
+    let ec2 = ec2();
+    let group = PlacementGroup {
+        id: "pg-1".to_owned(),
+        name: "parts".to_owned(),
+        strategy: "partition".to_owned(),
+        partitions: 3,
+        capacity: Some(2),
+    };
+    ec2.change_account(|account| account.placement_groups = vec![group]);
+    let partitions = |ec2: &Ec2| {
+        let mut found: Vec<u32> = ec2.instances().iter().filter_map(|instance| instance.partition).collect();
+        found.sort_unstable();
+        found
+    };
+    ec2.create_fleet(&fleet_in(&ec2, "parts", 4)).unwrap();
+    assert_eq!(partitions(&ec2), [1, 1, 2, 3]);
+    let in_partition = |name: &str, number: u32, target: u32| {
+        let mut placed = template(name);
+        let placement = json!({ "GroupName": "parts", "PartitionNumber": number });
+        placed.launch_template_data.as_mut().unwrap().other.insert("Placement".to_owned(), placement);
+        ec2.create_launch_template(&placed).unwrap();
+        let mut request = fleet(&["m5.large"], "on-demand", "lowest-price", target);
+        request.launch_template_configs[0].launch_template_specification.launch_template_name = Some(name.to_owned());
+        ec2.create_fleet(&request).unwrap()
+    };
+    let third = in_partition("third", 3, 2);
+    assert_eq!(partitions(&ec2), [1, 1, 2, 3, 3]);
+    assert!(third.errors.iter().all(|error| error.error_code == "InsufficientInstanceCapacity"), "{:?}", third.errors);
+    let fourth = in_partition("fourth", 4, 1);
+    assert!(fourth.instance_ids().is_empty() && !fourth.errors.is_empty());
+    assert!(fourth.errors.iter().all(|error| error.error_code == "InvalidParameterValue"), "{:?}", fourth.errors);
+}
+
+#[test]
 fn a_placement_group_limits_only_its_own_machines() {
     let ec2 = ec2();
     let group = |id: &str, strategy: &str, capacity| {
         let name = strategy.to_owned();
-        PlacementGroup { id: id.to_owned(), strategy: name.clone(), name, capacity }
+        PlacementGroup { id: id.to_owned(), strategy: name.clone(), name, partitions: 0, capacity }
     };
     ec2.change_account(|account| {
         account.placement_groups = vec![group("pg-1", "spread", None), group("pg-2", "cluster", Some(2))];

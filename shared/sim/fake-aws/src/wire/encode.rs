@@ -77,6 +77,7 @@ pub(super) fn instance(account: &Account, described: &Instance) -> Value {
             "availabilityZone": offering.zone,
             "availabilityZoneId": described.zone_id,
             "groupName": "",
+            "partitionNumber": described.partition,
             "tenancy": "default",
         },
         "platform": described.platform,
@@ -325,6 +326,7 @@ pub(super) fn placement_group(account: &Account, tagged: &Tagged<PlacementGroup>
         "groupName": group.name,
         "groupArn": format!("arn:aws:ec2:{}:{}:placement-group/{}", account.facts.region, account.id, group.name),
         "strategy": group.strategy,
+        "partitionCount": (group.partitions > 0).then_some(group.partitions),
         "state": "available",
         "tagSet": tag_set(tags),
     })

@@ -56,6 +56,7 @@ impl CatalogSource for MemoryCatalogSource {
             id: group.id.clone(),
             name: group.name.clone(),
             strategy: group.strategy.clone(),
+            partitions: group.partitions,
         });
         catalog.placement_groups = groups.collect();
         catalog.commitments.clone_from(&account.commitments);

@@ -368,6 +368,7 @@ fn model(instance: fake_aws::Instance) -> Instance {
         security_group_ids: instance.security_group_ids,
         private_dns_name: Some(instance.private_dns_name),
         reservation_id,
+        partition: instance.partition,
         launched: instance.launched,
         tags: instance.tags,
     }
@@ -392,6 +393,7 @@ fn outcome(ec2: &Ec2, answer: &CreateFleetAnswer, plan: &FleetPlan) -> LaunchOut
                 security_group_ids: Vec::new(),
                 private_dns_name: None,
                 reservation_id: used.and_then(|variant| variant.reservation_id.clone()),
+                partition: used.and_then(|variant| variant.partition),
                 launched: ec2.now(),
                 tags: StringMap::new(),
             });

@@ -32,7 +32,7 @@ pub(super) fn status(
     };
     let (capacity_reservations, _) = reservations::select(reservations(account, spec, now), now);
     let groups = account.placement_groups.iter();
-    let groups = groups.map(|group| (group.id.as_str(), group.name.as_str(), group.strategy.as_str()));
+    let groups = groups.map(|group| (group.id.as_str(), group.name.as_str()));
     let placement = spec.placement_group_selector.as_ref().and_then(|it| validation::placement_group(groups, it));
     let none = |missing: bool, reason: &'static str, field: &str| {
         let message = || format!("{field} selects nothing in this account; change it, or tag what it means");

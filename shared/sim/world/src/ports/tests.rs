@@ -74,6 +74,7 @@ fn candidate(instance_type: &str, zone: &str, price: f64) -> LaunchCandidate {
         capacity_type: CapacityType::OnDemand,
         price,
         reservation_id: None,
+        partition: None,
         efa_interfaces: 0,
     }
 }
