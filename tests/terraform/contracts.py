@@ -52,12 +52,13 @@ def admits(webhook: dict[str, Any], request: dict[str, Any]) -> bool:
 def check_webhook() -> None:
     """No webhook can reject or delay a request, and dry runs have no effect."""
     (configuration,) = documents("infra/webhook")
-    events, classes, deletions = configuration["webhooks"]
-    for webhook in (events, classes, deletions):
+    events, classes, claims, deletions = configuration["webhooks"]
+    for webhook in (events, classes, claims, deletions):
         assert webhook["clientConfig"] == {"url": "WAKE_URL"} and webhook["failurePolicy"] == "Ignore" and webhook["timeoutSeconds"] <= 2
         assert webhook["sideEffects"] == "None"
     check_events(events)
     check_node_classes(classes)
+    check_node_claims(claims)
     check_deletions(deletions)
 
 
@@ -108,8 +109,26 @@ def check_node_classes(webhook: dict[str, Any]) -> None:
         assert admits(webhook, review) == expected, f"wake should {'' if expected else 'not '}be called for {what}"
 
 
+def check_node_claims(webhook: dict[str, Any]) -> None:
+    """The third matches new NodeClaims without a NodePool, which nodeless never creates."""
+    (rule,) = webhook["rules"]
+    assert (rule["apiGroups"], rule["resources"], rule["operations"]) == (["karpenter.sh"], ["nodeclaims"], ["CREATE"])
+
+    def request(metadata: dict[str, Any]) -> dict[str, Any]:
+        return {"operation": "CREATE", "object": {"metadata": {"name": "a", **metadata}}, "oldObject": None, "dryRun": False}
+
+    cases = [
+        (True, "one without labels", request({})),
+        (True, "one with another label", request({"labels": {"team": "a"}})),
+        (False, "one of a NodePool", request({"labels": {"karpenter.sh/nodepool": "default"}})),
+        (False, "one that is only tried", {**request({}), "dryRun": True}),
+    ]
+    for expected, what, review in cases:
+        assert admits(webhook, review) == expected, f"wake should {'' if expected else 'not '}be called for {what}"
+
+
 def check_deletions(webhook: dict[str, Any]) -> None:
-    """The third lets through the first request to delete a Node of a NodePool, a NodeClaim or a NodePool, unless nodeless makes it."""
+    """The fourth lets through the first request to delete a Node of a NodePool, a NodeClaim or a NodePool, unless nodeless makes it."""
     covered = {(group, resource) for rule in webhook["rules"] for group in rule["apiGroups"] for resource in rule["resources"]}
     assert covered == {("", "nodes"), ("karpenter.sh", "nodeclaims"), ("karpenter.sh", "nodepools")}
     assert all(rule["operations"] == ["DELETE"] for rule in webhook["rules"])
@@ -125,10 +144,11 @@ def check_deletions(webhook: dict[str, Any]) -> None:
     being_deleted = {**of_pool, "deletionTimestamp": "2026-01-01T00:00:00Z"}
     cases = [
         (True, "a Node of a NodePool", request("nodes", of_pool, people)),
+        (True, "a Node without a NodePool", request("nodes", {"labels": {"karpenter.k8s.aws/ec2nodeclass": "default"}}, people)),
         (True, "a NodeClaim", request("nodeclaims", {}, people)),
         (True, "a NodePool", request("nodepools", {}, people)),
         (True, "a user without groups", {**request("nodepools", {}, people), "userInfo": {"username": "someone"}}),
-        (False, "a Node of no NodePool", request("nodes", {"labels": {"a": "b"}}, people)),
+        (False, "a Node of others", request("nodes", {"labels": {"a": "b"}}, people)),
         (False, "a Node without labels", request("nodes", {}, people)),
         (False, "a Node that nodeless deletes", request("nodes", of_pool, ours)),
         (False, "a NodeClaim that is being deleted", request("nodeclaims", being_deleted, people)),

@@ -49,7 +49,9 @@ pub(crate) struct StaticReport {
 pub(crate) struct RepairReport {
     pub(crate) node: String,
     pub(crate) node_claim: String,
-    pub(crate) node_pool: String,
+    /// The NodePool, if it has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) node_pool: Option<String>,
     /// The condition that makes it unhealthy.
     pub(crate) why: String,
     /// When the toleration duration of that condition ends.

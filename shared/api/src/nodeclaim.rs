@@ -79,7 +79,7 @@ pub struct NodeClaimSpec {
 }
 
 /// The requests of the pods for which a node is launched.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ResourceRequirements {
     /// The least that the node must offer to pods, by resource.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]

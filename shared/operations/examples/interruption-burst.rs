@@ -71,7 +71,7 @@ async fn seed(harness: &Harness, count: usize) -> Vec<String> {
         let mut claim = NodeClaim {
             name: name.clone(),
             uid: format!("uid-{name}"),
-            node_pool: "default".into(),
+            node_pool: Some("default".into()),
             node_class: "default".into(),
             created: at,
             version: 0,

@@ -41,7 +41,7 @@ lines! {
         dollars_this_month_at_this_pace: f64,
     }
     /// A claim was not created.
-    ClaimRefused, "claim-refused", Warn { claim: &'a str, node_pool: &'a str, why: &'a str, }
+    ClaimRefused, "claim-refused", Warn { claim: &'a str, node_pool: Option<&'a str>, why: &'a str, }
     /// A disruption command advanced.
     CommandStepped, "command-stepped", Info { command: &'a str, to: &'a str, summary: &'a str, }
     /// A disruption command could not continue in this plan.
@@ -54,7 +54,7 @@ lines! {
     /// A claim was written.
     ClaimStepped, "claim-stepped", Info {
         claim: &'a str,
-        node_pool: &'a str,
+        node_pool: Option<&'a str>,
         from: &'a str,
         to: &'a str,
         instance: Option<&'a str>,

@@ -39,7 +39,7 @@ impl Registrations {
         claim: &NodeClaim,
         came_to: Registration,
     ) -> Result<(), PortError> {
-        let pool = &claim.node_pool;
+        let Some(pool) = &claim.node_pool else { return Ok(()) };
         let mut known = self.known.lock().await;
         let mut attempt = 1;
         loop {
@@ -181,7 +181,7 @@ mod tests {
         NodeClaim {
             name: format!("default-{number}"),
             uid: number.to_string(),
-            node_pool: "default".into(),
+            node_pool: Some("default".into()),
             node_class: "default".into(),
             created: Timestamp::UNIX_EPOCH,
             version: 1,

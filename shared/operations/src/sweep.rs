@@ -20,7 +20,7 @@ use nodeless_lifecycle::{
     Collection, Observation, Seen, Settings, World, begin_termination, collect, of_earlier_cluster, step,
 };
 use nodeless_model::claim::TerminationReason;
-use nodeless_model::events::{instance_unhealthy, node_claim_not_supported};
+use nodeless_model::events::instance_unhealthy;
 use nodeless_model::node_pool::PoolUsage;
 use nodeless_model::object::{MirroredClaim, NodePatch, ObjectEvent, ObjectRef};
 use nodeless_model::{Instance, Node, NodeClaim, NodePool, Phase, check_owner, labels};
@@ -41,11 +41,6 @@ const SOON: Duration = Duration::from_secs(5);
 const MIRRORS: usize = 100;
 /// The maximum number of claims that one sweep writes because the network or reservation of their instances changed.
 const MOVED: usize = 400;
-/// The message of the event on a NodeClaim object without a NodePool.
-const UNSERVED: &str = "nothing is launched for a NodeClaim without a NodePool: delete it and create a NodePool, with \
-                        spec.replicas for nodes that stay without pods";
-/// The interval of that event, in minutes: sweeps run once a minute.
-const EVENT_EVERY: u64 = 30;
 /// Smaller differences in dollars per hour come from the order of additions.
 const ROUNDING: f64 = 1e-6;
 
@@ -170,7 +165,6 @@ impl Sweeper {
         let claims = self.check_consistency(claims, &read, now, &mut report).await;
         self.mirror_missing(&claims, &read, now, &mut report).await;
         self.mirror_changed(&claims, &read, now, &mut report).await;
-        self.publish_unserved(&read, now).await;
         self.recount(&claims, &usage, now, &mut report).await;
         self.delete_unused_templates(now, &mut report).await;
         self.measure(&claims, &report, metrics).await;
@@ -211,8 +205,8 @@ impl Sweeper {
                     _ => ("node released", name.clone(), "its instance and claim are gone".to_owned()),
                 }
             }
-            Collection::RemoveMirror { name } => {
-                self.cluster.remove_claim(name).await?;
+            Collection::RemoveMirror { name, uid } => {
+                self.cluster.remove_claim(name, Some(uid)).await?;
                 ("NodeClaim removed", name.clone(), "its record and instance are gone".to_owned())
             }
         };
@@ -343,15 +337,6 @@ impl Sweeper {
         }
     }
 
-    /// Publishes events on NodeClaim objects that users created without a NodePool: nothing is launched for them.
-    async fn publish_unserved(&self, read: &Read, now: Timestamp) {
-        let unserved = read.mirrors.iter().filter(|mirror| is_unserved(mirror, now));
-        let events: Vec<ObjectEvent> = unserved
-            .map(|mirror| node_claim_not_supported(ObjectRef::node_claim(&mirror.name, &mirror.uid), UNSERVED))
-            .collect();
-        self.publish(&events).await;
-    }
-
     async fn reconcile_now(&self, names: &[String]) -> Result<(), PortError> {
         let now = self.context.now();
         let due: Vec<(String, Duration)> = names.iter().map(|name| (name.clone(), Duration::ZERO)).collect();
@@ -392,7 +377,10 @@ impl Sweeper {
         let Some(launched) = &claim.status.instance else { return false };
         let nodes = read.nodes.iter().filter(|node| node.instance_id() == Some(launched.id.as_str()));
         let seen = Observation {
-            node_pool_exists: Seen::Known(read.pool_names.contains(&claim.node_pool)),
+            node_pool_exists: match &claim.node_pool {
+                Some(name) => Seen::Known(read.pool_names.contains(name)),
+                None => Seen::Unknown(String::new()),
+            },
             instance: Seen::Known(read.instances.iter().find(|instance| instance.id == launched.id).cloned()),
             nodes: Seen::Known(nodes.cloned().collect()),
             mirror: Seen::Known(read.mirrors.iter().find(|mirror| mirror.name == claim.name).cloned()),
@@ -406,7 +394,10 @@ impl Sweeper {
     async fn mirror_missing(&self, claims: &[NodeClaim], read: &Read, now: Timestamp, report: &mut SweepReport) {
         let present: BTreeSet<&str> = read.mirrors.iter().map(|mirror| mirror.name.as_str()).collect();
         let missing = claims.iter().filter(|claim| {
-            claim.phase != Phase::Gone && !present.contains(claim.name.as_str()) && age(claim.created, now) >= UNSEEN
+            claim.phase != Phase::Gone
+                && !claim.is_standalone()
+                && !present.contains(claim.name.as_str())
+                && age(claim.created, now) >= UNSEEN
         });
         for claim in missing.take(MIRRORS) {
             if let Err(error) = self.cluster.mirror_claim(claim).await {
@@ -427,7 +418,8 @@ impl Sweeper {
         let mut counted: BTreeMap<String, PoolUsage> =
             usage.keys().map(|name| (name.clone(), PoolUsage::default())).collect();
         for claim in claims {
-            let pool = counted.entry(claim.node_pool.clone()).or_default();
+            let Some(name) = &claim.node_pool else { continue };
+            let pool = counted.entry(name.clone()).or_default();
             pool.resources.add(&claim.spec.charge.resources);
             pool.dollars_per_hour += claim.spec.charge.dollars_per_hour;
         }
@@ -483,14 +475,6 @@ fn is_shifted(claims: &[NodeClaim], name: &str, shifted: &[ShiftedZone]) -> bool
     launched.is_some_and(|instance| zonal_shift::of_zone(shifted, &instance.zone).is_some())
 }
 
-/// Whether a user created a NodeClaim object for a single node, and an event on it is due. The time of the last event is not
-/// recorded, so the age of the object decides.
-fn is_unserved(mirror: &MirroredClaim, now: Timestamp) -> bool {
-    let ours = mirror.record_uid.is_some() || mirror.provider_id.is_some();
-    let minutes = mirror.created.map_or(0, |created| age(created, now).as_secs() / 60);
-    mirror.node_pool.is_none() && !ours && mirror.deletion_timestamp.is_none() && minutes.is_multiple_of(EVENT_EVERY)
-}
-
 fn age(since: Timestamp, now: Timestamp) -> Duration {
     Duration::try_from(now.duration_since(since)).unwrap_or(Duration::ZERO)
 }
@@ -513,7 +497,8 @@ fn is_forgotten(claim: &NodeClaim, now: Timestamp) -> bool {
 fn measure_node_pools(claims: &[NodeClaim], metrics: &mut Metrics) {
     let mut pools: BTreeMap<&str, (f64, f64)> = BTreeMap::new();
     for claim in claims {
-        let (nodes, dollars) = pools.entry(&claim.node_pool).or_default();
+        let Some(name) = &claim.node_pool else { continue };
+        let (nodes, dollars) = pools.entry(name).or_default();
         *nodes += if claim.phase.is_leaving() { 0.0 } else { 1.0 };
         *dollars += claim.status.instance.as_ref().map_or(0.0, |instance| instance.price);
     }

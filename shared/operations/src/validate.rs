@@ -211,7 +211,7 @@ impl Validator {
         NodeClaim {
             name: PLACEHOLDER.to_owned(),
             uid: PLACEHOLDER.to_owned(),
-            node_pool,
+            node_pool: Some(node_pool),
             node_class,
             created: self.context.now(),
             version: 0,

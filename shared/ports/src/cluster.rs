@@ -30,6 +30,9 @@ pub enum Eviction {
     },
 }
 
+/// The label selector of the Nodes that nodeless manages without a NodePool: they have the label of their EC2NodeClass.
+pub const STANDALONE_NODES: &str = "!karpenter.sh/nodepool,karpenter.k8s.aws/ec2nodeclass";
+
 /// A node to look up by its instance.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SoughtNode {
@@ -154,7 +157,7 @@ pub trait NodesAndPods: Send + Sync {
     /// When the cluster cannot be read.
     async fn nodes_of_all(&self, sought: &[SoughtNode]) -> Result<FoundNodes, PortError>;
 
-    /// All nodes that nodeless manages (label `karpenter.sh/nodepool`).
+    /// All nodes that nodeless manages: those with the label `karpenter.sh/nodepool`, and [`STANDALONE_NODES`].
     ///
     /// # Errors
     /// When the cluster cannot be read.
@@ -377,11 +380,12 @@ pub trait ClaimMirror: Send + Sync {
     /// When the API server rejected it.
     async fn mirror_claim(&self, claim: &NodeClaim) -> Result<String, PortError>;
 
-    /// Deletes a NodeClaim object and removes the finalizer of nodeless. A missing object counts as success.
+    /// Deletes the NodeClaim object with this name and uid, and removes the finalizer of nodeless. Without a uid, the object with the
+    /// name, whatever its uid. A missing object counts as success, and another one of the same name stays.
     ///
     /// # Errors
     /// When the API server rejected it.
-    async fn remove_claim(&self, name: &str) -> Result<(), PortError>;
+    async fn remove_claim(&self, name: &str, uid: Option<&str>) -> Result<(), PortError>;
 }
 
 /// Kubernetes Events.

@@ -42,7 +42,7 @@ pub(crate) fn claim(name: &str, cpus: i64) -> NodeClaim {
     NodeClaim {
         name: name.into(),
         uid: format!("uid-{name}"),
-        node_pool: "default".into(),
+        node_pool: Some("default".into()),
         node_class: "default".into(),
         created: Timestamp::UNIX_EPOCH,
         version: 0,
@@ -54,6 +54,24 @@ pub(crate) fn claim(name: &str, cpus: i64) -> NodeClaim {
 
 fn charge(cpus: i64) -> Charge {
     Charge { resources: ResourceList::from([("cpu", Quantity::from_units(cpus))]), dollars_per_hour: 0.1 }
+}
+
+/// A claim without a NodePool is written once for its uid, and charged to none.
+pub(crate) async fn a_claim_without_a_node_pool_is_charged_to_none(table: &State) {
+    let single = NodeClaim { node_pool: None, ..claim("single", 4) };
+    let claims = [single.clone()];
+    let limits = LaunchLimits::default();
+    let launch = async |claims: &[NodeClaim], revision| table.commit(Commit::Launch(claims, &limits), revision).await;
+    let revision = table.plan_revision().await.unwrap();
+    assert_eq!(launch(&claims, revision).await.unwrap(), Committed::Written);
+    assert_eq!(launch(&claims, revision + 1).await.unwrap(), Committed::AlreadyThere);
+    let other = NodeClaim { uid: "other".into(), ..single };
+    assert_eq!(launch(&[other], revision + 1).await.unwrap_err().kind, ErrorKind::Conflict);
+    let written = table.get("single").await.unwrap().unwrap();
+    assert_eq!((written.node_pool.as_ref(), written.uid.as_str()), (None, "uid-single"));
+    table.update(&written, Some(&charge(1))).await.unwrap();
+    table.delete(&table.get("single").await.unwrap().unwrap()).await.unwrap();
+    assert!(table.get("single").await.unwrap().is_none() && table.usage().await.unwrap().is_empty());
 }
 
 /// Claims and their charges are written all or nothing.
@@ -118,7 +136,7 @@ pub(crate) async fn launches_stay_within_the_limits_of_the_cluster(table: &State
     // Each claim costs 0.1 dollars.
     let cluster = ClusterLimits { resources: charge(5).resources, dollars_per_hour: Some(0.25) };
     let limits = LaunchLimits { cluster, ..LaunchLimits::default() };
-    let of = |pool: &str, name: &str, cpus| [NodeClaim { node_pool: pool.into(), ..claim(name, cpus) }];
+    let of = |pool: &str, name: &str, cpus| [NodeClaim { node_pool: Some(pool.into()), ..claim(name, cpus) }];
     let commit = async |launch: [NodeClaim; 1], revision| {
         table.commit(Commit::Launch(&launch, &limits), revision).await.unwrap()
     };
@@ -172,7 +190,8 @@ pub(crate) async fn an_instance_that_ends_is_kept_with_the_deletion_of_its_claim
     table.create_together(&[claim("a", 4), claim("b", 4)], None).await.unwrap();
     let ended = |name: &str, second: i64| EndedNode {
         name: name.to_owned(),
-        node_pool: "default".into(),
+        uid: format!("uid-{name}"),
+        node_pool: Some("default".into()),
         instance_type: "m5.large".into(),
         zone: "us-east-1a".into(),
         capacity_type: CapacityType::Spot,

@@ -48,25 +48,28 @@ pub enum Created {
     },
 }
 
-/// The NodePool of claims to be written together.
+/// The NodePool of claims to be written together; `None` if they have none, and therefore no charge.
 ///
 /// # Errors
 /// `Invalid` for no claims, more than [`MAX_TOGETHER`], or claims of several NodePools.
 pub fn node_pool_of<'a>(
     operation: &str,
     claims: impl ExactSizeIterator<Item = &'a NodeClaim>,
-) -> Result<&'a str, PortError> {
+) -> Result<Option<&'a str>, PortError> {
     let invalid = |message: String| PortError::new(ErrorKind::Invalid, operation, message);
     let (count, mut rest) = (claims.len(), claims);
     let Some(first) = rest.next().filter(|_| count <= MAX_TOGETHER) else {
         return Err(invalid(format!("{count} claims cannot be written together, but 1 to {MAX_TOGETHER}")));
     };
     match rest.find(|claim| claim.node_pool != first.node_pool) {
-        Some(other) => Err(invalid(format!(
-            "claims of the NodePools {} and {} cannot be written together",
-            first.node_pool, other.node_pool
-        ))),
-        None => Ok(&first.node_pool),
+        Some(other) => {
+            let [one, other] = [first, other].map(|claim| match &claim.node_pool {
+                Some(name) => format!("NodePool {name}"),
+                None => "no NodePool".to_owned(),
+            });
+            Err(invalid(format!("claims of {one} and {other} cannot be written together")))
+        }
+        None => Ok(first.node_pool.as_deref()),
     }
 }
 
@@ -94,7 +97,8 @@ impl Creation {
         limits: Option<&PoolLimits>,
         mut refusals: Vec<Option<Refusal>>,
     ) -> Result<Created, PortError> {
-        let of_charge = refusals.pop().flatten();
+        let node_pool = claims.first().and_then(|claim| claim.node_pool.as_deref());
+        let of_charge = node_pool.and_then(|_| refusals.pop().flatten());
         if let Some((claim, _)) = claims.iter().zip(&refusals).find(|(_, refusal)| refusal.is_some()) {
             let same = |(claim, refusal): (&NodeClaim, &Option<Refusal>)| {
                 let item = refusal.as_ref().and_then(|refusal| refusal.item.as_ref());
@@ -105,8 +109,8 @@ impl Creation {
         }
         let usage = of_charge.and_then(|refusal| refusal.item);
         let resource = limits.and_then(|limits| first_limit_passed(usage.as_ref(), &self.amounts, limits));
-        let node_pool = claims.first().map_or("", |claim| claim.node_pool.as_str());
-        resource.map(|resource| Created::LimitReached { resource }).ok_or_else(|| conflict(operation, node_pool))
+        let name = node_pool.or_else(|| claims.first().map(|claim| claim.name.as_str())).unwrap_or_default();
+        resource.map(|resource| Created::LimitReached { resource }).ok_or_else(|| conflict(operation, name))
     }
 }
 
@@ -229,10 +233,8 @@ impl State {
     pub async fn delete_ended(&self, claim: &NodeClaim, ended: Option<&EndedNode>) -> Result<(), PortError> {
         const OPERATION: &str = "claims delete";
         let refund = Amounts::default().minus(&Amounts::of(&claim.spec.charge));
-        let mut writes = vec![
-            Write::new(claim_key(&claim.name), Change::Delete).on(is_version(claim.version)),
-            refund.charge(&claim.node_pool, None),
-        ];
+        let mut writes = vec![Write::new(claim_key(&claim.name), Change::Delete).on(is_version(claim.version))];
+        writes.extend(claim.node_pool.as_deref().map(|node_pool| refund.charge(node_pool, None)));
         if let Some(ended) = ended {
             writes.push(crate::costs::ended_write(OPERATION, ended)?);
         }
@@ -253,7 +255,7 @@ impl State {
         self.delete_ended(claim, None).await
     }
 
-    /// The writes of new claims: one for each, and last the charge to their NodePool. The error is the limit that the claims
+    /// The writes of new claims: one for each, and last the charge to their NodePool, if they have one. The error is the limit that the claims
     /// alone exceed.
     pub(crate) fn creation(
         &self,
@@ -280,7 +282,7 @@ impl State {
             let record = launch_groups::record(operation, &group, created)?;
             writes.push(Stored::Nothing.replace(launch_groups::key(&group.id), record).on(Condition::NONE));
         }
-        writes.push(amounts.charge(node_pool, limits));
+        writes.extend(node_pool.map(|node_pool| amounts.charge(node_pool, limits)));
         Ok(Ok(Creation { writes, amounts }))
     }
 }
@@ -302,7 +304,7 @@ pub(crate) fn replacements(
         writes.push(claim_write(operation, &next, Stored::Version(claim.version))?);
     }
     if !difference.is_zero() {
-        writes.push(difference.charge(node_pool, None));
+        writes.extend(node_pool.map(|node_pool| difference.charge(node_pool, None)));
     }
     Ok(writes)
 }
@@ -319,8 +321,8 @@ fn claim_attributes(operation: &str, claim: &NodeClaim, stored: Stored) -> Resul
         // For users who read the table.
         ("phase", text(format!("{:?}", claim.phase))),
         ("uid", text(&claim.uid)),
-        ("nodePool", text(&claim.node_pool)),
     ]);
+    item.extend(claim.node_pool.as_ref().map(|node_pool| ("nodePool".to_owned(), text(node_pool))));
     if let Some(instance) = &claim.status.instance {
         item.insert(INSTANCE_ID.to_owned(), text(&instance.id));
     }
@@ -383,7 +385,7 @@ mod tests {
         let mut claim = NodeClaim {
             name: format!("general-purpose-{number:05}"),
             uid: format!("{:08x}-5717-4562-b3fc-2c963f66afa6", number.wrapping_mul(0x9e37_79b9)),
-            node_pool: "general-purpose".into(),
+            node_pool: Some("general-purpose".into()),
             node_class: "default".into(),
             created: at,
             version: 7,

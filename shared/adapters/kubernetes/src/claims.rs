@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 
 const OPERATION: &str = "Kubernetes mirror NodeClaim";
 
-/// Makes the object equal to the record, and returns its uid.
+/// Makes the object equal to the record, and returns its uid. The object of a claim without a NodePool is only written if it still exists.
 pub(crate) async fn mirror(
     connection: &Connection,
     context: &Context,
@@ -46,11 +46,20 @@ async fn mirror_at(
 ) -> Result<String, PortError> {
     let desired = as_value(&convert::mirror(claim, None).status)?;
     let object = match recent.get(path) {
+        Some(object) if !claim.is_standalone() || is_object_of(&object, &claim.uid) => {
+            adopt(connection, path, object, claim).await?
+        }
+        // The object is the user's: it is never created, and another one of the same name is not written.
+        _ if claim.is_standalone() => {
+            let object = connection.get(OPERATION, path).await?.filter(|object| is_object_of(object, &claim.uid));
+            let Some(object) = object else { return Ok(claim.uid.clone()) };
+            adopt(connection, path, object, claim).await?
+        }
         Some(object) => adopt(connection, path, object, claim).await?,
         // The object of a claim that was just launched usually does not exist. If it does, it cannot be created.
         None if claim.phase == Phase::Launched => create(connection, context, recent, path, claim).await?,
         // The whole status is written without reading the object first; what the object has beyond it is removed below.
-        None => match write_status(connection, path, &desired).await {
+        None => match write_status(connection, path, "", &desired).await {
             Ok(object) => adopt(connection, path, object, claim).await?,
             Err(failed) if failed.is(404) => create(connection, context, recent, path, claim).await?,
             Err(failed) => return Err(failed.into()),
@@ -59,16 +68,24 @@ async fn mirror_at(
     let present = object.get("status").cloned().unwrap_or_default();
     let uid = string(&object, "/metadata/uid").unwrap_or_default().to_owned();
     let current = match difference(&present, &desired) {
-        Some(change) => write_status(connection, path, &change).await?,
+        Some(change) => write_status(connection, path, &uid, &change).await?,
         None => object,
     };
     recent.keep(path, current);
     Ok(uid)
 }
 
-/// Merges fields into the status, and returns the object.
-async fn write_status(connection: &Connection, path: &str, fields: &Value) -> Result<Value, CallError> {
-    let body = json!({ "status": fields });
+/// Whether an object has this uid.
+fn is_object_of(object: &Value, uid: &str) -> bool {
+    string(object, "/metadata/uid") == Some(uid)
+}
+
+/// Merges fields into the status, and returns the object. With a uid, an object with another one is a conflict.
+async fn write_status(connection: &Connection, path: &str, uid: &str, fields: &Value) -> Result<Value, CallError> {
+    let mut body = json!({ "status": fields });
+    if !uid.is_empty() {
+        body["metadata"] = json!({ "uid": uid });
+    }
     connection.patch(OPERATION, &format!("{path}/status"), PatchKind::Merge, &body).await
 }
 
@@ -79,7 +96,8 @@ async fn owner(
     recent: &Recent,
     claim: &NodeClaim,
 ) -> Result<Option<nodeless_api::NodePool>, CallError> {
-    let path = api::object(api::NODE_POOLS, &claim.node_pool);
+    let Some(name) = &claim.node_pool else { return Ok(None) };
+    let path = api::object(api::NODE_POOLS, name);
     let read = match recent.get(&path) {
         Some(pool) => Some(pool),
         None => connection.get(OPERATION, &path).await?,
@@ -88,7 +106,7 @@ async fn owner(
     recent.keep(&path, pool.clone());
     // A NodePool that cannot be decoded still owns its claims; without the reference they would outlive it.
     let decoded = serde_json::from_value::<nodeless_api::NodePool>(pool).inspect_err(|error| {
-        let (claim, node_pool) = (claim.name.as_str(), claim.node_pool.as_str());
+        let (claim, node_pool) = (claim.name.as_str(), name.as_str());
         context.log(&OwnerUnreadable { claim, node_pool, error: &error.to_string() });
     });
     Ok(decoded.ok())
@@ -135,12 +153,18 @@ async fn adopt(connection: &Connection, path: &str, object: Value, claim: &NodeC
     let stale = shown.iter().filter(|(key, value)| label(key).and_then(Value::as_str) != Some(value.as_str()));
     let stale = stale.map(|(key, value)| (key.clone(), json!(value)));
     let labels: BTreeMap<String, Value> = stale.chain(gone).collect();
-    if desired.is_empty() && labels.is_empty() {
+    let finalizers = finalizers_with_own(&object).filter(|_| claim.is_standalone());
+    if desired.is_empty() && labels.is_empty() && finalizers.is_none() {
         return Ok(object);
     }
-    let body = json!({ "metadata": {
+    let mut body = json!({ "metadata": {
         "uid": object.pointer("/metadata/uid"), "annotations": desired, "labels": labels,
     } });
+    if let Some(finalizers) = finalizers {
+        // The list replaces the one that was read.
+        body["metadata"]["finalizers"] = json!(finalizers);
+        body["metadata"]["resourceVersion"] = object.pointer("/metadata/resourceVersion").cloned().unwrap_or_default();
+    }
     match connection.patch(OPERATION, path, PatchKind::Merge, &body).await {
         Ok(patched) => Ok(patched),
         // The object was deleted between the read and the write; its deletion terminates the node.
@@ -149,12 +173,31 @@ async fn adopt(connection: &Connection, path: &str, object: Value, claim: &NodeC
     }
 }
 
-/// Deletes the object and removes the finalizer of nodeless.
-pub(crate) async fn remove(connection: &Connection, recent: &Recent, name: &str) -> Result<(), PortError> {
+/// The finalizers of an object with that of nodeless; `None` if it has it. Kubernetes allows no new ones on an object that is being
+/// deleted.
+fn finalizers_with_own(object: &Value) -> Option<Vec<String>> {
+    let present = object.pointer("/metadata/finalizers").and_then(Value::as_array);
+    let mut names: Vec<String> = present.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect();
+    if is_deleting(object) || names.iter().any(|name| name == labels::TERMINATION_FINALIZER) {
+        return None;
+    }
+    names.push(labels::TERMINATION_FINALIZER.to_owned());
+    Some(names)
+}
+
+/// Deletes the object and removes the finalizer of nodeless. With a uid, another object of the same name stays.
+pub(crate) async fn remove(
+    connection: &Connection,
+    recent: &Recent,
+    name: &str,
+    expected: Option<&str>,
+) -> Result<(), PortError> {
     let operation = "Kubernetes delete NodeClaim";
     let path = api::object(api::NODE_CLAIMS, name);
     recent.forget(&path);
-    let Some(object) = connection.get(operation, &path).await? else { return Ok(()) };
+    let object = connection.get(operation, &path).await?;
+    let of_claim = |object: &Value| expected.is_none_or(|uid| is_object_of(object, uid));
+    let Some(object) = object.filter(of_claim) else { return Ok(()) };
     if !is_deleting(&object) {
         let options = json!({ "preconditions": { "uid": object.pointer("/metadata/uid") } });
         connection.delete(operation, &path, &options).await?;

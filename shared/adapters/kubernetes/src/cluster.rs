@@ -28,8 +28,8 @@ use nodeless_model::{
 };
 use nodeless_ports::cluster::{
     BatchWindow, ClusterView, DeploymentChange, Eviction, FoundNodes, InvalidObject, MirroredClaim, NodePatch,
-    ObjectEvent, Outline, OwningDeployment, PodBatch, PodRef, SYSTEM_NAMESPACE, SoughtNode, SystemNamespace,
-    UnboundPod, VolumeAttachment,
+    ObjectEvent, Outline, OwningDeployment, PodBatch, PodRef, STANDALONE_NODES, SYSTEM_NAMESPACE, SoughtNode,
+    SystemNamespace, UnboundPod, VolumeAttachment,
 };
 use nodeless_ports::{ClaimMirror, Configuration, ErrorKind, Events, NodesAndPods, PlanningView, PortError, Workloads};
 use nodeless_telemetry::Context;
@@ -424,8 +424,14 @@ impl NodesAndPods for KubeCluster {
     }
 
     async fn our_nodes(&self) -> Result<Vec<Node>, PortError> {
-        let params = ListParams::default().labels(labels::NODE_POOL);
-        let (nodes, invalid) = list_once::<Nodes>(&self.connection, &params).await?;
+        let [of_pools, others] =
+            [labels::NODE_POOL, STANDALONE_NODES].map(|selector| ListParams::default().labels(selector));
+        let ((mut nodes, mut invalid), (standalone, faulty)) = futures::try_join!(
+            list_once::<Nodes>(&self.connection, &of_pools),
+            list_once::<Nodes>(&self.connection, &others),
+        )?;
+        nodes.extend(standalone);
+        invalid.extend(faulty);
         refuse_doubt(true, &invalid)?;
         Ok(nodes)
     }
@@ -605,8 +611,8 @@ impl ClaimMirror for KubeCluster {
         claims::mirror(&self.connection, &self.context, &self.recent, claim).await
     }
 
-    async fn remove_claim(&self, name: &str) -> Result<(), PortError> {
-        claims::remove(&self.connection, &self.recent, name).await
+    async fn remove_claim(&self, name: &str, uid: Option<&str>) -> Result<(), PortError> {
+        claims::remove(&self.connection, &self.recent, name, uid).await
     }
 }
 

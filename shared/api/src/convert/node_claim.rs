@@ -1,6 +1,8 @@
 //! NodeClaims: conversion between the record, which is authoritative, and the object in the cluster, which mirrors it.
 
-use super::{ConvertError, FieldError, duration, nillable_duration, quantities, requirements, resource_list, taints};
+use super::{
+    ConvertError, FieldError, duration, nillable_duration, quantities, requirements, resource_list, taints, validate,
+};
 use crate::common::{Condition, ConditionStatus, NodeClassReference, Requirement};
 use crate::nodeclaim::{NodeClaim, NodeClaimSpec, NodeClaimStatus, ResourceRequirements};
 use crate::{NodePool, labels, slim};
@@ -8,8 +10,22 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time};
 use model::claim::{self, CapacityType, Charge, LaunchedInstance, Phase, Termination, TerminationReason, condition};
 use model::duration::format_go_duration;
-use model::object::MirroredClaim;
+use model::node_pool::NodeTemplate;
+use model::object::{MirroredClaim, StandaloneNode};
 use nodeless_model as model;
+
+/// The annotations that nodeless writes to a NodeClaim object of a user.
+const LAUNCH_ANNOTATIONS: [&str; 6] = [
+    labels::EC2_NODE_CLASS_HASH,
+    labels::EC2_NODE_CLASS_HASH_VERSION,
+    labels::INSTANCE_PROFILE_NAME,
+    labels::MIN_VALUES_RELAXED,
+    labels::TAGGED,
+    labels::CLUSTER_NAME_TAGGED,
+];
+
+/// The annotation that `kubectl apply` writes.
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// The object that mirrors a claim: `kubectl get nodeclaims` shows it, and deleting it terminates the claim.
 ///
@@ -21,9 +37,17 @@ use nodeless_model as model;
 #[must_use]
 pub fn mirror(claim: &model::NodeClaim, pool: Option<&NodePool>) -> NodeClaim {
     let mut all_labels = claim.node_labels();
-    all_labels.insert(labels::NODE_POOL.to_owned(), claim.node_pool.clone());
-    all_labels.insert(labels::EC2_NODE_CLASS.to_owned(), claim.node_class.clone());
     let mut annotations = claim.spec.annotations.clone();
+    match &claim.node_pool {
+        Some(name) => drop(all_labels.insert(labels::NODE_POOL.to_owned(), name.clone())),
+        // The object has the user's labels and annotations, which the user may change.
+        None => {
+            let of_launch = |key: &str| model::labels::OF_A_RESERVATION.contains(&key);
+            all_labels.retain(|key, _| of_launch(key) || !claim.spec.labels.contains_key(key));
+            annotations.retain(|key, _| LAUNCH_ANNOTATIONS.contains(&key.as_str()));
+        }
+    }
+    all_labels.insert(labels::EC2_NODE_CLASS.to_owned(), claim.node_class.clone());
     if let Some(deadline) = claim.status.termination.as_ref().and_then(|termination| termination.deadline) {
         annotations.insert(labels::TERMINATION_TIMESTAMP.to_owned(), deadline.to_string());
     }
@@ -73,8 +97,59 @@ impl TryFrom<&slim::NodeClaim> for MirroredClaim {
                 .iter()
                 .map(|one| (one.kind.clone(), (one.status.clone(), one.reason.clone())))
                 .collect(),
+            standalone: standalone(object),
         })
     }
+}
+
+/// The node that a NodeClaim without a NodePool describes, or why it is invalid.
+fn standalone(object: &slim::NodeClaim) -> Option<Box<Result<StandaloneNode, model::Unusable>>> {
+    let slim::NodeClaim { metadata, spec, .. } = object;
+    let of_a_pool = metadata.labels.iter().flatten().any(|(key, _)| key == labels::NODE_POOL)
+        || metadata.owner_references.iter().flatten().any(|owner| owner.kind == "NodePool");
+    if of_a_pool {
+        return None;
+    }
+    let problems = validate::standalone(spec);
+    let node = if problems.is_empty() {
+        standalone_node(metadata, spec).map_err(|error| error.to_string().into())
+    } else {
+        Err(problems.join("; ").into())
+    };
+    Some(Box::new(node))
+}
+
+fn standalone_node(metadata: &ObjectMeta, spec: &slim::NodeClaimSpec) -> Result<StandaloneNode, FieldError> {
+    let node_class = spec.node_class_ref.clone().unwrap_or_default().name;
+    let mut node_labels = metadata.labels.clone().unwrap_or_default();
+    node_labels.insert(labels::EC2_NODE_CLASS.to_owned(), node_class.clone());
+    let mut annotations = metadata.annotations.clone().unwrap_or_default();
+    annotations.remove(LAST_APPLIED);
+    annotations.remove(labels::RECORD_UID);
+    let mut all = requirements(&spec.requirements, "spec.requirements")?;
+    // Labels that no requirement may have, such as those of the object's owner, are labels of the node, and nothing else.
+    let defining = node_labels.iter().filter(|(key, _)| !model::labels::is_restricted(key));
+    let defining = defining.map(|(key, value)| (key.clone(), value.clone())).collect();
+    all.add_all(&model::Requirements::from_labels(&defining));
+    let requests = spec.resources.as_ref().map(|resources| &resources.requests);
+    let grace = spec.termination_grace_period.as_deref();
+    Ok(StandaloneNode {
+        template: NodeTemplate {
+            node_class,
+            requirements: all,
+            labels: node_labels,
+            annotations,
+            taints: taints(&spec.taints),
+            startup_taints: taints(&spec.startup_taints),
+            expire_after: spec
+                .expire_after
+                .as_deref()
+                .map(|text| nillable_duration(text, "spec.expireAfter"))
+                .transpose()?,
+            termination_grace_period: grace.map(|text| duration(text, "spec.terminationGracePeriod")).transpose()?,
+        },
+        requests: requests.map(|list| resource_list(list, "spec.resources.requests")).transpose()?.unwrap_or_default(),
+    })
 }
 
 fn owner(pool: &NodePool) -> Option<OwnerReference> {
@@ -206,7 +281,7 @@ fn adopt(object: &NodeClaim) -> Result<model::NodeClaim, FieldError> {
     let mut claim = model::NodeClaim {
         name,
         uid,
-        node_pool: all_labels.get(labels::NODE_POOL).cloned().unwrap_or_default(),
+        node_pool: all_labels.get(labels::NODE_POOL).cloned(),
         node_class: object.spec.node_class_ref.name.clone(),
         created,
         version: 0,

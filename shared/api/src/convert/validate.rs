@@ -3,6 +3,7 @@
 use crate::common::{Operator, Requirement, Taint, TaintEffect};
 use crate::nodeoverlay::NodeOverlay;
 use crate::nodepool::NodePool;
+use crate::slim::NodeClaimSpec;
 use nodeless_model::labels;
 use nodeless_model::resources::name;
 use std::collections::BTreeSet;
@@ -17,10 +18,32 @@ pub fn node_pool(pool: &NodePool) -> Vec<String> {
         label(key, value, &mut problems);
     }
     let mut seen = BTreeSet::new();
-    taints("taints", &template.spec.taints, &mut seen, &mut problems);
-    taints("startupTaints", &template.spec.startup_taints, &mut seen, &mut problems);
+    taints("spec.template.spec.taints", &template.spec.taints, &mut seen, &mut problems);
+    taints("spec.template.spec.startupTaints", &template.spec.startup_taints, &mut seen, &mut problems);
     for (index, requirement) in template.spec.requirements.iter().enumerate() {
         let field = format!("spec.template.spec.requirements[{index}]");
+        if requirement.key == labels::NODE_POOL {
+            problems.push(format!("{field}: key {:?} is restricted", requirement.key));
+        }
+        requirement_problems(&field, requirement, &mut problems);
+    }
+    problems
+}
+
+/// All problems of a NodeClaim without a NodePool that the API server accepted, each with its field. A node may be launched only if the
+/// list is empty.
+#[must_use]
+pub(super) fn standalone(spec: &NodeClaimSpec) -> Vec<String> {
+    let mut problems = Vec::new();
+    let class = spec.node_class_ref.clone().unwrap_or_default();
+    if (class.group.as_str(), class.kind.as_str()) != ("karpenter.k8s.aws", "EC2NodeClass") || class.name.is_empty() {
+        problems.push("spec.nodeClassRef: it must name an EC2NodeClass of the group karpenter.k8s.aws".to_owned());
+    }
+    let mut seen = BTreeSet::new();
+    taints("spec.taints", &spec.taints, &mut seen, &mut problems);
+    taints("spec.startupTaints", &spec.startup_taints, &mut seen, &mut problems);
+    for (index, requirement) in spec.requirements.iter().enumerate() {
+        let field = format!("spec.requirements[{index}]");
         if requirement.key == labels::NODE_POOL {
             problems.push(format!("{field}: key {:?} is restricted", requirement.key));
         }
@@ -74,7 +97,7 @@ fn label(key: &str, value: &str, problems: &mut Vec<String>) {
 
 fn taints(field: &str, taints: &[Taint], seen: &mut BTreeSet<(String, TaintEffect)>, problems: &mut Vec<String>) {
     for (index, taint) in taints.iter().enumerate() {
-        let field = format!("spec.template.spec.{field}[{index}]");
+        let field = format!("{field}[{index}]");
         if !is_qualified_name(&taint.key) {
             problems.push(format!("{field}: key {:?}: {QUALIFIED_NAME_HELP}", taint.key));
         }

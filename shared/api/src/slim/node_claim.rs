@@ -1,6 +1,8 @@
 //! NodeClaim objects: the record has the rest.
 
 use super::meta;
+use crate::common::{NodeClassReference, Requirement, Taint};
+use crate::nodeclaim::ResourceRequirements;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Deserialize;
 
@@ -12,13 +14,13 @@ pub struct NodeClaim {
     /// Name, labels and so on.
     #[serde(deserialize_with = "meta::slim")]
     pub metadata: ObjectMeta,
-    /// The expiry and the drain time of the node.
+    /// The node.
     pub spec: NodeClaimSpec,
     /// The status.
     pub status: NodeClaimStatus,
 }
 
-/// The expiry and the drain time of a node.
+/// The node that a NodeClaim describes. Only the expiry and the drain time of one that has a NodePool are used.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NodeClaimSpec {
@@ -26,6 +28,16 @@ pub struct NodeClaimSpec {
     pub expire_after: Option<String>,
     /// How long the drain may take.
     pub termination_grace_period: Option<String>,
+    /// The EC2NodeClass.
+    pub node_class_ref: Option<NodeClassReference>,
+    /// The requirements for the node's labels.
+    pub requirements: Vec<Requirement>,
+    /// Taints that the node keeps.
+    pub taints: Vec<Taint>,
+    /// Taints that something in the cluster removes.
+    pub startup_taints: Vec<Taint>,
+    /// The minimum resources.
+    pub resources: Option<ResourceRequirements>,
 }
 
 /// The status of a NodeClaim.

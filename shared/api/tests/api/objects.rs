@@ -387,7 +387,7 @@ fn a_claim_made_by_karpenter_is_adopted_and_mirrored_again() {
     });
     let mut object: NodeClaim = serde_json::from_value(validated(&object)).unwrap();
     let claim = model::NodeClaim::try_from(&object).unwrap();
-    assert_eq!((claim.node_pool.as_str(), claim.phase), ("default", model::Phase::Initialized));
+    assert_eq!((claim.node_pool.as_deref(), claim.phase), (Some("default"), model::Phase::Initialized));
     let instance = claim.status.instance.as_ref().unwrap();
     assert_eq!((instance.id.as_str(), instance.capacity_type), ("i-0abc", model::CapacityType::Spot));
     assert_eq!(claim.spec.expire_after, Some(Duration::from_secs(2_592_000)));
@@ -442,6 +442,50 @@ fn the_marks_of_a_mirror_are_read_from_its_object() {
     let fresh =
         read(json!({ "metadata": { "name": "a", "uid": "u" }, "spec": {}, "status": { "providerID": "" } })).unwrap();
     assert_eq!((fresh.record_uid, fresh.provider_id), (None, None));
+}
+
+#[test]
+fn a_node_claim_without_a_node_pool_describes_a_node() {
+    let of = |metadata: Value, change: Value| {
+        let mut object = json!({
+            "metadata": { "name": "single", "uid": "u" },
+            "spec": {
+                "nodeClassRef": { "group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default" },
+                "requirements": [{ "key": "karpenter.sh/capacity-type", "operator": "In", "values": ["spot"] }],
+                "resources": { "requests": { "cpu": "2" } }, "expireAfter": "24h",
+            },
+        });
+        object["metadata"].as_object_mut().unwrap().extend(metadata.as_object().unwrap().clone());
+        object["spec"].as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
+        let slim: slim::NodeClaim = serde_json::from_value(object).unwrap();
+        model::object::MirroredClaim::try_from(&slim).unwrap().standalone.map(|node| *node)
+    };
+    let labels = json!({ "labels": { "team": "a", "karpenter.sh/do-not-sync-taints": "x" } });
+    let node = of(labels, json!({})).unwrap().unwrap();
+    assert_eq!(node.requests.get("cpu").units(), 2);
+    assert_eq!(
+        node.template.expire_after.and_then(model::NillableDuration::duration),
+        Some(Duration::from_secs(86_400))
+    );
+    assert_eq!((node.template.node_class.as_str(), node.template.labels["team"].as_str()), ("default", "a"));
+    assert_eq!(node.template.labels["karpenter.sh/do-not-sync-taints"], "x");
+    let requirements = &node.template.requirements;
+    assert!(requirements.get("team").is_some() && requirements.get("karpenter.sh/do-not-sync-taints").is_none());
+
+    assert_eq!(of(json!({ "labels": { "karpenter.sh/nodepool": "default" } }), json!({})), None);
+    let owner = json!([{ "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "name": "a", "uid": "b" }]);
+    assert_eq!(of(json!({ "ownerReferences": owner }), json!({})), None);
+    let hostname = json!([{ "key": "kubernetes.io/hostname", "operator": "In", "values": ["a"] }]);
+    let pool = json!([{ "key": "karpenter.sh/nodepool", "operator": "Exists" }]);
+    for (change, field) in [
+        (json!({ "requirements": hostname }), "spec.requirements[0]"),
+        (json!({ "requirements": pool }), "spec.requirements[0]"),
+        (json!({ "resources": { "requests": { "cpu": "two" } } }), "spec.resources.requests"),
+        (json!({ "nodeClassRef": { "group": "other", "kind": "EC2NodeClass", "name": "a" } }), "spec.nodeClassRef"),
+    ] {
+        let why = of(json!({}), change).unwrap().unwrap_err().to_string();
+        assert!(why.starts_with(field), "{why}");
+    }
 }
 
 #[test]

@@ -4,7 +4,7 @@
 //! that is deleted meanwhile, the claims table keeps an item with these times. What pods request is sampled: it counts for the whole time since the last record.
 
 use crate::controller::controller;
-use crate::hour::{Amounts, Ended, Group, HourRecord, MAX_GROUPS, OfferingCost, hour_of};
+use crate::hour::{Amounts, Ended, Group, HourRecord, MAX_GROUPS, NO_NODE_POOL, OfferingCost, hour_of};
 use crate::open::{Open, PoolTotals, day_of};
 use crate::piece::{Doing, Piece, Times, pieces};
 use crate::price::{Prices, prices};
@@ -53,7 +53,7 @@ pub struct Facts<'a> {
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PoolNow {
-    /// The NodePool.
+    /// The NodePool, or [`NO_NODE_POOL`](crate::NO_NODE_POOL).
     pub node_pool: String,
     /// The number of instances.
     pub nodes: usize,
@@ -101,14 +101,19 @@ pub fn accrue(open: Option<&Open>, facts: &Facts<'_>) -> Accrual {
         step.hours.insert((record.hour, record.node_pool.clone()), record.clone());
     }
     let fresh: Vec<&EndedNode> =
-        facts.ended.iter().filter(|node| node.ended <= until && !before.ended.contains(&node.name)).collect();
-    let has_ended: BTreeSet<&str> = facts.ended.iter().map(|node| node.name.as_str()).collect();
+        facts.ended.iter().filter(|node| node.ended <= until && !before.ended.contains(&node.uid)).collect();
+    let has_ended: BTreeSet<&str> = facts.ended.iter().map(|node| node.uid.as_str()).collect();
     facts.ended.iter().for_each(|node| step.add_ended(node));
     fresh.iter().for_each(|node| step.count_end(node));
     let live: Vec<&LiveNode<'_>> =
-        facts.nodes.iter().filter(|node| !has_ended.contains(node.claim.name.as_str())).collect();
+        facts.nodes.iter().filter(|node| !has_ended.contains(node.claim.uid.as_str())).collect();
     live.iter().for_each(|node| step.add_live(node));
     step.end(&live)
+}
+
+/// The group of the costs of a node: its NodePool.
+fn group_of(node_pool: Option<&str>) -> &str {
+    node_pool.unwrap_or(NO_NODE_POOL)
 }
 
 struct Step<'a> {
@@ -121,7 +126,7 @@ struct Step<'a> {
 
 /// The costs of a node, and its states over time.
 struct Costing<'a> {
-    name: &'a str,
+    uid: &'a str,
     node_pool: &'a str,
     offering: OfferingCost,
     prices: Prices,
@@ -136,8 +141,8 @@ impl<'a> Costing<'a> {
         let instance = claim.status.instance.as_ref()?;
         let termination = claim.status.termination.as_ref();
         Some(Self {
-            name: &claim.name,
-            node_pool: &claim.node_pool,
+            uid: &claim.uid,
+            node_pool: group_of(claim.node_pool.as_deref()),
             offering: offering(&instance.instance_type, &instance.zone, instance.capacity_type),
             prices: prices(catalog, &instance.instance_type, &instance.zone, instance.capacity_type, instance.price),
             launched: instance.launched,
@@ -151,8 +156,8 @@ impl<'a> Costing<'a> {
     /// known to be something else counts as the time of a node that leaves.
     fn ended(node: &'a EndedNode, catalog: &Catalog, until: Timestamp) -> Self {
         Self {
-            name: &node.name,
-            node_pool: &node.node_pool,
+            uid: &node.uid,
+            node_pool: group_of(node.node_pool.as_deref()),
             offering: offering(&node.instance_type, &node.zone, node.capacity_type),
             prices: prices(catalog, &node.instance_type, &node.zone, node.capacity_type, node.price),
             launched: node.launched,
@@ -183,7 +188,7 @@ impl Step<'_> {
     /// The pieces of a node since the last record. A node that had no instance then counts from its launch.
     fn pieces(&self, node: &Costing<'_>) -> Vec<Piece> {
         let through = self.before.through;
-        let from = if self.before.awaited.contains(node.name) { node.launched } else { node.launched.max(through) };
+        let from = if self.before.awaited.contains(node.uid) { node.launched } else { node.launched.max(through) };
         pieces(from, node.until, node.times, hour_of(through))
     }
 
@@ -254,7 +259,7 @@ impl Step<'_> {
         let price = Costing::ended(node, self.facts.catalog, self.until).prices.paid.unwrap_or_default();
         let hour = hour_of(node.ended).max(hour_of(self.before.through));
         let replaced = self.price_of_replacements(&node.name);
-        let record = self.record(hour, &node.node_pool);
+        let record = self.record(hour, group_of(node.node_pool.as_deref()));
         let reason = node.reason.map_or("unknown", TerminationReason::as_str);
         let ended: &mut Ended = record.ended.entry(reason.to_owned()).or_default();
         ended.nodes += 1;
@@ -297,8 +302,8 @@ impl Step<'_> {
         let mut open = Open {
             since: self.before.since,
             through: self.until,
-            awaited: awaited.map(|node| node.claim.name.clone()).collect(),
-            ended: lately.map(|node| node.name.clone()).collect(),
+            awaited: awaited.map(|node| node.claim.uid.clone()).collect(),
+            ended: lately.map(|node| node.uid.clone()).collect(),
             hours,
             totals: self.totals,
             paces: BTreeMap::new(),

@@ -9,6 +9,8 @@ use std::collections::BTreeMap;
 pub const MAX_GROUPS: usize = 200;
 /// The name of the groups that are added up, those that cost least.
 pub const OTHER: &str = "(other)";
+/// The group of the nodes without a NodePool. No NodePool can have this name.
+pub const NO_NODE_POOL: &str = "(none)";
 
 /// The start of the hour that a time is in.
 #[must_use]
@@ -22,7 +24,7 @@ pub fn hour_of(at: Timestamp) -> Timestamp {
 pub struct HourRecord {
     /// The start of the hour.
     pub hour: Timestamp,
-    /// The NodePool.
+    /// The NodePool, or [`NO_NODE_POOL`].
     pub node_pool: String,
     /// The costs of each offering, in the order of type, zone and capacity type.
     pub offerings: Vec<OfferingCost>,

@@ -19,7 +19,8 @@ mod stored;
 pub use accrue::{Accrual, Facts, LiveNode, PoolNow, accrue};
 pub use cost_budget::{BUDGET, Budget, Warning, dollars_per_month};
 pub use hour::{
-    Amounts, Consolidation, Ended, Group, HourRecord, Interruptions, MAX_GROUPS, OTHER, OfferingCost, hour_of,
+    Amounts, Consolidation, Ended, Group, HourRecord, Interruptions, MAX_GROUPS, NO_NODE_POOL, OTHER, OfferingCost,
+    hour_of,
 };
 pub use labels::{CostLabels, CostLabelsError, MAX_LABELS};
 pub use open::{Open, PoolTotals};

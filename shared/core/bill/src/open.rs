@@ -16,10 +16,10 @@ pub struct Open {
     pub since: Timestamp,
     /// Until when everything is recorded.
     pub through: Timestamp,
-    /// The claims that had no instance then. Instances that they get later are recorded from the launch on.
+    /// The uids of the claims that had no instance then. Instances that they get later are recorded from the launch on.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub awaited: BTreeSet<String>,
-    /// The claims that ended lately and are recorded.
+    /// The uids of the claims that ended lately and are recorded.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub ended: BTreeSet<String>,
     /// The records of the hour, in the order of their NodePools.

@@ -36,7 +36,7 @@ impl Eligible<'_, '_> {
         Candidate {
             node: self.node.name.clone(),
             node_claim: self.claim.name.clone(),
-            node_pool: self.claim.node_pool.clone(),
+            node_pool: self.offer.pool.name.clone(),
         }
     }
 
@@ -85,10 +85,8 @@ impl<'c, 'a> Lookup<'c, 'a> {
     /// too.
     pub(crate) fn price(&self, claim: &NodeClaim) -> f64 {
         let Some(instance) = &claim.status.instance else { return 0.0 };
-        let kind = self
-            .offers
-            .get(claim.node_pool.as_str())
-            .and_then(|place| self.kinds[*place].get(instance.instance_type.as_str()));
+        let pool = claim.node_pool.as_deref().and_then(|name| self.offers.get(name));
+        let kind = pool.and_then(|place| self.kinds[*place].get(instance.instance_type.as_str()));
         let mut present = kind.into_iter().flat_map(|kind| &kind.offerings).filter(|offering| {
             let reservation = offering.reservation.as_ref().map(|held| held.id.as_str());
             offering.zone == instance.zone
@@ -123,22 +121,21 @@ impl<'c, 'a> Lookup<'c, 'a> {
         if let Some((zone, until)) = self.cluster.shifted(of) {
             return Err(KeptReason::ZonalShift { zone: zone.to_owned(), until });
         }
-        let Some(offer) = self.offer(&claim.node_pool) else {
-            return Err(KeptReason::NoNodePool(claim.node_pool.clone()));
-        };
+        let Some(name) = &claim.node_pool else { return Err(KeptReason::Unmanaged) };
+        let Some(offer) = self.offer(name) else { return Err(KeptReason::NoNodePool(name.clone())) };
         if let Some(why) = pause::holding(self.cluster, offer.pool, now) {
             return Err(why);
         }
         if let Some(why) = maintenance::holding(self.cluster, now) {
             return Err(why);
         }
-        if let Some(why) = self.cluster.stopped.get(&claim.node_pool) {
+        if let Some(why) = self.cluster.stopped.get(name) {
             return Err(KeptReason::Churn(why.clone()));
         }
         if let Some(until) = nominated_until(claim).filter(|until| *until > now) {
             return Err(KeptReason::Nominated { until });
         }
-        let held_back = self.cluster.held_back.get(&claim.node_pool);
+        let held_back = self.cluster.held_back.get(name);
         Ok(Eligible { of, node, claim, offer, price: self.price(claim), held_back })
     }
 }

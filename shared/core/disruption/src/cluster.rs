@@ -174,10 +174,19 @@ impl ClusterNode<'_> {
         self.node.map(|node| node.name.as_str()).or_else(|| self.claim.map(|claim| claim.name.as_str())).unwrap_or("")
     }
 
-    /// The NodePool, if it is managed.
+    /// The NodePool, if it has one.
     #[must_use]
     pub fn node_pool(&self) -> Option<&str> {
-        self.claim.map(|claim| claim.node_pool.as_str()).or_else(|| self.node.and_then(Node::node_pool))
+        match self.claim {
+            Some(claim) => claim.node_pool.as_deref(),
+            None => self.node.and_then(Node::node_pool),
+        }
+    }
+
+    /// Whether nodeless manages it: it has a claim, or the label of a NodePool.
+    #[must_use]
+    pub fn is_managed(&self) -> bool {
+        self.claim.is_some() || self.node_pool().is_some()
     }
 
     /// The node as a target of pods; `None` if it takes none.

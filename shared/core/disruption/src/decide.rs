@@ -77,7 +77,7 @@ pub fn decide(input: &Cluster<'_>, now: Timestamp, options: &Options) -> Decisio
     let mut progress = Progress::new(input, &expected, &budget_index, options, now);
     let lookup = Lookup::of(input);
     let mut eligible: Vec<Eligible<'_, '_>> = Vec::new();
-    for node in input.nodes.iter().filter(|node| node.node_pool().is_some()) {
+    for node in input.nodes.iter().filter(|node| node.is_managed()) {
         match lookup.eligible(node, now) {
             Ok(one) => eligible.push(one),
             Err(why) => progress.keep([(node.name().to_owned(), why)]),

@@ -108,7 +108,7 @@ pub fn node_details(cluster: &Cluster<'_>, name: &str, now: Timestamp, options: 
     let known = of.is_initialized() && claim.condition(condition::INITIALIZED).is_some();
     details.initialized = known.then(|| initialized_since(claim));
     details.last_pod_event = claim.status.last_pod_event;
-    let pool = cluster.node_pools.iter().map(|offer| offer.pool).find(|pool| pool.name == claim.node_pool);
+    let pool = cluster.node_pools.iter().map(|offer| offer.pool).find(|pool| claim.is_of(&pool.name));
     details.consolidatable =
         pool.and_then(|pool| consolidatable_from(claim, pool.disruption.consolidate_after)).map(|(_, until)| until);
     if let Ok(one) = lookup.eligible(of, now) {

@@ -44,7 +44,7 @@ fn find(
     for one in empty {
         let going = [one.claim.name.as_str()];
         let allowed = minimums.check(&going, std::iter::empty(), &[]);
-        match allowed.and_then(|()| budgets.take(&one.claim.node_pool, DisruptionReason::Empty)) {
+        match allowed.and_then(|()| budgets.take(&one.offer.pool.name, DisruptionReason::Empty)) {
             Ok(()) => {
                 minimums.apply(&going, std::iter::empty(), &[]);
                 taken.push(one);

@@ -66,6 +66,7 @@ pub use policy::{maintenance, pause, schedules};
 pub use reasons::drift::{Drift, DriftReason};
 pub use reasons::{DoesNotFit, KeptEvent, KeptReason};
 pub use replicas::{StaticChange, static_changes};
+pub use static_capacity::launches_of_template;
 
 /// The time after which a command is validated again on a new snapshot, as in Karpenter.
 pub const VALIDATION_DELAY: std::time::Duration = std::time::Duration::from_secs(15);

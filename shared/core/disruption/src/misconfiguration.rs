@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// All events, in an order that depends only on their content.
 pub(crate) fn events(cluster: &Cluster<'_>, budgets: &Budgets, now: Timestamp) -> Vec<ObjectEvent> {
     let mut events = budgets.events.clone();
-    let ours = || cluster.nodes.iter().filter(|node| node.node_pool().is_some());
+    let ours = || cluster.nodes.iter().filter(|node| node.is_managed());
     for node in ours() {
         events.extend(pods::annotation_events(&node.pods, now));
         events.extend(node.undecoded.iter().map(|pod| undecoded(pod, node.name())));

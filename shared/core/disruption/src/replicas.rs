@@ -95,7 +95,11 @@ fn surplus(
 
 fn candidate(node: &ClusterNode<'_>) -> Option<Candidate> {
     let claim = node.claim?;
-    Some(Candidate { node: node.name().to_owned(), node_claim: claim.name.clone(), node_pool: claim.node_pool.clone() })
+    Some(Candidate {
+        node: node.name().to_owned(),
+        node_claim: claim.name.clone(),
+        node_pool: claim.node_pool.clone()?,
+    })
 }
 
 /// The remaining fraction of a node's lifetime; one without `expireAfter`.

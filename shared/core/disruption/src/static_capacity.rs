@@ -1,4 +1,4 @@
-//! The nodes of static NodePools (`spec.replicas`).
+//! The nodes of static NodePools (`spec.replicas`), and others that are launched without pods.
 
 use crate::cluster::{Cluster, ClusterNode, Options};
 use nodeless_model::pod::HostPort;
@@ -11,7 +11,7 @@ pub(crate) fn present<'c, 'a>(
     cluster: &'c Cluster<'a>,
     node_pool: &'c str,
 ) -> impl Iterator<Item = &'c ClusterNode<'a>> + use<'c, 'a> {
-    cluster.nodes.iter().filter(move |node| node.claim.is_some_and(|claim| claim.node_pool == node_pool) && stays(node))
+    cluster.nodes.iter().filter(move |node| node.claim.is_some_and(|claim| claim.is_of(node_pool)) && stays(node))
 }
 
 /// Whether a node is neither terminating nor being replaced. A node that is only tainted still counts: its command has
@@ -22,24 +22,36 @@ fn stays(node: &ClusterNode<'_>) -> bool {
         && node.node.is_none_or(|node| node.deletion_timestamp.is_none())
 }
 
-/// Launches of `count` nodes by a static NodePool's template, each the cheapest available; fewer, with the reason, if limits or
-/// offerings do not suffice.
+/// Launches of `count` nodes of a static NodePool.
 pub(crate) fn launches(
     offer: &PoolOffer<'_>,
     daemon_sets: &[DaemonSet],
     count: usize,
     options: &Options,
 ) -> (Vec<Launch>, String) {
+    launches_of_template(offer, daemon_sets, &ResourceList::new(), count, options)
+}
+
+/// Launches of `count` nodes by a NodePool's template, each the cheapest available with these resources beside its DaemonSets; fewer,
+/// with the reason, if limits or offerings do not suffice.
+#[must_use]
+pub fn launches_of_template(
+    offer: &PoolOffer<'_>,
+    daemon_sets: &[DaemonSet],
+    requests: &ResourceList,
+    count: usize,
+    options: &Options,
+) -> (Vec<Launch>, String) {
     if count == 0 {
         return (Vec::new(), String::new());
     }
-    // Each node is represented by a pod that has no requests, tolerates everything and uses a host port, so that no two share a
+    // Each node is represented by a pod that has these requests, tolerates everything and uses a host port, so that no two share a
     // node.
     let pool = NodePool { replicas: None, ..offer.pool.clone() };
     let stands: Vec<Pod> = (0..count)
         .map(|index| Pod {
             name: format!("node-{index:06}"),
-            requests: ResourceList::new(),
+            requests: requests.clone(),
             host_ports: vec![HostPort { ip: String::new(), port: i32::MAX, protocol: "static".to_owned() }],
             tolerations: vec![Toleration { operator: TolerationOperator::Exists, ..Toleration::default() }],
             ..Pod::default()

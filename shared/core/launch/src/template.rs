@@ -270,7 +270,8 @@ pub fn owner_tags(cluster: &ClusterDetails, claim: &NodeClaim, users: &StringMap
     tags.extend([
         (format!("kubernetes.io/cluster/{}", cluster.name), "owned".to_owned()),
         (labels::CLUSTER_NAME_TAG.to_owned(), cluster.name.clone()),
-        (labels::NODE_POOL.to_owned(), claim.node_pool.clone()),
+        // Also of a claim without a NodePool, with an empty value, as Karpenter: instances are listed by this key.
+        (labels::NODE_POOL.to_owned(), claim.node_pool.clone().unwrap_or_default()),
         (labels::EC2_NODE_CLASS.to_owned(), claim.node_class.clone()),
     ]);
     tags

@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 
 /// A record for an instance that changes nothing about its node: the node's labels, annotations and taints become the desired
-/// ones. `None` if the instance's tags do not name a NodePool.
+/// ones. `None` if neither the Node nor the instance's tags name a NodePool, and the tag is not empty, as that of a NodeClaim without one.
 ///
 /// `expireAfter` and the termination grace period come from the NodeClaim object, or else from the NodePool.
 #[must_use]
@@ -31,12 +31,15 @@ pub fn adopted(
             .filter(|value| !value.is_empty())
             .cloned()
     };
-    let node_pool = value(labels::NODE_POOL)?;
-    let pool = node_pools.iter().find(|pool| pool.name == node_pool);
+    let node_pool = value(labels::NODE_POOL);
+    if node_pool.is_none() && !instance.tags.contains_key(labels::NODE_POOL) {
+        return None;
+    }
+    let pool = node_pool.as_ref().and_then(|name| node_pools.iter().find(|pool| pool.name == *name));
     let node_class = value(labels::EC2_NODE_CLASS).or_else(|| pool.map(|pool| pool.template.node_class.clone()))?;
     let name = match mirror {
         Some(mirror) => mirror.name.clone(),
-        None => free_name(&node_pool, instance, taken),
+        None => free_name(node_pool.as_ref().unwrap_or(&node_class), instance, taken),
     };
     let created = mirror.and_then(|mirror| mirror.created).unwrap_or(instance.launched);
     let (expire_after, termination_grace_period) = match (mirror, pool) {
@@ -47,10 +50,15 @@ pub fn adopted(
         ),
         (None, None) => (None, None),
     };
-    let node_labels = labels_of(instance, node, &node_pool, &node_class);
+    let node_labels = labels_of(instance, node, node_pool.as_deref(), &node_class);
+    // A claim without a NodePool ends with its object, so it has the identity of that.
+    let identity = |mirror: &MirroredClaim| {
+        if node_pool.is_some() { mirror.record_uid.clone() } else { Some(mirror.uid.clone()) }
+    };
+    let charge = if node_pool.is_some() { charge(node) } else { Charge::default() };
     let mut claim = NodeClaim {
         name,
-        uid: mirror.and_then(|mirror| mirror.record_uid.clone()).unwrap_or_else(|| format!("adopted-{}", instance.id)),
+        uid: mirror.and_then(identity).unwrap_or_else(|| format!("adopted-{}", instance.id)),
         node_pool,
         node_class,
         created,
@@ -62,7 +70,7 @@ pub fn adopted(
             taints: node.map(lasting_taints).unwrap_or_default(),
             expire_after,
             termination_grace_period,
-            charge: charge(node),
+            charge,
             labels: node_labels,
             ..NodeClaimSpec::default()
         },
@@ -87,7 +95,7 @@ pub fn adopted(
 }
 
 /// The name in the instance's tag if it is free, otherwise one that is computed from its id.
-fn free_name(node_pool: &str, instance: &Instance, taken: &BTreeSet<String>) -> String {
+fn free_name(prefix: &str, instance: &Instance, taken: &BTreeSet<String>) -> String {
     let tagged = instance.tags.get(labels::NODE_CLAIM_TAG).filter(|name| !name.is_empty() && !taken.contains(*name));
     if let Some(name) = tagged {
         return name.clone();
@@ -98,7 +106,7 @@ fn free_name(node_pool: &str, instance: &Instance, taken: &BTreeSet<String>) -> 
         .bytes()
         .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
     loop {
-        let name = format!("{node_pool}-{}", suffix(hash));
+        let name = format!("{prefix}-{}", suffix(hash));
         if !taken.contains(&name) {
             return name;
         }
@@ -118,7 +126,7 @@ pub fn suffix(number: u64) -> String {
 }
 
 /// The labels of its node that a launch or NodePool sets; for an instance without a node, what EC2 reports.
-fn labels_of(instance: &Instance, node: Option<&Node>, node_pool: &str, node_class: &str) -> StringMap {
+fn labels_of(instance: &Instance, node: Option<&Node>, node_pool: Option<&str>, node_class: &str) -> StringMap {
     let bookkeeping = [labels::HOSTNAME, labels::REGISTERED, labels::INITIALIZED, labels::EXCLUDE_FROM_LOAD_BALANCERS];
     let is_alias = |key: &str| labels::normalize(key) != key;
     let mut known: StringMap = node
@@ -129,11 +137,12 @@ fn labels_of(instance: &Instance, node: Option<&Node>, node_pool: &str, node_cla
         .collect();
     for (key, value) in [
         (labels::NODE_POOL, node_pool),
-        (labels::EC2_NODE_CLASS, node_class),
-        (labels::INSTANCE_TYPE, &instance.instance_type),
-        (labels::ZONE, &instance.zone),
-        (labels::CAPACITY_TYPE, instance.capacity_type.as_str()),
+        (labels::EC2_NODE_CLASS, Some(node_class)),
+        (labels::INSTANCE_TYPE, Some(&*instance.instance_type)),
+        (labels::ZONE, Some(&*instance.zone)),
+        (labels::CAPACITY_TYPE, Some(instance.capacity_type.as_str())),
     ] {
+        let Some(value) = value else { continue };
         known.entry(key.to_owned()).or_insert_with(|| value.to_owned());
     }
     // The instance may have left the reservation that it was launched into.

@@ -16,7 +16,7 @@ pub struct World<'a> {
     pub claims: &'a [NodeClaim],
     /// All instances with this cluster's tags, other than terminated ones.
     pub instances: &'a [Instance],
-    /// All nodes with a NodePool's label.
+    /// All nodes with the label of a NodePool or EC2NodeClass.
     pub nodes: &'a [Node],
     /// All NodeClaim objects.
     pub mirrors: &'a [MirroredClaim],
@@ -47,6 +47,8 @@ pub enum Collection {
     RemoveMirror {
         /// The name.
         name: String,
+        /// The object's uid.
+        uid: String,
     },
 }
 
@@ -97,13 +99,20 @@ pub fn collect(world: &World<'_>, now: Timestamp, settings: &Settings) -> Vec<Co
             .as_deref()
             .and_then(nodeless_model::node::instance_id)
             .is_some_and(|id| present.contains(id));
+        // One without a NodePool is a user's: the planner makes a claim of it again, unless it is being deleted.
+        let is_ours = mirror.standalone.is_none() || mirror.deletion_timestamp.is_some();
         mirror.record_uid.is_some()
+            && is_ours
             && !names.contains(&mirror.name)
             && !adopted_mirrors.contains(&mirror.name)
             && !has_instance
     };
     found.extend(
-        world.mirrors.iter().filter(unheld).map(|mirror| Collection::RemoveMirror { name: mirror.name.clone() }),
+        world
+            .mirrors
+            .iter()
+            .filter(unheld)
+            .map(|mirror| Collection::RemoveMirror { name: mirror.name.clone(), uid: mirror.uid.clone() }),
     );
     found
 }

@@ -255,7 +255,7 @@ fn launched(claim: &NodeClaim, instance: &Instance, learned: &Learned, now: Time
         Phase::Terminating => next.phase = Phase::Draining,
         _ => {}
     }
-    if !learned.capacity.is_empty() {
+    if !learned.capacity.is_empty() && !claim.is_standalone() {
         let resources = learned.capacity.clone().with("nodes", Quantity::from_units(1));
         step.charge = Some(Charge { resources, dollars_per_hour: learned.price });
     }

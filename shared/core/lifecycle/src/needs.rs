@@ -40,7 +40,7 @@ impl Needs {
         let present = !claim.phase.is_leaving();
         Self {
             node_class: claim.phase == Phase::Reserved,
-            node_pool: present,
+            node_pool: present && !claim.is_standalone(),
             instance: launched
                 && match claim.phase {
                     Phase::Launched => claim.status.awaits_partition,

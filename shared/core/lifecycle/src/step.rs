@@ -10,6 +10,7 @@ use crate::time::elapsed;
 use crate::{launch, registration, reservation, termination};
 use jiff::Timestamp;
 use nodeless_model::claim::TerminationReason;
+use nodeless_model::object::MirroredClaim;
 use nodeless_model::{InstanceState, Node, NodeClaim, Phase};
 
 /// The next step of a claim. It is pure: the same input results in the same step.
@@ -85,11 +86,17 @@ fn reason_to_leave(
     if seen.mirror.known().and_then(Option::as_ref).is_some_and(|mirror| mirror.deletion_timestamp.is_some()) {
         return Some((Deleted, "the NodeClaim was deleted".to_owned()));
     }
+    if claim.is_standalone() && seen.mirror.known().is_some_and(|mirror| !is_object_of(claim, mirror.as_ref())) {
+        return Some((Deleted, "its NodeClaim object does not exist any more".to_owned()));
+    }
     if let Some(node) = seen.nodes.known().into_iter().flatten().find(|node| node.deletion_timestamp.is_some()) {
         return Some((Deleted, format!("the Node {} was deleted", node.name)));
     }
-    if seen.node_pool_exists == Seen::Known(false) && goes_with_its_pool(claim, seen) {
-        return Some((NodePoolDeleted, format!("the NodePool {} was deleted", claim.node_pool)));
+    if let Some(name) = &claim.node_pool
+        && seen.node_pool_exists == Seen::Known(false)
+        && goes_with_its_pool(claim, seen)
+    {
+        return Some((NodePoolDeleted, format!("the NodePool {name} was deleted")));
     }
     if let Some(limit) = claim.spec.expire_after
         && elapsed(claim.created, now) >= limit
@@ -115,6 +122,11 @@ fn reason_to_leave(
                 .then(|| (InstanceMissing, format!("EC2 no longer lists the instance {}", launched.id)))
         }
     }
+}
+
+/// Whether a claim without a NodePool was made of this object. One that was created again under the same name is another.
+fn is_object_of(claim: &NodeClaim, object: Option<&MirroredClaim>) -> bool {
+    object.is_some_and(|object| object.uid == claim.uid)
 }
 
 /// Whether the claim is deleted with its NodePool, its owner. After `kubectl delete nodepool --cascade=orphan` the claim stays, unless its

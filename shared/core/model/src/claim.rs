@@ -96,12 +96,13 @@ impl Phase {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeClaim {
-    /// The name, `NODEPOOL-xxxxx`.
+    /// The name: `NODEPOOL-xxxxx`, or that of the NodeClaim object that it was made of.
     pub name: String,
-    /// The unique id of the record. Client tokens are derived from it.
+    /// The unique id of the record: that of the NodeClaim object if it was made of one. Client tokens are derived from it.
     pub uid: String,
-    /// The NodePool.
-    pub node_pool: String,
+    /// The NodePool; `None` for a claim that was made of a NodeClaim object without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node_pool: Option<String>,
     /// The EC2NodeClass.
     pub node_class: String,
     /// When it was decided.
@@ -463,6 +464,18 @@ pub mod condition {
 }
 
 impl NodeClaim {
+    /// Whether it is a claim of this NodePool.
+    #[must_use]
+    pub fn is_of(&self, node_pool: &str) -> bool {
+        self.node_pool.as_deref() == Some(node_pool)
+    }
+
+    /// Whether it was made of a NodeClaim object without a NodePool, and ends with that object.
+    #[must_use]
+    pub const fn is_standalone(&self) -> bool {
+        self.node_pool.is_none()
+    }
+
     /// The provider id of its node, once launched.
     #[must_use]
     pub fn provider_id(&self) -> Option<String> {
@@ -562,7 +575,7 @@ mod tests {
         let mut claim = NodeClaim {
             name: "default-abcde".into(),
             uid: "u".into(),
-            node_pool: "default".into(),
+            node_pool: Some("default".into()),
             node_class: "default".into(),
             created: at(0),
             version: 0,

@@ -10,8 +10,11 @@ use serde::{Deserialize, Serialize};
 pub struct EndedNode {
     /// The name of the claim.
     pub name: String,
-    /// The NodePool.
-    pub node_pool: String,
+    /// The uid of the claim. A NodeClaim without a NodePool that a user creates again has the name of the one before.
+    pub uid: String,
+    /// The NodePool, if it had one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node_pool: Option<String>,
     /// The instance type.
     pub instance_type: String,
     /// The availability zone, by name.
@@ -45,6 +48,7 @@ impl EndedNode {
         let instance = claim.status.instance.as_ref()?;
         Some(Self {
             name: claim.name.clone(),
+            uid: claim.uid.clone(),
             node_pool: claim.node_pool.clone(),
             instance_type: instance.instance_type.clone(),
             zone: instance.zone.clone(),
@@ -90,7 +94,7 @@ mod tests {
         let mut claim = NodeClaim {
             name: "default-a".into(),
             uid: "uid".into(),
-            node_pool: "default".into(),
+            node_pool: Some("default".into()),
             node_class: "default".into(),
             created: at(0),
             version: 3,

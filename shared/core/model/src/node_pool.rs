@@ -41,7 +41,7 @@ pub struct NodePool {
 }
 
 /// The template of a NodePool's nodes.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeTemplate {
     /// The EC2NodeClass.

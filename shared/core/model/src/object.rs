@@ -1,8 +1,9 @@
 //! Kubernetes objects other than nodes and pods, as far as they are read or written: NodeClaim objects, patches, Events.
 
 use crate::claim::Condition;
+use crate::node_pool::NodeTemplate;
 pub use crate::pod_ref::PodRef;
-use crate::{CapacityType, Node, NodePool, Pod, StringMap, Taint};
+use crate::{CapacityType, Node, NodePool, Pod, ResourceList, StringMap, Taint, Unusable};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -38,6 +39,19 @@ pub struct MirroredClaim {
     pub capacity_type: Option<CapacityType>,
     /// The conditions by type: status and reason.
     pub conditions: BTreeMap<String, (String, String)>,
+    /// The node that it describes, or why it is invalid; only if it has no NodePool.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub standalone: Option<Box<Result<StandaloneNode, Unusable>>>,
+}
+
+/// The node that a NodeClaim without a NodePool describes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StandaloneNode {
+    /// The requirements, labels, taints and times. The requirements include the labels.
+    pub template: NodeTemplate,
+    /// The minimum resources for pods, `spec.resources.requests`.
+    pub requests: ResourceList,
 }
 
 impl MirroredClaim {

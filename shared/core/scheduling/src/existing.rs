@@ -84,9 +84,10 @@ pub fn existing_node(
     Ok(ExistingNode {
         name: node.map(|node| node.name.clone()).or_else(|| claim.map(|claim| claim.name.clone())).unwrap_or_default(),
         node_claim: claim.map(|claim| claim.name.clone()),
-        node_pool: claim
-            .map(|claim| claim.node_pool.clone())
-            .or_else(|| node.and_then(Node::node_pool).map(str::to_owned)),
+        node_pool: match claim {
+            Some(claim) => claim.node_pool.clone(),
+            None => node.and_then(Node::node_pool).map(str::to_owned),
+        },
         initialized,
         requirements,
         taints,

@@ -100,8 +100,8 @@ pub enum PlanLine {
     ClaimRefused {
         /// The first of them.
         claim: String,
-        /// The NodePool.
-        node_pool: String,
+        /// The NodePool, if they have one.
+        node_pool: Option<String>,
         /// The reason.
         why: String,
     },
@@ -198,6 +198,8 @@ pub enum Stage {
     Bookkeeping,
     /// Static capacity and repair.
     StaticCapacity,
+    /// NodeClaims without a NodePool.
+    Standalone,
     /// Nodes for pending pods.
     Provisioning,
     /// Voluntary disruption.

@@ -1,6 +1,6 @@
 //! The planning pipeline: the stages of a plan, one after another.
 
-use super::stages::{bookkeeping, costs, disruption, provisioning, static_capacity};
+use super::stages::{bookkeeping, costs, disruption, provisioning, standalone, static_capacity};
 use crate::offers::OfferCache;
 use crate::plan::action::{Batch, Stage};
 use crate::plan::buffers;
@@ -23,6 +23,8 @@ pub(crate) async fn run(snapshot: &Snapshot, kept: &OfferCache, executor: &dyn E
     let mut names = snapshot.names();
     let facts = Facts { snapshot, evaluated: &offered.evaluated, claims: &claims, commands: &snapshot.commands };
     let claims = static_capacity::run(facts, &mut names, executor, &mut outcome).await;
+    let claims =
+        standalone::run(Facts { claims: &claims, ..facts }, &offered.class_types, executor, &mut outcome).await;
 
     pools::charge_created(&mut offered.evaluated, snapshot, &claims);
     let facts = Facts { snapshot, evaluated: &offered.evaluated, claims: &claims, commands: &snapshot.commands };
@@ -39,7 +41,7 @@ pub(crate) async fn run(snapshot: &Snapshot, kept: &OfferCache, executor: &dyn E
 
     // Replacements share the limits with what was launched for pods.
     let mut charged = offered.evaluated.clone();
-    pools::charge(&mut charged, created.iter().map(|claim| (claim.node_pool.as_str(), &claim.spec.charge)));
+    pools::charge(&mut charged, pools::charges(created.iter()));
     let facts = Facts { evaluated: &charged, ..facts };
     disruption::run(facts, &placed, churn, &mut names, executor, &mut outcome).await;
     executor.carry_out(&Batch::each(Stage::End, unfinished::end(snapshot))).await;

@@ -115,7 +115,10 @@ impl Reconciler {
                 self.mirror_record(claim).await;
                 Ok(())
             }
-            Effect::RemoveMirror => self.cluster.remove_claim(&claim.name).await,
+            Effect::RemoveMirror => {
+                let uid = claim.is_standalone().then_some(claim.uid.as_str());
+                self.cluster.remove_claim(&claim.name, uid).await
+            }
             Effect::DeleteRecord => {
                 let ended = EndedNode::of(claim, self.context.now());
                 self.claims.delete_ended(claim, ended.as_ref()).await

@@ -126,7 +126,8 @@ impl Reconciler {
         if !marks.iter().any(|mark| claim.spec.annotations.contains_key(*mark)) {
             return Ok(types);
         }
-        let Some(pool) = self.cluster.node_pool(&claim.node_pool).await? else { return Ok(types) };
+        let Some(name) = &claim.node_pool else { return Ok(types) };
+        let Some(pool) = self.cluster.node_pool(name).await? else { return Ok(types) };
         let refused = |status: &NodeOverlayStatus| {
             let failed = |condition: &Condition| condition.status == ConditionStatus::False;
             status.conditions.iter().any(|condition| condition.type_ == "ValidationSucceeded" && failed(condition))

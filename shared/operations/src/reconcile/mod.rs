@@ -214,7 +214,7 @@ impl Reconciler {
         let instance = after.status.instance.as_ref();
         self.context.log(&ClaimStepped {
             claim: &after.name,
-            node_pool: &after.node_pool,
+            node_pool: after.node_pool.as_deref(),
             from: &format!("{:?}", before.phase),
             to: &format!("{:?}", after.phase),
             instance: instance.map(|instance| instance.id.as_str()),
@@ -224,6 +224,16 @@ impl Reconciler {
             price_per_hour: instance.map(|instance| instance.price).filter(|price| *price > 0.0),
             why: why.as_deref(),
         });
+        let mut of_pool = |metric| {
+            if let Some(name) = &after.node_pool {
+                metrics.record_of(name, metric, 1.0);
+            }
+        };
+        match after.phase {
+            Phase::Launched => of_pool(Metric::NodesLaunched),
+            Phase::Gone if instance.is_some() => of_pool(Metric::NodesTerminated),
+            _ => {}
+        }
         let since = |start: jiff::Timestamp| {
             let elapsed = Duration::try_from(self.context.now().duration_since(start)).unwrap_or(Duration::ZERO);
             elapsed.as_secs_f64() * 1000.0
@@ -237,14 +247,10 @@ impl Reconciler {
         match after.phase {
             Phase::Launched => {
                 metrics.count(Metric::NodesLaunched, 1);
-                metrics.record_of(&after.node_pool, Metric::NodesLaunched, 1.0);
                 metrics.record(Metric::LaunchLatencyMilliseconds, since(after.created));
             }
             Phase::Initialized => metrics.count(Metric::NodesInitialized, 1),
-            Phase::Gone if after.status.instance.is_some() => {
-                metrics.count(Metric::NodesTerminated, 1);
-                metrics.record_of(&after.node_pool, Metric::NodesTerminated, 1.0);
-            }
+            Phase::Gone if instance.is_some() => metrics.count(Metric::NodesTerminated, 1),
             Phase::Draining => {
                 use nodeless_model::claim::TerminationReason::InsufficientCapacity;
                 if after.status.termination.as_ref().is_some_and(|end| end.reason == InsufficientCapacity) {

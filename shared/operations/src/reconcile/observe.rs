@@ -23,7 +23,7 @@ impl Reconciler {
         needs.instance &= zonal_shift.is_none();
         let (node_class, node_pool_exists, launch_group, nodes, mirror) = futures::join!(
             known(needs.node_class, &mut observed.node_class, self.node_class_state(&claim.node_class)),
-            known(needs.node_pool, &mut observed.node_pool_exists, self.node_pool_exists(&claim.node_pool)),
+            known(needs.node_pool, &mut observed.node_pool_exists, self.node_pool_of(claim)),
             if_needed(needs.launch_group, self.group(claim)),
             known(needs.nodes, &mut observed.nodes, self.nodes(claim)),
             known(needs.mirror, &mut observed.mirror, self.cluster.mirrored_claim(&claim.name)),

@@ -118,8 +118,8 @@ impl View {
             nodes: needs.nodes.then(|| self.nodes_of(claim)),
             mirror: needs.mirror.then(|| self.mirror_of(claim)),
             instance: self.needs_instance(claim).then(|| self.instance_of(claim)),
-            node_pool_exists: needs.node_pool.then(|| match &self.node_pools {
-                Seen::Known(pools) => Seen::Known(pools.get(&claim.node_pool).copied().unwrap_or(false)),
+            node_pool_exists: claim.node_pool.as_ref().filter(|_| needs.node_pool).map(|name| match &self.node_pools {
+                Seen::Known(pools) => Seen::Known(pools.get(name).copied().unwrap_or(false)),
                 Seen::Unknown(why) => Seen::Unknown(why.clone()),
             }),
             node_class: self.node_classes.get(&claim.node_class).cloned(),
@@ -241,8 +241,11 @@ impl Reconciler {
 
     /// Whether the NodePool of each claim exists. An invalid NodePool counts as existing.
     async fn pools(&self, needs: &[(&NodeClaim, Needs)]) -> Seen<BTreeMap<String, bool>> {
-        let sought: BTreeSet<&String> =
-            needs.iter().filter(|(_, needs)| needs.node_pool).map(|(claim, _)| &claim.node_pool).collect();
+        let sought: BTreeSet<&String> = needs
+            .iter()
+            .filter(|(_, needs)| needs.node_pool)
+            .filter_map(|(claim, _)| claim.node_pool.as_ref())
+            .collect();
         if sought.len() <= FEW_POOLS {
             let mut found = BTreeMap::new();
             for name in sought {
@@ -274,6 +277,14 @@ impl Reconciler {
             Ok(None) => Ok(NodeClassState::Missing),
             Err(error) if error.kind == ErrorKind::Invalid => Ok(NodeClassState::NotReady { message: error.message }),
             Err(error) => Err(error),
+        }
+    }
+
+    /// Whether a claim has a NodePool that exists.
+    pub(super) async fn node_pool_of(&self, claim: &NodeClaim) -> Result<bool, PortError> {
+        match &claim.node_pool {
+            Some(name) => self.node_pool_exists(name).await,
+            None => Ok(false),
         }
     }
 

@@ -73,7 +73,7 @@ impl Sweeper {
         let initialized = claims.iter().filter(|claim| claim.phase == Phase::Initialized);
         let changed = initialized.filter_map(|claim| {
             let mirror = mirrors.get(claim.name.as_str()).filter(|mirror| mirror.deletion_timestamp.is_none())?;
-            let pool = read.node_pools.iter().find(|pool| pool.name == claim.node_pool);
+            let pool = read.node_pools.iter().find(|pool| claim.is_of(&pool.name));
             let shown = shown(claim, pool, mirror, now);
             (!mirror.shows(&shown.status.conditions)).then_some((shown, *mirror))
         });

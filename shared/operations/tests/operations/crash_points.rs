@@ -6,6 +6,7 @@
 use crate::common::{
     Harness, check_drifted_away, check_quiescent, drift, has_new_hash, is_quiescent, pod, running_cluster, watched,
 };
+use crate::standalone::node_claim;
 use jiff::SignedDuration;
 use nodeless_disruption::schedules;
 use nodeless_fake_kubernetes::resource::NODES;
@@ -14,6 +15,7 @@ use nodeless_model::instance::{FaultKind, InstanceFault};
 use nodeless_model::{NodeClaim, Quantity};
 use nodeless_operations::gates::FeatureGates;
 use nodeless_operations::plan::PlanSettings;
+use nodeless_world::resources::NODE_CLAIMS;
 use serde_json::json;
 use std::collections::BTreeSet;
 
@@ -66,6 +68,24 @@ async fn scale_up(harness: &mut Harness, when: &str) {
     harness.queue_wake().await;
     until_quiescent(harness, async |harness| is_quiescent(harness, 3, 3).await).await;
     check_quiescent(harness, 3, 3, when).await;
+}
+
+/// A user creates a NodeClaim without a NodePool, and deletes it once its node is ready.
+async fn create_and_delete_a_node_claim(harness: &mut Harness, when: &str) {
+    harness.cluster.create(&NODE_CLAIMS, node_claim("single", "1"));
+    harness.queue_wake().await;
+    until_quiescent(harness, async |harness| is_quiescent(harness, 1, 0).await).await;
+    check_quiescent(harness, 1, 0, when).await;
+    harness.cluster.delete_node_claim("single");
+    harness.queue_wake().await;
+    until_quiescent(harness, async |harness| is_quiescent(harness, 0, 0).await).await;
+    check_quiescent(harness, 0, 0, when).await;
+    assert!(harness.cluster.node_claims().is_empty(), "{when}: the object is left");
+}
+
+#[tokio::test]
+async fn a_node_claim_of_a_user_survives_the_end_of_a_process_at_any_write() {
+    Box::pin(at_every_write(15, 0, Harness::new, create_and_delete_a_node_claim)).await;
 }
 
 /// All pods are deleted, then the nodes are removed.

@@ -6,7 +6,6 @@ use nodeless_lifecycle::{LaunchResult, Settings, absorb, begin_termination, prep
 use nodeless_model::claim::{Condition, LaunchGroup, TerminationReason, condition};
 use nodeless_model::{NodeClaim, NodeClaimSpec, NodeClaimStatus, Phase, labels};
 use nodeless_ports::{Clock, ErrorKind};
-use nodeless_world::resources::NODE_CLAIMS;
 use serde_json::json;
 use std::time::Duration;
 
@@ -166,23 +165,6 @@ async fn a_pod_whose_deletion_is_refused_holds_up_no_other() {
     assert_eq!(left, ["held"]);
 }
 
-#[tokio::test]
-async fn a_nodeclaim_without_a_nodepool_gets_an_event_that_nothing_is_launched() {
-    let mut harness = running_cluster(1).await;
-    let node_class = json!({ "group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default" });
-    let spec = json!({ "nodeClassRef": node_class, "requirements": [] });
-    harness.cluster.create(&NODE_CLAIMS, json!({ "metadata": { "name": "mine" }, "spec": spec }));
-    harness.minutes(10).await;
-    let reported = harness.cluster.events_of("NotSupported");
-    let [event] = &reported[..] else { panic!("once, and not of claims of ours: {reported:?}") };
-    assert_eq!(
-        (&event.object.name, &event.object.uid),
-        (&"mine".to_owned(), &harness.cluster.node_claims()["mine"].uid)
-    );
-    assert!(event.message.contains("create a NodePool"), "{}", event.message);
-    assert!(harness.cluster.node_claims().contains_key("mine"), "it is not ours to delete");
-}
-
 /// The members of a launch group whose answer was lost: EC2 has reported that their client token was used.
 async fn lost_group(harness: &Harness) -> Vec<String> {
     let lost =
@@ -192,7 +174,7 @@ async fn lost_group(harness: &Harness) -> Vec<String> {
         let mut claim = NodeClaim {
             name: format!("default-{index}"),
             uid: format!("uid-{index}"),
-            node_pool: "default".into(),
+            node_pool: Some("default".into()),
             node_class: "default".into(),
             created: harness.clock.now(),
             version: 0,

@@ -31,6 +31,7 @@ mod reservations;
 mod scenarios;
 mod shards;
 mod snapshots;
+mod standalone;
 mod static_capacity;
 mod surges;
 mod throughput;

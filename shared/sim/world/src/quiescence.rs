@@ -73,7 +73,8 @@ impl Observed {
     fn wrong_usage(&self) -> Vec<String> {
         let mut sums: BTreeMap<&str, (ResourceList, f64)> = BTreeMap::new();
         for claim in &self.claims {
-            let sum = sums.entry(&claim.node_pool).or_default();
+            let Some(pool) = &claim.node_pool else { continue };
+            let sum = sums.entry(pool).or_default();
             sum.0.add(&claim.spec.charge.resources);
             sum.1 += claim.spec.charge.dollars_per_hour;
         }

@@ -168,7 +168,7 @@ pub(crate) fn place(index: usize, pool: &NodePool, kind: &InstanceType, offered:
     let mut claim = NodeClaim {
         name: format!("{}-{index:05}", pool.name),
         uid: format!("uid-claim-{index:05}"),
-        node_pool: pool.name.clone(),
+        node_pool: Some(pool.name.clone()),
         node_class: pool.template.node_class.clone(),
         created: ago(48),
         version: 1,

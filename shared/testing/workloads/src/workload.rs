@@ -114,7 +114,7 @@ impl Workload {
 
     fn usage(&self, pool: &NodePool) -> PoolUsage {
         let mut usage = PoolUsage::default();
-        for place in self.places.iter().filter(|place| place.claim.node_pool == pool.name) {
+        for place in self.places.iter().filter(|place| place.claim.is_of(&pool.name)) {
             usage.resources.add(&place.node.capacity);
             usage.resources.add(&ResourceList::from([("nodes", Quantity::from_units(1))]));
             usage.dollars_per_hour += place.claim.status.instance.as_ref().map_or(0.0, |instance| instance.price);

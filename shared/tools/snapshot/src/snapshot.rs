@@ -255,7 +255,7 @@ fn mirrored(claim: &NodeClaim) -> MirroredClaim {
         name: claim.name.clone(),
         uid: claim.uid.clone(),
         provider_id: claim.provider_id(),
-        node_pool: Some(claim.node_pool.clone()),
+        node_pool: claim.node_pool.clone(),
         created: Some(claim.created),
         expire_after: claim.spec.expire_after,
         termination_grace_period: claim.spec.termination_grace_period,

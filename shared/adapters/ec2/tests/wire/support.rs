@@ -206,7 +206,7 @@ pub(crate) fn claim(group: &str, size: u32) -> NodeClaim {
     NodeClaim {
         name: "default-abcde".into(),
         uid: format!("uid-of-{group}"),
-        node_pool: "default".into(),
+        node_pool: Some("default".into()),
         node_class: "default".into(),
         created: Timestamp::UNIX_EPOCH,
         version: 1,

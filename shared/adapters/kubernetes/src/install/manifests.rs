@@ -200,7 +200,7 @@ mod tests {
     fn the_webhook_calls_the_url_and_never_blocks() {
         let object = webhook(&Wake::Url("https://x.lambda-url.us-east-1.on.aws/secret".into())).unwrap().unwrap();
         let hooks = object["webhooks"].as_array().unwrap();
-        assert_eq!(hooks.len(), 3, "for Events, for EC2NodeClasses and for deletions");
+        assert_eq!(hooks.len(), 4, "for Events, EC2NodeClasses, NodeClaims and deletions");
         for hook in hooks {
             assert_eq!(hook["clientConfig"]["url"], "https://x.lambda-url.us-east-1.on.aws/secret");
             assert_eq!((&hook["failurePolicy"], &hook["sideEffects"]), (&"Ignore".into(), &"None".into()));

@@ -16,7 +16,7 @@ fn claim() -> NodeClaim {
     NodeClaim {
         name: "default-abcde".into(),
         uid: "record".into(),
-        node_pool: "default".into(),
+        node_pool: Some("default".into()),
         node_class: "default".into(),
         created: Timestamp::UNIX_EPOCH,
         version: 1,
@@ -81,9 +81,9 @@ async fn a_claim_is_mirrored_kept_up_to_date_and_removed() {
         "an object that is being deleted is not created again"
     );
     assert!(cluster.mirrored_claims().await.unwrap()[0].deletion_timestamp.is_some());
-    cluster.remove_claim("default-abcde").await.unwrap();
+    cluster.remove_claim("default-abcde", None).await.unwrap();
     assert!(get().is_none());
-    cluster.remove_claim("default-abcde").await.unwrap();
+    cluster.remove_claim("default-abcde", None).await.unwrap();
 }
 
 #[tokio::test]
@@ -246,4 +246,48 @@ async fn a_node_class_gets_status_hash_and_finalizer_and_is_released() {
     cluster.release_node_class("default").await.unwrap();
     assert!(get().is_none());
     cluster.release_node_class("default").await.unwrap();
+}
+
+/// The object of a claim without a NodePool is its user's: it gets the finalizer, the status and the labels of the launch, and is neither
+/// created nor replaced by another one of its name.
+#[tokio::test]
+async fn the_object_of_a_user_is_written_only_if_it_is_that_of_the_claim() {
+    let world = World::installed().await;
+    let cluster = world.cluster();
+    let object = || {
+        json!({
+            "metadata": { "name": "single", "labels": { "team": "a" }, "finalizers": ["example.com/own"] },
+            "spec": {
+                "nodeClassRef": { "group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default" },
+                "requirements": [], "expireAfter": "Never",
+            },
+        })
+    };
+    let mut claim = NodeClaim { name: "single".into(), node_pool: None, ..claim() };
+    claim.spec.labels.insert("team".into(), "a".into());
+    let get = || world.server.get(&NODE_CLAIMS, "", "single").ok();
+    cluster.mirror_claim(&claim).await.unwrap();
+    assert!(get().is_none(), "it is not created");
+
+    let created = world.create(&NODE_CLAIMS, object());
+    cluster.mirror_claim(&claim).await.unwrap();
+    cluster.remove_claim("single", Some(&claim.uid)).await.unwrap();
+    assert_eq!(version(&get().unwrap()), version(&created), "an object with another uid is not written");
+
+    claim.uid = created["metadata"]["uid"].as_str().unwrap().to_owned();
+    claim.set_condition(condition::LAUNCHED, ConditionStatus::True, "Launched", "", Timestamp::UNIX_EPOCH);
+    claim.status.labels.insert("topology.kubernetes.io/zone".into(), "us-east-1a".into());
+    assert_eq!(cluster.mirror_claim(&claim).await.unwrap(), claim.uid);
+    let written = get().unwrap();
+    assert_eq!(written["metadata"]["finalizers"], json!(["example.com/own", "karpenter.sh/termination"]));
+    assert_eq!(written["metadata"]["annotations"]["nodeless.sh/record-uid"], claim.uid.as_str());
+    assert_eq!(written["metadata"]["labels"]["topology.kubernetes.io/zone"], "us-east-1a");
+    assert_eq!(written["status"]["conditions"][0]["type"], "Launched");
+    cluster.mirror_claim(&claim).await.unwrap();
+    assert_eq!(version(&get().unwrap()), version(&written), "an unchanged claim is not written");
+
+    cluster.remove_claim("single", Some(&claim.uid)).await.unwrap();
+    let left = get().unwrap();
+    assert_eq!(left["metadata"]["finalizers"], json!(["example.com/own"]));
+    assert!(!left["metadata"]["deletionTimestamp"].is_null());
 }

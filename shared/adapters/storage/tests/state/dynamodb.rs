@@ -91,7 +91,7 @@ async fn claims_of_a_group_are_written_all_or_none() {
     assert_eq!(claims.create_together(&taken, None).await.unwrap_err().kind, ErrorKind::Conflict);
     let half_ours = [claim("i", 1, 0.1), claim("g-00", 1, 0.1)];
     assert_eq!(claims.create_together(&half_ours, None).await.unwrap_err().kind, ErrorKind::Conflict);
-    let strange = [claim("i", 1, 0.1), NodeClaim { node_pool: "other".into(), ..claim("j", 1, 0.1) }];
+    let strange = [claim("i", 1, 0.1), NodeClaim { node_pool: Some("other".into()), ..claim("j", 1, 0.1) }];
     assert_eq!(claims.create_together(&strange, None).await.unwrap_err().kind, ErrorKind::Invalid);
     assert_eq!(claims.create_together(&[], None).await.unwrap_err().kind, ErrorKind::Invalid);
 
@@ -162,6 +162,12 @@ async fn launches_stay_within_the_limits_of_the_cluster() {
 async fn claims_are_updated_all_or_none() {
     let Some(dynamodb) = nodeless_tests::dynamodb() else { return };
     contracts::claims_are_updated_all_or_none(&table(&config(&dynamodb.url).await).await).await;
+}
+
+#[tokio::test]
+async fn a_claim_without_a_node_pool_is_charged_to_none() {
+    let Some(dynamodb) = nodeless_tests::dynamodb() else { return };
+    contracts::a_claim_without_a_node_pool_is_charged_to_none(&table(&config(&dynamodb.url).await).await).await;
 }
 
 #[tokio::test]

@@ -14,7 +14,7 @@ fn claim(name: &str, launched: Option<Timestamp>) -> NodeClaim {
     NodeClaim {
         name: name.into(),
         uid: format!("uid-{name}"),
-        node_pool: "default".into(),
+        node_pool: Some("default".into()),
         node_class: "default".into(),
         created: launched.unwrap_or_default(),
         version: 1,
@@ -163,7 +163,7 @@ fn an_outage_of_days_is_made_up_for_a_day_at_a_time() {
 fn an_instance_that_becomes_known_late_counts_from_its_launch() {
     let open = Open::begin(at("12:00:00"));
     let waiting = step(Some(&open), at("12:59:00"), &[claim("a", None)], &[], &[]);
-    assert_eq!(waiting.open.awaited, BTreeSet::from(["a".to_owned()]));
+    assert_eq!(waiting.open.awaited, BTreeSet::from(["uid-a".to_owned()]));
     let closed = step(Some(&waiting.open), at("13:01:00"), &[claim("a", None)], &[], &[]);
     // Launched before the hour whose record is written: it counts for the next one.
     let known = step(Some(&closed.open), at("13:05:00"), &[claim("a", Some(at("12:58:00")))], &[], &[]);
@@ -202,6 +202,20 @@ fn an_end_that_becomes_visible_late_is_counted() {
     let next = step(Some(&Open::begin(at("12:00:00"))), at("12:05:00"), &[], &[], &ended);
     let record = &next.open.hours[0];
     assert_eq!((record.hour, record.seconds(), record.consolidation.nodes), (at("12:00:00"), 0.0, 1));
+}
+
+/// A NodeClaim without a NodePool that a user creates again has the name of the one that ended.
+#[test]
+fn a_claim_with_the_name_of_one_that_ended_counts_from_its_own_launch() {
+    let single = |launched| NodeClaim { node_pool: None, ..claim("a", launched) };
+    let gone = terminated(single(Some(at("11:00:00"))), TerminationReason::Deleted, at("12:01:00"), at("12:02:00"));
+    let ended = [EndedNode::of(&gone, at("12:03:00")).unwrap()];
+    let again = |launched| NodeClaim { uid: "again".into(), ..single(launched) };
+    let awaited = step(Some(&Open::begin(at("12:00:00"))), at("12:05:00"), &[again(None)], &[], &ended);
+    let launched = again(Some(at("12:06:00")));
+    let next = step(Some(&awaited.open), at("12:10:00"), std::slice::from_ref(&launched), &[], &ended);
+    assert_eq!(next.open.hours[0].seconds(), 120.0 + 240.0);
+    assert_eq!(next.pools[0].nodes, 1);
 }
 
 #[test]
@@ -321,7 +335,7 @@ fn the_records_of_a_thousand_nodes_cost_a_few_cents_a_month() {
             let launched =
                 at("08:00:00").checked_add(SignedDuration::from_secs(i64::try_from(index * 13).unwrap())).unwrap();
             let mut node = initialized(claim(&format!("pool-{}-{index:05}", index % 5), Some(launched)), launched);
-            node.node_pool = format!("pool-{}", index % 5);
+            node.node_pool = Some(format!("pool-{}", index % 5));
             if let Some(instance) = &mut node.status.instance {
                 instance.instance_type = format!("{}.{}", families[index / 5 % 5], sizes[index / 25 % 4]);
                 instance.zone = format!("us-east-1{}", ["a", "b", "c"][index / 100 % 3]);

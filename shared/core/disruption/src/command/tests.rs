@@ -15,7 +15,7 @@ fn claim(name: &str, phase: Phase) -> NodeClaim {
     NodeClaim {
         name: name.into(),
         uid: format!("uid-{name}"),
-        node_pool: "default".into(),
+        node_pool: Some("default".into()),
         node_class: "default".into(),
         created: at(0),
         version: 1,

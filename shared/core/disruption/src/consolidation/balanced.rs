@@ -25,8 +25,9 @@ impl Totals {
     pub(crate) fn of(cluster: &Cluster<'_>, price: impl Fn(usize) -> f64) -> Self {
         let mut nodes: BTreeMap<&str, Vec<(f64, f64)>> = BTreeMap::new();
         for (place, node) in cluster.nodes.iter().enumerate() {
-            let Some(claim) = node.claim.filter(|_| node.node.is_some()) else { continue };
-            nodes.entry(&claim.node_pool).or_default().push((price(place), pods::reschedule_cost(&node.pods)));
+            let claim = node.claim.filter(|_| node.node.is_some());
+            let Some(pool) = claim.and_then(|claim| claim.node_pool.as_deref()) else { continue };
+            nodes.entry(pool).or_default().push((price(place), pods::reschedule_cost(&node.pods)));
         }
         let total = |mut nodes: Vec<(f64, f64)>| {
             // So that the sums do not depend on the order of the list, not even in their last digits.

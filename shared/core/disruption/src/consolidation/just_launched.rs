@@ -37,16 +37,16 @@ impl JustLaunched {
         let pending: HashSet<String> = pending.iter().map(|pod| pod.key()).collect();
         let young: Vec<_> = nodes.filter_map(|(node, price)| Some((node, young(node, now)?, price))).collect();
         let mut running: BTreeMap<&str, HashSet<String>> = BTreeMap::new();
-        for (node, (claim, _), _) in &young {
+        for (node, (_, pool, _), _) in &young {
             let pods = node.pods.iter().filter(|pod| pod.is_active()).map(|pod| pod.key());
-            running.entry(&claim.node_pool).or_default().extend(pods);
+            running.entry(pool).or_default().extend(pods);
         }
         let mut all = Self::default();
-        for (_, (claim, until), price) in young {
-            let here = running.get(claim.node_pool.as_str());
+        for (_, (claim, pool, until), price) in young {
+            let here = running.get(pool);
             let is_here = |pod: &String| pending.contains(pod) || here.is_some_and(|here| here.contains(pod));
             if claim.spec.nominated_pods.iter().all(is_here) {
-                *all.prices.entry(claim.node_pool.clone()).or_default() += price;
+                *all.prices.entry(pool.to_owned()).or_default() += price;
                 all.until.insert(claim.name.clone(), until);
             }
         }
@@ -57,9 +57,8 @@ impl JustLaunched {
     pub(super) fn approve(&self, candidates: &[&Candidate<'_, '_>], saving: f64) -> Result<(), KeptReason> {
         for one in candidates {
             let claim = one.one.claim;
-            let (Some(until), Some(launched)) = (self.until.get(&claim.name), self.prices.get(&claim.node_pool)) else {
-                continue;
-            };
+            let of_pool = self.prices.get(&one.one.offer.pool.name);
+            let (Some(until), Some(launched)) = (self.until.get(&claim.name), of_pool) else { continue };
             let min_saving = launched * MIN_SAVING_SHARE;
             if saving < min_saving {
                 return Err(KeptReason::JustLaunched { saving, min_saving, until: *until });
@@ -69,9 +68,9 @@ impl JustLaunched {
     }
 }
 
-/// The claim of a node that was launched for pods within [`JUST_LAUNCHED`], and when that time ends.
-fn young<'a>(node: &ClusterNode<'a>, now: Timestamp) -> Option<(&'a NodeClaim, Timestamp)> {
+/// The claim of a node that was launched for pods within [`JUST_LAUNCHED`], its NodePool, and when that time ends.
+fn young<'a>(node: &ClusterNode<'a>, now: Timestamp) -> Option<(&'a NodeClaim, &'a str, Timestamp)> {
     let claim = node.claim.filter(|claim| !claim.spec.nominated_pods.is_empty())?;
     let until = claim.created.saturating_add(JUST_LAUNCHED).ok()?;
-    (until > now).then_some((claim, until))
+    (until > now).then_some((claim, claim.node_pool.as_deref()?, until))
 }

@@ -107,7 +107,7 @@ pub(crate) fn find<'c, 'a>(
     let mut found = Found::default();
     let mut known = Vec::new();
     for one in eligible {
-        match budgets.check(&one.claim.node_pool, DisruptionReason::Underutilized).and_then(|()| priced(one)) {
+        match budgets.check(&one.offer.pool.name, DisruptionReason::Underutilized).and_then(|()| priced(one)) {
             Ok(()) => known.push(*one),
             Err(why) => found.kept.entry(one.node.name.clone()).or_default().push(why),
         }

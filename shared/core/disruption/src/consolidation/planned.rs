@@ -62,7 +62,7 @@ fn eligible<'c, 'a>(planned: &PlannedNodes<'c, 'a>) -> Vec<Eligible<'c, 'a>> {
         planned.cluster.node_pools.iter().map(|offer| (offer.pool.name.as_str(), offer)).collect();
     let one = |of: &&'c ClusterNode<'a>| {
         let (node, claim) = (of.node?, of.claim?);
-        let offer = offers.get(claim.node_pool.as_str()).copied()?;
+        let offer = offers.get(claim.node_pool.as_deref()?).copied()?;
         let price = claim.status.instance.as_ref().map_or(0.0, |instance| instance.price);
         (price > 0.0).then_some(Eligible { of, node, claim, offer, price, held_back: None })
     };

@@ -38,7 +38,7 @@ impl<'a> Nodes<'a> {
         let cluster = prediction.cluster;
         let mut known: HashMap<String, &Node> = HashMap::new();
         let mut existing: Vec<ExistingNode> = Vec::new();
-        let ready = |node: &&crate::ClusterNode<'a>| node.is_initialized() || node.node_pool().is_none();
+        let ready = |node: &&crate::ClusterNode<'a>| node.is_initialized() || !node.is_managed();
         for of in cluster.nodes.iter().filter(|node| !node.is_leaving()).filter(ready) {
             let Some(node) = of.node else { continue };
             if let Some(found) = of.existing(cluster.daemon_sets) {

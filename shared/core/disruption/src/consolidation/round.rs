@@ -456,7 +456,7 @@ pub(super) fn takes_pods(cluster: &Cluster<'_>, node: &ClusterNode<'_>, now: Tim
     if !node.is_initialized() {
         return false;
     }
-    let pool = cluster.node_pools.iter().find(|offer| offer.pool.name == claim.node_pool);
+    let pool = cluster.node_pools.iter().find(|offer| claim.is_of(&offer.pool.name));
     let after = pool.map_or(NillableDuration::Never, |offer| offer.pool.disruption.consolidate_after);
     consolidatable_from(claim, after).is_none_or(|(_, until)| until <= now)
 }

@@ -66,7 +66,7 @@ fn closed_to_all(cluster: &Cluster<'_>, node: &ClusterNode<'_>, now: Timestamp) 
     if node.is_leaving() {
         return "it is terminating".to_owned();
     }
-    if !node.is_initialized() && node.node_pool().is_some() {
+    if !node.is_initialized() && node.is_managed() {
         return "it is not initialized yet".to_owned();
     }
     if node.node.is_some_and(|node| node.unschedulable) {
@@ -76,7 +76,7 @@ fn closed_to_all(cluster: &Cluster<'_>, node: &ClusterNode<'_>, now: Timestamp) 
         return zonal_shift(zone, until);
     }
     if let (Some(claim), false) = (node.claim, takes_pods(cluster, node, now)) {
-        let pool = cluster.node_pools.iter().find(|offer| offer.pool.name == claim.node_pool);
+        let pool = cluster.node_pools.iter().find(|offer| claim.is_of(&offer.pool.name));
         let after = pool.map_or(NillableDuration::Never, |offer| offer.pool.disruption.consolidate_after);
         if let Some((_, until)) = consolidatable_from(claim, after) {
             return format!("consolidateAfter protects it until {until:.0}");

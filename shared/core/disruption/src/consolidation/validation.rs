@@ -42,7 +42,7 @@ pub(crate) fn still_right(
             return None;
         }
         priced(&one).ok()?;
-        budgets.take(&one.claim.node_pool, command.reason).ok()?;
+        budgets.take(&one.offer.pool.name, command.reason).ok()?;
         nodes.push(one);
     }
     let offers = if command.replacements.is_empty() && balanced(declared).is_empty() {

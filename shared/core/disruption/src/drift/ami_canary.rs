@@ -79,7 +79,7 @@ impl Canaries {
                 Ok(Some(period)) => Ok(period),
                 Err(why) => Err(why),
             };
-            let key = (one.claim.node_pool.clone(), image);
+            let key = (one.offer.pool.name.clone(), image);
             let state = || match period {
                 Ok(period) => state(cluster, &key, period, now),
                 Err(why) => State::Invalid(why.to_string()),
@@ -150,7 +150,7 @@ fn state(cluster: &Cluster<'_>, (node_pool, image): &(String, String), period: D
     let uses = |node: &&ClusterNode<'_>| {
         node.claim.is_some_and(|claim| {
             let instance = claim.status.instance.as_ref();
-            claim.node_pool == *node_pool
+            claim.is_of(node_pool)
                 && !claim.phase.is_leaving()
                 && instance.is_some_and(|instance| instance.image_id == *image)
         })
@@ -175,10 +175,11 @@ fn state(cluster: &Cluster<'_>, (node_pool, image): &(String, String), period: D
 
 /// A claim of a NodePool that is being launched, which uses the new AMI, or a node that a command replaces because of drift.
 fn being_launched(cluster: &Cluster<'_>, node_pool: &str) -> Option<String> {
-    let launching =
-        cluster.nodes.iter().filter_map(|node| node.claim).filter(|claim| {
-            claim.node_pool == node_pool && !claim.phase.is_leaving() && claim.status.instance.is_none()
-        });
+    let launching = cluster
+        .nodes
+        .iter()
+        .filter_map(|node| node.claim)
+        .filter(|claim| claim.is_of(node_pool) && !claim.phase.is_leaving() && claim.status.instance.is_none());
     let commands = cluster.under_way.iter().filter(|command| command.reason == DisruptionReason::Drifted);
     let candidates = commands.flat_map(|command| &command.candidates).filter(|one| one.node_pool == node_pool);
     let replaced = candidates.map(|candidate| format!("the replacement of {}", candidate.node)).min();

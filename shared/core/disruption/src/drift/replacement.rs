@@ -98,13 +98,13 @@ fn replace<'a>(
     now: Timestamp,
 ) -> Result<Command, KeptReason> {
     canaries.check(one, drift)?;
-    budgets.check(&one.claim.node_pool, DisruptionReason::Drifted)?;
+    budgets.check(&one.offer.pool.name, DisruptionReason::Drifted)?;
     unless_blocked(one, budget_index, now)?;
     if simulation.receives(&one.node.name) {
         return Err(KeptReason::DriftWaits(drift.clone()));
     }
     let command = simulation.leave(one, drift)?;
-    budgets.take(&one.claim.node_pool, DisruptionReason::Drifted)?;
+    budgets.take(&one.offer.pool.name, DisruptionReason::Drifted)?;
     canaries.replaced(one);
     Ok(command)
 }

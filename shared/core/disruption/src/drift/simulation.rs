@@ -188,7 +188,7 @@ impl<'c, 'a> DriftSimulation<'c, 'a> {
         of_node: usize,
         drift: &Drift,
     ) -> Option<Result<(Moves, f64), KeptReason>> {
-        let name = &one.claim.node_pool;
+        let name = &one.offer.pool.name;
         let of_cluster = self.limited == Some(LimitScope::Cluster);
         let holds = |pools: &BTreeSet<String>| if of_cluster { !pools.is_empty() } else { pools.contains(name) };
         if holds(&self.pools_in_transition) {
@@ -280,7 +280,7 @@ impl<'c, 'a> DriftSimulation<'c, 'a> {
     /// Creates the command. From here on its node is removed, and its pods are on their new nodes.
     fn done(&mut self, one: &Eligible<'_, 'a>, moves: Moves) -> Command {
         let own = std::mem::take(&mut self.problem.pods);
-        self.left.insert(one.claim.node_pool.clone());
+        self.left.insert(one.offer.pool.name.clone());
         self.minimums.apply(&[one.claim.name.as_str()], moves.launches.iter(), &self.problem.node_pools);
         self.reserved.charge(&mut self.problem.node_pools, moves.launches.iter());
         let mut placements = Vec::with_capacity(moves.placed.len());

@@ -44,8 +44,8 @@ pub struct Unhealthy {
     pub node: String,
     /// The NodeClaim.
     pub node_claim: String,
-    /// The NodePool.
-    pub node_pool: String,
+    /// The NodePool, if it has one.
+    pub node_pool: Option<String>,
     /// The unhealthy condition, in one sentence.
     pub message: String,
     /// When its toleration duration ends.
@@ -72,12 +72,7 @@ pub enum Verdict {
 /// already terminating are not repaired, but count.
 #[must_use]
 pub fn unhealthy(cluster: &Cluster<'_>, now: Timestamp) -> Vec<Unhealthy> {
-    let mut counts: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
-    for (pool, node) in cluster.nodes.iter().filter_map(|node| Some((node.node_pool()?, node.node?))) {
-        let (total, bad) = counts.entry(pool).or_default();
-        *total += 1;
-        *bad += usize::from(worst(node).is_some());
-    }
+    let counts = counts(cluster);
     let mut found: Vec<Unhealthy> = cluster
         .nodes
         .iter()
@@ -101,21 +96,36 @@ fn apply_budgets(cluster: &Cluster<'_>, found: &mut [Unhealthy], now: Timestamp)
         if !initialized.contains(one.node.as_str()) {
             continue;
         }
-        if let Err(why) = budgets.take(&one.node_pool, DisruptionReason::Unhealthy) {
+        // Without a NodePool there are no budgets.
+        let Some(pool) = &one.node_pool else { continue };
+        if let Err(why) = budgets.take(pool, DisruptionReason::Unhealthy) {
             one.verdict = Verdict::Blocked(why.to_string());
         }
     }
 }
 
-fn one(
-    cluster: &Cluster<'_>,
-    of: &ClusterNode<'_>,
-    counts: &BTreeMap<&str, (usize, usize)>,
-    now: Timestamp,
-) -> Option<Unhealthy> {
+/// How many nodes there are, and how many of them are unhealthy.
+type Counts<'c> = BTreeMap<Option<&'c str>, (usize, usize)>;
+
+/// The counts of each NodePool, and of the whole cluster: those count for a node without a NodePool, as in Karpenter
+/// (`isClusterHealthy` of `pkg/controllers/node/health/controller.go`).
+fn counts<'c>(cluster: &'c Cluster<'_>) -> Counts<'c> {
+    let mut counts = Counts::new();
+    for (of, node) in cluster.nodes.iter().filter_map(|of| Some((of, of.node?))) {
+        let bad = usize::from(worst(node).is_some());
+        for key in of.node_pool().map(Some).into_iter().chain([None]) {
+            let (total, unhealthy) = counts.entry(key).or_default();
+            *total += 1;
+            *unhealthy += bad;
+        }
+    }
+    counts
+}
+
+fn one(cluster: &Cluster<'_>, of: &ClusterNode<'_>, counts: &Counts<'_>, now: Timestamp) -> Option<Unhealthy> {
     let (node, claim) = (of.node?, of.claim?);
     let (due, message) = worst(node)?;
-    let (total, bad) = counts.get(of.node_pool()?).copied().unwrap_or_default();
+    let (total, bad) = counts.get(&of.node_pool()).copied().unwrap_or_default();
     let most = (total * MAX_UNHEALTHY_PERCENT).div_ceil(100);
     let verdict = if due > now {
         Verdict::Wait
@@ -125,9 +135,9 @@ fn one(
     } else if node.annotations.get(labels::DO_NOT_REPAIR).is_some_and(|value| value == "true") {
         Verdict::Blocked(format!("Node {} has the annotation {}", node.name, labels::DO_NOT_REPAIR))
     } else if bad > most && !failed_to_initialize(node, of.claim, now) {
+        let whose = of.node_pool().map_or("the cluster".to_owned(), |name| format!("NodePool {name}"));
         Verdict::Blocked(format!(
-            "{bad} of {total} nodes of NodePool {} are unhealthy, more than {MAX_UNHEALTHY_PERCENT}%: none is repaired",
-            claim.node_pool
+            "{bad} of {total} nodes of {whose} are unhealthy, more than {MAX_UNHEALTHY_PERCENT}%: none is repaired"
         ))
     } else {
         Verdict::Repair

@@ -301,7 +301,7 @@ mod tests {
         NodeClaim {
             name: "default-abcde".into(),
             uid: "uid".into(),
-            node_pool: "default".into(),
+            node_pool: Some("default".into()),
             node_class: "default".into(),
             created: at(0),
             version: 1,

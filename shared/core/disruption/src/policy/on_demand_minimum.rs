@@ -174,7 +174,7 @@ impl OnDemandMinimums {
         let mut replaced: BTreeSet<&str> = BTreeSet::new();
         for claim in claims {
             replaced.extend(claim.spec.replaces.iter().map(String::as_str));
-            let place = with_minimum.iter_mut().find(|(offer, _)| offer.pool.name == claim.node_pool);
+            let place = with_minimum.iter_mut().find(|(offer, _)| claim.is_of(&offer.pool.name));
             let Some((offer, pool)) = place else { continue };
             if !claim.phase.is_leaving() && !going.contains(claim.name.as_str()) {
                 let share = of_claim(claim, offer);
@@ -267,7 +267,8 @@ impl OnDemandMinimums {
 
     /// Whether the minimum counts a claim's node.
     pub(crate) fn counts(&self, claim: &NodeClaim) -> bool {
-        let share = self.0.get(&claim.node_pool).and_then(|pool| pool.nodes.get(&claim.name));
+        let share =
+            claim.node_pool.as_ref().and_then(|name| self.0.get(name)).and_then(|pool| pool.nodes.get(&claim.name));
         share.is_some_and(|share| share.on_demand)
     }
 

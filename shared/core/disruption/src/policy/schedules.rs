@@ -42,7 +42,7 @@ pub fn retiring(cluster: &Cluster<'_>, now: Timestamp) -> Vec<(Candidate, Timest
             continue;
         }
         for node in &cluster.nodes {
-            let Some(claim) = node.claim.filter(|claim| claim.node_pool == pool.name) else { continue };
+            let Some(claim) = node.claim.filter(|claim| claim.is_of(&pool.name)) else { continue };
             let protected = node.node.and_then(|node| node.annotations.get(labels::DO_NOT_DISRUPT));
             let protected = protected.is_some_and(|value| value == "true") || !node.undecoded.is_empty();
             if node.is_leaving() || protected {

@@ -337,7 +337,7 @@ fn a_pool_that_may_not_launch_gives_no_replacement() {
     let decide = |change: fn(&mut NodePool)| {
         let mut world = oversized(vec![web("a")]);
         world.pools.push(node_pool("other"));
-        world.places[0].claim.node_pool = "other".into();
+        world.places[0].claim.node_pool = Some("other".into());
         world.places[0].node.labels.insert(labels::NODE_POOL.into(), "other".into());
         // So that only the first launches.
         world.pools[1].limits = ResourceList::from([("nodes", Quantity::from_units(1))]);

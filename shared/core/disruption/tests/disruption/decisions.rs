@@ -163,7 +163,7 @@ fn node(index: usize) -> (Node, NodeClaim, Vec<Pod>) {
     let mut claim = NodeClaim {
         name: format!("default-{index}"),
         uid: format!("uid-{index}"),
-        node_pool: "default".into(),
+        node_pool: Some("default".into()),
         node_class: "default".into(),
         created: at(3000),
         version: 1,
@@ -288,7 +288,7 @@ fn reports_why_a_node_stays() {
             daemon.annotations.insert(labels::DO_NOT_DISRUPT.into(), "true".into());
             w.nodes[0].2 = vec![daemon];
         }),
-        ("its NodePool gone does not exist", |w| w.nodes[0].1.node_pool = "gone".into()),
+        ("its NodePool gone does not exist", |w| w.nodes[0].1.node_pool = Some("gone".into())),
         ("NodePool default keeps a fixed number of nodes", |w| w.pools[0].replicas = Some(1)),
         ("pending pod default/waiting fits on it", |w| w.pending = vec![pod("waiting")]),
         ("it is nominated for pending pods until 1970-01-01T02:00:10Z", |w| {

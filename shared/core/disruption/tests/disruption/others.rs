@@ -250,7 +250,7 @@ fn invalid_input_is_reported_on_the_object_concerned() {
         "c9.large",
         vec![labelled(pod("a", 100, 100), "app", "a"), labelled(pod("b", 100, 100), "app", "b")],
     );
-    world.on_demand("c9.large", Vec::new()).claim.node_pool = "gone".into();
+    world.on_demand("c9.large", Vec::new()).claim.node_pool = Some("gone".into());
     world.places[1].node.labels.insert(labels::NODE_POOL.into(), "gone".into());
     for (key, value) in [
         (pause::PAUSE, "maybe"),

@@ -180,7 +180,7 @@ fn violations(world: &World, decision: &Decision) -> Vec<String> {
     }
     for ((name, reason), count) in going {
         let pool = world.pools.iter().find(|pool| pool.name == name).unwrap();
-        let nodes = world.places.iter().filter(|place| place.claim.node_pool == name).count();
+        let nodes = world.places.iter().filter(|place| place.claim.is_of(name)).count();
         if count > allowed(pool, nodes, reason) {
             wrong.push(format!("{count} nodes of {name} go for {reason:?}"));
         }

@@ -46,7 +46,7 @@ fn claim(requests: &[&str]) -> NodeClaim {
     NodeClaim {
         name: "default-abcde".into(),
         uid: "uid".into(),
-        node_pool: "default".into(),
+        node_pool: Some("default".into()),
         node_class: "default".into(),
         created: jiff::Timestamp::UNIX_EPOCH,
         version: 1,

@@ -100,7 +100,7 @@ fn claim(input: &Value, windows: bool) -> NodeClaim {
     NodeClaim {
         name: "default-abcde".into(),
         uid: "6f0c".into(),
-        node_pool: "default".into(),
+        node_pool: Some("default".into()),
         node_class: "default".into(),
         created: jiff::Timestamp::UNIX_EPOCH,
         version: 1,

@@ -75,7 +75,7 @@ fn a_node_that_was_recognised_is_never_terminated_but_adopted() {
     let result = found(&all, 0);
     let [claim] = adopted(&result)[..] else { panic!("{result:?}") };
     assert_eq!((claim.phase, result.len()), (Phase::Initialized, 1));
-    assert_eq!((claim.node_pool.as_str(), claim.node_class.as_str()), ("default", "default"));
+    assert_eq!((claim.node_pool.as_deref(), claim.node_class.as_str()), (Some("default"), "default"));
     assert_eq!(claim.status.instance.as_ref().unwrap().id, "i-2");
     assert_eq!(claim.spec.annotations[labels::NODE_POOL_HASH], "123", "or it would look drifted");
     assert_eq!(claim.spec.taints, [own], "the taint of a disruption is not copied to the spec");
@@ -146,7 +146,7 @@ fn a_table_that_was_lost_is_made_again_and_nothing_is_terminated() {
 fn what_is_left_of_a_lost_record_is_let_go() {
     let mut all = Everything { claims: Vec::new(), instances: Vec::new(), ..everything() };
     assert!(
-        matches!(&found(&all, 10_000)[..], [Collection::RemoveMirror { name }] if name == "default-bbbbb"),
+        matches!(&found(&all, 10_000)[..], [Collection::RemoveMirror { name, .. }] if name == "default-bbbbb"),
         "a node that is ready is no ruin"
     );
     all.nodes[0].conditions.clear();

@@ -10,6 +10,7 @@ mod properties;
 mod registration;
 mod registration_health;
 mod reservation;
+mod standalone;
 mod surges;
 mod without_instance;
 
@@ -40,7 +41,7 @@ pub(crate) fn reserved() -> NodeClaim {
     let mut claim = NodeClaim {
         name: "default-bbbbb".into(),
         uid: "uid".into(),
-        node_pool: "default".into(),
+        node_pool: Some("default".into()),
         node_class: "default".into(),
         created: at(0),
         version: 1,

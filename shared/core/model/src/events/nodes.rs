@@ -93,10 +93,10 @@ pub fn failed_consistency_check(claim: ObjectRef, message: &str) -> ObjectEvent 
     warning(claim, "FailedConsistencyCheck", message).keyed([message])
 }
 
-/// On a NodeClaim that has no NodePool: nothing is launched for it.
+/// On a NodeClaim that has no NodePool: no node is launched for it yet.
 #[must_use]
-pub fn node_claim_not_supported(claim: ObjectRef, message: &str) -> ObjectEvent {
-    warning(claim, "NotSupported", message)
+pub fn node_claim_not_launched(claim: ObjectRef, why: &str) -> ObjectEvent {
+    warning(claim, "NotLaunched", why).keyed([why]).quiet_for(DEDUPE_TIMEOUT_OF_NODES)
 }
 
 /// On a Node: it joined without the taint `karpenter.sh/unregistered`.

@@ -21,7 +21,7 @@ pub(super) fn volume_limits(
     }
     let mut limits = problem.facts.volume_limits.clone();
     for (node, claim) in nodes {
-        let offer = problem.node_pools.iter().find(|offer| offer.pool.name == claim.node_pool);
+        let offer = problem.node_pools.iter().find(|offer| claim.is_of(&offer.pool.name));
         let kinds = offer.into_iter().flat_map(|offer| offer.instance_types.iter());
         let kind = kinds.into_iter().find(|kind| node.labels.get(labels::INSTANCE_TYPE) == Some(&kind.name));
         if let Some(limit) = kind.and_then(|kind| kind.ebs_volumes) {
@@ -94,7 +94,7 @@ fn node(problem: &Problem<'_>, place: usize, launch: &Launch) -> Option<(Node, N
     let mut claim = NodeClaim {
         name: name.clone(),
         uid: name.clone(),
-        node_pool: launch.node_pool.clone(),
+        node_pool: Some(launch.node_pool.clone()),
         node_class: launch.node_class.clone(),
         created: Timestamp::MIN,
         version: 0,

@@ -184,7 +184,7 @@ proptest! {
         let related = seeds.iter().any(|(_, special)| special / 4 < 4);
         for command in decisions(&world).into_iter().flat_map(|decision| decision.commands) {
             let launched = |pool: &str| -> f64 {
-                let own = world.places.iter().filter(|place| place.claim.node_pool == pool);
+                let own = world.places.iter().filter(|place| place.claim.is_of(pool));
                 own.map(|place| place.claim.status.instance.as_ref().unwrap().price).sum()
             };
             let least = command.candidates.iter().map(|one| launched(&one.node_pool) / 10.0).fold(0.0, f64::max);

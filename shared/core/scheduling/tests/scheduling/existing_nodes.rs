@@ -23,7 +23,7 @@ fn claim(name: &str, phase: Phase) -> NodeClaim {
     NodeClaim {
         name: name.into(),
         uid: format!("uid-{name}"),
-        node_pool: "default".into(),
+        node_pool: Some("default".into()),
         node_class: "default".into(),
         created: jiff::Timestamp::UNIX_EPOCH,
         version: 1,
@@ -176,7 +176,7 @@ fn labels_of_existing_nodes_have_to_be_there() {
 /// The claim that operations writes for a launch, as far as scheduling uses it.
 fn reserve(launch: &nodeless_scheduling::Launch, pods: &[Pod], index: usize) -> NodeClaim {
     let mut claim = claim(&format!("default-{index:04}"), Phase::Reserved);
-    claim.node_pool.clone_from(&launch.node_pool);
+    claim.node_pool = Some(launch.node_pool.clone());
     claim.spec.requirements = launch.requirements.clone();
     claim.spec.requests = launch.requests.clone();
     claim.spec.nominated_pods = launch.pods.iter().map(|pod| pods[*pod].key()).collect();

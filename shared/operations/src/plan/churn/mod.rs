@@ -204,24 +204,28 @@ impl Breaker {
         let under_way = || commands.iter().filter(|record| is_carried_out(record));
         let mut pods: BTreeMap<&str, Vec<&Pod>> = BTreeMap::new();
         for place in &cluster_state.places {
-            let Some(claim) = place.claim else { continue };
+            let Some((claim, pool)) = place.claim.and_then(|claim| Some((claim, claim.node_pool.as_ref()?))) else {
+                continue;
+            };
             let moving: Vec<&Pod> = reschedulable(&place.pods).collect();
             let node = Occupied {
-                node_pool: claim.node_pool.clone(),
+                node_pool: pool.clone(),
                 since: claim.created,
                 is_replacement: !claim.spec.replaces.is_empty(),
                 pods: u32::try_from(moving.len()).unwrap_or(u32::MAX),
                 dollars: dollars(claim),
             };
-            pods.entry(&claim.node_pool).or_default().extend(moving);
+            pods.entry(pool).or_default().extend(moving);
             if !claim.phase.is_leaving() && !under_way().any(|record| record.concerns(&claim.name)) {
-                breaker.add(&claim.node_pool, node.dollars);
+                breaker.add(pool, node.dollars);
             }
             breaker.nodes.insert(claim.name.clone(), node);
         }
         for claim in under_way().flat_map(|record| &record.replacements) {
-            if !cluster_state.records.iter().any(|present| present.name == claim.name) {
-                breaker.add(&claim.node_pool, dollars(claim));
+            if let Some(pool) = &claim.node_pool
+                && !cluster_state.records.iter().any(|present| present.name == claim.name)
+            {
+                breaker.add(pool, dollars(claim));
             }
         }
         for (name, known) in &mut breaker.pools {
@@ -293,7 +297,7 @@ impl Breaker {
         let mut moved: BTreeMap<NodeShape, BTreeSet<Workload>> = BTreeMap::new();
         for place in &cluster_state.places {
             let Some(claim) = place.claim else { continue };
-            if claim.node_pool != pool || !concerned.contains(claim.name.as_str()) {
+            if !claim.is_of(pool) || !concerned.contains(claim.name.as_str()) {
                 continue;
             }
             node_claims.insert(claim.name.clone());

@@ -15,12 +15,15 @@ pub(crate) fn deleted(claims: &[NodeClaim], view: &ClusterView) -> Vec<String> {
     // A NodePool that cannot be decoded exists.
     let invalid = view.invalid.iter().filter(|object| object.kind == "NodePool").map(|object| object.name.as_str());
     let pools: BTreeSet<&str> = view.node_pools.iter().map(|pool| pool.name.as_str()).chain(invalid).collect();
+    let unreadable = view.invalid.iter().any(|object| object.kind == "NodeClaim");
+    let has_object = |claim: &NodeClaim| unreadable || view.node_claims.iter().any(|object| object.uid == claim.uid);
     let is_deleted = |claim: &&NodeClaim| {
         let instance = claim.status.instance.as_ref().map(|instance| instance.id.as_str());
         matches!(claim.phase, Phase::Launched | Phase::Registered | Phase::Initialized)
             && (instance.is_some_and(|id| instances.contains(id))
                 || objects.contains(claim.name.as_str())
-                || !pools.contains(claim.node_pool.as_str()))
+                || claim.node_pool.as_deref().is_some_and(|name| !pools.contains(name))
+                || (claim.is_standalone() && !has_object(claim)))
     };
     claims.iter().filter(is_deleted).map(|claim| claim.name.clone()).collect()
 }

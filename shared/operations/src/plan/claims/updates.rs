@@ -43,7 +43,7 @@ pub(crate) fn noted(snapshot: &Snapshot, evaluated: &[EvaluatedPool]) -> Vec<Not
         if !matches!(claim.phase, Phase::Launched | Phase::Registered | Phase::Initialized) {
             return None;
         }
-        let offer = offers.iter().find(|offer| offer.pool.name == claim.node_pool)?;
+        let offer = offers.iter().find(|offer| claim.is_of(&offer.pool.name))?;
         let class = facts.get(&claim.node_class);
         let found = drift(claim, offer, class, nodeless_api::hash::VERSION, snapshot.now);
         with_drift(claim, found.as_ref(), class.is_some(), snapshot.now)

@@ -71,7 +71,7 @@ impl CurrentNode {
 
     fn of(place: &Place<'_>, catalog: &Catalog) -> Self {
         let (node, claim) = (place.node, place.claim);
-        let of_claim = claim.map(|claim| &claim.node_pool).filter(|pool| !pool.is_empty());
+        let of_claim = claim.and_then(|claim| claim.node_pool.as_ref());
         let node_pool = node.and_then(|node| node.node_pool()).map(str::to_owned).or_else(|| of_claim.cloned());
         let mut requested = ResourceList::new();
         place.pods.iter().filter(|pod| !pod.is_terminal()).for_each(|pod| requested.add(&pod.requests));

@@ -54,7 +54,7 @@ pub(crate) fn claims(
         if claim.status.conditions.is_empty() && claim.status.termination.is_none() {
             initialize(claim, node);
         }
-        let pool = view.node_pools.iter().find(|pool| pool.name == claim.node_pool);
+        let pool = view.node_pools.iter().find(|pool| claim.is_of(&pool.name));
         complete_labels(claim, node, pool, known, &zone_ids);
         if !complete_instance(claim, node) {
             unknown.push(node.name.clone());
@@ -114,7 +114,7 @@ fn claim(node: &Node, pool: Option<&NodePool>) -> NodeClaim {
     NodeClaim {
         name: node.name.clone(),
         uid: node.name.clone(),
-        node_pool: node.node_pool().unwrap_or_default().to_owned(),
+        node_pool: node.node_pool().map(str::to_owned),
         node_class: class.cloned().unwrap_or_default(),
         created: node.created.unwrap_or(Timestamp::UNIX_EPOCH),
         version: 0,

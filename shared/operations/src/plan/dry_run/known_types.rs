@@ -63,7 +63,8 @@ impl KnownTypes<'_> {
                 continue;
             }
             let own = Some(claim.node_class.as_str()).filter(|class| !class.is_empty());
-            let class = own.or_else(|| class_of(&claim.node_pool).map(|pool| pool.template.node_class.as_str()));
+            let class =
+                own.or_else(|| class_of(claim.node_pool.as_deref()?).map(|pool| pool.template.node_class.as_str()));
             if let Some(kind) = self.of(class, &claim.status.labels) {
                 claim.status.allocatable = kind.allocatable();
                 claim.status.capacity = kind.capacity;

@@ -299,8 +299,8 @@ fn usage(
     let mut all: BTreeMap<String, PoolUsage> = BTreeMap::new();
     for place in &cluster_state.places {
         let of_node = place.node.and_then(|node| node.node_pool());
-        let of_claim = place.claim.map(|claim| claim.node_pool.as_str());
-        let Some(pool) = of_node.or(of_claim).filter(|pool| !pool.is_empty()) else { continue };
+        let of_claim = place.claim.and_then(|claim| claim.node_pool.as_deref());
+        let Some(pool) = of_node.or(of_claim) else { continue };
         let usage = all.entry(pool.to_owned()).or_default();
         let node = place.node.map(|node| &node.capacity).filter(|capacity| !capacity.is_empty());
         let claim = place.claim.map(|claim| match claim.status.capacity.is_empty() {

@@ -338,7 +338,7 @@ impl Live<'_> {
             }
             Ok(Committed::Overtaken) => Written::Conflict(OVERTAKEN.to_owned()),
             Ok(Committed::LimitReached { resource }) => {
-                let pool = &claim.node_pool;
+                let pool = claim.node_pool.as_deref().unwrap_or_default();
                 Written::Refused(format!("its replacement would exceed the limit of {resource} of NodePool {pool}"))
             }
             Err(error) if error.kind == ErrorKind::Conflict => {
@@ -366,7 +366,9 @@ impl Live<'_> {
             PlanLine::ObjectSkipped { kind, name, why } => context.log(&ObjectSkipped { kind, name, why }),
             PlanLine::DisruptionSkipped { why } => context.log(&DisruptionSkipped { why }),
             PlanLine::DisruptionStopped { node_pool, why } => context.log(&DisruptionStopped { node_pool, why }),
-            PlanLine::ClaimRefused { claim, node_pool, why } => context.log(&ClaimRefused { claim, node_pool, why }),
+            PlanLine::ClaimRefused { claim, node_pool, why } => {
+                context.log(&ClaimRefused { claim, node_pool: node_pool.as_deref(), why });
+            }
             PlanLine::CostsRecorded(pool) => context.log(&recorded(pool)),
             PlanLine::CostsNotRecorded { why } => context.log(&Failed { what: RECORD_COSTS, why }),
             PlanLine::BudgetExceeded {

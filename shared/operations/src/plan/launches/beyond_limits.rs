@@ -15,11 +15,11 @@ const NAMED: usize = 3;
 /// Lists on each NodePool of new claims, and for the cluster, which terminating nodes no longer count against the limits, if the new
 /// claims would otherwise exceed them.
 pub(crate) fn events(created: &[NodeClaim], facts: Facts<'_>) -> Vec<ObjectEvent> {
-    let pools: BTreeSet<&str> = created.iter().map(|claim| claim.node_pool.as_str()).collect();
+    let pools: BTreeSet<&str> = created.iter().filter_map(|claim| claim.node_pool.as_deref()).collect();
     let of_pool = |name: &str| {
         let pool = &facts.pool(name)?.pool;
         let limits = (&pool.limits, pool.limit_dollars_per_hour);
-        let message = message(created, facts, limits, |claim| claim.node_pool == name)?;
+        let message = message(created, facts, limits, |claim| claim.is_of(name))?;
         Some(limit_passed_while_nodes_leave(pool, &message))
     };
     let mut events: Vec<ObjectEvent> = pools.into_iter().filter_map(of_pool).collect();

@@ -56,7 +56,8 @@ pub(crate) fn left(written: &[LaunchBudget], records: &[NodeClaim], evaluated: &
     }
     for (claim, count) in on_their_way.into_values() {
         let names = claim.spec.instance_types.iter().map(String::as_str);
-        let usable = types.usable(&claim.node_pool, names, &claim.spec.requirements);
+        let Some(pool) = &claim.node_pool else { continue };
+        let usable = types.usable(pool, names, &claim.spec.requirements);
         budgets.charge(count, &usable, &claim.spec.avoided_offerings);
     }
     budgets

@@ -16,7 +16,8 @@ use nodeless_disruption::Replacement;
 use nodeless_lifecycle::Awaited;
 use nodeless_model::claim::{LaunchGroup, OfferingKey};
 use nodeless_model::{
-    ClusterLimits, InstanceType, NodeClaim, NodeClaimSpec, NodeClaimStatus, NodePool, Phase, ResourceList, labels,
+    ClusterLimits, InstanceType, NodeClaim, NodeClaimSpec, NodeClaimStatus, NodePool, Phase, ResourceList, StringMap,
+    labels,
 };
 use nodeless_scheduling::Launch;
 use nodeless_state::claims::MAX_TOGETHER;
@@ -54,7 +55,7 @@ pub(super) fn groups(planned: Vec<PlannedNode<'_>>, facts: Facts<'_>, names: &mu
 /// The writes of launch groups.
 pub(super) fn writes(groups: &[Vec<NodeClaim>], facts: Facts<'_>) -> Vec<Action> {
     let limits = |group: &Vec<NodeClaim>| {
-        let pool = group.first().and_then(|claim| facts.pool(&claim.node_pool));
+        let pool = group.first().and_then(|claim| facts.pool(claim.node_pool.as_deref()?));
         limits(pool.map(|pool| &pool.pool), &facts.snapshot.cluster_limits())
     };
     groups.iter().map(|group| Action::CreateGroup(group.clone(), limits(group))).collect()
@@ -159,7 +160,7 @@ pub(super) fn limits(pool: Option<&NodePool>, cluster: &ClusterLimits) -> Launch
 }
 
 /// The minimum of each resource over a launch's instance types.
-fn least(launch: &Launch, types: &[InstanceType]) -> ResourceList {
+pub(super) fn least(launch: &Launch, types: &[InstanceType]) -> ResourceList {
     let of = |name: &String| types.iter().find(|kind| kind.name == *name).map(InstanceType::allocatable);
     let mut kinds = launch.instance_types.iter().filter_map(|kind| of(&kind.name));
     let Some(mut least) = kinds.next() else { return ResourceList::new() };
@@ -167,6 +168,14 @@ fn least(launch: &Launch, types: &[InstanceType]) -> ResourceList {
         least = least.iter().map(|(name, quantity)| (name.to_owned(), quantity.min(other.get(name)))).collect();
     }
     least
+}
+
+/// The annotations of a claim about its EC2NodeClass.
+pub(super) fn class_annotations(class: Option<&EC2NodeClass>) -> StringMap {
+    let mut annotations = class.map(node_class::hash_annotations).unwrap_or_default();
+    let profile = class.and_then(|class| class.status.as_ref()?.instance_profile.clone());
+    annotations.extend(profile.map(|profile| (labels::INSTANCE_PROFILE_NAME.to_owned(), profile)));
+    annotations
 }
 
 fn claim(
@@ -181,9 +190,7 @@ fn claim(
     let mut annotations = pool.template.annotations.clone();
     annotations.insert(labels::NODE_POOL_HASH.to_owned(), pool.hash.clone());
     annotations.insert(labels::NODE_POOL_HASH_VERSION.to_owned(), nodeless_api::hash::VERSION.to_owned());
-    annotations.extend(class.map(node_class::hash_annotations).unwrap_or_default());
-    let profile = class.and_then(|class| class.status.as_ref()?.instance_profile.clone());
-    annotations.extend(profile.map(|profile| (labels::INSTANCE_PROFILE_NAME.to_owned(), profile)));
+    annotations.extend(class_annotations(class));
     if launch.min_values_relaxed {
         annotations.insert(labels::MIN_VALUES_RELAXED.to_owned(), "true".to_owned());
     }
@@ -201,7 +208,7 @@ fn claim(
     let mut claim = NodeClaim {
         name,
         uid,
-        node_pool: pool.name.clone(),
+        node_pool: Some(pool.name.clone()),
         node_class: launch.node_class.clone(),
         created: now,
         version: 0,

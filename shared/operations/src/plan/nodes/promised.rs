@@ -84,7 +84,7 @@ mod tests {
         let mut claim = NodeClaim {
             name: name.into(),
             uid: name.into(),
-            node_pool: "default".into(),
+            node_pool: Some("default".into()),
             node_class: "default".into(),
             created: second(created),
             version: 1,

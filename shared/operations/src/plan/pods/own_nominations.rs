@@ -55,7 +55,7 @@ mod tests {
         NodeClaim {
             name: "default-aaaaa".into(),
             uid: "uid".into(),
-            node_pool: "default".into(),
+            node_pool: Some("default".into()),
             node_class: "default".into(),
             created: Timestamp::UNIX_EPOCH,
             version: 1,

@@ -29,7 +29,7 @@ pub(crate) fn present_hashes<'a>(view: &'a ClusterView, evaluated: &'a [Evaluate
 impl PresentHashes<'_> {
     /// The hashes of a claim's NodePool and EC2NodeClass, if they are known; nothing for a terminating claim.
     pub(crate) fn of(&self, claim: &NodeClaim) -> Option<(Option<&str>, Option<&str>)> {
-        let pool = self.pools.get(claim.node_pool.as_str()).copied();
+        let pool = claim.node_pool.as_deref().and_then(|name| self.pools.get(name)).copied();
         let class = self.classes.get(claim.node_class.as_str()).map(String::as_str);
         (!claim.phase.is_leaving()).then_some((pool, class))
     }
@@ -78,7 +78,7 @@ mod tests {
         NodeClaim {
             name: "default-1".into(),
             uid: "1".into(),
-            node_pool: "default".into(),
+            node_pool: Some("default".into()),
             node_class: "default".into(),
             created: Timestamp::UNIX_EPOCH,
             version: 1,

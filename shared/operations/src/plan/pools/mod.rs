@@ -72,11 +72,16 @@ pub(super) fn charge<'c>(evaluated: &mut [EvaluatedPool], charges: impl Iterator
     }
 }
 
+/// The charges of claims that have a NodePool; others have none.
+pub(super) fn charges<'c>(claims: impl Iterator<Item = &'c NodeClaim>) -> impl Iterator<Item = (&'c str, &'c Charge)> {
+    claims.filter_map(|claim| Some((claim.node_pool.as_deref()?, &claim.spec.charge)))
+}
+
 /// Counts the claims that were created since the snapshot.
 pub(super) fn charge_created(evaluated: &mut [EvaluatedPool], snapshot: &Snapshot, claims: &[NodeClaim]) {
     let is_known = |claim: &NodeClaim| snapshot.claims.iter().any(|known| known.name == claim.name);
     let created = claims.iter().filter(|claim| claim.created >= snapshot.now && !is_known(claim));
-    charge(evaluated, created.map(|claim| (claim.node_pool.as_str(), &claim.spec.charge)));
+    charge(evaluated, charges(created));
 }
 
 /// The NodePools with the instance types of their EC2NodeClasses.
@@ -131,7 +136,7 @@ pub(super) fn evaluate(
 }
 
 /// Whether an EC2NodeClass is ready. Otherwise Karpenter's reason, or that of the class's `Ready` condition, and a message.
-fn class_readiness(view: &ClusterView, name: &str) -> Result<(), (String, String)> {
+pub(super) fn class_readiness(view: &ClusterView, name: &str) -> Result<(), (String, String)> {
     let not = |reason: &str, why: String| Err((reason.to_owned(), why));
     let Some(class) = view.node_classes.get(name) else {
         let faulty = view.invalid.iter().find(|object| object.kind == "EC2NodeClass" && object.name == name);
@@ -165,6 +170,8 @@ pub(super) struct Offered {
     pub(super) evaluated: Vec<EvaluatedPool>,
     /// The instance types of the NodePools, with NodeOverlays.
     pub(super) overlaid: Overlaid,
+    /// The instance types of each EC2NodeClass without NodeOverlays, or why there are none.
+    pub(super) class_types: BTreeMap<String, Result<InstanceTypes, String>>,
     /// The memory that nodes reported.
     pub(super) memory: reported_memory::Known,
 }
@@ -178,7 +185,8 @@ impl Offered {
         let types = kept.instance_types(&snapshot.catalog, classes, availability, &memory.memory, *now);
         let overlays: Vec<_> = view.node_overlays.iter().map(|(overlay, _)| overlay.clone()).collect();
         let overlaid = kept.overlaid(&overlays, &plain(view, &types));
-        Self { evaluated: evaluate(view, &types, &overlaid, &snapshot.usage, *now), overlaid, memory }
+        let evaluated = evaluate(view, &types, &overlaid, &snapshot.usage, *now);
+        Self { evaluated, overlaid, class_types: types, memory }
     }
 }
 
@@ -240,7 +248,7 @@ fn status(
 
 /// Dollars an hour: what counts against limits, and the nodes under forceful disruption, which no longer do and cost money until they end.
 fn price(evaluated: &EvaluatedPool, claims: &[NodeClaim]) -> f64 {
-    let of_pool = claims.iter().filter(|claim| claim.node_pool == evaluated.pool.name);
+    let of_pool = claims.iter().filter(|claim| claim.is_of(&evaluated.pool.name));
     let released = of_pool.filter(|claim| claim.spec.charge == Charge::default());
     let instances = released.filter_map(|claim| claim.status.instance.as_ref());
     instances.fold(evaluated.usage.dollars_per_hour, |sum, instance| sum + instance.price)

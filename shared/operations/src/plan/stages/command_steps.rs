@@ -338,7 +338,7 @@ impl Change {
         match self {
             Self::Taken(claim) | Self::Terminated(claim) => Action::ChangeClaim(Box::new(claim.clone())),
             Self::Launched(claim) => {
-                let pool = now.evaluated.iter().find(|one| one.pool.name == claim.node_pool);
+                let pool = now.evaluated.iter().find(|one| claim.is_of(&one.pool.name));
                 let limits = limits(pool.map(|one| &one.pool), &now.cluster_limits);
                 Action::CreateReplacement(Box::new(claim.clone()), limits)
             }
@@ -356,9 +356,12 @@ fn effects_on(record: &CommandRecord, effects: &[CommandEffect], now: &ClaimsNow
             CommandEffect::Terminate { claim } => now.terminated(record, claim).map(Change::Terminated),
             CommandEffect::Launch { replacement } => {
                 let claim = record.replacements.get(*replacement);
-                let pool = |claim: &NodeClaim| now.evaluated.iter().any(|pool| pool.pool.name == claim.node_pool);
+                let pool = |claim: &NodeClaim| now.evaluated.iter().any(|one| claim.is_of(&one.pool.name));
                 if let Some(claim) = claim.filter(|claim| !pool(claim)) {
-                    let why = format!("the NodePool {} of a replacement is gone", claim.node_pool);
+                    let why = format!(
+                        "the NodePool {} of a replacement is gone",
+                        claim.node_pool.as_deref().unwrap_or_default()
+                    );
                     return Effects { changes, impossible: Some(why) };
                 }
                 claim.cloned().map(Change::Launched)
@@ -481,7 +484,7 @@ mod tests {
         NodeClaim {
             name: format!("default-{number}"),
             uid: number.to_string(),
-            node_pool: "default".into(),
+            node_pool: Some("default".into()),
             node_class: "default".into(),
             created: Timestamp::UNIX_EPOCH,
             version: 7,

@@ -11,4 +11,5 @@ pub(super) mod disruption;
 pub(super) mod provisioning;
 mod request_capacity;
 pub(super) mod solving;
+pub(super) mod standalone;
 pub(super) mod static_capacity;

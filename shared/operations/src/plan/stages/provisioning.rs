@@ -185,7 +185,7 @@ impl<'a> Placed<'a> {
             let workloads = workloads(launch.pods.iter().filter_map(|pod| self.pod(*pod)));
             let price = launch.offering.price;
             let launched = LaunchForPods { node_claim: claim.name.clone(), price, workloads };
-            (!launched.workloads.is_empty()).then(|| (claim.node_pool.clone(), launched))
+            Some((claim.node_pool.clone()?, launched)).filter(|(_, launched)| !launched.workloads.is_empty())
         };
         created.iter().filter_map(of).collect()
     }

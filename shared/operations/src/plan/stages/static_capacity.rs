@@ -35,7 +35,8 @@ const KIND: &str = "static-capacity";
 
 /// A node to remove, with the reason.
 struct Going {
-    candidate: Candidate,
+    node: String,
+    node_claim: String,
     reason: TerminationReason,
     message: String,
 }
@@ -198,7 +199,7 @@ fn fixed(evaluated: &[EvaluatedPool]) -> bool {
 fn leaving(going: Vec<Going>, facts: Facts<'_>) -> Vec<Leaving> {
     let mut leaving: Vec<Leaving> = Vec::new();
     for going in going {
-        let found = facts.claims.iter().position(|claim| claim.name == going.candidate.node_claim);
+        let found = facts.claims.iter().position(|claim| claim.name == going.node_claim);
         let leaves = |place: &usize| leaving.iter().any(|one| one.place == *place);
         let Some(place) = found.filter(|place| !leaves(place)) else { continue };
         let Some(mut after) = facts.claims.get(place).cloned() else { continue };
@@ -280,7 +281,8 @@ fn sleepers(facts: Facts<'_>, under_way: &[CommandRecord]) -> Vec<Going> {
     let retiring = schedules::retiring(&whole(&cluster_state, facts.evaluated, under_way), facts.snapshot.now);
     let going = retiring.into_iter().map(|(candidate, until)| Going {
         message: format!("its NodePool {} is scheduled off until {until}", candidate.node_pool),
-        candidate,
+        node: candidate.node,
+        node_claim: candidate.node_claim,
         reason: TerminationReason::ScheduledOff,
     });
     going.collect()
@@ -292,7 +294,7 @@ fn too_many(candidate: &Candidate, scheduled_off: bool) -> Going {
         true => (TerminationReason::ScheduledOff, format!("its NodePool {pool} is scheduled off")),
         false => (TerminationReason::ScaledDown, format!("NodePool {pool} has more nodes than its replicas")),
     };
-    Going { candidate: candidate.clone(), reason, message }
+    Going { node: candidate.node.clone(), node_claim: candidate.node_claim.clone(), reason, message }
 }
 
 /// The nodes that have been unhealthy for too long. If too many are unhealthy at once, that is reported instead.
@@ -306,8 +308,9 @@ fn repairs(facts: Facts<'_>, under_way: &[CommandRecord], outcome: &mut Outcome)
     };
     outcome.events.extend(found.iter().flat_map(|node| repair_blocked(node, facts.evaluated)));
     let due = found.into_iter().filter(|node| node.verdict == Verdict::Repair);
-    let going = |Unhealthy { node, node_claim, node_pool, message, .. }| Going {
-        candidate: Candidate { node, node_claim, node_pool },
+    let going = |Unhealthy { node, node_claim, message, .. }| Going {
+        node,
+        node_claim,
         reason: TerminationReason::Unhealthy,
         message,
     };
@@ -332,14 +335,15 @@ pub(in crate::plan) fn unhealthy_nodes(
 /// The events on a node that is due for repair and is not repaired.
 fn repair_blocked(node: &Unhealthy, evaluated: &[EvaluatedPool]) -> Vec<ObjectEvent> {
     let Verdict::Blocked(why) = &node.verdict else { return Vec::new() };
-    let pool = evaluated.iter().find(|one| one.pool.name == node.node_pool).map(|one| ObjectRef::from(&one.pool));
+    let of_node = |one: &&EvaluatedPool| node.node_pool.as_deref() == Some(one.pool.name.as_str());
+    let pool = evaluated.iter().find(of_node).map(|one| ObjectRef::from(&one.pool));
     let objects = [ObjectRef::node(&node.node, ""), ObjectRef::node_claim(&node.node_claim, "")];
     objects.into_iter().chain(pool).map(|object| node_repair_blocked(object, why)).collect()
 }
 
 fn leaving_events(going: &Going) -> [ObjectEvent; 2] {
-    let Going { candidate, reason, message } = going;
+    let Going { node, node_claim, reason, message } = going;
     let event = if *reason == TerminationReason::Unhealthy { repairing } else { disruption_terminating };
-    let objects = [ObjectRef::node_claim(&candidate.node_claim, ""), ObjectRef::node(&candidate.node, "")];
+    let objects = [ObjectRef::node_claim(node_claim, ""), ObjectRef::node(node, "")];
     objects.map(|object| event(object, message))
 }

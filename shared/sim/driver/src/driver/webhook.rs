@@ -14,10 +14,18 @@ pub(super) fn matches(change: &Change) -> bool {
     } else if change.resource == NODE_CLASSES {
         change.kind != ChangeKind::Deleted && has_new_generation(change)
     } else if change.resource == NODES {
-        is_deleted_by_others(change) && !change.object["metadata"]["labels"][labels::NODE_POOL].is_null()
+        is_deleted_by_others(change)
+            && (has_label(change, labels::NODE_POOL) || has_label(change, labels::EC2_NODE_CLASS))
+    } else if change.resource == NODE_CLAIMS {
+        let created = change.previous.is_none() && change.kind != ChangeKind::Deleted;
+        is_deleted_by_others(change) || (created && !has_label(change, labels::NODE_POOL))
     } else {
-        [NODE_CLAIMS, NODE_POOLS].contains(&change.resource) && is_deleted_by_others(change)
+        change.resource == NODE_POOLS && is_deleted_by_others(change)
     }
+}
+
+fn has_label(change: &Change, key: &str) -> bool {
+    !change.object["metadata"]["labels"][key].is_null()
 }
 
 /// A FailedScheduling event about a pod, not published by nodeless.
@@ -73,5 +81,18 @@ mod tests {
         assert_eq!(calls(node(Some("default"), &[]), Some(FIELD_MANAGER)), 0);
         assert_eq!(calls(node(Some("default"), &["karpenter.sh/termination"]), Some(FIELD_MANAGER)), 0);
         assert_eq!(calls(node(None, &[]), None), 0, "nodes of others");
+        let mut standalone = node(None, &[]);
+        standalone["metadata"]["labels"] = json!({ labels::EC2_NODE_CLASS: "default" });
+        assert_eq!(calls(standalone, None), 1, "a node without a NodePool");
+    }
+
+    #[test]
+    fn a_new_node_claim_matches_unless_it_has_a_node_pool() {
+        let created = |labels: Value| {
+            let object = Arc::new(json!({ "metadata": { "name": "single", "labels": labels } }));
+            Change { revision: 1, kind: ChangeKind::Added, resource: NODE_CLAIMS, object, previous: None, user: None }
+        };
+        assert!(matches(&created(json!({}))));
+        assert!(!matches(&created(json!({ labels::NODE_POOL: "default" }))));
     }
 }

@@ -57,7 +57,7 @@ impl NodePoolChecks {
         let unusable: BTreeMap<&str, _> =
             self.pools.keys().filter_map(|pool| Some((pool.as_str(), unusable(pool)?))).collect();
         let wrong = claims.iter().filter_map(|claim| {
-            let (why, since) = unusable.get(claim.node_pool.as_str())?;
+            let (why, since) = unusable.get(claim.node_pool.as_deref()?)?;
             (claim.created.duration_since(*since) > KNOWN_WITHIN)
                 .then(|| format!("claim {} was created at {} although since {since} {why}", claim.name, claim.created))
         });
@@ -71,7 +71,7 @@ impl NodePoolChecks {
         self.deleted = recent;
         let due: Vec<(String, Timestamp)> = due;
         let stays = |(pool, at): &(String, Timestamp)| {
-            let of_pool = claims.iter().filter(|claim| claim.node_pool == *pool && claim.created < *at);
+            let of_pool = claims.iter().filter(|claim| claim.is_of(pool) && claim.created < *at);
             let staying = of_pool.filter(|claim| claim.phase < Phase::Draining);
             staying.map(|claim| format!("claim {} stays, and its NodePool was deleted at {at}", claim.name)).collect()
         };

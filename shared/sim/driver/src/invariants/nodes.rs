@@ -78,7 +78,7 @@ mod tests {
         NodeClaim {
             name: name.into(),
             uid: name.into(),
-            node_pool: "default".into(),
+            node_pool: Some("default".into()),
             node_class: "default".into(),
             created: Timestamp::UNIX_EPOCH,
             version: 1,

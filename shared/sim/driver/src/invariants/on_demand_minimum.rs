@@ -41,7 +41,7 @@ impl OnDemandChecks {
         let voluntary: BTreeSet<&str> = leaving.iter().map(|claim| claim.name.as_str()).collect();
         for (name, pool) in pools {
             let Some(text) = pool["metadata"]["annotations"]["nodeless.sh/min-on-demand"].as_str() else { continue };
-            let own = || claims.iter().filter(|claim| claim.node_pool == *name);
+            let own = || claims.iter().filter(|claim| claim.is_of(name));
             let stays: Vec<&NodeClaim> = own().filter(|claim| claim.phase < Phase::Draining).collect();
             let missing = missing(text, &stays, cpus);
             let nodes: BTreeMap<String, bool> =

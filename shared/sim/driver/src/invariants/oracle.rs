@@ -371,12 +371,14 @@ impl Oracle {
             let owner =
                 claims.iter().find(|claim| Some(claim.name.as_str()) == owners.get(instance.id.as_str()).copied());
             let counted = owner.is_none_or(|claim| !leaves_involuntarily(claim));
-            let owner_pool = owner.map(|claim| &claim.node_pool);
-            let entry = running.entry(pool.or(owner_pool).cloned().unwrap_or_default()).or_default();
-            if let Some(kind) = kind.filter(|_| counted) {
-                entry.add(kind);
-            }
-            if counted {
+            let owner_pool = owner.and_then(|claim| claim.node_pool.as_ref());
+            // No limits apply to a node without a NodePool.
+            let name = pool.or(owner_pool).filter(|name| !name.is_empty());
+            if let Some(name) = name.filter(|_| counted) {
+                let entry = running.entry(name.clone()).or_default();
+                if let Some(kind) = kind {
+                    entry.add(kind);
+                }
                 entry.nodes += 1.0;
                 entry.dollars += if self.checks_dollars { instance.price } else { 0.0 };
             }
@@ -490,7 +492,7 @@ impl Oracle {
                 let detail = format!("node of claim {} leaves for {reason}, and {what}", claim.name);
                 wrong.push((DO_NOT_DISRUPT, detail));
             }
-            let pool = &claim.node_pool;
+            let Some(pool) = &claim.node_pool else { continue };
             let Some(object) = self.pools.get(pool) else { continue };
             if *reason == "Drifted"
                 && let Some(detail) = ami_canary::violation(object, claims, claim, decided, now)
@@ -499,7 +501,7 @@ impl Oracle {
             }
             let most = self.sizes.get(pool).and_then(|sizes| sizes.iter().map(|(_, size)| *size).max()).unwrap_or(0);
             let allowed = disruption_budgets::allowed(object, reason, most, &[decided, now]);
-            let count = leaving.iter().filter(|(other, why)| other.node_pool == *pool && why == reason).count();
+            let count = leaving.iter().filter(|(other, why)| other.is_of(pool) && why == reason).count();
             if count > allowed {
                 let detail = format!(
                     "{count} nodes of NodePool {pool} leave for {reason}, and its budgets allow {allowed} of {most}"

@@ -364,4 +364,6 @@ fn node_class(driver: &Driver) -> Value {
 #[cfg(test)]
 mod action_tests;
 #[cfg(test)]
+mod standalone_tests;
+#[cfg(test)]
 mod tests;

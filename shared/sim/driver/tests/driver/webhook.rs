@@ -103,3 +103,29 @@ fn nodeclaims_that_are_deleted_within_half_a_second_are_all_drained_within_secon
     }
     drains_within_seconds(&mut driver, &names);
 }
+
+#[test]
+fn a_node_claim_that_a_user_creates_is_launched_and_terminated_within_minutes() {
+    let mut driver = with_three_nodes();
+    create(
+        &driver,
+        &NODE_CLAIMS,
+        json!({
+            "metadata": { "name": "single" },
+            "spec": {
+                "nodeClassRef": { "group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default" },
+                "requirements": [{ "key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"] }],
+                "resources": { "requests": { "cpu": "1" } },
+                "expireAfter": "Never",
+            },
+        }),
+    );
+    let is_there = |driver: &Driver, name: &str| initialized(driver).iter().any(|claim| claim == name);
+    let limit = within(&driver, 180);
+    let came = driver.advance_until(limit, |driver| is_there(driver, "single")).unwrap();
+    assert!(came, "{}", picture(&mut driver));
+    delete(&driver, &NODE_CLAIMS, "single");
+    let limit = within(&driver, 300);
+    let came = driver.advance_until(limit, |driver| claims(driver, |_| true).len() == 3).unwrap();
+    assert!(came && list(&driver, &NODE_CLAIMS).len() == 3, "{}", picture(&mut driver));
+}

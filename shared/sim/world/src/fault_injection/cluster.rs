@@ -315,8 +315,8 @@ impl ClaimMirror for FaultyCluster {
         self.fault_injection.write("cluster mirror claim", claim.name.clone(), |_| true, call).await
     }
 
-    async fn remove_claim(&self, name: &str) -> Result<(), PortError> {
-        let call = self.inner.remove_claim(name);
+    async fn remove_claim(&self, name: &str, uid: Option<&str>) -> Result<(), PortError> {
+        let call = self.inner.remove_claim(name, uid);
         self.fault_injection.write("cluster remove claim", name.to_owned(), |()| true, call).await
     }
 }

@@ -29,7 +29,7 @@ fn claim(name: &str) -> NodeClaim {
     NodeClaim {
         name: name.into(),
         uid: format!("uid-{name}"),
-        node_pool: "default".into(),
+        node_pool: Some("default".into()),
         node_class: "default".into(),
         created: Timestamp::UNIX_EPOCH,
         version: 0,

@@ -48,7 +48,7 @@ fn claim(world: &World, size: u32) -> NodeClaim {
     NodeClaim {
         name: "default-abcde".into(),
         uid: "u".into(),
-        node_pool: "default".into(),
+        node_pool: Some("default".into()),
         node_class: "default".into(),
         created: world.now(),
         version: 1,

@@ -17,7 +17,7 @@ const FAILURES: [&str; 9] = [
     "InitializationTimeout",
     "FailedConsistencyCheck",
     "FailedTermination",
-    "NotSupported",
+    "NotLaunched",
     "LaunchRefused",
 ];
 /// The reasons of Events that limits are exceeded until nodes have left.

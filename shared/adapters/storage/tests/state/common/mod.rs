@@ -33,7 +33,7 @@ pub(crate) fn claim(name: &str, cpu: i64, dollars: f64) -> NodeClaim {
     NodeClaim {
         name: name.into(),
         uid: format!("uid-of-{name}"),
-        node_pool: "default".into(),
+        node_pool: Some("default".into()),
         node_class: "default".into(),
         created: Timestamp::UNIX_EPOCH,
         version: 0,

@@ -212,7 +212,7 @@ impl World {
         let mut claim = NodeClaim {
             name: claim_name,
             uid: format!("uid-{name}"),
-            node_pool: pool.name.clone(),
+            node_pool: Some(pool.name.clone()),
             node_class: "default".into(),
             created: at(3000),
             version: 1,
@@ -297,7 +297,7 @@ impl World {
 
     pub fn usage(&self, pool: &str) -> PoolUsage {
         let mut usage = PoolUsage::default();
-        for place in self.places.iter().filter(|place| place.claim.node_pool == pool) {
+        for place in self.places.iter().filter(|place| place.claim.is_of(pool)) {
             usage.resources.add(&place.node.capacity);
             usage.resources.add(&ResourceList::from([("nodes", Quantity::from_units(1))]));
             usage.dollars_per_hour += place.claim.status.instance.as_ref().map_or(0.0, |instance| instance.price);

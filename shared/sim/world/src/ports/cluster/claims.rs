@@ -22,6 +22,9 @@ pub(super) fn as_value(operation: &str, object: &impl Serialize) -> Result<Value
 /// Makes the object equal to the record, and returns its uid.
 pub(super) fn mirror(api: &ApiServer, claim: &NodeClaim) -> Result<String, PortError> {
     let object = match get(api, OPERATION, &NODE_CLAIMS, "", &claim.name)? {
+        Some(object) if !claim.is_standalone() || uid(&object) == claim.uid => adopt(api, object, claim)?,
+        // The object is the user's: it is never created, and another one of the same name is not written.
+        _ if claim.is_standalone() => return Ok(claim.uid.clone()),
         Some(object) => adopt(api, object, claim)?,
         None => create(api, claim)?,
     };
@@ -32,7 +35,7 @@ pub(super) fn mirror(api: &ApiServer, claim: &NodeClaim) -> Result<String, PortE
 
 /// Creates the object. Its spec is immutable.
 fn create(api: &ApiServer, claim: &NodeClaim) -> Result<Arc<Value>, PortError> {
-    let pool = get(api, OPERATION, &NODE_POOLS, "", &claim.node_pool)?;
+    let pool = claim.node_pool.as_ref().map(|name| get(api, OPERATION, &NODE_POOLS, "", name)).transpose()?.flatten();
     let pool = pool.and_then(|pool| serde_json::from_value::<nodeless_api::NodePool>(pool.as_ref().clone()).ok());
     let mut object = as_value(OPERATION, &convert::mirror(claim, pool.as_ref()))?;
     if let Some(fields) = object.as_object_mut() {
@@ -60,6 +63,12 @@ fn adopt(api: &ApiServer, object: Arc<Value>, claim: &NodeClaim) -> Result<Arc<V
         }
     }
     changed["metadata"]["annotations"][labels::RECORD_UID] = json!(claim.uid);
+    if claim.is_standalone() && !is_deleting(&object) {
+        let present = changed["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
+        let others = present.into_iter().filter(|name| *name != labels::TERMINATION_FINALIZER);
+        let all: Vec<Value> = others.chain([json!(labels::TERMINATION_FINALIZER)]).collect();
+        changed["metadata"]["finalizers"] = json!(all);
+    }
     if changed == *object {
         return Ok(object);
     }
@@ -67,9 +76,10 @@ fn adopt(api: &ApiServer, object: Arc<Value>, claim: &NodeClaim) -> Result<Arc<V
 }
 
 /// Deletes the object and removes the finalizer of nodeless.
-pub(super) fn remove(api: &ApiServer, name: &str) -> Result<(), PortError> {
+pub(super) fn remove(api: &ApiServer, name: &str, expected: Option<&str>) -> Result<(), PortError> {
     let operation = "Kubernetes delete NodeClaim";
-    let Some(object) = get(api, operation, &NODE_CLAIMS, "", name)? else { return Ok(()) };
+    let object = get(api, operation, &NODE_CLAIMS, "", name)?;
+    let Some(object) = object.filter(|object| expected.is_none_or(|own| uid(object) == own)) else { return Ok(()) };
     if !is_deleting(&object) {
         delete(api, operation, &NODE_CLAIMS, ("", name), Some(uid(&object)), None)?;
     }

@@ -29,8 +29,8 @@ use nodeless_model::{
 };
 use nodeless_ports::cluster::{
     BatchWindow, ClusterView, DeploymentChange, Eviction, FoundNodes, InvalidObject, MirroredClaim, NodePatch,
-    ObjectEvent, OwningDeployment, PodBatch, PodRef, SYSTEM_NAMESPACE, SoughtNode, SystemNamespace, UnboundPod,
-    VolumeAttachment,
+    ObjectEvent, OwningDeployment, PodBatch, PodRef, STANDALONE_NODES, SYSTEM_NAMESPACE, SoughtNode, SystemNamespace,
+    UnboundPod, VolumeAttachment,
 };
 use nodeless_ports::{
     ClaimMirror, Clock, Configuration, ErrorKind, Events, NodesAndPods, PlanningView, PortError, Workloads,
@@ -192,7 +192,10 @@ impl NodesAndPods for MemoryCluster {
     }
 
     async fn our_nodes(&self) -> Result<Vec<Node>, PortError> {
-        let (nodes, invalid) = self.select(&kinds::ALL_NODES, labels::NODE_POOL, "")?;
+        let (mut nodes, mut invalid) = self.select(&kinds::ALL_NODES, labels::NODE_POOL, "")?;
+        let (standalone, faulty) = self.select(&kinds::ALL_NODES, STANDALONE_NODES, "")?;
+        nodes.extend(standalone);
+        invalid.extend(faulty);
         refuse_doubt(true, &invalid)?;
         Ok(nodes)
     }
@@ -361,8 +364,8 @@ impl ClaimMirror for MemoryCluster {
         claims::mirror(&self.api, claim)
     }
 
-    async fn remove_claim(&self, name: &str) -> Result<(), PortError> {
-        claims::remove(&self.api, name)
+    async fn remove_claim(&self, name: &str, uid: Option<&str>) -> Result<(), PortError> {
+        claims::remove(&self.api, name, uid)
     }
 }
 
