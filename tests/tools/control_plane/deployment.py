@@ -148,16 +148,16 @@ class Deployment:
 
     def redirect_webhook(self) -> None:
         """Points the installed webhook at this machine: the host of the Function URL does not resolve."""
-        url = self._webhook_url()
-        parts = urlsplit(url)
+        hooks = self._webhooks()
+        parts = urlsplit(hooks[0]["clientConfig"]["url"])
         self._function_url = f"{parts.scheme}://{parts.netloc}"
         here = {"url": self.relay.url + parts.path, "caBundle": self.plane.authority.pair.certificate_data()}
-        change = [{"op": "replace", "path": f"/webhooks/{index}/clientConfig", "value": here} for index in range(3)]
+        change = [{"op": "replace", "path": f"/webhooks/{index}/clientConfig", "value": here} for index in range(len(hooks))]
         self.plane.kubectl("patch", "validatingwebhookconfiguration", WEBHOOK, "--type=json", "-p", json.dumps(change))
 
-    def _webhook_url(self) -> str:
+    def _webhooks(self) -> list[dict[str, Any]]:
         found = json.loads(self.plane.kubectl("get", "validatingwebhookconfiguration", WEBHOOK, "-o", "json"))
-        return found["webhooks"][0]["clientConfig"]["url"]
+        return found["webhooks"]
 
     def _invoke(self, path: str, review: dict[str, Any]) -> tuple[int, bytes]:
         """Calls wake by its Function URL, at the path that the API server called."""
