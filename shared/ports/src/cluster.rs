@@ -121,13 +121,20 @@ pub struct SystemNamespace {
 /// Reads the cluster for a plan, and waits for the end of the batch window.
 #[async_trait]
 pub trait PlanningView: Send + Sync {
-    /// Everything that planning reads, with every change that was made before this call. An adapter that has read before resumes its
-    /// watches instead of listing again. The hash annotations of EC2NodeClasses are those of their present specs.
+    /// Everything that planning reads. [`confirm_view`](Self::confirm_view) proves that it has every change that was made before this
+    /// call. An adapter that has read before resumes its watches instead of listing again. The hash annotations of EC2NodeClasses are
+    /// those of their present specs.
     ///
     /// # Errors
-    /// When any part of it cannot be read, or cannot be read in its current state: in a partial snapshot, pods or nodes would look
-    /// deleted, and from an old one, nodes would be launched again.
+    /// When any part of it cannot be read: in a partial snapshot, pods or nodes would look deleted.
     async fn view(&self) -> Result<ClusterView, PortError>;
+
+    /// Waits until it is known whether the last view had every change that was made before it was requested. Nothing is decided from a
+    /// view without this: from an old one, nodes would be launched again.
+    ///
+    /// # Errors
+    /// A [`Conflict`](crate::ErrorKind::Conflict) when the view lacks a change, or when that cannot be known. The next view lacks none.
+    async fn confirm_view(&self) -> Result<(), PortError>;
 
     /// Waits for the end of the batch window, and returns the uids of the pods that are pending then.
     ///

@@ -13,6 +13,7 @@ use crate::store::{Store, list_once, list_selected, next, separate};
 use crate::watch::WatchError;
 use crate::{buffers, claims, deployments, events, node_classes, nodes, pods, requests};
 use async_trait::async_trait;
+use futures::future::join_all;
 use futures::{StreamExt as _, stream};
 use kube::core::params::ListParams;
 use nodeless_api::convert::volumes::Storage;
@@ -154,15 +155,52 @@ impl KubeCluster {
         Ok((store.objects().cloned().collect(), store.invalid().collect()))
     }
 
-    /// Like [`current`](Self::current), for an optional kind: empty if its CRD is not installed.
-    async fn current_if_known<K: Kind>(
+    /// Like [`current`](Self::current), but only [`confirm_view`](PlanningView::confirm_view) proves that the objects are current.
+    async fn latest<K: Kind>(&self, store: &Mutex<Store<K>>) -> Result<(Vec<K::Model>, Vec<InvalidObject>), PortError> {
+        let mut store = store.lock().await;
+        store.latest(&self.connection, &self.context).await?;
+        Ok((store.objects().cloned().collect(), store.invalid().collect()))
+    }
+
+    /// Like [`latest`](Self::latest), for an optional kind: empty if its CRD is not installed.
+    async fn latest_if_known<K: Kind>(
         &self,
         store: &Mutex<Store<K>>,
     ) -> Result<(Vec<K::Model>, Vec<InvalidObject>), PortError> {
-        match self.current(store).await {
+        match self.latest(store).await {
             Err(error) if error.kind == ErrorKind::NotFound => Ok((Vec::new(), Vec::new())),
             read => read,
         }
+    }
+
+    /// The stores that a view is read from.
+    fn parts(&self) -> [&dyn Part; 24] {
+        [
+            &self.nodes,
+            &self.pods,
+            &self.daemon_sets,
+            &self.limit_ranges,
+            &self.disruption_budgets,
+            &self.node_pools,
+            &self.node_classes,
+            &self.node_claims,
+            &self.node_overlays,
+            &self.capacity_buffers,
+            &self.provisioning_requests,
+            &self.namespaces,
+            &self.volume_claims,
+            &self.volumes,
+            &self.storage_classes,
+            &self.csi_nodes,
+            &self.resource_slices,
+            &self.device_classes,
+            &self.resource_claims,
+            &self.resource_claim_templates,
+            &self.services,
+            &self.replication_controllers,
+            &self.replica_sets,
+            &self.stateful_sets,
+        ]
     }
 
     /// The nodes of instances whose nodes have not been initialized. Only nodes that are not initialized are listed, and they are
@@ -210,7 +248,7 @@ impl KubeCluster {
         if without_pod.is_empty() {
             return Ok(());
         }
-        let (ranges, invalid) = self.current(&self.limit_ranges).await?;
+        let (ranges, invalid) = self.latest(&self.limit_ranges).await?;
         view.set_limit_ranges(without_pod, daemon_sets, &ranges);
         view.invalid.extend(invalid);
         Ok(())
@@ -222,10 +260,10 @@ impl KubeCluster {
             return Ok(());
         }
         let (claims, volumes, classes, nodes) = futures::try_join!(
-            self.current(&self.volume_claims),
-            self.current(&self.volumes),
-            self.current(&self.storage_classes),
-            self.current(&self.csi_nodes),
+            self.latest(&self.volume_claims),
+            self.latest(&self.volumes),
+            self.latest(&self.storage_classes),
+            self.latest(&self.csi_nodes),
         )?;
         view.set_volumes(Storage { claims: &claims.0, volumes: &volumes.0, classes: &classes.0 }, &nodes.0);
         view.invalid.extend([claims.1, volumes.1, classes.1, nodes.1].concat());
@@ -238,10 +276,10 @@ impl KubeCluster {
             return Ok(());
         }
         let (slices, classes, claims, templates) = futures::try_join!(
-            self.current_if_known(&self.resource_slices),
-            self.current_if_known(&self.device_classes),
-            self.current_if_known(&self.resource_claims),
-            self.current_if_known(&self.resource_claim_templates),
+            self.latest_if_known(&self.resource_slices),
+            self.latest_if_known(&self.device_classes),
+            self.latest_if_known(&self.resource_claims),
+            self.latest_if_known(&self.resource_claim_templates),
         )?;
         view.invalid.extend([slices.1, classes.1, claims.1, templates.1].concat());
         view.set_devices(DeviceObjects {
@@ -278,14 +316,14 @@ impl KubeCluster {
         &self,
         store: &Mutex<Store<K>>,
     ) -> Result<(&'static str, Vec<ObjectSelector>, Vec<InvalidObject>), PortError> {
-        let (objects, invalid) = self.current(store).await?;
+        let (objects, invalid) = self.latest(store).await?;
         Ok((K::NAME, objects, invalid))
     }
 
     /// The labels of namespaces, if any pod selects by them.
     async fn read_namespaces(&self, view: &mut ClusterView) -> Result<(), PortError> {
         if view.selects_namespaces() {
-            let (namespaces, invalid) = self.current(&self.namespaces).await?;
+            let (namespaces, invalid) = self.latest(&self.namespaces).await?;
             let labels = namespaces.into_iter().map(|namespace| namespace.metadata);
             view.namespaces = labels.map(|it| (it.name.unwrap_or_default(), it.labels.unwrap_or_default())).collect();
             view.invalid.extend(invalid);
@@ -294,20 +332,34 @@ impl KubeCluster {
     }
 }
 
+/// A store that a view is read from.
+#[async_trait]
+trait Part: Send + Sync {
+    /// Waits until it is known whether the view has every change of this kind that was made before it was requested.
+    async fn confirm(&self) -> Result<(), String>;
+}
+
+#[async_trait]
+impl<K: Kind> Part for Mutex<Store<K>> {
+    async fn confirm(&self) -> Result<(), String> {
+        self.lock().await.confirm().await.map_err(|why| format!("{}: {why}", K::NAME))
+    }
+}
+
 #[async_trait]
 impl PlanningView for KubeCluster {
     async fn view(&self) -> Result<ClusterView, PortError> {
         let (nodes, pods, daemon_sets, budgets, pools, classes, claims, overlays, buffers, asked, system) = futures::try_join!(
-            self.current(&self.nodes),
-            self.current(&self.pods),
-            self.current(&self.daemon_sets),
-            self.current(&self.disruption_budgets),
-            self.current(&self.node_pools),
-            self.current(&self.node_classes),
-            self.current(&self.node_claims),
-            self.current_if_known(&self.node_overlays),
-            self.current_if_known(&self.capacity_buffers),
-            self.current_if_known(&self.provisioning_requests),
+            self.latest(&self.nodes),
+            self.latest(&self.pods),
+            self.latest(&self.daemon_sets),
+            self.latest(&self.disruption_budgets),
+            self.latest(&self.node_pools),
+            self.latest(&self.node_classes),
+            self.latest(&self.node_claims),
+            self.latest_if_known(&self.node_overlays),
+            self.latest_if_known(&self.capacity_buffers),
+            self.latest_if_known(&self.provisioning_requests),
             node_classes::get_one::<Namespaces>(&self.connection, SYSTEM_NAMESPACE),
         )?;
         let name = |class: &EC2NodeClass| class.metadata.name.clone().unwrap_or_default();
@@ -339,10 +391,20 @@ impl PlanningView for KubeCluster {
         Ok(view)
     }
 
+    async fn confirm_view(&self) -> Result<(), PortError> {
+        let proofs = join_all(self.parts().map(Part::confirm)).await;
+        let lacking: Vec<String> = proofs.into_iter().filter_map(Result::err).collect();
+        if lacking.is_empty() {
+            return Ok(());
+        }
+        let message = format!("the API server sent changes too late for this view: {}", lacking.join("; "));
+        Err(PortError::new(ErrorKind::Conflict, "Kubernetes view", message))
+    }
+
     async fn wait_for_batch(&self, window: BatchWindow) -> Result<BTreeSet<String>, PortError> {
         let start = Instant::now();
         let mut store = self.pods.lock().await;
-        store.refresh(&self.connection, &self.context).await?;
+        store.latest(&self.connection, &self.context).await?;
         let mut batch = PodBatch::new(window, store.objects().any(Pod::is_provisionable));
         while start.elapsed() < batch.end() {
             let seconds = window.max.max(window.burst).max(window.min).as_secs();
@@ -539,7 +601,10 @@ impl Configuration for KubeCluster {
     }
 
     async fn node_overlays(&self) -> Result<Vec<(NodeOverlay, NodeOverlayStatus)>, PortError> {
-        Ok(self.current_if_known(&self.node_overlays).await?.0)
+        match self.current(&self.node_overlays).await {
+            Err(error) if error.kind == ErrorKind::NotFound => Ok(Vec::new()),
+            read => read.map(|(overlays, _)| overlays),
+        }
     }
 
     async fn write_node_pool_status(&self, name: &str, status: &NodePoolStatus) -> Result<(), PortError> {

@@ -4,9 +4,12 @@
 //! resumes where the last one ended, so the cost of an idle cluster does not grow with its size. In both cases an object is
 //! decoded again only when its resourceVersion changed.
 //!
-//! An updated store has every change that was made before the update began. A list has them because it is a consistent read. A watch
-//! sends them in the order of their resourceVersions, at any later time, so the store is up to date when it has a change or a
-//! bookmark of at least the current resourceVersion. If the watch does not send one in time, the objects are listed.
+//! A store is proved to have every change that was made before an update began, or is listed. A list has them because it is a
+//! consistent read. A watch sends them in the order of their resourceVersions, at any later time, so the store has them when it has
+//! a change or a bookmark of at least the current resourceVersion, which a consistent read returns. That bookmark takes one to two
+//! seconds, and comes from every watch of a kind that does not change. [`Store::refresh`] waits for it. [`Store::latest`] returns
+//! with the changes that the API server sends at once, and leaves the watch open, so that [`Store::confirm`] can prove later that
+//! these were all: a plan that decides nothing needs no proof.
 
 use crate::connection::Connection;
 use crate::error::CallError;
@@ -20,6 +23,7 @@ use nodeless_telemetry::Context;
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 use std::time::Duration;
+use tokio::sync::Mutex;
 use tokio::time::timeout;
 
 /// Up to this number of objects, a list is one page and cheaper than a watch.
@@ -30,8 +34,14 @@ const FEW: usize = 250;
 const WATCH_SECONDS: u32 = 3;
 /// A watch that sends nothing for this time, in which it should have ended, is not waited for.
 const SILENCE: Duration = Duration::from_secs(4);
+/// The API server sends the changes that it knows as soon as a watch begins, so after a pause of this length there are probably no
+/// more. That is no proof.
+const AT_ONCE: Duration = Duration::from_millis(100);
 /// After this time, a list is faster than reading the changes.
 const CATCH_UP_LIMIT: Duration = Duration::from_secs(10);
+
+/// Why nothing is known of a watch that sends nothing.
+const SILENT: &str = "its watch is silent";
 
 /// An object in its reduced form, or why it cannot be decoded.
 type Kept<M> = Result<M, Undecoded>;
@@ -49,12 +59,30 @@ struct Entry<M> {
     kept: Kept<M>,
 }
 
+/// Whether the objects that the last call of [`Store::latest`] left had every change that was made before it.
+enum Proof {
+    /// They had.
+    Given,
+    /// The watch that was read has to reach this resourceVersion without a change until then. The mutex makes the store `Sync`.
+    Open(Mutex<Changes>, u64),
+    /// They had not, or that cannot be known. Contains the reason.
+    Failed(String),
+}
+
+/// Whether to wait for the proof while changes are read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Wait {
+    ForProof,
+    ForChanges,
+}
+
 /// The objects of one kind.
 pub(crate) struct Store<K: Kind> {
     objects: BTreeMap<(String, String), Entry<K::Model>>,
     /// The resourceVersion from which a watch resumes; `None` before the first list.
     version: Option<String>,
     few: usize,
+    proof: Proof,
 }
 
 /// The effect of a change on an object that can be decoded.
@@ -68,7 +96,7 @@ pub(crate) struct Update<M> {
 impl<K: Kind> Store<K> {
     /// An empty store.
     pub(crate) fn new() -> Self {
-        Self { objects: BTreeMap::new(), version: None, few: FEW }
+        Self { objects: BTreeMap::new(), version: None, few: FEW, proof: Proof::Given }
     }
 
     /// Lists each time up to this number of objects, and watches above it.
@@ -81,15 +109,73 @@ impl<K: Kind> Store<K> {
     /// # Errors
     /// When the list cannot be read; the cached objects are then kept.
     pub(crate) async fn refresh(&mut self, connection: &Connection, context: &Context) -> Result<(), PortError> {
-        if let Some(version) = self.version.clone().filter(|_| self.objects.len() > self.few) {
-            let caught_up = timeout(CATCH_UP_LIMIT, self.catch_up(connection, &version)).await;
+        // Changes that are read here would otherwise hide that an earlier result of `latest` lacked them.
+        self.finish_proof().await;
+        self.read(connection, context, Wait::ForProof).await.map(drop)
+    }
+
+    /// Updates the store with the changes that the API server sends at once. Whether these were all that were made before this call
+    /// is known after [`Self::confirm`]. If an earlier result was not confirmed, this one needs no confirmation.
+    ///
+    /// # Errors
+    /// When the list cannot be read; the cached objects are then kept.
+    pub(crate) async fn latest(&mut self, connection: &Connection, context: &Context) -> Result<(), PortError> {
+        let wait = if matches!(self.proof, Proof::Failed(_)) { Wait::ForProof } else { Wait::ForChanges };
+        self.proof = self.read(connection, context, wait).await?;
+        Ok(())
+    }
+
+    /// Waits until it is known whether the last result of [`Self::latest`] had every change that was made before that call.
+    ///
+    /// # Errors
+    /// When it had not, or when that cannot be known any more. The next one has them.
+    pub(crate) async fn confirm(&mut self) -> Result<(), String> {
+        self.finish_proof().await;
+        match &self.proof {
+            Proof::Failed(why) => Err(why.clone()),
+            Proof::Given | Proof::Open(..) => Ok(()),
+        }
+    }
+
+    /// Reads the open watch of the last result to the end of its proof.
+    async fn finish_proof(&mut self) {
+        let interrupted = Proof::Failed("its proof was interrupted".to_owned());
+        self.proof = match std::mem::replace(&mut self.proof, interrupted) {
+            Proof::Open(changes, current) => match self.reach_unchanged(changes.into_inner(), current).await {
+                Ok(()) => Proof::Given,
+                Err(why) => Proof::Failed(why),
+            },
+            known => known,
+        };
+    }
+
+    /// Reads until the current resourceVersion. Fails if there is a change of an earlier one, or of that one.
+    async fn reach_unchanged(&mut self, mut changes: Changes, current: u64) -> Result<(), String> {
+        loop {
+            let change = timeout(SILENCE, next(&mut changes)).await.map_err(|_| SILENT)?;
+            let change = change.ok_or_else(|| self.ended_before(current))?.map_err(explain)?;
+            self.apply(&change);
+            let reached = self.reached()?;
+            match change {
+                Change::Bookmark(_) if reached < current => {}
+                Change::Present(_) | Change::Absent(_) if reached <= current => {
+                    return Err(format!("its watch sent the change of resourceVersion {reached} late"));
+                }
+                _ => return Ok(()),
+            }
+        }
+    }
+
+    async fn read(&mut self, connection: &Connection, context: &Context, wait: Wait) -> Result<Proof, PortError> {
+        if self.version.is_some() && self.objects.len() > self.few {
+            let caught_up = timeout(CATCH_UP_LIMIT, self.catch_up(connection, wait)).await;
             let too_long = || Err(format!("its changes took more than {} s", CATCH_UP_LIMIT.as_secs()));
             match caught_up.unwrap_or_else(|_| too_long()) {
-                Ok(()) => return Ok(()),
+                Ok(proof) => return Ok(proof),
                 Err(why) => context.log(&WatchNotResumed { kind: K::NAME, why: &why }),
             }
         }
-        self.relist(connection).await
+        self.relist(connection).await.map(|()| Proof::Given)
     }
 
     /// Reads the complete list.
@@ -131,12 +217,12 @@ impl<K: Kind> Store<K> {
         }
     }
 
-    /// Reads the changes since this version until the current one. If that fails, returns why.
-    async fn catch_up(&mut self, connection: &Connection, version: &str) -> Result<(), String> {
+    /// Reads the changes until the current resourceVersion, or those that the API server sends at once. If that fails, returns why.
+    async fn catch_up(&mut self, connection: &Connection, wait: Wait) -> Result<Proof, String> {
         let operation = format!("Kubernetes list {}", K::NAME);
         let current = watch::current_version(connection, &operation, K::PATH).await;
         let current = number(&current.map_err(|failed| failed.error.to_string())?)?;
-        let mut reached = number(version)?;
+        let mut reached = self.reached()?;
         if reached > current {
             return Err("its resourceVersion is not one of this API server".to_owned());
         }
@@ -144,16 +230,31 @@ impl<K: Kind> Store<K> {
             let before = reached;
             let mut changes = self.follow(connection, WATCH_SECONDS).await.map_err(explain)?;
             while reached < current {
-                let change = timeout(SILENCE, next(&mut changes)).await.map_err(|_| "its watch is silent")?;
-                let Some(change) = change else { break };
+                let pause = if wait == Wait::ForProof { SILENCE } else { AT_ONCE };
+                let change = match timeout(pause, next(&mut changes)).await {
+                    Ok(Some(change)) => change,
+                    Ok(None) => break,
+                    Err(_) if wait == Wait::ForChanges => return Ok(Proof::Open(Mutex::new(changes), current)),
+                    Err(_) => return Err(SILENT.to_owned()),
+                };
                 self.apply(&change.map_err(explain)?);
-                reached = self.version.as_deref().map_or(Ok(0), number)?;
+                reached = self.reached()?;
             }
             if reached <= before {
-                return Err(format!("its watch ended at resourceVersion {reached}, the current one is {current}"));
+                return Err(self.ended_before(current));
             }
         }
-        Ok(())
+        Ok(Proof::Given)
+    }
+
+    /// The resourceVersion of this store as a number.
+    fn reached(&self) -> Result<u64, String> {
+        self.version.as_deref().map_or(Ok(0), number)
+    }
+
+    fn ended_before(&self, current: u64) -> String {
+        let reached = self.version.as_deref().unwrap_or_default();
+        format!("its watch ended at resourceVersion {reached}, the current one is {current}")
     }
 
     /// Starts a watch at the resourceVersion of this store.

@@ -44,8 +44,8 @@ use crate::gates::FeatureGates;
 use crate::log_lines::{Failed, PlanDelayed, PlanMade};
 use crate::node_class;
 use crate::offers::{CatalogCache, CatalogError, OfferCache};
-use execute::Live;
 use execute::without_effects::Recorded;
+use execute::{Live, ViewProof};
 use futures::future::{self, Either};
 use jiff::Timestamp;
 use nodeless_bill::CostLabels;
@@ -324,7 +324,7 @@ impl Planner {
         let (snapshot, revision) = self.read(deadline).await?;
         self.resolve_node_classes(&snapshot).await;
         self.keep(&snapshot).await;
-        let live = Live { planner: self, snapshot: &snapshot, deadline, revision };
+        let live = Live { planner: self, snapshot: &snapshot, deadline, revision, proof: ViewProof::default() };
         let outcome = match self.settings.keep_snapshots {
             None => pipeline::run(&snapshot, &self.offers, &live).await,
             Some(_) => self.made_on_record(&snapshot, &live).await.outcome,
@@ -359,7 +359,7 @@ impl Planner {
     pub async fn run_recorded(&self) -> Result<Replay, PlanError> {
         let (snapshot, revision) = self.read(None).await?;
         self.keep(&snapshot).await;
-        let live = Live { planner: self, snapshot: &snapshot, deadline: None, revision };
+        let live = Live { planner: self, snapshot: &snapshot, deadline: None, revision, proof: ViewProof::default() };
         let replay = self.made_on_record(&snapshot, &live).await;
         self.conclude(&snapshot, &replay.outcome, &mut Metrics::new()).await;
         Ok(replay)

@@ -21,6 +21,7 @@ mod launch_groups;
 mod lifecycle;
 mod limits;
 mod not_yet_evaluated;
+mod old_views;
 mod outages;
 mod quotas;
 mod recovery;

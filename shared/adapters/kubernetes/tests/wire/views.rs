@@ -5,7 +5,7 @@ use nodeless_fake_kubernetes::resource::{NODES, PODS};
 use nodeless_fake_kubernetes::{DeleteOptions, PatchOptions, PatchType};
 use nodeless_kubernetes::KubeCluster;
 use nodeless_model::Taint;
-use nodeless_ports::cluster::{BatchWindow, FoundNodes, NodePatch, SoughtNode};
+use nodeless_ports::cluster::{BatchWindow, ClusterView, FoundNodes, NodePatch, SoughtNode};
 use nodeless_ports::{Configuration as _, ErrorKind, NodesAndPods as _, PlanningView as _};
 use nodeless_world::resources::{NODE_CLASSES, NODE_POOLS};
 use serde_json::json;
@@ -66,28 +66,38 @@ fn node_reads(world: &World) -> (usize, usize) {
     (lists.len(), watches.len())
 }
 
+/// A view with every change that was made before.
+async fn current_view(cluster: &KubeCluster) -> ClusterView {
+    let view = cluster.view().await.unwrap();
+    if cluster.confirm_view().await.is_ok() {
+        return view;
+    }
+    let view = cluster.view().await.unwrap();
+    cluster.confirm_view().await.unwrap();
+    view
+}
+
 /// Changes a cluster, and returns how nodes were read for the first, second and third view.
 async fn follows_changes(world: &World, cluster: &KubeCluster) -> [(usize, usize); 3] {
-    let names = |view: nodeless_ports::cluster::ClusterView| {
-        view.nodes.into_iter().map(|node| (node.name, node.unschedulable)).collect::<Vec<_>>()
-    };
+    let names =
+        |view: ClusterView| view.nodes.into_iter().map(|node| (node.name, node.unschedulable)).collect::<Vec<_>>();
     world.requests();
     world.create(&NODES, node("a"));
     world.create(&NODES, node("b"));
-    assert_eq!(names(cluster.view().await.unwrap()), [("a".into(), false), ("b".into(), false)]);
+    assert_eq!(names(current_view(cluster).await), [("a".into(), false), ("b".into(), false)]);
     let first = node_reads(world);
     world.create(&NODES, node("c"));
     let cordon = json!({ "spec": { "unschedulable": true } });
     world.server.patch(&NODES, "", "a", None, PatchType::Merge, &cordon, &PatchOptions::default()).unwrap();
     world.server.delete(&NODES, "", "b", &now_deleted()).unwrap();
-    assert_eq!(names(cluster.view().await.unwrap()), [("a".into(), true), ("c".into(), false)]);
+    assert_eq!(names(current_view(cluster).await), [("a".into(), true), ("c".into(), false)]);
     let second = node_reads(world);
     world.server.delete(&NODES, "", "a", &now_deleted()).unwrap();
     // The events of the watch are compacted: 410.
     world.server.compact();
     world.create(&NODES, node("d"));
     world.server.compact();
-    assert_eq!(names(cluster.view().await.unwrap()), [("c".into(), false), ("d".into(), false)]);
+    assert_eq!(names(current_view(cluster).await), [("c".into(), false), ("d".into(), false)]);
     [first, second, node_reads(world)]
 }
 
@@ -103,10 +113,21 @@ async fn a_cached_view_is_updated_by_a_watch_and_listed_when_the_version_expired
     assert_eq!(of_nodes.count(), 1, "{lines:?}");
 }
 
-/// The names of the nodes and pods of the next view.
-async fn names_of_view(cluster: &KubeCluster) -> Vec<String> {
-    let view = cluster.view().await.unwrap();
+/// The names of the nodes and pods of a view.
+fn names(view: ClusterView) -> Vec<String> {
     view.nodes.into_iter().map(|node| node.name).chain(view.pods.into_iter().map(|pod| pod.name)).collect()
+}
+
+/// The names of the nodes and pods of the next view, proved or not.
+async fn names_of_view(cluster: &KubeCluster) -> Vec<String> {
+    names(cluster.view().await.unwrap())
+}
+
+/// The error of the proof that the last view is current.
+async fn why_not_current(cluster: &KubeCluster) -> String {
+    let error = cluster.confirm_view().await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Conflict, "{error}");
+    error.to_string()
 }
 
 /// A cluster whose view is cached. Since then, a node was created, and a pod created and another one deleted.
@@ -125,26 +146,67 @@ async fn changed_since_the_last_view(world: &World) -> KubeCluster {
 }
 
 #[tokio::test]
-async fn a_view_is_current_although_watches_are_slow() {
+async fn a_view_whose_watches_are_slow_is_not_current_and_the_next_one_is() {
     let world = World::installed().await;
     let cluster = changed_since_the_last_view(&world).await;
+    world.server.hold_watches(true);
+    assert_eq!(names_of_view(&cluster).await, ["n0", "p0", "p1"], "a view does not wait for watches");
+    assert_eq!(node_reads(&world), (1, 1), "the current resourceVersion, and the changes until it");
+    world.server.hold_watches(false);
+    let why = why_not_current(&cluster).await;
+    assert!(why.contains("Pod: its watch sent the change") && why.contains("Node: its watch sent"), "{why}");
+    assert_eq!(why_not_current(&cluster).await, why, "this view stays the same");
+    assert_eq!(node_reads(&world), (0, 0));
+    assert_eq!(names_of_view(&cluster).await, ["n0", "n1", "p0", "p2"]);
+    cluster.confirm_view().await.unwrap();
+    assert_eq!(node_reads(&world), (1, 0), "the watch of the last view had reached the current resourceVersion");
+}
+
+#[tokio::test]
+async fn a_view_after_one_that_is_not_current_waits_for_the_changes() {
+    let world = World::installed().await;
+    let cluster = changed_since_the_last_view(&world).await;
+    world.server.hold_watches(true);
+    assert_eq!(names_of_view(&cluster).await, ["n0", "p0", "p1"]);
+    world.server.hold_watches(false);
+    why_not_current(&cluster).await;
+    world.create(&NODES, node("n2"));
+    world.requests();
     world.server.hold_watches(true);
     let later = async {
         tokio::time::sleep(Duration::from_secs(1)).await;
         world.server.hold_watches(false);
     };
     let (names, ()) = tokio::join!(names_of_view(&cluster), later);
-    assert_eq!(names, ["n0", "n1", "p0", "p2"]);
+    assert_eq!(names, ["n0", "n1", "n2", "p0", "p2"]);
+    cluster.confirm_view().await.unwrap();
     assert_eq!(node_reads(&world), (1, 1), "the current resourceVersion, and the changes until it");
 }
 
 #[tokio::test]
-async fn a_view_is_current_although_watches_are_silent() {
+async fn a_view_whose_watches_are_silent_is_not_current_and_the_next_one_is_listed() {
     let world = World::installed().await;
     let cluster = changed_since_the_last_view(&world).await;
     world.server.hold_watches(true);
+    assert_eq!(names_of_view(&cluster).await, ["n0", "p0", "p1"]);
+    let why = why_not_current(&cluster).await;
+    assert!(why.contains("Node: its watch is silent"), "{why}");
+    node_reads(&world);
     assert_eq!(names_of_view(&cluster).await, ["n0", "n1", "p0", "p2"]);
+    cluster.confirm_view().await.unwrap();
     assert_eq!(node_reads(&world), (2, 1), "the current resourceVersion, no change, and a list");
+}
+
+#[tokio::test]
+async fn a_lookup_after_a_view_does_not_hide_that_it_is_not_current() {
+    let world = World::installed().await;
+    let cluster = changed_since_the_last_view(&world).await;
+    world.server.hold_watches(true);
+    assert_eq!(names_of_view(&cluster).await, ["n0", "p0", "p1"]);
+    world.server.hold_watches(false);
+    assert_eq!(cluster.nodes_of("aws:///us-east-1a/i-n1", None).await.unwrap().len(), 1, "a lookup is current");
+    let why = why_not_current(&cluster).await;
+    assert!(why.contains("Node: its watch sent the change"), "{why}");
 }
 
 #[tokio::test]
@@ -156,6 +218,7 @@ async fn a_view_is_current_although_a_watch_ends_without_the_changes() {
     world.answer("GET /api/v1/pods?&watch=true", [(200, String::new())]);
     world.answer("GET /api/v1/nodes?&watch=true", [(200, format!("{behind}\n"))]);
     assert_eq!(names_of_view(&cluster).await, ["n0", "n1", "p0", "p2"]);
+    cluster.confirm_view().await.unwrap();
     assert_eq!(node_reads(&world), (2, 1), "the current resourceVersion, no change, and a list");
 }
 
@@ -175,10 +238,10 @@ async fn a_view_is_listed_when_the_current_version_cannot_be_compared() {
 async fn a_kind_without_changes_is_current_with_a_bookmark() {
     let world = World::installed().await;
     let cluster = changed_since_the_last_view(&world).await;
-    assert_eq!(names_of_view(&cluster).await, ["n0", "n1", "p0", "p2"]);
+    assert_eq!(names(current_view(&cluster).await), ["n0", "n1", "p0", "p2"]);
     node_reads(&world);
     world.create(&PODS, pod("p3", None));
-    assert_eq!(names_of_view(&cluster).await, ["n0", "n1", "p0", "p2", "p3"]);
+    assert_eq!(names(current_view(&cluster).await), ["n0", "n1", "p0", "p2", "p3"]);
     assert_eq!(node_reads(&world), (1, 1), "the current resourceVersion, and a bookmark of it");
 }
 
@@ -198,7 +261,7 @@ async fn terminated_pods_are_not_in_the_view_and_are_among_the_pods_of_their_nod
     let ended = json!({ "status": { "phase": "Succeeded" } });
     let options = PatchOptions::default();
     world.server.patch(&PODS, "default", "p1", Some("status"), PatchType::Merge, &ended, &options).unwrap();
-    assert_eq!(cluster.view().await.unwrap().pods.len(), 0);
+    assert_eq!(current_view(&cluster).await.pods.len(), 0);
     assert_eq!(cluster.pods_on("n1").await.unwrap().len(), 1);
     assert_eq!(cluster.pods_on("n2").await.unwrap().len(), 0);
 }

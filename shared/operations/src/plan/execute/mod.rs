@@ -16,6 +16,7 @@ use crate::shards;
 use crate::unread::Unread;
 use async_trait::async_trait;
 use futures::future::join_all;
+use futures::lock::Mutex as AsyncMutex;
 use jiff::Timestamp;
 use nodeless_bill::PoolNow;
 use nodeless_disruption::command::CommandRecord;
@@ -56,7 +57,13 @@ pub(super) struct Live<'a> {
     pub(super) deadline: Option<Timestamp>,
     /// Whether this plan may still decide.
     pub(super) revision: PlanRevision,
+    /// Whether the view is proved to be current.
+    pub(super) proof: ViewProof,
 }
+
+/// Whether the view of the cluster is proved to be current, and why not; `None` until a decision needs to know that.
+#[derive(Default)]
+pub(super) struct ViewProof(AsyncMutex<Option<Result<(), String>>>);
 
 /// The plan revision that the decisions of this plan are based on. If another plan increments it, this plan may not decide
 /// anything more.
@@ -78,6 +85,9 @@ impl PlanRevision {
     }
 }
 
+/// The failed operation in the log line, if a plan may not decide.
+const DECIDE: &str = "write what the plan decided";
+
 /// The answer to a decision that is not written any more.
 const OVERTAKEN: &str = "another plan has decided something since this one read the claims table, or the answer to a write of \
                          this plan was lost; the next plan decides anew";
@@ -85,6 +95,11 @@ const OVERTAKEN: &str = "another plan has decided something since this one read 
 #[async_trait]
 impl Execute for Live<'_> {
     async fn carry_out(&self, batch: &Batch) -> Vec<Written> {
+        if batch.actions.iter().any(decides)
+            && let Err(why) = self.confirmed().await
+        {
+            return self.without_decisions(batch, &why).await;
+        }
         let mut written = Vec::with_capacity(batch.actions.len());
         if batch.in_turn {
             let mut stopped = false;
@@ -124,6 +139,21 @@ const fn touches_one_item(action: &Action) -> bool {
     matches!(action, Action::UpdateClaim(_) | Action::ChangeClaim(_))
 }
 
+/// Whether an action launches, disrupts or terminates nodes, or may lead to that. What other actions write only describes what was read,
+/// and is written again by the next plan.
+const fn decides(action: &Action) -> bool {
+    matches!(
+        action,
+        Action::UpdateClaim(_)
+            | Action::ChangeClaim(_)
+            | Action::RetireClaim(_)
+            | Action::CreateGroup(..)
+            | Action::CreateReplacement(..)
+            | Action::PutCommand(_)
+            | Action::DeleteCommand(..)
+    )
+}
+
 /// The claim that an action terminates.
 fn retired(action: &Action) -> Option<&NodeClaim> {
     if let Action::RetireClaim(claim) = action { Some(claim) } else { None }
@@ -138,6 +168,41 @@ fn there(leaving: Leaving) -> Written {
 }
 
 impl Live<'_> {
+    /// Whether the view is proved to be current, and otherwise why nothing may be decided from it. The first decision waits for the
+    /// proof.
+    async fn confirmed(&self) -> Result<(), String> {
+        let mut proof = self.proof.0.lock().await;
+        if let Some(known) = &*proof {
+            return known.clone();
+        }
+        let confirmed = self.planner.cluster.confirm_view().await.map_err(|error| error.to_string());
+        if let Err(why) = &confirmed {
+            self.planner.context.log(&Failed { what: DECIDE, why });
+            let woken = self.planner.queue.wake_planner(WakeSource::Planner).await;
+            self.logged("wake the planner", woken);
+        }
+        *proof = Some(confirmed.clone());
+        confirmed
+    }
+
+    /// Executes the actions of a batch that decide nothing.
+    async fn without_decisions(&self, batch: &Batch, why: &str) -> Vec<Written> {
+        let mut written = Vec::with_capacity(batch.actions.len());
+        let mut stopped = false;
+        for action in &batch.actions {
+            let answer = if stopped {
+                Written::NotTried
+            } else if decides(action) {
+                Written::Conflict(why.to_owned())
+            } else {
+                self.one(action).await
+            };
+            stopped |= batch.in_turn && answer.problem().is_some();
+            written.push(answer);
+        }
+        written
+    }
+
     /// The time until the process ends, if it has a deadline.
     fn left(&self) -> Option<Duration> {
         let left = self.deadline?.duration_since(self.planner.context.now());
@@ -264,7 +329,7 @@ impl Live<'_> {
             Committed::Written | Committed::AlreadyThere => *self.revision.lock() = Some(revision + 1),
             Committed::Overtaken => {
                 *self.revision.lock() = None;
-                self.planner.context.log(&Failed { what: "write what the plan decided", why: OVERTAKEN });
+                self.planner.context.log(&Failed { what: DECIDE, why: OVERTAKEN });
                 let woken = self.planner.queue.wake_planner(WakeSource::Planner).await;
                 self.logged("wake the planner", woken);
             }

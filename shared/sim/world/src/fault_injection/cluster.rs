@@ -124,6 +124,10 @@ impl PlanningView for FaultyCluster {
         Ok(view)
     }
 
+    async fn confirm_view(&self) -> Result<(), PortError> {
+        self.fault_injection.read("cluster confirm view", self.inner.confirm_view()).await
+    }
+
     async fn wait_for_batch(&self, window: BatchWindow) -> Result<BTreeSet<String>, PortError> {
         self.fault_injection.read("cluster wait for batch", self.inner.wait_for_batch(window)).await
     }
