@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from datetime import datetime, timezone
 from typing import Any
@@ -12,9 +13,13 @@ import pytest
 import objects
 from scenario import Scenario, instance_of, interrupt, names, nothing_is_left, ready_class
 from tools.control_plane.deployment import Deployment
+from tools.processes import wait_for
 
 FLOW = "nodeless-tests-starved"
 HOLD = "example.com/hold"
+GATED = "gated"
+# Up to 250 objects of a kind are listed for each plan.
+MORE_THAN_ARE_LISTED = 260
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -69,17 +74,22 @@ def test_the_api_server_restarts_while_nodes_are_replaced_and_removed(deployment
         assert before[static.name]["metadata"]["name"] in names(static.claims())
 
 
-def test_a_watch_is_resumed_after_its_revision_is_compacted(deployment: Deployment) -> None:
-    """The planner caches the view of the cluster and its revision. Compaction and a restart remove that revision from etcd and from the
-    API server's memory, so the watch ends with 410 and the view has to be listed again."""
-    with Scenario(deployment, "compaction") as scenario:
+def test_a_view_is_listed_again_after_the_revision_of_its_watch_is_gone(deployment: Deployment) -> None:
+    """The planner caches more pods than it lists for each plan, and the revision at which its watch ended. Compaction and a restart remove
+    that revision from etcd and from the API server's memory, so the next watch ends with 410 and the pods are listed."""
+    with many_pods(deployment), Scenario(deployment, "compaction") as scenario:
         scenario.apply(objects.deployment("compaction", 1))
         scenario.all_run(1)
+        scenario.initialized(1)
+        scenario.wait("a watch of pods", lambda: watches_of_pods(deployment))
+        assert not not_resumed(deployment), "a watch that can be resumed proves that the view is current"
         deployment.plane.compact()
         deployment.plane.restart_server()
         scenario.plane.kubectl("scale", "deployment/compaction", "--replicas=4")
+        scenario.wait("the revision to be refused", lambda: any("has expired" in why for why in not_resumed(deployment)))
         scenario.all_run(4)
-        scenario.initialized()
+        used = {pod["spec"]["nodeName"] for pod in scenario.pods()}
+        assert {claim["status"]["nodeName"] for claim in scenario.initialized()} == used, "a node was launched for pods that had one"
 
 
 def test_an_api_server_that_rejects_calls_is_asked_again(deployment: Deployment) -> None:
@@ -171,6 +181,27 @@ def starved(running: Deployment) -> Iterator[None]:
 
 
 @contextmanager
+def many_pods(running: Deployment) -> Iterator[None]:
+    """More pods than are listed for each plan. Their scheduling gates keep them from being scheduled, and from nodes being launched for them."""
+    pods = f"/api/v1/namespaces/{GATED}/pods"
+
+    def create(number: int) -> int:
+        spec = objects.pod_spec("none", schedulingGates=[{"name": "example.com/never"}])
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": f"gated-{number:03}", "namespace": GATED}, "spec": spec}
+        return running.plane.client.call("POST", pods, pod).status
+
+    running.plane.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": GATED}})
+    wait_for("the service account", lambda: running.plane.client.call("GET", f"/api/v1/namespaces/{GATED}/serviceaccounts/default").status == 200, 60)
+    with ThreadPoolExecutor(4) as pool:
+        statuses = set(pool.map(create, range(MORE_THAN_ARE_LISTED)))
+    try:
+        assert statuses == {201}, statuses
+        yield
+    finally:
+        running.plane.kubectl("delete", "namespace", GATED)
+
+
+@contextmanager
 def rejecting(running: Deployment, group: str, resource: str, operation: str) -> Iterator[None]:
     """A policy of the user rejects all objects of this kind."""
     name = "nodeless-tests-reject"
@@ -211,6 +242,17 @@ def changed(scenario: Scenario, before: dict[str, Any]) -> bool:
 def answered(running: Deployment, code: int) -> int:
     """The number of calls of the functions with this status code."""
     return sum(call.code == code and "nodeless:controllers" in call.groups for call in running.plane.audit.calls())
+
+
+def watches_of_pods(running: Deployment) -> int:
+    """The number of watches of pods by the planner."""
+    planner = running.functions()["planner"]
+    return sum(str(call.right) == "watch pods" and call.user.endswith(f"/{planner}") for call in running.plane.audit.calls())
+
+
+def not_resumed(running: Deployment) -> list[str]:
+    """Why the planner listed pods instead of resuming their watch."""
+    return [line["why"] for line in running.logged("planner", "watch-not-resumed") if line["kind"] == "Pod"]
 
 
 def refused(running: Deployment, resource: str) -> bool:
