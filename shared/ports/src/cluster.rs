@@ -13,7 +13,7 @@ pub use nodeless_model::object::{
 };
 pub use nodeless_model::surge::{DeploymentChange, OwningDeployment};
 use nodeless_model::{DaemonSet, DaemonSetName, Node, NodeClaim, NodeOverlay, NodePool, Pod, PodDisruptionBudget};
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 /// The answer of the Eviction API.
@@ -175,6 +175,13 @@ pub trait NodesAndPods: Send + Sync {
     /// # Errors
     /// When the cluster cannot be read.
     async fn pods_on(&self, node: &str) -> Result<Vec<Pod>, PortError>;
+
+    /// The pods that are bound to each of these nodes, including terminated ones, by the name of the node. The pods of many nodes are
+    /// read together.
+    ///
+    /// # Errors
+    /// For each node by itself: when the cluster cannot be read, or a pod that may be bound to the node cannot be decoded.
+    async fn pods_on_each(&self, nodes: &BTreeSet<String>) -> BTreeMap<String, Result<Vec<Pod>, PortError>>;
 
     /// The VolumeAttachments of these nodes. All VolumeAttachments of the cluster are read for that.
     ///

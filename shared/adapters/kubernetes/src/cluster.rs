@@ -3,13 +3,13 @@
 use crate::api;
 use crate::connection::Connection;
 use crate::kinds::{
-    CapacityBuffers, CsiNodes, DaemonSets, DeviceClasses, DisruptionBudgets, Kind, LimitRanges, Namespaces, NodeClaims,
-    NodeClasses, NodeOverlays, NodePools, Nodes, PersistentVolumeClaims, PersistentVolumes, Pods, ProvisioningRequests,
-    ReplicaSets, ReplicationControllers, ResourceClaimTemplates, ResourceClaims, ResourceSlices, Services,
-    StatefulSets, StorageClasses,
+    BoundPods, CapacityBuffers, CsiNodes, DaemonSets, DeviceClasses, DisruptionBudgets, Kind, LimitRanges, Namespaces,
+    NodeClaims, NodeClasses, NodeOverlays, NodePools, Nodes, PersistentVolumeClaims, PersistentVolumes, Pods,
+    ProvisioningRequests, ReplicaSets, ReplicationControllers, ResourceClaimTemplates, ResourceClaims, ResourceSlices,
+    Services, StatefulSets, StorageClasses,
 };
 use crate::recent::Recent;
-use crate::store::{Store, list_once, list_selected, next, separate};
+use crate::store::{Store, list_once, list_selected, next, refuse_doubt, separate};
 use crate::watch::WatchError;
 use crate::{buffers, claims, deployments, events, node_classes, nodes, pods, requests};
 use async_trait::async_trait;
@@ -34,7 +34,7 @@ use nodeless_ports::cluster::{
 };
 use nodeless_ports::{ClaimMirror, Configuration, ErrorKind, Events, NodesAndPods, PlanningView, PortError, Workloads};
 use nodeless_telemetry::Context;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout_at};
@@ -44,6 +44,10 @@ const EVENTS_AT_ONCE: usize = 8;
 
 /// Up to this number, nodes are read by their names; more are read with one list.
 const FEW_NODES: usize = 3;
+
+/// Up to this number of nodes, their pods are listed node by node. With more, lists each second would be most requests to the API server,
+/// so all bound pods are read once, and then only what changes.
+const FEW_DRAINED: usize = 8;
 
 /// The nodes that are not initialized. Nodes of managed node groups never are.
 const NOT_INITIALIZED: &str = "karpenter.sh/initialized!=true,!eks.amazonaws.com/nodegroup";
@@ -59,6 +63,8 @@ pub struct KubeCluster {
     scheduler_config: SchedulerConfig,
     nodes: Mutex<Store<Nodes>>,
     pods: Mutex<Store<Pods>>,
+    /// The pods of nodes, while many nodes are drained. They are not part of a view.
+    bound_pods: Mutex<Store<BoundPods>>,
     daemon_sets: Mutex<Store<DaemonSets>>,
     limit_ranges: Mutex<Store<LimitRanges>>,
     disruption_budgets: Mutex<Store<DisruptionBudgets>>,
@@ -95,6 +101,7 @@ impl KubeCluster {
             scheduler_config: SchedulerConfig::default(),
             nodes: Mutex::new(Store::new()),
             pods: Mutex::new(Store::new()),
+            bound_pods: Mutex::new(Store::new()),
             daemon_sets: Mutex::new(Store::new()),
             limit_ranges: Mutex::new(Store::new()),
             disruption_budgets: Mutex::new(Store::new()),
@@ -142,6 +149,7 @@ impl KubeCluster {
     pub fn watching_above(mut self, few: usize) -> Self {
         self.nodes = Mutex::new(Store::watching_above(few));
         self.pods = Mutex::new(Store::watching_above(few));
+        self.bound_pods = Mutex::new(Store::watching_above(few));
         self
     }
 
@@ -505,6 +513,17 @@ impl NodesAndPods for KubeCluster {
         Ok(pods)
     }
 
+    async fn pods_on_each(&self, nodes: &BTreeSet<String>) -> BTreeMap<String, Result<Vec<Pod>, PortError>> {
+        if nodes.len() <= FEW_DRAINED {
+            let reads = nodes.iter().map(|node| async move { (node.clone(), self.pods_on(node).await) });
+            return join_all(reads).await.into_iter().collect();
+        }
+        match self.current(&self.bound_pods).await {
+            Ok((pods, invalid)) => pods::by_node(nodes, pods, &invalid),
+            Err(error) => nodes.iter().map(|node| (node.clone(), Err(error.clone()))).collect(),
+        }
+    }
+
     async fn volume_attachments(&self, nodes: &BTreeSet<String>) -> Result<Vec<VolumeAttachment>, PortError> {
         pods::volume_attachments(&self.connection, nodes).await
     }
@@ -703,20 +722,5 @@ impl Events for KubeCluster {
         // Several concurrently, because an interruption of many nodes publishes many Events at once.
         let results: Vec<Result<(), PortError>> = stream::iter(posts).buffered(EVENTS_AT_ONCE).collect().await;
         results.into_iter().collect()
-    }
-}
-
-/// Fails if a list has an object that cannot be decoded and the result cannot contain it: the pod would look deleted, and its
-/// node empty.
-fn refuse_doubt(hides: bool, invalid: &[InvalidObject]) -> Result<(), PortError> {
-    match invalid.first().filter(|_| hides) {
-        Some(faulty) => {
-            let message = format!(
-                "{} {} cannot be decoded: {}; fix or delete it; until then no operation that needs it runs",
-                faulty.kind, faulty.name, faulty.message
-            );
-            Err(PortError::new(ErrorKind::Invalid, format!("Kubernetes list {}", faulty.kind), message))
-        }
-        None => Ok(()),
     }
 }

@@ -53,6 +53,8 @@ const NOT_ENDED: &str = "status.phase!=Succeeded,status.phase!=Failed";
 
 converted!(Nodes, "Node", api::NODES, None, slim::Node => model::Node);
 converted!(Pods, "Pod", "/api/v1/pods", Some(NOT_ENDED), slim::Pod => model::Pod);
+// Terminated pods are among the pods of a node.
+converted!(BoundPods, "Pod", "/api/v1/pods", Some("spec.nodeName!="), slim::Pod => model::Pod);
 converted!(DaemonSets, "DaemonSet", "/apis/apps/v1/daemonsets", None, slim::DaemonSet => ReadDaemonSet);
 converted!(LimitRanges, "LimitRange", "/api/v1/limitranges", None, slim::LimitRange => LimitRange);
 converted!(

@@ -25,6 +25,10 @@ pub(crate) async fn patch(
     patch: &NodePatch,
 ) -> Result<(), PortError> {
     let path = api::object(api::NODES, name);
+    if let Some(body) = release(uid, patch) {
+        let released = connection.patch(OPERATION, &path, PatchKind::Strategic, &body).await;
+        return released.map(|patched| recent.keep(&path, patched)).map_err(Into::into);
+    }
     let kept = recent.get(&path).filter(|node| string(node, "/metadata/uid") == Some(uid));
     // Only a read of the current object shows that there is nothing to change.
     if let Some(body) = kept.and_then(|node| merge_patch(&node, patch)) {
@@ -56,6 +60,13 @@ pub(crate) async fn patch(
         after_conflict(attempt).await;
     }
     Err(last.map_or_else(|| gone(name), CallError::into))
+}
+
+/// The strategic merge patch that removes a finalizer, whatever else the node has; `None` if the patch changes something else too.
+fn release(uid: &str, patch: &NodePatch) -> Option<Value> {
+    let finalizer = patch.remove_finalizer.as_ref()?;
+    let only = NodePatch { remove_finalizer: Some(finalizer.clone()), ..NodePatch::default() };
+    (*patch == only).then(|| json!({ "metadata": { "uid": uid, "$deleteFromPrimitiveList/finalizers": [finalizer] } }))
 }
 
 fn gone(name: &str) -> PortError {

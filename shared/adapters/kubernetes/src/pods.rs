@@ -5,18 +5,18 @@ use crate::connection::Connection;
 use crate::error::CallError;
 use crate::kinds::{Kind as _, Pods, VolumeAttachments};
 use crate::merge::string;
-use crate::store::{list_selected, separate};
+use crate::store::{list_selected, refuse_doubt, separate};
 use crate::watch;
 use kube::core::Status as Failure;
 use kube::core::params::ListParams;
 use nodeless_model::{Pod, labels};
-use nodeless_ports::cluster::{Eviction, PodRef, UnboundPod, VolumeAttachment};
+use nodeless_ports::cluster::{Eviction, InvalidObject, PodRef, UnboundPod, VolumeAttachment};
 use nodeless_ports::{ErrorKind, PortError};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::json;
 use serde_json::value::RawValue;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The pods that the default scheduler has yet to bind.
 const UNBOUND: &str =
@@ -175,6 +175,30 @@ pub(crate) async fn nominate(connection: &Connection, unbound: &UnboundPod, node
         }
         Err(failed) => Err(failed.into()),
     }
+}
+
+/// The pods of each of these nodes. The pods of a node to which an undecodable pod may be bound are unknown: it would look empty.
+pub(crate) fn by_node(
+    nodes: &BTreeSet<String>,
+    pods: Vec<Pod>,
+    invalid: &[InvalidObject],
+) -> BTreeMap<String, Result<Vec<Pod>, PortError>> {
+    let mut found: BTreeMap<String, Result<Vec<Pod>, PortError>> =
+        nodes.iter().map(|node| (node.clone(), Ok(Vec::new()))).collect();
+    for pod in pods {
+        if let Some(Ok(of_node)) = pod.node_name.as_ref().and_then(|node| found.get_mut(node)) {
+            of_node.push(pod);
+        }
+    }
+    for faulty in invalid {
+        let may_be_of = |node: &str| faulty.node_of_pod().is_none_or(|of| of == node);
+        for (_, pods) in found.iter_mut().filter(|(node, _)| may_be_of(node)) {
+            if let Err(error) = refuse_doubt(true, std::slice::from_ref(faulty)) {
+                *pods = Err(error);
+            }
+        }
+    }
+    found
 }
 
 /// The PersistentVolumes that a pod mounts.

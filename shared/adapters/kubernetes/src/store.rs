@@ -17,8 +17,8 @@ use crate::kinds::Kind;
 use crate::log_lines::WatchNotResumed;
 use crate::watch::{self, Change, Changes, Identity, WatchError};
 use kube::core::params::ListParams;
-use nodeless_ports::PortError;
 use nodeless_ports::cluster::{InvalidObject, Outline};
+use nodeless_ports::{ErrorKind, PortError};
 use nodeless_telemetry::Context;
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
@@ -367,6 +367,21 @@ pub(crate) fn separate<T>(listed: Vec<Result<T, InvalidObject>>) -> (Vec<T>, Vec
         }
     }
     (objects, invalid)
+}
+
+/// Fails if a list has an object that cannot be decoded and the result cannot contain it: the pod would look deleted, and its
+/// node empty.
+pub(crate) fn refuse_doubt(hides: bool, invalid: &[InvalidObject]) -> Result<(), PortError> {
+    match invalid.first().filter(|_| hides) {
+        Some(faulty) => {
+            let message = format!(
+                "{} {} cannot be decoded: {}; fix or delete it; until then no operation that needs it runs",
+                faulty.kind, faulty.name, faulty.message
+            );
+            Err(PortError::new(ErrorKind::Invalid, format!("Kubernetes list {}", faulty.kind), message))
+        }
+        None => Ok(()),
+    }
 }
 
 /// Lists objects of a kind without caching them, and returns the results of `select` for every object and its decoded form.

@@ -1,13 +1,11 @@
 //! Reads the state of the cluster and of EC2 for many claims together.
 
-use super::AT_ONCE;
 use super::Reconciler;
 use super::daemon_sets::{self, NotReady};
 use super::nominations::Opened;
 use super::volumes::Attachments;
 use crate::node_class;
 use crate::zonal_shift;
-use futures::stream::{self, StreamExt as _};
 use nodeless_lifecycle::{Effect, Needs, NodeClassState, Seen};
 use nodeless_model::object::MirroredClaim;
 use nodeless_model::{DaemonSetName, Instance, Node, NodeClaim, Phase, Pod};
@@ -234,9 +232,13 @@ impl Reconciler {
 
     /// The pods of the nodes of each claim, by the name of the claim.
     async fn pods_of(&self, draining: &[(&NodeClaim, Vec<Node>)]) -> BTreeMap<String, Seen<Vec<Pod>>> {
-        let reads = draining.iter().map(async |(claim, nodes)| (claim.name.clone(), self.pods(nodes).await.into()));
-        let reads: Vec<_> = reads.collect();
-        stream::iter(reads).buffer_unordered(AT_ONCE).collect().await
+        let names: BTreeSet<String> =
+            draining.iter().flat_map(|(_, nodes)| nodes).map(|node| node.name.clone()).collect();
+        if names.is_empty() {
+            return BTreeMap::new();
+        }
+        let found = self.cluster.pods_on_each(&names).await;
+        draining.iter().map(|(claim, nodes)| (claim.name.clone(), pods_in(&found, nodes).into())).collect()
     }
 
     /// Whether the NodePool of each claim exists. An invalid NodePool counts as existing.
@@ -296,6 +298,17 @@ impl Reconciler {
             Err(error) => Err(error),
         }
     }
+}
+
+/// The pods of these nodes, of those that were read.
+fn pods_in(found: &BTreeMap<String, Result<Vec<Pod>, PortError>>, nodes: &[Node]) -> Result<Vec<Pod>, PortError> {
+    let mut pods = Vec::new();
+    for node in nodes {
+        let unread =
+            || PortError::new(ErrorKind::Unavailable, "pods of nodes", format!("those of {} were not read", node.name));
+        pods.extend(found.get(&node.name).ok_or_else(unread)?.clone()?);
+    }
+    Ok(pods)
 }
 
 /// The keys by which the node of a claim's instance is found.

@@ -150,7 +150,13 @@ async fn a_patch_keeps_foreign_fields_of_a_node_and_a_node_is_deleted_by_uid() {
     cluster.delete_node("n1", &uid).await.unwrap();
     assert!(world.server.get(&NODES, "", "n1").unwrap()["metadata"]["deletionTimestamp"].is_string());
     let release = NodePatch { remove_finalizer: Some("karpenter.sh/termination".into()), ..NodePatch::default() };
+    assert_eq!(cluster.patch_node("n1", "another", &release).await.unwrap_err().kind, ErrorKind::Conflict);
+    world.requests();
+    // Another client changes the node: the patch is about no version of it.
+    let change = json!({ "metadata": { "labels": { "changed": "yes" } } });
+    world.server.patch(&NODES, "", "n1", None, PatchType::Merge, &change, &PatchOptions::default()).unwrap();
     cluster.patch_node("n1", &uid, &release).await.unwrap();
+    assert_eq!(world.requests().len(), 1, "a finalizer is removed without reading the node");
     assert!(world.server.get(&NODES, "", "n1").is_err());
     cluster.delete_node("n1", &uid).await.unwrap();
 }

@@ -9,6 +9,7 @@ use nodeless_ports::cluster::{BatchWindow, ClusterView, FoundNodes, NodePatch, S
 use nodeless_ports::{Configuration as _, ErrorKind, NodesAndPods as _, PlanningView as _};
 use nodeless_world::resources::{NODE_CLASSES, NODE_POOLS};
 use serde_json::json;
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 fn now_deleted() -> DeleteOptions {
@@ -264,6 +265,54 @@ async fn terminated_pods_are_not_in_the_view_and_are_among_the_pods_of_their_nod
     assert_eq!(current_view(&cluster).await.pods.len(), 0);
     assert_eq!(cluster.pods_on("n1").await.unwrap().len(), 1);
     assert_eq!(cluster.pods_on("n2").await.unwrap().len(), 0);
+}
+
+/// The names of the pods of each node.
+async fn pods_of(cluster: &KubeCluster, nodes: usize) -> Vec<Vec<String>> {
+    let nodes: BTreeSet<String> = (0..nodes).map(|index| format!("n{index:02}")).collect();
+    let found = cluster.pods_on_each(&nodes).await;
+    assert_eq!(found.keys().cloned().collect::<BTreeSet<_>>(), nodes);
+    found.into_values().map(|pods| pods.unwrap().into_iter().map(|pod| pod.name).collect()).collect()
+}
+
+#[tokio::test]
+async fn the_pods_of_many_nodes_are_read_together() {
+    let world = World::installed().await;
+    for index in 0..9 {
+        world.create(&PODS, pod(&format!("p{index}"), Some(&format!("n{index:02}"))));
+    }
+    world.create(&PODS, pod("pending", None));
+    world.create(&PODS, pod("elsewhere", Some("other")));
+    let cluster = world.cluster().watching_above(0);
+    let ended = json!({ "status": { "phase": "Succeeded" } });
+    let options = PatchOptions::default();
+    world.server.patch(&PODS, "default", "p1", Some("status"), PatchType::Merge, &ended, &options).unwrap();
+    world.requests();
+    let expected: Vec<Vec<String>> = (0..9).map(|index| vec![format!("p{index}")]).collect();
+    assert_eq!(pods_of(&cluster, 9).await, expected, "also the pod that has ended");
+    assert_eq!(world.requests().len(), 1, "one list");
+    world.server.delete(&PODS, "default", "p0", &now_deleted()).unwrap();
+    assert_eq!(pods_of(&cluster, 9).await[..2], [vec![], vec!["p1".to_owned()]]);
+    assert_eq!(world.requests().len(), 2, "the current resourceVersion, and the changes until it");
+    assert_eq!(pods_of(&cluster, 2).await, [vec![], vec!["p1".to_owned()]]);
+    assert_eq!(world.requests().len(), 2, "a list for each of few nodes");
+}
+
+#[tokio::test]
+async fn the_pods_of_a_node_with_an_undecodable_pod_are_unknown() {
+    let world = World::installed().await;
+    let mut faulty = pod("faulty", Some("n01"));
+    let expression = json!({ "key": "a", "operator": "OfLaterKubernetes", "values": ["b"] });
+    let terms = json!({ "nodeSelectorTerms": [{ "matchExpressions": [expression] }] });
+    faulty["spec"]["affinity"] = json!({ "nodeAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": terms } });
+    world.create(&PODS, faulty);
+    world.create(&PODS, pod("good", Some("n02")));
+    for nodes in [3, 9] {
+        let names: BTreeSet<String> = (0..nodes).map(|index| format!("n{index:02}")).collect();
+        let found = world.cluster().pods_on_each(&names).await;
+        assert_eq!(found["n01"].as_ref().unwrap_err().kind, ErrorKind::Invalid);
+        assert_eq!((found["n00"].as_ref().unwrap().len(), found["n02"].as_ref().unwrap().len()), (0, 1));
+    }
 }
 
 #[tokio::test]

@@ -13,7 +13,7 @@ use nodeless_ports::cluster::{
     ObjectEvent, OwningDeployment, PodRef, SoughtNode, SystemNamespace, UnboundPod, VolumeAttachment,
 };
 use nodeless_ports::{ClaimMirror, Cluster, Configuration, Events, NodesAndPods, PlanningView, PortError, Workloads};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The Cluster port with faults injected.
@@ -149,6 +149,14 @@ impl NodesAndPods for FaultyCluster {
 
     async fn our_nodes(&self) -> Result<Vec<Node>, PortError> {
         self.fault_injection.read("cluster our nodes", self.inner.our_nodes()).await
+    }
+
+    async fn pods_on_each(&self, nodes: &BTreeSet<String>) -> BTreeMap<String, Result<Vec<Pod>, PortError>> {
+        let read = async { Ok(self.inner.pods_on_each(nodes).await) };
+        match self.fault_injection.read("cluster pods on each", read).await {
+            Ok(found) => found,
+            Err(error) => nodes.iter().map(|node| (node.clone(), Err(error.clone()))).collect(),
+        }
     }
 
     async fn pods_on(&self, node: &str) -> Result<Vec<Pod>, PortError> {

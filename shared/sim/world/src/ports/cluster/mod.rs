@@ -37,7 +37,7 @@ use nodeless_ports::{
 };
 use objects::{failed, get_in, get_one, refuse_doubt, select};
 use serde_json::json;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// The field manager, the source of events, and the user.
@@ -203,6 +203,14 @@ impl NodesAndPods for MemoryCluster {
         invalid.extend(faulty);
         refuse_doubt(true, &invalid)?;
         Ok(nodes)
+    }
+
+    async fn pods_on_each(&self, nodes: &BTreeSet<String>) -> BTreeMap<String, Result<Vec<Pod>, PortError>> {
+        let mut found = BTreeMap::new();
+        for node in nodes {
+            found.insert(node.clone(), self.pods_on(node).await);
+        }
+        found
     }
 
     async fn pods_on(&self, node: &str) -> Result<Vec<Pod>, PortError> {
