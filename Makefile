@@ -39,6 +39,10 @@ dynamodb: venv ## Install DynamoDB Local into .venv where Java and Maven are
 	  $(MAKE) $(VENV)/dynamodb/installed || echo "SKIPPED: Maven cannot install DynamoDB Local; moto takes its place"; \
 	else echo "SKIPPED: there is no java or no mvn on PATH; moto takes the place of DynamoDB Local"; fi
 
+.PHONY: terraform-provider
+terraform-provider: ## Install the AWS provider of Terraform for the tests into ~/.cache/nodeless-tests
+	.ci/terraform-provider
+
 .PHONY: fmt
 fmt: ## Format everything
 	cargo fmt --all

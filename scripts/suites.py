@@ -23,7 +23,7 @@ from pathlib import Path
 
 # libtest has no stable format for programs. Whether a suite failed is decided by its exit code; this only adds the names of tests.
 FAILED_IN_RUST = re.compile(r"^test (.+) \.\.\. FAILED$", re.MULTILINE)
-# The number of skipped tests that are listed for a reason.
+# The number of skipped tests of a suite that are listed for a reason.
 LISTED = 5
 
 
@@ -72,16 +72,18 @@ def ended(suite: str, code: int, output: str, results: str) -> Ended:
 
 def summary(suites: Sequence[Ended]) -> str:
     lines = ["", "--- Summary"]
-    tests: dict[str, list[str]] = {}
+    tests: dict[tuple[str, str], list[str]] = {}
     for suite in suites:
         for test, reason in suite.skipped:
             # The first line, because the reason may contain the output of a program.
-            tests.setdefault(reason.partition("\n")[0], []).append(f"{suite.suite}: {test}")
-    for reason, skipped in tests.items():
-        lines.append(f"SKIPPED {len(skipped)}, because {reason}")
+            tests.setdefault((suite.suite, reason.partition("\n")[0]), []).append(test)
+    for (name, reason), skipped in tests.items():
+        lines.append(f"SKIPPED {len(skipped)} of {name}, because {reason}")
         lines += [f"    {test}" for test in skipped[:LISTED]]
         if len(skipped) > LISTED:
             lines.append(f"    and {len(skipped) - LISTED} more")
+    if not tests:
+        lines.append("SKIPPED nothing")
     for suite in suites:
         if not suite.succeeded:
             lines.append(f"FAILED {suite.suite}" + ("" if suite.failed else ", and no test of it: see its output above"))

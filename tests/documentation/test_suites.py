@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -86,11 +87,30 @@ def test_a_suite_that_fails_keeps_no_other_from_running(tmp_path: Path, jobs: st
     code, output, summary = suites(tmp_path, "--jobs", jobs, "wrong", "no-such-target", "skips", "passes")
     assert code == 1 and "passes\n" in output
     assert summary == (
-        "SKIPPED 1, because half of it is missing\n    skips: skips\n"
+        "SKIPPED 1 of skips, because half of it is missing\n    skips\n"
         "FAILED wrong\n    driver::seeds\n"
         "FAILED no-such-target, and no test of it: see its output above\n"
         "Passed: skips, passes\n"
     )
+
+
+def test_that_nothing_is_skipped_is_reported_too(tmp_path: Path) -> None:
+    assert suites(tmp_path, "passes")[2] == "SKIPPED nothing\nPassed: passes\n"
+
+
+NAMES = re.compile(r"The names are (.*?)\.", re.DOTALL)
+
+
+def test_the_workflows_require_what_they_install() -> None:
+    """A name that no test knows would require nothing, and without the provider of Terraform most tests of the module are skipped."""
+    (names,) = NAMES.findall((pages.ROOT / "CONTRIBUTING.md").read_text())
+    known = set(re.findall(r"`([\w-]+)`", names))
+    for workflow in ("ci", "nightly"):
+        text = (pages.ROOT / f".github/workflows/{workflow}.yml").read_text()
+        (required,) = re.findall(r"NODELESS_REQUIRE_TOOLS: (.*)", text)
+        tools = set(re.findall(r"[a-z][\w-]+", re.sub(r"runner\.arch == 'X64'", "", required)))
+        assert tools <= known, f"{workflow}.yml requires {sorted(tools - known)}, and CONTRIBUTING.md has no such name"
+        assert "terraform-provider" in tools and "make terraform-provider" in text, workflow
 
 
 def test_a_skipped_check_succeeds_unless_it_is_required(tmp_path: Path) -> None:

@@ -21,8 +21,8 @@ SEARCH_PREFIX = "tf-plugins"
 def plugin_mirror() -> Path:
     """The directory of an unpacked provider mirror that contains hashicorp/aws.
 
-    The value of NODELESS_TERRAFORM_PLUGINS, if set; otherwise Terraform's plugin directories are searched, then folders tf-plugins*
-    in the usual places.
+    The value of NODELESS_TERRAFORM_PLUGINS, if set; otherwise the folder of `make terraform-provider` and Terraform's plugin directories
+    are searched, then folders tf-plugins* in the usual places.
     """
     needs("terraform")
     named = os.environ.get("NODELESS_TERRAFORM_PLUGINS")
@@ -31,7 +31,8 @@ def plugin_mirror() -> Path:
             raise SystemExit(f"NODELESS_TERRAFORM_PLUGINS is {named}, which does not contain {PROVIDER}")
         return Path(named)
     home = Path.home()
-    candidates = [home / ".terraform.d/plugins", home / ".local/share/terraform/plugins", Path("/usr/share/terraform/plugins")]
+    own = Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache") / "nodeless-tests/terraform"
+    candidates = [own, home / ".terraform.d/plugins", home / ".local/share/terraform/plugins", Path("/usr/share/terraform/plugins")]
     if "TF_PLUGIN_CACHE_DIR" in os.environ:
         candidates.insert(0, Path(os.environ["TF_PLUGIN_CACHE_DIR"]))
     for place in map(Path, SEARCH_PLACES):
@@ -39,11 +40,11 @@ def plugin_mirror() -> Path:
     for candidate in candidates:
         if (candidate / PROVIDER).is_dir():
             return candidate
-    looked = ", ".join(str(c) for c in candidates[:4])
+    looked = ", ".join(str(c) for c in candidates[:5])
     raise Unavailable(
         "terraform-provider",
         f"no unpacked provider mirror with {PROVIDER}; looked at {looked} and for {SEARCH_PREFIX}* below {', '.join(SEARCH_PLACES)}. "
-        "Create one with `terraform providers mirror DIR`, unpack the zip, and set NODELESS_TERRAFORM_PLUGINS=DIR",
+        "Run `make terraform-provider`, or set NODELESS_TERRAFORM_PLUGINS to the folder of a mirror",
     )
 
 
