@@ -1,11 +1,10 @@
 locals {
-  # The access entries of the functions and their groups. infra/rbac binds them: `nodeless:controllers` can read what planning
-  # needs and write Events; each other group adds the write permissions of its function.
+  # The access entries of the functions and their groups, which infra/rbac binds to one role for each function.
   groups = {
-    planner      = ["nodeless:controllers", "nodeless:planner"]
-    lifecycle    = ["nodeless:controllers", "nodeless:lifecycle"]
-    catalog      = ["nodeless:controllers", "nodeless:catalog"]
-    interruption = ["nodeless:controllers"]
+    planner      = ["nodeless:planner"]
+    lifecycle    = ["nodeless:lifecycle"]
+    catalog      = ["nodeless:catalog"]
+    interruption = ["nodeless:interruption"]
   }
 }
 

@@ -488,10 +488,10 @@ run "access_entries" {
 
   assert {
     condition = jsonencode({ for name, e in aws_eks_access_entry.controller : name => sort(e.kubernetes_groups) }) == jsonencode({
-      planner      = ["nodeless:controllers", "nodeless:planner"]
-      lifecycle    = ["nodeless:controllers", "nodeless:lifecycle"]
-      interruption = ["nodeless:controllers"]
-      catalog      = ["nodeless:catalog", "nodeless:controllers"]
+      planner      = ["nodeless:planner"]
+      lifecycle    = ["nodeless:lifecycle"]
+      interruption = ["nodeless:interruption"]
+      catalog      = ["nodeless:catalog"]
     })
     error_message = "The groups of a function changed. infra/rbac binds them by these names."
   }

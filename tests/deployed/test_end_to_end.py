@@ -199,7 +199,7 @@ def check_installation(deployment: Deployment, wake: bool) -> None:
     definitions = {c["metadata"]["name"] for c in world.items("customresourcedefinitions")}
     assert definitions.issuperset(INSTALLED)
     bound = {r["metadata"]["name"] for r in world.items("clusterrolebindings")}
-    assert bound.issuperset({"nodeless:controllers", "nodeless:planner", "nodeless:lifecycle", "nodeless:catalog"})
+    assert bound.issuperset({"nodeless:planner", "nodeless:lifecycle", "nodeless:catalog", "nodeless:interruption"})
     url = world.webhook_url()
     assert (url is not None) == wake
     if url is not None:

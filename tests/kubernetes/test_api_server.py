@@ -13,6 +13,7 @@ import pytest
 import objects
 from scenario import Scenario, instance_of, interrupt, names, nothing_is_left, ready_class
 from tools.control_plane.deployment import Deployment
+from tools.control_plane.rights import FUNCTIONS, of_nodeless
 from tools.processes import wait_for
 
 FLOW = "nodeless-tests-starved"
@@ -163,14 +164,14 @@ def test_nothing_is_left(deployment: Deployment) -> None:
 def starved(running: Deployment) -> Iterator[None]:
     """Priority and fairness reject every call of the functions with 429."""
     level = {"type": "Limited", "limited": {"nominalConcurrencyShares": 0, "lendablePercent": 0, "borrowingLimitPercent": 0, "limitResponse": {"type": "Reject"}}}
-    subject = {"kind": "Group", "group": {"name": "nodeless:controllers"}}
+    subjects = [{"kind": "Group", "group": {"name": f"nodeless:{name}"}} for name in FUNCTIONS]
     everything = [
         {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"], "clusterScope": True, "namespaces": ["*"]},
     ]
     schema = {
         "priorityLevelConfiguration": {"name": FLOW},
         "matchingPrecedence": 100,
-        "rules": [{"subjects": [subject], "resourceRules": everything}],
+        "rules": [{"subjects": subjects, "resourceRules": everything}],
     }
     for kind, spec in (("PriorityLevelConfiguration", level), ("FlowSchema", schema)):
         running.plane.apply({"apiVersion": "flowcontrol.apiserver.k8s.io/v1", "kind": kind, "metadata": {"name": FLOW}, "spec": spec})
@@ -241,7 +242,7 @@ def changed(scenario: Scenario, before: dict[str, Any]) -> bool:
 
 def answered(running: Deployment, code: int) -> int:
     """The number of calls of the functions with this status code."""
-    return sum(call.code == code and "nodeless:controllers" in call.groups for call in running.plane.audit.calls())
+    return sum(call.code == code and of_nodeless(call) for call in running.plane.audit.calls())
 
 
 def watches_of_pods(running: Deployment) -> int:
@@ -258,7 +259,7 @@ def not_resumed(running: Deployment) -> list[str]:
 def refused(running: Deployment, resource: str) -> bool:
     """Whether admission rejected a write of nodeless to a resource."""
     return any(
-        call.code in (403, 422) and call.right is not None and call.right.resource == resource and "nodeless:controllers" in call.groups
+        call.code in (403, 422) and call.right is not None and call.right.resource == resource and of_nodeless(call)
         for call in running.plane.audit.calls()
     )
 

@@ -13,6 +13,7 @@ import objects
 from scenario import Scenario, nothing_is_left, ready_class
 from tools.control_plane.deployment import Deployment
 from tools.control_plane.gateway import Gateway
+from tools.control_plane.rights import of_nodeless
 from tools.control_plane.server import ControlPlane
 from tools.processes import wait_for
 
@@ -36,7 +37,7 @@ def test_a_list_whose_continue_token_expires_is_read_again(deployment: Deploymen
             scenario.all_run(2)
             scenario.initialized()
     assert expiring.expired, "no token expired, so the test has no effect"
-    expired = [call.code for call in deployment.plane.audit.calls() if call.uri in expiring.expired and "nodeless:controllers" in call.groups]
+    expired = [call.code for call in deployment.plane.audit.calls() if call.uri in expiring.expired and of_nodeless(call)]
     assert 410 in expired, f"the planner did not read the second page: {expired}"
 
 

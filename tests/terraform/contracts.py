@@ -17,6 +17,7 @@ import yaml
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from tools.control_plane.rights import FUNCTIONS, documented_as_unused, granted  # noqa: E402
 from tools.terraform import ROOT  # noqa: E402
 
 
@@ -31,7 +32,7 @@ def check_rbac() -> None:
     bindings = [d for d in documents("infra/rbac") if d["kind"] == "ClusterRoleBinding"]
     bound = {subject["name"]: b["roleRef"]["name"] for b in bindings for subject in b["subjects"]}
     expected = set(re.findall(r'"(nodeless:\w+)"', (ROOT / "terraform/access.tf").read_text()))
-    assert "nodeless:controllers" in expected, "terraform/access.tf no longer contains its groups"
+    assert "nodeless:planner" in expected, "terraform/access.tf no longer contains its groups"
     assert set(bound) == expected, f"infra/rbac binds {sorted(bound)}, access entries have {sorted(expected)}"
     assert set(bound.values()) <= set(roles), "a binding has a role that infra/rbac does not contain"
     for name, role in roles.items():
@@ -39,6 +40,14 @@ def check_rbac() -> None:
             granted = rule["apiGroups"] + rule["resources"] + rule["verbs"]
             assert "*" not in granted, f"ClusterRole {name} has a wildcard in {rule}"
             assert not {"secrets", "configmaps"} & set(rule["resources"]), f"ClusterRole {name} has an unnecessary rule: {rule}"
+
+
+def check_documented_rights() -> None:
+    """docs/reference/security.md explains only rights that the roles grant."""
+    may = granted({name: [f"nodeless:{name}"] for name in FUNCTIONS})
+    for name, rights in documented_as_unused().items():
+        stale = rights - {str(right) for right in may[name]}
+        assert not stale, f"docs/reference/security.md explains rights of {name} that infra/rbac does not grant: {sorted(stale)}"
 
 
 def admits(webhook: dict[str, Any], request: dict[str, Any]) -> bool:
@@ -139,7 +148,7 @@ def check_deletions(webhook: dict[str, Any]) -> None:
             "oldObject": {"metadata": {"name": "a", **metadata}}, "userInfo": {"username": "someone", "groups": groups},
         }  # fmt: skip
 
-    people, ours = ["system:authenticated"], ["nodeless:controllers", "nodeless:lifecycle", "system:authenticated"]
+    people, ours = ["system:authenticated"], ["nodeless:lifecycle", "system:authenticated"]
     of_pool = {"labels": {"karpenter.sh/nodepool": "default"}}
     being_deleted = {**of_pool, "deletionTimestamp": "2026-01-01T00:00:00Z"}
     cases = [
@@ -236,6 +245,7 @@ def check_all() -> None:
     check_metrics()
     check_environment()
     check_rbac()
+    check_documented_rights()
     check_webhook()
     check_samples()
 

@@ -8,11 +8,16 @@ from collections.abc import Iterable, Mapping
 import yaml
 
 from ..terraform import ROOT
-from .audit import Audit, Right
+from .audit import Audit, Audited, Right
 
 HEADING = "## Allowed in Kubernetes, and not used by every scenario"
 # The installer is cluster-admin while it works, and has no role of its own.
 FUNCTIONS = ("planner", "lifecycle", "catalog", "interruption")
+
+
+def of_nodeless(call: Audited) -> bool:
+    """Whether a function made the call."""
+    return any(group.startswith("nodeless:") for group in call.groups)
 
 
 def optional() -> set[Right]:

@@ -35,7 +35,7 @@ const EVENTS: (&str, &str) = ("Event", "/api/v1/namespaces/default/events");
 const RECENT: SignedDuration = SignedDuration::from_mins(10);
 const REVIEWS: &str = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
 /// The groups of lifecycle: those that the module gives to its access entry, and that of every user.
-const LIFECYCLE: [&str; 3] = ["nodeless:controllers", "nodeless:lifecycle", "system:authenticated"];
+const LIFECYCLE: [&str; 2] = ["nodeless:lifecycle", "system:authenticated"];
 /// The rights that each value of the annotation needs besides reading: verb, API group and resource.
 const RESTART: &[[&str; 3]] = &[["patch", "apps", "deployments"]];
 const SCALE: &[[&str; 3]] = &[["patch", "apps", "deployments"], ["patch", "", "pods"]];

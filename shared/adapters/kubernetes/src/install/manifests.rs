@@ -5,10 +5,10 @@ use serde_json::Value;
 
 const RBAC: [(&str, &str); 6] = [
     ("infra/rbac/admin.yaml", include_str!("../../../../../infra/rbac/admin.yaml")),
-    ("infra/rbac/controllers.yaml", include_str!("../../../../../infra/rbac/controllers.yaml")),
     ("infra/rbac/planner.yaml", include_str!("../../../../../infra/rbac/planner.yaml")),
     ("infra/rbac/lifecycle.yaml", include_str!("../../../../../infra/rbac/lifecycle.yaml")),
     ("infra/rbac/catalog.yaml", include_str!("../../../../../infra/rbac/catalog.yaml")),
+    ("infra/rbac/interruption.yaml", include_str!("../../../../../infra/rbac/interruption.yaml")),
     ("infra/rbac/nominations.yaml", include_str!("../../../../../infra/rbac/nominations.yaml")),
 ];
 const WEBHOOK: (&str, &str) = (
@@ -93,12 +93,11 @@ mod tests {
         }
     }
 
-    /// Every kind that is listed, and the kinds that are read by name, which CapacityBuffers and ProvisioningRequests refer to. Nothing
-    /// else.
+    /// The planner lists and watches every kind of the view. What only others read, and what is read by name, is named here.
     #[test]
     fn the_functions_may_read_only_the_kinds_that_they_read() {
         use crate::kinds::*;
-        let listed = [
+        let view = [
             Nodes::PATH,
             Pods::PATH,
             DaemonSets::PATH,
@@ -119,36 +118,59 @@ mod tests {
             DeviceClasses::PATH,
             ResourceClaims::PATH,
             ResourceClaimTemplates::PATH,
-            VolumeAttachments::PATH,
             Services::PATH,
             ReplicationControllers::PATH,
             ReplicaSets::PATH,
             StatefulSets::PATH,
         ];
-        let got = ["/apis/apps/v1/deployments", "/api/v1/podtemplates"].map(str::to_owned);
-        let group = |path: &str| match path.split('/').collect::<Vec<_>>()[..] {
+        let named = ["/apis/apps/v1/deployments", "/api/v1/podtemplates"].map(resource);
+        let view = BTreeSet::from(view.map(resource));
+        assert_eq!(may("planner", &["list", "watch"]), view);
+        assert_eq!(may("planner", &["get", "list", "watch"]), view.into_iter().chain(named).collect());
+        let kept =
+            [Nodes::PATH, NodePools::PATH, NodeClasses::PATH, NodeClaims::PATH, NodeOverlays::PATH].map(resource);
+        let listed = [Pods::PATH, DisruptionBudgets::PATH, VolumeAttachments::PATH].map(resource);
+        assert_eq!(may("lifecycle", &["watch"]), BTreeSet::from(kept.clone()));
+        assert_eq!(may("lifecycle", &["list", "watch"]), kept.into_iter().chain(listed).collect());
+        assert_eq!(may("catalog", &["list", "watch"]), BTreeSet::from([resource(NodeClasses::PATH)]));
+        assert_eq!(may("interruption", &["get", "list", "watch"]), BTreeSet::from([resource(NodeClaims::PATH)]));
+    }
+
+    /// The group and resource of a collection.
+    fn resource(path: impl AsRef<str>) -> (String, String) {
+        match path.as_ref().split('/').collect::<Vec<_>>()[..] {
             ["", "api", _, plural] => (String::new(), plural.to_owned()),
             ["", "apis", group, _, plural] => (group.to_owned(), plural.to_owned()),
-            _ => panic!("{path}"),
-        };
-        let used: BTreeSet<_> = listed.map(str::to_owned).into_iter().chain(got).map(|path| group(&path)).collect();
-        let role = rbac()
-            .unwrap()
-            .into_iter()
-            .find(|object| object["kind"] == "ClusterRole" && object["metadata"]["name"] == "nodeless:controllers");
-        let mut granted = BTreeSet::new();
-        for rule in role.unwrap()["rules"].as_array().unwrap() {
-            let texts = |key: &str| crate::merge::strings(rule, &format!("/{key}"));
-            if texts("verbs").contains(&"list".to_owned()) {
-                let pairs = texts("apiGroups")
-                    .into_iter()
-                    .flat_map(|group| texts("resources").into_iter().map(move |resource| (group.clone(), resource)));
-                granted.extend(pairs);
-            } else {
-                assert_eq!((texts("apiGroups"), texts("resources")), (vec![String::new()], vec!["events".to_owned()]));
-            }
+            _ => panic!("{}", path.as_ref()),
         }
-        assert_eq!(granted, used);
+    }
+
+    /// The resources for which the role of a function has one of these verbs.
+    fn may(function: &str, verbs: &[&str]) -> BTreeSet<(String, String)> {
+        let name = format!("nodeless:{function}");
+        let is_role = |object: &Value| object["kind"] == "ClusterRole" && object["metadata"]["name"] == *name;
+        let role = rbac().unwrap().into_iter().find(is_role).unwrap();
+        let granted = rights(&role).into_iter().filter(|(.., verb)| verbs.contains(&verb.as_str()));
+        granted.map(|(group, resource, ..)| (group, resource)).collect()
+    }
+
+    /// Secrets and ConfigMaps are readable for no function, and every function has one role and one group of its name.
+    #[test]
+    fn every_function_has_a_role_of_its_own() {
+        let objects = rbac().unwrap();
+        for function in ["planner", "lifecycle", "catalog", "interruption"] {
+            let name = format!("nodeless:{function}");
+            let binding = objects
+                .iter()
+                .find(|object| object["kind"] == "ClusterRoleBinding" && object["metadata"]["name"] == *name);
+            let binding = binding.unwrap();
+            assert_eq!(
+                (&binding["roleRef"]["name"], &binding["subjects"][0]["name"]),
+                (&name.clone().into(), &name.into())
+            );
+        }
+        let granted: BTreeSet<_> = objects.iter().flat_map(rights).map(|(_, resource, ..)| resource).collect();
+        assert!(granted.is_disjoint(&["secrets", "configmaps"].map(str::to_owned).into()), "{granted:?}");
     }
 
     #[test]
