@@ -235,6 +235,9 @@ def test_deploy_operate_and_remove(deployed_here: Deployed, world: World, reader
 
     look_into(reader, world)
 
+    # Terraform destroys the logs. A plan may read the new EC2NodeClass before the catalog resolves it.
+    ministack.problems.allow("has not been resolved yet")
+    ministack.problems.check()
     reader.run(destroy, EXAMPLE, seconds=1200)
     assert ministack.leftovers() == before
     assert not world.instances(), "terraform destroy of the example leaves no instance"

@@ -111,6 +111,9 @@ def deployment(ministack: Ministack, clusters: dict[str, Cluster], zips: Path, m
     for cluster in clusters.values():
         cluster.proxy.read_policies()
     yield Deployment(ministack, clusters["blue"], clusters["green"], outputs)
+    # Terraform destroys the logs. Only blue cannot be reached. A plan may read a new EC2NodeClass before the catalog resolves it.
+    ministack.problems.allow('"cluster":"blue"', "has not been resolved yet")
+    ministack.problems.check()
     terraform(root, "destroy", "-auto-approve", *variables, env=env, log=logs / "terraform.log")
     for cluster in clusters.values():
         assert not cluster.world.client("ec2").describe_launch_templates()["LaunchTemplates"], "each cluster's launch templates are deleted"

@@ -99,13 +99,15 @@ def answered(condition: Callable[[], Any]) -> Callable[[], Any]:
 
 
 def ready_class(running: Deployment) -> None:
-    """The EC2NodeClass of all scenarios, ready."""
+    """The EC2NodeClass of all scenarios, ready. A plan may read a new EC2NodeClass before the catalog resolves it."""
+    running.ministack.problems.allow("has not been resolved yet")
     running.plane.apply(node_class("default", str(running.outputs["node_role_name"])))
     wait_for("the EC2NodeClass to be ready", answered(lambda: condition(running.plane.get("ec2nodeclasses", "default"), "Ready")), TIMEOUT, every=0.5)
 
 
 def nothing_is_left(running: Deployment) -> None:
-    """Waits until nodeless has removed all objects of the nodes of all scenarios, and checks that no message is in a dead-letter queue."""
+    """Waits until nodeless has removed all objects of the nodes of all scenarios, and checks that no message is in a dead-letter queue, and
+    that the functions had no problem that the tests since the last call do not cause."""
 
     def left() -> dict[str, list[str]]:
         found = {kind: names(running.plane.items(kind)) for kind in ("nodepools", "nodeclaims", "nodes", "pods")}
@@ -114,6 +116,7 @@ def nothing_is_left(running: Deployment) -> None:
 
     wait_for("all objects to be removed", answered(lambda: not (rest := left()) or Rest(rest)), 2 * TIMEOUT, every=1)
     assert not running.dead_letters(), "a message is in a dead-letter queue; the logs of the functions contain the reason"
+    running.ministack.problems.check()
 
 
 class Rest(dict):

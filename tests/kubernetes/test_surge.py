@@ -30,6 +30,8 @@ def test_without_the_right_it_is_reported_and_the_drain_continues(deployment: De
         (claim,) = scenario.initialized(1)
         (pod,) = scenario.pods()
         scenario.plane.kubectl("delete", "nodeclaim", claim["metadata"]["name"], "--wait=false")
+        # The right is missing.
+        deployment.ministack.problems.allow("infra/rbac/optional/surge.yaml")
         scenario.wait("an event that the surge is refused", lambda: events(scenario, pod, "SurgeRefused"))
         scenario.wait("the NodeClaim to be gone", lambda: claim["metadata"]["name"] not in names(scenario.claims()))
         scenario.all_run(1)

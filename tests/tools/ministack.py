@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 import boto3
 from botocore.config import Config
 
+from .problems import Problems
 from .processes import Process, executable, free_port
 
 REGION = "us-east-1"
@@ -27,6 +28,7 @@ class Ministack:
         self.logs = logs
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
+        self.problems = Problems(self.function_lines)
         kept = {k: v for k, v in os.environ.items() if not k.startswith("AWS_")}
         # ministack unpacks the zips here, half a gigabyte, and does not delete them when it ends.
         self._scratch = tempfile.TemporaryDirectory(prefix="nodeless-ministack-")
@@ -157,14 +159,22 @@ class Ministack:
             if mapping["UUID"] not in ours and (mapping["EventSourceArn"], mapping["FunctionArn"]) in pairs:
                 self.client("lambda").delete_event_source_mapping(UUID=mapping["UUID"])
 
+    def function_lines(self, start: int = 0, end: int | None = None) -> dict[str, list[str]]:
+        """The log of each function from `start` until before `end`, in milliseconds since 1970, oldest line first. ministack returns no
+        more than 10,000 lines."""
+        logs = self.client("logs")
+        until = {} if end is None else {"endTime": end - 1}
+        return {
+            group["logGroupName"].rsplit("/", 1)[-1]: [
+                line
+                for page in logs.get_paginator("filter_log_events").paginate(logGroupName=group["logGroupName"], startTime=start, **until)
+                for event in page["events"]
+                for line in event["message"].splitlines()
+            ]
+            for group in logs.describe_log_groups()["logGroups"]
+        }
+
     def save_function_logs(self) -> None:
         """Writes the logs of the functions to files next to ministack's log."""
-        logs = self.client("logs")
-        for group in logs.describe_log_groups()["logGroups"]:
-            lines = [
-                event["message"].rstrip()
-                for page in logs.get_paginator("filter_log_events").paginate(logGroupName=group["logGroupName"])
-                for event in page["events"]
-            ]
-            name = group["logGroupName"].rsplit("/", 1)[-1]
+        for name, lines in self.function_lines().items():
             (self.logs / f"function-{name}.log").write_text("\n".join(lines) + "\n")
