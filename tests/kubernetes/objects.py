@@ -50,6 +50,12 @@ def deployment(name: str, replicas: int, cpu: str = "1", **spec: Any) -> dict[st
     return workload("Deployment", name, pod_spec(name, cpu, **spec), replicas=replicas)
 
 
+def apart(app: str) -> dict[str, Any]:
+    """An affinity by which the pods of an app are on different nodes."""
+    term = {"topologyKey": HOST_LABEL, "labelSelector": {"matchLabels": {"app": app}}}
+    return {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+
+
 def budget(name: str, **spec: Any) -> dict[str, Any]:
     body = {"selector": {"matchLabels": {"app": name}}} | spec
     return {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": name, "namespace": "default"}, "spec": body}

@@ -27,7 +27,7 @@ def test_a_static_nodepool_has_its_number_of_nodes(deployment: Deployment) -> No
         assert before[1]["metadata"]["name"] in names(after), "the other node was replaced too"
 
         # Three pods that need a node each: nothing is launched for the third.
-        scenario.apply(objects.deployment("static", 3, "100m", affinity=apart("static")))
+        scenario.apply(objects.deployment("static", 3, "100m", affinity=objects.apart("static")))
         scenario.wait("two running pods", lambda: len(scenario.running_pods()) == 2)
         scenario.wait("an event on the pod without a node", lambda: refused(scenario))
         assert names(scenario.claims()) == names(after)
@@ -44,12 +44,6 @@ def test_a_static_nodepool_has_its_number_of_nodes(deployment: Deployment) -> No
 
 def test_nothing_is_left(deployment: Deployment) -> None:
     nothing_is_left(deployment)
-
-
-def apart(app: str) -> dict[str, Any]:
-    """An affinity by which the pods of an app are on different nodes."""
-    term = {"topologyKey": objects.HOST_LABEL, "labelSelector": {"matchLabels": {"app": app}}}
-    return {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
 
 
 def scale(scenario: Scenario) -> int:

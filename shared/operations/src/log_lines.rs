@@ -70,7 +70,7 @@ lines! {
     LaunchAnswered, "launch-answered", Info { claim: &'a str, group: &'a str, asked: usize, launched: usize, failures: Vec<String>, }
     /// A launch failed as a whole.
     LaunchFailed, "launch-failed", Warn { claim: &'a str, why: &'a str, }
-    /// A PodDisruptionBudget rejected an eviction for now.
+    /// A PodDisruptionBudget, or an admission webhook of the cluster, rejected an eviction for now.
     EvictionBlocked, "eviction-blocked", Info { claim: &'a str, pod: &'a str, why: &'a str, }
     /// The successor of a pod on a draining node is created before the pod is removed.
     SurgeBegun, "surge-begun", Info { claim: &'a str, pod: &'a str, deployment: &'a str, mode: &'a str, }

@@ -23,7 +23,7 @@ pub enum Eviction {
     Accepted,
     /// The pod does not exist any more.
     AlreadyGone,
-    /// A PodDisruptionBudget does not allow it now.
+    /// A PodDisruptionBudget, or an admission webhook or policy of the cluster, does not allow it now.
     Blocked {
         /// The API server's message.
         message: String,

@@ -48,6 +48,11 @@ impl CallError {
         matches!(self.forbids(), Some(Forbids::MissingRight | Forbids::OptionalRight))
     }
 
+    /// Whether an admission webhook or policy of the cluster rejected the request.
+    pub(crate) fn is_refused_by_admission(&self) -> bool {
+        self.status.as_ref().is_some_and(|status| refused_by_admission(status))
+    }
+
     fn forbids(&self) -> Option<Forbids> {
         self.status.as_ref().filter(|status| status.code == 403).map(|status| forbids(status))
     }
@@ -110,6 +115,7 @@ fn from_status(operation: &str, mut status: Box<Status>) -> CallError {
 /// The kind of error for a response of the API server, and what the user should do, in addition to its message.
 fn reaction(status: &Status) -> (ErrorKind, &'static str) {
     match status.code {
+        _ if refused_by_admission(status) => (ErrorKind::Denied, LET_THROUGH),
         401 => (
             ErrorKind::Denied,
             "; the API server did not authenticate the caller: give this role an EKS access entry (Terraform makes one) \
@@ -132,18 +138,31 @@ fn reaction(status: &Status) -> (ErrorKind, &'static str) {
                 ErrorKind::Denied,
                 "; a user may grant only rights that the user has: install as a user who is bound to cluster-admin",
             ),
-            Forbids::Policy => (
-                ErrorKind::Denied,
-                "; this is no missing right: an admission webhook, a policy or a quota of the cluster refuses it, and has to \
-                 let it through",
-            ),
+            Forbids::Policy => (ErrorKind::Denied, LET_THROUGH),
         },
         404 => (ErrorKind::NotFound, ""),
         409 => (ErrorKind::Conflict, ""),
         429 => (ErrorKind::Throttled, ""),
+        500 if status.message.contains("failed calling webhook") => (
+            ErrorKind::Unavailable,
+            "; this admission webhook of the cluster does not answer in time: repair it, or exclude the groups nodeless:* in its \
+             matchConditions",
+        ),
         408 | 410 | 500.. => (ErrorKind::Unavailable, ""),
         _ => (ErrorKind::Invalid, ""),
     }
+}
+
+/// What to do about a rejection by admission.
+const LET_THROUGH: &str = "; this is no missing right: an admission webhook, a policy or a quota of the cluster refuses it, and has to \
+                           let it through";
+
+/// Whether an admission webhook or a ValidatingAdmissionPolicy rejected the request. A webhook chooses the status code, 400 if it sets none
+/// (`ToStatusErr` of apiserver's `admission/plugin/webhook/errors`); that of a policy is 422 by default.
+fn refused_by_admission(status: &Status) -> bool {
+    let message = &status.message;
+    (message.contains("admission webhook \"") && message.contains("\" denied the request"))
+        || (message.contains("ValidatingAdmissionPolicy '") && message.contains(" denied request"))
 }
 
 /// Why a response is a 403.
@@ -250,6 +269,17 @@ mod tests {
             assert_eq!(error.kind, ErrorKind::Denied);
             assert!(!error.message.contains("installer") && error.message.contains("no missing right"), "{error}");
         }
+        for (code, message) in [
+            (400, r#"admission webhook "policy.example.com" denied the request without explanation"#),
+            (429, r#"admission webhook "policy.example.com" denied the request: later"#),
+            (422, r#"nodes "a" is invalid: : ValidatingAdmissionPolicy 'p' with binding 'b' denied request: no"#),
+        ] {
+            let error = call(code, message, "").error;
+            assert!(error.kind == ErrorKind::Denied && error.message.contains("has to let it through"), "{error}");
+        }
+        let slow = r#"Internal error occurred: failed calling webhook "policy.example.com": failed to call webhook: Post "https://a": context deadline exceeded"#;
+        let error = call(500, slow, "InternalError").error;
+        assert!(error.kind == ErrorKind::Unavailable && error.message.contains("matchConditions"), "{error}");
         let more = r#"clusterroles.rbac.authorization.k8s.io "nodeless:planner" is forbidden: user "jane" (groups=["system:authenticated"]) is attempting to grant RBAC permissions not currently held: {APIGroups:[""], Resources:["secrets"], Verbs:["get"]}"#;
         assert!(call(403, more, "Forbidden").error.message.contains("bound to cluster-admin"));
         let starting = call(403, r#"events "a" is forbidden: not yet ready to handle request"#, "Forbidden").error;

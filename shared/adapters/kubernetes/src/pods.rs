@@ -64,6 +64,8 @@ pub(crate) async fn evict(connection: &Connection, pod: &PodRef) -> Result<Evict
 fn eviction_of(failed: CallError) -> Result<Eviction, PortError> {
     let blocked = |status: &Failure| Ok(Eviction::Blocked { message: status.message.clone() });
     match &failed.status {
+        // With any status code. The pod stays until the webhook or policy allows its eviction, as with a budget.
+        Some(_) if failed.is_refused_by_admission() => Ok(Eviction::Blocked { message: failed.error.message }),
         // 409: another pod has this name. 404: no pod has it.
         Some(status) if matches!(status.code, 404 | 409) => Ok(Eviction::AlreadyGone),
         Some(status) if status.code == 429 && is_budget(status) => blocked(status),
@@ -170,7 +172,7 @@ pub(crate) async fn nominate(connection: &Connection, unbound: &UnboundPod, node
     let path = format!("{}/{}/status", api::pods(&pod.namespace), pod.name);
     match connection.patch(operation, &path, PatchKind::Merge, &body).await {
         Ok(_) => Ok(()),
-        Err(failed) if failed.is(404) || failed.is(422) => {
+        Err(failed) if (failed.is(404) || failed.is(422)) && !failed.is_refused_by_admission() => {
             Err(PortError::new(ErrorKind::Conflict, operation, PortError::from(failed).message))
         }
         Err(failed) => Err(failed.into()),
@@ -233,6 +235,11 @@ mod tests {
         assert_eq!(eviction_of(refused(429, budget)).unwrap(), Eviction::Blocked { message: budget.into() });
         let two = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
         assert_eq!(eviction_of(refused(500, two)).unwrap(), Eviction::Blocked { message: two.into() });
+        for code in [400, 403, 404, 409, 429] {
+            let denied = r#"admission webhook "pods.example.com" denied the request: not now"#;
+            let Eviction::Blocked { message } = eviction_of(refused(code, denied)).unwrap() else { panic!("{code}") };
+            assert!(message.contains(denied) && message.contains("has to let it through"), "{message}");
+        }
         assert_eq!(
             eviction_of(refused(429, "Too many requests, please try again later.")).unwrap_err().kind,
             ErrorKind::Throttled
