@@ -24,6 +24,16 @@ ADDED_LATER = "enclaveOptions"
 POOL, NODE_CLASS = "shop", "default"
 ROLE, PROFILE = f"{CLUSTER}-node", f"{CLUSTER}_karpenter"
 INSTANCE_TYPE = "m5.large"
+# The labels of the instance type, which Karpenter copies from a NodeClaim to its Node at registration.
+TYPE_LABELS = {
+    "karpenter.k8s.aws/instance-category": "m",
+    "karpenter.k8s.aws/instance-family": "m5",
+    "karpenter.k8s.aws/instance-generation": "5",
+    "karpenter.k8s.aws/instance-size": "large",
+    "karpenter.k8s.aws/instance-cpu": "2",
+    "karpenter.k8s.aws/instance-memory": "8192",
+    "karpenter.k8s.aws/instance-hypervisor": "nitro",
+}
 # Hashes of Karpenter, in the version of its releases 1.x.
 POOL_HASHES = {"karpenter.sh/nodepool-hash": "11225813741226138712", "karpenter.sh/nodepool-hash-version": "v3"}
 CLASS_HASHES = {"karpenter.k8s.aws/ec2nodeclass-hash": "8071532983407210461", "karpenter.k8s.aws/ec2nodeclass-hash-version": "v4"}
@@ -147,7 +157,7 @@ def join(running: Deployment, name: str, instance: str) -> None:
     plane.kubectl("taint", "node", node["metadata"]["name"], "karpenter.sh/unregistered-")
     hashes = POOL_HASHES | CLASS_HASHES
     metadata = {
-        "labels": {"karpenter.sh/registered": "true", "karpenter.sh/initialized": "true"},
+        "labels": {"karpenter.sh/registered": "true", "karpenter.sh/initialized": "true"} | TYPE_LABELS,
         "annotations": hashes,
         "finalizers": [TERMINATION],
     }
@@ -165,7 +175,8 @@ def node_of(running: Deployment, instance: str) -> dict[str, Any] | None:
 
 
 def node_claim(name: str, pool: dict[str, Any], node: dict[str, Any], hashes: dict[str, str]) -> dict[str, Any]:
-    labels = {key: value for key, value in node["metadata"]["labels"].items() if key != "kubernetes.io/hostname" and "beta.kubernetes.io" not in key}
+    of_node = node["metadata"]["labels"] | TYPE_LABELS
+    labels = {key: value for key, value in of_node.items() if key != "kubernetes.io/hostname" and "beta.kubernetes.io" not in key}
     owner = {"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "name": POOL, "uid": pool["metadata"]["uid"], "blockOwnerDeletion": True}
     now = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
     reached = ("Launched", "Registered", "Initialized", "Ready", "Consolidatable")

@@ -86,6 +86,19 @@ class Scenario:
         return "\n".join([*shown, *events])
 
 
+# What happens between two steps of a scenario.
+Step = Callable[[Scenario], None]
+
+
+def nothing(_: Scenario) -> None:
+    """Nothing happens between two steps."""
+
+
+def restarts(scenario: Scenario) -> None:
+    """The functions and the API server end and start again."""
+    scenario.running.restart()
+
+
 def answered(condition: Callable[[], Any]) -> Callable[[], Any]:
     """The condition, which is false while the API server does not respond."""
 

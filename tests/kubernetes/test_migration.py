@@ -1,6 +1,7 @@
 """nodeless installed in a cluster that Karpenter has left, and removed from it: nodes, pods and objects stay as they are.
 
-A deployment of its own, since these tests need a cluster before nodeless is applied and after it is destroyed. The tests build on each other."""
+A deployment of its own, since these tests need a cluster before nodeless is applied and after it is destroyed. The tests build on each other.
+The functions and the API server restart while nodes are adopted, launched and drained."""
 
 from __future__ import annotations
 
@@ -33,10 +34,14 @@ def moved(inputs: Inputs, session_logs: Path, tmp_path_factory: pytest.TempPathF
 
 def test_nodes_of_karpenter_are_adopted_and_none_is_replaced(moved: tuple[Deployment, karpenter.Left]) -> None:
     running, left = moved
+    # Adoption has begun, and usually has not ended.
+    running.restart()
     wait(running, "adopted NodeClaims", lambda: all(is_adopted(c) for c in running.plane.items("nodeclaims")) and running.plane.items("nodeclaims"))
     check_kept(running, left)
     # The planner takes these nodes into account for new pods: one of them needs another node.
     running.plane.kubectl("scale", f"deployment/{karpenter.POOL}", "--replicas=4")
+    wait(running, "another NodeClaim", lambda: len(running.plane.items("nodeclaims")) > len(left.claims))
+    running.restart()
     wait(running, "4 running pods", lambda: len(karpenter.running_pods(running)) == 4)
     wait(running, "initialized NodeClaims", lambda: all(condition(c, "Initialized") for c in running.plane.items("nodeclaims")))
     assert len(running.plane.items("nodeclaims")) > len(left.claims)
@@ -56,6 +61,7 @@ def test_an_adopted_node_is_drained_and_its_instance_terminated(moved: tuple[Dep
     running, left = moved
     name, instance = left.claims.popitem()
     running.plane.kubectl("delete", "nodeclaim", name, "--wait=false")
+    running.restart()
     wait(running, "the instance to be terminated", lambda: instance not in {i["InstanceId"] for i in running.instances()})
     wait(running, "the NodeClaim to be gone", lambda: name not in names(running.plane.items("nodeclaims")))
     wait(running, "4 running pods", lambda: len(karpenter.running_pods(running)) == 4)

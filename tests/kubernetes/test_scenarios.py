@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import objects
-from scenario import Scenario, condition, instance_of, interrupt, names, nothing_is_left, ready_class, zone
+from scenario import Scenario, Step, condition, instance_of, interrupt, names, nothing, nothing_is_left, ready_class, zone
 from tools.control_plane.deployment import WEBHOOK, Deployment
 from tools.control_plane.volumes import Provisioner
 
@@ -53,24 +53,27 @@ def test_nodes_go_when_their_pods_are_gone(deployment: Deployment) -> None:
         scenario.wait("no nodes", lambda: not scenario.nodes() and not scenario.claims() and not scenario.instances())
 
 
-def test_a_node_is_replaced_by_a_cheaper_one_before_its_pods_leave(deployment: Deployment) -> None:
-    with Scenario(deployment, "cheaper", disruption={"consolidationPolicy": "WhenEmptyOrUnderutilized", "consolidateAfter": "5s"}) as scenario:
+def test_a_node_is_replaced_by_a_cheaper_one_before_its_pods_leave(deployment: Deployment, name: str = "cheaper", between: Step = nothing) -> None:
+    with Scenario(deployment, name, disruption={"consolidationPolicy": "WhenEmptyOrUnderutilized", "consolidateAfter": "5s"}) as scenario:
         # Two pods that share a node by their affinity: one that needs a large node, and one that is left.
-        term = {"topologyKey": objects.HOST_LABEL, "labelSelector": {"matchLabels": {"app": "cheaper"}}}
+        large = f"{name}-large"
+        term = {"topologyKey": objects.HOST_LABEL, "labelSelector": {"matchLabels": {"app": name}}}
         together = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
-        scenario.apply(objects.deployment("cheaper", 1, "500m"))
-        scenario.apply(objects.workload("Deployment", "large", objects.pod_spec("cheaper", "2500m", affinity=together), replicas=1))
+        scenario.apply(objects.deployment(name, 1, "500m"))
+        scenario.apply(objects.workload("Deployment", large, objects.pod_spec(name, "2500m", affinity=together), replicas=1))
         scenario.all_run(1)
-        scenario.all_run(1, "large")
+        scenario.all_run(1, large)
         (claim,) = scenario.initialized(1)
         (node,) = scenario.nodes()
-        scenario.plane.kubectl("scale", "deployment/large", "--replicas=0")
+        scenario.plane.kubectl("scale", f"deployment/{large}", "--replicas=0")
+        scenario.wait("another NodeClaim", lambda: len(scenario.claims()) > 1)
+        between(scenario)
         scenario.wait("another NodeClaim alone", lambda: len(found := scenario.claims()) == 1 and claim["metadata"]["name"] not in names(found))
         scenario.all_run(1)
         scenario.initialized(1)
         (cheaper,) = scenario.nodes()
         assert int(cheaper["status"]["capacity"]["cpu"]) < int(node["status"]["capacity"]["cpu"])
-        check_joined_before_evictions(deployment, cheaper["metadata"]["name"], "cheaper")
+        check_joined_before_evictions(deployment, cheaper["metadata"]["name"], name)
 
 
 def test_nodes_that_drifted_are_replaced(deployment: Deployment) -> None:
@@ -121,59 +124,70 @@ def test_deleting_a_node_or_its_claim_terminates_the_instance(deployment: Deploy
         scenario.all_run(1)
 
 
-def test_deleting_a_nodepool_removes_its_nodes_and_an_ec2nodeclass_waits_for_them(deployment: Deployment) -> None:
+def test_deleting_a_nodepool_removes_its_nodes_and_an_ec2nodeclass_waits_for_them(
+    deployment: Deployment, name: str = "delete-all", between: Step = nothing
+) -> None:
     plane = deployment.plane
-    plane.apply(objects.node_class("second", str(deployment.outputs["node_role_name"])))
-    with Scenario(deployment, "delete-all") as scenario:
-        scenario.apply(objects.node_pool("delete-all", "second"))
-        scenario.apply(objects.deployment("delete-all", 1))
+    plane.apply(objects.node_class(name, str(deployment.outputs["node_role_name"])))
+    with Scenario(deployment, name) as scenario:
+        scenario.apply(objects.node_pool(name, name))
+        scenario.apply(objects.deployment(name, 1))
         scenario.all_run(1)
         scenario.initialized(1)
-        plane.kubectl("delete", "ec2nodeclass", "second", "--wait=false")
-        plane.kubectl("delete", "nodepool", "delete-all", "--wait=false")
+        plane.kubectl("delete", "ec2nodeclass", name, "--wait=false")
+        between(scenario)
+        plane.kubectl("delete", "nodepool", name, "--wait=false")
+        between(scenario)
         scenario.wait("no NodePool, NodeClaim, Node or instance", lambda: not (scenario.claims() or scenario.nodes() or scenario.instances()))
-        scenario.wait("no EC2NodeClass", lambda: "second" not in names(plane.items("ec2nodeclasses")))
+        scenario.wait("no EC2NodeClass", lambda: name not in names(plane.items("ec2nodeclasses")))
 
 
-def test_a_disruption_budget_holds_up_the_drain(deployment: Deployment) -> None:
-    with Scenario(deployment, "budget") as scenario:
-        scenario.apply(objects.deployment("budget", 1), objects.budget("budget", minAvailable=1))
+def test_a_disruption_budget_holds_up_the_drain(deployment: Deployment, name: str = "budget", between: Step = nothing) -> None:
+    with Scenario(deployment, name) as scenario:
+        scenario.apply(objects.deployment(name, 1), objects.budget(name, minAvailable=1))
         scenario.all_run(1)
         (claim,) = scenario.initialized(1)
         (pod,) = scenario.pods()
         scenario.plane.kubectl("delete", "nodeclaim", claim["metadata"]["name"], "--wait=false")
         scenario.wait("a taint on the node", lambda: tainted(scenario, claim["status"]["nodeName"]))
-        scenario.wait("a refused eviction in the audit log", lambda: evictions(deployment, 429))
+        scenario.wait("a refused eviction in the audit log", lambda: evictions(deployment, name, 429))
+        between(scenario)
         assert pod["metadata"]["uid"] in [p["metadata"]["uid"] for p in scenario.running_pods()], "the budget allows no eviction"
-        scenario.patch("poddisruptionbudget", "budget", {"spec": {"minAvailable": 0}})
+        scenario.patch("poddisruptionbudget", name, {"spec": {"minAvailable": 0}})
         scenario.wait("the NodeClaim to be gone", lambda: claim["metadata"]["name"] not in names(scenario.claims()))
         scenario.all_run(1)
 
 
-def test_a_stateful_set_returns_to_the_zones_of_its_volumes(deployment: Deployment) -> None:
-    with Scenario(deployment, "stateful") as scenario:
-        scenario.apply(objects.storage_class(), objects.stateful_set("stateful", 2))
+def test_a_stateful_set_returns_to_the_zones_of_its_volumes(deployment: Deployment, name: str = "stateful", between: Step = nothing) -> None:
+    with Scenario(deployment, name) as scenario:
+        scenario.apply(objects.storage_class(), objects.stateful_set(name, 2))
         with Provisioner(scenario.plane):
             scenario.all_run(2)
             zones = zones_by_pod(scenario)
-            for claim in names(scenario.initialized()):
+            earlier = set(names(scenario.initialized()))
+            for claim in earlier:
                 scenario.plane.kubectl("delete", "nodeclaim", claim, "--wait=false")
-            earlier = set(names(scenario.claims()))
+            between(scenario)
             scenario.wait("other NodeClaims", lambda: scenario.claims() and not earlier & set(names(scenario.claims())))
             scenario.all_run(2)
         assert zones_by_pod(scenario) == zones
 
 
-def test_a_daemon_set_is_counted_and_keeps_no_node(deployment: Deployment) -> None:
+def test_a_daemon_set_is_counted_and_keeps_no_node(deployment: Deployment, name: str = "daemons", between: Step = nothing) -> None:
     disruption = {"consolidationPolicy": "WhenEmpty", "consolidateAfter": "5s"}
-    with Scenario(deployment, "daemons", disruption=disruption) as scenario:
-        scenario.apply(objects.workload("DaemonSet", "agent", objects.pod_spec("daemons", "500m")))
-        scenario.apply(objects.deployment("daemons", 2, "1500m"))
+    with Scenario(deployment, name, disruption=disruption) as scenario:
+        agent = f"{name}-agent"
+        scenario.apply(objects.workload("DaemonSet", agent, objects.pod_spec(name, "500m")))
+        scenario.apply(objects.deployment(name, 2, "1500m"))
+        scenario.wait("a NodeClaim", scenario.claims)
+        between(scenario)
         scenario.all_run(2)
-        scenario.wait("an agent on each node", lambda: len(scenario.running_pods("agent")) == len(scenario.nodes()))
+        scenario.wait("an agent on each node", lambda: len(scenario.running_pods(agent)) == len(scenario.nodes()))
         for claim in scenario.initialized():
             assert claim["spec"]["resources"]["requests"]["cpu"] in ("2", "3500m"), "a pod of the DaemonSet and one or two others"
-        scenario.plane.kubectl("scale", "deployment/daemons", "--replicas=0")
+        scenario.plane.kubectl("scale", f"deployment/{name}", "--replicas=0")
+        scenario.wait("a NodeClaim that is being deleted", lambda: any("deletionTimestamp" in c["metadata"] for c in scenario.claims()) or not scenario.claims())
+        between(scenario)
         scenario.wait("no nodes", lambda: not scenario.nodes() and not scenario.instances())
 
 
@@ -253,9 +267,10 @@ def tainted(scenario: Scenario, node: str) -> bool:
     return any(t["key"] == "karpenter.sh/disrupted" for t in scenario.plane.get("nodes", node).get("spec", {}).get("taints", ()))
 
 
-def evictions(running: Deployment, code: int) -> int:
-    """The number of evictions with this status code."""
-    return sum(call.right is not None and call.right.resource == "pods/eviction" and call.code == code for call in running.plane.audit.calls())
+def evictions(running: Deployment, app: str, code: int) -> int:
+    """The number of evictions of pods of a Deployment with this status code."""
+    calls = [call for call in running.plane.audit.calls() if call.right is not None and call.right.resource == "pods/eviction"]
+    return sum(call.name.startswith(f"{app}-") and call.code == code for call in calls)
 
 
 def zones_by_pod(scenario: Scenario) -> dict[str, str]:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import objects
-from scenario import Scenario, names, nothing_is_left, ready_class
+from scenario import Scenario, Step, names, nothing, nothing_is_left, ready_class
 from tools.control_plane.deployment import Deployment
 from tools.terraform import ROOT
 
@@ -42,8 +42,8 @@ def test_without_the_right_it_is_reported_and_the_drain_continues(deployment: De
 
 
 @pytest.mark.parametrize("mode", ["restart", "scale"])
-def test_the_last_ready_pod_gets_its_successor_first(deployment: Deployment, mode: str) -> None:
-    name = f"surge-{mode}"
+def test_the_last_ready_pod_gets_its_successor_first(deployment: Deployment, mode: str, between: Step = nothing) -> None:
+    name = f"surge-{mode}" if between is nothing else f"surge-{mode}-disturbed"
     with right_to_surge(deployment), Scenario(deployment, name) as scenario:
         # The budget allows no eviction, so the drain ends only if the Deployment deletes the pod itself.
         scenario.apply(surged(name, mode), objects.budget(name, minAvailable=1))
@@ -51,10 +51,13 @@ def test_the_last_ready_pod_gets_its_successor_first(deployment: Deployment, mod
         (claim,) = scenario.initialized(1)
         (pod,) = scenario.pods()
         scenario.plane.kubectl("delete", "nodeclaim", claim["metadata"]["name"], "--wait=false")
+        scenario.wait("the successor to be created", lambda: len(scenario.pods()) > 1)
+        between(scenario)
         scenario.wait("the NodeClaim to be gone", lambda: claim["metadata"]["name"] not in names(scenario.claims()))
         scenario.all_run(1)
         (successor,) = scenario.running_pods()
-        assert events(scenario, pod, "SurgeStarted")
+        # A function that ends before it publishes its Events does not publish them later.
+        assert events(scenario, pod, "SurgeStarted") or between is not nothing
         assert not evicted(deployment, pod)
         check_ready_before_deleted(deployment, successor, pod)
         left = scenario.plane.get("deployments", name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 import tempfile
 import urllib.error
@@ -68,6 +69,14 @@ class Ministack:
     def function_pids(self) -> list[int]:
         """The processes of the functions that run now: their programs are where ministack unpacks the zips."""
         return [pid for pid in self._process.pids() if self._scratch.name in executable(pid)]
+
+    def kill_functions(self) -> None:
+        """Ends the processes of all functions, whatever they do. The next invocation of each starts a new one."""
+        for pid in self.function_pids():
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass  # it has ended
 
     def __exit__(self, *_: object) -> None:
         try:

@@ -240,8 +240,11 @@ def _handler(take: Take) -> type[BaseHTTPRequestHandler]:
                 if name.lower() not in NOT_PASSED_ON:
                     self.send_header(name, value)
             self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
+            try:
+                self.end_headers()
+                self.wfile.write(content)
+            except OSError:
+                self.close_connection = True  # the function has ended
 
         do_GET = do_POST = do_PUT = do_DELETE = do_PATCH = _answer  # noqa: N815 names that http.server calls
 
