@@ -177,13 +177,14 @@ demo: ## Scale a Deployment up and down in a simulated cluster
 
 # Numbers of nodes, with 20 pods each or as many as follow the x.
 SIZES ?= 100x1 100 1000x1
-MEASURED := $${CARGO_TARGET_DIR:-target}/measurements.json
+MEASURED := $${CARGO_TARGET_DIR:-target}/measurements
 
 .PHONY: cost
 cost: venv dynamodb ## Measure release functions in clusters of several sizes and write docs/cost.md: SIZES="100x1 100", minutes for each
 	cargo build --release $(addprefix --package ,$(FUNCTIONS))
-	cargo run --release --package nodeless-tests --all-features --example measure-sizes -- $(SIZES) > $(MEASURED)
-	cp $(MEASURED) docs/measurements.json
+	cargo run --release --package nodeless-tests --all-features --example measure-sizes -- \
+		$(MEASURED)/$$(git rev-parse --short HEAD) $(SIZES) > $(MEASURED).json
+	cp $(MEASURED).json docs/measurements.json
 	$(PYTHON) docs/cost.py
 
 .PHONY: bench

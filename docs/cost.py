@@ -128,13 +128,16 @@ def durations(sizes: list[Size]) -> str:
         row("plan of a planner that has just started", [took(size["cold"]) for size in sizes]),
         row("plan of 100 more pods, the planner warm", [took(size["warm"]) for size in sizes]),
         row("all pods unschedulable → all pods run", [f"{size['scaleUp']['seconds']:.1f} s" for size in sizes]),
+        row("of these, from launch to ready for the last instance", [f"{size['instanceSeconds']} s" for size in sizes]),
+        row("nodes launched", [f"{size['nodesLaunched']:,}" for size in sizes]),
+        row("warnings and errors that the functions logged", [f"{size['problems']['count']}" for size in sizes]),
         row("invocations of the planner in it", [of_functions(size["scaleUp"], "planner") for size in sizes]),
         row("invocations of lifecycle in it", [of_functions(size["scaleUp"], "lifecycle") for size in sizes]),
         row("all pods deleted → no NodeClaim", [f"{size['scaleDown']['seconds']:.1f} s" for size in sizes]),
         row("functions at once", [str(max(size["scaleUp"]["functionsAtOnce"], size["scaleDown"]["functionsAtOnce"])) for size in sizes]),
     ]
     rows += [
-        row(f"peak memory of {name}", [f"{size['peakMegabytes'][name]} MB" for size in sizes]) for name in ("planner", "lifecycle", "catalog")
+        row(f"peak memory of {name}", [f"{size['peakMegabytes'][name]} of {MEMORY[name]} MB" for size in sizes]) for name in ("planner", "lifecycle", "catalog")
     ]
     rows.append(row("peak memory of a planner after its first plan", [f"{size['cold']['peakMegabytes']} MB" for size in sizes]))
     return table(["what", *map(nodes, sizes)], rows)
@@ -161,7 +164,9 @@ def calls(sizes: list[Size], of: Any, by: Any = None) -> str:
 
 def main() -> None:
     measured = json.loads((DOCS / "measurements.json").read_text())
-    sizes: list[Size] = measured["sizes"]
+    failed = "".join(f"- {nodes(size)}: {size['failed']}\n" for size in measured["sizes"] if "failed" in size)
+    failed = f"Not measured to the end:\n\n{failed}\n" if failed else ""
+    sizes: list[Size] = [size for size in measured["sizes"] if "failed" not in size]
     # A new measurement has neither field: it was made at this commit, and nothing has changed since.
     head = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=DOCS, capture_output=True, text=True, check=True).stdout.strip()
     commit = measured.get("commit", head)
@@ -191,9 +196,9 @@ fast as this machine's, answers of AWS take as long as the emulators', and Lambd
 {since}## Durations and memory
 
 The functions run as up to nine processes of lifecycle and one planner; a scheduler of the measurement binds the pods, and
-the simulated EC2 starts an instance at once.
+the instances of the simulated EC2 become ready 7 to 22 seconds after their launch.
 
-{durations(sizes)}
+{failed}{durations(sizes)}
 
 ## Starts
 

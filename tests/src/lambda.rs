@@ -146,10 +146,16 @@ impl Function {
         self.any_expected = true;
     }
 
-    /// The problems that the function logged unexpectedly, and those that are expected and were not logged.
+    /// Ends the function, and returns the problems that it logged unexpectedly, or that are expected and were not logged.
+    #[must_use]
+    pub fn end(mut self) -> Vec<String> {
+        self.surprises()
+    }
+
+    /// The problems that the function logged unexpectedly, and those that are expected and were not logged. They are found once.
     fn surprises(&mut self) -> Vec<String> {
         self.process.end();
-        let reader = self.problems.take().expect("it is asked once");
+        let Some(reader) = self.problems.take() else { return Vec::new() };
         let logged = reader.join().expect("the reader only reads");
         if self.any_expected {
             return Vec::new();

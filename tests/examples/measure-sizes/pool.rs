@@ -48,6 +48,8 @@ pub(crate) struct Done {
     pub(crate) busiest: usize,
     /// The memory of the largest lifecycle function.
     pub(crate) lifecycle_megabytes: Option<u64>,
+    /// The warnings and errors that the functions logged, without those of the planner and the lifecycle function here.
+    pub(crate) problems: Vec<String>,
 }
 
 /// The events for functions of one kind, a batch in each, which the functions take in turn.
@@ -99,15 +101,18 @@ impl Pool {
         self.dispatcher.await.unwrap();
         let (planner, planned) = self.planner.await.unwrap();
         let (mut reconciled, mut megabytes, mut last) = (Taken::default(), None, None);
+        let mut problems = Vec::new();
         for lifecycle in self.lifecycles {
             let (function, taken) = lifecycle.await.unwrap();
             reconciled.add(&taken);
             megabytes = megabytes.max(peak_megabytes(&function));
-            last = Some(function);
+            problems.extend(last.replace(function).into_iter().flat_map(Function::end));
         }
         let mut interrupted = Taken::default();
         for interruption in self.interruptions {
-            interrupted.add(&interruption.await.unwrap().1);
+            let (function, taken) = interruption.await.unwrap();
+            interrupted.add(&taken);
+            problems.extend(function.end());
         }
         Done {
             planner,
@@ -117,6 +122,7 @@ impl Pool {
             interrupted,
             busiest: self.busiest.load(Ordering::Relaxed),
             lifecycle_megabytes: megabytes,
+            problems,
         }
     }
 }

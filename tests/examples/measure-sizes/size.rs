@@ -3,15 +3,17 @@
 use super::binder;
 use super::pool::Pool;
 use super::taken::{Taken, peak_megabytes, rounded};
+use jiff::SignedDuration;
 use nodeless_fake_kubernetes::{PatchOptions, PatchType, Resource, resource};
 use nodeless_tests::lambda::{Function, binary, sample};
 use nodeless_tests::proxy::Counts;
 use nodeless_tests::stage::{Stage, inflate, node_class, node_pool};
+use nodeless_world::JoinTiming;
 use nodeless_world::resources::{NODE_CLAIMS, NODE_CLASSES, NODE_POOLS};
 use serde_json::{Value, json};
 use std::num::ParseIntError;
 use std::str::FromStr;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Pods of one node.
@@ -30,14 +32,32 @@ const LEFT_OVER: Duration = Duration::from_secs(5);
 const IDLE_RUNS: usize = 5;
 /// The timeout of the planner for these measurements; the module's is 40 s, and a longer plan has to show.
 const PLANNER_TIMEOUT: Duration = Duration::from_secs(120);
-/// After this time the measurement fails.
-const TIMEOUT: Duration = Duration::from_secs(1800);
+/// The seconds from the launch of an instance to `running`, and from there to a Node and to its readiness. The Nodes of instances that are
+/// launched together appear over [`SPREAD`] seconds.
+const STARTS_AFTER: i64 = 5;
+const REGISTERS_AFTER: i64 = 1;
+const READY_AFTER: i64 = 1;
+const SPREAD: i64 = 15;
+/// The number of problems that a result has in full, and the length of each.
+const PROBLEMS: usize = 5;
+const PROBLEM_LENGTH: usize = 400;
 
 /// A size of a cluster.
 #[derive(Clone, Copy)]
 pub(crate) struct Size {
-    nodes: u32,
-    pods_a_node: u32,
+    pub(crate) nodes: u32,
+    pub(crate) pods_a_node: u32,
+}
+
+impl Size {
+    pub(crate) const fn pods(self) -> u32 {
+        self.nodes * self.pods_a_node
+    }
+
+    /// The result of a size that was not measured to its end.
+    pub(crate) fn failed(self, why: &str) -> Value {
+        json!({ "nodes": self.nodes, "podsANode": self.pods_a_node, "pods": self.pods(), "failed": why })
+    }
 }
 
 impl FromStr for Size {
@@ -56,10 +76,11 @@ pub(crate) async fn measure(size: Size) -> Value {
     let nodes = size.nodes;
     let stage = Arc::new(Stage::with_dynamodb_local().await.expect("`make dynamodb` has installed what is needed"));
     prepare(&stage);
+    delay_instances(&stage);
     binder::start(&stage, size.pods_a_node);
     let (mut catalog, refreshed) = refresh(&stage).await;
     let planner = planner(&stage).await;
-    let pods = nodes * size.pods_a_node;
+    let pods = size.pods();
     eprintln!("{nodes} nodes: creating {pods} pods");
     stage.create(&resource::DEPLOYMENTS, deployment(size));
     until("the pods are unschedulable", || unschedulable(&stage) == pods as usize).await;
@@ -81,7 +102,7 @@ pub(crate) async fn measure(size: Size) -> Value {
     let idle_sweep = idle(&stage, &mut lifecycle, "lifecycle.sweep.json").await;
     let idle_catalog = idle(&stage, &mut catalog, "catalog.schedule.json").await;
     let catalog_megabytes = peak_megabytes(&catalog);
-    drop((scaled_planner, lifecycle, catalog));
+    let mut problems = [done.problems, scaled_planner.end(), lifecycle.end(), catalog.end()].concat();
     let mut planner = self::planner(&stage).await;
     let cold = once(&stage, &mut planner).await;
     scale(&stage, pods + MORE_PODS);
@@ -106,6 +127,9 @@ pub(crate) async fn measure(size: Size) -> Value {
     until("the nodes are gone", || stage.list(&NODE_CLAIMS).is_empty()).await;
     let down_seconds = emptied.elapsed().as_secs_f64();
     let down = pool.stop().await;
+    problems.extend([more.problems, more.lifecycle.end(), down.problems, down.lifecycle.end()].concat());
+    let planner_megabytes = peak_megabytes(&down.planner);
+    problems.extend(down.planner.end());
     let peaks = [done.lifecycle_megabytes, more.lifecycle_megabytes, down.lifecycle_megabytes];
     json!({
         "nodes": nodes, "podsANode": size.pods_a_node, "pods": pods, "nodesLaunched": launched, "firstCatalog": refreshed.report(),
@@ -125,10 +149,12 @@ pub(crate) async fn measure(size: Size) -> Value {
             "interruption": down.interrupted.report(), "calls": stage.calls(),
         },
         "peakMegabytes": {
-            "planner": peak_megabytes(&down.planner),
+            "planner": planner_megabytes,
             "lifecycle": peaks.into_iter().max(),
             "catalog": catalog_megabytes,
         },
+        "instanceSeconds": STARTS_AFTER + REGISTERS_AFTER + READY_AFTER + SPREAD,
+        "problems": { "count": problems.len(), "first": first(&problems) },
     })
 }
 
@@ -140,6 +166,23 @@ fn prepare(stage: &Stage) {
     pool["spec"]["disruption"]["consolidateAfter"] = json!("Never");
     stage.create(&NODE_CLASSES, node_class("default"));
     stage.create(&NODE_POOLS, pool);
+}
+
+/// From now on instances take as long to join as those of EC2 do, and not all as long.
+fn delay_instances(stage: &Stage) {
+    let seconds = SignedDuration::from_secs;
+    let mut world = stage.world.lock().unwrap_or_else(PoisonError::into_inner);
+    world.set_join_timing(JoinTiming {
+        registers_after: seconds(REGISTERS_AFTER),
+        ready_after: seconds(READY_AFTER),
+        spread: seconds(SPREAD),
+    });
+    world.ec2().change_account(|account| account.timing.start_up = seconds(STARTS_AFTER));
+}
+
+/// The first problems, shortened.
+fn first(problems: &[String]) -> Vec<String> {
+    problems.iter().take(PROBLEMS).map(|problem| problem.chars().take(PROBLEM_LENGTH).collect()).collect()
 }
 
 /// The catalog, and a ready EC2NodeClass.
@@ -192,11 +235,10 @@ fn running(stage: &Stage) -> usize {
     stage.list(&resource::PODS).iter().filter(|pod| pod["status"]["phase"] == "Running").count()
 }
 
-/// Waits until something holds that takes a while to find out.
+/// Waits until something holds that takes a while to find out. The time limit of the size ends what never holds.
 async fn until(what: &str, holds: impl Fn() -> bool) {
-    let deadline = Instant::now() + TIMEOUT;
+    eprintln!("waiting: {what}");
     while !holds() {
-        assert!(Instant::now() < deadline, "it does not become true: {what}");
         tokio::time::sleep(Duration::from_millis(250)).await;
     }
 }

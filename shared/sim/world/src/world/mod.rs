@@ -258,6 +258,11 @@ impl World {
         self.controllers.kubelets.set_stops(pod, stops, now);
     }
 
+    /// Instances that start from now on join with these delays.
+    pub fn set_join_timing(&mut self, timing: JoinTiming) {
+        self.options.join = timing;
+    }
+
     /// From now on volumes stay attached for this long after their last pod; `None` for the default of eight seconds.
     pub fn set_detachment(&mut self, takes: Option<SignedDuration>) {
         let now = self.now();
