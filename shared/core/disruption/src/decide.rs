@@ -35,7 +35,7 @@ const WORK_PER_POD: u64 = 50;
 /// let pool = test_support::node_pool("default");
 /// let claim = NodeClaim {
 ///     name: "default-abcde".into(),
-///     node_pool: "default".into(),
+///     node_pool: Some("default".into()),
 ///     created: Timestamp::UNIX_EPOCH,
 ///     phase: Phase::Initialized,
 /// #     uid: "uid".into(),

@@ -22,7 +22,7 @@ use nodeless_model::{InstanceState, Node, NodeClaim, Phase};
 ///
 /// let mut claim = NodeClaim {
 ///     name: "default-abcde".into(),
-///     node_pool: "default".into(),
+///     node_pool: Some("default".into()),
 ///     created: Timestamp::UNIX_EPOCH,
 ///     phase: Phase::Reserved,
 /// #     uid: "uid".into(),

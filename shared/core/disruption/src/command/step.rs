@@ -114,7 +114,7 @@ enum Standing {
 ///
 /// let claim = NodeClaim {
 ///     name: "default-abcde".into(),
-///     node_pool: "default".into(),
+///     node_pool: Some("default".into()),
 ///     created: Timestamp::UNIX_EPOCH,
 ///     phase: Phase::Initialized,
 /// #     uid: "uid".into(),
