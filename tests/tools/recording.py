@@ -54,6 +54,10 @@ class EmulatedAccount:
 
     def tags(self, resource_id: str) -> Tags:
         found = self._ec2.describe_tags(Filters=[{"Name": "resource-id", "Values": [resource_id]}])["Tags"]
+        if not found and resource_id.startswith("lt-"):
+            # The catalog deletes the templates of an EC2NodeClass while lifecycle may still make dry runs from them.
+            with gone("InvalidLaunchTemplate"):
+                self._ec2.describe_launch_templates(LaunchTemplateIds=[resource_id])
         return {tag["Key"]: tag["Value"] for tag in found}
 
     def template(self, name_or_id: str) -> tuple[str, Mapping[str, Any]]:
