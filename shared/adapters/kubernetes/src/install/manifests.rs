@@ -127,9 +127,9 @@ mod tests {
         let view = BTreeSet::from(view.map(resource));
         assert_eq!(may("planner", &["list", "watch"]), view);
         assert_eq!(may("planner", &["get", "list", "watch"]), view.into_iter().chain(named).collect());
-        let kept =
-            [Nodes::PATH, NodePools::PATH, NodeClasses::PATH, NodeClaims::PATH, NodeOverlays::PATH].map(resource);
-        let listed = [Pods::PATH, DisruptionBudgets::PATH, VolumeAttachments::PATH].map(resource);
+        let kept = [Nodes::PATH, Pods::PATH, NodePools::PATH, NodeClasses::PATH, NodeClaims::PATH, NodeOverlays::PATH]
+            .map(resource);
+        let listed = [DisruptionBudgets::PATH, VolumeAttachments::PATH].map(resource);
         assert_eq!(may("lifecycle", &["watch"]), BTreeSet::from(kept.clone()));
         assert_eq!(may("lifecycle", &["list", "watch"]), kept.into_iter().chain(listed).collect());
         assert_eq!(may("catalog", &["list", "watch"]), BTreeSet::from([resource(NodeClasses::PATH)]));
