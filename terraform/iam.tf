@@ -362,9 +362,10 @@ locals {
         }
       },
       {
+        # Warm nodes are stopped and started.
         Sid       = "DeleteOurs"
         Effect    = "Allow"
-        Action    = ["ec2:DeleteLaunchTemplate", "ec2:TerminateInstances"]
+        Action    = ["ec2:DeleteLaunchTemplate", "ec2:StartInstances", "ec2:StopInstances", "ec2:TerminateInstances"]
         Resource  = [for kind in ["instance", "launch-template"] : "${local.ec2}:${local.account}:${kind}/*"]
         Condition = local.resource_is_ours
       },

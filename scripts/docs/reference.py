@@ -87,6 +87,7 @@ SETTINGS = {
     "nodeless.sh/spot-interruptions": ("NodePool", "`avoid` or `ignore`"),
     "nodeless.sh/ami-canary": ("NodePool", "a duration such as `30m`"),
     "nodeless.sh/wait-for-daemonsets": ("NodePool", "up to 20 DaemonSets such as `kube-system/ebs-csi-node`, separated by commas"),
+    "nodeless.sh/warm": ("NodePool", "a number from `0` to `100`"),
     "nodeless.sh/single-topology": ("ProvisioningRequest, in `spec.parameters`", "`topology.kubernetes.io/zone`"),
     "nodeless.sh/surge-before-drain": ("Pod, in the template of its Deployment", "`restart` or `scale`"),
     "local.nodeless.sh/fault": ("Node of `nodeless local`", "`spot-interruption`, `rebalance-recommendation`, `stop`, `silence` or `impairment`"),

@@ -375,7 +375,7 @@ run "planner_cannot_touch_ec2" {
       wake         = []
       installer    = []
       catalog      = ["ec2:DeleteLaunchTemplate"]
-      lifecycle    = ["ec2:CreateFleet", "ec2:CreateLaunchTemplate", "ec2:CreateTags", "ec2:DeleteLaunchTemplate", "ec2:RunInstances", "ec2:TerminateInstances"]
+      lifecycle    = ["ec2:CreateFleet", "ec2:CreateLaunchTemplate", "ec2:CreateTags", "ec2:DeleteLaunchTemplate", "ec2:RunInstances", "ec2:StartInstances", "ec2:StopInstances", "ec2:TerminateInstances"]
     })
     error_message = "Who may write what to EC2 changed."
   }
@@ -426,10 +426,10 @@ run "policies_are_scoped" {
     condition = alltrue(flatten([
       for p in aws_iam_role_policy.function : [
         for s in jsondecode(p.policy).Statement : try(s.Condition.StringEquals["aws:ResourceTag/kubernetes.io/cluster/example"], "") == "owned"
-        if anytrue([for a in flatten([s.Action]) : contains(["ec2:TerminateInstances", "ec2:DeleteLaunchTemplate"], a)])
+        if anytrue([for a in flatten([s.Action]) : contains(["ec2:TerminateInstances", "ec2:StopInstances", "ec2:StartInstances", "ec2:DeleteLaunchTemplate"], a)])
       ]
     ]))
-    error_message = "Only the statement with ownership conditions may delete."
+    error_message = "Only the statement with ownership conditions may delete, stop or start."
   }
 
   assert {

@@ -249,9 +249,9 @@ def _delete_launch_template(call: Call, account: Account) -> Iterator[Request]:
     yield Request("ec2:DeleteLaunchTemplate", ec2_arn(call.region, account.id, "launch-template", name), resource_tags(account.tags(name)))
 
 
-def _terminate_instances(call: Call, account: Account) -> Iterator[Request]:
+def _change_states(call: Call, account: Account) -> Iterator[Request]:
     for name in call.parameters["InstanceId"]:
-        yield Request("ec2:TerminateInstances", ec2_arn(call.region, account.id, "instance", name), resource_tags(account.tags(name)))
+        yield Request(f"ec2:{call.operation}", ec2_arn(call.region, account.id, "instance", name), resource_tags(account.tags(name)))
 
 
 def _change_tags(call: Call, account: Account) -> Iterator[Request]:
@@ -380,7 +380,7 @@ OPERATIONS: dict[str, Callable[[Call, Account], Iterator[Request]]] = {
     "ec2:RunInstances": _run_instances,
     "ec2:CreateLaunchTemplate": _create_launch_template,
     "ec2:DeleteLaunchTemplate": _delete_launch_template,
-    "ec2:TerminateInstances": _terminate_instances,
+    **{f"ec2:{operation}": _change_states for operation in ("StartInstances", "StopInstances", "TerminateInstances")},
     "ec2:CreateTags": _change_tags,
     "ec2:DeleteTags": _change_tags,
     **{f"dynamodb:{operation}": _item for operation in DYNAMODB_ITEMS},

@@ -133,7 +133,7 @@ fn launched(replay: &Replay) -> Vec<String> {
     let actions = replay.batches.iter().flat_map(|batch| &batch.actions);
     let claims = actions.flat_map(|action| match action {
         Action::CreateGroup(claims, _) => claims.as_slice(),
-        Action::CreateReplacement(claim, _) => std::slice::from_ref(claim.as_ref()),
+        Action::CreateReplacement(claim, _) | Action::StartClaim(claim, ..) => std::slice::from_ref(claim.as_ref()),
         _ => &[],
     });
     let line = |claim: &nodeless_model::NodeClaim| {

@@ -438,9 +438,10 @@ impl Sweeper {
     }
 
     async fn measure(&self, claims: &[NodeClaim], report: &SweepReport, metrics: &mut Metrics) {
+        let running = || claims.iter().filter(|claim| !claim.is_stopped());
         let spend: f64 =
-            claims.iter().filter_map(|claim| claim.status.instance.as_ref()).map(|instance| instance.price).sum();
-        metrics.count(Metric::NodeCount, claims.iter().filter(|claim| !claim.phase.is_leaving()).count());
+            running().filter_map(|claim| claim.status.instance.as_ref()).map(|instance| instance.price).sum();
+        metrics.count(Metric::NodeCount, running().filter(|claim| !claim.phase.is_leaving()).count());
         metrics.record(Metric::HourlySpendDollars, spend);
         measure_node_pools(claims, metrics);
         metrics.count(Metric::OrphansCollected, report.collected.len());
@@ -490,13 +491,15 @@ fn is_forgotten(claim: &NodeClaim, now: Timestamp) -> bool {
     let last = claim.status.conditions.iter().map(|condition| condition.last_transition_time).max();
     let requested = claim.status.termination.as_ref().map(|end| end.requested);
     let latest = [last, requested].into_iter().flatten().fold(claim.created, Timestamp::max);
-    claim.phase != Phase::Initialized && age(latest, now) >= UNSEEN
+    // A stopped instance waits for a plan that takes it.
+    let waits_for_nothing = claim.phase == Phase::Initialized || (claim.is_stopped() && !claim.phase.is_leaving());
+    !waits_for_nothing && age(latest, now) >= UNSEEN
 }
 
 /// The nodes of each NodePool that has claims, and what they cost.
 fn measure_node_pools(claims: &[NodeClaim], metrics: &mut Metrics) {
     let mut pools: BTreeMap<&str, (f64, f64)> = BTreeMap::new();
-    for claim in claims {
+    for claim in claims.iter().filter(|claim| !claim.is_stopped()) {
         let Some(name) = &claim.node_pool else { continue };
         let (nodes, dollars) = pools.entry(name).or_default();
         *nodes += if claim.phase.is_leaving() { 0.0 } else { 1.0 };

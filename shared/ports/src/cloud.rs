@@ -72,6 +72,18 @@ pub trait Cloud: Send + Sync {
     /// When one of the requests failed.
     async fn terminate(&self, ids: &[String]) -> Result<(), PortError>;
 
+    /// Requests that a running instance is stopped. One that is stopping or stopped stays so.
+    ///
+    /// # Errors
+    /// When EC2 rejected it.
+    async fn stop(&self, id: &str) -> Result<(), PortError>;
+
+    /// Starts a stopped instance. One that is pending or running stays so.
+    ///
+    /// # Errors
+    /// When EC2 rejected it, with its code: `InsufficientInstanceCapacity` when it has no capacity for the instance now.
+    async fn start(&self, id: &str) -> Result<(), PortError>;
+
     /// Adds tags to an instance. Tags with the same key are replaced.
     ///
     /// # Errors

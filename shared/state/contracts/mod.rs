@@ -216,3 +216,35 @@ pub(crate) async fn an_instance_that_ends_is_kept_with_the_deletion_of_its_claim
     assert_eq!(table.ended_nodes(at(11)).await.unwrap(), [ended("b", 30)]);
     assert!(table.list().await.unwrap().is_empty());
 }
+
+/// A claim whose stopped instance is taken is written and charged in one write, within the limits.
+pub(crate) async fn a_stopped_claim_is_charged_when_it_is_started(table: &State) {
+    let nothing = Charge::default();
+    let stopped = NodeClaim { spec: NodeClaimSpec { charge: nothing, ..NodeClaimSpec::default() }, ..claim("a", 0) };
+    table.create_together(std::slice::from_ref(&stopped), None).await.unwrap();
+    let read = table.get("a").await.unwrap().unwrap();
+    let within = |cpus: i64| {
+        let resources = ResourceList::from([("cpu", Quantity::from_units(cpus))]);
+        LaunchLimits {
+            node_pool: nodeless_state::limits::PoolLimits { resources, dollars_per_hour: None },
+            cluster: ClusterLimits::default(),
+        }
+    };
+    let four = charge(4);
+    let start = async |claim: &NodeClaim, limits: &LaunchLimits, revision| {
+        table.commit(Commit::Start(claim, &four, limits), revision).await
+    };
+    let reached = Committed::LimitReached { resource: "cpu".to_owned() };
+    assert_eq!(start(&read, &within(3), 0).await.unwrap(), reached);
+    let cluster =
+        ClusterLimits { resources: ResourceList::from([("cpu", Quantity::from_units(3))]), ..ClusterLimits::default() };
+    let limits = LaunchLimits { cluster, ..within(9) };
+    assert!(matches!(start(&read, &limits, 0).await.unwrap(), Committed::ClusterLimitReached { .. }));
+    assert_eq!(table.get("a").await.unwrap().unwrap(), read, "nothing was written");
+    assert_eq!(start(&read, &within(4), 0).await.unwrap(), Committed::Written);
+    let written = table.get("a").await.unwrap().unwrap();
+    assert_eq!((written.version, &written.spec.charge, table.plan_revision().await.unwrap()), (2, &four, 1));
+    assert_eq!(table.usage().await.unwrap()["default"].resources.get("cpu").units(), 4);
+    assert_eq!(start(&written, &within(9), 0).await.unwrap(), Committed::Overtaken, "another plan was made");
+    assert_eq!(start(&read, &within(9), 1).await.unwrap_err().kind, ErrorKind::Conflict, "another process wrote it");
+}

@@ -8,10 +8,11 @@ use crate::items::{attributes, number, read_number};
 use crate::limits::LaunchLimits;
 use crate::plans::{Commit, Committed};
 use crate::state::{conflict, first_refused};
-use crate::usage::first_cluster_limit_passed;
+use crate::usage::{Amounts, first_cluster_limit_passed, first_limit_passed};
 use nodeless_model::NodeClaim;
-use nodeless_ports::PortError;
+use nodeless_model::claim::Charge;
 use nodeless_ports::table::{Change, Condition, Key, Outcome, Write};
+use nodeless_ports::{ErrorKind, PortError};
 
 const KEY: &str = "plan-revision";
 const REVISION: &str = "revision";
@@ -34,6 +35,7 @@ impl State {
     pub async fn commit(&self, commit: Commit<'_>, revision: u64) -> Result<Committed, PortError> {
         match commit {
             Commit::Launch(claims, limits) => self.commit_launch(claims, limits, revision).await,
+            Commit::Start(claim, charge, limits) => self.commit_start(claim, charge, limits, revision).await,
             Commit::Leave(leaving) => {
                 const OPERATION: &str = "claims update";
                 let changes: Vec<_> = leaving.iter().map(|one| (&one.claim, one.charge.as_ref())).collect();
@@ -80,6 +82,46 @@ impl State {
         creation.refused(OPERATION, claims, Some(limits), refusals).map(Committed::created)
     }
 
+    async fn commit_start(
+        &self,
+        claim: &NodeClaim,
+        charge: &Charge,
+        LaunchLimits { node_pool: limits, cluster }: &LaunchLimits,
+        revision: u64,
+    ) -> Result<Committed, PortError> {
+        const OPERATION: &str = "claims start";
+        let Some(node_pool) = claim.node_pool.as_deref() else {
+            let message = format!("claim {} has no NodePool, and only nodes of NodePools are started", claim.name);
+            return Err(PortError::new(ErrorKind::Invalid, OPERATION, message));
+        };
+        let amounts = Amounts::of(charge).minus(&Amounts::of(&claim.spec.charge));
+        if let Some(resource) = first_limit_passed(None, &amounts, limits) {
+            return Ok(Committed::LimitReached { resource });
+        }
+        if !cluster.are_none() {
+            // Read after the plan revision: see `Commit::Launch`.
+            let usage = self.usage().await?;
+            if let Some(resource) = first_cluster_limit_passed(&usage, &amounts, cluster) {
+                return Ok(Committed::ClusterLimitReached { resource });
+            }
+        }
+        let mut writes = replacements(OPERATION, &[(&charged(claim, charge), None)])?;
+        writes.extend([amounts.charge(node_pool, Some(limits)), next_revision(revision)]);
+        let Outcome::Refused(refusals) = self.table.write(OPERATION, writes).await? else {
+            return Ok(Committed::Written);
+        };
+        match refusals.as_slice() {
+            [.., Some(_)] => Ok(Committed::Overtaken),
+            [None, Some(refusal), ..] => {
+                let resource = first_limit_passed(refusal.item.as_ref(), &amounts, limits);
+                resource
+                    .map(|resource| Committed::LimitReached { resource })
+                    .ok_or_else(|| conflict(OPERATION, node_pool))
+            }
+            _ => Err(conflict(OPERATION, &claim.name)),
+        }
+    }
+
     /// Writes the items with these names and the next revision.
     async fn with_revision(
         &self,
@@ -95,6 +137,13 @@ impl State {
             Outcome::Refused(refusals) => Err(conflict(operation, first_refused(names.iter().copied(), &refusals))),
         }
     }
+}
+
+/// The claim with this charge.
+fn charged(claim: &NodeClaim, charge: &Charge) -> NodeClaim {
+    let mut next = claim.clone();
+    next.spec.charge = charge.clone();
+    next
 }
 
 /// The write of the next revision.

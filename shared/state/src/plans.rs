@@ -67,6 +67,9 @@ pub enum Commit<'a> {
     /// nodes that exist are adopted), so if the plan revision is still the same, no other launch has been added to that usage, and
     /// the limits of the cluster hold without an item that every launch and every termination would have to write.
     Launch(&'a [NodeClaim], &'a LaunchLimits),
+    /// A claim whose stopped instance the plan takes for pods, as [`State::update`] writes it, with its charge: as that of a launch, it is
+    /// only written if the NodePool and the cluster stay within their limits.
+    Start(&'a NodeClaim, &'a Charge, &'a LaunchLimits),
     /// Claims of one NodePool that the plan terminates, at most [`MAX_TOGETHER`](crate::claims::MAX_TOGETHER), in one
     /// transaction: each as [`State::update`] writes it.
     Leave(&'a [Leaving]),

@@ -21,6 +21,7 @@ async fn the_table_promises_what_the_one_in_dynamodb_does() {
     contracts::a_claim_without_a_node_pool_is_charged_to_none(&MemoryState::default()).await;
     contracts::interruptions_are_remembered_until_their_time(&MemoryState::default()).await;
     contracts::launches_stay_within_the_limits_of_the_cluster(&MemoryState::default()).await;
+    contracts::a_stopped_claim_is_charged_when_it_is_started(&MemoryState::default()).await;
     contracts::costs_are_written_only_over_the_version_that_was_read(&MemoryState::default()).await;
     contracts::an_instance_that_ends_is_kept_with_the_deletion_of_its_claim(&MemoryState::default()).await;
 }

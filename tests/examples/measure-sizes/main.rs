@@ -55,7 +55,7 @@ async fn all(folder: &Path, sizes: &[String]) {
         }
         measured.push(serde_json::from_slice::<Value>(&std::fs::read(&file).unwrap()).unwrap());
     }
-    println!("{:#}", json!({ "starts": starts().await, "sizes": measured }));
+    println!("{:#}", json!({ "starts": Box::pin(starts()).await, "sizes": measured }));
 }
 
 /// Prints the result of a size, or that it took too long. Everything that was started ends with this process.

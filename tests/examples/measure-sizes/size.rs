@@ -176,6 +176,7 @@ fn delay_instances(stage: &Stage) {
         registers_after: seconds(REGISTERS_AFTER),
         ready_after: seconds(READY_AFTER),
         spread: seconds(SPREAD),
+        ..JoinTiming::default()
     });
     world.ec2().change_account(|account| account.timing.start_up = seconds(STARTS_AFTER));
 }

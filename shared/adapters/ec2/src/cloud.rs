@@ -416,6 +416,16 @@ impl Cloud for Ec2Cloud {
         Ok(())
     }
 
+    async fn stop(&self, id: &str) -> Result<(), PortError> {
+        let call = self.client.stop_instances().instance_ids(id).send().await;
+        call.map(drop).map_err(|error| port_error("EC2 StopInstances", &error))
+    }
+
+    async fn start(&self, id: &str) -> Result<(), PortError> {
+        let call = self.client.start_instances().instance_ids(id).send().await;
+        call.map(drop).map_err(|error| port_error("EC2 StartInstances", &error))
+    }
+
     async fn tag(&self, id: &str, tags: &StringMap) -> Result<(), PortError> {
         self.client
             .create_tags()

@@ -88,7 +88,9 @@ fn merge_patch(node: &Value, patch: &NodePatch) -> Option<Value> {
     let lists = finalizers.is_some() || owners.is_some() || taints.is_some();
     metadata.extend(finalizers);
     metadata.extend(owners);
-    if metadata.is_empty() && taints.is_none() {
+    let present = node.pointer("/spec/unschedulable").and_then(Value::as_bool).unwrap_or(false);
+    let unschedulable = patch.unschedulable.filter(|desired| *desired != present);
+    if metadata.is_empty() && taints.is_none() && unschedulable.is_none() {
         return None;
     }
     // The API server rejects a patch with another uid than the object's.
@@ -98,7 +100,10 @@ fn merge_patch(node: &Value, patch: &NodePatch) -> Option<Value> {
     }
     let mut body = json!({ "metadata": metadata });
     if let Some(taints) = taints {
-        body["spec"] = json!({ "taints": taints });
+        body["spec"]["taints"] = Value::Array(taints);
+    }
+    if let Some(unschedulable) = unschedulable {
+        body["spec"]["unschedulable"] = Value::Bool(unschedulable);
     }
     Some(body)
 }
@@ -246,6 +251,18 @@ mod tests {
             merge_patch(&node(), &patch),
             Some(json!({ "metadata": { "uid": "u", "labels": { "a": "3", "b": null } } }))
         );
+    }
+
+    #[test]
+    fn a_node_is_cordoned_and_uncordoned() {
+        let cordon = |unschedulable| NodePatch { unschedulable: Some(unschedulable), ..NodePatch::default() };
+        assert_eq!(merge_patch(&node(), &cordon(false)), None);
+        let body = json!({ "metadata": { "uid": "u" }, "spec": { "unschedulable": true } });
+        assert_eq!(merge_patch(&node(), &cordon(true)), Some(body));
+        let mut cordoned = node();
+        cordoned["spec"]["unschedulable"] = json!(true);
+        assert_eq!(merge_patch(&cordoned, &cordon(true)), None);
+        assert_eq!(merge_patch(&cordoned, &cordon(false)).unwrap()["spec"]["unschedulable"], false);
     }
 
     #[test]

@@ -404,6 +404,21 @@ fn a_claim_made_by_karpenter_is_adopted_and_mirrored_again() {
     written["apiVersion"] = json!("karpenter.sh/v1");
     validated(&written);
 
+    // A stopped warm node has no capacity for pods. One that is being started has.
+    let mut stopped = object.clone();
+    let conditions = &mut stopped.status.as_mut().unwrap().conditions;
+    for condition in conditions.iter_mut().filter(|one| one.type_ != "Launched") {
+        condition.status = nodeless_api::ConditionStatus::Unknown;
+        condition.reason = "Stopped".to_owned();
+    }
+    let read = |object: &NodeClaim| {
+        let claim = model::NodeClaim::try_from(object).unwrap();
+        (claim.phase, claim.is_stopped(), claim.spec.charge.resources.get("nodes").units())
+    };
+    assert_eq!(read(&stopped), (model::Phase::Launched, true, 0));
+    stopped.status.as_mut().unwrap().conditions[0].status = nodeless_api::ConditionStatus::Unknown;
+    assert_eq!(read(&stopped), (model::Phase::Launched, false, 1));
+
     object.metadata.labels.as_mut().unwrap().remove(labels::CAPACITY_TYPE);
     let error = model::NodeClaim::try_from(&object).unwrap_err().to_string();
     assert_eq!(error, "NodeClaim default-x7k2p: metadata.labels[karpenter.sh/capacity-type]: it is missing");

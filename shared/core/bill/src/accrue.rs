@@ -1,7 +1,7 @@
 //! Adds what nodes cost since the last time to the open record.
 //!
-//! The time of instances is exact: a claim that has an instance counts until now, or until its termination is requested. For one
-//! that is deleted meanwhile, the claims table keeps an item with these times. What pods request is sampled: it counts for the whole time since the last record.
+//! The time of instances is exact: a claim that has an instance counts until now, or until its termination is requested or it is stopped
+//! as a warm node. For one that is deleted meanwhile, the claims table keeps an item with these times. What pods request is sampled: it counts for the whole time since the last record.
 
 use crate::controller::controller;
 use crate::hour::{Amounts, Ended, Group, HourRecord, MAX_GROUPS, NO_NODE_POOL, OfferingCost, hour_of};

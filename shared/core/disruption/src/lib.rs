@@ -62,6 +62,7 @@ pub use policy::balance_zones::{BALANCE_ZONES, balance_zones};
 pub use policy::budgets::allowed_disruptions;
 pub use policy::min_savings::{MIN_SAVINGS, min_savings};
 pub use policy::on_demand_minimum::{MIN_ON_DEMAND, OnDemandMinimum, OnDemandMinimums, on_demand_minimum};
+pub use policy::warm_nodes::{lost_at_stops, warm_nodes};
 pub use policy::{maintenance, pause, schedules};
 pub use reasons::drift::{Drift, DriftReason};
 pub use reasons::{DoesNotFit, KeptEvent, KeptReason};

@@ -10,6 +10,7 @@ use crate::policy::budgets::Budgets;
 use crate::policy::min_savings::min_savings;
 use crate::policy::on_demand_minimum::{MIN_ON_DEMAND, OnDemandMinimums, on_demand_minimum};
 use crate::policy::pause::{self, Pause};
+use crate::policy::warm_nodes::warm_nodes;
 use crate::policy::{maintenance, schedules};
 use jiff::Timestamp;
 use nodeless_model::events::{disruption_blocked, misconfigured};
@@ -69,6 +70,7 @@ fn annotations(pool: &NodePool, now: Timestamp) -> Vec<ObjectEvent> {
         on_demand_minimum(pool).err(),
         min_savings(all).err(),
         balance_zones(all).err(),
+        warm_nodes(pool).err(),
     ];
     wrong.extend(invalid.into_iter().flatten().map(|invalid| (invalid.key(), invalid.to_string())));
     wrong.into_iter().map(|(annotation, why)| misconfigured(pool, annotation, &why)).collect()

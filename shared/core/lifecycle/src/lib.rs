@@ -8,6 +8,8 @@
 //!     \__________\____________\______________________/^     a claim may begin termination at any point
 //! ```
 //!
+//! The instance of a warm node is stopped after its node joined, and launched again when it is started: see [`warm`].
+//!
 //! Parts that could not be read are [`Seen::Unknown`], and no step does anything destructive on unknown state: it waits.
 //! [`collect()`] compares claims, instances and nodes as a whole, and finds what no single claim can detect: orphans, and nodes
 //! to adopt.
@@ -38,6 +40,7 @@ mod step;
 mod surge;
 mod termination;
 mod time;
+pub mod warm;
 mod without_instance;
 
 pub use begin_termination::begin_termination;

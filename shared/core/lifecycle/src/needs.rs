@@ -3,7 +3,7 @@
 use crate::daemon_sets;
 use crate::observation::Observation;
 use crate::settings::Settings;
-use crate::{launch, termination, without_instance};
+use crate::{launch, termination, warm, without_instance};
 use jiff::Timestamp;
 use nodeless_model::{NodeClaim, Phase};
 
@@ -43,7 +43,7 @@ impl Needs {
             node_pool: present && !claim.is_standalone(),
             instance: launched
                 && match claim.phase {
-                    Phase::Launched => claim.status.awaits_partition,
+                    Phase::Launched => claim.status.awaits_partition || warm::needs_instance(claim),
                     Phase::Gone => false,
                     _ => true,
                 },
@@ -54,7 +54,7 @@ impl Needs {
             },
             nodes: launched,
             daemon_sets: matches!(claim.phase, Phase::Launched | Phase::Registered) && daemon_sets::is_closed(claim),
-            pods: launched && claim.phase == Phase::Draining,
+            pods: launched && (claim.phase == Phase::Draining || warm::needs_pods(claim)),
             mirror: present,
         }
     }

@@ -191,6 +191,8 @@ fn recognise(mut step: Step, node: &Node, mirror: &MirroredClaim, seen: &Observa
         remove_taints: vec![unregistered],
         add_finalizer: Some(labels::TERMINATION_FINALIZER.to_owned()),
         owner: Some((mirror.name.clone(), mirror.uid.clone())),
+        // The pods of DaemonSets tolerate that, and others do not.
+        unschedulable: claim.is_warm().then_some(true),
         ..NodePatch::default()
     };
     // A node that waits for DaemonSets is closed already, by a taint that these tolerate.
@@ -199,7 +201,7 @@ fn recognise(mut step: Step, node: &Node, mirror: &MirroredClaim, seen: &Observa
     }
     let mut registered = node.clone();
     patch.apply(&mut registered);
-    let lacks_nothing = not_initialised_because(claim, &registered, seen).is_none();
+    let lacks_nothing = !claim.is_warm() && not_initialised_because(claim, &registered, seen).is_none();
     if lacks_nothing {
         patch.labels.insert(labels::INITIALIZED.to_owned(), "true".to_owned());
     }
@@ -249,7 +251,7 @@ pub(crate) fn registered(claim: &NodeClaim, seen: &Observation, now: Timestamp) 
 }
 
 /// The patch that opens a node for pods, unless nominations or DaemonSets are awaited. It is empty if the node is open.
-fn opening_patch(claim: &NodeClaim, node: &Node, seen: &Observation) -> NodePatch {
+pub(crate) fn opening_patch(claim: &NodeClaim, node: &Node, seen: &Observation) -> NodePatch {
     let mut closed_by = vec![Taint::joining()];
     if is_closed(claim) && seen.daemon_sets_not_ready.known().is_some_and(BTreeSet::is_empty) {
         closed_by.push(Taint::daemon_sets_not_ready());
@@ -259,7 +261,11 @@ fn opening_patch(claim: &NodeClaim, node: &Node, seen: &Observation) -> NodePatc
 }
 
 /// Why a node is not initialized yet, checked in Karpenter's order.
-fn not_initialised_because(claim: &NodeClaim, node: &Node, seen: &Observation) -> Option<(&'static str, String)> {
+pub(crate) fn not_initialised_because(
+    claim: &NodeClaim,
+    node: &Node,
+    seen: &Observation,
+) -> Option<(&'static str, String)> {
     if !node.is_ready() {
         return Some(("NodeNotReady", "Node status is not Ready".to_owned()));
     }

@@ -7,7 +7,7 @@ use crate::events::transitions;
 use crate::observation::{Observation, Seen};
 use crate::settings::Settings;
 use crate::time::elapsed;
-use crate::{launch, registration, reservation, termination};
+use crate::{launch, registration, reservation, termination, warm};
 use jiff::Timestamp;
 use nodeless_model::claim::TerminationReason;
 use nodeless_model::object::MirroredClaim;
@@ -48,7 +48,7 @@ use nodeless_model::{InstanceState, Node, NodeClaim, Phase};
 pub fn step(claim: &NodeClaim, seen: &Observation, now: Timestamp, settings: &Settings) -> Step {
     let mut next = match reason_to_leave(claim, seen, now, settings) {
         Some((reason, message)) => leave(claim, seen, reason, &message, now),
-        None => match claim.phase {
+        None => warm::step(claim, seen, now, settings).unwrap_or_else(|| match claim.phase {
             Phase::Reserved => launch::reserved(claim, seen, now, settings),
             Phase::Launched => registration::launched(claim, seen, now, settings),
             Phase::Registered => registration::registered(claim, seen, now),
@@ -56,7 +56,7 @@ pub fn step(claim: &NodeClaim, seen: &Observation, now: Timestamp, settings: &Se
             Phase::Draining => termination::draining(claim, seen, now, settings),
             Phase::Terminating => termination::terminating(claim, seen, now, settings),
             Phase::Gone => termination::gone(claim, seen),
-        },
+        }),
     };
     set_ready(&mut next.claim, now);
     let uid = seen.mirror.known().and_then(Option::as_ref).map_or("", |mirror| &mirror.uid);
@@ -89,7 +89,8 @@ fn reason_to_leave(
     if claim.is_standalone() && seen.mirror.known().is_some_and(|mirror| !is_object_of(claim, mirror.as_ref())) {
         return Some((Deleted, "its NodeClaim object does not exist any more".to_owned()));
     }
-    if let Some(node) = seen.nodes.known().into_iter().flatten().find(|node| node.deletion_timestamp.is_some()) {
+    let deleted = seen.nodes.known().into_iter().flatten().find(|node| node.deletion_timestamp.is_some());
+    if let Some(node) = deleted.filter(|_| !warm::loses_its_node(claim)) {
         return Some((Deleted, format!("the Node {} was deleted", node.name)));
     }
     if let Some(name) = &claim.node_pool
@@ -110,7 +111,8 @@ fn reason_to_leave(
                 Some((InstanceMissing, format!("the instance {} was terminated by another party", instance.id)))
             }
             InstanceState::Stopping | InstanceState::Stopped => {
-                Some((Interrupted, format!("the instance {} is stopping", instance.id)))
+                (!warm::is_stopped_by_us(claim, now, settings.visible_after))
+                    .then(|| (Interrupted, format!("the instance {} is stopping", instance.id)))
             }
             InstanceState::Pending | InstanceState::Running => None,
         },

@@ -3,6 +3,7 @@
 //! The record in the claims table is authoritative. The NodeClaim object in the cluster mirrors it.
 
 use crate::surge::Surge;
+use crate::warm::Warm;
 use crate::{Requirement, Requirements, ResourceList, StringMap, Taint, labels, node};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -65,7 +66,7 @@ impl fmt::Display for CapacityType {
     }
 }
 
-/// The phase of a claim. Phases only advance.
+/// The phase of a claim. Phases only advance, except that a [warm](Warm) node that was stopped is launched again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Phase {
     /// Recorded and charged to its NodePool's limits; no instance is known.
@@ -265,6 +266,9 @@ pub struct NodeClaimStatus {
     /// The pods of its node for which a successor is created during the drain.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub surges: Vec<Surge>,
+    /// What is done with the instance of a warm node; `None` if it never was one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub warm: Option<Warm>,
 }
 
 impl NodeClaimStatus {
@@ -474,6 +478,18 @@ impl NodeClaim {
     #[must_use]
     pub const fn is_standalone(&self) -> bool {
         self.node_pool.is_none()
+    }
+
+    /// Whether it is kept for later: no pod may be planned or scheduled to its node.
+    #[must_use]
+    pub fn is_warm(&self) -> bool {
+        self.status.warm.is_some_and(|warm| warm <= Warm::Stopped)
+    }
+
+    /// Whether its instance is stopped, so that EC2 bills nothing for it except its volumes.
+    #[must_use]
+    pub fn is_stopped(&self) -> bool {
+        self.status.warm == Some(Warm::Stopped)
     }
 
     /// The provider id of its node, once launched.

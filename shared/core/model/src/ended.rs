@@ -1,6 +1,7 @@
 //! Instances that have ended: what is left of a claim when its record is deleted.
 
 use crate::claim::{CapacityType, ConditionStatus, NodeClaim, TerminationReason, condition};
+use crate::warm::Warm;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -31,7 +32,7 @@ pub struct EndedNode {
     /// When its termination was requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub leaving: Option<Timestamp>,
-    /// When nodeless requested its termination from EC2, or saw that it shuts down: EC2 bills nothing from then on.
+    /// When nodeless requested its termination from EC2, or saw that it shuts down or is stopped: EC2 bills nothing from then on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stopped: Option<Timestamp>,
     /// When its claim was deleted, which is after EC2 reported that it is terminated.
@@ -71,10 +72,13 @@ impl NodeClaim {
         self.true_since(condition::INITIALIZED)
     }
 
-    /// When nodeless requested the termination of its instance from EC2, or saw that it shuts down.
+    /// When nodeless requested the termination of its instance from EC2, or saw that it shuts down, or that it is stopped as a warm node
+    /// and not started since.
     #[must_use]
     pub fn stopped_at(&self) -> Option<Timestamp> {
-        self.true_since(condition::INSTANCE_TERMINATING)
+        let warm = self.condition(condition::REGISTERED).filter(|registered| registered.reason == Warm::STOPPED);
+        warm.map(|registered| registered.last_transition_time)
+            .or_else(|| self.true_since(condition::INSTANCE_TERMINATING))
     }
 
     fn true_since(&self, kind: &str) -> Option<Timestamp> {
@@ -125,5 +129,7 @@ mod tests {
         claim.set_condition(condition::INSTANCE_TERMINATING, ConditionStatus::True, "InstanceTerminating", "", at(80));
         assert_eq!(EndedNode::of(&claim, at(90)).unwrap().stopped, Some(at(80)));
         assert_eq!((ended.ended, ended.reason, ended.instance_type.as_str()), (at(90), Some(reason), "m5.large"));
+        claim.set_condition(condition::REGISTERED, ConditionStatus::Unknown, Warm::STOPPED, "", at(60));
+        assert_eq!(EndedNode::of(&claim, at(90)).unwrap().stopped, Some(at(60)), "it was stopped as a warm node");
     }
 }

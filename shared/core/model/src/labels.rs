@@ -139,6 +139,8 @@ pub const SURGE: &str = "nodeless.sh/surge";
 /// The annotation of a NodePool: the DaemonSets that have to be ready on a new node before it is open for other pods. On a NodeClaim and
 /// its Node: those of them that the node waits for, or waited for.
 pub const WAIT_FOR_DAEMON_SETS: &str = "nodeless.sh/wait-for-daemonsets";
+/// The annotation of a NodePool: how many stopped instances that have joined the cluster once it keeps, to be started when pods need nodes.
+pub const WARM: &str = "nodeless.sh/warm";
 /// When a Deployment was restarted, in its template, as `kubectl rollout restart` sets it.
 pub const RESTARTED_AT: &str = "kubectl.kubernetes.io/restartedAt";
 /// The annotation of the Namespace `kube-system`: the name of the table of the deployment that serves the cluster. The installer writes it.

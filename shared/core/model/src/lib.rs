@@ -43,6 +43,7 @@ pub mod templating;
 #[cfg(feature = "test-support")]
 pub mod test_support;
 pub mod virtual_pod;
+pub mod warm;
 pub mod workload;
 
 pub use buffer::{BufferError, BufferShape, BufferSource, CapacityBuffer};
@@ -69,6 +70,7 @@ pub use selector::LabelSelector;
 pub use taint::{Taint, TaintEffect, Toleration};
 pub use templating::Template;
 pub use virtual_pod::is_virtual;
+pub use warm::Warm;
 pub use workload::{DaemonSet, DaemonSetName, PodDisruptionBudget};
 
 /// Labels or annotations: sorted, so that everything that is printed or stored from them is deterministic.

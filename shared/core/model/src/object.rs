@@ -86,6 +86,8 @@ pub struct NodePatch {
     pub remove_finalizer: Option<String>,
     /// The NodeClaim object that becomes its owner: name and uid.
     pub owner: Option<(String, String)>,
+    /// Whether the node is cordoned; `None` to leave that as it is.
+    pub unschedulable: Option<bool>,
 }
 
 impl NodePatch {
@@ -98,6 +100,7 @@ impl NodePatch {
             .retain(|taint| !self.remove_taints.iter().chain(&self.add_taints).any(|other| other.matches(taint)));
         node.taints.extend(self.add_taints.iter().cloned());
         node.finalizers.retain(|finalizer| Some(finalizer) != self.remove_finalizer.as_ref());
+        node.unschedulable = self.unschedulable.unwrap_or(node.unschedulable);
         // Kubernetes does not allow new finalizers on an object that is being deleted.
         let missing = self.add_finalizer.iter().filter(|_| node.deletion_timestamp.is_none());
         let missing: Vec<String> = missing.filter(|name| !node.finalizers.contains(name)).cloned().collect();

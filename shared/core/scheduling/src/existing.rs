@@ -18,6 +18,8 @@ pub enum Excluded {
     Deleting,
     /// The NodeClaim is terminating.
     Leaving,
+    /// The node is kept warm, and its instance is or will be stopped.
+    Warm,
     /// The node was selected for disruption.
     Disrupted,
     /// The node is cordoned.
@@ -30,6 +32,7 @@ impl fmt::Display for Excluded {
             Self::Nothing => "there is neither a Node nor a NodeClaim",
             Self::Deleting => "the Node is being deleted",
             Self::Leaving => "the NodeClaim is going away",
+            Self::Warm => "it is kept as a warm node",
             Self::Disrupted => "it was chosen for disruption",
             Self::Cordoned => "the Node is cordoned",
         })
@@ -129,6 +132,9 @@ fn excluded(node: Option<&Node>, claim: Option<&NodeClaim>) -> Option<Excluded> 
     }
     if claim.is_some_and(|claim| claim.phase.is_leaving()) {
         return Some(Excluded::Leaving);
+    }
+    if claim.is_some_and(NodeClaim::is_warm) {
+        return Some(Excluded::Warm);
     }
     let node = node?;
     if node.deletion_timestamp.is_some() {

@@ -10,7 +10,7 @@ use crate::shards;
 use futures::{StreamExt as _, stream};
 use jiff::Timestamp;
 use nodeless_disruption::spot_interruptions::REMEMBERED;
-use nodeless_lifecycle::begin_termination;
+use nodeless_lifecycle::{begin_termination, warm};
 use nodeless_model::claim::condition;
 use nodeless_model::events::{interrupted, terminating_on_interruption};
 use nodeless_model::object::{EventType, ObjectEvent, ObjectRef};
@@ -30,6 +30,8 @@ const UNAVAILABLE: Duration = Duration::from_mins(3);
 const AT_ONCE: usize = 32;
 /// How long after the first plan a second one is requested for the claims of a batch.
 const PLAN_AGAIN: Duration = Duration::from_secs(2);
+/// How long after the start of a warm node an event of its stop may still arrive.
+const STOP_REPORTED_WITHIN: Duration = Duration::from_mins(2);
 /// How many times a claim is read again when another process writes it at the same time.
 const ATTEMPTS: u32 = 5;
 
@@ -167,6 +169,13 @@ impl Interrupter {
                 return Ok(None);
             };
             let now = self.context.now();
+            if kind == InterruptionKind::Stopped && warm::is_stopped_by_us(&claim, now, STOP_REPORTED_WITHIN) {
+                // The claim may wait for it.
+                let due = [(claim.name.clone(), Duration::ZERO)];
+                shards::enqueue(&self.claims, self.queue.as_ref(), now, &due).await?;
+                self.log_interruption(kind, instance, &claim, "none");
+                return Ok(None);
+            }
             let lacking = lacking(&claim, kind, now);
             let remembered = remembered(&claim, kind, now);
             if !kind.takes_the_instance() {

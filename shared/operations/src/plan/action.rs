@@ -5,6 +5,7 @@ use jiff::Timestamp;
 use nodeless_api::{CapacityBufferStatus, NodeOverlayStatus, NodePoolStatus, ProvisioningRequestStatus};
 use nodeless_bill::PoolNow;
 use nodeless_disruption::command::CommandRecord;
+use nodeless_model::claim::Charge;
 use nodeless_model::{EndedNode, NodeClaim};
 use nodeless_state::costs::{StoredCosts, StoredHour};
 use nodeless_state::decisions::Decision;
@@ -41,6 +42,8 @@ pub enum Action {
     RetireClaim(Box<NodeClaim>),
     /// Write the claims of a launch group in one transaction.
     CreateGroup(Vec<NodeClaim>, LaunchLimits),
+    /// Write a claim whose stopped instance is taken for pods, with its charge.
+    StartClaim(Box<NodeClaim>, Charge, LaunchLimits),
     /// Write the claim of a command's replacement, unless it exists.
     CreateReplacement(Box<NodeClaim>, LaunchLimits),
     /// Write a command.
@@ -202,6 +205,8 @@ pub enum Stage {
     Standalone,
     /// Nodes for pending pods.
     Provisioning,
+    /// Warm nodes.
+    Warm,
     /// Voluntary disruption.
     Disruption,
     /// The end of the plan.

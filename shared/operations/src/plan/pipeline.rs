@@ -1,6 +1,6 @@
 //! The planning pipeline: the stages of a plan, one after another.
 
-use super::stages::{bookkeeping, costs, disruption, provisioning, standalone, static_capacity};
+use super::stages::{bookkeeping, costs, disruption, provisioning, standalone, static_capacity, warm};
 use crate::offers::OfferCache;
 use crate::plan::action::{Batch, Stage};
 use crate::plan::buffers;
@@ -42,6 +42,13 @@ pub(crate) async fn run(snapshot: &Snapshot, kept: &OfferCache, executor: &dyn E
     // Replacements share the limits with what was launched for pods.
     let mut charged = offered.evaluated.clone();
     pools::charge(&mut charged, pools::charges(created.iter()));
+    // What was taken for pods is no longer warm.
+    let mut present = claims.clone();
+    present.retain(|claim| !created.iter().any(|one| one.name == claim.name));
+    present.extend(created.iter().cloned());
+    let warmed = Facts { evaluated: &charged, claims: &present, ..facts };
+    let warmed = warm::run(warmed, &placed, &mut names, executor, &mut outcome).await;
+    pools::charge(&mut charged, pools::charges(warmed.iter()));
     let facts = Facts { evaluated: &charged, ..facts };
     disruption::run(facts, &placed, churn, &mut names, executor, &mut outcome).await;
     executor.carry_out(&Batch::each(Stage::End, unfinished::end(snapshot))).await;

@@ -251,7 +251,12 @@ impl Reconciler {
     }
 
     /// Executes the effects of a launch result that is written.
-    async fn follow(&self, step: &Step, written: &NodeClaim, progress: &mut Progress) -> Result<(), PortError> {
+    pub(super) async fn follow(
+        &self,
+        step: &Step,
+        written: &NodeClaim,
+        progress: &mut Progress,
+    ) -> Result<(), PortError> {
         let mut events = step.events.clone();
         let mut done = Ok(());
         for effect in &step.effects {

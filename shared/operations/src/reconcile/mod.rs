@@ -11,6 +11,7 @@ mod observe;
 mod surges;
 mod view;
 mod volumes;
+mod warm;
 
 use crate::Context;
 use crate::events::EventRate;
@@ -245,7 +246,8 @@ impl Reconciler {
             }
         }
         match after.phase {
-            Phase::Launched => {
+            // A warm node that was stopped is launched again, and not now.
+            Phase::Launched if before.phase < Phase::Launched => {
                 metrics.count(Metric::NodesLaunched, 1);
                 metrics.record(Metric::LaunchLatencyMilliseconds, since(after.created));
             }

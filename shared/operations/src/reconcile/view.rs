@@ -194,7 +194,11 @@ impl ObservedClaim {
                 }
             }
             Effect::DeleteNode { .. } => self.nodes = None,
-            Effect::TerminateInstance { .. } | Effect::Launch | Effect::Recover { .. } => self.instance = None,
+            Effect::TerminateInstance { .. }
+            | Effect::StopInstance { .. }
+            | Effect::StartInstance { .. }
+            | Effect::Launch
+            | Effect::Recover { .. } => self.instance = None,
             // The object exists now and has a uid.
             Effect::MirrorClaim if !matches!(self.mirror, Some(Seen::Known(Some(_)))) => self.mirror = None,
             _ => {}

@@ -21,7 +21,7 @@ use std::collections::BTreeSet;
 
 /// Runs a scenario once without a crash, which must write at least so often, and then once for each crash point. A crash may
 /// cost `spare` launches more than are needed.
-async fn at_every_write(
+pub(crate) async fn at_every_write(
     least: u64,
     spare: usize,
     begin: impl AsyncFn() -> Harness,

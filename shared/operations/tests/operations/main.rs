@@ -41,4 +41,5 @@ mod two_tables;
 mod undecoded_pods;
 mod unfinished;
 mod validation;
+mod warm;
 mod zonal_shift;

@@ -59,6 +59,14 @@ impl Cloud for SlowCloud {
         self.inner.terminate(ids).await
     }
 
+    async fn stop(&self, id: &str) -> Result<(), PortError> {
+        self.inner.stop(id).await
+    }
+
+    async fn start(&self, id: &str) -> Result<(), PortError> {
+        self.inner.start(id).await
+    }
+
     async fn tag(&self, id: &str, tags: &StringMap) -> Result<(), PortError> {
         self.inner.tag(id, tags).await
     }

@@ -173,7 +173,7 @@ pub struct Cluster {
 pub struct Timing {
     /// From launch to `running`.
     pub start_up: SignedDuration,
-    /// From `shutting-down` to `terminated`.
+    /// From `shutting-down` to `terminated`, and from `stopping` to `stopped`.
     pub shut_down: SignedDuration,
     /// How long a terminated instance is still returned. EC2: about an hour.
     pub terminated_visible: SignedDuration,

@@ -64,7 +64,9 @@ fn status_attribute(instance: &Instance, name: &str) -> Option<Vec<String>> {
         InstanceState::Running if since.is_some() => "failed",
         InstanceState::Running => "passed",
         InstanceState::Pending => "initializing",
-        InstanceState::ShuttingDown | InstanceState::Terminated => "insufficient-data",
+        InstanceState::Stopping | InstanceState::Stopped | InstanceState::ShuttingDown | InstanceState::Terminated => {
+            "insufficient-data"
+        }
     };
     let of_events = |value: fn(&PlannedEvent) -> String| instance.planned.iter().map(value).collect();
     Some(match name {

@@ -9,13 +9,17 @@ use super::account::Tags;
 use super::offering::Offering;
 use super::requests::LaunchTemplateData;
 
-/// The states of an instance that is never stopped.
+/// The states of an instance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum InstanceState {
     /// Pending.
     Pending,
     /// Running.
     Running,
+    /// Being stopped.
+    Stopping,
+    /// Stopped.
+    Stopped,
     /// Shutting down.
     ShuttingDown,
     /// Terminated, still described for a while.
@@ -28,6 +32,8 @@ impl InstanceState {
         match self {
             Self::Pending => "pending",
             Self::Running => "running",
+            Self::Stopping => "stopping",
+            Self::Stopped => "stopped",
             Self::ShuttingDown => "shutting-down",
             Self::Terminated => "terminated",
         }
@@ -40,6 +46,8 @@ impl InstanceState {
             Self::Running => 16,
             Self::ShuttingDown => 32,
             Self::Terminated => 48,
+            Self::Stopping => 64,
+            Self::Stopped => 80,
         }
     }
 
@@ -48,13 +56,18 @@ impl InstanceState {
         match self {
             Self::Pending => "initializing",
             Self::Running => "ok",
-            Self::ShuttingDown | Self::Terminated => "not-applicable",
+            Self::Stopping | Self::Stopped | Self::ShuttingDown | Self::Terminated => "not-applicable",
         }
     }
 
     /// Whether the instance uses capacity and is billed.
     pub fn is_alive(self) -> bool {
         matches!(self, Self::Pending | Self::Running)
+    }
+
+    /// Whether the instance can be terminated.
+    pub(super) fn exists(self) -> bool {
+        !matches!(self, Self::ShuttingDown | Self::Terminated)
     }
 }
 
@@ -130,8 +143,12 @@ pub struct Instance {
     pub tags_visible_from: Timestamp,
     /// State.
     pub state: InstanceState,
-    /// When its termination started.
+    /// When it was last stopped, or its termination started.
     pub stopped: Option<Timestamp>,
+    /// Whether it was started again after it was stopped.
+    pub restarted: bool,
+    /// Whether it uses capacity of its offering. A stopped instance uses none.
+    pub uses_capacity: bool,
     /// The reason of its state: code and message.
     pub state_reason: Option<(String, String)>,
     /// When the instance status check began to fail, if it fails.
@@ -161,6 +178,11 @@ impl Instance {
 pub enum Ec2Event {
     /// An instance is running, and its kubelet joins the cluster if `instance.joins`.
     InstanceRunning {
+        /// The instance.
+        instance: Box<Instance>,
+    },
+    /// An instance is being stopped: its kubelet is stopping.
+    InstanceStopping {
         /// The instance.
         instance: Box<Instance>,
     },
@@ -212,7 +234,10 @@ impl Ec2Event {
             | Self::CapacityReclaimed { event, .. }
             | Self::RebalanceRecommendation { event, .. }
             | Self::StateChange { event, .. } => Some(event),
-            Self::InstanceRunning { .. } | Self::InstanceShuttingDown { .. } | Self::InstanceTerminated { .. } => None,
+            Self::InstanceRunning { .. }
+            | Self::InstanceStopping { .. }
+            | Self::InstanceShuttingDown { .. }
+            | Self::InstanceTerminated { .. } => None,
         }
     }
 }

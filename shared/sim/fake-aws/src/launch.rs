@@ -368,6 +368,8 @@ impl State {
             tags_visible_from,
             state: InstanceState::Pending,
             stopped: None,
+            restarted: false,
+            uses_capacity: true,
             state_reason: None,
             impaired_since: None,
             system_impaired_since: None,

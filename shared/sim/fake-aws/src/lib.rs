@@ -48,7 +48,7 @@ pub use fleet::{CreateFleetAnswer, Fleet, FleetError, FleetInstances, LaunchTemp
 pub use instance::{Ec2Event, Instance, InstanceState, PlannedEvent};
 pub use offering::{CapacityType, Offering};
 pub use quota_family::QuotaFamily;
-pub use run::TerminatedInstance;
+pub use run::ChangedInstance;
 pub use state::Ec2;
 pub use template::{LaunchTemplate, LaunchTemplateVersion};
 pub use wire::{aws_router, aws_router_with_clock};

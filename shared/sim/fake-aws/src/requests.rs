@@ -392,6 +392,28 @@ request! {
 }
 
 request! {
+    /// StopInstances. Hibernation and force are not supported.
+    StopInstances {
+        /// The instances.
+        #[serde(alias = "InstanceId")]
+        instance_ids: Vec<String>,
+        /// Dry run.
+        dry_run: bool,
+    }
+}
+
+request! {
+    /// StartInstances.
+    StartInstances {
+        /// The instances.
+        #[serde(alias = "InstanceId")]
+        instance_ids: Vec<String>,
+        /// Dry run.
+        dry_run: bool,
+    }
+}
+
+request! {
     /// CreateTags and DeleteTags.
     ChangeTags {
         /// The resources.

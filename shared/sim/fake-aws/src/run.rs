@@ -1,4 +1,4 @@
-//! RunInstances and TerminateInstances.
+//! RunInstances, StopInstances, StartInstances and TerminateInstances.
 
 use std::sync::Arc;
 
@@ -12,14 +12,15 @@ use super::launch::{INTERRUPTIBLE, LaunchPlan};
 use super::launch_templates::check_user_data;
 use super::offering::{CapacityType, Offering};
 use super::requests::{
-    IamInstanceProfile, InstanceMarketOptions, LaunchTemplateData, RunInstances, SpotMarketOptions, TerminateInstances,
+    IamInstanceProfile, InstanceMarketOptions, LaunchTemplateData, RunInstances, SpotMarketOptions, StartInstances,
+    StopInstances, TerminateInstances,
 };
 use super::state::{Ec2, State};
 use super::tags::tags_for;
 
-/// An instance whose termination was requested, and its states before and now.
+/// An instance whose state a call changes, and its states before and now.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TerminatedInstance {
+pub struct ChangedInstance {
     /// `i-…`
     pub instance_id: String,
     /// Before the call.
@@ -41,32 +42,109 @@ impl Ec2 {
     ///
     /// # Errors
     /// EC2's own.
-    pub fn terminate_instances(&self, request: &TerminateInstances) -> Result<Vec<TerminatedInstance>, Ec2Error> {
+    pub fn terminate_instances(&self, request: &TerminateInstances) -> Result<Vec<ChangedInstance>, Ec2Error> {
         self.call("ec2", "TerminateInstances", request, |state| {
-            if request.instance_ids.is_empty() {
-                return Err(Ec2Error::missing("InstanceId"));
-            }
-            let known = |id: &&String| state.instances.get(*id).is_some_and(|i| i.visible_from <= state.now);
-            let unknown: Vec<_> = request.instance_ids.iter().filter(|id| !known(id)).cloned().collect();
-            if !unknown.is_empty() {
-                return Err(Ec2Error::instance_not_found(&unknown));
-            }
-            if request.dry_run {
-                return Err(Ec2Error::dry_run());
-            }
+            state.check_ids(&request.instance_ids, request.dry_run)?;
             state.count_terminations(request.instance_ids.len())?;
             Ok(request.instance_ids.iter().filter_map(|id| state.terminate(id)).collect())
         })
     }
+
+    /// StopInstances: all, or none if one cannot be stopped. Spot instances of a fleet cannot.
+    ///
+    /// # Errors
+    /// EC2's own.
+    pub fn stop_instances(&self, request: &StopInstances) -> Result<Vec<ChangedInstance>, Ec2Error> {
+        self.call("ec2", "StopInstances", request, |state| {
+            state.check_ids(&request.instance_ids, request.dry_run)?;
+            for id in &request.instance_ids {
+                state.check_changes(id)?;
+            }
+            Ok(request.instance_ids.iter().filter_map(|id| state.changed(id, |state| state.halt(id))).collect())
+        })
+    }
+
+    /// StartInstances: all, or none if one cannot be started, or EC2 has no capacity for it.
+    ///
+    /// # Errors
+    /// EC2's own.
+    pub fn start_instances(&self, request: &StartInstances) -> Result<Vec<ChangedInstance>, Ec2Error> {
+        self.call("ec2", "StartInstances", request, |state| {
+            state.check_ids(&request.instance_ids, request.dry_run)?;
+            let mut started = Vec::new();
+            for id in &request.instance_ids {
+                state.check_changes(id)?;
+                match state.instances.get(id) {
+                    Some(it) if it.state == InstanceState::Stopped => started.push((id, it.offering.clone())),
+                    Some(it) if it.state == InstanceState::Stopping => return Err(not_in_state(id, "started")),
+                    _ => {}
+                }
+            }
+            for (id, offering) in started {
+                state.use_capacity(&offering)?;
+                state.restart(id);
+            }
+            Ok(request.instance_ids.iter().filter_map(|id| state.changed(id, |_| ())).collect())
+        })
+    }
+}
+
+/// EC2's error for an instance whose state a call cannot change.
+fn not_in_state(id: &str, what: &str) -> Ec2Error {
+    let message = format!("The instance '{id}' is not in a state from which it can be {what}.");
+    Ec2Error::new("IncorrectInstanceState", message)
 }
 
 impl State {
-    fn terminate(&mut self, id: &str) -> Option<TerminatedInstance> {
+    /// The ids of a call have to be those of instances that are listed.
+    fn check_ids(&self, ids: &[String], dry_run: bool) -> Result<(), Ec2Error> {
+        if ids.is_empty() {
+            return Err(Ec2Error::missing("InstanceId"));
+        }
+        let known = |id: &&String| self.instances.get(*id).is_some_and(|i| i.visible_from <= self.now);
+        let unknown: Vec<_> = ids.iter().filter(|id| !known(id)).cloned().collect();
+        if !unknown.is_empty() {
+            return Err(Ec2Error::instance_not_found(&unknown));
+        }
+        if dry_run { Err(Ec2Error::dry_run()) } else { Ok(()) }
+    }
+
+    /// An instance that ends, or a spot instance, can be neither stopped nor started.
+    fn check_changes(&self, id: &str) -> Result<(), Ec2Error> {
+        let Some(instance) = self.instances.get(id) else { return Ok(()) };
+        if instance.offering.capacity_type == CapacityType::Spot {
+            let message = format!("You can't stop the Spot Instance '{id}' because it is part of a fleet.");
+            return Err(Ec2Error::new("UnsupportedOperation", message));
+        }
+        if instance.state.exists() { Ok(()) } else { Err(not_in_state(id, "stopped or started")) }
+    }
+
+    /// Takes the capacity for a stopped instance.
+    fn use_capacity(&mut self, offering: &Offering) -> Result<(), Ec2Error> {
+        if let Some((_, error)) = self.faults.refused.iter().find(|(pattern, _)| pattern.matches(offering)) {
+            let plain = error.message.is_empty() && error.code == "InsufficientInstanceCapacity";
+            return Err(if plain { super::launch::no_capacity(offering) } else { error.clone() });
+        }
+        self.machines_left_in_quota(offering)?;
+        let scarce = self.faults.scarce.iter_mut().filter(|(pattern, _)| pattern.matches(offering));
+        let mut limits: Vec<&mut u64> = scarce.map(|(_, left)| left).chain(self.capacity.get_mut(offering)).collect();
+        if limits.iter().any(|left| **left == 0) {
+            return Err(super::launch::no_capacity(offering));
+        }
+        limits.iter_mut().for_each(|left| **left -= 1);
+        Ok(())
+    }
+
+    fn changed(&mut self, id: &str, change: impl FnOnce(&mut Self)) -> Option<ChangedInstance> {
         let previous = self.instances.get(id)?.state;
-        let code = "Client.UserInitiatedShutdown";
-        self.stop(id, code, "Client.UserInitiatedShutdown: User initiated shutdown");
+        change(self);
         let current = self.instances.get(id)?.state;
-        Some(TerminatedInstance { instance_id: id.to_owned(), previous, current })
+        Some(ChangedInstance { instance_id: id.to_owned(), previous, current })
+    }
+
+    fn terminate(&mut self, id: &str) -> Option<ChangedInstance> {
+        let code = "Client.UserInitiatedShutdown";
+        self.changed(id, |state| state.stop(id, code, "Client.UserInitiatedShutdown: User initiated shutdown"))
     }
 
     fn run_instances(&mut self, request: &RunInstances) -> Result<Vec<Instance>, Ec2Error> {

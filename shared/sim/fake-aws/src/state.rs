@@ -30,6 +30,7 @@ enum Due {
     Run,
     FailToStart,
     Interrupt,
+    Stopped,
     Terminated,
     Forget,
 }
@@ -457,6 +458,10 @@ impl State {
                 let message = "Server.SpotInstanceTermination: Instance termination due to Spot interruption";
                 self.stop(id, "Server.SpotInstanceTermination", message);
             }
+            (Due::Stopped, InstanceState::Stopping) => {
+                self.give_back(id);
+                self.set_state(id, InstanceState::Stopped);
+            }
             (Due::Terminated, InstanceState::ShuttingDown) => self.finish(id),
             (Due::Forget, InstanceState::Terminated) => {
                 if let Some(instance) = self.instances.remove(id) {
@@ -468,13 +473,40 @@ impl State {
         }
     }
 
-    /// Starts the termination of a pending or running instance.
-    pub(super) fn stop(&mut self, id: &str, code: &str, message: &str) {
+    /// Stops a pending or running instance.
+    pub(super) fn halt(&mut self, id: &str) {
         let now = self.now;
         let Some(instance) = self.instances.get_mut(id).filter(|instance| instance.state.is_alive()) else { return };
         instance.stopped = Some(now);
-        instance.state_reason = Some((code.to_owned(), message.to_owned()));
+        let code = "Client.UserInitiatedShutdown";
+        instance.state_reason = Some((code.to_owned(), format!("{code}: User initiated shutdown")));
         self.spent += cost(instance, now);
+        let at = now.saturating_add(self.account.timing.shut_down).unwrap_or(Timestamp::MAX);
+        self.set_state(id, InstanceState::Stopping);
+        self.due(at, id, Due::Stopped);
+    }
+
+    /// Starts a stopped instance, whose capacity was taken. It keeps its network interface and addresses.
+    pub(super) fn restart(&mut self, id: &str) {
+        let now = self.now;
+        let Some(instance) = self.instances.get_mut(id) else { return };
+        (instance.stopped, instance.state_reason) = (None, None);
+        (instance.launched, instance.restarted, instance.uses_capacity) = (now, true, true);
+        self.set_state(id, InstanceState::Pending);
+        let at = now.saturating_add(self.account.timing.start_up).unwrap_or(Timestamp::MAX);
+        self.due(at, id, Due::Run);
+    }
+
+    /// Starts the termination of an instance.
+    pub(super) fn stop(&mut self, id: &str, code: &str, message: &str) {
+        let now = self.now;
+        let Some(instance) = self.instances.get_mut(id).filter(|instance| instance.state.exists()) else { return };
+        let ran = instance.state.is_alive();
+        instance.stopped = Some(now);
+        instance.state_reason = Some((code.to_owned(), message.to_owned()));
+        if ran {
+            self.spent += cost(instance, now);
+        }
         let at = now.saturating_add(self.account.timing.shut_down).unwrap_or(Timestamp::MAX);
         self.set_state(id, InstanceState::ShuttingDown);
         self.due(at, id, Due::Terminated);
@@ -491,6 +523,13 @@ impl State {
         if let Some(pool) = self.addresses.get_mut(&instance.subnet_id) {
             pool.free(&instance.private_ip);
         }
+        self.give_back(id);
+    }
+
+    /// Gives back the capacity that an instance uses, if it uses any.
+    fn give_back(&mut self, id: &str) {
+        let Some(instance) = self.instances.get_mut(id).filter(|instance| instance.uses_capacity) else { return };
+        instance.uses_capacity = false;
         if let Some(count) = self.capacity.get_mut(&instance.offering) {
             *count += 1;
         }
@@ -516,8 +555,9 @@ impl State {
         self.events.push_back(Ec2Event::StateChange { instance_id: id.to_owned(), event });
         let Some(instance) = self.instances.get(id).cloned().map(Box::new) else { return };
         match state {
-            InstanceState::Pending => {}
+            InstanceState::Pending | InstanceState::Stopped => {}
             InstanceState::Running => self.events.push_back(Ec2Event::InstanceRunning { instance }),
+            InstanceState::Stopping => self.events.push_back(Ec2Event::InstanceStopping { instance }),
             InstanceState::ShuttingDown => self.events.push_back(Ec2Event::InstanceShuttingDown { instance }),
             InstanceState::Terminated => self.events.push_back(Ec2Event::InstanceTerminated { instance }),
         }

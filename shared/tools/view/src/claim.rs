@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use nodeless_catalog::Catalog;
 use nodeless_model::claim::condition;
 use nodeless_model::object::MirroredClaim;
-use nodeless_model::{StringMap, labels};
+use nodeless_model::{StringMap, Warm, labels};
 use serde::{Deserialize, Serialize};
 
 /// A NodeClaim.
@@ -122,6 +122,12 @@ impl ClaimFacts {
         self.condition(kind).is_some_and(|condition| condition.status == "True")
     }
 
+    /// Whether its instance is stopped as a warm node.
+    pub(crate) fn is_stopped(&self) -> bool {
+        let registered = self.condition(condition::REGISTERED);
+        self.has(condition::LAUNCHED) && registered.is_some_and(|registered| registered.reason == Warm::STOPPED)
+    }
+
     /// The first of the conditions of a joining node that is not true, in words, and its message.
     pub(crate) fn missing(&self) -> Option<(&'static str, String)> {
         let steps = [
@@ -130,6 +136,7 @@ impl ClaimFacts {
             (condition::INITIALIZED, "the node to be initialized"),
         ];
         let (kind, words) = steps.into_iter().find(|(kind, _)| !self.has(kind))?;
+        let words = if self.is_stopped() { "pods that it is started for" } else { words };
         Some((words, self.condition(kind).map(|one| one.message.clone()).unwrap_or_default()))
     }
 
@@ -140,7 +147,7 @@ impl ClaimFacts {
         ClaimRow {
             name: self.name.clone(),
             node_pool: self.node_pool.clone(),
-            price_per_hour: self.price.or_else(|| prices.node_price(&self.labels)),
+            price_per_hour: self.price.or_else(|| prices.node_price(&self.labels)).filter(|_| !self.is_stopped()),
             instance_type: label(labels::INSTANCE_TYPE),
             zone: label(labels::ZONE),
             capacity_type: label(labels::CAPACITY_TYPE),

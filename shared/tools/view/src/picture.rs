@@ -488,6 +488,14 @@ mod tests {
         assert!((picture.disruption.saving_per_hour.unwrap() - (before - after)).abs() < 1e-9);
         assert!((picture.disruption.commands[0].saving_per_hour.unwrap() - (before - after)).abs() < 1e-9);
         assert_eq!(picture.claims[0].waits_for, "the node to register");
+
+        // A warm node, whose instance is stopped and costs nothing.
+        let registered = json!({ "type": "Registered", "status": "Unknown", "reason": "Stopped" });
+        launched["status"]["conditions"].as_array_mut().unwrap().push(registered);
+        let (namespace, name, object) = crate::fixtures::decoded(Kind::NodeClaim, &launched.to_string());
+        cluster.apply(Update::Present { kind: Kind::NodeClaim, namespace, name, object });
+        let stopped = Picture::of(&cluster, &catalog, at(5)).claims.remove(0);
+        assert_eq!((stopped.waits_for, stopped.price_per_hour), ("pods that it is started for", None));
     }
 
     #[test]

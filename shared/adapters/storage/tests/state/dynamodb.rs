@@ -159,6 +159,12 @@ async fn launches_stay_within_the_limits_of_the_cluster() {
 }
 
 #[tokio::test]
+async fn a_stopped_claim_is_charged_when_it_is_started() {
+    let Some(dynamodb) = nodeless_tests::dynamodb() else { return };
+    contracts::a_stopped_claim_is_charged_when_it_is_started(&table(&config(&dynamodb.url).await).await).await;
+}
+
+#[tokio::test]
 async fn claims_are_updated_all_or_none() {
     let Some(dynamodb) = nodeless_tests::dynamodb() else { return };
     contracts::claims_are_updated_all_or_none(&table(&config(&dynamodb.url).await).await).await;

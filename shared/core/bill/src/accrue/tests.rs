@@ -1,6 +1,6 @@
 use super::*;
 use nodeless_model::claim::{LaunchedInstance, Termination, condition};
-use nodeless_model::{CapacityType, ConditionStatus, NodeClaimSpec, NodeClaimStatus, Phase, Quantity, StringMap};
+use nodeless_model::{CapacityType, ConditionStatus, NodeClaimSpec, NodeClaimStatus, Phase, Quantity, StringMap, Warm};
 use std::sync::LazyLock;
 
 static CATALOG: LazyLock<Catalog> = LazyLock::new(|| Catalog::embedded().unwrap());
@@ -424,4 +424,29 @@ fn a_record_with_the_longest_names_fits_into_an_item() {
     record.limit_groups(MAX_GROUPS);
     let bytes = crate::encode(&record).unwrap().len();
     assert!(bytes < 200_000, "{bytes}");
+}
+
+#[test]
+fn a_warm_node_counts_until_it_is_stopped_and_from_its_start_again() {
+    let open = step(None, at("12:00:00"), &[], &[], &[]).open;
+    let mut warm = claim("a", Some(at("12:01:00")));
+    let first = step(Some(&open), at("12:05:00"), std::slice::from_ref(&warm), &[], &[]);
+    assert_eq!((first.open.hours[0].seconds(), first.pools[0].nodes), (240.0, 1));
+    warm.set_condition(condition::REGISTERED, ConditionStatus::Unknown, Warm::STOPPED, "", at("12:06:00"));
+    warm.status.warm = Some(Warm::Stopped);
+    let second = step(Some(&first.open), at("12:10:00"), std::slice::from_ref(&warm), &[], &[]);
+    assert_eq!(second.open.hours[0].seconds(), 300.0);
+    let now = &second.pools[0];
+    assert!(now.nodes == 0 && now.dollars_per_hour == 0.0, "{now:?}");
+    // It is taken for pods, and EC2 has not started it.
+    warm.status.warm = Some(Warm::Starting);
+    let third = step(Some(&second.open), at("12:15:00"), std::slice::from_ref(&warm), &[], &[]);
+    assert_eq!(third.open.hours[0].seconds(), 300.0);
+    let ended = EndedNode::of(&warm, at("12:19:00")).unwrap();
+    assert_eq!(step(Some(&third.open), at("12:20:00"), &[], &[], &[ended]).open.hours[0].seconds(), 300.0);
+    warm.status.warm = Some(Warm::Started);
+    warm.status.instance = Some(instance(at("12:18:00")));
+    warm.set_condition(condition::REGISTERED, ConditionStatus::Unknown, "NodeNotFound", "", at("12:18:05"));
+    let fourth = step(Some(&third.open), at("12:20:00"), &[warm], &[], &[]);
+    assert_eq!((fourth.open.hours[0].seconds(), fourth.pools[0].nodes), (420.0, 1));
 }

@@ -7,4 +7,5 @@ pub(crate) mod min_savings;
 pub(crate) mod on_demand_minimum;
 pub mod pause;
 pub mod schedules;
+pub(crate) mod warm_nodes;
 pub(crate) mod windows;

@@ -176,7 +176,8 @@ impl OnDemandMinimums {
             replaced.extend(claim.spec.replaces.iter().map(String::as_str));
             let place = with_minimum.iter_mut().find(|(offer, _)| claim.is_of(&offer.pool.name));
             let Some((offer, pool)) = place else { continue };
-            if !claim.phase.is_leaving() && !going.contains(claim.name.as_str()) {
+            // A warm node runs no pods.
+            if !claim.phase.is_leaving() && !claim.is_warm() && !going.contains(claim.name.as_str()) {
                 let share = of_claim(claim, offer);
                 pool.capacity.add(share);
                 pool.nodes.insert(claim.name.clone(), share);

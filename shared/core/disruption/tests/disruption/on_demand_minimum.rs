@@ -50,6 +50,15 @@ fn on_demand(launches: &[Launch]) -> usize {
 }
 
 #[test]
+fn warm_nodes_are_no_part_of_the_minimum() {
+    let mut world = world("1");
+    world.node("default", "c9.large", CapacityType::OnDemand, ZONES[0], vec![]).claim.status.warm = Some(Warm::Stopped);
+    assert_eq!(on_demand(&planned(&world, &large(2), &[])), 1, "its instance is stopped");
+    world.places[0].claim.status.warm = Some(Warm::Started);
+    assert_eq!(on_demand(&planned(&world, &large(2), &[])), 0);
+}
+
+#[test]
 fn launches_are_on_demand_until_the_minimum_is_met() {
     for (minimum, existing, pods, expected) in [
         ("2", 0, 5, 2),

@@ -12,6 +12,7 @@ mod registration_health;
 mod reservation;
 mod standalone;
 mod surges;
+mod warm;
 mod without_instance;
 
 use crate::{

@@ -122,7 +122,7 @@ fn any_group() -> impl Strategy<Value = SeenGroup> {
     })
 }
 
-fn any_observation() -> impl Strategy<Value = Observation> {
+pub(super) fn any_observation() -> impl Strategy<Value = Observation> {
     let class = prop::sample::select(vec![
         NodeClassState::Ready,
         NodeClassState::NotYetKnown,

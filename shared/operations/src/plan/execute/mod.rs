@@ -159,7 +159,7 @@ fn retired(action: &Action) -> Option<&NodeClaim> {
     if let Action::RetireClaim(claim) = action { Some(claim) } else { None }
 }
 
-/// A terminating claim, as it is written now.
+/// A claim, as it is written now.
 fn there(leaving: Leaving) -> Written {
     let Leaving { mut claim, charge } = leaving;
     claim.version += 1;
@@ -250,6 +250,15 @@ impl Live<'_> {
             Action::RetireClaim(claim) => self.retire(claim).await,
             Action::ChangeClaim(claim) => self.change(claim).await,
             Action::CreateGroup(group, limits) => self.create_group(group, limits).await,
+            Action::StartClaim(claim, charge, limits) => {
+                let committed = self.commit(Commit::Start(claim, charge, limits)).await;
+                match decided(committed, claim.version) {
+                    Written::Version(_) => {
+                        there(Leaving { claim: claim.as_ref().clone(), charge: Some(charge.clone()) })
+                    }
+                    refused => refused,
+                }
+            }
             Action::CreateReplacement(claim, limits) => self.create_replacement(claim, limits).await,
             Action::PutCommand(record) => self.put_command(record).await,
             Action::DeleteCommand(id, version) => self.delete_command(id, *version).await,

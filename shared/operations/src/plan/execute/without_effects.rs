@@ -43,6 +43,11 @@ impl Assumed<'_> {
                 written.spec.charge = charge_when_written(claim, None).unwrap_or(written.spec.charge);
                 Written::There(Box::new(written))
             }
+            Action::StartClaim(claim, charge, _) => {
+                let mut written = NodeClaim { version: claim.version + 1, ..claim.as_ref().clone() };
+                written.spec.charge = charge.clone();
+                Written::There(Box::new(written))
+            }
             Action::CreateReplacement(claim, _) => {
                 Written::There(Box::new(NodeClaim { version: 1, ..claim.as_ref().clone() }))
             }

@@ -3,6 +3,7 @@
 pub(crate) mod beyond_limits;
 pub(crate) mod budgets;
 pub(crate) mod cluster_limits;
+pub(crate) mod stopped;
 
 use crate::names::Names;
 use crate::node_class;

@@ -248,7 +248,7 @@ fn status(
 
 /// Dollars an hour: what counts against limits, and the nodes under forceful disruption, which no longer do and cost money until they end.
 fn price(evaluated: &EvaluatedPool, claims: &[NodeClaim]) -> f64 {
-    let of_pool = claims.iter().filter(|claim| claim.is_of(&evaluated.pool.name));
+    let of_pool = claims.iter().filter(|claim| claim.is_of(&evaluated.pool.name) && !claim.is_stopped());
     let released = of_pool.filter(|claim| claim.spec.charge == Charge::default());
     let instances = released.filter_map(|claim| claim.status.instance.as_ref());
     instances.fold(evaluated.usage.dollars_per_hour, |sum, instance| sum + instance.price)

@@ -13,3 +13,4 @@ mod request_capacity;
 pub(super) mod solving;
 pub(super) mod standalone;
 pub(super) mod static_capacity;
+pub(super) mod warm;

@@ -8,7 +8,7 @@ use crate::plan::facts::Facts;
 use crate::plan::launches::beyond_limits;
 use crate::plan::launches::budgets;
 use crate::plan::launches::cluster_limits;
-use crate::plan::launches::{self, Created, PlannedNode};
+use crate::plan::launches::{self, Created, PlannedNode, stopped};
 use crate::plan::nodes::cluster_state::ClusterState;
 use crate::plan::nodes::node_events::NodeEvents;
 use crate::plan::nodes::promised::BOUND_WITHIN;
@@ -200,11 +200,15 @@ pub(in crate::plan) async fn launch(
     outcome: &mut Outcome,
 ) -> Vec<NodeClaim> {
     let (planned, held) = placed.planned(facts);
+    let (taken, planned) = stopped::taken(planned, facts);
     let groups = launches::groups(planned, facts, names);
-    let batch = Batch::each(Stage::Provisioning, launches::writes(&groups, facts));
-    let written = executor.carry_out(&batch).await;
+    let mut actions = stopped::writes(&taken, facts);
+    actions.extend(launches::writes(&groups, facts));
+    let written = executor.carry_out(&Batch::each(Stage::Provisioning, actions)).await;
 
-    let created = launches::created(groups, &written);
+    let (of_taken, of_groups) = written.split_at(taken.len().min(written.len()));
+    let mut created = launches::created(groups, of_groups);
+    stopped::started(taken, of_taken, &mut created);
     report_placements(placed, facts, outcome);
     outcome.add(created.outcome.clone());
     if let Err(error) = &facts.snapshot.interruptions {

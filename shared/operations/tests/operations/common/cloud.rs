@@ -3,8 +3,8 @@
 use super::{CLUSTER, small_catalog};
 use jiff::{SignedDuration, Timestamp};
 use nodeless_fake_aws::requests::{
-    CreateLaunchTemplate, Describe, InstanceMarketOptions, LaunchTemplateData, RunInstances, Tag, TagSpecification,
-    TerminateInstances,
+    CreateLaunchTemplate, Describe, InstanceMarketOptions, LaunchTemplateData, RunInstances, StartInstances, Tag,
+    TagSpecification, TerminateInstances,
 };
 use nodeless_fake_aws::{CapacityType, Ec2, LaunchFault, Offering, OfferingPattern, QuotaFamily, SecurityGroup};
 use nodeless_model::instance::{Instance, InstanceState};
@@ -132,6 +132,13 @@ impl TestCloud {
         let launched = self.clock.time() - SignedDuration::from_hours(1);
         self.ec2.change_instance(&id, |instance| instance.launched = launched);
         id
+    }
+
+    /// Starts a stopped instance, as another program does.
+    pub fn start(&self, id: &str) {
+        let request = StartInstances { instance_ids: vec![id.to_owned()], dry_run: false };
+        self.ec2.start_instances(&request).unwrap();
+        self.boot();
     }
 
     /// Terminates an instance, as another program does.

@@ -42,6 +42,7 @@ impl TestCluster {
                 registers_after: SignedDuration::ZERO,
                 ready_after: SignedDuration::ZERO,
                 spread: SignedDuration::ZERO,
+                restarted: (SignedDuration::ZERO, SignedDuration::ZERO),
             },
             ..WorldOptions::default()
         };

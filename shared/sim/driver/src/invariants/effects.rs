@@ -2,8 +2,8 @@
 //! whose healthy pods are counted here, and the order of drains.
 
 use super::{
-    DO_NOT_DISRUPT, DRAIN_ORDER, MINIMUM_DRAIN, MISSING, POD_DISRUPTION_BUDGETS as PDB_INVARIANT, VOLUMES, Violation,
-    condition, drains, text,
+    DO_NOT_DISRUPT, DRAIN_ORDER, MINIMUM_DRAIN, MISSING, POD_DISRUPTION_BUDGETS as PDB_INVARIANT, STOPS, VOLUMES,
+    Violation, condition, drains, text,
 };
 use jiff::{SignedDuration, Timestamp};
 use nodeless_fake_aws::Ec2;
@@ -141,14 +141,35 @@ impl EffectChecks {
         }
     }
 
+    /// The Node of an instance.
+    fn node_of(&self, id: &str) -> Option<Arc<Value>> {
+        let nodes = self.list(&NODES, &ListOptions::default());
+        nodes.into_iter().find(|node| nodeless_model::node::instance_id(text(node, "/spec/providerID")) == Some(id))
+    }
+
+    /// An instance is stopped only while nothing but DaemonSets has pods there.
+    fn stopped(&self, effect: &Effect) {
+        let Some(node) = self.node_of(&effect.subject) else { return };
+        let serves = |pod: &Arc<Value>| {
+            let owners = pod.pointer("/metadata/ownerReferences").and_then(Value::as_array);
+            let of_node =
+                owners.into_iter().flatten().any(|owner| matches!(text(owner, "/kind"), "DaemonSet" | "Node"));
+            !of_node && !is_leaving(pod) && !matches!(text(pod, "/status/phase"), "Succeeded" | "Failed")
+        };
+        if let Some(pod) = self.pods_on(text(&node, "/metadata/name")).iter().find(|pod| serves(pod)) {
+            let (namespace, name) = (text(pod, "/metadata/namespace"), text(pod, "/metadata/name"));
+            self.report(
+                effect.at,
+                STOPS,
+                format!("instance {} was stopped while pod {namespace}/{name} ran there", effect.subject),
+            );
+        }
+    }
+
     /// An instance is terminated together with the pods that still run there.
     fn terminated(&self, effect: &Effect) {
         for id in effect.subject.split(' ') {
-            let node = self
-                .list(&NODES, &ListOptions::default())
-                .into_iter()
-                .find(|node| nodeless_model::node::instance_id(text(node, "/spec/providerID")) == Some(id));
-            let Some(node) = node.filter(|node| is_ready(node)) else { continue };
+            let Some(node) = self.node_of(id).filter(|node| is_ready(node)) else { continue };
             let claim = self.claims.of_instance(id);
             let end = claim.and_then(|claim| claim.status.termination);
             let timed_out = end.as_ref().is_some_and(|end| end.deadline.is_some_and(|deadline| deadline <= effect.at));
@@ -273,6 +294,7 @@ impl Observer for EffectChecks {
             "cluster evict" if effect.accepted => self.evicted(effect),
             "cluster delete pod" => self.deleted(effect),
             "cloud terminate" => self.terminated(effect),
+            "cloud stop" if effect.accepted => self.stopped(effect),
             _ => {}
         }
         if effect.accepted && !WITHOUT_EFFECT.iter().any(|prefix| effect.operation.starts_with(prefix)) {

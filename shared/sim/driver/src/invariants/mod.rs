@@ -41,6 +41,7 @@ pub(crate) const DRAIN_ORDER: &str = "pods are evicted in the order of their gro
 pub(crate) const MINIMUM_DRAIN: &str = "a drain lasts five seconds at least";
 pub(crate) const VOLUMES: &str = "volumes are detached before an instance is terminated";
 pub(crate) const MISSING: &str = "no running instance with a ready node is terminated as missing";
+pub(crate) const STOPS: &str = "no instance is stopped while a pod runs there";
 pub(crate) const DRAINS_END: &str = "a drain ends by the terminationGracePeriod";
 pub(crate) const EXPIRY: &str = "a node does not outlive its expireAfter";
 pub(crate) const INTERRUPTIONS: &str = "the node of a spot instance is drained when EC2 announces its interruption";

@@ -42,7 +42,8 @@ impl OnDemandChecks {
         for (name, pool) in pools {
             let Some(text) = pool["metadata"]["annotations"]["nodeless.sh/min-on-demand"].as_str() else { continue };
             let own = || claims.iter().filter(|claim| claim.is_of(name));
-            let stays: Vec<&NodeClaim> = own().filter(|claim| claim.phase < Phase::Draining).collect();
+            let stays: Vec<&NodeClaim> =
+                own().filter(|claim| claim.phase < Phase::Draining && !claim.is_warm()).collect();
             let missing = missing(text, &stays, cpus);
             let nodes: BTreeMap<String, bool> =
                 stays.iter().map(|claim| (claim.name.clone(), is_on_demand(claim))).collect();

@@ -541,9 +541,10 @@ fn leaves_involuntarily(claim: &NodeClaim) -> bool {
 }
 
 /// The reason of a voluntary disruption, as budgets name it. Karpenter no longer counts a node whose instance is being
-/// terminated: it has no pods any more.
+/// terminated: it has no pods any more. Neither has a warm node.
 fn voluntary_reason(claim: &NodeClaim) -> Option<&'static str> {
-    let end = claim.status.termination.as_ref().filter(|_| claim.phase == Phase::Draining)?;
+    let drains = claim.phase == Phase::Draining && !claim.is_warm();
+    let end = claim.status.termination.as_ref().filter(|_| drains)?;
     match end.reason {
         TerminationReason::Empty => Some("Empty"),
         TerminationReason::Underutilized => Some("Underutilized"),

@@ -2,7 +2,7 @@
 
 use crate::Driver;
 use futures::FutureExt as _;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use nodeless_bill::{HourRecord, Open, decode};
 use nodeless_fake_aws::Instance;
 use nodeless_model::NodeClaim;
@@ -10,6 +10,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The precision of the time of an instance, in seconds: launches and ends are known to the second.
 const EXACT: f64 = 2.0;
+/// By how much the time of a launch may differ between EC2 and a claim that has it.
+const SAME_LAUNCH: SignedDuration = SignedDuration::from_secs(1);
 
 /// The time of an instance.
 #[derive(Clone, Debug)]
@@ -23,10 +25,11 @@ struct Life {
     released: Option<Timestamp>,
 }
 
-/// The times of all instances that claims had, by id.
+/// The times of all instances that claims had, by id and by the time of the launch: EC2 reports another one after each start of an instance
+/// that was stopped.
 #[derive(Debug, Default)]
 pub(crate) struct RecordedTime {
-    lives: BTreeMap<String, Life>,
+    lives: BTreeMap<(String, Timestamp), Life>,
 }
 
 impl RecordedTime {
@@ -37,22 +40,35 @@ impl RecordedTime {
         for claim in claims {
             let Some(own) = &claim.status.instance else { continue };
             claimed.insert(own.id.as_str());
-            let life = self.lives.entry(own.id.clone()).or_insert_with(|| Life {
-                launched: launched.get(own.id.as_str()).map_or(own.launched, |instance| instance.launched),
+            let of_account = launched.get(own.id.as_str()).map(|instance| instance.launched);
+            let begun = of_account.or_else(|| self.latest(&own.id)).unwrap_or(own.launched);
+            let life = self.lives.entry((own.id.clone(), begun)).or_insert_with(|| Life {
+                launched: begun,
                 claimed: now,
                 stopped: None,
                 released: None,
             });
-            life.released = life.released.or_else(|| claim.stopped_at());
+            if begun.duration_since(own.launched) > SAME_LAUNCH {
+                // It was started again, and its claim does not have that yet.
+                life.claimed = now;
+            } else {
+                life.released = life.released.or_else(|| claim.stopped_at());
+            }
         }
-        for (id, life) in &mut self.lives {
+        for ((id, begun), life) in &mut self.lives {
             if life.stopped.is_none() {
-                life.stopped = launched.get(id.as_str()).and_then(|instance| instance.stopped);
+                let same = launched.get(id.as_str()).filter(|instance| instance.launched == *begun);
+                life.stopped = same.and_then(|instance| instance.stopped);
             }
             if !claimed.contains(id.as_str()) {
                 life.released.get_or_insert(now);
             }
         }
+    }
+
+    /// The latest known launch of an instance that EC2 no longer lists.
+    fn latest(&self, id: &str) -> Option<Timestamp> {
+        self.lives.keys().filter(|(known, _)| known == id).map(|(_, begun)| *begun).max()
     }
 
     /// The error in the records, if there is one: their time differs from that of the account by more than is unknown about when claims got

@@ -585,7 +585,7 @@ pub enum ScenarioError {
 }
 
 /// The built-in scenarios, by name.
-const BUILT_IN: [(&str, &str); 9] = [
+const BUILT_IN: [(&str, &str); 10] = [
     ("canary", include_str!("built-in/canary.yaml")),
     ("cluster-settings", include_str!("built-in/cluster-settings.yaml")),
     ("day", include_str!("built-in/day.yaml")),
@@ -595,6 +595,7 @@ const BUILT_IN: [(&str, &str); 9] = [
     ("spot", include_str!("built-in/spot.yaml")),
     ("stateful", include_str!("built-in/stateful.yaml")),
     ("surge", include_str!("built-in/surge.yaml")),
+    ("warm", include_str!("built-in/warm.yaml")),
 ];
 
 /// Whether a value of an object is a template expression.
@@ -695,7 +696,7 @@ mod tests {
         let error = Scenario::built_in("night").unwrap_err().to_string();
         assert!(
             error.contains(
-                "canary, cluster-settings, day, faults, faults-all-features, schedules, spot, stateful, surge"
+                "canary, cluster-settings, day, faults, faults-all-features, schedules, spot, stateful, surge, warm"
             ),
             "{error}"
         );

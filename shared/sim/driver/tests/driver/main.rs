@@ -16,6 +16,7 @@ mod seeds;
 mod shortages;
 mod spot;
 mod support;
+mod warm;
 mod webhook;
 mod zonal_shift;
 mod zone_balance;

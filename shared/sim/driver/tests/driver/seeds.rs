@@ -115,6 +115,22 @@ fn every_invariant_holds_while_successors_of_pods_come_before_drains() {
     run_all("surge");
 }
 
+#[test]
+fn every_invariant_holds_while_stopped_instances_are_started_before_others_are_launched() {
+    run_all("warm");
+}
+
+/// The invariants would hold without warm nodes, too.
+#[test]
+fn instances_are_stopped_and_started() {
+    let run = Run::new(Scenario::built_in("warm").unwrap(), 1, None, Arc::new(Null)).unwrap();
+    let ec2 = run.driver().world().ec2().clone();
+    run.finish().unwrap();
+    let calls = ec2.call_counts();
+    let of = |api: &str| calls.get(&format!("ec2:{api}")).copied().unwrap_or(0);
+    assert!(of("StopInstances") >= 6 && of("StartInstances") >= 3, "{calls:?}");
+}
+
 /// The invariant about them would hold without surges, too, if no node with such a pod were drained.
 #[test]
 fn successors_of_pods_come_by_restarts_and_by_replicas() {

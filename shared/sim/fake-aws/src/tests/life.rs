@@ -1,7 +1,10 @@
 use jiff::SignedDuration;
 
-use super::super::requests::{ChangeTags, Describe, Filter, RunInstances, Tag, TagSpecification, TerminateInstances};
-use super::super::{Ec2Event, InstanceState};
+use super::super::requests::{
+    ChangeTags, Describe, Filter, RunInstances, StartInstances, StopInstances, Tag, TagSpecification,
+    TerminateInstances,
+};
+use super::super::{Ec2Event, InstanceState, OfferingPattern};
 use super::*;
 
 fn one(ec2: &Ec2, capacity_type: &str) -> String {
@@ -269,4 +272,45 @@ fn status_checks_and_planned_events_are_found_by_filters_of_their_own() {
     for (name, value) in [("tag:team", "a"), ("instance-type", "m5.large")] {
         assert_eq!(found(name, value).unwrap_err().code, "InvalidParameterValue", "{name}");
     }
+}
+
+#[test]
+fn a_stopped_instance_costs_nothing_holds_no_capacity_and_keeps_its_address() {
+    let ec2 = ec2();
+    let id = one(&ec2, "on-demand");
+    ec2.advance_to(after(1800));
+    ec2.drain_events();
+    let ids = || vec![id.clone()];
+    let stop = || ec2.stop_instances(&StopInstances { instance_ids: ids(), dry_run: false });
+    let started = || ec2.start_instances(&StartInstances { instance_ids: ids(), dry_run: false });
+    let instance = || ec2.instances().remove(0);
+    let address = instance().private_ip;
+    let changed = stop().unwrap();
+    assert_eq!((changed[0].previous, changed[0].current), (InstanceState::Running, InstanceState::Stopping));
+    assert_eq!(started().unwrap_err().code, "IncorrectInstanceState");
+    ec2.advance_to(after(1830));
+    assert_eq!((instance().state, stop().unwrap()[0].current), (InstanceState::Stopped, InstanceState::Stopped));
+    ec2.advance_to(after(36_000));
+    assert!((ec2.spent() - 0.048).abs() < 1e-9 && ec2.hourly_price().abs() < 1e-9);
+
+    ec2.run_short(OfferingPattern::default(), 0);
+    assert_eq!(started().unwrap_err().code, "InsufficientInstanceCapacity");
+    assert_eq!(instance().state, InstanceState::Stopped);
+    ec2.restore(OfferingPattern::default());
+    assert_eq!(started().unwrap()[0].current, InstanceState::Pending);
+    assert_eq!(started().unwrap()[0].previous, InstanceState::Pending, "starting twice succeeds");
+    ec2.advance_to(after(36_015));
+    assert!(instance().state == InstanceState::Running && instance().private_ip == address && instance().restarted);
+    let of_state: Vec<_> = ec2.drain_events().iter().filter_map(|it| it.event_bridge().cloned()).collect();
+    let names: Vec<_> = of_state.iter().filter_map(|event| event["detail"]["state"].as_str()).collect();
+    assert_eq!(names, ["stopping", "stopped", "pending", "running"]);
+
+    let spot = one(&ec2, "spot");
+    let refused = ec2.stop_instances(&StopInstances { instance_ids: vec![spot], dry_run: false });
+    assert_eq!(refused.unwrap_err().code, "UnsupportedOperation");
+    stop().unwrap();
+    ec2.advance_to(after(36_100));
+    let changed = ec2.terminate_instances(&TerminateInstances { instance_ids: ids(), dry_run: false }).unwrap();
+    assert_eq!((changed[0].previous, changed[0].current), (InstanceState::Stopped, InstanceState::ShuttingDown));
+    assert_eq!(started().unwrap_err().code, "IncorrectInstanceState");
 }

@@ -7,6 +7,7 @@ use super::super::describe::Page;
 use super::super::error::Ec2Error;
 use super::super::query::Node;
 use super::super::requests::Describe;
+use super::super::run::ChangedInstance;
 use super::super::state::Ec2;
 use super::encode;
 use super::names::{launch_template_member, to_wire};
@@ -17,6 +18,18 @@ fn paged<T>(list: &str, (entries, token): Page<T>, encode: impl FnMut(T) -> Valu
     content.insert(list.to_owned(), entries.into_iter().map(encode).collect());
     content.insert("nextToken".to_owned(), token.map_or(Value::Null, Value::String));
     Value::Object(content)
+}
+
+/// The states of instances before and after a call.
+fn changed(instances: Vec<ChangedInstance>) -> Value {
+    let entries = instances.into_iter().map(|instance| {
+        json!({
+            "instanceId": instance.instance_id,
+            "currentState": encode::state(instance.current),
+            "previousState": encode::state(instance.previous),
+        })
+    });
+    json!({ "instancesSet": entries.collect::<Value>() })
 }
 
 /// A boolean result.
@@ -62,17 +75,9 @@ pub(crate) fn run(ec2: &Ec2, action: &str, mut parameters: Node) -> Result<Value
             let reservations = encode::reservation_set(&ec2.account(), &launched);
             Ok(reservations.get(0).cloned().unwrap_or_default())
         }
-        "TerminateInstances" => {
-            let terminated = ec2.terminate_instances(&parameters.read()?)?;
-            let entries = terminated.into_iter().map(|instance| {
-                json!({
-                    "instanceId": instance.instance_id,
-                    "currentState": encode::state(instance.current),
-                    "previousState": encode::state(instance.previous),
-                })
-            });
-            Ok(json!({ "instancesSet": entries.collect::<Value>() }))
-        }
+        "TerminateInstances" => ec2.terminate_instances(&parameters.read()?).map(changed),
+        "StopInstances" => ec2.stop_instances(&parameters.read()?).map(changed),
+        "StartInstances" => ec2.start_instances(&parameters.read()?).map(changed),
         "CreateTags" => ec2.create_tags(&parameters.read()?).map(done),
         "DeleteTags" => ec2.delete_tags(&parameters.read()?).map(done),
         "CreateLaunchTemplate" => {

@@ -94,6 +94,14 @@ impl Cloud for FaultyCloud {
         self.fault_injection.write("cloud terminate", ids.join(" "), |()| true, self.inner.terminate(ids)).await
     }
 
+    async fn stop(&self, id: &str) -> Result<(), PortError> {
+        self.fault_injection.write("cloud stop", id.to_owned(), |()| true, self.inner.stop(id)).await
+    }
+
+    async fn start(&self, id: &str) -> Result<(), PortError> {
+        self.fault_injection.write("cloud start", id.to_owned(), |()| true, self.inner.start(id)).await
+    }
+
     async fn tag(&self, id: &str, tags: &StringMap) -> Result<(), PortError> {
         self.fault_injection.write("cloud tag", id.to_owned(), |()| true, self.inner.tag(id, tags)).await
     }

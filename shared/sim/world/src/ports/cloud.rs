@@ -5,7 +5,8 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use nodeless_fake_aws::requests::{
     ChangeTags, CreateFleet, CreateLaunchTemplate, DeleteLaunchTemplate, Describe, Filter, LaunchTemplateData,
-    LaunchTemplateSpecification, RunInstances, Tag, TagSpecification, TerminateInstances,
+    LaunchTemplateSpecification, RunInstances, StartInstances, StopInstances, Tag, TagSpecification,
+    TerminateInstances,
 };
 use nodeless_fake_aws::{self as fake_aws, CreateFleetAnswer, Ec2, Ec2Error};
 use nodeless_launch::ClusterDetails;
@@ -292,6 +293,18 @@ impl Cloud for MemoryCloud {
         answer.map(drop).map_err(|error| failed("EC2 TerminateInstances", &error))
     }
 
+    async fn stop(&self, id: &str) -> Result<(), PortError> {
+        let request = StopInstances { instance_ids: vec![id.to_owned()], dry_run: false };
+        let answer = self.ec2.stop_instances(&request);
+        answer.map(drop).map_err(|error| failed("EC2 StopInstances", &error))
+    }
+
+    async fn start(&self, id: &str) -> Result<(), PortError> {
+        let request = StartInstances { instance_ids: vec![id.to_owned()], dry_run: false };
+        let answer = self.ec2.start_instances(&request);
+        answer.map(drop).map_err(|error| failed("EC2 StartInstances", &error))
+    }
+
     async fn tag(&self, id: &str, tags: &StringMap) -> Result<(), PortError> {
         self.change_tags(id, tags)
     }
@@ -354,6 +367,8 @@ fn model(instance: fake_aws::Instance) -> Instance {
     let state = match instance.state {
         fake_aws::InstanceState::Pending => InstanceState::Pending,
         fake_aws::InstanceState::Running => InstanceState::Running,
+        fake_aws::InstanceState::Stopping => InstanceState::Stopping,
+        fake_aws::InstanceState::Stopped => InstanceState::Stopped,
         fake_aws::InstanceState::ShuttingDown => InstanceState::ShuttingDown,
         fake_aws::InstanceState::Terminated => InstanceState::Terminated,
     };

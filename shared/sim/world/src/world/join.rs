@@ -18,6 +18,8 @@ pub struct JoinTiming {
     pub ready_after: SignedDuration,
     /// The maximum time by which a machine registers later than others. It depends on the instance id.
     pub spread: SignedDuration,
+    /// The same as the first two, for an instance that is started again: its volume has the image's blocks and the container images.
+    pub restarted: (SignedDuration, SignedDuration),
 }
 
 impl Default for JoinTiming {
@@ -27,6 +29,8 @@ impl Default for JoinTiming {
             registers_after: SignedDuration::from_secs(10),
             ready_after: SignedDuration::from_secs(10),
             spread: SignedDuration::ZERO,
+            // An assumption: nothing is read from the snapshot of the image, and no image is pulled.
+            restarted: (SignedDuration::from_secs(5), SignedDuration::from_secs(3)),
         }
     }
 }
@@ -58,7 +62,10 @@ pub(super) fn machine(
         return None;
     };
     let later = later(&instance.id, options.join.spread);
-    let registers = now.saturating_add(options.join.registers_after + later).unwrap_or(now);
+    let join = options.join;
+    let (registers_after, ready_after) =
+        if instance.restarted { join.restarted } else { (join.registers_after, join.ready_after) };
+    let registers = now.saturating_add(registers_after + later).unwrap_or(now);
     Some(Machine {
         name: instance.private_dns_name.clone(),
         provider_id: nodeless_model::node::provider_id(&instance.offering.zone, &instance.id),
@@ -76,7 +83,7 @@ pub(super) fn machine(
         }
         .to_owned(),
         registers,
-        ready: registers.saturating_add(options.join.ready_after).unwrap_or(registers),
+        ready: registers.saturating_add(ready_after).unwrap_or(registers),
     })
 }
 

@@ -286,10 +286,11 @@ impl World {
         match event {
             Ec2Event::InstanceRunning { instance } if self.starts_in_failed_zone(instance) => {}
             Ec2Event::InstanceRunning { instance } => {
+                self.controllers.node_lifecycle.machine_started(&instance.private_dns_name);
                 let machine = join::machine(instance, &self.catalog, &self.options, now);
                 machine.into_iter().for_each(|machine| self.controllers.kubelets.start(machine));
             }
-            Ec2Event::InstanceShuttingDown { instance } => {
+            Ec2Event::InstanceStopping { instance } | Ec2Event::InstanceShuttingDown { instance } => {
                 if self.controllers.kubelets.stop(&instance.private_dns_name) {
                     self.controllers.node_lifecycle.machine_stopped(&instance.private_dns_name, now);
                 }

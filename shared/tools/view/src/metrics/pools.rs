@@ -64,7 +64,7 @@ fn cost(sources: &Sources<'_>, writer: &mut Writer<'_>) {
     }
     let mut costs: BTreeMap<&str, f64> =
         sources.cluster.pools.values().map(|pool| (pool.pool.name.as_str(), 0.0)).collect();
-    for claim in sources.cluster.claims.values() {
+    for claim in sources.cluster.claims.values().filter(|claim| !claim.is_stopped()) {
         let cost = claim.node_pool.as_deref().and_then(|pool| costs.get_mut(pool));
         if let (Some(cost), Some(price)) = (cost, sources.price(claim.price, &claim.labels)) {
             *cost += price;

@@ -24,6 +24,9 @@ pub(super) fn patch(api: &ApiServer, name: &str, uid: &str, patch: &NodePatch) -
     change_finalizers(&mut changed, patch);
     change_owner(&mut changed, patch);
     change_taints(&mut changed, patch);
+    if let Some(unschedulable) = patch.unschedulable {
+        changed["spec"]["unschedulable"] = json!(unschedulable);
+    }
     if changed == *node { Ok(()) } else { update(api, OPERATION, &NODES, changed).map(drop) }
 }
 

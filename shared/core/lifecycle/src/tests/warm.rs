@@ -1,0 +1,315 @@
+//! Warm nodes: what is stopped, started, kept and terminated, by table and by property.
+
+use super::properties::any_observation;
+use super::*;
+use crate::{Effect, Needs, begin_termination, step, warm};
+use nodeless_model::claim::{Charge, TerminationReason};
+use nodeless_model::instance::OfferingFailure;
+use nodeless_model::{EndedNode, Warm};
+use proptest::prelude::*;
+
+/// A claim in a state, as it would be at time 0.
+fn kept(state: Warm) -> NodeClaim {
+    let mut one = claim(if state <= Warm::Stopping { Phase::Registered } else { Phase::Launched });
+    one.status.warm = Some(state);
+    one.spec.charge =
+        Charge { resources: ResourceList::from([("cpu", Quantity::from_units(2))]), dollars_per_hour: 0.1 };
+    one
+}
+
+/// The cordoned node of a warm claim, as it is registered.
+fn cordoned() -> Node {
+    let mut node = ready_node();
+    node.labels.remove(labels::INITIALIZED);
+    node.unschedulable = true;
+    node
+}
+
+fn daemon(ready: bool) -> Pod {
+    Pod { owner_kind: Some("DaemonSet".into()), ready: Some(ready), ..pod("proxy") }
+}
+
+fn seen(state: InstanceState, nodes: Vec<Node>, pods: Vec<Pod>) -> Observation {
+    Observation {
+        instance: Seen::Known(Some(instance("i-1", state))),
+        nodes: Seen::Known(nodes),
+        pods: Seen::Known(pods),
+        ..all_is_well()
+    }
+}
+
+fn stops(effects: &[Effect]) -> bool {
+    effects.iter().any(|effect| matches!(effect, Effect::StopInstance { .. }))
+}
+
+fn starts(effects: &[Effect]) -> bool {
+    effects.iter().any(|effect| matches!(effect, Effect::StartInstance { .. }))
+}
+
+#[test]
+fn a_warm_node_is_registered_cordoned_and_not_initialized() {
+    let mut one = claim(Phase::Launched);
+    one.status.warm = Some(Warm::Preparing);
+    let next = step(&one, &seen(InstanceState::Running, vec![joined()], vec![]), at(30), &settings());
+    let patches = next.effects.iter().filter_map(|effect| match effect {
+        Effect::PatchNode { patch, .. } => Some(patch),
+        _ => None,
+    });
+    let [patch] = patches.collect::<Vec<_>>()[..] else { panic!("{:?}", next.effects) };
+    assert_eq!(patch.unschedulable, Some(true));
+    assert!(!patch.labels.contains_key(labels::INITIALIZED) && patch.labels.contains_key(labels::REGISTERED));
+    one.status.warm = None;
+    let next = step(&one, &seen(InstanceState::Running, vec![joined()], vec![]), at(30), &settings());
+    let cordons = |effect: &Effect| matches!(effect, Effect::PatchNode { patch, .. } if patch.unschedulable.is_some());
+    assert!(!next.effects.iter().any(cordons));
+}
+
+#[test]
+fn it_is_stopped_once_the_pods_of_daemon_sets_are_ready() {
+    let one = kept(Warm::Preparing);
+    let after =
+        |second, pods| step(&one, &seen(InstanceState::Running, vec![cordoned()], pods), at(second), &settings());
+    for (second, pods) in [(5, vec![]), (30, vec![daemon(false)])] {
+        let next = after(second, pods);
+        assert_eq!((next.claim.status.warm, stops(&next.effects)), (Some(Warm::Preparing), false), "{second}");
+        assert!(next.requeue.is_some());
+    }
+    for (second, pods) in [(20, vec![daemon(true)]), (300, vec![daemon(false)])] {
+        let next = after(second, pods);
+        assert_eq!(next.claim.status.warm, Some(Warm::Stopping), "{second}");
+        assert!(!stops(&next.effects), "it is written first");
+    }
+    let mut waits = cordoned();
+    waits.conditions.clear();
+    let unready =
+        |second| step(&one, &seen(InstanceState::Running, vec![waits.clone()], vec![]), at(second), &settings());
+    assert_eq!(unready(899).claim.status.warm, Some(Warm::Preparing));
+    let end = unready(900).claim.status.termination.unwrap();
+    assert_eq!(end.reason, TerminationReason::RegistrationTimeout);
+}
+
+#[test]
+fn a_node_with_another_pod_serves_and_is_not_stopped() {
+    let one = kept(Warm::Preparing);
+    let next = step(
+        &one,
+        &seen(InstanceState::Running, vec![cordoned()], vec![daemon(true), pod("web")]),
+        at(60),
+        &settings(),
+    );
+    let opens =
+        |effect: &Effect| matches!(effect, Effect::PatchNode { patch, .. } if patch.unschedulable == Some(false));
+    assert!(next.effects.iter().any(opens) && next.claim.status.warm == Some(Warm::Preparing));
+    let open = Node { unschedulable: false, ..cordoned() };
+    let next = step(&one, &seen(InstanceState::Running, vec![open], vec![pod("web")]), at(60), &settings());
+    assert_eq!((next.claim.status.warm, next.claim.phase), (None, Phase::Registered));
+}
+
+#[test]
+fn its_node_goes_after_ec2_reports_that_it_is_stopped_and_its_charge_with_it() {
+    let one = kept(Warm::Stopping);
+    let now = |state, nodes| step(&one, &seen(state, nodes, vec![]), at(60), &settings());
+    let deletes = |effect: &Effect| matches!(effect, Effect::DeleteNode { .. });
+    let next = now(InstanceState::Running, vec![cordoned()]);
+    assert!(stops(&next.effects) && !next.effects.iter().any(deletes));
+    let next = now(InstanceState::Stopping, vec![cordoned()]);
+    assert!(!stops(&next.effects) && !next.effects.iter().any(deletes) && next.claim.phase == Phase::Registered);
+    assert!(now(InstanceState::Stopped, vec![cordoned()]).effects.iter().any(deletes));
+    // A crash between the deletion and the finalizer leaves a node that is being deleted.
+    let going = Node { deletion_timestamp: Some(at(50)), ..cordoned() };
+    assert!(now(InstanceState::Stopped, vec![going]).claim.status.termination.is_none());
+
+    let next = now(InstanceState::Stopped, vec![]);
+    assert!(next.claim.is_stopped() && next.claim.is_warm() && next.claim.phase == Phase::Launched);
+    assert_eq!((next.charge, next.claim.status.node_name.clone()), (Some(Charge::default()), None));
+    assert!(!next.claim.has_condition(condition::REGISTERED));
+    assert_eq!(EndedNode::of(&next.claim, at(9000)).unwrap().stopped, Some(at(60)), "EC2 bills nothing from then on");
+}
+
+#[test]
+fn a_stopped_instance_stays_until_it_expires_is_deleted_or_is_gone() {
+    let mut one = kept(Warm::Stopped);
+    let next = step(&one, &seen(InstanceState::Stopped, vec![], vec![]), at(90_000), &settings());
+    assert_eq!(
+        (next.claim, next.requeue),
+        (
+            {
+                crate::conditions::set_ready(&mut one, at(0));
+                one.clone()
+            },
+            None
+        )
+    );
+    let ended = |seen: &Observation, one: &NodeClaim| {
+        step(one, seen, at(90_000), &settings()).claim.status.termination.map(|end| end.reason)
+    };
+    let gone = Observation { instance: Seen::Known(None), ..seen(InstanceState::Stopped, vec![], vec![]) };
+    assert_eq!(ended(&gone, &one), Some(TerminationReason::InstanceMissing));
+    assert_eq!(ended(&seen(InstanceState::Terminated, vec![], vec![]), &one), Some(TerminationReason::InstanceMissing));
+    let pool_gone =
+        Observation { node_pool_exists: Seen::Known(false), ..seen(InstanceState::Stopped, vec![], vec![]) };
+    assert_eq!(ended(&pool_gone, &one), Some(TerminationReason::NodePoolDeleted));
+    one.spec.expire_after = Some(minutes(60));
+    assert_eq!(ended(&seen(InstanceState::Stopped, vec![], vec![]), &one), Some(TerminationReason::Expired));
+    // Started by another program: it is stopped again.
+    one.spec.expire_after = None;
+    let next = step(&one, &seen(InstanceState::Running, vec![], vec![]), at(90_000), &settings());
+    assert_eq!(next.claim.status.warm, Some(Warm::Stopping));
+}
+
+#[test]
+fn a_claim_that_is_taken_is_started_and_launched_again() {
+    let taken = warm::take(&kept(Warm::Stopped), vec!["default/web".into()], ResourceList::new(), at(5000));
+    assert!(!taken.is_warm() && taken.spec.nominated_pods == ["default/web"]);
+    let next = step(&taken, &seen(InstanceState::Stopped, vec![], vec![]), at(5001), &settings());
+    assert!(starts(&next.effects) && next.claim.status.warm == Some(Warm::Starting));
+    let late = step(&taken, &seen(InstanceState::Stopped, vec![], vec![]), at(5300), &settings());
+    assert_eq!(late.claim.status.termination.unwrap().reason, TerminationReason::LaunchTimeout);
+
+    // EC2 reports the time of the start as that of the launch.
+    let pending = Instance { launched: at(5002), ..instance("i-1", InstanceState::Pending) };
+    let started = Observation { instance: Seen::Known(Some(pending)), ..seen(InstanceState::Pending, vec![], vec![]) };
+    let next = step(&taken, &started, at(5010), &settings()).claim;
+    assert_eq!((next.status.warm, next.phase), (Some(Warm::Started), Phase::Launched));
+    assert_eq!(
+        next.condition(condition::REGISTERED).unwrap().last_transition_time,
+        at(5010),
+        "its time to register begins"
+    );
+    // Then it is as any launched claim. An answer of EC2 from before the start does not end it.
+    let open = step(&next, &seen(InstanceState::Stopped, vec![ready_node()], vec![]), at(5030), &settings()).claim;
+    assert_eq!(open.phase, Phase::Initialized);
+    assert!(
+        step(&open, &seen(InstanceState::Stopped, vec![ready_node()], vec![]), at(5031), &settings())
+            .claim
+            .status
+            .termination
+            .is_none()
+    );
+    let stopped = step(&open, &seen(InstanceState::Stopped, vec![ready_node()], vec![]), at(5200), &settings()).claim;
+    assert_eq!(
+        stopped.status.termination.unwrap().reason,
+        TerminationReason::Interrupted,
+        "another program stopped it"
+    );
+}
+
+#[test]
+fn a_claim_without_capacity_is_kept_stopped() {
+    let taken = warm::take(&kept(Warm::Stopped), vec!["default/web".into()], ResourceList::new(), at(5000));
+    let mut failure = OfferingFailure {
+        instance_type: "m6i.large".into(),
+        zone: "us-east-1a".into(),
+        capacity_type: CapacityType::OnDemand,
+        code: "InsufficientInstanceCapacity".into(),
+        message: "none".into(),
+        lacks_capacity: true,
+        placement_group: None,
+        reservation_id: None,
+        partition: None,
+    };
+    let next = warm::not_started(&taken, &failure, false, at(5005), &settings()).unwrap();
+    assert!(next.claim.is_stopped() && next.claim.spec.nominated_pods.is_empty());
+    assert_eq!(next.charge, Some(Charge::default()));
+    assert!(next.effects.iter().any(|effect| matches!(effect, Effect::MarkUnavailable { .. })));
+    assert!(next.effects.contains(&Effect::WakePlanner));
+    assert_eq!(warm::not_started(&next.claim, &failure, false, at(5005), &settings()), None, "it is repeated");
+    failure.lacks_capacity = false;
+    assert_eq!(warm::not_started(&taken, &failure, true, at(5005), &settings()), None, "it is tried again");
+}
+
+#[test]
+fn a_claim_whose_start_is_rejected_ends_so_that_its_pods_get_another_node() {
+    let taken = warm::take(&kept(Warm::Stopped), vec!["default/web".into()], ResourceList::new(), at(5000));
+    let denied = OfferingFailure {
+        instance_type: "m6i.large".into(),
+        zone: "us-east-1a".into(),
+        capacity_type: CapacityType::OnDemand,
+        code: "UnauthorizedOperation".into(),
+        message: "You are not authorized".into(),
+        lacks_capacity: false,
+        placement_group: None,
+        reservation_id: None,
+        partition: None,
+    };
+    let next = warm::not_started(&taken, &denied, false, at(5005), &settings()).unwrap();
+    let end = next.claim.status.termination.clone().unwrap();
+    assert_eq!(end.message, "EC2 rejected the start of its stopped instance: You are not authorized");
+    assert!(next.claim.phase.is_leaving() && next.effects.contains(&Effect::WakePlanner), "{:?}", next.effects);
+    assert!(next.effects.contains(&Effect::MirrorClaim));
+    assert_eq!(warm::not_started(&next.claim, &denied, false, at(5006), &settings()), None, "it is repeated");
+}
+
+#[test]
+fn a_claim_that_was_taken_in_a_zone_that_is_shifted_away_from_ends_and_a_stopped_one_stays() {
+    let shifted = Observation {
+        zonal_shift: Some("zone us-east-1a is shifted away from".into()),
+        instance: Seen::default(),
+        ..seen(InstanceState::Stopped, vec![], vec![])
+    };
+    let taken = warm::take(&kept(Warm::Stopped), vec!["default/web".into()], ResourceList::new(), at(5000));
+    let next = step(&taken, &shifted, at(5001), &settings());
+    assert!(next.claim.phase.is_leaving() && next.effects.contains(&Effect::WakePlanner), "{next:?}");
+    for state in [Warm::Stopping, Warm::Stopped] {
+        let next = step(&kept(state), &shifted, at(5001), &settings());
+        assert!(!next.claim.phase.is_leaving() && next.requeue.is_some() && !stops(&next.effects), "{state:?}");
+    }
+}
+
+fn any_warm() -> impl Strategy<Value = NodeClaim> {
+    use Warm::{Preparing, Started, Starting, Stopped, Stopping};
+    let phase = prop::sample::select(vec![None, Some(Phase::Draining), Some(Phase::Terminating)]);
+    (prop::sample::select(vec![Preparing, Stopping, Stopped, Starting, Started]), phase).prop_map(|(state, phase)| {
+        let mut one = kept(state);
+        if let Some(phase) = phase {
+            begin_termination(&mut one, TerminationReason::Drifted, "", at(0));
+            one.phase = phase;
+        }
+        one
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn nothing_is_stopped_or_started_before_that_is_written_or_on_doubt(before in any_warm(), seen in any_observation(), now in 0_i64..4000) {
+        let next = step(&before, &seen, at(now), &settings());
+        let state = seen.instance.known().and_then(Option::as_ref).map(|instance| instance.state);
+        if stops(&next.effects) {
+            prop_assert_eq!(before.status.warm, Some(Warm::Stopping));
+            prop_assert!(matches!(state, Some(InstanceState::Running | InstanceState::Pending)));
+        }
+        if starts(&next.effects) {
+            prop_assert_eq!((before.status.warm, state), (Some(Warm::Starting), Some(InstanceState::Stopped)));
+        }
+        prop_assert!(!(before.phase.is_leaving() || seen.zonal_shift.is_some()) || !(stops(&next.effects) || starts(&next.effects)));
+        let deletes = next.effects.iter().any(|effect| matches!(effect, Effect::DeleteNode { .. }));
+        if deletes && !before.phase.is_leaving() {
+            prop_assert_eq!((before.status.warm, state), (Some(Warm::Stopping), Some(InstanceState::Stopped)));
+        }
+        prop_assert!(next.claim.phase != Phase::Initialized || !next.claim.is_warm());
+        prop_assert!(!(before.is_warm() && matches!(next.claim.status.warm, Some(Warm::Starting | Warm::Started))), "only a plan takes it");
+    }
+
+    #[test]
+    fn a_warm_claim_that_waits_is_looked_at_again(before in any_warm(), seen in any_observation(), now in 0_i64..4000) {
+        let next = step(&before, &seen, at(now), &settings());
+        let at_rest = next.claim.phase == Phase::Initialized || next.claim.is_stopped();
+        prop_assert!(next.requeue.is_some() || at_rest || next.effects.contains(&Effect::DeleteRecord), "{:?}", next);
+    }
+
+    #[test]
+    fn what_is_not_needed_changes_nothing(before in any_warm(), seen in any_observation(), now in 0_i64..4000) {
+        let needs = Needs::of(&before);
+        let mut unread = seen.clone();
+        if !needs.instance && before.status.warm != Some(Warm::Preparing) && before.status.warm != Some(Warm::Started) {
+            unread.instance = Seen::default();
+        }
+        if !needs.pods {
+            unread.pods = Seen::default();
+        }
+        let (with, without) = (step(&before, &seen, at(now), &settings()), step(&before, &unread, at(now), &settings()));
+        prop_assert_eq!(with.claim, without.claim);
+    }
+}

@@ -1,0 +1,303 @@
+//! Warm nodes: the steps of a claim whose instance joins the cluster once, is stopped, and is started when pods need it.
+//!
+//! ```text
+//! Reserved -> Launched -> Registered: Preparing -> Stopping -> Launched: Stopped -> Starting -> Started -> Registered -> Initialized
+//! ```
+//!
+//! Each state of [`Warm`] is written before its call of EC2, and each call may be repeated, so that a process may end at any point. The
+//! claim may begin termination at any point, as every other claim.
+
+use crate::begin_termination::leave;
+use crate::effect::{Effect, Step};
+use crate::observation::{Observation, Seen};
+use crate::registration::{not_initialised_because, opening_patch};
+use crate::settings::Settings;
+use crate::termination::forget_node;
+use crate::time::{after, elapsed};
+use jiff::Timestamp;
+use nodeless_model::claim::{Charge, TerminationReason, condition};
+use nodeless_model::instance::OfferingFailure;
+use nodeless_model::object::NodePatch;
+use nodeless_model::{ConditionStatus, InstanceState, Node, NodeClaim, Phase, Pod, ResourceList, Warm};
+use std::time::Duration;
+
+/// The interval of looks at a node that is prepared, and at an instance that is stopped or started.
+const POLL: Duration = Duration::from_secs(5);
+/// The interval of looks at an instance in a zone that is shifted away from.
+const SHIFTED_POLL: Duration = Duration::from_mins(1);
+/// The minimum time between registration and stop: by then the DaemonSet controller has created the pods of the node.
+const REGISTERED_FOR: Duration = Duration::from_secs(20);
+/// How long an instance runs for pods of DaemonSets that do not become ready. Their images are most likely pulled by then.
+const PREPARED_WITHIN: Duration = Duration::from_mins(5);
+
+/// Whether nodeless stops or has stopped the instance, or started it within this time, in which EC2 may still report its earlier state.
+#[must_use]
+pub fn is_stopped_by_us(claim: &NodeClaim, now: Timestamp, reported_within: Duration) -> bool {
+    match claim.status.warm {
+        Some(Warm::Stopping | Warm::Stopped | Warm::Starting) => true,
+        Some(Warm::Started) => {
+            let launched = claim.status.instance.as_ref().map_or(claim.created, |instance| instance.launched);
+            elapsed(launched, now) < reported_within
+        }
+        Some(Warm::Preparing) | None => false,
+    }
+}
+
+/// Whether nodeless deletes the Node of the claim although the claim stays.
+pub(crate) const fn loses_its_node(claim: &NodeClaim) -> bool {
+    matches!(claim.status.warm, Some(Warm::Stopping | Warm::Stopped))
+}
+
+/// Whether a step of the claim uses the instance.
+pub(crate) const fn needs_instance(claim: &NodeClaim) -> bool {
+    matches!(claim.status.warm, Some(Warm::Stopping | Warm::Stopped | Warm::Starting))
+}
+
+/// Whether a step of the claim uses the pods of its node.
+pub(crate) fn needs_pods(claim: &NodeClaim) -> bool {
+    claim.status.warm == Some(Warm::Preparing) && claim.phase >= Phase::Registered && !claim.phase.is_leaving()
+}
+
+/// The step of a claim that stays, if it is the one of a warm node; otherwise it is that of any claim of its phase.
+pub(crate) fn step(claim: &NodeClaim, seen: &Observation, now: Timestamp, settings: &Settings) -> Option<Step> {
+    let warm = claim.status.warm.filter(|_| !claim.phase.is_leaving())?;
+    if let Some(shift) = seen.zonal_shift.as_ref().filter(|_| needs_instance(claim)) {
+        return Some(shifted(claim, seen, warm, shift, now));
+    }
+    match warm {
+        Warm::Preparing if claim.phase < Phase::Registered => None,
+        Warm::Preparing => Some(preparing(claim, seen, now, settings)),
+        Warm::Stopping => Some(stopping(claim, seen, now)),
+        Warm::Stopped => Some(stopped(claim, seen, now, settings)),
+        Warm::Starting => Some(starting(claim, seen, now, settings)),
+        Warm::Started => None,
+    }
+}
+
+/// A claim in a zone that is shifted away from, where EC2 is not called. The pods of one that would be started get another node at once,
+/// and its instance is terminated after the shift, because it is not known whether it runs.
+fn shifted(claim: &NodeClaim, seen: &Observation, warm: Warm, shift: &str, now: Timestamp) -> Step {
+    if warm == Warm::Starting {
+        let message = format!("its stopped instance is not started while {shift}");
+        return leave(claim, seen, TerminationReason::InsufficientCapacity, &message, now);
+    }
+    Step::stay(claim).hold(format!("the instance is neither stopped nor started while {shift}"), SHIFTED_POLL)
+}
+
+/// A claim whose node has joined, cordoned. It is stopped once the pods of DaemonSets are ready there.
+///
+/// A node that is not cordoned serves pods, and is no longer kept: a user uncordoned it, or this step did, because another pod tolerates
+/// the cordon and runs there.
+fn preparing(claim: &NodeClaim, seen: &Observation, now: Timestamp, settings: &Settings) -> Step {
+    let mut step = Step::stay(claim);
+    let since = claim.condition(condition::REGISTERED).map_or(claim.created, |present| present.last_transition_time);
+    let nodes = match &seen.nodes {
+        Seen::Known(nodes) => nodes,
+        Seen::Unknown(why) => return step.wait_for("its node", why, POLL),
+    };
+    if elapsed(since, now) >= settings.registration_timeout {
+        let message = "its node was not ready in time to be stopped as a warm node";
+        return leave(claim, seen, TerminationReason::RegistrationTimeout, message, now);
+    }
+    let [node] = nodes.as_slice() else { return step.after(POLL) };
+    if !node.unschedulable {
+        step.claim.status.warm = None;
+        return step.again();
+    }
+    let pods = match &seen.pods {
+        Seen::Known(pods) => pods,
+        Seen::Unknown(why) => return step.wait_for("the pods of its node", why, POLL),
+    };
+    if pods.iter().any(serves) {
+        let patch = NodePatch { unschedulable: Some(false), ..NodePatch::default() };
+        step.effects.push(Effect::patch_node(node, patch));
+        return step.again();
+    }
+    let patch = opening_patch(claim, node, seen);
+    if patch != NodePatch::default() {
+        step.effects.push(Effect::patch_node(node, patch));
+        return step.again();
+    }
+    let waiting = waits_for(claim, node, seen, pods, elapsed(since, now));
+    if let Some((reason, message)) = waiting {
+        step.claim.set_condition(condition::INITIALIZED, ConditionStatus::Unknown, reason, &message, now);
+        return step.after(POLL);
+    }
+    step.claim.status.warm = Some(Warm::Stopping);
+    step.again()
+}
+
+/// Whether a pod is one that the node exists for, so that its instance must not be stopped.
+fn serves(pod: &Pod) -> bool {
+    !pod.is_terminal() && !pod.is_owned_by_daemon_set() && !pod.is_owned_by_node()
+}
+
+/// Why a node that has been registered for this long is not stopped yet.
+fn waits_for(
+    claim: &NodeClaim,
+    node: &Node,
+    seen: &Observation,
+    pods: &[Pod],
+    registered: Duration,
+) -> Option<(&'static str, String)> {
+    let not_initialised = not_initialised_because(claim, node, seen);
+    if not_initialised.is_some() {
+        return not_initialised;
+    }
+    let starts = |pod: &&Pod| pod.is_active() && pod.ready != Some(true);
+    let starting = pods.iter().filter(starts).count();
+    let waits = registered < REGISTERED_FOR || (starting > 0 && registered < PREPARED_WITHIN);
+    waits.then(|| ("Warming", format!("the pods of DaemonSets start, and {starting} of {} are not ready", pods.len())))
+}
+
+/// A claim whose instance is being stopped. Its Node is deleted when EC2 reports that the instance is stopped.
+fn stopping(claim: &NodeClaim, seen: &Observation, now: Timestamp) -> Step {
+    let mut step = Step::stay(claim);
+    let (instance, nodes) = match (&seen.instance, &seen.nodes) {
+        (Seen::Known(instance), Seen::Known(nodes)) => (instance, nodes),
+        (Seen::Unknown(why), _) => return step.wait_for("its instance", why, POLL),
+        (_, Seen::Unknown(why)) => return step.wait_for("its node", why, POLL),
+    };
+    match instance.as_ref().map(|instance| (instance.state, &instance.id)) {
+        Some((state, id)) if is_on(state) => {
+            step.effects.push(Effect::StopInstance { id: id.clone() });
+            step.after(POLL)
+        }
+        Some((InstanceState::Stopped, _)) if nodes.is_empty() => {
+            has_stopped(&mut step, now);
+            step
+        }
+        Some((InstanceState::Stopped, _)) => {
+            nodes.iter().for_each(|node| forget_node(&mut step, node));
+            step.again()
+        }
+        _ => step.after(POLL),
+    }
+}
+
+/// Records that the instance is stopped. It counts against no limit until it is started.
+fn has_stopped(step: &mut Step, now: Timestamp) {
+    let claim = &mut step.claim;
+    claim.status.warm = Some(Warm::Stopped);
+    claim.phase = Phase::Launched;
+    claim.status.node_name = None;
+    (claim.status.last_pod_event, claim.status.pods_seen) = (None, None);
+    for kind in [condition::REGISTERED, condition::INITIALIZED] {
+        // The time of the stop, until which the instance is billed, stays that of the first report of it.
+        if claim.condition(kind).is_none_or(|present| present.reason != Warm::STOPPED) {
+            claim.clear_condition(kind);
+        }
+        let message = "the instance is stopped as a warm node";
+        claim.set_condition(kind, ConditionStatus::Unknown, Warm::STOPPED, message, now);
+    }
+    step.charge = Some(Charge::default());
+}
+
+/// A claim whose instance is stopped. Another program may start or terminate it.
+fn stopped(claim: &NodeClaim, seen: &Observation, now: Timestamp, settings: &Settings) -> Step {
+    let mut step = Step::stay(claim);
+    let Seen::Known(instance) = &seen.instance else { return step };
+    let launched = claim.status.instance.as_ref().map_or(claim.created, |instance| instance.launched);
+    match instance.as_ref().map(|instance| instance.state) {
+        Some(state) if is_on(state) => {
+            step.claim.status.warm = Some(Warm::Stopping);
+            step.again()
+        }
+        None if elapsed(launched, now) >= settings.visible_after => {
+            leave(claim, seen, TerminationReason::InstanceMissing, "EC2 no longer lists its stopped instance", now)
+        }
+        _ => step,
+    }
+}
+
+const fn is_on(state: InstanceState) -> bool {
+    matches!(state, InstanceState::Pending | InstanceState::Running)
+}
+
+/// A claim that a plan took for pods.
+fn starting(claim: &NodeClaim, seen: &Observation, now: Timestamp, settings: &Settings) -> Step {
+    let mut step = Step::stay(claim);
+    let since = claim.condition(condition::LAUNCHED).map_or(claim.created, |present| present.last_transition_time);
+    let instance = match &seen.instance {
+        Seen::Known(instance) => instance,
+        Seen::Unknown(why) => return step.wait_for("its instance", why, POLL),
+    };
+    let state = instance.as_ref().map(|instance| instance.state);
+    if let Some(running) = instance.as_ref().filter(|it| is_on(it.state)) {
+        let claim = &mut step.claim;
+        claim.status.warm = Some(Warm::Started);
+        if let Some(launched) = &mut claim.status.instance {
+            // EC2 reports the time of the last start.
+            launched.launched = running.launched.max(launched.launched);
+        }
+        claim.set_condition(condition::LAUNCHED, ConditionStatus::True, "Started", "", now);
+        for kind in [condition::REGISTERED, condition::INITIALIZED] {
+            claim.clear_condition(kind);
+            claim.set_condition(kind, ConditionStatus::Unknown, "NodeNotFound", "Node not found", now);
+        }
+        return step.again();
+    }
+    if elapsed(since, now) >= settings.launch_timeout {
+        let message = "its stopped instance could not be started in time";
+        return leave(claim, seen, TerminationReason::LaunchTimeout, message, now);
+    }
+    if let (Some(InstanceState::Stopped), Some(instance)) = (state, instance) {
+        step.effects.push(Effect::StartInstance { id: instance.id.clone() });
+        return step.after(Duration::from_secs(1));
+    }
+    step.after(POLL)
+}
+
+/// The claim of a stopped instance, taken for the pods of a planned node: it is charged again, and started by its next steps.
+#[must_use]
+pub fn take(claim: &NodeClaim, pods: Vec<String>, requests: ResourceList, now: Timestamp) -> NodeClaim {
+    let mut taken = claim.clone();
+    taken.status.warm = Some(Warm::Starting);
+    (taken.spec.nominated_pods, taken.spec.requests) = (pods, requests);
+    taken.clear_condition(condition::LAUNCHED);
+    taken.set_condition(
+        condition::LAUNCHED,
+        ConditionStatus::Unknown,
+        "Starting",
+        "the stopped instance is started",
+        now,
+    );
+    crate::conditions::set_ready(&mut taken, now);
+    taken
+}
+
+/// The step after EC2 rejected the start of a stopped instance; nothing if the start is retried.
+///
+/// If EC2 lacks capacity, the claim is kept, stopped. If EC2 rejects the start for another reason that does not pass, the claim is
+/// terminated, because the next one that is taken would be rejected, too. In both cases its pods get another node.
+#[must_use]
+pub fn not_started(
+    claim: &NodeClaim,
+    failure: &OfferingFailure,
+    passes: bool,
+    now: Timestamp,
+    settings: &Settings,
+) -> Option<Step> {
+    if claim.status.warm != Some(Warm::Starting) || claim.phase.is_leaving() || (passes && !failure.lacks_capacity) {
+        return None;
+    }
+    if !failure.lacks_capacity {
+        let message = format!("EC2 rejected the start of its stopped instance: {}", failure.message);
+        let mut step = leave(claim, &Observation::default(), TerminationReason::LaunchTimeout, &message, now);
+        crate::conditions::set_ready(&mut step.claim, now);
+        step.effects.push(Effect::MirrorClaim);
+        return Some(step);
+    }
+    let mut step = Step::stay(claim);
+    has_stopped(&mut step, now);
+    step.claim.spec.nominated_pods.clear();
+    step.claim.set_condition(condition::LAUNCHED, ConditionStatus::True, "Launched", "", now);
+    crate::conditions::set_ready(&mut step.claim, now);
+    let until = after(now, settings.unavailable_for);
+    step.effects = vec![
+        Effect::MarkUnavailable { failures: vec![failure.clone()], until },
+        Effect::MirrorClaim,
+        Effect::WakePlanner,
+    ];
+    Some(step)
+}
