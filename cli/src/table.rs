@@ -2,14 +2,19 @@
 
 use crate::error::CliError;
 use crate::origin::Origin;
+use crate::output::report;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
 use nodeless_state::StoredRecord;
 use nodeless_state::decisions::Decision;
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
+
+/// The sort keys of decisions begin with this.
+const DECISION: &str = "decision#";
 
 /// An item: its sort key, and its attributes as DynamoDB JSON.
 pub(crate) struct Item {
@@ -53,7 +58,30 @@ pub(crate) fn items(text: &str, origin: &Origin) -> Result<Vec<Item>, String> {
             items.push(Item { key, attributes, origin: origin.clone() });
         }
     }
-    Ok(items)
+    Ok(with_whole_decisions(items))
+}
+
+/// Joins the items of decisions that are stored in several, which `nodeless-state` describes.
+fn with_whole_decisions(items: Vec<Item>) -> Vec<Item> {
+    let is_part = |item: &Item| item.key.strip_prefix(DECISION).is_some_and(|id| id.contains('#'));
+    let (parts, mut items): (Vec<Item>, Vec<Item>) = items.into_iter().partition(is_part);
+    let parts: BTreeMap<&str, &Item> = parts.iter().map(|part| (part.key.as_str(), part)).collect();
+    items.retain_mut(|item| {
+        let Some(count) = item.number("parts").filter(|_| item.key.starts_with(DECISION)) else { return true };
+        let keys = (1..count).map(|index| format!("{}#{index:03}", item.key));
+        let following: Option<Vec<&str>> =
+            keys.map(|key| parts.get(key.as_str())?.attributes["record"]["S"].as_str()).collect();
+        let whole = following.zip(item.record().ok()).map(|(following, first)| first.to_owned() + &following.concat());
+        match whole {
+            Some(whole) => item.attributes["record"]["S"] = whole.into(),
+            None => {
+                report!("note: {} is left out, because the input does not have all of its {count} items", item.key);
+                return false;
+            }
+        }
+        true
+    });
+    items
 }
 
 /// The error for a file that cannot be read, or is not text.
@@ -96,7 +124,7 @@ impl Item {
 
     /// A decision record; `None` if the item is of another kind.
     pub(crate) fn decision(&self) -> Option<Result<Decision, CliError>> {
-        self.key.starts_with("decision#").then(|| {
+        self.key.starts_with(DECISION).then(|| {
             serde_json::from_str(self.record()?)
                 .map_err(|error| self.damaged(&format!("attribute record: it is not a decision ({error})")))
         })
@@ -137,7 +165,10 @@ impl Item {
     }
 
     fn seconds(&self, attribute: &str) -> Option<Timestamp> {
-        let seconds = self.attributes[attribute]["N"].as_str()?.parse().ok()?;
-        Timestamp::from_second(seconds).ok()
+        Timestamp::from_second(self.number(attribute)?).ok()
+    }
+
+    fn number(&self, attribute: &str) -> Option<i64> {
+        self.attributes[attribute]["N"].as_str()?.parse().ok()
     }
 }

@@ -41,16 +41,12 @@ pub(crate) struct Detail {
     pub(crate) commands: Vec<Command>,
     /// Why each other node is not disrupted.
     pub(crate) kept: Vec<Kept>,
-    /// Why `kept` is omitted, if it is.
-    pub(crate) kept_left_out: Option<String>,
     /// The nodes that were not evaluated for lack of time.
     pub(crate) not_looked_at: Vec<String>,
     /// Nodes to launch for pending pods.
     pub(crate) launches: Vec<Launch>,
     /// The existing or in-flight nodes where other pending pods fit.
     pub(crate) placements: Vec<Placement>,
-    /// Why `placements` is omitted, if it is.
-    pub(crate) placements_left_out: Option<String>,
     /// Pods that cannot be scheduled.
     pub(crate) unschedulable: Vec<Unschedulable>,
     /// The NodeClaims that were created or terminated.
@@ -61,8 +57,6 @@ pub(crate) struct Detail {
     pub(crate) removal: Option<Removal>,
     /// Why a static NodePool got fewer nodes than its replicas.
     pub(crate) short: Option<String>,
-    /// How many bytes of the detail are stored, if it was truncated.
-    pub(crate) cut_after_bytes: Option<u64>,
 }
 
 /// Nodes that are disrupted together.

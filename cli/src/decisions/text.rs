@@ -45,13 +45,7 @@ fn write(out: &mut String, decision: &Decision) -> Result {
             writeln!(out, "  {what} {why}\n")?;
         }
     }
-    match detail.cut_after_bytes {
-        Some(bytes) => writeln!(
-            out,
-            "  the record is truncated after {bytes} bytes, because it is too long for the table; -o json prints what is stored\n"
-        ),
-        None => Ok(()),
-    }
+    Ok(())
 }
 
 fn command_of(out: &mut String, command: &Command) -> Result {
@@ -115,9 +109,6 @@ fn pods(out: &mut String, detail: &Detail) -> Result {
         writeln!(out, "  on {node}: {}", shortened(pods))?;
     }
     rest(out, placed.len(), "node")?;
-    if let Some(why) = &detail.placements_left_out {
-        writeln!(out, "  {why}")?;
-    }
     for refused in detail.unschedulable.iter().take(MAX_LINES) {
         writeln!(out, "  {} is unschedulable: {}", refused.pod, refused.reasons.join("; "))?;
     }
@@ -142,14 +133,11 @@ fn kept(out: &mut String, detail: &Detail) -> Result {
         writeln!(out, "  {count}{}: {why}", shortened(nodes))?;
     }
     rest(out, groups.len(), "reason")?;
-    if let Some(why) = &detail.kept_left_out {
-        writeln!(out, "  {why}")?;
-    }
     if !detail.not_looked_at.is_empty() {
         let nodes: Vec<&str> = detail.not_looked_at.iter().map(String::as_str).collect();
         writeln!(out, "  not evaluated: {}", shortened(&nodes))?;
     }
-    if groups.is_empty() && detail.kept_left_out.is_none() { Ok(()) } else { writeln!(out) }
+    if groups.is_empty() { Ok(()) } else { writeln!(out) }
 }
 
 fn rest(out: &mut String, count: usize, noun: &str) -> Result {

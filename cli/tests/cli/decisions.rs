@@ -66,6 +66,35 @@ fn decisions_are_printed_from_a_file() {
     assert_eq!((&json[0]["kind"], &json[0]["detail"]), (&json!("disruption-proposed"), &detail));
 }
 
+/// As `nodeless-state` stores a record that is longer than an item can be.
+#[test]
+fn a_record_in_several_items_is_printed_whole_or_named() {
+    let offering =
+        json!({ "instanceType": "c6a.xlarge", "zone": "us-east-1a", "capacityType": "spot", "pricePerHour": 0.153 });
+    let pods: Vec<String> = (0..1_000).map(|number| format!("shop/web-{number}")).collect();
+    let launch = json!({ "nodePool": "default", "offering": offering, "instanceTypes": ["c6a.xlarge"], "pods": pods });
+    let whole = item("7", "provisioning", &json!({ "launches": [launch], "claims": ["default-1"] }));
+    let record = whole["record"]["S"].as_str().unwrap();
+    let part = |key: &str, from: usize, to: usize| json!({ "sk": { "S": key }, "record": { "S": &record[from..to] } });
+    let mut first = part("decision#7", 0, 1_000);
+    first["parts"] = json!({ "N": "3" });
+    // With --no-scan-index-forward, the first item follows the others.
+    let items = [part("decision#7#002", 9_000, record.len()), part("decision#7#001", 1_000, 9_000), first];
+    let folder = Folder::new();
+    let path = folder.path().join("decisions.json");
+    let printed = |items: &[Value]| {
+        std::fs::write(&path, json!({ "Items": items }).to_string()).unwrap();
+        run(nodeless().arg("decisions").arg(&path).args(["--about", "shop/web-999"]))
+    };
+    let complete = printed(&items);
+    assert_eq!(complete.code, Some(0), "{}", complete.stderr);
+    assert!(complete.stdout.contains("     for      1000 pods: shop/web-0, "), "{}", complete.stdout);
+    let without_one = printed(&items[1..]);
+    assert_eq!((without_one.code, without_one.stdout.as_str()), (Some(0), ""));
+    let expected = "note: decision#7 is left out, because the input does not have all of its 3 items";
+    assert!(without_one.stderr.contains(expected), "{}", without_one.stderr);
+}
+
 #[test]
 fn a_record_of_another_version_is_named_without_other_advice() {
     let folder = Folder::new();

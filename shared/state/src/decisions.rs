@@ -1,12 +1,13 @@
 //! Decisions, kept for a limited time so that users can read why something was done.
 
 use crate::State;
-use crate::items::{attributes, read_json, ttl, write_json};
+use crate::items::{attributes, json_text, number, read_number, read_text, text, ttl, unusable};
 use crate::state::after;
 use jiff::Timestamp;
 use nodeless_ports::PortError;
-use nodeless_ports::table::{Item, Key, Partition, Query, Range};
+use nodeless_ports::table::{Attributes, ITEM_BYTES, Item, Key, Partition, Query, Range};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// The explanation of a decision. It expires.
@@ -28,25 +29,41 @@ pub struct Decision {
 }
 
 const PREFIX: &str = "decision#";
-
-/// DynamoDB limits an item to 400 kB, so longer explanations are truncated, with a note.
-const DETAIL_BYTES: usize = 300_000;
+/// The attribute with the number of items of a record that is longer than one item can hold.
+const PARTS: &str = "parts";
+/// The maximum number of bytes of a record in one item, which leaves some for the key and the other attributes.
+const PART_BYTES: usize = ITEM_BYTES - 4096;
 
 impl State {
-    /// Records decisions, which expire after `keep`.
+    /// Records decisions, which expire after `keep`. A record that is longer than an item can be is stored in several items.
     ///
     /// # Errors
     /// When the table cannot be written.
     pub async fn record_decisions(&self, decisions: &[Decision], keep: Duration) -> Result<(), PortError> {
         const OPERATION: &str = "claims record decisions";
-        let item = |decision: &Decision| -> Result<Item, PortError> {
-            let record = write_json(OPERATION, &shortened(decision))?;
-            Ok(Item {
-                key: Key::of_cluster(format!("{PREFIX}{}", decision.id)),
-                attributes: attributes([("record", record), ("expires", ttl(after(decision.at, keep)))]),
-            })
-        };
-        self.table.put_all(OPERATION, decisions.iter().map(item).collect::<Result<_, _>>()?).await
+        let (mut first, mut following) = (Vec::new(), Vec::new());
+        for decision in decisions {
+            let record = json_text(OPERATION, decision)?;
+            let parts = parts(&record);
+            let expires = ttl(after(decision.at, keep));
+            for (index, part) in parts.iter().enumerate() {
+                let stored = attributes([("record", text(*part)), ("expires", expires.clone())]);
+                let item = |sort: String, attributes: Attributes| Item { key: Key::of_cluster(sort), attributes };
+                match index {
+                    0 if parts.len() == 1 => first.push(item(key(&decision.id), stored)),
+                    0 => {
+                        let counted = attributes([(PARTS, number(parts.len()))]);
+                        first.push(item(key(&decision.id), stored.into_iter().chain(counted).collect()));
+                    }
+                    _ => following.push(item(part_key(&decision.id, index), stored)),
+                }
+            }
+        }
+        // A record that is found has all its items.
+        if !following.is_empty() {
+            self.table.put_all(OPERATION, following).await?;
+        }
+        self.table.put_all(OPERATION, first).await
     }
 
     /// The latest decisions, newest first.
@@ -54,21 +71,71 @@ impl State {
     /// # Errors
     /// When the table cannot be read.
     pub async fn decisions(&self, limit: u32) -> Result<Vec<Decision>, PortError> {
-        let keys = Range::Prefix(PREFIX.to_owned());
-        let query = Query { partition: Partition::Cluster, keys, last: Some(limit) };
-        let items = self.table.query("claims decisions", &[query]).await?;
-        items.iter().map(|item| read_json(item, "record")).collect()
+        let mut last = limit;
+        loop {
+            let query = Query {
+                partition: Partition::Cluster,
+                keys: Range::Prefix(PREFIX.to_owned()),
+                last: Some(last),
+            };
+            let items = self.table.query("claims decisions", &[query]).await?;
+            let read = u32::try_from(items.len()).unwrap_or(u32::MAX);
+            let following = u32::try_from(items.iter().filter(|item| is_part(item)).count()).unwrap_or(u32::MAX);
+            if read < last || read.saturating_sub(following) >= limit {
+                let mut decisions = joined(&items)?;
+                decisions.truncate(limit as usize);
+                return Ok(decisions);
+            }
+            last = last.saturating_add(following);
+        }
     }
 }
 
-fn shortened(decision: &Decision) -> Decision {
-    let mut decision = decision.clone();
-    if decision.detail.len() > DETAIL_BYTES {
-        let end = decision.detail.floor_char_boundary(DETAIL_BYTES);
-        let cut = serde_json::json!({ "cutAfterBytes": end, "beginning": &decision.detail[..end] });
-        decision.detail = cut.to_string();
+fn key(id: &str) -> String {
+    format!("{PREFIX}{id}")
+}
+
+/// The key of a part after the first one. It follows the key of the first part, and no other record is between them.
+fn part_key(id: &str, index: usize) -> String {
+    format!("{PREFIX}{id}#{index:03}")
+}
+
+fn is_part(item: &Item) -> bool {
+    item.key.sort.strip_prefix(PREFIX).is_some_and(|id| id.contains('#'))
+}
+
+/// A text in parts of at most [`PART_BYTES`].
+fn parts(text: &str) -> Vec<&str> {
+    let (mut parts, mut rest) = (Vec::new(), text);
+    while rest.len() > PART_BYTES {
+        let (part, after) = rest.split_at(rest.floor_char_boundary(PART_BYTES));
+        parts.push(part);
+        rest = after;
     }
-    decision
+    parts.push(rest);
+    parts
+}
+
+/// The decisions in these items, in the order of their first parts. DynamoDB deletes each expired item for itself, so a record without
+/// one of its parts has expired.
+fn joined(items: &[Item]) -> Result<Vec<Decision>, PortError> {
+    let by_key: BTreeMap<&str, &Item> = items.iter().map(|item| (item.key.sort.as_str(), item)).collect();
+    let mut decisions = Vec::new();
+    for item in items.iter().filter(|item| !is_part(item)) {
+        let count: usize = if item.attributes.contains_key(PARTS) { read_number(item, PARTS)? } else { 1 };
+        let id = item.key.sort.strip_prefix(PREFIX).unwrap_or_default();
+        let following: Option<Vec<&Item>> =
+            (1..count).map(|index| by_key.get(part_key(id, index).as_str()).copied()).collect();
+        let Some(following) = following else { continue };
+        let mut record = read_text(item, "record")?.to_owned();
+        for part in following {
+            record.push_str(read_text(part, "record")?);
+        }
+        let decision = serde_json::from_str(&record)
+            .map_err(|error| unusable(item, &format!("its attribute \"record\" is not a decision ({error})")))?;
+        decisions.push(decision);
+    }
+    Ok(decisions)
 }
 
 #[cfg(test)]
@@ -76,19 +143,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_long_explanation_is_truncated_with_a_note() {
-        let detail = "é".repeat(DETAIL_BYTES);
-        let decision = Decision {
-            id: "1".into(),
-            at: Timestamp::UNIX_EPOCH,
-            kind: "provisioning".into(),
-            subjects: vec![],
-            summary: String::new(),
-            detail,
-        };
-        let short = shortened(&decision);
-        assert!(short.detail.len() < DETAIL_BYTES + 100);
-        let value: serde_json::Value = serde_json::from_str(&short.detail).unwrap();
-        assert_eq!(value["cutAfterBytes"], DETAIL_BYTES);
+    fn a_long_text_is_divided_between_characters() {
+        let text = format!("a{}", "é".repeat(PART_BYTES));
+        let divided = parts(&text);
+        assert_eq!((divided.len(), divided.concat() == text), (3, true));
+        assert!(divided.iter().all(|part| part.len() <= PART_BYTES));
+        assert_eq!(parts(""), [""]);
     }
 }

@@ -61,8 +61,11 @@ pub(crate) fn read_json<T: serde::de::DeserializeOwned>(item: &Item, attribute: 
 }
 
 pub(crate) fn write_json<T: serde::Serialize>(operation: &str, value: &T) -> Result<Value, PortError> {
-    let invalid = |error: serde_json::Error| PortError::new(ErrorKind::Invalid, operation, error.to_string());
-    serde_json::to_string(value).map(Value::Text).map_err(invalid)
+    json_text(operation, value).map(Value::Text)
+}
+
+pub(crate) fn json_text<T: serde::Serialize>(operation: &str, value: &T) -> Result<String, PortError> {
+    serde_json::to_string(value).map_err(|error| PortError::new(ErrorKind::Invalid, operation, error.to_string()))
 }
 
 /// The value of an attribute that [`write_deflated`] made.

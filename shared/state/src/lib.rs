@@ -27,7 +27,8 @@
 //! | `not-yet-evaluated` | `record` (deflated JSON: names of nodes), `expires` |
 //! | `plan` | `record` (JSON: a plan that was begun and has not ended), `id`, `expires` |
 //! | `snapshot#ID#NNN` | `chunk` (bytes), `expires`; only where an operator asks for it |
-//! | `decision#ID` | `record` (JSON), `expires` |
+//! | `decision#ID` | `record` (JSON), `expires`; `parts`, if the record has more than this item |
+//! | `decision#ID#NNN` | `record` (the JSON goes on), `expires` |
 //! | `cost#open` | `record` (deflated JSON: what nodes cost in the hour that has not ended), `version` |
 //! | `costreport` | `record` (JSON: the last report of costs that was sent to a topic, or begun), `version` |
 //! | `hour#HOUR#NODEPOOL` | `record` (deflated JSON: what nodes cost in that hour), `hour` in seconds since 1970, `nodePool`, `expires` |

@@ -424,6 +424,32 @@ async fn decisions_come_back_newest_first() {
 }
 
 #[tokio::test]
+async fn a_decision_about_a_hundred_thousand_pods_is_stored_whole() {
+    let Some(dynamodb) = nodeless_tests::dynamodb() else { return };
+    let claims = table(&config(&dynamodb.url).await).await;
+    let decision = |id: &str, detail: String| Decision {
+        id: id.into(),
+        at: Timestamp::UNIX_EPOCH,
+        kind: "provisioning".into(),
+        subjects: (0..3_000).map(|number| format!("default-{number:05}")).collect(),
+        summary: "100000 pods".into(),
+        detail,
+    };
+    let placed = |pod: u32| {
+        let name = pod.wrapping_mul(2_654_435_761);
+        format!("{{\"pod\":\"default/web-{name:08x}\",\"node\":\"ip-{}\"}}", pod % 3_000)
+    };
+    let pods: Vec<String> = (0..100_000).map(placed).collect();
+    let long = decision("0002", format!("[{}]", pods.join(",")));
+    let short = [decision("0001", String::new()), decision("0003", String::new())];
+    let all = [short[0].clone(), long.clone(), short[1].clone()];
+    claims.record_decisions(&all, Duration::from_secs(60)).await.unwrap();
+    assert_eq!(claims.decisions(1).await.unwrap(), [short[1].clone()]);
+    assert!(claims.decisions(2).await.unwrap() == [short[1].clone(), long.clone()]);
+    assert!(claims.decisions(9).await.unwrap() == [short[1].clone(), long, short[0].clone()]);
+}
+
+#[tokio::test]
 async fn a_command_is_written_only_over_the_version_that_was_read() {
     let Some(dynamodb) = nodeless_tests::dynamodb() else { return };
     let claims = table(&config(&dynamodb.url).await).await;

@@ -18,26 +18,15 @@ use std::io::{Read as _, Write as _};
 
 /// Longer texts are compressed: each written kilobyte costs, and most of the text repeats.
 const PLAIN_BYTES: usize = 16 * 1024;
-/// The maximum size of an item of the table, less its other attributes.
-const MAX_BYTES: usize = 300_000;
 
-/// The commands and why each other node stays, as the JSON of `nodeless plan --disruption`. A long text is compressed (`{"gzip":
-/// base64}`); if that is too long too, the nodes that stay are left out, which `keptLeftOut` reports.
+/// The commands and why each other node stays, as the JSON of `nodeless plan --disruption`.
 pub(crate) fn detail(commands: &[Command], kept: &[Kept], not_looked_at: &BTreeSet<String>) -> String {
     let commands: Vec<CommandReport<'_>> = commands.iter().map(Command::report).collect();
-    let whole = json!({ "commands": commands, "kept": kept, "notLookedAt": not_looked_at });
-    fitting(&whole)
-        .or_else(|| {
-            let why =
-                format!("{} nodes that stay are too many for an item of the table; ask `nodeless plan`", kept.len());
-            fitting(&json!({ "commands": commands, "keptLeftOut": why }))
-        })
-        // A text that is still too long is truncated where it is stored, with a note.
-        .unwrap_or_else(|| whole.to_string())
+    stored(&json!({ "commands": commands, "kept": kept, "notLookedAt": not_looked_at }))
 }
 
 /// The launches with their pods, where the other pods fit, and the unschedulable pods with the reasons, as the JSON of `nodeless
-/// plan`. A long text is compressed; if that is too long too, the pods that fit on existing nodes are left out.
+/// plan`.
 ///
 /// `left_out` contains the spot offerings that each launch does not use because of interruptions, and `covered` the part of its price that
 /// commitments cover.
@@ -82,24 +71,12 @@ pub(crate) fn provisioning(
         let reasons: Vec<String> = one.reasons.iter().map(ToString::to_string).collect();
         json!({ "pod": pod(&one.pod), "reasons": reasons })
     });
-    let mut whole = json!({
+    stored(&json!({
         "launches": launches,
         "placements": placements,
         "unschedulable": refused.collect::<Vec<_>>(),
         "claims": claims,
-    });
-    fitting(&whole).unwrap_or_else(|| {
-        let count = placements.len();
-        if let Some(fields) = whole.as_object_mut() {
-            fields.remove("placements");
-            fields.insert(
-                "placementsLeftOut".to_owned(),
-                json!(format!("{count} pods that fit on nodes that are there are too many for an item of the table")),
-            );
-        }
-        // A text that is still too long is truncated where it is stored, with a note.
-        fitting(&whole).unwrap_or_else(|| whole.to_string())
-    })
+    }))
 }
 
 /// The explanation of a decision, to be stored. Nothing depends on it.
@@ -117,8 +94,7 @@ pub(crate) fn decision(kind: &str, subjects: Vec<String>, summary: String, detai
 
 /// A disruption decision: [`detail`], with the claims that were created for it, and the error if it failed.
 pub(crate) fn carried_out(command: &Command, claims: &[&str], failure: Option<&str>) -> String {
-    let whole = json!({ "commands": [command.report()], "claims": claims, "failure": failure });
-    fitting(&whole).unwrap_or_else(|| whole.to_string())
+    stored(&json!({ "commands": [command.report()], "claims": claims, "failure": failure }))
 }
 
 /// The launches that the removal of nodes of a NodePool led to, and the savings that came of it, in dollars per hour.
@@ -161,13 +137,13 @@ pub enum UnpackError {
     Gzip(#[from] std::io::Error),
 }
 
-fn fitting(value: &Value) -> Option<String> {
-    let text = value.to_string();
+/// The text of a detail. A long one is compressed: `{"gzip": base64}`.
+fn stored(detail: &Value) -> String {
+    let text = detail.to_string();
     if text.len() <= PLAIN_BYTES {
-        return Some(text);
+        return text;
     }
-    let packed = packed(&text).ok().map(|packed| json!({ "gzip": packed }).to_string());
-    packed.filter(|packed| packed.len() <= MAX_BYTES)
+    packed(&text).map_or(text, |packed| json!({ "gzip": packed }).to_string())
 }
 
 fn packed(text: &str) -> std::io::Result<String> {
@@ -191,22 +167,14 @@ mod tests {
     }
 
     #[test]
-    fn five_thousand_nodes_fit_with_all_their_reasons() {
-        for (count, plain) in [(3, true), (5_000, false)] {
+    fn a_detail_has_all_nodes_with_all_their_reasons() {
+        for (count, plain) in [(3, true), (5_000, false), (60_000, false)] {
             let detail = detail(&[], &nodes(count), &BTreeSet::new());
             assert_eq!(detail.starts_with("{\"commands\""), plain, "{count}");
-            assert!(detail.len() <= MAX_BYTES, "{count}: {} bytes", detail.len());
             let kept = unpacked(&detail).unwrap()["kept"].clone();
             assert_eq!(kept.as_array().unwrap().len(), count);
             assert_eq!(kept[2]["node"], "ip-2");
             assert_eq!(kept[2]["reasons"][1], "pod a/2 is annotated karpenter.sh/do-not-disrupt");
         }
-    }
-
-    #[test]
-    fn what_does_not_fit_is_left_out_and_reported() {
-        let detail = detail(&[], &nodes(60_000), &BTreeSet::new());
-        assert!(detail.len() <= MAX_BYTES);
-        assert!(unpacked(&detail).unwrap()["keptLeftOut"].as_str().unwrap().starts_with("60000 nodes"), "{detail}");
     }
 }
