@@ -215,7 +215,8 @@ def events() -> str:
         "```sh\nkubectl get events -A --field-selector reason=DisruptionBlocked\n```",
         "",
         "Where Karpenter publishes an event for the same cause, the reason and the type are Karpenter's. The same event is published again",
-        "after at least five minutes; why a node cannot be consolidated or repaired, after 15.",
+        "after at least five minutes. Why a node stays, and how annotations of a pod affect disruption, is published once it has lasted for a",
+        "minute, and the same again only when the API server has deleted it, after an hour by default.",
         "",
         table(["reason", "type", "object", "meaning"], event_rows()),
     )

@@ -25,6 +25,7 @@
 //! | `registrations#NODEPOOL` | `record` (JSON), `version`, `expires` |
 //! | `memory` | `record` (JSON: memory that nodes reported, by image and instance type), `version`, `expires` |
 //! | `not-yet-evaluated` | `record` (deflated JSON: names of nodes), `expires` |
+//! | `published-events` | `record` (deflated JSON: hashes of Events that are published), `expires` |
 //! | `plan` | `record` (JSON: a plan that was begun and has not ended), `id`, `expires` |
 //! | `snapshot#ID#NNN` | `chunk` (bytes), `expires`; only where an operator asks for it |
 //! | `decision#ID` | `record` (JSON), `expires`; `parts`, if the record has more than this item |

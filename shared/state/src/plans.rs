@@ -10,7 +10,7 @@ use nodeless_model::claim::Charge;
 use nodeless_ports::table::{Condition, Item, Key, Value};
 use nodeless_ports::{ErrorKind, PortError};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A disruption command that has not ended. It is stored so that any process can continue it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -129,7 +129,12 @@ impl StoredCommand {
     }
 }
 
+/// The Events about lasting states that are published and that the API server still has: by the second of their publication, hashes of
+/// the key and of the message of each.
+pub type PublishedEvents = BTreeMap<i64, Vec<(u64, u32)>>;
+
 const UNFINISHED: &str = "plan";
+const PUBLISHED_EVENTS: &str = "published-events";
 const NOT_YET_EVALUATED: &str = "not-yet-evaluated";
 /// DynamoDB limits an item to 400 kB.
 const CHUNK_BYTES: usize = 350_000;
@@ -180,6 +185,25 @@ impl State {
         const OPERATION: &str = "claims put not yet evaluated";
         let record = write_deflated(OPERATION, nodes)?;
         self.put(OPERATION, NOT_YET_EVALUATED, attributes([("record", record), ("expires", ttl(until))])).await
+    }
+
+    /// The recorded Events that are published.
+    ///
+    /// # Errors
+    /// When the table cannot be read.
+    pub async fn published_events(&self) -> Result<PublishedEvents, PortError> {
+        let item = self.item("claims published events", PUBLISHED_EVENTS).await?;
+        item.map_or_else(|| Ok(PublishedEvents::new()), |item| read_deflated(&item, "record"))
+    }
+
+    /// Replaces them. They expire at `until`.
+    ///
+    /// # Errors
+    /// When the table cannot be written.
+    pub async fn put_published_events(&self, events: &PublishedEvents, until: Timestamp) -> Result<(), PortError> {
+        const OPERATION: &str = "claims put published events";
+        let record = write_deflated(OPERATION, events)?;
+        self.put(OPERATION, PUBLISHED_EVENTS, attributes([("record", record), ("expires", ttl(until))])).await
     }
 
     /// Stores the snapshot of a plan in chunks. It expires at `until`.

@@ -62,7 +62,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::pin::pin;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 pub use action::{Action, Batch, PlanLine, Stage, Written};
@@ -156,7 +156,7 @@ pub struct Planner {
     pub settings: PlanSettings,
     /// The instance types to launch, cached between plans.
     offers: OfferCache,
-    /// The recently published events. Losing them is harmless.
+    /// The recently published events. Losing them is harmless: those that may be many are in the table.
     recent: Mutex<Recent>,
     /// The nodes that the last decision did not evaluate, as in the table; `None` until read.
     not_yet_evaluated: Mutex<Option<BTreeSet<String>>>,
@@ -424,12 +424,30 @@ impl Planner {
 
     /// Publishes events that were not published recently. Nothing depends on events.
     async fn publish(&self, events: Vec<ObjectEvent>, now: Timestamp) {
-        let fresh = self.recent.lock().unwrap_or_else(PoisonError::into_inner).fresh(events, now);
+        if self.recent().needs_record(&events) {
+            match self.claims.published_events().await {
+                Ok(recorded) => self.recent().read(recorded),
+                Err(error) => {
+                    self.context.log(&Failed { what: "read which events are published", why: &error.to_string() });
+                }
+            }
+        }
+        let fresh = self.recent().fresh(events, now);
         if !fresh.is_empty()
             && let Err(error) = crate::events::publish(self.cluster.as_ref(), &fresh).await
         {
             self.context.log(&Failed { what: "publish events", why: &error.to_string() });
         }
+        let record = self.recent().take_record(now);
+        if let Some((record, until)) = record
+            && let Err(error) = self.claims.put_published_events(&record, until).await
+        {
+            self.context.log(&Failed { what: "record which events are published", why: &error.to_string() });
+        }
+    }
+
+    fn recent(&self) -> MutexGuard<'_, Recent> {
+        self.recent.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn finish(&self, started: Timestamp, report: &PlanReport, metrics: &mut Metrics) {

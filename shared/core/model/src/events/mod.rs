@@ -24,6 +24,10 @@ pub const DEDUPE_TIMEOUT: Duration = Duration::from_mins(5);
 /// The deduplication time of Events about why a node is not consolidated or repaired, as in Karpenter.
 const DEDUPE_TIMEOUT_OF_NODES: Duration = Duration::from_mins(15);
 
+/// How long the API server keeps an Event after its last write: an hour by default (`--event-ttl` of kube-apiserver), and up to a minute
+/// longer, because Events of one minute share a lease of etcd.
+pub const LIFETIME: Duration = Duration::from_mins(61);
+
 /// The reason of Events about what blocks voluntary disruption.
 const DISRUPTION_BLOCKED: &str = "DisruptionBlocked";
 /// The reason of Events about nodes whose pods are moved.
@@ -65,6 +69,13 @@ impl ObjectEvent {
         self.event_type == EventType::Normal
             && matches!(self.object.kind.as_str(), "Node" | "NodeClaim")
             && matches!(self.reason.as_str(), DISRUPTION_BLOCKED | UNCONSOLIDATABLE)
+    }
+
+    /// Whether the Event reports a state that may last for weeks, of which there may be one for each node or pod. The same Event is
+    /// published again only when the API server has deleted it.
+    #[must_use]
+    pub fn is_about_a_lasting_state(&self) -> bool {
+        self.is_about_a_kept_node() || self.is_about_disruption_of_a_pod()
     }
 
     /// Whether the Event reports where a pod is expected to be scheduled.

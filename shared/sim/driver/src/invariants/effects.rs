@@ -45,7 +45,7 @@ pub(crate) struct EffectChecks {
 
 /// Operations without an effect on nodes and pods: messages, events, explanations, the record of the plan that runs. A status that differs changes its object,
 /// which is checked too.
-const WITHOUT_EFFECT: [&str; 12] = [
+const WITHOUT_EFFECT: [&str; 13] = [
     "queue ",
     "cluster publish",
     "cluster node class status",
@@ -54,6 +54,7 @@ const WITHOUT_EFFECT: [&str; 12] = [
     "claims begin plan",
     "claims end plan",
     "claims put costs",
+    "claims put published events",
     "claims put catalog",
     "claims put launch check",
     "claims put shard",
