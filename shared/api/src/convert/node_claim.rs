@@ -16,13 +16,11 @@ use model::warm::Warm;
 use nodeless_model as model;
 
 /// The annotations that nodeless writes to a NodeClaim object of a user.
-const LAUNCH_ANNOTATIONS: [&str; 6] = [
+const LAUNCH_ANNOTATIONS: [&str; 4] = [
     labels::EC2_NODE_CLASS_HASH,
     labels::EC2_NODE_CLASS_HASH_VERSION,
     labels::INSTANCE_PROFILE_NAME,
     labels::MIN_VALUES_RELAXED,
-    labels::TAGGED,
-    labels::CLUSTER_NAME_TAGGED,
 ];
 
 /// The annotation that `kubectl apply` writes.

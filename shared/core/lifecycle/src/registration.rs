@@ -29,6 +29,10 @@ const TOGETHER: usize = 256;
 /// The maximum number of pages of nodes that all lookups of joining nodes read each second.
 const PAGES_A_SECOND: usize = 20;
 
+/// How long after the registration of a node its NodeClaim object shows it at the latest. Most nodes are initialized within that time, and
+/// the object then gets both conditions, with their times, by one write.
+const SHOWN_WITHIN: Duration = Duration::from_secs(15);
+
 /// How long a node that waits for DaemonSets is looked up often, and the maximum time between two looks: its pods start only after the look
 /// that finds the DaemonSets ready.
 const WAITING: Duration = Duration::from_mins(15);
@@ -247,7 +251,18 @@ pub(crate) fn registered(claim: &NodeClaim, seen: &Observation, now: Timestamp) 
     if let Some((reason, message)) = missing {
         step.claim.set_condition(condition::INITIALIZED, ConditionStatus::Unknown, reason, &message, now);
     }
+    if is_to_be_shown(claim, seen, now) {
+        step.effects.push(Effect::MirrorClaim);
+    }
     step.after(delay)
+}
+
+/// Whether the NodeClaim object of a registered claim has not shown the registration for [`SHOWN_WITHIN`].
+fn is_to_be_shown(claim: &NodeClaim, seen: &Observation, now: Timestamp) -> bool {
+    let registered = claim.condition(condition::REGISTERED);
+    let is_due = registered.is_some_and(|since| elapsed(since.last_transition_time, now) >= SHOWN_WITHIN);
+    let mirror = seen.mirror.known().and_then(Option::as_ref);
+    is_due && mirror.is_some_and(|mirror| !mirror.shows(&claim.status.conditions))
 }
 
 /// The patch that opens a node for pods, unless nominations or DaemonSets are awaited. It is empty if the node is open.
@@ -339,8 +354,7 @@ pub(crate) fn initialized(claim: &NodeClaim, seen: &Observation) -> Step {
     step
 }
 
-/// Tags the instance with its node and claim, once it has a node, and records that on the claim. A `Name` tag of the user is
-/// kept.
+/// Tags the instance with its node and claim, once it has a node. A `Name` tag of the user is kept.
 pub(crate) fn tag(step: &mut Step, seen: &Observation, settings: &Settings) {
     let node = step.claim.status.node_name.clone();
     tag_as(step, node.as_deref(), seen, settings);
@@ -351,20 +365,6 @@ fn tag_as(step: &mut Step, node: Option<&str>, seen: &Observation, settings: &Se
     let tags = missing_tags(&step.claim, node, instance, settings);
     if !tags.is_empty() {
         step.effects.push(Effect::TagInstance { id: instance.id.clone(), tags });
-    } else if step.claim.status.node_name.is_some() && step.claim.phase == Phase::Initialized {
-        // Not with a separate write while the node joins.
-        note_tagged(step);
-    }
-}
-
-/// Records on the claim that its instance is tagged, as Karpenter does.
-fn note_tagged(step: &mut Step) {
-    let mut noted = false;
-    for key in [labels::TAGGED, labels::CLUSTER_NAME_TAGGED] {
-        noted |= step.claim.spec.annotations.insert(key.to_owned(), "true".to_owned()).as_deref() != Some("true");
-    }
-    if noted && !step.effects.contains(&Effect::MirrorClaim) {
-        step.effects.push(Effect::MirrorClaim);
     }
 }
 

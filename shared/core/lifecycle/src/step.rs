@@ -61,7 +61,10 @@ pub fn step(claim: &NodeClaim, seen: &Observation, now: Timestamp, settings: &Se
     set_ready(&mut next.claim, now);
     let uid = seen.mirror.known().and_then(Option::as_ref).map_or("", |mirror| &mirror.uid);
     next.events.extend(transitions(claim, &next.claim, uid));
-    if next.claim != *claim && next.claim.phase != Phase::Gone && !next.effects.contains(&Effect::MirrorClaim) {
+    // The NodeClaim object shows the registration together with the initialization, or after a moment.
+    let has_registered = claim.phase == Phase::Launched && next.claim.phase == Phase::Registered;
+    let is_shown = next.claim.phase != Phase::Gone && !has_registered;
+    if next.claim != *claim && is_shown && !next.effects.contains(&Effect::MirrorClaim) {
         next.effects.push(Effect::MirrorClaim);
     }
     if matches!(next.claim.phase, Phase::Registered | Phase::Initialized) {

@@ -122,10 +122,6 @@ pub const PRICE_OVERLAY_APPLIED: &str = "karpenter.sh/price-overlay-applied";
 pub const CAPACITY_OVERLAY_APPLIED: &str = "karpenter.sh/capacity-overlay-applied";
 /// The instance profile that a claim was launched with.
 pub const INSTANCE_PROFILE_NAME: &str = "karpenter.k8s.aws/instance-profile-name";
-/// `true` once the instance has its Name and claim tags.
-pub const TAGGED: &str = "karpenter.k8s.aws/tagged";
-/// `true` once the instance has the tag with the cluster's name; Karpenter requires both.
-pub const CLUSTER_NAME_TAGGED: &str = "compatibility.karpenter.k8s.aws/cluster-name-tagged";
 /// The uid of the record, on the NodeClaim object that mirrors it. It identifies the mirrors of nodeless.
 pub const RECORD_UID: &str = "nodeless.sh/record-uid";
 /// The price of a claim's instance in dollars an hour, on the NodeClaim object that mirrors it. Absent while it is unknown.

@@ -255,7 +255,7 @@ async fn a_changed_tag_needs_no_catalog_and_an_invalid_one_stops_launches() {
 }
 
 #[tokio::test]
-async fn a_claim_names_the_instance_profile_and_records_that_its_instance_is_tagged() {
+async fn a_claim_names_the_instance_profile_of_its_instance() {
     let mut harness = Harness::new().await;
     let profile = harness.cluster.node_class().status.unwrap().instance_profile;
     harness.cluster.add_pods([pod("web", 1000)]);
@@ -265,7 +265,6 @@ async fn a_claim_names_the_instance_profile_and_records_that_its_instance_is_tag
     let claim = harness.records().await.pop().unwrap();
     assert_eq!(claim.spec.annotations.get(labels::INSTANCE_PROFILE_NAME), profile.as_ref());
     assert!(profile.is_some());
-    assert_eq!(claim.spec.annotations[labels::TAGGED], "true");
     assert_eq!(claim.node_labels()[labels::INSTANCE_TENANCY], "default");
 }
 

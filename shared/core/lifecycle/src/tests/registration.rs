@@ -92,7 +92,6 @@ fn a_node_that_is_ready_when_it_joins_takes_one_patch_and_one_write() {
         (next.claim.phase, next.requeue, &next.effects[..]),
         (Phase::Initialized, None, &[Effect::MirrorClaim][..])
     );
-    assert_eq!(next.claim.spec.annotations[labels::TAGGED], "true");
     let reported: Vec<&str> = next.events.iter().map(|event| event.reason.as_str()).collect();
     assert_eq!(reported, ["Registered", "Initialized", "Ready", "ConsistentStateFound"]);
     let rest = step(&next.claim, &seen(&node, &bare), at(31), &settings());
@@ -102,7 +101,6 @@ fn a_node_that_is_ready_when_it_joins_takes_one_patch_and_one_write() {
     bare.tags.remove("Name");
     let untagged = step(&claim, &seen(&node, &bare), at(30), &settings());
     assert_eq!(untagged.claim.phase, Phase::Initialized);
-    assert!(!untagged.claim.spec.annotations.contains_key(labels::TAGGED));
     assert!(matches!(untagged.effects.last(), Some(Effect::TagInstance { .. })));
 }
 
@@ -230,17 +228,33 @@ fn an_instance_is_tagged_once_it_has_a_node_and_a_name_of_the_users_is_kept() {
     assert_eq!(tags(&bare), None);
 }
 
+/// The NodeClaim object gets the conditions of both by one write, unless the node takes long to become ready.
 #[test]
-fn a_claim_records_that_its_instance_is_tagged_once_it_is() {
-    let claim = claim(Phase::Registered);
-    let bare = Seen::Known(Some(instance("i-1", InstanceState::Running)));
-    let next = step(&claim, &Observation { instance: bare, ..all_is_well() }, at(30), &settings());
-    assert!(!next.claim.spec.annotations.contains_key(labels::TAGGED));
-    let next = step(&claim, &all_is_well(), at(30), &settings());
-    for key in [labels::TAGGED, labels::CLUSTER_NAME_TAGGED] {
-        assert_eq!(next.claim.spec.annotations[key], "true");
-    }
-    assert_eq!(next.effects.iter().filter(|effect| **effect == Effect::MirrorClaim).count(), 1);
+fn the_registration_is_shown_with_the_initialization_or_after_a_moment() {
+    let mut node = ready_node();
+    node.labels.remove(labels::INITIALIZED);
+    node.conditions[0].status = Some(false);
+    let joined = with_nodes(vec![node]);
+    let next = step(&claim(Phase::Launched), &joined, at(30), &settings());
+    assert_eq!((next.claim.phase, next.effects.contains(&Effect::MirrorClaim)), (Phase::Registered, false));
+    assert!(next.events.iter().any(|event| event.reason == "Registered"), "{:?}", next.events);
+    let registered = next.claim;
+    let shown = |seen: &Observation, second| {
+        let next = step(&registered, seen, at(second), &settings());
+        assert_eq!(next.claim, registered, "nothing is recorded again");
+        next.effects.contains(&Effect::MirrorClaim)
+    };
+    assert!(!shown(&joined, 44));
+    assert!(shown(&joined, 45));
+    let Seen::Known(Some(mut mirror)) = joined.mirror.clone() else { panic!("{:?}", joined.mirror) };
+    let conditions = registered.status.conditions.iter();
+    mirror.conditions =
+        conditions.map(|one| (one.kind.clone(), (one.status.as_str().to_owned(), one.reason.clone()))).collect();
+    assert!(!shown(&Observation { mirror: Seen::Known(Some(mirror)), ..joined }, 60), "it shows it already");
+    let next = step(&registered, &all_is_well(), at(35), &settings());
+    assert_eq!((next.claim.phase, next.effects.contains(&Effect::MirrorClaim)), (Phase::Initialized, true));
+    let since = |kind| next.claim.condition(kind).unwrap().last_transition_time;
+    assert_eq!((since(condition::REGISTERED), since(condition::INITIALIZED)), (at(30), at(35)));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::nodes::Nodes;
 use super::text;
-use nodeless_model::{NodeClaim, Phase, StringMap, Taint, labels};
+use nodeless_model::{NodeClaim, Phase, StringMap, Taint};
 use serde_json::Value;
 
 /// Registered Nodes that lack what their claims have: labels of the NodePool's template and of the instance, annotations and taints.
@@ -18,16 +18,11 @@ pub(super) fn differences(nodes: &Nodes, claims: &[NodeClaim]) -> Vec<String> {
         .collect()
 }
 
-/// The annotations of a claim that record, after its Node was registered, that the instance has its tags.
-const OF_TAGS: [&str; 2] = [labels::TAGGED, labels::CLUSTER_NAME_TAGGED];
-
 fn lacks(claim: &NodeClaim, node: &Value) -> Vec<String> {
     let mut labels_of_claim = claim.status.labels.clone();
     labels_of_claim.extend(claim.spec.labels.clone());
     let mut lacks = missing("label", &labels_of_claim, &node["metadata"]["labels"]);
-    let mut annotations = claim.spec.annotations.clone();
-    annotations.retain(|key, _| !OF_TAGS.contains(&key.as_str()));
-    lacks.extend(missing("annotation", &annotations, &node["metadata"]["annotations"]));
+    lacks.extend(missing("annotation", &claim.spec.annotations, &node["metadata"]["annotations"]));
     let absent = claim.spec.taints.iter().filter(|taint| !has_taint(node, taint));
     lacks.extend(absent.map(|taint| format!("the taint {taint}")));
     lacks

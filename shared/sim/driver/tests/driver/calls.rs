@@ -102,7 +102,9 @@ fn a_scale_up_of_a_hundred_nodes_reads_and_writes_little_for_each() {
     // Lifecycle writes each claim twice, when its node joins and when it is ready, and plans write it twice, once pods run there.
     // A node that waits for others of its plan takes a write and a read more.
     assert!(table <= 700, "{table} calls of the claims table");
-    assert!(written <= 950, "{written} writes of the cluster");
+    // The NodeClaim object is created, and its status is written when the instance is launched and when the node is ready; the Node is
+    // patched when it joins and when it opens for pods. Events that report the same of many nodes are limited.
+    assert!(written <= 600, "{written} writes of the cluster");
     let ec2 = measured.sum("cloud", |_| true);
     assert!(ec2 <= 120, "{ec2} EC2 calls: one for each instance, which tags it");
 }
