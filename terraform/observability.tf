@@ -34,13 +34,10 @@ locals {
       NodesHeldBack     = "Maximum"
     }
     Latency = {
-      PlanDurationMilliseconds        = "p90"
       LaunchLatencyMilliseconds       = "p90"
       RegistrationLatencyMilliseconds = "p90"
     }
     Health = {
-      Heartbeat         = "Sum"
-      PlansMade         = "Sum"
       PlansUnfinished   = "Sum"
       ReconcileErrors   = "Sum"
       CatalogAgeSeconds = "Maximum"
@@ -56,14 +53,19 @@ locals {
     catalog      = aws_sqs_queue.catalog_dead_letters.name
   }
 
-  invoked_by_others = { for name in keys(local.functions) : name => aws_lambda_function.function[name].function_name if name != "installer" }
+  # The functions whose failure no other alarm reports soon. Messages that catalog and interruption fail to handle become dead letters, a
+  # catalog that is not refreshed is old, silence of wake has its alarm, and Terraform waits for the answer of the installer. A warning
+  # expires in the queue of an interruption function that is not invoked.
+  failing   = { for name in ["planner", "lifecycle"] : name => aws_lambda_function.function[name].function_name if !local.shares_functions }
+  throttled = { for name in ["planner", "lifecycle", "interruption"] : name => aws_lambda_function.function[name].function_name if !local.shares_functions }
 
   alarm_actions = var.alarm_topic_arn == null ? [] : [var.alarm_topic_arn]
 
   # The alarms on one metric of the functions: it has been above the threshold for all of the periods. A missing value is none above it:
   # metrics about what should not be are published only while it is. A threshold of a variable that is zero means no alarm, because null
-  # would restore the default. Only on request there is an alarm for budgets, because most clusters have none; that metric is published
-  # every five minutes, and its period is an hour, so that the alarm does not change between two of these.
+  # would restore the default. Only on request there are alarms for budgets and limits of the cluster, because most clusters have none, and
+  # for the number of nodes, which their price limits too; the metric of budgets is published every five minutes, and its period is an hour,
+  # so that the alarm does not change between two of these.
   metric_alarms = {
     for name, alarm in {
       # A single failure may be an instance profile that is not visible yet; one that persists fails with every plan.
@@ -136,33 +138,48 @@ resource "aws_cloudwatch_metric_alarm" "metric" {
   tags                = local.tags
 }
 
+# Functions that other clusters share have the alarms of the module that creates them.
 resource "aws_cloudwatch_metric_alarm" "errors" {
-  for_each = var.alarms.enabled ? local.functions : {}
+  count = var.alarms.enabled && length(local.failing) > 0 ? 1 : 0
 
-  alarm_name          = "${local.name}-${each.key}-errors"
-  alarm_description   = "nodeless ${each.key} failed as a whole in three of five minutes. Its log group is ${aws_cloudwatch_log_group.function[each.key].name}. See docs/operate/errors.md."
-  namespace           = "AWS/Lambda"
-  metric_name         = "Errors"
-  dimensions          = { FunctionName = aws_lambda_function.function[each.key].function_name }
-  statistic           = "Sum"
-  period              = 60
+  alarm_name          = "${local.name}-errors"
+  alarm_description   = "The planner or lifecycle of nodeless failed as a whole in three of five minutes. Their log groups are /aws/lambda/${local.name}-planner and /aws/lambda/${local.name}-lifecycle. See docs/operate/errors.md."
   evaluation_periods  = 5
-  datapoints_to_alarm = each.key == "installer" ? 1 : 3
+  datapoints_to_alarm = 3
   threshold           = 1
   comparison_operator = "GreaterThanOrEqualToThreshold"
   treat_missing_data  = "notBreaching"
   alarm_actions       = local.alarm_actions
   ok_actions          = local.alarm_actions
   tags                = local.tags
+
+  metric_query {
+    id          = "failed"
+    expression  = "SUM(METRICS())"
+    label       = "Invocations that failed as a whole"
+    return_data = true
+  }
+
+  dynamic "metric_query" {
+    for_each = local.failing
+    content {
+      id = metric_query.key
+      metric {
+        namespace   = "AWS/Lambda"
+        metric_name = "Errors"
+        dimensions  = { FunctionName = metric_query.value }
+        stat        = "Sum"
+        period      = 60
+      }
+    }
+  }
 }
 
-# One alarm for all functions that messages and calls invoke. Terraform waits for the answer of the installer, so a refusal of it is an
-# error of the apply. Functions that other clusters share have the alarm of the module that creates them.
 resource "aws_cloudwatch_metric_alarm" "throttles" {
-  count = var.alarms.enabled && var.alarms.throttles && length(local.invoked_by_others) > 0 ? 1 : 0
+  count = var.alarms.enabled && var.alarms.throttles && length(local.throttled) > 0 ? 1 : 0
 
   alarm_name          = "${local.name}-throttles"
-  alarm_description   = "Lambda refused invocations of functions of nodeless in three of five minutes, because no concurrency was left: work is late. The dashboard shows which function; other functions of the account may use up its concurrency. See docs/operate/throttles.md."
+  alarm_description   = "Lambda refused invocations of functions of nodeless in three of five minutes, because no concurrency was left: work is late. The metric Throttles of each function shows which; other functions of the account may use up its concurrency. See docs/operate/throttles.md."
   evaluation_periods  = 5
   datapoints_to_alarm = 3
   threshold           = 1
@@ -180,7 +197,7 @@ resource "aws_cloudwatch_metric_alarm" "throttles" {
   }
 
   dynamic "metric_query" {
-    for_each = local.invoked_by_others
+    for_each = local.throttled
     content {
       id = metric_query.key
       metric {
@@ -194,8 +211,9 @@ resource "aws_cloudwatch_metric_alarm" "throttles" {
   }
 }
 
+# Lambda drops nothing of functions that may loop.
 resource "aws_cloudwatch_metric_alarm" "recursion" {
-  for_each = var.alarms.enabled ? local.looping : toset([])
+  for_each = var.alarms.enabled && !local.recursive_loop_allowed ? local.looping : toset([])
 
   alarm_name          = "${local.name}-${each.key}-recursion"
   alarm_description   = "Lambda detected messages of nodeless as a recursive loop and dropped them: nodes are reconciled only once a minute. Set recursive_loop_allowed = true and apply, or allow recursive loops of ${local.name}-${each.key} manually. See docs/operate/recursion.md."
@@ -233,13 +251,13 @@ resource "aws_cloudwatch_metric_alarm" "dead_letters" {
 }
 
 # The alarm for a complete outage, so missing data is the fault itself. One alarm for plans and sweeps, because an outage of the
-# API server stops both. Metric math treats a missing value as 0 if the other metric has one:
+# API server stops both. Each plan publishes one sample of PendingPods, and each complete sweep one of NodeCount. Metric math treats a missing value as 0 if the other metric has one:
 # https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/using-metric-math.html
 resource "aws_cloudwatch_metric_alarm" "stale" {
   count = var.alarms.enabled ? 1 : 0
 
   alarm_name          = "${local.name}-stale"
-  alarm_description   = "No plan or no sweep has completed for five minutes: pending pods get no nodes, or nodes are not removed. The metrics PlansMade and Heartbeat show which of the two is missing. Look at the logs of the planner and lifecycle and at their dead letters; are the API server and DynamoDB reachable, and are the schedules enabled? See docs/operate/stale.md."
+  alarm_description   = "No plan or no sweep has completed for five minutes: pending pods get no nodes, or nodes are not removed. The numbers of samples of PendingPods (plans) and NodeCount (sweeps) show which of the two is missing. Look at the logs of the planner and lifecycle and at their dead letters; are the API server and DynamoDB reachable, and are the schedules enabled? See docs/operate/stale.md."
   evaluation_periods  = 5
   threshold           = 1
   comparison_operator = "LessThanThreshold"
@@ -256,14 +274,14 @@ resource "aws_cloudwatch_metric_alarm" "stale" {
   }
 
   dynamic "metric_query" {
-    for_each = { plans = "PlansMade", sweeps = "Heartbeat" }
+    for_each = { plans = "PendingPods", sweeps = "NodeCount" }
     content {
       id = metric_query.key
       metric {
         namespace   = local.namespace
         metric_name = metric_query.value
         dimensions  = { Cluster = local.cluster }
-        stat        = "Sum"
+        stat        = "SampleCount"
         period      = 60
       }
     }

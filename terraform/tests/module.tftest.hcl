@@ -663,8 +663,8 @@ run "functions_wake_each_other_for_as_long_as_they_need" {
   }
 
   assert {
-    condition     = sort(keys(aws_cloudwatch_metric_alarm.recursion)) == sort(keys(aws_lambda_function_recursion_config.function)) && alltrue([for a in aws_cloudwatch_metric_alarm.recursion : a.metric_name == "RecursiveInvocationsDropped"])
-    error_message = "A chain that Lambda stops must raise an alarm."
+    condition     = length(aws_cloudwatch_metric_alarm.recursion) == 0
+    error_message = "Lambda stops no chain of functions that may loop, so nobody should pay for that alarm."
   }
 }
 
@@ -713,7 +713,7 @@ run "loops_refused_by_choice" {
   }
 
   assert {
-    condition     = length(aws_lambda_function_recursion_config.function) == 0 && length(aws_cloudwatch_metric_alarm.recursion) == 4
+    condition     = length(aws_lambda_function_recursion_config.function) == 0 && sort(keys(aws_cloudwatch_metric_alarm.recursion)) == tolist(["catalog", "interruption", "lifecycle", "planner"]) && alltrue([for a in aws_cloudwatch_metric_alarm.recursion : a.metric_name == "RecursiveInvocationsDropped"])
     error_message = "recursive_loop_allowed = false must call nothing, and the alarm matters all the more."
   }
 }
@@ -721,7 +721,8 @@ run "loops_refused_by_choice" {
 run "metrics_and_alarms" {
   variables {
     alarm_topic_arn = "arn:aws:sns:eu-west-1:111122223333:pager"
-    alarms          = { node_count = 0 }
+    alarms          = { nodes_launched_per_hour = 0, node_count = 100, cluster_limit_percent = 90 }
+    dashboard       = true
   }
 
   assert {
@@ -731,10 +732,10 @@ run "metrics_and_alarms" {
 
   assert {
     condition = output.metric_names == sort([
-      "PlansMade", "PlansUnfinished", "PlanDurationMilliseconds", "PendingPods", "UnschedulablePods", "WebhookCalls", "ClaimsCreated", "NodesLaunched", "LaunchFailures",
+      "PlansUnfinished", "PendingPods", "UnschedulablePods", "WebhookCalls", "ClaimsCreated", "NodesLaunched", "LaunchFailures",
       "InsufficientCapacity", "NodesRegistered", "NodesInitialized", "NodesTerminated", "Evictions", "ChurnStopped", "AmiCanariesFailed", "NodesHeldBack", "NodeCount", "HourlySpendDollars", "ClusterLimitUsedPercent",
       "BudgetsExceeded",
-      "Interruptions", "InterruptionsLost", "Heartbeat", "OrphansCollected", "ReconcileErrors", "CatalogAgeSeconds", "LaunchLatencyMilliseconds",
+      "Interruptions", "InterruptionsLost", "OrphansCollected", "ReconcileErrors", "CatalogAgeSeconds", "LaunchLatencyMilliseconds",
       "RegistrationLatencyMilliseconds",
     ])
     error_message = "The metric names are a contract with shared/adapters/telemetry."
@@ -748,9 +749,9 @@ run "metrics_and_alarms" {
       interruptions-lost = "InterruptionsLost > 0 for 300 s"
       churn              = "ChurnStopped > 0 for 300 s"
       ami-canary         = "AmiCanariesFailed > 0 for 600 s"
+      node-count         = "NodeCount > 100 for 60 s"
       hourly-spend       = "HourlySpendDollars > 50 for 60 s"
       cluster-limit      = "ClusterLimitUsedPercent > 90 for 60 s"
-      nodes-launched     = "NodesLaunched > 100 for 3600 s"
     }
     error_message = "Each alarm has its metric. A threshold of zero must leave out its alarm, and only that; most clusters have no budget, so its alarm is created on request."
   }
@@ -772,7 +773,8 @@ run "metrics_and_alarms" {
     condition = (
       one(aws_cloudwatch_metric_alarm.stale).treat_missing_data == "breaching" &&
       { for q in one(aws_cloudwatch_metric_alarm.stale).metric_query : q.id => try(q.metric[0].metric_name, q.expression) } ==
-      { both = "plans * sweeps", plans = "PlansMade", sweeps = "Heartbeat" }
+      { both = "plans * sweeps", plans = "PendingPods", sweeps = "NodeCount" } &&
+      alltrue([for q in one(aws_cloudwatch_metric_alarm.stale).metric_query : q.metric[0].stat == "SampleCount" if length(q.metric) > 0])
     )
     error_message = "One alarm for plans and sweeps: it must fire when either stops, and when nothing is published at all."
   }
@@ -789,7 +791,7 @@ run "metrics_and_alarms" {
 
   assert {
     condition = alltrue([
-      for a in concat(aws_cloudwatch_metric_alarm.wake_silent, values(aws_cloudwatch_metric_alarm.errors), values(aws_cloudwatch_metric_alarm.dead_letters), values(aws_cloudwatch_metric_alarm.metric), aws_cloudwatch_metric_alarm.stale, values(aws_cloudwatch_metric_alarm.recursion), aws_cloudwatch_metric_alarm.throttles) :
+      for a in concat(aws_cloudwatch_metric_alarm.wake_silent, aws_cloudwatch_metric_alarm.errors, values(aws_cloudwatch_metric_alarm.dead_letters), values(aws_cloudwatch_metric_alarm.metric), aws_cloudwatch_metric_alarm.stale, values(aws_cloudwatch_metric_alarm.recursion), aws_cloudwatch_metric_alarm.throttles) :
       tolist(a.alarm_actions) == tolist(["arn:aws:sns:eu-west-1:111122223333:pager"]) && length(a.alarm_description) > 40
     ])
     error_message = "Every alarm must notify the topic and describe what to check."
@@ -826,9 +828,17 @@ run "alarms_about_work_that_waits" {
   assert {
     condition = (
       { for q in one(aws_cloudwatch_metric_alarm.throttles).metric_query : q.id => "${q.metric[0].metric_name} of ${q.metric[0].dimensions.FunctionName}" if length(q.metric) > 0 } ==
-      { for name in ["planner", "lifecycle", "interruption", "catalog", "wake"] : name => "Throttles of nodeless-example-${name}" }
+      { for name in ["planner", "lifecycle", "interruption"] : name => "Throttles of nodeless-example-${name}" }
     )
-    error_message = "Invocations that Lambda refuses are no errors; every function that messages or calls invoke needs the alarm."
+    error_message = "Invocations that Lambda refuses are no errors, and delay launches, drains and the handling of interruptions."
+  }
+
+  assert {
+    condition = (
+      { for q in one(aws_cloudwatch_metric_alarm.errors).metric_query : q.id => "${q.metric[0].metric_name} of ${q.metric[0].dimensions.FunctionName}" if length(q.metric) > 0 } ==
+      { for name in ["planner", "lifecycle"] : name => "Errors of nodeless-example-${name}" }
+    )
+    error_message = "What the other functions fail to do is reported by dead letters, the age of the catalog, and the alarm wake-silent."
   }
 }
 
@@ -846,22 +856,18 @@ run "alarms_off_by_choice" {
 run "number_of_alarms" {
   assert {
     condition = length(concat(
-      values(aws_cloudwatch_metric_alarm.errors), values(aws_cloudwatch_metric_alarm.recursion), values(aws_cloudwatch_metric_alarm.dead_letters),
+      aws_cloudwatch_metric_alarm.errors, values(aws_cloudwatch_metric_alarm.recursion), values(aws_cloudwatch_metric_alarm.dead_letters),
       values(aws_cloudwatch_metric_alarm.metric), aws_cloudwatch_metric_alarm.stale, aws_cloudwatch_metric_alarm.wake_silent,
       aws_cloudwatch_metric_alarm.throttles,
-    )) == 27
+    )) == 16
     error_message = "The number of alarms changed: docs/cost.py has it, and their metrics, for the price of monitoring."
   }
 }
 
 run "without_dashboard" {
-  variables {
-    dashboard = false
-  }
-
   assert {
     condition     = length(aws_cloudwatch_dashboard.nodeless) == 0 && output.dashboard_name == null
-    error_message = "dashboard = false must make no dashboard."
+    error_message = "A dashboard costs more than everything else of an idle cluster, so it is created on request."
   }
 }
 

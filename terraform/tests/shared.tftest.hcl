@@ -146,7 +146,7 @@ run "only_what_belongs_to_the_cluster_is_created" {
   }
 
   assert {
-    condition = sort(keys(aws_cloudwatch_metric_alarm.errors)) == tolist(["installer", "wake"]) && length(aws_cloudwatch_metric_alarm.recursion) == 0 && alltrue([
+    condition = length(concat(aws_cloudwatch_metric_alarm.errors, aws_cloudwatch_metric_alarm.throttles, values(aws_cloudwatch_metric_alarm.recursion))) == 0 && alltrue([
       for q in one(aws_cloudwatch_metric_alarm.stale).metric_query : q.metric[0].dimensions == tomap({ Cluster = "green" }) if length(q.metric) > 0
     ])
     error_message = "Alarms of the shared functions are the other module's; those of the cluster have its dimension."

@@ -270,15 +270,15 @@ def one_price_for_one_type(hour: Hour) -> tuple[bool, str]:
 
 
 def product_of_metrics(hour: Hour) -> tuple[bool, str]:
-    """The planner publishes PlansMade with every plan, and ClaimsCreated only with some."""
+    """The planner publishes PendingPods with every plan, and ClaimsCreated only with some."""
 
-    def metric(name: str) -> dict[str, Any]:
+    def metric(name: str, statistic: str) -> dict[str, Any]:
         dimensions = [{"Name": "Cluster", "Value": hour.place.cluster}]
-        return {"Metric": {"Namespace": "nodeless", "MetricName": name, "Dimensions": dimensions}, "Period": 60, "Stat": "Sum"}
+        return {"Metric": {"Namespace": "nodeless", "MetricName": name, "Dimensions": dimensions}, "Period": 60, "Stat": statistic}
 
     queries = [
-        {"Id": "plans", "MetricStat": metric("PlansMade")},
-        {"Id": "claims", "MetricStat": metric("ClaimsCreated")},
+        {"Id": "plans", "MetricStat": metric("PendingPods", "SampleCount")},
+        {"Id": "claims", "MetricStat": metric("ClaimsCreated", "Sum")},
         {"Id": "product", "Expression": "plans * claims"},
     ]
     now = datetime.now(timezone.utc)

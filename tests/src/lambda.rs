@@ -204,6 +204,12 @@ impl Function {
         self.metrics.lock().unwrap_or_else(PoisonError::into_inner).get(name).copied().unwrap_or_default()
     }
 
+    /// Whether the function has published a metric, whatever its value.
+    #[must_use]
+    pub fn publishes(&self, name: &str) -> bool {
+        self.metrics.lock().unwrap_or_else(PoisonError::into_inner).contains_key(name)
+    }
+
     /// The bytes that the function has logged so far.
     #[must_use]
     pub fn logged_bytes(&self) -> u64 {
@@ -378,13 +384,13 @@ mod tests {
     fn metrics_are_summed() {
         let mut sums = HashMap::new();
         let lines = [
-            r#"{"_aws":{"CloudWatchMetrics":[]},"PlansMade":1,"Took":[1.5,2]}"#,
-            r#"{"_aws":{},"PlansMade":1}"#,
-            r#"{"event":"plan-made","PlansMade":5}"#,
+            r#"{"_aws":{"CloudWatchMetrics":[]},"ClaimsCreated":1,"Took":[1.5,2]}"#,
+            r#"{"_aws":{},"ClaimsCreated":1}"#,
+            r#"{"event":"plan-made","ClaimsCreated":5}"#,
             "not JSON",
         ];
         lines.iter().for_each(|line| add_metrics(line, &mut sums));
-        assert_eq!((sums["PlansMade"], sums["Took"]), (2.0, 3.5));
+        assert_eq!((sums["ClaimsCreated"], sums["Took"]), (2.0, 3.5));
     }
 
     #[test]

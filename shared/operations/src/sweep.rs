@@ -42,6 +42,8 @@ const MIRRORS: usize = 100;
 /// The maximum number of claims that one sweep writes because the network or reservation of their instances changed.
 const MOVED: usize = 400;
 /// Smaller differences in dollars per hour come from the order of additions.
+/// From this age of the catalog on, its age is a metric: the schedule refreshes it every five minutes.
+const CATALOG_IS_OLD: Duration = Duration::from_mins(15);
 const ROUNDING: f64 = 1e-6;
 
 /// Compares and repairs.
@@ -111,8 +113,6 @@ impl Sweeper {
         let mut metrics = Metrics::new();
         let result = self.sweep(&mut metrics).await;
         if let Ok(report) = &result {
-            // Counted only after a complete sweep: an alarm fires if none completes for a while.
-            metrics.count(Metric::Heartbeat, 1);
             metrics.count(Metric::ReconcileErrors, report.problems.len());
             self.context.log(&SweepEnded {
                 claims: report.claims,
@@ -437,6 +437,7 @@ impl Sweeper {
         }
     }
 
+        // Only after a complete sweep: an alarm fires if it is missing for a while.
     async fn measure(&self, claims: &[NodeClaim], report: &SweepReport, metrics: &mut Metrics) {
         let running = || claims.iter().filter(|claim| !claim.is_stopped());
         let spend: f64 =
@@ -447,7 +448,10 @@ impl Sweeper {
         metrics.count(Metric::OrphansCollected, report.collected.len());
         match self.last_refresh().await {
             Ok(Some(refreshed)) => {
-                metrics.record(Metric::CatalogAgeSeconds, age(refreshed, self.context.now()).as_secs_f64());
+                let age = age(refreshed, self.context.now());
+                if age >= CATALOG_IS_OLD {
+                    metrics.record(Metric::CatalogAgeSeconds, age.as_secs_f64());
+                }
             }
             Ok(None) => {}
             Err(error) => {

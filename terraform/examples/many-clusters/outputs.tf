@@ -13,11 +13,6 @@ output "function_names" {
   value       = { for name, cluster in local.clusters : name => cluster.function_names }
 }
 
-output "dashboard_names" {
-  description = "The CloudWatch dashboards, by cluster."
-  value       = { for name, cluster in local.clusters : name => cluster.dashboard_name }
-}
-
 output "plan_queue_urls" {
   description = "The plan queues, by cluster. A message of your own requests a plan."
   value       = { for name, cluster in local.clusters : name => cluster.plan_queue_url }

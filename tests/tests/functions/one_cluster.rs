@@ -432,7 +432,7 @@ async fn a_planner_that_is_killed_is_noticed_by_the_next() {
 
     functions.planner.expect_problem("\"event\":\"plan-unfinished\"");
     functions.plan().await;
-    stage.until("metrics are read", |_| functions.planner.metric("PlansMade") > 0.0).await;
+    stage.until("metrics are read", |_| functions.planner.metric("ClaimsCreated") > 0.0).await;
     assert_eq!(functions.planner.metric("PlansUnfinished").to_string(), "1");
     let decisions = stage.records("decision#").await;
     let noticed: Vec<&Value> = decisions.values().filter(|decision| decision["kind"] == "plan-unfinished").collect();
@@ -539,7 +539,7 @@ async fn a_cluster_that_is_created_again_is_served_at_its_new_endpoint() {
     stage.create_cluster_again().await;
     functions.sweep().await;
     functions.sweep().await;
-    stage.until("a sweep completes", |_| functions.lifecycle.metric("Heartbeat") > 0.0).await;
+    stage.until("a sweep completes", |_| functions.lifecycle.publishes("NodeCount")).await;
 }
 
 /// IAM applies the policies of the functions' roles seconds after Terraform has written them.

@@ -78,13 +78,10 @@ enum Fold {
 }
 
 metrics! {
-    /// Plans that finished.
-    PlansMade: Count, Sum;
     /// Plans that started and did not finish, as the next plan detected.
     PlansUnfinished: Count, Sum;
-    /// How long a plan took, without the batching window.
-    PlanDurationMilliseconds: Milliseconds, Each;
-    /// Pods that waited for a node when a plan was made.
+    /// Pods that waited for a node when a plan was made. Published with every plan: its number of samples is the number of plans that
+    /// finished. An alarm fires if there are none.
     PendingPods: Count, Last;
     /// Calls of the webhook that led to a plan. Published only if there are any, or pods are pending.
     WebhookCalls: Count, SumOrZero;
@@ -112,7 +109,8 @@ metrics! {
     AmiCanariesFailed: Count, Last;
     /// Nodes that are not consolidated for a time, because the removal of such a node led to a launch. Published only if there are any.
     NodesHeldBack: Count, Last;
-    /// Claims that are not being terminated.
+    /// Claims that are not being terminated. Published with every sweep: its number of samples is the number of sweeps that finished. An
+    /// alarm fires if there are none.
     NodeCount: Count, Last;
     /// The price of the instances of all claims in dollars per hour.
     HourlySpendDollars: None, Last;
@@ -126,13 +124,12 @@ metrics! {
     Interruptions: Count, Sum;
     /// Messages about interruptions that were deleted because they could not be handled in four attempts. An alarm fires.
     InterruptionsLost: Count, Sum;
-    /// Sweeps that finished. An alarm fires if this metric or PlansMade is missing.
-    Heartbeat: Count, Sum;
     /// Instances, nodes and records that belonged to no claim.
     OrphansCollected: Count, Sum;
     /// Claims or objects that could not be processed.
     ReconcileErrors: Count, Sum;
-    /// The time since the last refresh that read the catalog and all EC2NodeClasses. An alarm fires after an hour.
+    /// The time since the last refresh that read the catalog and all EC2NodeClasses. Published only from a quarter of an hour on. An alarm
+    /// fires after an hour.
     CatalogAgeSeconds: Seconds, Last;
     /// The time from a claim's creation to its launch.
     LaunchLatencyMilliseconds: Milliseconds, Each;
@@ -341,9 +338,9 @@ mod tests {
     fn one_document_with_one_dimension() {
         assert_eq!(Metrics::new().render("prod", Timestamp::UNIX_EPOCH), None);
         let mut metrics = Metrics::new();
-        metrics.count(Metric::Heartbeat, 1);
-        metrics.record(Metric::PlanDurationMilliseconds, 12.5);
-        metrics.record(Metric::PlanDurationMilliseconds, 7.5);
+        metrics.count(Metric::OrphansCollected, 1);
+        metrics.record(Metric::LaunchLatencyMilliseconds, 12.5);
+        metrics.record(Metric::LaunchLatencyMilliseconds, 7.5);
         let text = metrics.render("prod", Timestamp::from_millisecond(1234).unwrap()).unwrap();
         let document: Value = serde_json::from_str(&text).unwrap();
         assert_eq!(
@@ -352,11 +349,11 @@ mod tests {
                 "_aws": { "Timestamp": 1234, "CloudWatchMetrics": [{
                     "Namespace": "nodeless", "Dimensions": [["Cluster"]],
                     "Metrics": [
-                        { "Name": "PlanDurationMilliseconds", "Unit": "Milliseconds" },
-                        { "Name": "Heartbeat", "Unit": "Count" },
+                        { "Name": "OrphansCollected", "Unit": "Count" },
+                        { "Name": "LaunchLatencyMilliseconds", "Unit": "Milliseconds" },
                     ],
                 }] },
-                "Cluster": "prod", "Heartbeat": 1.0, "PlanDurationMilliseconds": [12.5, 7.5],
+                "Cluster": "prod", "OrphansCollected": 1.0, "LaunchLatencyMilliseconds": [12.5, 7.5],
             })
         );
     }

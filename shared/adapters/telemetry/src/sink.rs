@@ -141,12 +141,12 @@ mod tests {
         let sink = Captured::default();
         emit(&sink, Timestamp::UNIX_EPOCH, &Ended { claims: 3 });
         let mut metrics = Metrics::new();
-        metrics.count(Metric::Heartbeat, 1);
+        metrics.count(Metric::OrphansCollected, 1);
         sink.metrics("prod", Timestamp::UNIX_EPOCH, &metrics);
         sink.metrics("prod", Timestamp::UNIX_EPOCH, &metrics);
         let lines = sink.take();
         assert_eq!((lines.len(), &lines[0]["event"], &lines[0]["claims"]), (1, &"sweep-ended".into(), &3.into()));
         assert!(sink.take().is_empty());
-        assert_eq!(sink.totals().get(Metric::Heartbeat), [2.0]);
+        assert_eq!(sink.totals().get(Metric::OrphansCollected), [2.0]);
     }
 }

@@ -452,8 +452,6 @@ impl Planner {
 
     fn finish(&self, started: Timestamp, report: &PlanReport, metrics: &mut Metrics) {
         let took = Duration::try_from(self.context.now().duration_since(started)).unwrap_or(Duration::ZERO);
-        metrics.count(Metric::PlansMade, 1);
-        metrics.record(Metric::PlanDurationMilliseconds, took.as_secs_f64() * 1000.0);
         metrics.count(Metric::PendingPods, report.pods);
         if !report.unschedulable.is_empty() {
             metrics.count(Metric::UnschedulablePods, report.unschedulable.len());

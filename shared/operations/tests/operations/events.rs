@@ -119,20 +119,15 @@ async fn a_node_with_less_capacity_than_its_instance_type_is_reported() {
 async fn few_metrics_are_published_while_nothing_changes() {
     let mut harness = running_cluster(1).await;
     harness.minutes(20).await;
+    harness.claims.put_catalog_refreshed(harness.clock.time()).await.unwrap();
     harness.sink.forget_metrics();
-    harness.minutes(60).await;
+    for _ in 0..6 {
+        harness.minutes(10).await;
+        harness.claims.put_catalog_refreshed(harness.clock.time()).await.unwrap();
+    }
     let document = harness.sink.totals().render("test", harness.clock.time()).unwrap();
     let document: Value = serde_json::from_str(&document).unwrap();
     let metrics = document["_aws"]["CloudWatchMetrics"][0]["Metrics"].as_array().unwrap();
     let names: BTreeSet<&str> = metrics.iter().map(|metric| metric["Name"].as_str().unwrap()).collect();
-    let idle = [
-        "CatalogAgeSeconds",
-        "Heartbeat",
-        "HourlySpendDollars",
-        "NodeCount",
-        "PendingPods",
-        "PlanDurationMilliseconds",
-        "PlansMade",
-    ];
-    assert_eq!(names, BTreeSet::from(idle));
+    assert_eq!(names, BTreeSet::from(["HourlySpendDollars", "NodeCount", "PendingPods"]));
 }

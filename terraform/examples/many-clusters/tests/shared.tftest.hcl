@@ -66,11 +66,6 @@ run "four_functions_are_shared" {
     condition     = output.node_instance_profile_names == { for cluster in ["blue", "green", "red"] : cluster => "nodeless-${cluster}-eu-west-1-node" }
     error_message = "Each cluster has its own node role and instance profile."
   }
-
-  assert {
-    condition     = output.dashboard_names == { for cluster in ["blue", "green", "red"] : cluster => "nodeless-${cluster}" }
-    error_message = "Each cluster has its own dashboard."
-  }
 }
 
 run "a_cluster_is_named_once" {
