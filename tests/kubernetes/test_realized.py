@@ -24,6 +24,8 @@ from tools.control_plane.deployment import CLUSTER, Deployment
 from tools.control_plane.server import path_of
 from tools.processes import wait_for
 
+# What the compressed records of claims refer to (shared/state/src/items.rs).
+DICTIONARY = Path(__file__).parents[2] / "shared/state/src/claim.dictionary"
 PODS = int(os.environ.get("NODELESS_REALIZED_PODS", "100"))
 
 
@@ -112,7 +114,7 @@ def recorded(deployment: Deployment) -> list[dict[str, Any]]:
     (table,) = client.list_tables()["TableNames"]
     pages = client.get_paginator("scan").paginate(TableName=table)
     items = [item for page in pages for item in page["Items"] if item["sk"]["S"].startswith("nodeclaim#") and item["pk"]["S"].startswith(f"{CLUSTER}#")]
-    records = [json.loads(zlib.decompress(item["record"]["B"], -zlib.MAX_WBITS)) for item in items]
+    records = [json.loads(zlib.decompressobj(-zlib.MAX_WBITS, zdict=DICTIONARY.read_bytes()).decompress(item["record"]["B"])) for item in items]
     return [record for record in records if record["status"].get("instance")]
 
 

@@ -83,7 +83,7 @@ impl Table {
         };
         let limit = query["Limit"].as_u64().and_then(|limit| u32::try_from(limit).ok());
         let last = limit.filter(|_| query["ScanIndexForward"] == false);
-        let items = |partition| self.claims.table().items(&Query { partition, keys, last });
+        let items = |partition| self.claims.table().items(&Query { partition, keys, last, consistent: true });
         let mut found = self.partition(partition).map(items).unwrap_or_default();
         found.truncate(limit.map_or(usize::MAX, |limit| limit as usize));
         let items: Vec<Value> = found.iter().map(|item| self.encoded(item)).collect();

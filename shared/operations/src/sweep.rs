@@ -1,6 +1,7 @@
 //! Compares all claims with EC2 and the cluster once a minute, and so finds what a lost message missed.
 
 mod conditions;
+mod idle;
 mod moved;
 mod templates;
 mod zonal_shifts;
@@ -41,9 +42,9 @@ const SOON: Duration = Duration::from_secs(5);
 const MIRRORS: usize = 100;
 /// The maximum number of claims that one sweep writes because the network or reservation of their instances changed.
 const MOVED: usize = 400;
-/// Smaller differences in dollars per hour come from the order of additions.
 /// From this age of the catalog on, its age is a metric: the schedule refreshes it every five minutes.
 const CATALOG_IS_OLD: Duration = Duration::from_mins(15);
+/// Smaller differences in dollars per hour come from the order of additions.
 const ROUNDING: f64 = 1e-6;
 
 /// Compares and repairs.
@@ -137,7 +138,10 @@ impl Sweeper {
         let read = self.read().await?;
         check_owner(read.system.table.as_deref(), self.claims.table_name())
             .map_err(|other| ownership::denied(&other))?;
-        let claims = self.claims.list().await?;
+        let mut claims = self.claims.list_eventually().await?;
+        if !idle::is_idle(&claims, &read, &usage) {
+            claims = self.claims.list().await?;
+        }
         let now = self.context.now();
         report.claims = claims.len();
         report.instances = read.instances.len();
@@ -415,15 +419,7 @@ impl Sweeper {
         now: Timestamp,
         report: &mut SweepReport,
     ) {
-        let mut counted: BTreeMap<String, PoolUsage> =
-            usage.keys().map(|name| (name.clone(), PoolUsage::default())).collect();
-        for claim in claims {
-            let Some(name) = &claim.node_pool else { continue };
-            let pool = counted.entry(name.clone()).or_default();
-            pool.resources.add(&claim.spec.charge.resources);
-            pool.dollars_per_hour += claim.spec.charge.dollars_per_hour;
-        }
-        for (name, mut right) in counted {
+        for (name, mut right) in charged(claims, usage) {
             let present = usage.get(&name).cloned().unwrap_or_default();
             if same_usage(&present, &right) {
                 continue;
@@ -437,11 +433,11 @@ impl Sweeper {
         }
     }
 
-        // Only after a complete sweep: an alarm fires if it is missing for a while.
     async fn measure(&self, claims: &[NodeClaim], report: &SweepReport, metrics: &mut Metrics) {
         let running = || claims.iter().filter(|claim| !claim.is_stopped());
         let spend: f64 =
             running().filter_map(|claim| claim.status.instance.as_ref()).map(|instance| instance.price).sum();
+        // Only after a complete sweep: an alarm fires if it is missing for a while.
         metrics.count(Metric::NodeCount, running().filter(|claim| !claim.phase.is_leaving()).count());
         metrics.record(Metric::HourlySpendDollars, spend);
         measure_node_pools(claims, metrics);
@@ -513,6 +509,19 @@ fn measure_node_pools(claims: &[NodeClaim], metrics: &mut Metrics) {
         metrics.record_of(pool, Metric::NodeCount, nodes);
         metrics.record_of(pool, Metric::HourlySpendDollars, dollars);
     }
+}
+
+/// The usage of each NodePool by the charges of its claims; nothing for a NodePool without claims whose usage is recorded.
+fn charged(claims: &[NodeClaim], usage: &BTreeMap<String, PoolUsage>) -> BTreeMap<String, PoolUsage> {
+    let mut counted: BTreeMap<String, PoolUsage> =
+        usage.keys().map(|name| (name.clone(), PoolUsage::default())).collect();
+    for claim in claims {
+        let Some(name) = &claim.node_pool else { continue };
+        let pool = counted.entry(name.clone()).or_default();
+        pool.resources.add(&claim.spec.charge.resources);
+        pool.dollars_per_hour += claim.spec.charge.dollars_per_hour;
+    }
+    counted
 }
 
 fn same_usage(a: &PoolUsage, b: &PoolUsage) -> bool {

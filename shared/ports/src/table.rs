@@ -202,6 +202,8 @@ pub struct Query {
     pub keys: Range,
     /// Only so many items, those with the last keys first. Without it, all items in the order of their keys.
     pub last: Option<u32>,
+    /// Whether the answer has every write that was done before. Otherwise it may lack the last ones, and costs half as much.
+    pub consistent: bool,
 }
 
 /// A range of sort keys.
@@ -252,7 +254,7 @@ pub trait Table: Send + Sync {
     /// The same.
     async fn get_all(&self, operation: &'static str, keys: &BTreeSet<Key>) -> Result<Vec<Item>, PortError>;
 
-    /// Reads ranges of items consistently, one range after the other in the answer. They are read concurrently.
+    /// Reads ranges of items, consistently unless a query does without that, one range after the other in the answer. They are read concurrently.
     ///
     /// # Errors
     /// The same.

@@ -27,7 +27,8 @@ pub struct ServedCluster {
 /// When the table cannot be read, or the role may not read the registry.
 pub async fn served_clusters(table: &dyn Table) -> Result<(Vec<ServedCluster>, Vec<PortError>), PortError> {
     let (mut clusters, mut unreadable) = (Vec::new(), Vec::new());
-    let query = Query { partition: Partition::Cluster, keys: Range::Prefix(PREFIX.to_owned()), last: None };
+    let query =
+        Query { partition: Partition::Cluster, keys: Range::Prefix(PREFIX.to_owned()), last: None, consistent: true };
     for item in table.query("registered clusters", &[query]).await? {
         match decode(&item) {
             Ok(cluster) => clusters.push(cluster),

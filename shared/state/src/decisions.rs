@@ -73,8 +73,12 @@ impl State {
     pub async fn decisions(&self, limit: u32) -> Result<Vec<Decision>, PortError> {
         let mut last = limit;
         loop {
-            let query =
-                Query { partition: Partition::Cluster, keys: Range::Prefix(PREFIX.to_owned()), last: Some(last) };
+            let query = Query {
+                partition: Partition::Cluster,
+                keys: Range::Prefix(PREFIX.to_owned()),
+                last: Some(last),
+                consistent: true,
+            };
             let items = self.table.query("claims decisions", &[query]).await?;
             let read = u32::try_from(items.len()).unwrap_or(u32::MAX);
             let following = u32::try_from(items.iter().filter(|item| is_part(item)).count()).unwrap_or(u32::MAX);

@@ -1,13 +1,13 @@
 //! Reading and writing single attributes, with errors that name them.
 
 use flate2::Compression;
-use flate2::read::DeflateDecoder;
+use flate2::bufread::DeflateDecoder;
 use flate2::write::DeflateEncoder;
 use jiff::Timestamp;
 use nodeless_ports::table::{Attributes, Item, Value};
 use nodeless_ports::{ErrorKind, PortError};
 use std::fmt::Display;
-use std::io::Read as _;
+use std::io::{BufRead, Cursor, Read as _, Write as _};
 
 /// Attributes by name.
 pub(crate) fn attributes<const N: usize>(pairs: [(&str, Value); N]) -> Attributes {
@@ -82,8 +82,47 @@ pub(crate) fn write_deflated<T: serde::Serialize>(operation: &str, value: &T) ->
     let invalid = |error: &dyn Display| PortError::new(ErrorKind::Invalid, operation, error.to_string());
     let text = serde_json::to_vec(value).map_err(|error| invalid(&error))?;
     let mut encoder = DeflateEncoder::new(Vec::new(), Compression::default());
-    std::io::Write::write_all(&mut encoder, &text).map_err(|error| invalid(&error))?;
+    encoder.write_all(&text).map_err(|error| invalid(&error))?;
     Ok(Value::Bytes(encoder.finish().map_err(|error| invalid(&error))?))
+}
+
+/// The value of an attribute that [`write_with_dictionary`] made.
+pub(crate) fn read_with_dictionary<T: serde::de::DeserializeOwned>(
+    item: &Item,
+    attribute: &str,
+    dictionary: &[u8],
+) -> Result<T, PortError> {
+    let unreadable = |error: &dyn Display| damaged(item, attribute, &format!("what this version writes ({error})"));
+    let before = stored_block(dictionary);
+    let mut text = Vec::new();
+    let bytes = before.chain(read_bytes(item, attribute)?);
+    DeflateDecoder::new(bytes).read_to_end(&mut text).map_err(|error| unreadable(&error))?;
+    serde_json::from_slice(text.get(dictionary.len()..).unwrap_or_default()).map_err(|error| unreadable(&error))
+}
+
+/// Compressed JSON that refers to a dictionary, a text of up to 64 KiB that is not stored: a raw deflate stream with a preset dictionary
+/// (`inflateSetDictionary` of zlib). Short records have little to refer to in themselves.
+pub(crate) fn write_with_dictionary<T: serde::Serialize>(
+    operation: &str,
+    value: &T,
+    dictionary: &[u8],
+) -> Result<Value, PortError> {
+    let invalid = |error: &dyn Display| PortError::new(ErrorKind::Invalid, operation, error.to_string());
+    let text = serde_json::to_vec(value).map_err(|error| invalid(&error))?;
+    let mut encoder = DeflateEncoder::new(Vec::new(), Compression::default());
+    // What follows a flush begins at a byte.
+    encoder.write_all(dictionary).and_then(|()| encoder.flush()).map_err(|error| invalid(&error))?;
+    let of_dictionary = encoder.get_ref().len();
+    encoder.write_all(&text).map_err(|error| invalid(&error))?;
+    let mut bytes = encoder.finish().map_err(|error| invalid(&error))?;
+    Ok(Value::Bytes(bytes.split_off(of_dictionary)))
+}
+
+/// A dictionary as the uncompressed block of a deflate stream (RFC 1951, section 3.2.4) that does not end it.
+fn stored_block(dictionary: &[u8]) -> impl BufRead {
+    let length = u16::try_from(dictionary.len()).unwrap_or(u16::MAX);
+    let [low, high] = length.to_le_bytes();
+    Cursor::new([0, low, high, !low, !high]).chain(dictionary)
 }
 
 /// The parts of a sort key after its kind: `kind#A#B#C`.
@@ -125,6 +164,30 @@ mod tests {
         assert!(error.contains("\"version\" of item \"nodeclaim#a\""), "{error}");
         let error = read_number::<u64>(&item("version", Value::Number(-1)), "version").unwrap_err().to_string();
         assert!(error.contains("is not such a number"), "{error}");
+    }
+
+    #[test]
+    fn what_refers_to_a_dictionary_comes_back_and_is_smaller() {
+        let dictionary = br#"{"name":"","phase":"Initialized","conditions":["Launched","Registered","Initialized"]}"#;
+        let text =
+            |name: &str| format!(r#"{{"name":"{name}","phase":"Initialized","conditions":["Launched","Registered"]}}"#);
+        for name in ["default-a", &"é".repeat(100_000)] {
+            let value: serde_json::Value = serde_json::from_str(&text(name)).unwrap();
+            let written = write_with_dictionary("test", &value, dictionary).unwrap();
+            assert_eq!(
+                read_with_dictionary::<serde_json::Value>(&item("record", written), "record", dictionary).unwrap(),
+                value
+            );
+        }
+        let value: serde_json::Value = serde_json::from_str(&text("default-a")).unwrap();
+        let [with, without] =
+            [write_with_dictionary("test", &value, dictionary).unwrap(), write_deflated("test", &value).unwrap()];
+        assert!(with.bytes() * 2 < without.bytes(), "{} and {}", with.bytes(), without.bytes());
+        for bytes in [vec![], vec![1], vec![255; 20]] {
+            let damaged =
+                read_with_dictionary::<serde_json::Value>(&item("record", Value::Bytes(bytes)), "record", dictionary);
+            assert!(damaged.unwrap_err().to_string().contains("\"record\" of item \"nodeclaim#a\""));
+        }
     }
 
     #[test]

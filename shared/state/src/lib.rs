@@ -10,7 +10,7 @@
 //!
 //! | `sk` | attributes |
 //! |---|---|
-//! | `nodeclaim#NAME` | `record` (deflated JSON), `version`, `uid`; `nodePool` and `phase` for people; `instanceId` once launched (index `instance`, keys alone) |
+//! | `nodeclaim#NAME` | `record` (JSON, deflated with the dictionary `claim.dictionary`), `version`, `uid`; `nodePool` and `phase` for people; `instanceId` once launched (index `instance`, keys alone) |
 //! | `launchgroup#ID` | `record` (deflated JSON: its claims, and the claim of each instance), `version`, `expires`; for groups of several |
 //! | `shard#NUMBER` | `record` (deflated JSON: the claims that are reconciled together, and when each is due), `version` |
 //! | `nodepool#NAME` | `r:RESOURCE` in thousandths, `microdollars` per hour, `recounted`, `revision` |

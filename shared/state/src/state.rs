@@ -38,7 +38,9 @@ impl State {
 
     /// All items of the cluster whose sort key is in the range, in the order of their keys, read consistently.
     pub(crate) async fn items(&self, operation: &'static str, keys: Range) -> Result<Vec<Item>, PortError> {
-        self.table.query(operation, &[Query { partition: Partition::Cluster, keys, last: None }]).await
+        self.table
+            .query(operation, &[Query { partition: Partition::Cluster, keys, last: None, consistent: true }])
+            .await
     }
 
     /// All items of the cluster whose sort key begins with this.

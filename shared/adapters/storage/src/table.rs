@@ -75,7 +75,7 @@ impl DynamoTable {
     async fn pages(&self, operation: &'static str, query: &Query) -> Result<Vec<Item>, PortError> {
         let named = format!("DynamoDB Query ({operation})");
         let text = |value: &str| AttributeValue::S(value.to_owned());
-        let request = self.client.query().table_name(&self.table).consistent_read(true);
+        let request = self.client.query().table_name(&self.table).consistent_read(query.consistent);
         let request = request.expression_attribute_values(":pk", text(&self.pk(query.partition)));
         let request = match &query.keys {
             Range::Prefix(prefix) => request

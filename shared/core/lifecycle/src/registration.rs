@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use nodeless_model::claim::{TerminationReason, condition};
 use nodeless_model::events::unregistered_taint_missing;
 use nodeless_model::object::{MirroredClaim, NodePatch};
-use nodeless_model::{ConditionStatus, Instance, Node, NodeClaim, Phase, StringMap, Taint, labels};
+use nodeless_model::{ConditionStatus, Instance, Node, NodeClaim, Phase, Requirement, StringMap, Taint, labels};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -168,12 +168,23 @@ fn register(mut step: Step, node: &Node, seen: &Observation, now: Timestamp) -> 
 fn initialise(mut step: Step, node: &Node, seen: &Observation, now: Timestamp) -> Step {
     step.claim.phase = Phase::Initialized;
     step.claim.set_condition(condition::INITIALIZED, ConditionStatus::True, "Initialized", "", now);
+    keep_launched_type(&mut step.claim);
     set_consistent(&mut step.claim, node, now);
     if !step.claim.spec.replaces.is_empty() {
         // A command waits for it before it drains the nodes that this one replaces.
         step.effects.push(Effect::WakePlanner);
     }
     if seen.nominations == Nominations::Written { step.after(AGAIN) } else { step }
+}
+
+/// Of the instance types that might have been launched, the claim of a node that is ready keeps the one that was: each plan and each sweep
+/// reads all claims, and the others are half of a record.
+fn keep_launched_type(claim: &mut NodeClaim) {
+    let Some(launched) = &claim.status.instance else { return };
+    let launched = vec![launched.instance_type.clone()];
+    claim.spec.requirements.remove(labels::INSTANCE_TYPE);
+    claim.spec.requirements.add(labels::INSTANCE_TYPE, Requirement::one_of(launched.clone()));
+    claim.spec.instance_types = launched;
 }
 
 /// Registers a node: it gets the claim's labels, annotations and taints, the finalizer and the owner. A node that lacks nothing else

@@ -110,7 +110,8 @@ pub struct NodeClaim {
     pub created: Timestamp,
     /// The number of writes of the record. A write fails if another one came first. Zero before the first write.
     pub version: u64,
-    /// The decision. It is immutable, except for the hash annotations when the hash version changes.
+    /// The decision. It is immutable, except for the hash annotations when the hash version changes, and for the instance types, of which
+    /// an initialized claim has only the launched one.
     pub spec: NodeClaimSpec,
     /// The phase.
     pub phase: Phase,

@@ -91,7 +91,12 @@ fn query() -> impl Strategy<Value = Query> {
         prop::sample::select(vec!["a", "a#1", "b", "c"]).prop_map(|prefix| Range::Prefix(prefix.to_owned())),
         (sort(), sort()).prop_map(|(a, b)| Range::Between(a.clone().min(b.clone()), a.max(b))),
     ];
-    (partition(), range, prop::option::of(1..3_u32)).prop_map(|(partition, keys, last)| Query { partition, keys, last })
+    (partition(), range, prop::option::of(1..3_u32)).prop_map(|(partition, keys, last)| Query {
+        partition,
+        keys,
+        last,
+        consistent: true,
+    })
 }
 
 fn step() -> impl Strategy<Value = Step> {

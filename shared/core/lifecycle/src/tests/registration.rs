@@ -1,8 +1,8 @@
 use super::*;
 use crate::{Effect, Needs, step};
-use nodeless_model::TaintEffect;
 use nodeless_model::claim::TerminationReason;
 use nodeless_model::object::NodePatch;
+use nodeless_model::{Requirement, TaintEffect};
 
 fn patch(effects: &[Effect]) -> Option<&NodePatch> {
     effects.iter().find_map(|effect| match effect {
@@ -226,6 +226,18 @@ fn an_instance_is_tagged_once_it_has_a_node_and_a_name_of_the_users_is_kept() {
     assert!(!tags(&bare).unwrap().contains_key("Name"));
     bare.tags.extend(given.into_iter().filter(|(key, _)| key != "Name"));
     assert_eq!(tags(&bare), None);
+}
+
+#[test]
+fn a_ready_node_needs_no_list_of_what_might_have_been_launched() {
+    let mut claim = claim(Phase::Registered);
+    let types = ["m6i.large", "m5.large", "c6i.large"].map(str::to_owned);
+    claim.spec.instance_types = types.to_vec();
+    claim.spec.requirements.add(labels::INSTANCE_TYPE, Requirement::one_of(types).with_min_values(Some(3)));
+    let next = step(&claim, &all_is_well(), at(30), &settings()).claim;
+    let launched = next.status.instance.as_ref().unwrap().instance_type.clone();
+    assert_eq!((next.phase, &next.spec.instance_types), (Phase::Initialized, &vec![launched.clone()]));
+    assert_eq!(next.spec.requirements.get(labels::INSTANCE_TYPE), Some(&Requirement::one_of([launched])));
 }
 
 /// The NodeClaim object gets the conditions of both by one write, unless the node takes long to become ready.

@@ -50,7 +50,7 @@ impl MemoryState {
     }
 
     fn items(&self, partition: Partition, prefix: &str) -> Vec<Item> {
-        self.table.items(&Query { partition, keys: Range::Prefix(prefix.to_owned()), last: None })
+        self.table.items(&Query { partition, keys: Range::Prefix(prefix.to_owned()), last: None, consistent: true })
     }
 
     /// Increases with each write of a claim or a command.
