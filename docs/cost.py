@@ -33,9 +33,10 @@ MEMORY = {"planner": 1024, "lifecycle": 1024, "catalog": 1024, "interruption": 2
 RUNS = {"planner": MINUTES, "lifecycle": MINUTES, "catalog": MINUTES / 5}
 # The metrics that are published in every hour of an idle month (shared/operations/tests/operations/events.rs lists them); others are
 # published only in hours with activity.
-IDLE_METRICS = 7
-# 27 alarms; CloudWatch charges for each metric of an alarm: throttles has five, and stale and wake-silent have two.
-ALARMS = 33
+IDLE_METRICS = 3
+# CloudWatch charges for each metric of an alarm: throttles has three, and errors, stale and wake-silent have two.
+ALARMS = 16
+ALARM_METRICS = 21
 
 Size = dict[str, Any]
 
@@ -52,7 +53,7 @@ def invocations(name: str, count: float, seconds: float, processor_seconds: floa
 
 
 def dynamodb(calls: dict[str, int]) -> float:
-    """Dollars for what DynamoDB Local reports as consumed."""
+    """Dollars for what a measurement counted: what DynamoDB Local reports, and transactions by the sizes of their items."""
     reads = calls.get("DynamoDB consumed halves of read units", 0) / 2
     return reads * DYNAMODB_READ + calls.get("DynamoDB consumed write units", 0) * DYNAMODB_WRITE
 
@@ -103,10 +104,10 @@ def money(sizes: list[Size]) -> str:
     ]
     rows = [row(name, [f"${month[key]:.2f}" for month in months]) for name, key in lines]
     rows.append(row("**total without monitoring**", [f"**${month['total']:.2f}**" for month in months]))
-    monitoring = IDLE_METRICS * METRIC + ALARMS * ALARM + DASHBOARD
-    free = max(0, IDLE_METRICS - 10) * METRIC + max(0, ALARMS - 10) * ALARM
-    rows.append(row(f"CloudWatch: {IDLE_METRICS} metrics, 27 alarms on {ALARMS} metrics, a dashboard", [f"${monitoring:.2f}"] * len(sizes)))
-    rows.append(row("the same, in an account with an unused free tier for metrics, alarms and dashboards", [f"${free:.2f}"] * len(sizes)))
+    monitoring = IDLE_METRICS * METRIC + ALARM_METRICS * ALARM
+    free = max(0, IDLE_METRICS - 10) * METRIC + max(0, ALARM_METRICS - 10) * ALARM
+    rows.append(row(f"CloudWatch: {IDLE_METRICS} metrics, {ALARMS} alarms on {ALARM_METRICS} metrics", [f"${monitoring:.2f}"] * len(sizes)))
+    rows.append(row("the same, in an account with an unused free tier for metrics and alarms", [f"${free:.2f}"] * len(sizes)))
     rows.append(row("all nodes up and down once", [f"${scaling(size, 'scaleUp') + scaling(size, 'scaleDown'):.4f}" for size in sizes]))
     return table(["a month of idle nodes", *map(nodes, sizes)], rows)
 
@@ -171,7 +172,7 @@ def main() -> None:
     head = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=DOCS, capture_output=True, text=True, check=True).stdout.strip()
     commit = measured.get("commit", head)
     since = "".join(f"- {change}\n" for change in measured.get("since", []))
-    since = f"## Changes since the measurement\n\nComputed from the code, not measured:\n\n{since}\n" if since else ""
+    since = f"## Changes since the measurement\n\nComputed, not measured:\n\n{since}\n" if since else ""
     starts = "\n".join(row(name, [f"{start['startToReadyMilliseconds']:.0f} ms", f"{start['memoryMegabytes']} MB"]) for name, start in sorted(measured["starts"].items()))
     # The state of zonal shifts is one small item, which each plan and each sweep reads; GetManagedResource is free.
     zonal_shifts = 2 * MINUTES * DYNAMODB_READ
@@ -186,9 +187,11 @@ of us-east-1 without the free tier. Do not edit; repeat the measurement instead.
 {money(sizes)}
 
 With `zonal_shift_enabled`, plans and sweeps read one more item, for ${zonal_shifts:.2f}, and each sweep calls ARC, which is free.
-To reduce the costs of monitoring, set the variables `dashboard` and `alarms`.
+The variable `alarms` turns off alarms. The dashboard (`dashboard = true`) costs ${DASHBOARD:.2f} beyond the three free ones of an account.
 
-The request units of DynamoDB are those that DynamoDB Local reports as consumed, and the logs are those that the functions wrote.
+The request units of DynamoDB are those that DynamoDB Local reports as consumed, and for transactions those of the sizes of their items:
+[two for each kilobyte](https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/read-write-operations.html). The logs are those that
+the functions wrote.
 Lambda bills durations: the processor time of an invocation here, divided by the part of a vCPU that its memory gives
 (1 for {ONE_VCPU_MB} MB), and the time that it waited for answers here. Assumptions, not measurements: an arm64 vCPU of Lambda is as
 fast as this machine's, answers of AWS take as long as the emulators', and Lambda polls each queue {POLLS_A_MINUTE} times a minute.
@@ -196,7 +199,7 @@ fast as this machine's, answers of AWS take as long as the emulators', and Lambd
 {since}## Durations and memory
 
 The functions run as up to nine processes of lifecycle and one planner; a scheduler of the measurement binds the pods, and
-the instances of the simulated EC2 become ready 7 to 22 seconds after their launch.
+the nodes of the simulated EC2 become ready in the time that the table states.
 
 {failed}{durations(sizes)}
 

@@ -17,7 +17,7 @@ ADDRESS_HOUR = 0.005  # a public IPv4 address: https://aws.amazon.com/vpc/pricin
 VOLUME_HOUR = 20 * 0.08 / 730  # the 20 GiB gp3 of a node: https://aws.amazon.com/ebs/pricing/
 EXPERIMENT_MINUTE = 0.10  # https://aws.amazon.com/fis/pricing/
 # The price of nodeless by the hour, from docs/cost.md, with its alarms and metrics.
-RUNNING_HOUR = (2.46 + 8.40) / 730
+RUNNING_HOUR = (2.06 + 3.00) / 730
 # The expected cost of an hour and a half: at most five small nodes at once.
 EXPECTED_INSTANCE_DOLLARS = 0.50
 EXPECTED_HOURS = 1.5

@@ -9,8 +9,8 @@ use axum::response::{IntoResponse, Response};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
-use serde_json::Value;
-use std::collections::BTreeMap;
+use serde_json::{Map, Value};
+use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::net::TcpSocket;
@@ -26,7 +26,8 @@ pub const WRITE_UNITS: &str = "DynamoDB write request units";
 
 /// Under this name stand the capacity units of reads that DynamoDB itself reports: DynamoDB Local does, in halves of units.
 pub const CONSUMED_READ_HALVES: &str = "DynamoDB consumed halves of read units";
-/// Under this name stand the capacity units of writes that DynamoDB itself reports, indexes included.
+/// Under this name stand the capacity units of writes that DynamoDB itself reports, indexes included. For a transaction, DynamoDB Local
+/// reports those of one item, so they are computed from the sizes of its items as AWS documents it.
 pub const CONSUMED_WRITES: &str = "DynamoDB consumed write units";
 
 /// The attribute by which the table is indexed.
@@ -106,6 +107,8 @@ struct Forward {
     held: Named,
     /// Whether DynamoDB is asked what each call consumes.
     measures: bool,
+    /// The items that were written.
+    items: Arc<Mutex<Items>>,
 }
 
 impl Proxy {
@@ -130,7 +133,7 @@ impl Proxy {
         let outage = Current::default();
         let (lost, held) = (Named::default(), Named::default());
         let upstream = upstream.trim_end_matches('/').to_owned();
-        let forward = Forward { upstream, counts, outage, lost, held, measures };
+        let forward = Forward { upstream, counts, outage, lost, held, measures, items: Arc::default() };
         let reserved = TcpSocket::new_v4().expect("a socket can be opened");
         reserved.set_reuseaddr(true).expect("the server binds the same port");
         reserved.bind(SocketAddr::from(([127, 0, 0, 1], 0))).expect("loopback has a free port");
@@ -191,6 +194,25 @@ impl Forward {
         }
     }
 
+    /// Notes the items that a call has written, and returns the units of these writes in a transaction.
+    fn note_writes(&self, operation: &str, sent: &[u8]) -> u64 {
+        let Ok(request) = serde_json::from_slice::<Value>(sent) else { return 0 };
+        let mut items = self.items.lock().unwrap_or_else(PoisonError::into_inner);
+        match operation {
+            "PutItem" | "UpdateItem" | "DeleteItem" => items.note(&request),
+            "TransactWriteItems" => {
+                let parts = request["TransactItems"].as_array().into_iter().flatten();
+                parts.filter_map(Value::as_object).flat_map(Map::values).map(|part| items.note(part)).sum()
+            }
+            "BatchWriteItem" => {
+                let tables = request["RequestItems"].as_object().into_iter().flat_map(Map::values);
+                let requests = tables.filter_map(Value::as_array).flatten().filter_map(Value::as_object);
+                requests.flat_map(Map::values).map(|part| items.note(part)).sum()
+            }
+            _ => 0,
+        }
+    }
+
     /// Counts what DynamoDB would charge for a call, and passes its answer on.
     async fn weigh(&self, operation: &str, sent: &[u8], answer: Response) -> Response {
         let (parts, body) = answer.into_parts();
@@ -199,12 +221,71 @@ impl Forward {
         };
         if let Some((units, count)) = request_units(operation, sent, body.len()) {
             self.add(units.to_owned(), count);
-            if let Some(consumed) = consumed_units(&body) {
-                self.add_consumed(units, consumed);
+            let consumed = consumed_units(&body);
+            let written = parts.status.is_success().then(|| self.note_writes(operation, sent));
+            match (operation, consumed) {
+                ("TransactWriteItems", Some(_)) => self.add(CONSUMED_WRITES.to_owned(), written.unwrap_or_default()),
+                (_, Some(consumed)) => self.add_consumed(units, consumed),
+                (_, None) => {}
             }
         }
         Response::from_parts(parts, Body::from(body))
     }
+}
+
+/// The sizes of the items of a table, by their keys, and what they have in the index.
+#[derive(Debug, Default)]
+struct Items(HashMap<String, Stored>);
+
+#[derive(Clone, Debug, Default)]
+struct Stored {
+    bytes: usize,
+    indexed: Option<Value>,
+}
+
+impl Items {
+    /// Notes a write of one item, and returns its units in a transaction: two for each kilobyte of the larger of the item before and
+    /// after, and one for each entry of the index that is written or deleted.
+    /// <https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/read-write-operations.html>
+    fn note(&mut self, write: &Value) -> u64 {
+        let (item, key) = (&write["Item"], if write["Item"].is_null() { &write["Key"] } else { &write["Item"] });
+        let name = format!("{} {}", key["pk"], key["sk"]);
+        let before = self.0.remove(&name).unwrap_or_default();
+        let values = &write["ExpressionAttributeValues"];
+        let after = match (item.is_null(), write.get("UpdateExpression")) {
+            (false, _) => Some(Stored { bytes: item_bytes(item), indexed: item.get("instanceId").cloned() }),
+            // The names of the attributes are in the item already, or small.
+            (true, Some(_)) => {
+                Some(Stored { bytes: before.bytes.max(item_bytes(key)) + item_bytes(values), ..before.clone() })
+            }
+            (true, None) => None,
+        };
+        let indexed = after.as_ref().and_then(|after| after.indexed.clone());
+        let entries = if indexed == before.indexed {
+            0
+        } else {
+            u64::from(indexed.is_some()) + u64::from(before.indexed.is_some())
+        };
+        let bytes = before.bytes.max(after.as_ref().map_or(0, |after| after.bytes));
+        if let Some(after) = after {
+            self.0.insert(name, after);
+        }
+        2 * bytes.div_ceil(1024).max(1) as u64 + entries
+    }
+}
+
+/// The size of an item in DynamoDB's JSON, as DynamoDB counts it:
+/// <https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/CapacityUnitCalculations.html>.
+fn item_bytes(item: &Value) -> usize {
+    let size = |value: &Value| match value.as_object().and_then(|value| value.iter().next()) {
+        Some((kind, Value::String(text))) => match kind.as_str() {
+            "B" => text.trim_end_matches('=').len() * 3 / 4,
+            "N" => text.len().div_ceil(2) + 1,
+            _ => text.len(),
+        },
+        _ => 1,
+    };
+    item.as_object().into_iter().flatten().map(|(name, value)| name.len() + size(value)).sum()
 }
 
 /// The request units of a DynamoDB call: one for 4 kB read consistently, one for 1 kB of an item written, twice that in a transaction,
@@ -378,6 +459,29 @@ mod tests {
         let keys = br#"{"RequestItems":{"nodeless":{"Keys":[{"pk":{}},{"pk":{}}]}}}"#;
         assert_eq!(request_units("BatchGetItem", keys, 2), Some((READ_UNITS, 2)));
         assert_eq!(request_units("BatchGetItem", keys, 9000), Some((READ_UNITS, 3)));
+    }
+
+    #[test]
+    fn a_transaction_is_charged_by_the_sizes_of_its_items() {
+        let mut items = Items::default();
+        let put = |bytes: usize, rest: &str| -> Value {
+            let text = format!(
+                r#"{{"Item":{{"pk":{{"S":"c"}},"sk":{{"S":"a"}},"r":{{"S":"{}"}}{rest}}}}}"#,
+                "x".repeat(bytes)
+            );
+            serde_json::from_str(&text).expect("it is JSON")
+        };
+        assert_eq!(items.note(&put(1000, "")), 2);
+        assert_eq!(items.note(&put(1100, "")), 4, "above a kilobyte");
+        assert_eq!(items.note(&put(10, "")), 4, "the item before was larger");
+        assert_eq!(items.note(&put(10, r#","instanceId":{"S":"i-1"}"#)), 3, "an entry of the index");
+        assert_eq!(items.note(&put(10, r#","instanceId":{"S":"i-1"}"#)), 2, "which stays");
+        let update = serde_json::json!({ "Key": { "pk": { "S": "c" }, "sk": { "S": "u" } }, "UpdateExpression": "ADD n :n",
+            "ExpressionAttributeValues": { ":n": { "N": "12" } } });
+        assert_eq!(items.note(&update), 2);
+        let delete = serde_json::json!({ "Key": { "pk": { "S": "c" }, "sk": { "S": "a" } } });
+        assert_eq!(items.note(&delete), 3, "with the entry of the index");
+        assert_eq!(item_bytes(&serde_json::json!({ "b": { "B": "AAAA" }, "n": { "N": "12345" } })), 9);
     }
 
     #[tokio::test]

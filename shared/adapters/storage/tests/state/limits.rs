@@ -10,7 +10,7 @@ use nodeless_model::{CapacityType, NodeClaim};
 use nodeless_ports::ErrorKind;
 use nodeless_state::State;
 use nodeless_state::capacity::UnavailableOffering;
-use nodeless_state::claims::{Created, MAX_TOGETHER};
+use nodeless_state::claims::{ChangedClaim, Created, MAX_TOGETHER};
 use nodeless_tests::Server;
 use nodeless_tests::proxy::{CONSUMED_READ_HALVES, CONSUMED_WRITES, Proxy, READ_UNITS, WRITE_UNITS};
 use std::sync::Arc;
@@ -73,6 +73,22 @@ async fn one_claim_consumes_few_units() {
 }
 
 #[tokio::test]
+async fn a_transaction_consumes_two_units_for_each_item() {
+    let Some((claims, proxy, _dynamodb)) = measured().await else { return };
+    let group: Vec<NodeClaim> = (0..50).map(|index| wide_claim(&format!("g-{index:02}"), 60, 10)).collect();
+    claims.create_together(&group, None).await.unwrap();
+    assert_eq!(consumed(&proxy), (0, 2 * 50 + 2), "claims of up to a kilobyte each, and the usage of their NodePool");
+    let mut changes: Vec<ChangedClaim> =
+        claims.list().await.unwrap().into_iter().map(|claim| ChangedClaim { claim, charge: None }).collect();
+    let _read = proxy.take();
+    for (index, change) in changes.iter_mut().enumerate() {
+        change.claim.status.instance = Some(instance(&format!("i-{index}")));
+    }
+    claims.update_together(&changes).await.unwrap();
+    assert_eq!(consumed(&proxy), (0, 3 * 50), "and one for each instance in the index");
+}
+
+#[tokio::test]
 async fn many_claims_are_read_by_the_size_of_their_records() {
     let Some((claims, proxy, _dynamodb)) = measured().await else { return };
     for batch in 0..5 {
@@ -83,7 +99,10 @@ async fn many_claims_are_read_by_the_size_of_their_records() {
     assert_eq!(claims.list().await.unwrap().len(), 200);
     let (halves, _) = consumed(&proxy);
     println!("200 claims with 60 instance types and 10 pods each: {} units for one list", halves / 2);
-    assert!(halves <= 2 * 100, "200 claims of at most 2 kB: {halves}");
+    assert!(halves <= 2 * 50, "200 claims of at most a kilobyte: {halves}");
+    assert_eq!(claims.list_eventually().await.unwrap().len(), 200);
+    let (eventually, _) = consumed(&proxy);
+    assert!(eventually * 2 <= halves + 16, "{eventually} and {halves}");
 }
 
 #[tokio::test]
