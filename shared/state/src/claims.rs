@@ -380,6 +380,14 @@ mod tests {
         format!("{prefix}-0{:016x}", u64::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15))
     }
 
+    /// Records that were written with another dictionary cannot be read.
+    #[test]
+    fn the_dictionary_of_the_records_is_unchanged() {
+        let mut checksum = flate2::Crc::new();
+        checksum.update(DICTIONARY);
+        assert_eq!((DICTIONARY.len(), checksum.sum()), (5679, 0x9cadbeb3));
+    }
+
     /// A large claim: 30 pods, all labels and conditions.
     fn large(number: u32) -> NodeClaim {
         let resources = || {
