@@ -86,6 +86,9 @@ def test_a_view_is_listed_again_after_the_revision_of_its_watch_is_gone(deployme
         scenario.initialized(1)
         scenario.wait("a watch of pods", lambda: watches_of_pods(deployment))
         assert not not_resumed(deployment), "a watch that can be resumed proves that the view is current"
+        # A plan that finds no API server lists the pods next. None begins within a minute after one that has ended, because no pod waits.
+        before = plans(deployment)
+        scenario.wait("the end of a plan", lambda: plans(deployment) > before)
         deployment.plane.compact()
         deployment.plane.restart_server()
         scenario.plane.kubectl("scale", "deployment/compaction", "--replicas=4")
@@ -251,6 +254,11 @@ def watches_of_pods(running: Deployment) -> int:
     """The number of watches of pods by the planner."""
     planner = running.functions()["planner"]
     return sum(str(call.right) == "watch pods" and call.user.endswith(f"/{planner}") for call in running.plane.audit.calls())
+
+
+def plans(running: Deployment) -> int:
+    """The number of plans that have ended."""
+    return len(running.logged("planner", "plan-made"))
 
 
 def not_resumed(running: Deployment) -> list[str]:
