@@ -142,16 +142,34 @@ const fn touches_one_item(action: &Action) -> bool {
 /// Whether an action launches, disrupts or terminates nodes, or may lead to that. What other actions write only describes what was read,
 /// and is written again by the next plan.
 const fn decides(action: &Action) -> bool {
-    matches!(
-        action,
+    match action {
         Action::UpdateClaim(_)
-            | Action::ChangeClaim(_)
-            | Action::RetireClaim(_)
-            | Action::CreateGroup(..)
-            | Action::CreateReplacement(..)
-            | Action::PutCommand(_)
-            | Action::DeleteCommand(..)
-    )
+        | Action::ChangeClaim(_)
+        | Action::RetireClaim(_)
+        | Action::CreateGroup(..)
+        | Action::StartClaim(..)
+        | Action::CreateReplacement(..)
+        | Action::PutCommand(_)
+        | Action::DeleteCommand(..) => true,
+        Action::BeginPlan(_)
+        | Action::EndPlan(_)
+        | Action::WriteNodeOverlayStatus(..)
+        | Action::WriteNodePoolStatus(..)
+        | Action::WriteCapacityBufferStatus(..)
+        | Action::WriteProvisioningRequestStatus(..)
+        | Action::PutRecord(..)
+        | Action::ReadWork
+        | Action::ReadChurn
+        | Action::ReadEnded(_)
+        | Action::PutNotYetEvaluated(..)
+        | Action::ReadCosts
+        | Action::PutCosts(..)
+        | Action::NoteCosts(_)
+        | Action::Record(_)
+        | Action::WakeClaims(_)
+        | Action::WakePlanner
+        | Action::Log(_) => false,
+    }
 }
 
 /// The claim that an action terminates.
