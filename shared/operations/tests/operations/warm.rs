@@ -10,6 +10,7 @@ use nodeless_model::claim::{TerminationReason, condition};
 use nodeless_model::node_pool::DOLLARS_PER_HOUR;
 use nodeless_model::object::EventType;
 use nodeless_model::{InstanceState, NodeClaim, Phase, Warm, labels};
+use nodeless_ports::ErrorKind;
 use nodeless_world::resources::{NODE_CLASSES, NODE_POOLS};
 use serde_json::json;
 use std::collections::BTreeSet;
@@ -120,6 +121,20 @@ async fn a_scale_up_starts_the_stopped_instances_first_and_the_next_plan_replace
     assert_eq!((harness.cloud.launched(), calls(&harness, "StartInstances")), (5, 2));
     let events = harness.cluster.events_of("Nominated");
     assert!(events.len() >= 3, "{events:#?}");
+}
+
+#[tokio::test]
+async fn no_stopped_instance_is_started_from_a_view_that_is_not_current() {
+    let mut harness = running_cluster(1).await;
+    keep(&harness, "1");
+    converge(&mut harness, (1, 1, 1), "one is kept").await;
+    add(&harness, "more-0");
+    harness.faults.fail("cluster confirm view", ErrorKind::Conflict);
+    harness.planner().run().await.unwrap();
+    assert_eq!(stopped(&harness).await.len(), 1, "nothing was decided");
+    harness.faults.end_outages();
+    converge(&mut harness, (2, 1, 2), "the next plans decide").await;
+    assert_eq!(calls(&harness, "StartInstances"), 1);
 }
 
 #[tokio::test]
