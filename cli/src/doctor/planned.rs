@@ -13,6 +13,7 @@ use nodeless_model::{NodeClaim, NodePool, Pod, Quantity, Toleration};
 use nodeless_operations::plan::PlanSettings;
 use nodeless_operations::{DryRun, DryRunInput};
 use nodeless_scheduling::advise;
+use std::sync::Arc;
 
 /// The namespace of probes, which exist only in this process.
 const PROBES: &str = "nodeless-doctor";
@@ -54,7 +55,7 @@ fn probing(view: &ClusterView, pool: &NodePool) -> ClusterView {
     let mut pool = NodePool { replicas: None, ..pool.clone() };
     pool.disruption.annotations.remove(SLEEP);
     ClusterView {
-        pods: vec![pod],
+        pods: vec![Arc::new(pod)],
         node_pools: vec![pool],
         nodes: Vec::new(),
         node_claims: Vec::new(),

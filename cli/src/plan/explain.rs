@@ -79,7 +79,7 @@ pub(crate) fn resolve(
     if names.is_empty() {
         return Ok(Vec::new());
     }
-    let known: Vec<String> = view.pods.iter().map(Pod::key).chain(held.keys().cloned()).collect();
+    let known: Vec<String> = view.pods().map(Pod::key).chain(held.keys().cloned()).collect();
     let one = |name: &String| match nodes.get(name) {
         Some(node) => Ok(Target::Node(node.clone())),
         None if nodes.is_empty() && view.nodes.iter().any(|node| node.name == *name) => {

@@ -16,7 +16,7 @@ fn saved(name: &str) -> Vec<u8> {
     let mut snapshot = Snapshot::bare(Timestamp::from_second(1_800_000_000).unwrap(), Arc::new(catalog));
     snapshot.cluster_name = "prod".to_owned();
     let pod = Pod { namespace: "shop".to_owned(), name: name.to_owned(), marked_unschedulable: true, ..Pod::default() };
-    snapshot.view.pods.push(pod);
+    snapshot.view.pods.push(pod.into());
     snapshot.save().unwrap()
 }
 

@@ -154,16 +154,29 @@ impl SchedulerConfig {
         self.constraints.is_empty()
     }
 
-    /// Gives the constraints to the pods that have none of their own and are selected by Services or controllers.
-    pub fn apply<'p>(&self, pods: impl Iterator<Item = &'p mut Pod>, selectors: &Selectors) {
-        let mut known: BTreeMap<Deduced, Option<LabelSelector>> = BTreeMap::new();
-        for pod in pods.filter(|pod| pod.topology_spread.is_empty()) {
-            let selector = known.entry(Deduced::of(pod)).or_insert_with(|| selectors.of(pod));
-            if let Some(selector) = selector {
-                let of_pod = |one: &TopologySpread| TopologySpread { selector: Some(selector.clone()), ..one.clone() };
-                pod.topology_spread = self.constraints.iter().map(of_pod).collect();
-            }
+    /// The constraints of pods, with the selectors of these Services and controllers.
+    #[must_use]
+    pub const fn spread<'a>(&'a self, selectors: &'a Selectors) -> DefaultSpread<'a> {
+        DefaultSpread { config: self, selectors, known: BTreeMap::new() }
+    }
+}
+
+/// The default constraints of pods.
+pub struct DefaultSpread<'a> {
+    config: &'a SchedulerConfig,
+    selectors: &'a Selectors,
+    known: BTreeMap<Deduced, Option<LabelSelector>>,
+}
+
+impl DefaultSpread<'_> {
+    /// The constraints of a pod that has none of its own and is selected by Services or controllers.
+    pub fn of(&mut self, pod: &Pod) -> Option<Vec<TopologySpread>> {
+        if !pod.topology_spread.is_empty() {
+            return None;
         }
+        let selector = self.known.entry(Deduced::of(pod)).or_insert_with(|| self.selectors.of(pod)).as_ref()?;
+        let of_pod = |one: &TopologySpread| TopologySpread { selector: Some(selector.clone()), ..one.clone() };
+        Some(self.config.constraints.iter().map(of_pod).collect())
     }
 }
 
@@ -290,7 +303,6 @@ impl Selectors {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::slice::from_mut;
 
     const ZONE_AND_HOST: &str = r#"{"podTopologySpread": {"defaultConstraints": [
         {"maxSkew": 1, "topologyKey": "topology.kubernetes.io/zone", "whenUnsatisfiable": "DoNotSchedule", "minDomains": 3},
@@ -318,10 +330,9 @@ mod tests {
     }
 
     /// The selector that a pod gets.
-    fn selector(selectors: &Selectors, mut pod: Pod) -> Option<LabelSelector> {
+    fn selector(selectors: &Selectors, pod: &Pod) -> Option<LabelSelector> {
         let config: SchedulerConfig = ZONE_AND_HOST.parse().unwrap();
-        config.apply(from_mut(&mut pod).iter_mut(), selectors);
-        let mut of_each = pod.topology_spread.into_iter().map(|one| one.selector);
+        let mut of_each = config.spread(selectors).of(pod).into_iter().flatten().map(|one| one.selector);
         let first = of_each.next()?;
         assert!(of_each.all(|other| other == first), "one selector for all constraints");
         first
@@ -382,26 +393,26 @@ mod tests {
         let labels = [("app", "web"), ("pod-template-hash", "1"), ("x", "y")];
         let both = map(&[("app", "web"), ("pod-template-hash", "1")]);
         assert_eq!(
-            selector(&all, pod(Some(("ReplicaSet", "web-1")), &labels)),
+            selector(&all, &pod(Some(("ReplicaSet", "web-1")), &labels)),
             Some(LabelSelector::from_labels(both.clone()))
         );
         let of_service = Some(LabelSelector::from_labels(map(&[("app", "web")])));
         for owner in [None, Some(("Job", "web")), Some(("ReplicaSet", "deleted"))] {
-            assert_eq!(selector(&all, pod(owner, &labels)), of_service, "{owner:?}");
+            assert_eq!(selector(&all, &pod(owner, &labels)), of_service, "{owner:?}");
         }
         assert_eq!(
-            selector(&all, pod(Some(("ReplicaSet", "web-1")), &[("other", "label")])),
+            selector(&all, &pod(Some(("ReplicaSet", "web-1")), &[("other", "label")])),
             Some(LabelSelector::from_labels(both)),
             "of the controller alone"
         );
         let replicated = map(&[("app", "web"), ("rc", "web")]);
         assert_eq!(
-            selector(&all, pod(Some((REPLICATION_CONTROLLER, "web")), &labels)),
+            selector(&all, &pod(Some((REPLICATION_CONTROLLER, "web")), &labels)),
             Some(LabelSelector::from_labels(replicated))
         );
-        assert_eq!(selector(&all, pod(None, &[("some", "pod")])), None, "nothing selects the pod");
+        assert_eq!(selector(&all, &pod(None, &[("some", "pod")])), None, "nothing selects the pod");
         all.remove(SERVICE, "default", "web");
-        assert_eq!(selector(&all, pod(None, &labels)), None);
+        assert_eq!(selector(&all, &pod(None, &labels)), None);
     }
 
     #[test]
@@ -409,10 +420,10 @@ mod tests {
         let mut all = Selectors::default();
         all.add(SERVICE, object("web", &[("app", "web")]));
         all.add("StatefulSet", object("web", &[("app", "former")]));
-        let both = selector(&all, pod(Some(("StatefulSet", "web")), &[("app", "web")])).unwrap();
+        let both = selector(&all, &pod(Some(("StatefulSet", "web")), &[("app", "web")])).unwrap();
         assert!(!both.matches(&map(&[("app", "web")])) && !both.matches(&map(&[("app", "former")])), "{both:?}");
         all.add(REPLICATION_CONTROLLER, object("web", &[("app", "former")]));
-        let merged = selector(&all, pod(Some((REPLICATION_CONTROLLER, "web")), &[("app", "web")])).unwrap();
+        let merged = selector(&all, &pod(Some((REPLICATION_CONTROLLER, "web")), &[("app", "web")])).unwrap();
         assert!(merged.matches(&map(&[("app", "former")])), "its labels replace those of Services: {merged:?}");
     }
 
@@ -422,8 +433,8 @@ mod tests {
         all.add(SERVICE, object("web", &[("app", "web")]));
         let config: SchedulerConfig = ZONE_AND_HOST.parse().unwrap();
         let own = TopologySpread { selector: None, ..config.constraints[1].clone() };
-        let mut pod = Pod { topology_spread: vec![own.clone()], ..pod(None, &[("app", "web")]) };
-        config.apply(from_mut(&mut pod).iter_mut(), &all);
-        assert_eq!(pod.topology_spread, [own]);
+        let pod = pod(None, &[("app", "web")]);
+        assert!(config.spread(&all).of(&pod).is_some());
+        assert_eq!(config.spread(&all).of(&Pod { topology_spread: vec![own], ..pod }), None);
     }
 }

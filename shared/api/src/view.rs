@@ -14,6 +14,7 @@ use nodeless_model::{
 };
 use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// The state of the cluster at one moment, as far as planning uses it.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -21,8 +22,8 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct ClusterView {
     /// All nodes, ours or not.
     pub nodes: Vec<Node>,
-    /// All pods that have not ended.
-    pub pods: Vec<Pod>,
+    /// All pods that have not ended. A planner keeps them from one view to the next, so a view shares them.
+    pub pods: Vec<Arc<Pod>>,
     /// All DaemonSets.
     pub daemon_sets: Vec<DaemonSet>,
     /// All PodDisruptionBudgets.
@@ -104,6 +105,11 @@ pub struct RequestView {
 }
 
 impl ClusterView {
+    /// All pods that have not ended.
+    pub fn pods(&self) -> impl Iterator<Item = &Pod> + Clone {
+        self.pods.iter().map(Arc::as_ref)
+    }
+
     /// Takes over those annotations of the Namespace [`SYSTEM_NAMESPACE`] that are ours.
     pub fn set_annotations(&mut self, of_namespace: Option<StringMap>) {
         self.annotations = of_namespace.unwrap_or_default();
@@ -169,8 +175,17 @@ impl ClusterView {
     /// Gives the default topology spread constraints of kube-scheduler to its pods, and to those of CapacityBuffers. Call it once pods and
     /// buffers are there.
     pub fn set_default_spread(&mut self, config: &SchedulerConfig, selectors: &Selectors) {
-        let buffers = self.capacity_buffers.iter_mut().filter_map(|buffer| buffer.shape.as_mut().ok());
-        config.apply(self.pods.iter_mut().chain(buffers.map(|shape| &mut shape.pod)), selectors);
+        let mut spread = config.spread(selectors);
+        for pod in &mut self.pods {
+            if let Some(constraints) = spread.of(pod) {
+                Arc::make_mut(pod).topology_spread = constraints;
+            }
+        }
+        for shape in self.capacity_buffers.iter_mut().filter_map(|buffer| buffer.shape.as_mut().ok()) {
+            if let Some(constraints) = spread.of(&shape.pod) {
+                shape.pod.topology_spread = constraints;
+            }
+        }
     }
 
     /// Whether some pod mounts a volume claim, so that the topology of volumes is needed.
@@ -226,7 +241,7 @@ impl ClusterView {
                 })
             })
         };
-        self.pods.iter().any(selects)
+        self.pods().any(selects)
     }
 
     /// Takes over where the volumes of its pods can be used. Call it once nodes and pods are there.
@@ -236,7 +251,7 @@ impl ClusterView {
             .iter()
             .filter_map(|node| Some((node.name.as_str(), node.labels.get(nodeless_model::labels::ZONE)?)))
             .collect();
-        let facts = volumes::resolve(storage, &self.pods, |node| zones.get(node).map(|zone| (*zone).clone()));
+        let facts = volumes::resolve(storage, self.pods(), |node| zones.get(node).map(|zone| (*zone).clone()));
         self.volumes = facts.topologies;
         self.volume_drivers = facts.drivers;
         self.volume_faults = facts.faults;

@@ -46,7 +46,7 @@ pub(super) fn plan(offline: Offline<'_>, set: &Snapshot, known: &BTreeSet<String
     Planned {
         nodes,
         unschedulable: unschedulable(offline.options, &problem, &solution, &run.faulty(), known),
-        pods: set.view.pods.iter().map(Pod::key).collect(),
+        pods: set.view.pods().map(Pod::key).collect(),
         notes,
     }
 }

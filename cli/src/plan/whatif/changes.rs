@@ -3,6 +3,7 @@
 use nodeless_api::view::ClusterView;
 use nodeless_model::{NodeClaim, Pod, Requirement, labels};
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 /// A requirement of NodePools that an alternative widens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,7 +67,7 @@ pub(in crate::plan) fn repacked(view: &ClusterView, nodes: &BTreeSet<&str>, stay
     view.pods = pods
         .into_iter()
         .filter_map(|pod| match &pod.node_name {
-            Some(node) if leaves(node) => pod.is_reschedulable().then(|| pending(pod)),
+            Some(node) if leaves(node) => pod.is_reschedulable().then(|| Arc::new(pending(Arc::unwrap_or_clone(pod)))),
             _ => Some(pod),
         })
         .collect();

@@ -163,7 +163,7 @@ fn unknown_nodes(view: &ClusterView, nodes: &[CurrentNode]) -> Vec<String> {
     if pods > 0 {
         found.push(format!("{pods} pods run on nodes that the input does not contain; no alternative has them"));
     }
-    if view.daemon_sets.is_empty() && view.pods.iter().any(nodeless_model::Pod::is_owned_by_daemon_set) {
+    if view.daemon_sets.is_empty() && view.pods().any(nodeless_model::Pod::is_owned_by_daemon_set) {
         found.push("the input has pods of DaemonSets and no DaemonSet, so launched nodes have no overhead".to_owned());
     }
     found

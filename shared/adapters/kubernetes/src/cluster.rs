@@ -35,6 +35,7 @@ use nodeless_ports::cluster::{
 use nodeless_ports::{ClaimMirror, Configuration, ErrorKind, Events, NodesAndPods, PlanningView, PortError, Workloads};
 use nodeless_telemetry::Context;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout_at};
@@ -413,7 +414,7 @@ impl PlanningView for KubeCluster {
         let start = Instant::now();
         let mut store = self.pods.lock().await;
         store.latest(&self.connection, &self.context).await?;
-        let mut batch = PodBatch::new(window, store.objects().any(Pod::is_provisionable));
+        let mut batch = PodBatch::new(window, store.objects().any(|pod| pod.is_provisionable()));
         while start.elapsed() < batch.end() {
             let seconds = window.max.max(window.burst).max(window.min).as_secs();
             let seconds = u32::try_from(seconds).unwrap_or(u32::MAX).saturating_add(1);
@@ -436,7 +437,7 @@ impl PlanningView for KubeCluster {
                     Ok(Some(Ok(change))) => change,
                 };
                 let update = store.apply(&change);
-                let is_new = |before: Option<Pod>| before.is_none_or(|pod| !pod.is_provisionable());
+                let is_new = |before: Option<Arc<Pod>>| before.is_none_or(|pod| !pod.is_provisionable());
                 if update.after.is_some_and(|pod| pod.is_provisionable()) && is_new(update.before) {
                     batch.note(start.elapsed());
                 }
@@ -510,7 +511,7 @@ impl NodesAndPods for KubeCluster {
         let params = ListParams::default().fields(&format!("spec.nodeName={node}"));
         let (pods, invalid) = list_once::<Pods>(&self.connection, &params).await?;
         refuse_doubt(true, &invalid)?;
-        Ok(pods)
+        Ok(pods.into_iter().map(Arc::unwrap_or_clone).collect())
     }
 
     async fn pods_on_each(&self, nodes: &BTreeSet<String>) -> BTreeMap<String, Result<Vec<Pod>, PortError>> {

@@ -7,6 +7,7 @@ use nodeless_api::{CapacityBufferStatus, NodeOverlayStatus, NodePoolStatus, Prov
 use nodeless_model as model;
 use nodeless_ports::cluster::MirroredClaim;
 use serde::de::DeserializeOwned;
+use std::sync::Arc;
 
 /// A kind of object that is listed, watched and kept.
 pub(crate) trait Kind: Send + Sync + 'static {
@@ -52,9 +53,6 @@ macro_rules! converted {
 const NOT_ENDED: &str = "status.phase!=Succeeded,status.phase!=Failed";
 
 converted!(Nodes, "Node", api::NODES, None, slim::Node => model::Node);
-converted!(Pods, "Pod", "/api/v1/pods", Some(NOT_ENDED), slim::Pod => model::Pod);
-// Terminated pods are among the pods of a node.
-converted!(BoundPods, "Pod", "/api/v1/pods", Some("spec.nodeName!="), slim::Pod => model::Pod);
 converted!(DaemonSets, "DaemonSet", "/apis/apps/v1/daemonsets", None, slim::DaemonSet => ReadDaemonSet);
 converted!(LimitRanges, "LimitRange", "/api/v1/limitranges", None, slim::LimitRange => LimitRange);
 converted!(
@@ -74,6 +72,31 @@ converted!(
 converted!(StatefulSets, "StatefulSet", "/apis/apps/v1/statefulsets", None, slim::Controller => ObjectSelector);
 // Only the metadata of the mirror is read: the record contains the rest.
 converted!(NodeClaims, "NodeClaim", api::NODE_CLAIMS, None, slim::NodeClaim => MirroredClaim);
+
+/// Pods, which views share with the store.
+macro_rules! pods {
+    ($kind:ident, $doc:literal, $fields:expr) => {
+        #[doc = $doc]
+        pub(crate) struct $kind;
+
+        impl Kind for $kind {
+            type Slim = slim::Pod;
+            type Model = Arc<model::Pod>;
+            const NAME: &'static str = "Pod";
+            const PATH: &'static str = "/api/v1/pods";
+            const FIELDS: Option<&'static str> = Some($fields);
+
+            fn reduce(object: Self::Slim) -> Result<Self::Model, String> {
+                let pod =
+                    model::Pod::try_from(&object).map_err(|error| format!("{}: {}", error.field, error.problem))?;
+                Ok(Arc::new(pod))
+            }
+        }
+    };
+}
+
+pods!(Pods, "The kind Pod, without those that have ended.", NOT_ENDED);
+pods!(BoundPods, "The kind Pod, with a node. Terminated pods are among them.", "spec.nodeName!=");
 
 /// A kind whose status nodeless writes: kept with the status, so that it is written only when it changes.
 macro_rules! with_status {

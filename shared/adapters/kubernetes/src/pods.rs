@@ -17,6 +17,7 @@ use serde::de::IgnoredAny;
 use serde_json::json;
 use serde_json::value::RawValue;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// The pods that the default scheduler has yet to bind.
 const UNBOUND: &str =
@@ -182,14 +183,14 @@ pub(crate) async fn nominate(connection: &Connection, unbound: &UnboundPod, node
 /// The pods of each of these nodes. The pods of a node to which an undecodable pod may be bound are unknown: it would look empty.
 pub(crate) fn by_node(
     nodes: &BTreeSet<String>,
-    pods: Vec<Pod>,
+    pods: Vec<Arc<Pod>>,
     invalid: &[InvalidObject],
 ) -> BTreeMap<String, Result<Vec<Pod>, PortError>> {
     let mut found: BTreeMap<String, Result<Vec<Pod>, PortError>> =
         nodes.iter().map(|node| (node.clone(), Ok(Vec::new()))).collect();
     for pod in pods {
         if let Some(Ok(of_node)) = pod.node_name.as_ref().and_then(|node| found.get_mut(node)) {
-            of_node.push(pod);
+            of_node.push(Arc::unwrap_or_clone(pod));
         }
     }
     for faulty in invalid {

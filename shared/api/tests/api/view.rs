@@ -23,7 +23,8 @@ fn pod(name: &str, namespace: &str, created: i64, cpu: i64) -> Pod {
 fn view(pods: Vec<Pod>) -> ClusterView {
     let template = pod("agent", "kube-system", 0, 100);
     let daemon_sets = vec![DaemonSet { namespace: "kube-system".into(), name: "agent".into(), template }];
-    let mut view = ClusterView { pods, daemon_sets, ..ClusterView::default() };
+    let mut view =
+        ClusterView { pods: pods.into_iter().map(Into::into).collect(), daemon_sets, ..ClusterView::default() };
     let _ = view.set_daemon_pods();
     view
 }
@@ -114,7 +115,8 @@ fn limit_ranges_of_other_namespaces_and_daemon_sets_with_a_pod_are_left_out() {
     let read = [daemon_set("agent", &plain), daemon_set("new", &plain)];
     let pods = vec![pod("agent-x", "kube-system", 1, 300)];
     let daemon_sets = read.iter().map(|read| read.set.clone()).collect();
-    let mut view = ClusterView { pods, daemon_sets, ..ClusterView::default() };
+    let mut view =
+        ClusterView { pods: pods.into_iter().map(Into::into).collect(), daemon_sets, ..ClusterView::default() };
     let without_pod = view.set_daemon_pods();
     assert_eq!(without_pod.iter().map(ToString::to_string).collect::<Vec<_>>(), ["kube-system/new"]);
     view.set_limit_ranges(&without_pod, &read, &several);

@@ -368,7 +368,7 @@ impl Planner {
     /// Reports the outcome of a plan.
     async fn conclude(&self, snapshot: &Snapshot, outcome: &Outcome, metrics: &mut Metrics) {
         self.publish(outcome.events.clone(), snapshot.now).await;
-        self.last.note(&snapshot.view.pods, &outcome.report, snapshot.now);
+        self.last.note(snapshot.view.pods(), &outcome.report, snapshot.now);
         self.plan_later(&outcome.report).await;
         if outcome.stopped > 0 {
             metrics.count(Metric::ChurnStopped, outcome.stopped);

@@ -19,9 +19,9 @@ pub(super) struct LastPlan(Mutex<Option<(Timestamp, BTreeSet<String>)>>);
 
 impl LastPlan {
     /// Remembers the pending pods of a plan at this time, if it placed all of them.
-    pub(super) fn note(&self, pods: &[Pod], report: &PlanReport, at: Timestamp) {
+    pub(super) fn note<'p>(&self, pods: impl Iterator<Item = &'p Pod>, report: &PlanReport, at: Timestamp) {
         let placed = report.unschedulable.is_empty().then(|| {
-            let pending = pods.iter().filter(|pod| pod.is_provisionable());
+            let pending = pods.filter(|pod| pod.is_provisionable());
             (at, pending.map(|pod| pod.uid.clone()).collect())
         });
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = placed;
@@ -55,7 +55,7 @@ mod tests {
         };
         let webhook = [WakeSource::Webhook, WakeSource::Webhook];
         assert_eq!(wait(&webhook, &["a"], 100), None, "no plan has been made");
-        last.note(&[pod("a"), pod("b")], &PlanReport::default(), at(100));
+        last.note([pod("a"), pod("b")].iter(), &PlanReport::default(), at(100));
         assert_eq!(wait(&webhook, &["a", "b"], 103), Some(Duration::from_secs(7)));
         assert_eq!(wait(&webhook, &["b"], 103), Some(Duration::from_secs(7)));
         assert_eq!(wait(&webhook, &["a"], 110), None, "its node may have failed, or other pods use it");
@@ -65,7 +65,7 @@ mod tests {
         assert_eq!(wait(&[], &["a"], 103), None);
         assert_eq!(wait(&[WakeSource::Webhook, WakeSource::Lifecycle], &["a"], 103), None, "a launch failed");
         let unschedulable = vec![("default/b".to_owned(), "it is too large".to_owned())];
-        last.note(&[pod("a"), pod("b")], &PlanReport { unschedulable, ..PlanReport::default() }, at(104));
+        last.note([pod("a"), pod("b")].iter(), &PlanReport { unschedulable, ..PlanReport::default() }, at(104));
         assert_eq!(wait(&webhook, &["a"], 105), None);
     }
 }

@@ -20,6 +20,7 @@ use nodeless_model::{Pod, StringMap, labels};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::io::{Read as _, Write as _};
+use std::sync::Arc;
 
 /// The format that this version writes, and the only one that it reads.
 const FORMAT: u32 = 3;
@@ -113,9 +114,11 @@ impl Snapshot {
         let templates = view.daemon_sets.iter_mut().map(|set| &mut set.template);
         let shapes = view.capacity_buffers.iter_mut().filter_map(|buffer| buffer.shape.as_mut().ok());
         let asked = view.provisioning_requests.iter_mut().filter_map(|request| request.templates.as_mut().ok());
-        let pods =
-            view.pods.iter_mut().chain(templates).chain(shapes.map(|shape| &mut shape.pod)).chain(asked.flatten());
-        pods.for_each(|pod: &mut Pod| reduce(&mut pod.annotations));
+        let copied = templates.chain(shapes.map(|shape| &mut shape.pod)).chain(asked.flatten());
+        copied.for_each(|pod: &mut Pod| reduce(&mut pod.annotations));
+        for pod in view.pods.iter_mut().filter(|pod| pod.annotations.keys().any(|key| !is_read(key))) {
+            reduce(&mut Arc::make_mut(pod).annotations);
+        }
         snapshot
     }
 }

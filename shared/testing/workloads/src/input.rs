@@ -10,6 +10,7 @@ use nodeless_catalog::stored::{CatalogType, Listing, MemoryOverhead, Price, Zone
 use nodeless_model::{CapacityType, InstanceType, NodeClaim};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// The instance type whose facts are used for types that EC2 does not have.
 const EXAMPLE: &str = "m5.large";
@@ -36,7 +37,7 @@ impl Workload {
         set_types(&mut catalog, &self);
         let Self { node_pools, pending, places, daemon_sets, disruption_budgets, .. } = self;
         let mut view = ClusterView {
-            pods: pending,
+            pods: pending.into_iter().map(Arc::new).collect(),
             daemon_sets,
             disruption_budgets,
             node_pools,
@@ -48,9 +49,9 @@ impl Workload {
             ..ClusterView::default()
         };
         let mut claims = Vec::with_capacity(places.len());
-        for mut place in places {
+        for place in places {
             view.nodes.push(place.node);
-            view.pods.append(&mut place.pods);
+            view.pods.extend(place.pods.into_iter().map(Arc::new));
             claims.push(place.claim);
         }
         Ok(PlannerInput { view, claims, catalog })

@@ -15,6 +15,7 @@ use nodeless_model::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::sync::Arc;
 
 /// The built-in priority classes.
 const BUILT_IN: [(&str, i32); 2] =
@@ -172,7 +173,7 @@ impl Snapshot {
                     continue;
                 }
             }
-            self.view.pods.push(pod);
+            self.view.pods.push(Arc::new(pod));
         }
         for (class, pods) in unknown {
             self.warnings.push(format!(
@@ -190,7 +191,7 @@ impl Snapshot {
         for (key, mut budget) in budgets {
             if let Some(spec) = uncounted.get(&key) {
                 let of_budget = |pod: &&Pod| pod.is_active() && budget.covers(&pod.namespace, &pod.labels);
-                let covered: Vec<&Pod> = self.view.pods.iter().filter(of_budget).collect();
+                let covered: Vec<&Pod> = self.view.pods().filter(of_budget).collect();
                 let healthy = covered.iter().filter(|pod| pod.node_name.is_some() && pod.ready != Some(false)).count();
                 if let Some((allowed, wants_all)) = complete::disruptions_allowed(spec, covered.len(), healthy) {
                     budget.disruptions_allowed = allowed;

@@ -116,7 +116,7 @@ async fn a_cached_view_is_updated_by_a_watch_and_listed_when_the_version_expired
 
 /// The names of the nodes and pods of a view.
 fn names(view: ClusterView) -> Vec<String> {
-    view.nodes.into_iter().map(|node| node.name).chain(view.pods.into_iter().map(|pod| pod.name)).collect()
+    view.nodes.into_iter().map(|node| node.name).chain(view.pods.into_iter().map(|pod| pod.name.clone())).collect()
 }
 
 /// The names of the nodes and pods of the next view, proved or not.

@@ -329,6 +329,7 @@ fn budgets_that_never_allow_an_eviction() {
         facts.view.disruption_budgets = budgets;
         facts.view.pods = (0..pods)
             .map(|index| Pod { namespace: "default".to_owned(), name: format!("web-{index}"), ..Pod::default() })
+            .map(Into::into)
             .collect();
         facts
     };

@@ -34,7 +34,7 @@ pub(crate) struct Noted {
 /// - Whether and how the node drifted, as the condition `Drifted`, visible to users. The nodes that drifted first are replaced
 ///   first.
 pub(crate) fn noted(snapshot: &Snapshot, evaluated: &[EvaluatedPool]) -> Vec<Noted> {
-    let pods = bound(&snapshot.view.pods);
+    let pods = bound(snapshot.view.pods());
     let nodes: BTreeSet<&str> = snapshot.view.nodes.iter().map(|node| node.name.as_str()).collect();
     let hashes = present_hashes(&snapshot.view, evaluated);
     let facts = class_facts(&snapshot.view);
@@ -73,9 +73,9 @@ pub(crate) fn noted(snapshot: &Snapshot, evaluated: &[EvaluatedPool]) -> Vec<Not
 }
 
 /// The pods whose coming and going counts, by node.
-fn bound(pods: &[Pod]) -> BTreeMap<&str, Vec<&Pod>> {
+fn bound<'p>(pods: impl Iterator<Item = &'p Pod>) -> BTreeMap<&'p str, Vec<&'p Pod>> {
     let mut bound: BTreeMap<&str, Vec<&Pod>> = BTreeMap::new();
-    for pod in pods.iter().filter(|pod| pod.is_active() && !pod.is_owned_by_daemon_set()) {
+    for pod in pods.filter(|pod| pod.is_active() && !pod.is_owned_by_daemon_set()) {
         if let Some(node) = &pod.node_name {
             bound.entry(node).or_default().push(pod);
         }

@@ -45,7 +45,7 @@ pub(crate) fn claims(
         owners.into_iter().map(|(node, place)| (node.to_owned(), place)).collect();
     owners.extend(made.iter().enumerate().map(|(place, one)| (one.name.clone(), records.len() + place)));
     records.append(&mut made);
-    let arrivals = arrivals(&view.pods);
+    let arrivals = arrivals(view.pods());
     let zone_ids: BTreeMap<&str, &str> =
         known.catalog.zones.iter().map(|zone| (zone.name.as_str(), zone.id.as_str())).collect();
     let mut unknown = Vec::new();
@@ -243,9 +243,9 @@ fn complete_price(claim: &mut NodeClaim, known: &KnownTypes<'_>) {
 }
 
 /// When the newest pod of each Node started, except for pods of DaemonSets.
-fn arrivals(pods: &[Pod]) -> BTreeMap<String, Timestamp> {
+fn arrivals<'p>(pods: impl Iterator<Item = &'p Pod>) -> BTreeMap<String, Timestamp> {
     let mut latest: BTreeMap<String, Timestamp> = BTreeMap::new();
-    for pod in pods.iter().filter(|pod| pod.is_active() && !pod.is_owned_by_daemon_set()) {
+    for pod in pods.filter(|pod| pod.is_active() && !pod.is_owned_by_daemon_set()) {
         if let (Some(node), Some(came)) = (&pod.node_name, pod.start_time.or(pod.created)) {
             let known = latest.entry(node.clone()).or_insert(came);
             *known = came.max(*known);

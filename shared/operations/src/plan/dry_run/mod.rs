@@ -100,7 +100,9 @@ impl DryRun {
         }
         known.fill_claims(&mut records, &view);
         let usage = usage(&ClusterState::new(&view, &records), &types);
-        view.pods.iter_mut().for_each(|pod| pod.marked_unschedulable |= pod.awaits_node());
+        for pod in view.pods.iter_mut().filter(|pod| pod.awaits_node()) {
+            Arc::make_mut(pod).marked_unschedulable = true;
+        }
         let with_static_capacity = disruption.is_some();
         let churn = disruption.map(Ok);
         let bare = Snapshot::bare(now, catalog);

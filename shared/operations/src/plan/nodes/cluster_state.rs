@@ -118,7 +118,7 @@ impl<'a> ClusterState<'a> {
     /// [`with_restricted`](Self::with_restricted).
     pub(crate) fn with_promised(self, now: Timestamp) -> Self {
         let waits = |pod: &&Pod| self.waits(pod) && !self.restricted.contains_key(pod.uid.as_str());
-        let pending: HashMap<String, &Pod> = self.view.pods.iter().filter(waits).map(|pod| (pod.key(), pod)).collect();
+        let pending: HashMap<String, &Pod> = self.view.pods().filter(waits).map(|pod| (pod.key(), pod)).collect();
         if pending.is_empty() {
             return self;
         }
@@ -227,13 +227,13 @@ impl<'a> ClusterState<'a> {
 
     /// The pending pods that mount a volume that cannot be used, each with the reason.
     pub(crate) fn faulty(&self) -> impl Iterator<Item = (&'a Pod, &'a String)> {
-        let waiting = self.view.pods.iter().filter(|pod| pod.is_provisionable());
+        let waiting = self.view.pods().filter(|pod| pod.is_provisionable());
         waiting.filter_map(|pod| Some((pod, self.volume_fault(pod)?)))
     }
 
     /// The pending pods that get no nodes of their own, each with the reason.
     pub(crate) fn withheld(&self) -> impl Iterator<Item = (&'a Pod, &String)> {
-        let waiting = self.view.pods.iter().filter(|_| !self.withheld.is_empty());
+        let waiting = self.view.pods().filter(|_| !self.withheld.is_empty());
         waiting.filter_map(|pod| Some((pod, self.withheld.get(pod.uid.as_str())?)))
     }
 

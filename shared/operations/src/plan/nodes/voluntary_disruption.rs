@@ -87,7 +87,7 @@ pub(crate) fn input<'a>(
             .collect(),
         node_pools: evaluated.iter().map(EvaluatedPool::offer).collect(),
         node_classes: class_facts(cluster_state.view),
-        pending_pods: cluster_state.view.pods.iter().filter(|pod| pod.awaits_node()).collect(),
+        pending_pods: cluster_state.view.pods().filter(|pod| pod.awaits_node()).collect(),
         virtual_pods: cluster_state.kept_virtual_pods(),
         disruption_budgets: &cluster_state.view.disruption_budgets,
         daemon_sets: &cluster_state.view.daemon_sets,

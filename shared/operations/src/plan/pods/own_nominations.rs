@@ -4,6 +4,7 @@
 use nodeless_model::NodeClaim;
 use nodeless_ports::cluster::ClusterView;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// Removes the nominated nodes of pods for which these nodes were launched, and nominated nodes that do not exist: the kube-scheduler
 /// keeps those until its next attempt at the pod, and the deletion of a node may cause none. Other nominations stay: for those pods, the
@@ -24,8 +25,8 @@ pub(crate) fn disregard(view: &mut ClusterView, claims: &[NodeClaim]) {
     for pod in &mut view.pods {
         let key = pod.key();
         let preempts = |node: &str| nodes.contains(node) && !planned.contains(&(node, key.as_str()));
-        if !pod.nominated_node_name.as_deref().is_some_and(preempts) {
-            pod.nominated_node_name = None;
+        if pod.nominated_node_name.as_deref().is_some_and(|node| !preempts(node)) {
+            Arc::make_mut(pod).nominated_node_name = None;
         }
     }
 }
@@ -75,13 +76,14 @@ mod tests {
         };
         let claim = launched_for(&["default/ours", "default/elsewhere"]);
         let node = Node { name: "n1".into(), provider_id: claim.provider_id(), ..Node::default() };
-        let pods = vec![pod("ours", "n1"), pod("elsewhere", "n2"), pod("stranger", "n1")];
+        let pods = [("ours", "n1"), ("elsewhere", "n2"), ("stranger", "n1")];
+        let pods = pods.map(|(name, node)| pod(name, node).into()).into();
         let mut view = ClusterView { nodes: vec![node], pods, ..ClusterView::default() };
         disregard(&mut view, std::slice::from_ref(&claim));
         let left = |view: &ClusterView| view.pods.iter().map(|pod| pod.nominated_node_name.clone()).collect::<Vec<_>>();
         assert_eq!(left(&view), [None, None, Some("n1".to_owned())], "n2 does not exist");
         view.nodes[0].provider_id = None;
-        view.pods[0].nominated_node_name = Some("n1".into());
+        Arc::make_mut(&mut view.pods[0]).nominated_node_name = Some("n1".into());
         disregard(&mut view, std::slice::from_ref(&claim));
         assert_eq!(left(&view)[0].as_deref(), Some("n1"), "no claim is known to be that of n1");
         let mut registered = claim;

@@ -71,7 +71,7 @@ impl WaitingPods {
         let before: BTreeMap<String, Waiting> = serde_json::from_str(&stored.encoded).unwrap_or_default();
         let (mut pods, mut events) = (before.clone(), Vec::new());
         if !pods.is_empty() {
-            for pod in snapshot.view.pods.iter().filter(|pod| pod.is_provisionable()) {
+            for pod in snapshot.view.pods().filter(|pod| pod.is_provisionable()) {
                 let Some(waiting) = pods.get_mut(&pod.uid) else { continue };
                 if let Some(since) = waiting.too_long(snapshot.now) {
                     events.push(not_scheduled_as_planned(pod, &waiting.node, since));
@@ -91,7 +91,7 @@ impl WaitingPods {
     pub(crate) fn restricted(&self, view: &ClusterView, claims: &[NodeClaim]) -> Vec<Pod> {
         let not_before = |pod: &Pod| self.pods.get(&pod.uid)?.not_before;
         let pods: Vec<(&Pod, Timestamp)> = if self.pods.values().any(|waiting| waiting.not_before.is_some()) {
-            let pending = view.pods.iter().filter(|pod| pod.is_provisionable());
+            let pending = view.pods().filter(|pod| pod.is_provisionable());
             pending.filter_map(|pod| Some((pod, not_before(pod)?))).collect()
         } else {
             return Vec::new();
@@ -257,7 +257,7 @@ mod tests {
     fn a_pod_that_does_not_go_to_its_node_is_planned_without_it() {
         let mut snapshot = bare();
         snapshot.view.nodes = vec![node("node-1", 0)];
-        snapshot.view.pods = vec![pod()];
+        snapshot.view.pods = vec![pod().into()];
         let reported = vec!["NotScheduledAsPlanned".to_owned()];
         assert_eq!(plan(&mut snapshot, 0), (vec![], false), "most pods go within seconds");
         assert_eq!(plan(&mut snapshot, 1), (vec![], true));
@@ -272,7 +272,7 @@ mod tests {
         assert_eq!(waiting(&snapshot)["uid"].node, "node-2");
         assert_eq!(plan(&mut snapshot, 21), (vec![], false));
         assert_eq!(plan(&mut snapshot, 22), (reported, true));
-        snapshot.view.pods[0].node_name = Some("node-2".into());
+        std::sync::Arc::make_mut(&mut snapshot.view.pods[0]).node_name = Some("node-2".into());
         assert_eq!(plan(&mut snapshot, 23), (vec![], true));
         assert!(waiting(&snapshot).is_empty());
         assert_eq!(plan(&mut snapshot, 24), (vec![], false));
@@ -282,7 +282,7 @@ mod tests {
     fn the_time_begins_again_with_a_plan_that_places_the_pod_elsewhere() {
         let mut snapshot = bare();
         snapshot.view.nodes = vec![node("node-1", 0)];
-        snapshot.view.pods = vec![pod()];
+        snapshot.view.pods = vec![pod().into()];
         assert_eq!(plan(&mut snapshot, 1), (vec![], true));
         snapshot.view.nodes[0].unschedulable = true;
         assert_eq!(plan(&mut snapshot, 4), (vec![], true));

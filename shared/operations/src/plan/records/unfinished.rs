@@ -28,7 +28,7 @@ impl Snapshot {
         let view = &self.view;
         let is_pending = !view.capacity_buffers.is_empty()
             || !view.provisioning_requests.is_empty()
-            || view.pods.iter().any(Pod::is_provisionable);
+            || view.pods().any(Pod::is_provisionable);
         let plan = || UnfinishedPlan {
             id: self.now.as_nanosecond().to_string(),
             began: self.now,

@@ -555,7 +555,7 @@ mod tests {
     fn batches_of_a_plan(work: Option<u64>) -> (Vec<Batch>, Outcome) {
         let mut snapshot = snapshot(1);
         snapshot.work.provisioning = work;
-        snapshot.view.pods = vec![Pod { name: "late".into(), marked_unschedulable: true, ..Pod::default() }];
+        snapshot.view.pods = vec![Pod { name: "late".into(), marked_unschedulable: true, ..Pod::default() }.into()];
         let offered = Offered::of(&snapshot, &OfferCache::default());
         let facts = facts(&snapshot, &offered);
         let placed = provisioning::place(facts, &[], &[], &[]);

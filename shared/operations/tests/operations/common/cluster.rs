@@ -241,13 +241,13 @@ impl TestCluster {
 
     /// The pods by namespace and name.
     pub fn pods(&self) -> BTreeMap<String, Pod> {
-        self.view().pods.into_iter().map(|pod| (pod.key(), pod)).collect()
+        self.view().pods().map(|pod| (pod.key(), pod.clone())).collect()
     }
 
     /// The pod with this label `app`.
     pub fn pod_of(&self, app: &str) -> Pod {
-        let of = |pod: &Pod| pod.labels.get("app").is_some_and(|label| label == app) && !pod.is_terminating();
-        self.view().pods.into_iter().find(of).unwrap()
+        let of = |pod: &&Pod| pod.labels.get("app").is_some_and(|label| label == app) && !pod.is_terminating();
+        self.view().pods().find(of).unwrap().clone()
     }
 
     /// The NodeClaim objects.

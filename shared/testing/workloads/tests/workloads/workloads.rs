@@ -73,7 +73,7 @@ fn an_export_is_a_list_with_each_pod_as_in_the_model() {
         let snapshot = reader.finish();
         assert!(snapshot.faults.is_empty(), "{:?}", snapshot.faults);
         let exported: BTreeMap<String, &nodeless_model::Pod> =
-            snapshot.view.pods.iter().map(|pod| (pod.key(), pod)).collect();
+            snapshot.view.pods().map(|pod| (pod.key(), pod)).collect();
         assert_eq!(exported.len(), workload.pods());
         for pod in workload.pending.iter().chain(workload.places.iter().flat_map(|place| &place.pods)) {
             let exported = exported[&pod.key()];

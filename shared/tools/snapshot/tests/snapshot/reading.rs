@@ -11,7 +11,7 @@ fn read(text: &str) -> Snapshot {
 }
 
 fn pods(snapshot: &Snapshot) -> Vec<String> {
-    snapshot.view.pods.iter().map(nodeless_model::Pod::key).collect()
+    snapshot.view.pods().map(nodeless_model::Pod::key).collect()
 }
 
 fn faults(snapshot: &Snapshot) -> Vec<String> {

@@ -10,7 +10,7 @@ fn applied(objects: &[Value]) -> Snapshot {
 }
 
 fn pods(snapshot: &Snapshot) -> Vec<String> {
-    snapshot.view.pods.iter().map(nodeless_model::Pod::key).collect()
+    snapshot.view.pods().map(nodeless_model::Pod::key).collect()
 }
 
 fn created(snapshot: &Snapshot) -> Vec<(&str, usize)> {

@@ -38,6 +38,7 @@ use nodeless_ports::{
 use objects::{failed, get_in, get_one, refuse_doubt, select};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The field manager, the source of events, and the user.
@@ -118,7 +119,7 @@ impl PlanningView for MemoryCluster {
         let asked = self.read_if_known(&kinds::ALL_PROVISIONING_REQUESTS)?;
         let mut view = ClusterView {
             nodes: nodes.0,
-            pods: pods.0,
+            pods: pods.0.into_iter().map(Arc::new).collect(),
             daemon_sets: daemon_sets.0.iter().map(|read| read.set.clone()).collect(),
             disruption_budgets: budgets.0,
             node_pools: pools.0,
