@@ -10,8 +10,10 @@ use jiff::Timestamp;
 use nodeless_disruption::held_back::Removal;
 use nodeless_disruption::spot_interruptions::LeftOut;
 use nodeless_disruption::{Command, CommandReport, Kept};
-use nodeless_scheduling::{Problem, Solution};
+use nodeless_model::{Pod, ResourceList};
+use nodeless_scheduling::{ChosenOffering, PricedType, Problem, Solution};
 use nodeless_state::decisions::Decision;
+use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::io::{Read as _, Write as _};
@@ -22,7 +24,16 @@ const PLAIN_BYTES: usize = 16 * 1024;
 /// The commands and why each other node stays, as the JSON of `nodeless plan --disruption`.
 pub(crate) fn detail(commands: &[Command], kept: &[Kept], not_looked_at: &BTreeSet<String>) -> String {
     let commands: Vec<CommandReport<'_>> = commands.iter().map(Command::report).collect();
-    stored(&json!({ "commands": commands, "kept": kept, "notLookedAt": not_looked_at }))
+    stored(&Disruption { commands, kept, not_looked_at })
+}
+
+/// The detail of a disruption decision.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Disruption<'a> {
+    commands: Vec<CommandReport<'a>>,
+    kept: &'a [Kept],
+    not_looked_at: &'a BTreeSet<String>,
 }
 
 /// The launches with their pods, where the other pods fit, and the unschedulable pods with the reasons, as the JSON of `nodeless
@@ -37,46 +48,71 @@ pub(crate) fn provisioning(
     covered: &[f64],
     claims: &[String],
 ) -> String {
-    let pod = |index: &usize| problem.pods.get(*index).map(|pod| pod.key());
-    let launches: Vec<Value> = solution
-        .launches
-        .iter()
-        .enumerate()
-        .map(|(place, launch)| {
-            let types = launch.instance_types.iter();
-            let types: Vec<Value> =
-                types.map(|kind| json!({ "name": kind.name, "pricePerHour": kind.price })).collect();
-            let mut shown = json!({
-                "nodePool": launch.node_pool,
-                "pods": launch.pods.iter().filter_map(pod).collect::<Vec<_>>(),
-                "requests": launch.requests,
-                "offering": launch.offering,
-                "instanceTypes": types,
-            });
-            if let (Some(left), Some(fields)) =
-                (left_out.get(place).filter(|left| !left.is_empty()), shown.as_object_mut())
-            {
-                fields.insert("leftOutForInterruptions".to_owned(), json!(left));
-            }
-            if let (Some(covered), Some(fields)) = (covered.get(place), shown.as_object_mut()) {
-                fields.insert("coveredPerHour".to_owned(), json!(covered));
-            }
-            shown
-        })
-        .collect();
-    let node = |index: usize| problem.nodes.get(index).map(|node| &node.name);
-    let placements: Vec<Value> =
-        solution.placements.iter().map(|one| json!({ "pod": pod(&one.pod), "node": node(one.node) })).collect();
-    let refused = solution.unschedulable.iter().map(|one| {
-        let reasons: Vec<String> = one.reasons.iter().map(ToString::to_string).collect();
-        json!({ "pod": pod(&one.pod), "reasons": reasons })
+    let pod = |index: usize| problem.pods.get(index).map(|pod| Key(pod));
+    let node = |index: usize| problem.nodes.get(index).map(|node| node.name.as_str());
+    let launches = solution.launches.iter().enumerate().map(|(place, launch)| Launched {
+        node_pool: &launch.node_pool,
+        pods: launch.pods.iter().filter_map(|index| pod(*index)).collect(),
+        requests: &launch.requests,
+        offering: &launch.offering,
+        instance_types: &launch.instance_types,
+        left_out_for_interruptions: left_out.get(place).map_or(&[], Vec::as_slice),
+        covered_per_hour: covered.get(place).copied(),
     });
-    stored(&json!({
-        "launches": launches,
-        "placements": placements,
-        "unschedulable": refused.collect::<Vec<_>>(),
-        "claims": claims,
-    }))
+    let unschedulable = solution
+        .unschedulable
+        .iter()
+        .map(|one| Refused { pod: pod(one.pod), reasons: one.reasons.iter().map(ToString::to_string).collect() });
+    stored(&Provisioning {
+        claims,
+        launches: launches.collect(),
+        placements: solution.placements.iter().map(|one| Fits { pod: pod(one.pod), node: node(one.node) }).collect(),
+        unschedulable: unschedulable.collect(),
+    })
+}
+
+/// The detail of a provisioning decision. With a hundred thousand pods, a tree of JSON values would be most of a planner's memory.
+#[derive(Serialize)]
+struct Provisioning<'a> {
+    claims: &'a [String],
+    launches: Vec<Launched<'a>>,
+    placements: Vec<Fits<'a>>,
+    unschedulable: Vec<Refused<'a>>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Launched<'a> {
+    node_pool: &'a str,
+    pods: Vec<Key<'a>>,
+    requests: &'a ResourceList,
+    offering: &'a ChosenOffering,
+    instance_types: &'a [PricedType],
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    left_out_for_interruptions: &'a [LeftOut],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    covered_per_hour: Option<f64>,
+}
+
+#[derive(Serialize)]
+struct Fits<'a> {
+    pod: Option<Key<'a>>,
+    node: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+struct Refused<'a> {
+    pod: Option<Key<'a>>,
+    reasons: Vec<String>,
+}
+
+/// A pod as `namespace/name`.
+struct Key<'a>(&'a Pod);
+
+impl Serialize for Key<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&format_args!("{}/{}", self.0.namespace, self.0.name))
+    }
 }
 
 /// The explanation of a decision, to be stored. Nothing depends on it.
@@ -138,8 +174,11 @@ pub enum UnpackError {
 }
 
 /// The text of a detail. A long one is compressed: `{"gzip": base64}`.
-fn stored(detail: &Value) -> String {
-    let text = detail.to_string();
+fn stored(detail: &impl Serialize) -> String {
+    let text = match serde_json::to_string(detail) {
+        Ok(text) => text,
+        Err(error) => json!({ "error": format!("the decision cannot be encoded: {error}") }).to_string(),
+    };
     if text.len() <= PLAIN_BYTES {
         return text;
     }
