@@ -450,7 +450,7 @@ fn drive(world: &Arc<Mutex<World>>) {
             tokio::time::sleep(step.max(Duration::from_millis(20))).await;
             let Some(world) = world.upgrade() else { return };
             let started = std::time::Instant::now();
-            let result = world.lock().unwrap_or_else(PoisonError::into_inner).advance_to(Timestamp::now());
+            let result = world.lock().unwrap_or_else(PoisonError::into_inner).jump_to(Timestamp::now());
             result.expect("the world continues");
             step = started.elapsed();
         }

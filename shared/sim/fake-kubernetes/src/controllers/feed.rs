@@ -22,7 +22,7 @@ impl Feed {
     /// after this call.
     pub(super) fn look(&mut self, api: &ApiServer, now: Timestamp) -> Result<bool, Status> {
         let changed = self.changes(api)?.is_none_or(|changes| !changes.is_empty());
-        let due = self.due.is_some_and(|due| due <= now);
+        let due = self.is_due(now);
         if changed || due {
             self.due = None;
         }
@@ -47,6 +47,16 @@ impl Feed {
         };
         self.revision = Some(current);
         Ok(changes)
+    }
+
+    /// Whether a run is due without any change.
+    pub(super) fn is_due(&self, now: Timestamp) -> bool {
+        self.due.is_some_and(|due| due <= now)
+    }
+
+    /// Schedules the next run at this time, whatever was scheduled before.
+    pub(super) fn set_due(&mut self, at: Option<Timestamp>) {
+        self.due = at;
     }
 
     /// Schedules a run at this time at the latest.

@@ -8,7 +8,7 @@ use super::object::{
 };
 use crate::server::path::Path as _;
 use crate::server::resource::{LEASES, NODES, PODS, Resource};
-use crate::server::{ApiServer, PatchOptions, PatchType, Status};
+use crate::server::{ApiServer, Change, ChangeKind, PatchOptions, PatchType, Status};
 use jiff::Timestamp;
 use nodeless_model::{ResourceList, StringMap, Taint, TaintEffect, labels};
 use serde_json::{Value, json};
@@ -56,14 +56,24 @@ struct Kubelet {
     machine: Machine,
     registered: bool,
     renewed: Option<Timestamp>,
+    /// When it registers its node or reports it as ready; `None` once it has.
+    due: Option<Timestamp>,
 }
 
-/// All machines of the cluster.
+/// A pod, by namespace and name.
+type Key = (String, String);
+
+/// All machines of the cluster. Each looks only at the pods that have changed or are due: a cluster of thousands of nodes changes at
+/// thousands of times.
 #[derive(Debug)]
 pub struct Kubelets {
     feed: Feed,
     machines: BTreeMap<String, Kubelet>,
+    /// The pods of each machine, each with the time at which it starts, stops, completes or becomes ready.
+    bound: BTreeMap<String, BTreeMap<Key, Option<Timestamp>>>,
     faults: PodFaults,
+    /// Whether all pods are due: their faults have changed.
+    faults_changed: bool,
 }
 
 /// The uids of pods with a fault.
@@ -75,7 +85,13 @@ struct PodFaults {
 
 impl Default for Kubelets {
     fn default() -> Self {
-        Self { feed: Feed::new(WATCHED), machines: BTreeMap::new(), faults: PodFaults::default() }
+        Self {
+            feed: Feed::new(WATCHED),
+            machines: BTreeMap::new(),
+            bound: BTreeMap::new(),
+            faults: PodFaults::default(),
+            faults_changed: false,
+        }
     }
 }
 
@@ -83,7 +99,8 @@ impl Kubelets {
     /// Adds a machine, which joins after its delays.
     pub fn start(&mut self, machine: Machine) {
         self.feed.wake_at(machine.registers);
-        self.machines.insert(machine.name.clone(), Kubelet { machine, registered: false, renewed: None });
+        let due = Some(machine.registers);
+        self.machines.insert(machine.name.clone(), Kubelet { machine, registered: false, renewed: None, due });
     }
 
     /// Removes a machine at once: its kubelet stops reporting, and the status of its pods stays unchanged. Returns whether the
@@ -99,6 +116,7 @@ impl Kubelets {
         } else {
             self.faults.unready.insert(pod.to_owned());
         }
+        self.faults_changed = true;
         self.feed.wake_at(now);
     }
 
@@ -110,34 +128,104 @@ impl Kubelets {
         } else {
             self.faults.hanging.insert(pod.to_owned());
         }
+        self.faults_changed = true;
         self.feed.wake_at(now);
     }
 }
 
 impl Controller for Kubelets {
     fn step(&mut self, api: &ApiServer, now: Timestamp) -> Result<(), Status> {
-        if self.machines.is_empty() || !self.feed.look(api, now)? {
+        if self.machines.is_empty() {
             return Ok(());
         }
-        let mut ready = BTreeMap::new();
+        let due = self.feed.is_due(now);
+        let changes = self.feed.changes(api)?;
+        if !due && changes.as_ref().is_some_and(Vec::is_empty) {
+            return Ok(());
+        }
+        match changes {
+            Some(changes) => changes.iter().for_each(|change| self.note(change, now)),
+            None => self.note_all(api, now)?,
+        }
         for kubelet in self.machines.values_mut() {
-            if let Some(next) = kubelet.join(api, now)? {
-                self.feed.wake_at(next);
+            if kubelet.due.is_some_and(|due| due <= now) {
+                kubelet.due = kubelet.join(api, now)?;
+                // Its pods start when the node is ready.
+                self.bound.get_mut(&kubelet.machine.name).into_iter().flatten().for_each(|(_, due)| *due = Some(now));
             }
             kubelet.renew(api, now)?;
-            ready.insert(kubelet.machine.name.as_str(), kubelet.registered && kubelet.machine.ready <= now);
         }
-        for pod in all(api, &PODS)? {
-            let Some(ready) = ready.get(text(&pod, "/spec/nodeName")) else { continue };
-            if let Some(next) = run(api, &pod, *ready, &self.faults, now)? {
-                self.feed.wake_at(next);
-            }
-        }
+        self.run_pods(api, now)?;
+        let of_pods = self.bound.iter().filter(|(node, _)| self.machines.contains_key(*node));
+        let of_pods = of_pods.flat_map(|(_, pods)| pods.values().flatten());
+        let next = self.machines.values().filter_map(|kubelet| kubelet.due.as_ref()).chain(of_pods).min().copied();
+        self.feed.set_due(next);
         Ok(())
     }
 
     fn next_wakeup(&self) -> Option<Timestamp> {
         self.feed.due().filter(|_| !self.machines.is_empty())
+    }
+}
+
+impl Kubelets {
+    /// Notes that a node or pod has changed.
+    fn note(&mut self, change: &Change, now: Timestamp) {
+        let object = &change.object;
+        if change.resource == NODES {
+            if let Some(kubelet) = self.machines.get_mut(name(object)) {
+                kubelet.due = Some(kubelet.due.map_or(now, |due| due.min(now.max(kubelet.machine.registers))));
+            }
+            return;
+        }
+        let node = text(object, "/spec/nodeName");
+        if node.is_empty() {
+            return;
+        }
+        let key = (namespace(object).to_owned(), name(object).to_owned());
+        if change.kind == ChangeKind::Deleted {
+            if let Some(pods) = self.bound.get_mut(node) {
+                pods.remove(&key);
+            }
+        } else {
+            self.bound.entry(node.to_owned()).or_default().insert(key, Some(now));
+        }
+    }
+
+    /// Notes all nodes and pods.
+    fn note_all(&mut self, api: &ApiServer, now: Timestamp) -> Result<(), Status> {
+        self.bound.clear();
+        for pod in all(api, &PODS)? {
+            let node = text(&pod, "/spec/nodeName");
+            if !node.is_empty() {
+                let key = (namespace(&pod).to_owned(), name(&pod).to_owned());
+                self.bound.entry(node.to_owned()).or_default().insert(key, Some(now));
+            }
+        }
+        for kubelet in self.machines.values_mut() {
+            kubelet.due = Some(kubelet.due.map_or(now, |due| due.min(now)).max(kubelet.machine.registers));
+        }
+        Ok(())
+    }
+
+    /// Starts, stops and completes the pods that are due, in the order of their names.
+    fn run_pods(&mut self, api: &ApiServer, now: Timestamp) -> Result<(), Status> {
+        let all = std::mem::take(&mut self.faults_changed);
+        let mut due: BTreeMap<&Key, (bool, &mut Option<Timestamp>)> = BTreeMap::new();
+        for (node, pods) in &mut self.bound {
+            let Some(kubelet) = self.machines.get(node) else { continue };
+            let ready = kubelet.registered && kubelet.machine.ready <= now;
+            let is_due = |at: Option<Timestamp>| all || at.is_some_and(|at| at <= now);
+            due.extend(pods.iter_mut().filter(|(_, at)| is_due(**at)).map(|(key, at)| (key, (ready, at))));
+        }
+        for ((namespace, name), (ready, at)) in due {
+            *at = match api.get(&PODS, namespace, name) {
+                Ok(pod) => run(api, &pod, ready, &self.faults, now)?,
+                Err(gone) if gone.code == 404 => None,
+                Err(error) => return Err(error),
+            };
+        }
+        Ok(())
     }
 }
 

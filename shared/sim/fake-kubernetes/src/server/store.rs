@@ -2,6 +2,7 @@
 
 use crate::server::path::{Path as _, text};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::ops::Bound;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -185,17 +186,47 @@ impl Store {
         keys.into_iter().cloned().collect()
     }
 
-    /// All objects of a resource at an older revision.
-    pub(crate) fn snapshot(&self, key: &StorageKey, revision: u64) -> Result<BTreeMap<ObjectKey, Arc<Value>>, Status> {
-        let mut objects = self.objects.get(key).cloned().unwrap_or_default();
+    /// The objects of a resource at a revision, in the order of namespace and name, after one of them if it is given.
+    ///
+    /// Nothing is copied but the keys of what has changed since: a list of 100,000 objects has 200 pages.
+    pub(crate) fn at<'a>(
+        &'a self,
+        key: &StorageKey,
+        revision: u64,
+        after: Option<&ObjectKey>,
+    ) -> Result<impl Iterator<Item = &'a Arc<Value>> + use<'a>, Status> {
+        let mut before: BTreeMap<ObjectKey, Option<&Arc<Value>>> = BTreeMap::new();
         for change in self.since(revision)?.rev().filter(|change| change.resource.storage_key() == *key) {
             let object = (change.namespace().to_owned(), change.name().to_owned());
-            match &change.previous {
-                Some(previous) => objects.insert(object, previous.clone()),
-                None => objects.remove(&object),
-            };
+            if after.is_none_or(|after| object > *after) {
+                before.insert(object, change.previous.as_ref());
+            }
         }
-        Ok(objects)
+        let start = after.map_or(Bound::Unbounded, |after| Bound::Excluded(after.clone()));
+        let mut now = self
+            .objects
+            .get(key)
+            .into_iter()
+            .flat_map(move |all| all.range((start.clone(), Bound::Unbounded)))
+            .peekable();
+        let mut before = before.into_iter().peekable();
+        Ok(std::iter::from_fn(move || {
+            loop {
+                let changed = match (now.peek(), before.peek()) {
+                    (Some((present, _)), Some((changed, _))) => changed <= *present,
+                    (None, changed) => changed.is_some(),
+                    (Some(_), None) => false,
+                };
+                if !changed {
+                    return now.next().map(|(_, object)| object);
+                }
+                let (changed, object) = before.next()?;
+                now.next_if(|(present, _)| **present == changed);
+                if object.is_some() {
+                    return object;
+                }
+            }
+        }))
     }
 
     /// The changes after a revision, oldest first.

@@ -10,6 +10,7 @@ use super::request::{Call, Target};
 use super::{respond, show};
 use crate::server::api::ApiServer;
 use crate::server::field_selector::FieldSelector;
+use crate::server::path::text;
 use crate::server::status::Status;
 use crate::server::store::{ObjectKey, Store};
 use crate::server::{events, scale};
@@ -123,33 +124,34 @@ fn page(server: &ApiServer, call: &Call, target: &Target) -> Result<(Vec<Arc<Val
     let storage = definition.resource.storage_key();
     let store = server.store();
     let revision = revision(call, &store, token.as_ref())?;
-    let snapshot = if revision == store.revision {
-        None
+    check_not_ahead(&store, revision)?;
+    let after = token.as_ref().map(|token| &token.after);
+    let everything: Box<dyn Iterator<Item = &Arc<Value>> + '_> = if revision == store.revision && after.is_none() {
+        Box::new(store.iter(&storage, options.namespace.as_deref()).map(|(_, object)| object))
     } else {
-        check_not_ahead(&store, revision)?;
-        let snapshot = store.snapshot(&storage, revision);
-        Some(snapshot.map_err(|error| token.as_ref().map_or(error, too_old))?)
+        let older = store.at(&storage, revision, after);
+        Box::new(older.map_err(|error| token.as_ref().map_or(error, too_old))?)
     };
-    let everything: Box<dyn Iterator<Item = _> + '_> = match &snapshot {
-        Some(snapshot) => Box::new(snapshot.iter()),
-        None => store.iter(&storage, options.namespace.as_deref()),
-    };
+    let is_all = options.labels.is_empty() && fields.is_empty();
     let mut matching = everything
-        .filter(|((namespace, _), _)| options.namespace.as_ref().is_none_or(|requested| requested == namespace))
-        .filter(|(key, _)| token.as_ref().is_none_or(|token| **key > token.after))
-        .filter(|(_, object)| options.labels.matches(object) && fields.matches(object));
-    let page: Vec<(ObjectKey, Arc<Value>)> = matching
+        .filter(|object| {
+            options.namespace.as_ref().is_none_or(|requested| requested == text(object, "/metadata/namespace"))
+        })
+        .filter(|object| is_all || (options.labels.matches(object) && fields.matches(object)));
+    let page: Vec<Arc<Value>> = matching
         .by_ref()
         .take(limit.unwrap_or(usize::MAX))
-        .map(|(key, object)| (key.clone(), events::to_version(definition, object)))
+        .map(|object| events::to_version(definition, object))
         .collect();
     let mut metadata = json!({"resourceVersion": revision.to_string()});
-    let remaining = if limit.is_some() { matching.count() } else { 0 };
-    if let (true, Some((key, _))) = (remaining > 0, page.last()) {
-        metadata["continue"] = json!(Continue { revision: Some(revision), after: key.clone() }.encode());
-        if options.labels.is_empty() && fields.is_empty() {
-            metadata["remainingItemCount"] = json!(remaining);
+    let further = matching.next().is_some();
+    if let (true, Some(last)) = (further, page.last()) {
+        let after = (text(last, "/metadata/namespace").to_owned(), text(last, "/metadata/name").to_owned());
+        metadata["continue"] = json!(Continue { revision: Some(revision), after }.encode());
+        // As the API server, which does not count what a selector excludes.
+        if is_all {
+            metadata["remainingItemCount"] = json!(1 + matching.count());
         }
     }
-    Ok((page.into_iter().map(|(_, object)| object).collect(), metadata))
+    Ok((page, metadata))
 }
