@@ -106,13 +106,19 @@ impl Connection {
         decode(operation, &self.call(operation, built(operation, request)?).await?)
     }
 
-    /// Deletes an object with these options; `false` if it does not exist, or its uid differs.
-    pub(crate) async fn delete(&self, operation: &str, path: &str, options: &Value) -> Result<bool, CallError> {
+    /// Deletes an object with these options, and returns the response: the object if it has finalizers, and otherwise a Status or the object.
+    /// `None` if it does not exist, or its uid differs.
+    pub(crate) async fn delete(
+        &self,
+        operation: &str,
+        path: &str,
+        options: &Value,
+    ) -> Result<Option<String>, CallError> {
         let request = Request::delete(path).header(CONTENT_TYPE, "application/json").body(body(operation, options)?);
         match self.call(operation, built(operation, request)?).await {
-            Ok(_) => Ok(true),
+            Ok(deleted) => Ok(Some(deleted)),
             // 409: the object has another uid than the precondition, so the requested object is gone.
-            Err(failed) if failed.is(404) || failed.is(409) => Ok(false),
+            Err(failed) if failed.is(404) || failed.is(409) => Ok(None),
             Err(failed) => Err(failed),
         }
     }

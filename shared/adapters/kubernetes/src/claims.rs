@@ -1,6 +1,6 @@
 //! The mirror: NodeClaim objects that show the records.
 
-use crate::api::{self, PatchKind};
+use crate::api::{self, PatchKind, decode};
 use crate::connection::Connection;
 use crate::error::CallError;
 use crate::log_lines::OwnerUnreadable;
@@ -195,14 +195,15 @@ pub(crate) async fn remove(
     let operation = "Kubernetes delete NodeClaim";
     let path = api::object(api::NODE_CLAIMS, name);
     recent.forget(&path);
-    let object = connection.get(operation, &path).await?;
-    let of_claim = |object: &Value| expected.is_none_or(|uid| is_object_of(object, uid));
-    let Some(object) = object.filter(of_claim) else { return Ok(()) };
-    if !is_deleting(&object) {
-        let options = json!({ "preconditions": { "uid": object.pointer("/metadata/uid") } });
-        connection.delete(operation, &path, &options).await?;
+    let options = expected.map_or_else(|| json!({}), |uid| json!({ "preconditions": { "uid": uid } }));
+    // The object may be deleted already: the API server deletes it only once, and returns it each time.
+    match connection.delete(operation, &path, &options).await? {
+        Some(deleted) => {
+            let object = decode(operation, &deleted)?;
+            remove_finalizer(connection, operation, &path, labels::TERMINATION_FINALIZER, Some(object)).await
+        }
+        None => Ok(()),
     }
-    remove_finalizer(connection, operation, &path, labels::TERMINATION_FINALIZER).await
 }
 
 /// The JSON of a nodeless type.

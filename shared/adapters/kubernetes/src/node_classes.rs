@@ -140,7 +140,7 @@ async fn write_status(
 /// Removes the finalizer.
 pub(crate) async fn release(connection: &Connection, name: &str) -> Result<(), PortError> {
     let path = api::object(api::NODE_CLASSES, name);
-    remove_finalizer(connection, "Kubernetes release EC2NodeClass", &path, labels::EC2_NODE_CLASS_FINALIZER).await
+    remove_finalizer(connection, "Kubernetes release EC2NodeClass", &path, labels::EC2_NODE_CLASS_FINALIZER, None).await
 }
 
 #[cfg(test)]

@@ -171,16 +171,21 @@ pub(crate) async fn delete(connection: &Connection, name: &str, uid: &str) -> Re
     connection.delete(operation, &api::object(api::NODES, name), &options).await.map(drop).map_err(Into::into)
 }
 
-/// Removes a finalizer from an object. Retries after conflicts; succeeds if the object does not exist.
+/// Removes a finalizer from an object, which is read unless it is `known`. Retries after conflicts; succeeds if the object does not exist.
 pub(crate) async fn remove_finalizer(
     connection: &Connection,
     operation: &str,
     path: &str,
     finalizer: &str,
+    known: Option<Value>,
 ) -> Result<(), PortError> {
-    let mut last = None;
+    let (mut last, mut known) = (None, known);
     for attempt in 0..ATTEMPTS {
-        let Some(object) = connection.get(operation, path).await? else { return Ok(()) };
+        let read = match known.take() {
+            Some(object) => Some(object),
+            None => connection.get(operation, path).await?,
+        };
+        let Some(object) = read else { return Ok(()) };
         let present = strings(&object, "/metadata/finalizers");
         if !present.iter().any(|name| name == finalizer) {
             return Ok(());

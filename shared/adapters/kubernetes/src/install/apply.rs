@@ -67,7 +67,7 @@ pub(super) async fn apply(connection: &Connection, object: &Value, note: String)
 /// Deletes an object.
 pub(super) async fn remove(connection: &Connection, object: &Value) -> Result<Step, InstallError> {
     let removed = connection.delete(OPERATION, &path(object)?, &json!({})).await.map_err(PortError::from)?;
-    let outcome = if removed { Outcome::Removed } else { Outcome::Absent };
+    let outcome = if removed.is_some() { Outcome::Removed } else { Outcome::Absent };
     Ok(Step { object: title(object), outcome, note: String::new() })
 }
 
