@@ -15,7 +15,7 @@ use nodeless_model::claim::condition;
 use nodeless_model::events::{interrupted, terminating_on_interruption};
 use nodeless_model::object::{EventType, ObjectEvent, ObjectRef};
 use nodeless_model::shortage::Shortage;
-use nodeless_model::{CapacityType, ConditionStatus, NodeClaim};
+use nodeless_model::{CapacityType, ConditionStatus, NodeClaim, Phase};
 use nodeless_ports::queue::WakeSource;
 use nodeless_ports::{Cluster, ErrorKind, PortError, Queue};
 use nodeless_state::State;
@@ -150,6 +150,8 @@ impl Interrupter {
             interrupted.iter().filter(|one| one.leaves).map(|one| (one.claim.name.clone(), Duration::ZERO)).collect();
         if !names.is_empty() {
             shards::enqueue(&self.claims, self.queue.as_ref(), self.context.now(), &names).await?;
+        }
+        if interrupted.iter().any(Interrupted::has_pods) {
             self.queue.wake_planner(WakeSource::Interruption).await?;
             // Wake-ups within one second are merged into one message. If that message was handled before these claims were
             // written, their pods would wait for the heartbeat. If it was handled before lifecycle released the charge of the
@@ -196,6 +198,11 @@ impl Interrupter {
                     Err(error) if error.kind == ErrorKind::Conflict => continue,
                     Err(error) => return Err(error),
                 }
+            }
+            if kind == InterruptionKind::ShuttingDown && claim.phase == Phase::Terminating {
+                // Lifecycle terminates the instance, and waits for its end.
+                self.log_interruption(kind, instance, &claim, "none");
+                return Ok(None);
             }
             if !begin_termination(&mut claim, kind.termination(), kind.message(), now) {
                 self.log_interruption(kind, instance, &claim, "leaving already");
@@ -259,6 +266,13 @@ struct Interrupted {
     noted: bool,
     /// Whether the event is not published yet.
     news: bool,
+}
+
+impl Interrupted {
+    /// Whether the node may have pods that need another one. A node whose instance is terminated by lifecycle has none.
+    fn has_pods(&self) -> bool {
+        self.leaves && (self.news || self.claim.phase != Phase::Terminating)
+    }
 }
 
 /// Records a rebalance recommendation on a claim whose node stays, and returns whether it is new. The planner replaces the node

@@ -21,7 +21,9 @@ pub enum InterruptionKind {
     Rebalance,
     /// The instance is being stopped or was stopped.
     Stopped,
-    /// The instance is being terminated or was terminated.
+    /// The instance is being terminated.
+    ShuttingDown,
+    /// The instance was terminated.
     Terminated,
     /// AWS plans maintenance.
     ScheduledChange,
@@ -82,7 +84,7 @@ impl InterruptionKind {
             Self::SpotInterruption => "SpotInterrupted",
             Self::Rebalance => "SpotRebalanceRecommendation",
             Self::Stopped => "InstanceStopping",
-            Self::Terminated => "InstanceTerminating",
+            Self::ShuttingDown | Self::Terminated => "InstanceTerminating",
             Self::ScheduledChange => "InstanceUnhealthy",
             Self::CapacityReservation => "CapacityReservationInstanceInterrupted",
         }
@@ -95,7 +97,7 @@ impl InterruptionKind {
             Self::SpotInterruption => "EC2 interrupts the spot instance",
             Self::Rebalance => "EC2 recommends rebalancing the spot instance",
             Self::Stopped => "the instance is stopping",
-            Self::Terminated => "the instance is terminating",
+            Self::ShuttingDown | Self::Terminated => "the instance is terminating",
             Self::ScheduledChange => "AWS scheduled maintenance for the instance",
             Self::CapacityReservation => "EC2 reclaims the instance's capacity reservation",
         }
@@ -122,7 +124,8 @@ pub fn parse(text: &str) -> Result<Result<Interruption, Ignored>, ParseInterrupt
         }
         ("aws.ec2", "EC2 Instance State-change Notification") => match string(&event, "/detail/state")? {
             "stopping" | "stopped" => one(InterruptionKind::Stopped),
-            "shutting-down" | "terminated" => one(InterruptionKind::Terminated),
+            "shutting-down" => one(InterruptionKind::ShuttingDown),
+            "terminated" => one(InterruptionKind::Terminated),
             _ => ignored("an instance that is starting needs nothing"),
         },
         ("aws.health", "AWS Health Event") => {
@@ -182,7 +185,7 @@ mod tests {
     #[test]
     fn knows_every_kind() {
         use InterruptionKind::{
-            CapacityReservation, Rebalance, ScheduledChange, SpotInterruption, Stopped, Terminated,
+            CapacityReservation, Rebalance, ScheduledChange, ShuttingDown, SpotInterruption, Stopped, Terminated,
         };
         let instance = json!({ "instance-id": "i-1" });
         let state = |state: &str| json!({ "instance-id": "i-1", "state": state });
@@ -195,7 +198,7 @@ mod tests {
             (CapacityReservation, event("aws.ec2", "EC2 Capacity Reservation Instance Interruption Warning", instance)),
             (Stopped, event("aws.ec2", change, state("stopping"))),
             (Stopped, event("aws.ec2", change, state("stopped"))),
-            (Terminated, event("aws.ec2", change, state("shutting-down"))),
+            (ShuttingDown, event("aws.ec2", change, state("shutting-down"))),
             (Terminated, event("aws.ec2", change, state("terminated"))),
             (ScheduledChange, event("aws.health", "AWS Health Event", health)),
         ] {

@@ -36,7 +36,11 @@ fn spot(claim: &NodeClaim) -> String {
 }
 
 fn stopping(claim: &NodeClaim) -> String {
-    let detail = about(claim).replace('}', r#","state":"stopping"}"#);
+    changed(claim, "stopping")
+}
+
+fn changed(claim: &NodeClaim, state: &str) -> String {
+    let detail = about(claim).replace('}', &format!(r#","state":"{state}"}}"#));
     event("EC2 Instance State-change Notification", &detail)
 }
 
@@ -81,6 +85,27 @@ async fn each_message_of_a_batch_has_a_result_of_its_own() {
             assert!(reported, "{reason} on {kind}");
         }
     }
+}
+
+#[tokio::test]
+async fn a_termination_by_lifecycle_requests_no_plan_and_its_end_is_due_at_once() {
+    let (harness, claims) = running_cluster(1).await;
+    let mut claim = claims[0].clone();
+    claim.phase = Phase::Terminating;
+    harness.claims.update(&claim, None).await.unwrap();
+    let interrupter = harness.interrupter();
+    assert_eq!(interrupter.run(&changed(&claim, "shutting-down")).await, Ok(vec![]));
+    assert_eq!(harness.take_claims().await, Vec::<String>::new(), "lifecycle has requested it");
+    assert_eq!(interrupter.run(&changed(&claim, "terminated")).await, Ok(vec![claim.name.clone()]));
+    assert_eq!(harness.take_claims().await, [claim.name.clone()]);
+    assert!(harness.queue.take_plan().is_none(), "the node has no pods");
+
+    let (harness, claims) = running_cluster(1).await;
+    assert_eq!(
+        harness.interrupter().run(&changed(&claims[0], "shutting-down")).await,
+        Ok(vec![claims[0].name.clone()])
+    );
+    assert!(harness.queue.take_plan().is_some(), "its pods need another node");
 }
 
 #[tokio::test]
