@@ -123,12 +123,15 @@ resource "aws_lambda_invocation" "leave" {
 resource "aws_lambda_event_source_mapping" "interruption" {
   event_source_arn        = aws_sqs_queue.interruption.arn
   function_name           = local.serving["interruption"].arn
-  batch_size              = 10
+  # The termination of a thousand nodes causes two thousand events. A window of a second is little of the two minutes after which EC2
+  # interrupts a spot instance.
+  batch_size                         = 100
+  maximum_batching_window_in_seconds = 1
   function_response_types = ["ReportBatchItemFailures"]
   tags                    = local.tags
 
   scaling_config {
-    # A thousand warnings in a minute are a hundred batches.
+    # A thousand warnings are ten batches.
     maximum_concurrency = 5
   }
 

@@ -160,9 +160,18 @@ run "queues_fail_one_message_at_a_time" {
   assert {
     condition = alltrue([
       for m in [aws_lambda_event_source_mapping.plan, aws_lambda_event_source_mapping.claims, aws_lambda_event_source_mapping.interruption, aws_lambda_event_source_mapping.catalog] :
-      tolist(m.function_response_types) == tolist(["ReportBatchItemFailures"]) && m.batch_size == 10
+      tolist(m.function_response_types) == tolist(["ReportBatchItemFailures"])
     ])
     error_message = "Every mapping must let a batch fail one message at a time."
+  }
+
+  assert {
+    condition = (
+      alltrue([for m in [aws_lambda_event_source_mapping.plan, aws_lambda_event_source_mapping.claims, aws_lambda_event_source_mapping.catalog] : m.batch_size == 10 && m.maximum_batching_window_in_seconds == null])
+      && aws_lambda_event_source_mapping.interruption.batch_size == 100
+      && aws_lambda_event_source_mapping.interruption.maximum_batching_window_in_seconds == 1
+    )
+    error_message = "Only events of EC2 wait for others: SQS gives more than ten messages only with a window, and a FIFO queue allows none."
   }
 
   assert {

@@ -120,7 +120,7 @@ async fn seed(harness: &Harness, count: usize) -> Vec<String> {
 
 /// Messages in one invocation of the interruption function, and invocations of it and of the lifecycle function at once: the
 /// defaults of the Terraform module.
-const BATCH: usize = 10;
+const BATCH: usize = 100;
 const INTERRUPTIONS: usize = 5;
 const LIFECYCLES: usize = 10;
 

@@ -17,8 +17,11 @@ const LIFECYCLES: usize = 9;
 const INTERRUPTIONS: usize = 5;
 /// The states of instances whose events EventBridge sends to the interruption queue (terraform/events.tf).
 const SENT_STATES: [&str; 4] = ["stopping", "stopped", "shutting-down", "terminated"];
-/// The number of messages in a batch.
+/// The number of messages about claims in a batch.
 const BATCH: usize = 10;
+/// The number of EC2's events in a batch, and the time for which Lambda collects them (terraform/functions.tf).
+const EVENTS: usize = 100;
+const WINDOW: Duration = Duration::from_secs(1);
 /// The interval at which the queues are polled.
 const POLL: Duration = Duration::from_millis(100);
 /// The interval at which EventBridge sends the heartbeat and the sweep.
@@ -139,14 +142,19 @@ async fn dispatch(
     events: mpsc::UnboundedSender<Value>,
     stop: Arc<AtomicBool>,
 ) {
-    let mut swept = Instant::now();
+    let (mut swept, mut collected) = (Instant::now(), Instant::now());
+    let mut arrived = Vec::new();
     while !stop.load(Ordering::Relaxed) {
         let messages = stage.claims_messages().await;
         for batch in messages["Records"].as_array().unwrap().chunks(BATCH) {
             claims.send(json!({ "Records": batch })).unwrap();
         }
-        for batch in state_changes(&stage).chunks(BATCH) {
-            events.send(json!({ "Records": batch })).unwrap();
+        arrived.extend(state_changes(&stage));
+        if arrived.len() >= EVENTS || collected.elapsed() >= WINDOW {
+            collected = Instant::now();
+            for batch in std::mem::take(&mut arrived).chunks(EVENTS) {
+                events.send(json!({ "Records": batch })).unwrap();
+            }
         }
         if swept.elapsed() >= SCHEDULE {
             swept = Instant::now();
