@@ -28,7 +28,8 @@ $(VENV)/installed: tests/requirements.txt
 .PHONY: venv
 venv: $(VENV)/installed ## Install moto, ministack, cargo-lambda and the other tools of the tests into .venv
 
-# DynamoDB Local from Maven Central, for the tests of shared/adapters/storage; without Java and Maven moto takes its place.
+# DynamoDB Local from Maven Central, for the tests of shared/adapters/storage and for the tables of deployed functions; without Java and
+# Maven moto and ministack take its place.
 $(VENV)/dynamodb/installed: tests/dynamodb/pom.xml $(VENV)/installed
 	mvn --quiet --batch-mode --file $< dependency:copy-dependencies -DoutputDirectory=$(CURDIR)/$(VENV)/dynamodb
 	touch $@

@@ -9,6 +9,7 @@ import sys
 import tempfile
 import urllib.error
 import urllib.request
+from functools import cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -16,10 +17,23 @@ from urllib.parse import urlsplit
 import boto3
 from botocore.config import Config
 
+from .dynamodb_local import JARS, missing
 from .problems import Problems
 from .processes import Process, executable, free_port
+from .results import Unavailable, skip
+from .terraform import ROOT
 
 REGION = "us-east-1"
+
+
+@cache
+def tables() -> dict[str, str]:
+    """The environment in which ministack has its tables in DynamoDB Local. Without it, which is reported, they are its own."""
+    folder = ROOT / ".venv/dynamodb"
+    if reason := missing(folder):
+        skip("tables in DynamoDB Local", Unavailable("dynamodb-local", reason))
+        return {}
+    return {JARS: str(folder)}
 
 
 class Ministack:
@@ -50,7 +64,8 @@ class Ministack:
                 "AWS_EC2_METADATA_DISABLED": "true",
                 "S3_PERSIST": "0",
                 "TMPDIR": self._scratch.name,
-            },
+            }
+            | tables(),
         )
 
     def set_for_functions(self, variables: dict[str, str]) -> None:

@@ -8,6 +8,8 @@ Functions with a changed clock (control_plane/clock.py) get deadlines of that cl
 
 EKS returns the upgrade policy of a cluster. ministack drops it, so that Terraform would change it in each apply, by a call that ministack
 does not have.
+
+The items of DynamoDB's tables are in DynamoDB Local (dynamodb_local.py).
 """
 
 from __future__ import annotations
@@ -17,11 +19,16 @@ import sys
 import threading
 import time
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 from ministack import app as ministack
 from ministack.core import lambda_runtime
-from ministack.services import eks
+from ministack.services import dynamodb, eks
+
+# At the end, because a module of this directory is called ministack too.
+sys.path.append(str(Path(__file__).parent))
+from dynamodb_local import with_dynamodb_local  # noqa: E402
 
 # The same variable as in control_plane/clock.py, which cannot be imported here.
 CLOCK_OFFSET = "NODELESS_TESTS_CLOCK_SECONDS"
@@ -99,6 +106,7 @@ def with_upgrade_policies(service: Any) -> None:
 
 if __name__ == "__main__":
     with_upgrade_policies(eks)
+    with_dynamodb_local(dynamodb)
     with_its_own_clock(lambda_runtime.ProvidedWorker)
     ministack.app = with_delayed_answers(ministack.app)
     sys.exit(ministack.main())
