@@ -25,6 +25,11 @@ impl CallError {
         self.status.as_ref().is_some_and(|status| status.code == code)
     }
 
+    /// Whether the call was about another object of the same name.
+    pub(crate) fn is_of_another(&self) -> bool {
+        self.status.as_ref().is_some_and(|status| is_of_another(status))
+    }
+
     /// Whether the cluster may have another address than the one that was called: the server did not answer, its certificate was not
     /// accepted, or it did not authenticate the caller.
     pub(crate) fn puts_address_in_doubt(&self) -> bool {
@@ -115,6 +120,7 @@ fn from_status(operation: &str, mut status: Box<Status>) -> CallError {
 /// The kind of error for a response of the API server, and what the user should do, in addition to its message.
 fn reaction(status: &Status) -> (ErrorKind, &'static str) {
     match status.code {
+        _ if is_of_another(status) => (ErrorKind::Conflict, ""),
         _ if refused_by_admission(status) => (ErrorKind::Denied, LET_THROUGH),
         401 => (
             ErrorKind::Denied,
@@ -151,6 +157,12 @@ fn reaction(status: &Status) -> (ErrorKind, &'static str) {
         408 | 410 | 500.. => (ErrorKind::Unavailable, ""),
         _ => (ErrorKind::Invalid, ""),
     }
+}
+
+/// Whether a patch has the uid of another object of the same name. Other writes with such a uid get a 409.
+fn is_of_another(status: &Status) -> bool {
+    let mut causes = status.details.iter().flat_map(|details| &details.causes);
+    status.code == 422 && causes.any(|cause| cause.field == "metadata.uid")
 }
 
 /// What to do about a rejection by admission.

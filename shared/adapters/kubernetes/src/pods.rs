@@ -99,8 +99,7 @@ pub(crate) async fn delete_first(connection: &Connection, pod: &PodRef) -> Resul
     let body = json!({ "metadata": { "uid": pod.uid, "annotations": annotations } });
     let path = format!("{}/{}", api::pods(&pod.namespace), pod.name);
     match connection.patch("Kubernetes patch Pod", &path, PatchKind::Merge, &body).await {
-        // 409: another pod has this name now.
-        Err(failed) if !failed.is(404) && !failed.is(409) => Err(failed.into()),
+        Err(failed) if !failed.is(404) && !failed.is_of_another() => Err(failed.into()),
         _ => Ok(()),
     }
 }

@@ -259,6 +259,40 @@ async fn pages_show_one_moment_until_it_is_forgotten() {
     assert_eq!(get(ahead.into()).await.0, 504);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn revisions_and_limits_are_read_as_by_the_real_server() {
+    let cluster = Cluster::start(100).await;
+    add_pods(&cluster, &["a"]);
+    let old = cluster.server.revision();
+    add_pods(&cluster, &["b"]);
+    let get = async |query: &str| request(&cluster.address, "GET", &format!("/api/v1/pods?{query}"), None).await;
+    for (query, code) in [
+        ("resourceVersionMatch=Exact", 422),
+        ("resourceVersion=0&resourceVersionMatch=Exact", 422),
+        ("resourceVersion=1&resourceVersionMatch=Newest", 422),
+        ("sendInitialEvents=true", 422),
+        ("limit=x", 400),
+        ("resourceVersion=x", 400),
+        ("watch=1&timeoutSeconds=1&resourceVersion=x", 500),
+        ("watch=1&timeoutSeconds=1&resourceVersionMatch=NotOlderThan", 422),
+        ("watch=1&timeoutSeconds=1&resourceVersion=999999", 200),
+    ] {
+        let (answered, body) = get(query).await;
+        assert_eq!(answered, code, "{query}: {body}");
+    }
+    let one = request(&cluster.address, "GET", "/api/v1/nodes/n?resourceVersion=999999", None).await;
+    assert_eq!(one.0, 504);
+    let names = async |query: &str| {
+        let list: Value = serde_json::from_str(&get(query).await.1).unwrap();
+        let items = list["items"].as_array().unwrap();
+        assert!(items.iter().all(|pod| pod.get("kind").is_none()), "the list alone has the kind");
+        items.iter().map(|pod| pod["metadata"]["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(names("limit=-1").await, ["a", "b"]);
+    assert_eq!(names(&format!("resourceVersion={old}&limit=5")).await, ["a"]);
+    assert_eq!(names("resourceVersion=0&limit=1").await, ["a", "b"]);
+}
+
 /// A definition whose objects have a weight with this schema.
 fn shelves(weight: &Value) -> Value {
     let schema = json!({
@@ -368,7 +402,11 @@ async fn a_watch_with_a_selector_sees_objects_come_and_go() {
     let (_, body) = request(&cluster.address, "GET", &path("n1"), None).await;
     assert_eq!(lines(&body)[0]["type"], "ADDED");
     let (_, body) = request(&cluster.address, "GET", &path(""), None).await;
-    assert_eq!(lines(&body)[0]["type"], "DELETED");
+    let gone = &lines(&body)[0];
+    assert_eq!(gone["type"], "DELETED");
+    // It is the last state that the selector matched.
+    assert!(gone["object"]["spec"].get("nodeName").is_none(), "{gone}");
+    assert_eq!(gone["object"]["metadata"]["resourceVersion"], json!(cluster.server.revision().to_string()));
 }
 
 /// A webhook that records its reviews and answers all of them in the same way.

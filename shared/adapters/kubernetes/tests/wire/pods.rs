@@ -32,6 +32,10 @@ async fn an_eviction_honours_the_budget() {
     world.create(&NODES, node("n1"));
     let p1 = world.create(&PODS, pod("p1", Some("n1")));
     run(&world, "p1");
+    let cluster = world.cluster();
+    // The API server compares the uid after it has asked the budgets.
+    let stranger = PodRef { uid: "another".into(), ..pod_ref(&p1) };
+    assert_eq!(cluster.evict(&stranger).await.unwrap(), Eviction::AlreadyGone);
     world.create(
         &POD_DISRUPTION_BUDGETS,
         json!({
@@ -41,9 +45,6 @@ async fn an_eviction_honours_the_budget() {
         }),
     );
     world.server.refresh_disruption_budgets().unwrap();
-    let cluster = world.cluster();
-    let stranger = PodRef { uid: "another".into(), ..pod_ref(&p1) };
-    assert_eq!(cluster.evict(&stranger).await.unwrap(), Eviction::AlreadyGone);
     let blocked = cluster.evict(&pod_ref(&p1)).await.unwrap();
     assert!(matches!(&blocked, Eviction::Blocked { message } if message.contains("disruption budget")), "{blocked:?}");
     world.create(&PODS, pod("p2", Some("n1")));

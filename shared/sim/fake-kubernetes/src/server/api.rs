@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::{SignedDuration, Timestamp};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::sync::{Notify, watch};
 
 use super::admission::{self, Call};
@@ -461,8 +461,13 @@ impl ApiServer {
     /// # Errors
     /// Not found; a conflict when the pod is already bound or is being deleted.
     pub fn bind(&self, namespace: &str, pod: &str, node: &str) -> Result<(), Status> {
+        self.bind_with(namespace, pod, &json!({"metadata": {"name": pod}, "target": {"name": node}}))
+    }
+
+    /// Assigns a pod to a node with a `Binding`.
+    pub(crate) fn bind_with(&self, namespace: &str, pod: &str, binding: &Value) -> Result<(), Status> {
         let key = (namespace.to_owned(), pod.to_owned());
-        self.write(|store, now| patching::bind(store, &key, node, now))
+        self.write(|store, now| patching::bind(store, &key, binding, now))
     }
 
     /// Returns the server for writes that webhooks have allowed.

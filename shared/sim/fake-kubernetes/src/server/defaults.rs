@@ -234,6 +234,16 @@ fn pod_status(object: &mut Value) {
     let class = quality_of_service(&object["spec"]);
     default(&mut object["status"], "phase", json!("Pending"));
     default(&mut object["status"], "qosClass", json!(class));
+    if list_is_filled(&object["spec"]["schedulingGates"]) {
+        let gated = json!([{"type": "PodScheduled", "status": "False", "lastProbeTime": null,
+            "lastTransitionTime": object["metadata"]["creationTimestamp"], "reason": "SchedulingGated",
+            "message": "Scheduling is blocked due to non-empty scheduling gates"}]);
+        default(&mut object["status"], "conditions", gated);
+    }
+}
+
+fn list_is_filled(value: &Value) -> bool {
+    value.as_array().is_some_and(|list| !list.is_empty())
 }
 
 /// `Guaranteed`, `Burstable` or `BestEffort`, from the requests and limits of cpu and memory.

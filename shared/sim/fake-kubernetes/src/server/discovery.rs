@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::definition::Definition;
 use super::metrics;
-use super::resource::PODS;
+use super::resource::{NAMESPACES, PODS};
 use super::store::Store;
 
 /// The media type of aggregated discovery.
@@ -24,9 +24,24 @@ pub(crate) const REVIEWS: &[(&str, &str, &str)] = &[
     ("authorization.k8s.io", "subjectaccessreviews", "SubjectAccessReview"),
 ];
 
-/// Metrics are only read.
-fn verbs(definition: &Definition) -> &'static [&'static str] {
-    if definition.resource.group == metrics::GROUP { &["get", "list"] } else { VERBS }
+/// Metrics are only read, and namespaces are deleted one by one.
+fn verbs(definition: &Definition) -> Vec<&'static str> {
+    if definition.resource.group == metrics::GROUP {
+        return vec!["get", "list"];
+    }
+    let is_namespaces = definition.resource == NAMESPACES;
+    VERBS.iter().copied().filter(|verb| !is_namespaces || *verb != "deletecollection").collect()
+}
+
+/// Adds the short names and the categories of a kind, if it has any.
+fn with_names(mut entry: Value, definition: &Definition) -> Value {
+    for (field, names) in [("shortNames", json!(definition.short_names)), ("categories", json!(definition.categories))]
+    {
+        if names.as_array().is_some_and(|names| !names.is_empty()) {
+            entry[field] = names;
+        }
+    }
+    entry
 }
 
 type Groups = BTreeMap<String, BTreeMap<String, Vec<Arc<Definition>>>>;
@@ -99,22 +114,31 @@ pub(crate) fn resource_list(store: &Store, group: &str, version: &str) -> Option
     let mut list = Vec::new();
     for definition in definitions {
         let resource = &definition.resource;
-        list.push(json!({"name": resource.plural, "singularName": definition.singular, "kind": resource.kind,
-            "namespaced": resource.namespaced, "verbs": verbs(definition), "shortNames": definition.short_names,
-            "categories": definition.categories}));
+        let entry = json!({"name": resource.plural, "singularName": definition.singular, "kind": resource.kind,
+            "namespaced": resource.namespaced, "verbs": verbs(definition)});
+        list.push(with_names(entry, definition));
         for subresource in definition.subresources() {
             let (group, version, kind) = response_kind(definition, subresource);
-            list.push(json!({"name": format!("{}/{subresource}", resource.plural), "singularName": "",
-                "namespaced": resource.namespaced, "kind": kind, "group": group, "version": version,
-                "verbs": subresource_verbs(subresource)}));
+            let mut entry = json!({"name": format!("{}/{subresource}", resource.plural), "singularName": "",
+                "namespaced": resource.namespaced, "kind": kind, "verbs": subresource_verbs(subresource)});
+            // Only those of another group and version.
+            if (group, version) != (&*resource.group, &*resource.version) && !group.is_empty() {
+                entry["group"] = json!(group);
+                entry["version"] = json!(version);
+            }
+            list.push(entry);
         }
     }
     for (_, plural, kind) in REVIEWS.iter().filter(|(other, _, _)| *other == group) {
         list.push(json!({"name": plural, "singularName": kind.to_lowercase(), "kind": kind, "namespaced": false,
             "verbs": ["create"]}));
     }
-    Some(json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": full(group, version),
-        "resources": list}))
+    let mut found = json!({"kind": "APIResourceList", "groupVersion": full(group, version), "resources": list});
+    // The list of the core group is of a version before there were groups.
+    if !group.is_empty() {
+        found["apiVersion"] = json!("v1");
+    }
+    Some(found)
 }
 
 fn subresource_verbs(subresource: &str) -> &'static [&'static str] {
@@ -165,29 +189,37 @@ pub(crate) fn aggregated(store: &Store, core: bool) -> Value {
 }
 
 fn aggregated_resources(group: &str, definitions: &[Arc<Definition>]) -> Vec<Value> {
-    let scope = |namespaced: bool| if namespaced { "Namespaced" } else { "Cluster" };
-    let kind = |(group, version, kind): (&str, &str, &str)| json!({"group": group, "version": version, "kind": kind});
-    let mut list: Vec<Value> = definitions
-        .iter()
-        .map(|definition| {
-            let resource = &definition.resource;
-            let subresources: Vec<Value> = definition
-                .subresources()
-                .into_iter()
-                .map(|name| {
-                    json!({"subresource": name, "responseKind": kind(response_kind(definition, name)),
-                        "verbs": subresource_verbs(name)})
-                })
-                .collect();
-            json!({"resource": resource.plural, "scope": scope(resource.namespaced),
-                "responseKind": kind((&resource.group, &resource.version, &resource.kind)),
-                "singularResource": definition.singular, "verbs": verbs(definition), "shortNames": definition.short_names,
-                "categories": definition.categories, "subresources": subresources})
-        })
-        .collect();
+    let mut list: Vec<Value> = definitions.iter().map(|definition| aggregated_resource(definition)).collect();
     for (_, plural, name) in REVIEWS.iter().filter(|(other, _, _)| *other == group) {
-        list.push(json!({"resource": plural, "scope": "Cluster", "responseKind": kind((group, "v1", name)),
+        list.push(json!({"resource": plural, "scope": "Cluster",
+            "responseKind": {"group": "", "version": "", "kind": name},
             "singularResource": name.to_lowercase(), "verbs": ["create"]}));
     }
     list
+}
+
+fn aggregated_resource(definition: &Definition) -> Value {
+    let resource = &definition.resource;
+    // A built-in kind of the same group and version has neither here, those of definitions have both.
+    let kind = |(group, version, kind): (&str, &str, &str)| {
+        let own = definition.custom.is_none() && (group, version) == (&*resource.group, &*resource.version);
+        let (group, version) = if own { ("", "") } else { (group, version) };
+        json!({"group": group, "version": version, "kind": kind})
+    };
+    let subresources: Vec<Value> = definition
+        .subresources()
+        .into_iter()
+        .map(|name| {
+            json!({"subresource": name, "responseKind": kind(response_kind(definition, name)),
+                "verbs": subresource_verbs(name)})
+        })
+        .collect();
+    let mut entry = json!({"resource": resource.plural,
+        "scope": if resource.namespaced { "Namespaced" } else { "Cluster" },
+        "responseKind": kind((&resource.group, &resource.version, &resource.kind)),
+        "singularResource": definition.singular, "verbs": verbs(definition)});
+    if !subresources.is_empty() {
+        entry["subresources"] = Value::Array(subresources);
+    }
+    with_names(entry, definition)
 }

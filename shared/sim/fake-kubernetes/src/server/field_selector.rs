@@ -21,11 +21,20 @@ impl FieldSelector {
             })?;
             let value = unescaped(value)?;
             let pointer = pointer_for(definition, field).ok_or_else(|| {
-                Status::bad_request(format!(
-                    "Unable to find {:?} that match label selector \"\", field selector {selector:?}: \
-                     field label not supported: {field}",
-                    format!("{}, Resource={}", definition.resource.api_version(), definition.resource.plural)
-                ))
+                Status::bad_request(match definition.resource.kind.as_ref() {
+                    "Pod"
+                    | "Node"
+                    | "Namespace"
+                    | "Secret"
+                    | "Event"
+                    | "ReplicationController"
+                    | "CustomResourceDefinition" => {
+                        format!("field label not supported: {field}")
+                    }
+                    _ => format!(
+                        "{field:?} is not a known field selector: only \"metadata.name\", \"metadata.namespace\""
+                    ),
+                })
             })?;
             requirements.push((pointer, value, equal));
         }

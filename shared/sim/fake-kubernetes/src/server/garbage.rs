@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use super::definition::Definition;
-use super::resource::{CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, PODS, StorageKey};
+use super::resource::{CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, PODS, Resource, StorageKey};
 use super::status::Status;
 use super::store::{ChangeKind, ObjectKey, Store, owner_uids};
 use super::time::seconds;
@@ -51,7 +51,7 @@ const ORPHAN: &str = "orphan";
 /// Keeps a definition until its objects are deleted.
 const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
 
-pub(crate) fn check_preconditions(
+fn check_preconditions(
     definition: &Definition,
     name: &str,
     object: &Value,
@@ -61,12 +61,17 @@ pub(crate) fn check_preconditions(
         ("UID", &preconditions.uid, "/metadata/uid"),
         ("ResourceVersion", &preconditions.resource_version, "/metadata/resourceVersion"),
     ];
+    // These errors name the kind in place of the resource.
+    let resource = &definition.resource;
+    let by_kind = Resource { plural: resource.kind.clone(), ..resource.clone() };
     for (label, required, pointer) in fields {
         let own = text(object, pointer);
         if let Some(required) = required.as_deref().filter(|required| *required != own) {
-            let detail =
-                format!("Precondition failed: {label} in precondition: {required}, {label} in object meta: {own}");
-            return Err(Status::conflict(&definition.resource, name, &detail));
+            let detail = format!(
+                "the {label} in the precondition ({required}) does not match the {label} in record ({own}). The object might \
+                 have been deleted and then recreated"
+            );
+            return Err(Status::conflict(&by_kind, name, &detail));
         }
     }
     Ok(())

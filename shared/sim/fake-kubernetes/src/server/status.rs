@@ -209,7 +209,8 @@ impl Status {
         Self::new(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
     }
 
-    /// The `metav1.Status` object. It always has `details`, which clients such as `kubectl debug` read without a check.
+    /// The `metav1.Status` object. As from the real server, errors with these reasons have no `details` if there are none; others have
+    /// them even if they are empty, which clients such as `kubectl debug` read without a check.
     pub fn to_value(&self) -> Value {
         let mut details = serde_json::Map::new();
         let subject = self.subject.as_deref();
@@ -232,8 +233,14 @@ impl Status {
         }
         let mut status = json!({
             "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
-            "message": self.message, "reason": self.reason, "code": self.code, "details": details,
+            "message": self.message, "code": self.code,
         });
+        if !self.reason.is_empty() {
+            status["reason"] = json!(self.reason);
+        }
+        if !details.is_empty() || !matches!(self.reason, "" | "BadRequest" | "UnsupportedMediaType" | "Expired") {
+            status["details"] = Value::Object(details);
+        }
         if let Some(list) = &self.list {
             status["metadata"]["continue"] = json!(list.continue_token);
         }

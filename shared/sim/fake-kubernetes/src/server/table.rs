@@ -85,7 +85,7 @@ pub(crate) fn table(
     ages: Ages,
 ) -> Value {
     let rows: Vec<Value> = objects.iter().map(|object| row(definition, object, include, ages)).collect();
-    let columns = if with_columns { definitions(definition) } else { json!([]) };
+    let columns = if with_columns { definitions(definition) } else { Value::Null };
     json!({"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": metadata, "columnDefinitions": columns,
         "rows": rows})
 }

@@ -146,6 +146,12 @@ pub(crate) fn object(definition: &Definition, object: &Value) -> Vec<FieldError>
         "PriorityClass" if !object["value"].is_i64() && !object["value"].is_null() => {
             errors.push(FieldError::invalid("value", &object["value"], "must be an integer"));
         }
+        "Lease" => {
+            let duration = &object["spec"]["leaseDurationSeconds"];
+            if duration.as_i64().is_some_and(|seconds| seconds <= 0) {
+                errors.push(FieldError::invalid("spec.leaseDurationSeconds", duration, "must be greater than 0"));
+            }
+        }
         "Event" => {
             let (namespace, about) = (text(object, "/metadata/namespace"), text(object, "/involvedObject/namespace"));
             let fits = about == namespace || (about.is_empty() && matches!(namespace, "default" | "kube-system"));

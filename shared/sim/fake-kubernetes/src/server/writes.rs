@@ -11,7 +11,8 @@ use super::events;
 use super::patch::apply::{Writer, track_update};
 use super::pod_resources::list;
 use super::resource::{
-    CUSTOM_RESOURCE_DEFINITIONS, LIMIT_RANGES, NAMESPACES, PODS, PRIORITY_CLASSES, SERVICE_ACCOUNTS, SERVICES,
+    CUSTOM_RESOURCE_DEFINITIONS, LEASES, LIMIT_RANGES, NAMESPACES, PODS, PRIORITY_CLASSES, Resource, SERVICE_ACCOUNTS,
+    SERVICES,
 };
 use super::status::Status;
 use super::store::{ChangeKind, ObjectKey, Store};
@@ -354,7 +355,9 @@ fn check_identity(
     if !given.is_empty() && given != text(old, "/metadata/resourceVersion") {
         return Err(Status::stale(resource, name));
     }
-    if given.is_empty() && definition.custom.is_some() {
+    if given.is_empty() && (definition.custom.is_some() || *resource == LEASES) {
+        // This error names the resource in place of the kind.
+        let resource = &Resource { kind: resource.plural.clone(), ..resource.clone() };
         let error = super::status::FieldError::invalid(
             "metadata.resourceVersion",
             &json!(0),

@@ -1,6 +1,7 @@
 //! The HTTP API: maps URLs to operations, and answers in the format that the client accepts.
 
 mod body;
+mod list_options;
 mod metrics;
 mod reads;
 mod request;

@@ -7,7 +7,8 @@ use base64::Engine as _;
 use serde_json::{Value, json};
 
 use super::request::{Call, Target};
-use super::{respond, show};
+use super::respond::Form;
+use super::{list_options, respond, show};
 use crate::server::api::ApiServer;
 use crate::server::field_selector::FieldSelector;
 use crate::server::path::text;
@@ -16,6 +17,7 @@ use crate::server::store::{ObjectKey, Store};
 use crate::server::{events, scale};
 
 pub(super) fn get(server: &ApiServer, call: &Call, target: &Target) -> Result<Response, Status> {
+    check_not_ahead(&server.store(), list_options::revision_to_read(call)?.unwrap_or_default())?;
     let object = server.get(&target.definition.resource, target.namespace(), target.name())?;
     match target.subresource.as_deref() {
         None | Some("status") => Ok(show(server, call, target, 200, &object)),
@@ -65,7 +67,7 @@ impl Continue {
 
 /// The revision of a list: that of the continue token, an exact one in the request, or the latest.
 fn revision(call: &Call, store: &Store, token: Option<&Continue>) -> Result<u64, Status> {
-    let asked = call.number("resourceVersion")?;
+    let asked = list_options::revision_to_read(call)?;
     if let Some(token) = token {
         if asked.is_some_and(|asked| asked != 0) {
             let text = "specifying resource version is not allowed when using continue";
@@ -73,21 +75,12 @@ fn revision(call: &Call, store: &Store, token: Option<&Continue>) -> Result<u64,
         }
         return Ok(token.revision.unwrap_or(store.revision));
     }
-    let asked_match = call.parameter("resourceVersionMatch");
-    match (asked, asked_match) {
-        (None, Some(_)) => {
-            Err(Status::bad_request("resourceVersionMatch is forbidden unless resourceVersion is provided"))
-        }
-        (Some(0), Some("Exact")) => {
-            Err(Status::bad_request("resourceVersionMatch \"Exact\" is forbidden for resourceVersion \"0\""))
-        }
-        (Some(asked), Some("Exact")) => Ok(asked),
-        (_, None | Some("NotOlderThan")) => {
-            check_not_ahead(store, asked.unwrap_or_default())?;
-            Ok(store.revision)
-        }
-        (_, Some(other)) => Err(Status::bad_request(format!("resourceVersionMatch {other:?} is not supported"))),
+    let asked = asked.unwrap_or_default();
+    if list_options::is_exact(call, asked) {
+        return Ok(asked);
     }
+    check_not_ahead(store, asked)?;
+    Ok(store.revision)
 }
 
 /// A revision from the future cannot be served: the client was connected to another cluster before.
@@ -105,12 +98,18 @@ pub(super) fn check_not_ahead(store: &Store, asked: u64) -> Result<(), Status> {
 fn too_old(token: &Continue) -> Status {
     let text = "The provided continue parameter is too old to display a consistent list result. You can start a new list without \
         the continue parameter, or use the continue token in this response to retrieve the remainder of the results. \
-        Continuing with the provided token results in an inconsistent list.";
+        Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted \
+        between the time the first chunk was returned and now may show up in the list.";
     Status::expired(text).continued_by(Continue { revision: None, after: token.after.clone() }.encode())
 }
 
 pub(super) fn list(server: &ApiServer, call: &Call, target: &Target) -> Result<Response, Status> {
-    let (objects, metadata) = page(server, call, target)?;
+    list_options::check(call, false)?;
+    let (objects, mut metadata) = page(server, call, target)?;
+    // The real server has no types for the lists of definitions, and therefore no empty field to leave out.
+    if target.definition.custom.is_some() && call.form() == Form::Full && metadata.get("continue").is_none() {
+        metadata["continue"] = json!("");
+    }
     Ok(respond::list(&target.definition, call.form(), call.include(), &objects, &metadata, server.ages()))
 }
 
@@ -120,7 +119,9 @@ fn page(server: &ApiServer, call: &Call, target: &Target) -> Result<(Vec<Arc<Val
     let options = call.list_options(target)?;
     let fields = FieldSelector::parse(definition, &options.fields)?;
     let token = call.parameter("continue").map(Continue::decode).transpose()?;
-    let limit = call.number("limit")?.and_then(|limit| usize::try_from(limit).ok()).filter(|limit| *limit > 0);
+    // The cache of the real server, from which revision 0 is read, has no pages.
+    let is_cached = token.is_none() && call.parameter("resourceVersion") == Some("0");
+    let limit = list_options::limit(call)?.filter(|_| !is_cached);
     let storage = definition.resource.storage_key();
     let store = server.store();
     let revision = revision(call, &store, token.as_ref())?;
@@ -129,8 +130,9 @@ fn page(server: &ApiServer, call: &Call, target: &Target) -> Result<(Vec<Arc<Val
     let everything: Box<dyn Iterator<Item = &Arc<Value>> + '_> = if revision == store.revision && after.is_none() {
         Box::new(store.iter(&storage, options.namespace.as_deref()).map(|(_, object)| object))
     } else {
+        let forgotten = || Status::expired("The resourceVersion for the provided list is too old.");
         let older = store.at(&storage, revision, after);
-        Box::new(older.map_err(|error| token.as_ref().map_or(error, too_old))?)
+        Box::new(older.map_err(|_| token.as_ref().map_or_else(forgotten, too_old))?)
     };
     let is_all = options.labels.is_empty() && fields.is_empty();
     let mut matching = everything

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::Response;
-use serde::Serialize;
+use serde::ser::SerializeMap as _;
+use serde::{Serialize, Serializer};
 use serde_json::{Value, json as object_of};
 
 use crate::server::definition::Definition;
@@ -88,7 +89,26 @@ struct ListBody<'a> {
     #[serde(rename = "apiVersion")]
     api_version: String,
     metadata: &'a Value,
-    items: Vec<&'a Value>,
+    items: Vec<Item<'a>>,
+}
+
+/// An object in a list. Those of built-in kinds have no kind of their own: the list has it.
+struct Item<'a> {
+    object: &'a Value,
+    is_typed: bool,
+}
+
+impl Serialize for Item<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Some(fields) = self.object.as_object().filter(|_| self.is_typed) else {
+            return self.object.serialize(serializer);
+        };
+        let mut map = serializer.serialize_map(None)?;
+        for (name, value) in fields.iter().filter(|(name, _)| !matches!(name.as_str(), "apiVersion" | "kind")) {
+            map.serialize_entry(name, value)?;
+        }
+        map.end()
+    }
 }
 
 /// A list of objects.
@@ -111,11 +131,12 @@ pub(super) fn list(
             )
         }
         Form::Full => {
+            let is_typed = definition.custom.is_none();
             let body = ListBody {
                 kind: format!("{}List", definition.resource.kind),
                 api_version: definition.resource.api_version(),
                 metadata,
-                items: objects.iter().map(AsRef::as_ref).collect(),
+                items: objects.iter().map(|object| Item { object, is_typed }).collect(),
             };
             json(200, &body)
         }

@@ -9,6 +9,7 @@ use axum::response::Response;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
+use super::list_options;
 use super::reads::check_not_ahead;
 use super::request::{Call, Target};
 use super::respond::{self, Form};
@@ -45,10 +46,10 @@ struct Watch {
 }
 
 pub(super) fn watch(server: &ApiServer, call: &Call, target: &Target) -> Result<Response, Status> {
+    list_options::check(call, true)?;
     let options = call.list_options(target)?;
     let fields = FieldSelector::parse(&target.definition, &options.fields)?;
-    let from = call.number("resourceVersion")?;
-    let initial = initial_events(call, from)?;
+    let from = list_options::revision(call).map_err(|text| Status::new(500, "", text))?;
     let seconds = call.number("timeoutSeconds")?;
     let now = Instant::now();
     let deadline = now + seconds.map_or(LONGEST, Duration::from_secs);
@@ -70,11 +71,12 @@ pub(super) fn watch(server: &ApiServer, call: &Call, target: &Target) -> Result<
         columns_sent: false,
         finished: false,
     };
-    if from.unwrap_or_default() > 0 {
-        check_not_ahead(&server.store(), watch.revision)?;
-    }
-    if initial {
-        watch.start(call.flag("sendInitialEvents"));
+    if initial_events(call, from) {
+        let ahead = check_not_ahead(&server.store(), watch.revision).err();
+        match ahead {
+            Some(error) => watch.fail(&error),
+            None => watch.start(call.flag("sendInitialEvents")),
+        }
     }
     let stream = futures::stream::unfold(watch, |mut watch| async move {
         let next = watch.next().await?;
@@ -90,19 +92,22 @@ fn next_bookmark(now: Instant, deadline: Instant) -> Instant {
 }
 
 /// Whether the watch begins with the existing objects.
-fn initial_events(call: &Call, from: Option<u64>) -> Result<bool, Status> {
-    let asked_match = call.parameter("resourceVersionMatch");
+fn initial_events(call: &Call, from: Option<u64>) -> bool {
     match call.parameter("sendInitialEvents") {
-        None if asked_match.is_some() => {
-            let text = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided";
-            Err(Status::bad_request(text))
+        None => from.unwrap_or_default() == 0,
+        Some(value) => value == "true" || value == "1",
+    }
+}
+
+/// The last state of an object that is no longer selected, with the revision of the change.
+fn last_selected(change: &Change) -> Arc<Value> {
+    match &change.previous {
+        Some(previous) if change.kind != ChangeKind::Deleted => {
+            let mut last = previous.as_ref().clone();
+            last["metadata"]["resourceVersion"] = json!(change.revision.to_string());
+            Arc::new(last)
         }
-        None => Ok(from.unwrap_or_default() == 0),
-        Some(_) if asked_match != Some("NotOlderThan") => {
-            let text = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan";
-            Err(Status::bad_request(text))
-        }
-        Some(value) => Ok(value == "true" || value == "1"),
+        _ => change.object.clone(),
     }
 }
 
@@ -168,18 +173,24 @@ impl Watch {
         let changes: Vec<Change> = match store.since(self.revision) {
             Ok(changes) => changes.filter(|it| it.resource.storage_key() == storage).cloned().collect(),
             Err(error) => {
-                let line = json!({"type": "ERROR", "object": error.to_value()});
-                self.pending.push_back(Bytes::from(format!("{line}\n")));
-                self.finished = true;
+                self.fail(&error);
                 return;
             }
         };
-        self.revision = store.revision;
+        // A watch may be of a later revision, and then begins after it.
+        self.revision = self.revision.max(store.revision);
         drop(store);
         for change in changes {
             let line = self.change(&change);
             self.pending.extend(line);
         }
+    }
+
+    /// Queues the error with which the watch ends: the response has begun, so it is an event.
+    fn fail(&mut self, error: &Status) {
+        let line = json!({"type": "ERROR", "object": error.to_value()});
+        self.pending.push_back(Bytes::from(format!("{line}\n")));
+        self.finished = true;
     }
 
     fn selects(&self, object: &Value) -> bool {
@@ -197,7 +208,7 @@ impl Watch {
             (false, false) => None,
             (false, true) => Some(self.line("ADDED", &change.object)),
             (true, true) => Some(self.line("MODIFIED", &change.object)),
-            (true, false) => Some(self.line("DELETED", &change.object)),
+            (true, false) => Some(self.line("DELETED", &last_selected(change))),
         }
     }
 

@@ -65,12 +65,15 @@ pub(super) async fn post(server: &ApiServer, call: &Call, target: &Target, bytes
     match (target.name.as_deref(), target.subresource.as_deref()) {
         (None, None) => {}
         (Some(pod), Some("binding")) => {
-            server.bind(target.namespace(), pod, text(&object, "/target/name"))?;
+            server.bind_with(target.namespace(), pod, &object)?;
             return Ok(respond::json(201, &success(201)));
         }
         (Some(pod), Some("eviction")) => {
             if !matches!(text(&object, "/apiVersion"), "policy/v1" | "") {
                 return Err(Status::bad_request("an eviction has to be of policy/v1"));
+            }
+            if text(&object, "/metadata/name") != pod {
+                return Err(Status::bad_request("name in URL does not match name in Eviction object"));
             }
             let mut options = body::delete_options(call, object.get("deleteOptions"))?;
             options.dry_run |= call.dry_run()?;

@@ -3,12 +3,12 @@
 use crate::server::path::{Path as _, text};
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 use super::fields::{self, FieldSet, display};
 use crate::server::definition::Definition;
 use crate::server::status::{Cause, Status};
-use crate::server::structure::{ListType, Positions, is_atomic_map, list_type};
+use crate::server::structure::{ListType, Positions, is_atomic_map, key_value, list_type};
 use crate::server::time::seconds;
 
 /// The field manager, and the subresource.
@@ -125,6 +125,7 @@ pub(crate) fn apply(
     if !entries(configuration).is_empty() {
         return Err(Status::bad_request("metadata.managedFields must be nil"));
     }
+    check_keys(definition, &mut Vec::new(), configuration).map_err(|problem| untyped(configuration, &problem))?;
     let mut all = entries(live);
     let own = position(&all, writer, "Apply");
     let applied = FieldSet::of(definition, configuration);
@@ -169,6 +170,43 @@ pub(crate) fn apply(
     Ok(merged)
 }
 
+/// A configuration that has no type. The real server returns that as an error of its own, without a reason.
+fn untyped(configuration: &Value, problem: &str) -> Status {
+    let at = |pointer: &str| text(configuration, pointer);
+    let version = at("/apiVersion");
+    let group = if version.contains('/') { "" } else { "/" };
+    let (namespace, name, kind) = (at("/metadata/namespace"), at("/metadata/name"), at("/kind"));
+    let subject = format!("{namespace}/{name}; {group}{version}, Kind={kind}");
+    Status::new(500, "", format!("failed to create typed patch object ({subject}): {problem}"))
+}
+
+/// Two elements of a list with one key.
+fn check_keys(definition: &Definition, path: &mut Vec<String>, value: &Value) -> Result<(), String> {
+    match value {
+        Value::Object(fields) => fields.iter().try_for_each(|(name, value)| {
+            path.push(name.clone());
+            let checked = check_keys(definition, path, value);
+            path.pop();
+            checked
+        }),
+        Value::Array(list) => {
+            if let ListType::Map(keys) = list_type(definition, path) {
+                let mut seen = HashSet::new();
+                for element in list {
+                    let key = keys.iter().filter_map(|key| Some(format!("{key}={}", key_value(element, key)?)));
+                    let key = key.collect::<Vec<_>>().join(",");
+                    if seen.contains(&key) {
+                        return Err(format!(".{}: duplicate entries for key [{key}]", path.join(".")));
+                    }
+                    seen.insert(key);
+                }
+            }
+            list.iter().try_for_each(|element| check_keys(definition, path, element))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// A field in a list element or map that becomes empty is removed with its last child: `labels: {}` has no label.
 fn remove_empty_parents(object: &mut Value, path: &[String]) {
     for length in (1..path.len()).rev() {
@@ -208,8 +246,13 @@ fn conflict(entries: &[Entry], conflicts: &[(usize, Vec<String>)]) -> Status {
     let text = if count == 1 {
         format!("{}: {}", describe(conflicts[0].0), display(&conflicts[0].1))
     } else {
-        let lines = conflicts.iter().map(|(index, path)| format!("{}: {}", describe(*index), display(path)));
-        format!("conflicts:\n- {}", lines.collect::<Vec<_>>().join("\n- "))
+        let mut by_manager: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for (index, path) in conflicts {
+            let manager = describe(*index).replacen("conflict", "conflicts", 1);
+            by_manager.entry(manager).or_default().push(format!("- {}", display(path)));
+        }
+        let parts = by_manager.into_iter().map(|(manager, paths)| format!("{manager}:\n{}", paths.join("\n")));
+        parts.collect::<Vec<_>>().join("\n")
     };
     let plural = if count == 1 { "conflict" } else { "conflicts" };
     let mut status = Status::new(409, "Conflict", format!("Apply failed with {count} {plural}: {text}"));

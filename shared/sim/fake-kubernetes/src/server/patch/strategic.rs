@@ -45,19 +45,23 @@ fn merge_map(
             }
         }
     }
+    let ordered = |(key, order): (&String, &Value)| {
+        let field = key.strip_prefix(ELEMENT_ORDER)?.to_owned();
+        let before = object.get(&field).and_then(Value::as_array).cloned().unwrap_or_default();
+        Some((field, order.as_array()?.clone(), before))
+    };
+    let orders: Vec<(String, Vec<Value>, Vec<Value>)> = patch.iter().filter_map(ordered).collect();
     for (key, value) in patch.iter().filter(|(key, _)| !key.starts_with('$')) {
         path.push(key.clone());
         merge_field(definition, path, &mut object, key, value)?;
         path.pop();
     }
-    for (key, order) in patch {
-        if let (Some(field), Some(order)) = (key.strip_prefix(ELEMENT_ORDER), order.as_array()) {
-            path.push(field.to_owned());
-            if let Some(list) = object.get_mut(field).and_then(Value::as_array_mut) {
-                reorder(&strategic_list_type(definition, path), list, order);
-            }
-            path.pop();
+    for (field, order, before) in orders {
+        path.push(field.clone());
+        if let Some(list) = object.get_mut(&field).and_then(Value::as_array_mut) {
+            *list = in_order(&strategic_list_type(definition, path), std::mem::take(list), &order, &before);
         }
+        path.pop();
     }
     Ok(object)
 }
@@ -105,12 +109,14 @@ fn merge_list(
     match strategic_list_type(definition, path) {
         ListType::Atomic => Ok(patch.iter().map(strip).collect()),
         ListType::Set => {
+            let before = list.clone();
             let mut known: HashSet<Value> = list.iter().cloned().collect();
             list.extend(patch.iter().filter(|value| known.insert((*value).clone())).cloned());
-            Ok(list)
+            Ok(in_order(&ListType::Set, list, patch, &before))
         }
         ListType::Map(keys) => {
             let mut positions = Positions::of(&list, &keys);
+            let before = list.clone();
             let mut list: Vec<Option<Value>> = list.into_iter().map(Some).collect();
             for element in patch {
                 let Some(fields) = element.as_object() else {
@@ -134,31 +140,43 @@ fn merge_list(
                 let current = list[index].as_ref().and_then(Value::as_object).cloned().unwrap_or_default();
                 list[index] = Some(Value::Object(merge_map(definition, path, current, fields)?));
             }
-            Ok(list.into_iter().flatten().collect())
+            let merged = list.into_iter().flatten().collect();
+            drop(positions);
+            Ok(in_order(&ListType::Map(keys), merged, patch, &before))
         }
     }
 }
 
-/// Puts the listed elements in the given order, and the others behind the element that they followed.
-fn reorder(list_type: &ListType, list: &mut [Value], order: &[Value]) {
+/// A merged list with the elements of `order` in that order. The others keep theirs, and come before the first element of `order` that
+/// they came before, or last (`normalizeElementOrder` of apimachinery).
+fn in_order(list_type: &ListType, merged: Vec<Value>, order: &[Value], before: &[Value]) -> Vec<Value> {
     let same = |element: &Value| match list_type {
         ListType::Map(keys) => keys.iter().map(|key| element.get(key).cloned().unwrap_or_default()).collect(),
         _ => element.clone(),
     };
-    let mut ranks_of: HashMap<Value, usize> = HashMap::with_capacity(order.len());
-    for (rank, expected) in order.iter().enumerate() {
-        ranks_of.entry(same(expected)).or_insert(rank);
-    }
-    let mut last = 0;
-    let mut ranks = Vec::with_capacity(list.len());
-    for element in list.iter() {
-        last = ranks_of.get(&same(element)).copied().unwrap_or(last);
-        ranks.push(last);
-    }
-    let mut indexed: Vec<(usize, Value)> = ranks.into_iter().zip(list.iter().cloned()).collect();
-    indexed.sort_by_key(|(rank, _)| *rank);
-    for (slot, (_, element)) in list.iter_mut().zip(indexed) {
-        *slot = element;
+    let ranks = |list: &[Value]| {
+        let mut ranks: HashMap<Value, usize> = HashMap::with_capacity(list.len());
+        for (rank, element) in list.iter().enumerate() {
+            ranks.entry(same(element)).or_insert(rank);
+        }
+        ranks
+    };
+    let (listed, known) = (ranks(order), ranks(before));
+    let (mut first, rest): (Vec<Value>, Vec<Value>) =
+        merged.into_iter().partition(|element| listed.contains_key(&same(element)));
+    first.sort_by_key(|element| listed.get(&same(element)).copied());
+    let (mut first, mut rest) = (first.into_iter().peekable(), rest.into_iter().peekable());
+    let mut sorted = Vec::new();
+    loop {
+        let earlier = match (rest.peek(), first.peek()) {
+            (None, None) => return sorted,
+            (Some(_), None) => true,
+            (None, Some(_)) => false,
+            (Some(other), Some(next)) => {
+                known.get(&same(other)).zip(known.get(&same(next))).is_some_and(|(other, next)| other < next)
+            }
+        };
+        sorted.extend(if earlier { rest.next() } else { first.next() });
     }
 }
 

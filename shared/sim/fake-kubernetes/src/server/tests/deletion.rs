@@ -173,6 +173,17 @@ fn a_budget_allows_one_eviction_and_refuses_the_next() {
 }
 
 #[test]
+fn a_budget_counts_an_eviction_whose_precondition_fails() {
+    let world = with_budget(json!({"minAvailable": 1}));
+    world.server.refresh_disruption_budgets().unwrap();
+    let preconditions = Preconditions { uid: Some("other".into()), resource_version: None };
+    let options = DeleteOptions { preconditions, ..DeleteOptions::default() };
+    let error = world.server.evict("default", "a", &options).unwrap_err();
+    assert!(error.code == 409 && error.message.contains("does not match the UID in record"), "{error}");
+    assert_eq!(evict(&world, "b").unwrap_err().code, 429);
+}
+
+#[test]
 fn an_unready_pod_may_be_evicted_if_the_budget_is_healthy_or_allows_it() {
     let world = with_budget(json!({"minAvailable": 1}));
     make_ready(&world, "b", false);

@@ -2,8 +2,8 @@ use serde_json::{Value, json};
 
 use super::{World, deployment, pod, world};
 use crate::server::resource::{
-    CRON_JOBS, CUSTOM_RESOURCE_DEFINITIONS, DEPLOYMENTS, EVENTS, LIMIT_RANGES, NAMESPACES, NEW_EVENTS, NODES, PODS,
-    PRIORITY_CLASSES, Resource, SERVICES,
+    CRON_JOBS, CUSTOM_RESOURCE_DEFINITIONS, DEPLOYMENTS, EVENTS, LEASES, LIMIT_RANGES, NAMESPACES, NEW_EVENTS, NODES,
+    PODS, PRIORITY_CLASSES, Resource, SERVICES,
 };
 use crate::server::{ChangeKind, CreateOptions, PatchOptions, PatchType, UpdateOptions};
 
@@ -182,6 +182,52 @@ fn a_pod_is_bound_once_and_its_specification_is_fixed() {
     let mut changed = bound.as_ref().clone();
     changed["spec"]["hostNetwork"] = json!(true);
     assert_eq!(world.server.update(&PODS, changed, &UpdateOptions::default()).unwrap_err().code, 422);
+}
+
+#[test]
+fn a_binding_is_checked_as_by_the_real_server() {
+    let world = world();
+    world.create(&PODS, pod("a")).unwrap();
+    let bind = |pod: &str, metadata: Value, target: Value| {
+        world.server.bind_with("default", pod, &json!({"metadata": metadata, "target": target})).map_err(|it| it.code)
+    };
+    let node = || json!({"kind": "Node", "name": "n1"});
+    assert_eq!(bind("a", json!({}), node()), Err(400));
+    assert_eq!(bind("a", json!({"name": "a"}), json!({"kind": "Pod", "name": "n1"})), Err(500));
+    assert_eq!(bind("a", json!({"name": "a"}), json!({"kind": "Node"})), Err(500));
+    assert_eq!(bind("a", json!({"name": "a", "uid": "other"}), node()), Err(409));
+    let mut nominated = world.get(&PODS, "a").as_ref().clone();
+    nominated["status"]["nominatedNodeName"] = json!("n1");
+    world.server.update_status(&PODS, nominated, &UpdateOptions::default()).unwrap();
+    bind("a", json!({"name": "a", "annotations": {"x": "y"}}), node()).unwrap();
+    let bound = world.get(&PODS, "a");
+    assert_eq!(bound["metadata"]["annotations"], json!({"x": "y"}));
+    assert!(bound["status"].get("nominatedNodeName").is_none());
+
+    let mut gated = pod("gated");
+    gated["spec"]["schedulingGates"] = json!([{"name": "example.com/gate"}]);
+    let gated = world.create(&PODS, gated).unwrap();
+    assert_eq!(gated["status"]["conditions"][0]["reason"], "SchedulingGated");
+    assert_eq!(bind("gated", json!({"name": "gated"}), node()), Err(409));
+}
+
+#[test]
+fn a_lease_has_a_duration_and_is_renewed_from_its_revision() {
+    let world = world();
+    let lease = |seconds: i64| json!({"metadata": {"name": "l", "namespace": "default"}, "spec": {"leaseDurationSeconds": seconds}});
+    assert_eq!(world.create(&LEASES, lease(0)).unwrap_err().code, 422);
+    let created = world.create(&LEASES, lease(15)).unwrap();
+    let error = world.server.update(&LEASES, lease(20), &UpdateOptions::default()).unwrap_err();
+    assert_eq!(
+        (error.code, error.message.as_str()),
+        (
+            422,
+            "leases.coordination.k8s.io \"l\" is invalid: metadata.resourceVersion: Invalid value: 0: must be specified for an update"
+        )
+    );
+    let mut renewed = lease(20);
+    renewed["metadata"]["resourceVersion"] = created["metadata"]["resourceVersion"].clone();
+    assert!(world.server.update(&LEASES, renewed, &UpdateOptions::default()).is_ok());
 }
 
 #[test]

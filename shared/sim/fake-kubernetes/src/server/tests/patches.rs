@@ -2,7 +2,7 @@ use serde_json::{Value, json};
 
 use super::objects::{definition, with_things};
 use super::{deployment, pod, world};
-use crate::server::resource::{CUSTOM_RESOURCE_DEFINITIONS, DEPLOYMENTS, NODES, PODS, Resource};
+use crate::server::resource::{CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, DEPLOYMENTS, NODES, PODS, Resource};
 use crate::server::{PatchOptions, PatchType, Status};
 
 use super::World;
@@ -43,9 +43,10 @@ fn json_patch_limits_its_operations_and_what_they_copy() {
 }
 
 #[test]
-fn every_error_has_details() {
+fn a_missing_object_has_details_and_a_bad_request_has_none() {
     assert_eq!(Status::no_such_resource().to_value()["details"], json!({}));
     assert_eq!(Status::not_found(&PODS, "a").to_value()["details"], json!({"name": "a", "kind": "pods"}));
+    assert!(Status::bad_request("no").to_value().get("details").is_none());
 }
 
 #[test]
@@ -224,6 +225,57 @@ fn apply_finds_conflicts_and_takes_over_by_force() {
     assert_eq!(forced["spec"]["replicas"], 2);
     // A field that is applied with its current value is shared, which is not a conflict.
     assert!(apply(&world, "third", false, &deployment(2)).is_ok());
+}
+
+#[test]
+fn conflicts_are_listed_by_manager() {
+    let world = world();
+    let map = |data: Value| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}, "data": data});
+    let apply = |manager: &str, data: Value| {
+        let options = PatchOptions { field_manager: Some(manager.into()), ..PatchOptions::default() };
+        world.server.patch(&CONFIG_MAPS, "default", "m", None, PatchType::Apply, &map(data), &options)
+    };
+    apply("one", json!({"a": "1", "b": "1"})).unwrap();
+    let error = apply("two", json!({"a": "2", "b": "2"})).unwrap_err();
+    assert_eq!(error.message, "Apply failed with 2 conflicts: conflicts with \"one\":\n- .data.a\n- .data.b");
+}
+
+#[test]
+fn a_patch_is_refused_as_by_the_real_server() {
+    let world = world();
+    world.create(&DEPLOYMENTS, deployment(1)).unwrap();
+    let other = json!({"metadata": {"uid": "other"}});
+    let error = patch(&world, &DEPLOYMENTS, "web", PatchType::Merge, &other).unwrap_err();
+    assert!(
+        error.code == 422 && error.message.contains("metadata.uid: Invalid value: \"other\": field is immutable"),
+        "{error}"
+    );
+    let forced = PatchOptions { force: true, ..PatchOptions::default() };
+    let change = json!({"spec": {"replicas": 2}});
+    let error =
+        world.server.patch(&DEPLOYMENTS, "default", "web", None, PatchType::Merge, &change, &forced).unwrap_err();
+    assert!(error.code == 422 && error.message.contains("may not be specified for non-apply patch"), "{error}");
+    let container = json!({"name": "c", "image": "pause:3"});
+    let mut doubled = deployment(1);
+    doubled["spec"]["template"]["spec"]["containers"] = json!([container, container]);
+    let error = apply(&world, "me", false, &doubled).unwrap_err();
+    let expected = "failed to create typed patch object (default/web; apps/v1, Kind=Deployment): \
+        .spec.template.spec.containers: duplicate entries for key [name=\"c\"]";
+    assert_eq!((error.code, error.message.as_str()), (500, expected));
+}
+
+#[test]
+fn new_elements_come_before_those_that_a_strategic_patch_does_not_name() {
+    let world = world();
+    world.create(&PODS, pod("a")).unwrap();
+    world.server.bind("default", "a", "n1").unwrap();
+    let ready = json!({"type": "Ready", "status": "True"});
+    let (kind, options) = (PatchType::Strategic, PatchOptions::default());
+    let change = json!({"status": {"conditions": [ready]}});
+    let patched = world.server.patch(&PODS, "default", "a", Some("status"), kind, &change, &options).unwrap();
+    let types: Vec<_> =
+        patched["status"]["conditions"].as_array().unwrap().iter().map(|it| it["type"].as_str().unwrap()).collect();
+    assert_eq!(types, ["Ready", "PodScheduled"]);
 }
 
 #[test]
