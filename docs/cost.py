@@ -37,6 +37,14 @@ IDLE_METRICS = 3
 # CloudWatch charges for each metric of an alarm: throttles has three, and errors, stale and wake-silent have two.
 ALARMS = 16
 ALARM_METRICS = 21
+# Clusters that share functions have no alarms for errors and throttles (terraform/observability.tf).
+SHARED_ALARMS = 14
+SHARED_ALARM_METRICS = 16
+# The clusters of one deployment: IAM attaches ten managed policies to a role (docs/design/many-clusters.md).
+CLUSTERS_OF_A_DEPLOYMENT = 11
+# The registration of a cluster in the table, rounded up. An execution environment that serves another cluster than its own reads all of
+# them once a minute.
+REGISTRATION_KB = 2
 
 Size = dict[str, Any]
 
@@ -58,16 +66,67 @@ def dynamodb(calls: dict[str, int]) -> float:
     return reads * DYNAMODB_READ + calls.get("DynamoDB consumed write units", 0) * DYNAMODB_WRITE
 
 
+def sqs_requests() -> tuple[float, float]:
+    """The requests of an idle month to the two FIFO queues and to the two standard queues: the polls, and the messages of the schedules, sent
+    and received."""
+    polls = MINUTES * POLLS_A_MINUTE * 2
+    return polls + MINUTES * 2 + MINUTES / 5 * 2, polls + MINUTES * 2
+
+
 def idle_month(size: Size) -> dict[str, float]:
     """Dollars a month while nothing changes."""
     idle = size["idle"]
     lambdas = sum(runs * invocations(name, 1, idle[name]["seconds"], idle[name]["processorSeconds"]) for name, runs in RUNS.items())
     table = sum(runs * dynamodb(idle[name]["calls"]) for name, runs in RUNS.items())
-    # The polls of four queues, and the messages of the schedules: sent and received.
-    messages = MINUTES * 2 * (SQS_FIFO + SQS_STANDARD) + MINUTES / 5 * 2 * SQS_FIFO
-    queues = MINUTES * POLLS_A_MINUTE * 2 * (SQS_STANDARD + SQS_FIFO) + messages
+    fifo, standard = sqs_requests()
+    queues = fifo * SQS_FIFO + standard * SQS_STANDARD
     logs = sum(runs * idle[name]["loggedBytes"] for name, runs in RUNS.items()) / 1e9 * LOGS_GB
     return {"lambda": lambdas, "dynamodb": table, "sqs": queues, "logs": logs, "total": lambdas + table + queues + logs}
+
+
+def small(size: Size) -> Size:
+    """The size with so few nodes that each read of DynamoDB is one unit: the claims of a tenth of the nodes. A sweep that finds nothing
+    to do reads the claims with its queries eventually consistently, for half a unit each; the time is that of more nodes."""
+
+    def least(name: str, taken: dict[str, Any]) -> dict[str, Any]:
+        calls = taken["calls"]
+        one = 1 if name == "lifecycle" else 2
+        halves = calls.get("DynamoDB GetItem", 0) * 2 + calls.get("DynamoDB Query", 0) * one
+        return taken | {"calls": calls | {"DynamoDB consumed halves of read units": halves}}
+
+    return size | {"nodes": size["nodes"] // 10, "pods": size["pods"] // 10, "idle": {name: least(name, size["idle"][name]) for name in RUNS}}
+
+
+def reconnected(size: Size) -> float:
+    """What a month of plans costs more if each planner makes its connections and reads the catalog again, because the caches of other
+    clusters left no memory for its own."""
+    cold, warm = size["cold"], size["idle"]["planner"]
+    return RUNS["planner"] * (invocations("planner", 1, cold["seconds"], cold["processorSeconds"]) - invocations("planner", 1, warm["seconds"], warm["processorSeconds"]))
+
+
+def registrations(clusters: int) -> float:
+    """Dollars a month for each cluster: each minute, one environment of the planner and of lifecycle, and one of catalog in five, read the
+    registrations."""
+    units = -(-clusters * REGISTRATION_KB // 4)
+    return MINUTES * (2 + 1 / 5) * units * DYNAMODB_READ / clusters
+
+
+def many(size: Size) -> str:
+    ten, clusters = small(size), CLUSTERS_OF_A_DEPLOYMENT
+    month, read = idle_month(ten), registrations(clusters)
+    alone = IDLE_METRICS * METRIC + ALARM_METRICS * ALARM
+    shared = IDLE_METRICS * METRIC + ((clusters - 1) * SHARED_ALARM_METRICS + ALARM_METRICS) / clusters * ALARM
+    lines = [
+        ("invocations of the functions", [f"{sum(RUNS.values()):,.0f}"] * 2),
+        ("requests of SQS", [f"{sum(sqs_requests()):,.0f}"] * 2),
+        ("Lambda", [f"${month['lambda']:.2f}"] * 2),
+        ("DynamoDB, with the registrations of clusters", [f"${month['dynamodb']:.2f}", f"${month['dynamodb'] + read:.2f}"]),
+        ("SQS", [f"${month['sqs']:.2f}"] * 2),
+        ("CloudWatch Logs", [f"${month['logs']:.2f}"] * 2),
+        ("**total without monitoring**", [f"**${month['total']:.2f}**", f"**${month['total'] + read:.2f}**"]),
+        (f"CloudWatch: {ALARM_METRICS} and {SHARED_ALARM_METRICS} metrics of alarms", [f"${alone:.2f}", f"${shared:.2f}"]),
+    ]
+    return table(["an idle month of a cluster of ten nodes", "functions of its own", f"functions of {clusters} clusters"], [row(*line) for line in lines])
 
 
 def changed_nodes(size: Size, way: str) -> int:
@@ -195,6 +254,19 @@ the functions wrote.
 Lambda bills durations: the processor time of an invocation here, divided by the part of a vCPU that its memory gives
 (1 for {ONE_VCPU_MB} MB), and the time that it waited for answers here. Assumptions, not measurements: an arm64 vCPU of Lambda is as
 fast as this machine's, answers of AWS take as long as the emulators', and Lambda polls each queue {POLLS_A_MINUTE} times a minute.
+
+## Many clusters
+
+Computed from the measurement of {sizes[0]['nodes']:,} nodes: each cluster has its own queues, schedules and messages, so clusters that share
+functions have the same invocations and requests as clusters with functions of their own, and read their registrations in addition. A read
+of the claims of ten nodes is one unit. The last column is an average of the {CLUSTERS_OF_A_DEPLOYMENT} clusters that
+[one deployment can serve](design/many-clusters.md#permissions).
+
+{many(sizes[0])}
+
+A hundred clusters of ten nodes are ten deployments and cost ${100 * (idle_month(small(sizes[0]))['total'] + registrations(10)):,.0f} a month without monitoring.
+If the caches of all clusters do not fit into half of a function's memory, each event drops those of the others, and plans begin with empty
+caches: that costs up to ${reconnected(sizes[0]):.2f} a month more for each cluster (a planner that has just started, in the table below).
 
 {since}## Durations and memory
 
