@@ -18,7 +18,8 @@ use crate::shards;
 use crate::zonal_shift;
 use jiff::Timestamp;
 use nodeless_lifecycle::{
-    Collection, Observation, Seen, Settings, World, begin_termination, collect, of_earlier_cluster, step,
+    Collection, Learned, Observation, Seen, Settings, World, adopt, begin_termination, collect, of_earlier_cluster,
+    step,
 };
 use nodeless_model::claim::TerminationReason;
 use nodeless_model::events::instance_unhealthy;
@@ -223,25 +224,22 @@ impl Sweeper {
         let found =
             claim.status.instance.as_ref().and_then(|launched| read.instances.iter().find(|one| one.id == launched.id));
         if let Some(instance) = found
-            && let Some(price) = self.price(&claim, instance, now).await
+            && let Some(learned) = self.learned(&claim, instance, now).await
         {
-            if let Some(launched) = &mut claim.status.instance {
-                launched.price = price;
-            }
-            claim.spec.charge.dollars_per_hour = price;
+            adopt::complete(&mut claim, &learned);
         }
         // Limits do not apply: a node that exists must not be lost.
         self.claims.create(&claim, None).await?;
         self.reconcile_now(&[claim.name]).await
     }
 
-    /// The price of an instance, if the catalog and the EC2NodeClass can be read.
-    async fn price(&self, claim: &NodeClaim, instance: &Instance, now: Timestamp) -> Option<f64> {
+    /// What is known about an instance, if the catalog and the EC2NodeClass can be read.
+    async fn learned(&self, claim: &NodeClaim, instance: &Instance, now: Timestamp) -> Option<Learned> {
         let class = self.cluster.node_class(&claim.node_class).await.ok().flatten()?;
         let catalog = self.catalog.current(&self.claims).await.ok()?;
         let settings = node_class::settings_with(&class, &catalog).ok()?;
         let names = [instance.instance_type.as_str()];
-        Some(learn(instance, &catalog.instance_types_named(names, &settings, &shortages(&[], &[], now))).price)
+        Some(learn(instance, &catalog.instance_types_named(names, &settings, &shortages(&[], &[], now))))
     }
 
     async fn begin(

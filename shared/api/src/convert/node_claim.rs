@@ -96,9 +96,17 @@ impl TryFrom<&slim::NodeClaim> for MirroredClaim {
                 .iter()
                 .map(|one| (one.kind.clone(), (one.status.clone(), one.reason.clone())))
                 .collect(),
+            hashes: hashes(metadata),
             standalone: standalone(object),
         })
     }
+}
+
+/// The annotations by which drift is found.
+fn hashes(metadata: &ObjectMeta) -> model::StringMap {
+    let annotations = metadata.annotations.iter().flatten();
+    let hashes = annotations.filter(|(key, _)| labels::HASHES.contains(&key.as_str()));
+    hashes.map(|(key, value)| (key.clone(), value.clone())).collect()
 }
 
 /// The node that a NodeClaim without a NodePool describes, or why it is invalid.

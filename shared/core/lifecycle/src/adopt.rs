@@ -1,11 +1,14 @@
 //! Records for instances that others launched, such as Karpenter, or whose record was lost.
 
+use crate::effect::Learned;
 use crate::launch::sorted;
+use crate::warm;
 use jiff::Timestamp;
 use nodeless_model::claim::{Charge, LaunchedInstance, NodeClaimSpec, NodeClaimStatus, condition};
+use nodeless_model::node_pool::NodeTemplate;
 use nodeless_model::object::MirroredClaim;
 use nodeless_model::{
-    ConditionStatus, Instance, Node, NodeClaim, NodePool, Phase, Quantity, Requirements, StringMap, Taint, labels,
+    ConditionStatus, Instance, Node, NodeClaim, NodePool, Phase, Quantity, Requirements, StringMap, Taint, Warm, labels,
 };
 use std::collections::BTreeSet;
 
@@ -15,7 +18,8 @@ const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 /// A record for an instance that changes nothing about its node: the node's labels, annotations and taints become the desired
 /// ones. `None` if neither the Node nor the instance's tags name a NodePool, and the tag is not empty, as that of a NodeClaim without one.
 ///
-/// `expireAfter` and the termination grace period come from the NodeClaim object, or else from the NodePool.
+/// `expireAfter` and the termination grace period come from the NodeClaim object, or else from the NodePool. Of an instance whose node has
+/// not joined, the taints are those of the template, the hashes for drift those of the NodeClaim object, and [`complete`] adds its resources.
 #[must_use]
 pub fn adopted(
     instance: &Instance,
@@ -50,12 +54,25 @@ pub fn adopted(
         ),
         (None, None) => (None, None),
     };
-    let node_labels = labels_of(instance, node, node_pool.as_deref(), &node_class);
+    // What the node gets when it registers, if it has not yet.
+    let registered = node.filter(|node| node.is_registered());
+    let template = match (registered, mirror.and_then(|mirror| mirror.standalone.as_deref()), pool) {
+        (Some(_), ..) => None,
+        (None, Some(standalone), _) => standalone.as_ref().ok().map(|standalone| &standalone.template),
+        (None, None, pool) => pool.map(|pool| &pool.template),
+    };
+    let mut node_labels = labels_of(instance, node, node_pool.as_deref(), &node_class);
+    for (key, value) in template.into_iter().flat_map(|template| &template.labels) {
+        node_labels.entry(key.clone()).or_insert_with(|| value.clone());
+    }
     // A claim without a NodePool ends with its object, so it has the identity of that.
     let identity = |mirror: &MirroredClaim| {
         if node_pool.is_some() { mirror.record_uid.clone() } else { Some(mirror.uid.clone()) }
     };
-    let charge = if node_pool.is_some() { charge(node) } else { Charge::default() };
+    let warm = if node_pool.is_some() { warm::adopted(instance, mirror) } else { None };
+    let is_charged = node_pool.is_some() && warm != Some(Warm::Stopped);
+    let charge = if is_charged { charge(node) } else { Charge::default() };
+    let taints_of = |taints: fn(&NodeTemplate) -> &Vec<Taint>| template.map(taints).cloned().unwrap_or_default();
     let mut claim = NodeClaim {
         name,
         uid: mirror.and_then(identity).unwrap_or_else(|| format!("adopted-{}", instance.id)),
@@ -66,8 +83,12 @@ pub fn adopted(
         spec: NodeClaimSpec {
             requirements: Requirements::from_labels(&node_labels),
             instance_types: vec![instance.instance_type.clone()],
-            annotations: node.map(own_annotations).unwrap_or_default(),
-            taints: node.map(lasting_taints).unwrap_or_default(),
+            annotations: match registered {
+                Some(node) => own_annotations(node),
+                None => mirror.map(|mirror| mirror.hashes.clone()).unwrap_or_default(),
+            },
+            taints: registered.map_or_else(|| taints_of(|template| &template.taints), lasting_taints),
+            startup_taints: taints_of(|template| &template.startup_taints),
             expire_after,
             termination_grace_period,
             charge,
@@ -81,10 +102,15 @@ pub fn adopted(
             allocatable: node.map(|node| node.allocatable.clone()).unwrap_or_default(),
             node_name: node.filter(|node| node.is_registered()).map(|node| node.name.clone()),
             last_pod_event: Some(now),
+            warm,
             ..NodeClaimStatus::default()
         },
     };
     set_conditions(&mut claim, now);
+    if warm == Some(Warm::Stopped) {
+        warm::show_stopped(&mut claim, now);
+        crate::conditions::set_ready(&mut claim, now);
+    }
     // Claims that had drifted stay drifted, although their hashes have another version.
     if let Some((status, reason)) = mirror.and_then(|mirror| mirror.conditions.get(condition::DRIFTED))
         && status == ConditionStatus::True.as_str()
@@ -92,6 +118,23 @@ pub fn adopted(
         claim.set_condition(condition::DRIFTED, ConditionStatus::True, reason, "adopted", now);
     }
     Some(claim)
+}
+
+/// Adds what the catalog knows about the instance of an adopted claim: its price, and the resources of a node that has not joined.
+pub fn complete(claim: &mut NodeClaim, learned: &Learned) {
+    if let Some(launched) = &mut claim.status.instance {
+        launched.price = learned.price;
+    }
+    if claim.status.capacity.is_empty() {
+        claim.status.labels.clone_from(&learned.labels);
+        claim.status.labels.insert(labels::INSTANCE_TENANCY.to_owned(), claim.tenancy().to_owned());
+        claim.status.capacity.clone_from(&learned.capacity);
+        claim.status.allocatable.clone_from(&learned.allocatable);
+    }
+    if claim.spec.charge != Charge::default() {
+        let resources = claim.status.capacity.clone().with("nodes", Quantity::from_units(1));
+        claim.spec.charge = Charge { resources, dollars_per_hour: learned.price };
+    }
 }
 
 /// The name in the instance's tag if it is free, otherwise one that is computed from its id.

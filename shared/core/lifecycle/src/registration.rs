@@ -314,13 +314,7 @@ pub(crate) fn not_initialised_because(
 /// The hashes of a claim, and their versions, that its node does not show.
 #[must_use]
 pub fn stale_hashes(claim: &NodeClaim, node: &Node) -> StringMap {
-    let keys = [
-        labels::NODE_POOL_HASH,
-        labels::NODE_POOL_HASH_VERSION,
-        labels::EC2_NODE_CLASS_HASH,
-        labels::EC2_NODE_CLASS_HASH_VERSION,
-    ];
-    let own = keys.into_iter().filter_map(|key| Some((key, claim.spec.annotations.get(key)?)));
+    let own = labels::HASHES.into_iter().filter_map(|key| Some((key, claim.spec.annotations.get(key)?)));
     let stale = own.filter(|(key, value)| node.annotations.get(*key) != Some(value));
     stale.map(|(key, value)| (key.to_owned(), value.clone())).collect()
 }

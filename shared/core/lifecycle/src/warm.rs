@@ -17,8 +17,10 @@ use crate::time::{after, elapsed};
 use jiff::Timestamp;
 use nodeless_model::claim::{Charge, TerminationReason, condition};
 use nodeless_model::instance::OfferingFailure;
-use nodeless_model::object::NodePatch;
-use nodeless_model::{ConditionStatus, InstanceState, Node, NodeClaim, Phase, Pod, ResourceList, Warm};
+use nodeless_model::object::{MirroredClaim, NodePatch};
+use nodeless_model::{
+    ConditionStatus, Instance, InstanceState, Node, NodeClaim, Phase, Pod, Quantity, ResourceList, Warm,
+};
 use std::time::Duration;
 
 /// The interval of looks at a node that is prepared, and at an instance that is stopped or started.
@@ -124,6 +126,9 @@ fn preparing(claim: &NodeClaim, seen: &Observation, now: Timestamp, settings: &S
         return step.after(POLL);
     }
     step.claim.status.warm = Some(Warm::Stopping);
+    // Another table may have to recognize the state by the NodeClaim object.
+    let message = "the instance is stopped as a warm node";
+    step.claim.set_condition(condition::INITIALIZED, ConditionStatus::Unknown, Warm::WARMING, message, now);
     step.again()
 }
 
@@ -147,7 +152,9 @@ fn waits_for(
     let starts = |pod: &&Pod| pod.is_active() && pod.ready != Some(true);
     let starting = pods.iter().filter(starts).count();
     let waits = registered < REGISTERED_FOR || (starting > 0 && registered < PREPARED_WITHIN);
-    waits.then(|| ("Warming", format!("the pods of DaemonSets start, and {starting} of {} are not ready", pods.len())))
+    waits.then(|| {
+        (Warm::WARMING, format!("the pods of DaemonSets start, and {starting} of {} are not ready", pods.len()))
+    })
 }
 
 /// A claim whose instance is being stopped. Its Node is deleted when EC2 reports that the instance is stopped.
@@ -159,6 +166,10 @@ fn stopping(claim: &NodeClaim, seen: &Observation, now: Timestamp) -> Step {
         (_, Seen::Unknown(why)) => return step.wait_for("its node", why, POLL),
     };
     match instance.as_ref().map(|instance| (instance.state, &instance.id)) {
+        Some((state, _)) if is_on(state) && nodes.iter().any(is_open) => {
+            step.claim.status.warm = None;
+            step.again()
+        }
         Some((state, id)) if is_on(state) => {
             step.effects.push(Effect::StopInstance { id: id.clone() });
             step.after(POLL)
@@ -178,10 +189,16 @@ fn stopping(claim: &NodeClaim, seen: &Observation, now: Timestamp) -> Step {
 /// Records that the instance is stopped. It counts against no limit until it is started.
 fn has_stopped(step: &mut Step, now: Timestamp) {
     let claim = &mut step.claim;
-    claim.status.warm = Some(Warm::Stopped);
     claim.phase = Phase::Launched;
     claim.status.node_name = None;
     (claim.status.last_pod_event, claim.status.pods_seen) = (None, None);
+    show_stopped(claim, now);
+    step.charge = Some(Charge::default());
+}
+
+/// The state and the conditions of a claim whose instance is stopped.
+pub(crate) fn show_stopped(claim: &mut NodeClaim, now: Timestamp) {
+    claim.status.warm = Some(Warm::Stopped);
     for kind in [condition::REGISTERED, condition::INITIALIZED] {
         // The time of the stop, until which the instance is billed, stays that of the first report of it.
         if claim.condition(kind).is_none_or(|present| present.reason != Warm::STOPPED) {
@@ -190,7 +207,23 @@ fn has_stopped(step: &mut Step, now: Timestamp) {
         let message = "the instance is stopped as a warm node";
         claim.set_condition(kind, ConditionStatus::Unknown, Warm::STOPPED, message, now);
     }
-    step.charge = Some(Charge::default());
+}
+
+/// Whether pods may run on a node: nodeless registered it, and it is not cordoned. The record of its claim is then older than the node, such
+/// as that of a deployment that serves the cluster again, or of a table that was restored: meanwhile the instance was started for pods.
+fn is_open(node: &Node) -> bool {
+    node.is_registered() && !node.unschedulable
+}
+
+/// The state of the claim of an adopted instance, as its NodeClaim object shows it.
+pub(crate) fn adopted(instance: &Instance, mirror: Option<&MirroredClaim>) -> Option<Warm> {
+    let mirror = mirror?;
+    let is_off = matches!(instance.state, InstanceState::Stopping | InstanceState::Stopped);
+    if is_off && mirror.waits_because(condition::REGISTERED) == Some(Warm::STOPPED) {
+        return Some(Warm::Stopped);
+    }
+    let warming = mirror.waits_because(condition::INITIALIZED) == Some(Warm::WARMING);
+    warming.then_some(if is_off { Warm::Stopping } else { Warm::Preparing })
 }
 
 /// A claim whose instance is stopped. Another program may start or terminate it.
@@ -199,15 +232,30 @@ fn stopped(claim: &NodeClaim, seen: &Observation, now: Timestamp, settings: &Set
     let Seen::Known(instance) = &seen.instance else { return step };
     let launched = claim.status.instance.as_ref().map_or(claim.created, |instance| instance.launched);
     match instance.as_ref().map(|instance| instance.state) {
-        Some(state) if is_on(state) => {
-            step.claim.status.warm = Some(Warm::Stopping);
-            step.again()
-        }
+        Some(state) if is_on(state) => match &seen.nodes {
+            Seen::Unknown(why) => step.wait_for("its node", why, POLL),
+            Seen::Known(nodes) if nodes.iter().any(is_open) => {
+                step.charge = Some(charge(claim));
+                has_started(&mut step, instance.as_ref(), now);
+                step.again()
+            }
+            Seen::Known(_) => {
+                step.claim.status.warm = Some(Warm::Stopping);
+                step.again()
+            }
+        },
         None if elapsed(launched, now) >= settings.visible_after => {
             leave(claim, seen, TerminationReason::InstanceMissing, "EC2 no longer lists its stopped instance", now)
         }
         _ => step,
     }
+}
+
+/// The charge of a claim whose instance runs.
+fn charge(claim: &NodeClaim) -> Charge {
+    let resources = claim.status.capacity.clone().with("nodes", Quantity::from_units(1));
+    let dollars_per_hour = claim.status.instance.as_ref().map_or(0.0, |instance| instance.price);
+    Charge { resources, dollars_per_hour }
 }
 
 const fn is_on(state: InstanceState) -> bool {
@@ -224,17 +272,7 @@ fn starting(claim: &NodeClaim, seen: &Observation, now: Timestamp, settings: &Se
     };
     let state = instance.as_ref().map(|instance| instance.state);
     if let Some(running) = instance.as_ref().filter(|it| is_on(it.state)) {
-        let claim = &mut step.claim;
-        claim.status.warm = Some(Warm::Started);
-        if let Some(launched) = &mut claim.status.instance {
-            // EC2 reports the time of the last start.
-            launched.launched = running.launched.max(launched.launched);
-        }
-        claim.set_condition(condition::LAUNCHED, ConditionStatus::True, "Started", "", now);
-        for kind in [condition::REGISTERED, condition::INITIALIZED] {
-            claim.clear_condition(kind);
-            claim.set_condition(kind, ConditionStatus::Unknown, "NodeNotFound", "Node not found", now);
-        }
+        has_started(&mut step, Some(running), now);
         return step.again();
     }
     if elapsed(since, now) >= settings.launch_timeout {
@@ -246,6 +284,21 @@ fn starting(claim: &NodeClaim, seen: &Observation, now: Timestamp, settings: &Se
         return step.after(Duration::from_secs(1));
     }
     step.after(POLL)
+}
+
+/// Records that the instance runs again. Its node is looked for as that of a launch.
+fn has_started(step: &mut Step, running: Option<&Instance>, now: Timestamp) {
+    let claim = &mut step.claim;
+    claim.status.warm = Some(Warm::Started);
+    if let (Some(launched), Some(running)) = (&mut claim.status.instance, running) {
+        // EC2 reports the time of the last start.
+        launched.launched = running.launched.max(launched.launched);
+    }
+    claim.set_condition(condition::LAUNCHED, ConditionStatus::True, "Started", "", now);
+    for kind in [condition::REGISTERED, condition::INITIALIZED] {
+        claim.clear_condition(kind);
+        claim.set_condition(kind, ConditionStatus::Unknown, "NodeNotFound", "Node not found", now);
+    }
 }
 
 /// The claim of a stopped instance, taken for the pods of a planned node: it is charged again, and started by its next steps.

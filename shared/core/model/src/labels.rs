@@ -112,6 +112,9 @@ pub const NODE_POOL_HASH_VERSION: &str = "karpenter.sh/nodepool-hash-version";
 pub const EC2_NODE_CLASS_HASH: &str = "karpenter.k8s.aws/ec2nodeclass-hash";
 /// The version of `ec2nodeclass-hash`.
 pub const EC2_NODE_CLASS_HASH_VERSION: &str = "karpenter.k8s.aws/ec2nodeclass-hash-version";
+/// The annotations by which drift of the static fields is found.
+pub const HASHES: [&str; 4] =
+    [NODE_POOL_HASH, NODE_POOL_HASH_VERSION, EC2_NODE_CLASS_HASH, EC2_NODE_CLASS_HASH_VERSION];
 /// When the drain ends forcefully, in RFC 3339.
 pub const TERMINATION_TIMESTAMP: &str = "karpenter.sh/nodeclaim-termination-timestamp";
 /// Whether minValues were relaxed for a claim.

@@ -3,7 +3,7 @@
 use crate::claim::Condition;
 use crate::node_pool::NodeTemplate;
 pub use crate::pod_ref::PodRef;
-use crate::{CapacityType, Node, NodePool, Pod, ResourceList, StringMap, Taint, Unusable};
+use crate::{CapacityType, ConditionStatus, Node, NodePool, Pod, ResourceList, StringMap, Taint, Unusable};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -39,6 +39,9 @@ pub struct MirroredClaim {
     pub capacity_type: Option<CapacityType>,
     /// The conditions by type: status and reason.
     pub conditions: BTreeMap<String, (String, String)>,
+    /// The annotations with the hashes for drift, and their versions.
+    #[serde(default, skip_serializing_if = "StringMap::is_empty")]
+    pub hashes: StringMap,
     /// The node that it describes, or why it is invalid; only if it has no NodePool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub standalone: Option<Box<Result<StandaloneNode, Unusable>>>,
@@ -55,6 +58,19 @@ pub struct StandaloneNode {
 }
 
 impl MirroredClaim {
+    /// The id of the instance in its provider id.
+    #[must_use]
+    pub fn instance_id(&self) -> Option<&str> {
+        self.provider_id.as_deref().and_then(crate::node::instance_id)
+    }
+
+    /// The reason of a condition that is not true.
+    #[must_use]
+    pub fn waits_because(&self, kind: &str) -> Option<&str> {
+        let (status, reason) = self.conditions.get(kind)?;
+        (status != ConditionStatus::True.as_str()).then_some(reason)
+    }
+
     /// Whether the NodeClaim has exactly these conditions. Messages and times do not count.
     #[must_use]
     pub fn shows(&self, conditions: &[Condition]) -> bool {

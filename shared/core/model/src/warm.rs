@@ -21,4 +21,6 @@ impl Warm {
     /// The reason of the conditions Registered and Initialized of a claim in the state [`Stopped`](Self::Stopped). Of this state, the
     /// NodeClaim object has nothing else.
     pub const STOPPED: &'static str = "Stopped";
+    /// The reason of the condition Initialized while the node is prepared to be stopped, and while its instance stops.
+    pub const WARMING: &'static str = "Warming";
 }

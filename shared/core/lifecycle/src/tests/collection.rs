@@ -1,5 +1,7 @@
 use super::*;
 use crate::{Collection, World, collect};
+use nodeless_model::Warm;
+use nodeless_model::claim::Charge;
 
 struct Everything {
     claims: Vec<NodeClaim>,
@@ -153,4 +155,57 @@ fn what_is_left_of_a_lost_record_is_let_go() {
     assert!(matches!(&found(&all, 10_000)[..], [Collection::ReleaseNode { .. }, Collection::RemoveMirror { .. }]));
     all.mirrors[0].record_uid = None;
     assert!(matches!(&found(&all, 10_000)[..], [Collection::ReleaseNode { .. }]), "Karpenter's NodeClaims are its own");
+}
+
+/// A NodeClaim object of nodeless with a condition that is not true, for this reason.
+fn waiting(kind: &str, reason: &str) -> MirroredClaim {
+    let conditions = BTreeMap::from([(kind.to_owned(), ("Unknown".to_owned(), reason.to_owned()))]);
+    let hashes = StringMap::from([(labels::NODE_POOL_HASH.to_owned(), "17".to_owned())]);
+    MirroredClaim { conditions, hashes, ..mirror() }
+}
+
+#[test]
+fn an_adopted_warm_node_is_in_the_state_that_its_node_claim_shows() {
+    let cordoned = Node { unschedulable: true, ..ready_node() };
+    let of = |state, nodes: Vec<Node>, mirror| {
+        let all =
+            Everything { claims: Vec::new(), instances: vec![instance("i-1", state)], nodes, mirrors: vec![mirror] };
+        adopted(&found(&all, 100))[0].clone()
+    };
+    let stopped = || waiting(condition::REGISTERED, Warm::STOPPED);
+    let warming = || waiting(condition::INITIALIZED, Warm::WARMING);
+    let claim = of(InstanceState::Stopped, Vec::new(), stopped());
+    assert!(claim.is_stopped() && claim.phase == Phase::Launched && !claim.has_condition(condition::REGISTERED));
+    assert_eq!(
+        (claim.spec.charge.clone(), &*claim.spec.annotations[labels::NODE_POOL_HASH]),
+        (Charge::default(), "17")
+    );
+    let seen = Observation {
+        instance: Seen::Known(Some(instance("i-1", InstanceState::Stopped))),
+        nodes: Seen::Known(Vec::new()),
+        ..all_is_well()
+    };
+    let next = crate::step(&claim, &seen, at(90_000), &settings());
+    assert!(next.claim.is_stopped(), "it stays: {:?}", next.claim.status.termination);
+    let states = [InstanceState::Running, InstanceState::Stopping]
+        .map(|state| of(state, vec![cordoned.clone()], warming()).status.warm);
+    assert_eq!(states, [Some(Warm::Preparing), Some(Warm::Stopping)]);
+    assert_eq!(of(InstanceState::Running, Vec::new(), stopped()).status.warm, None, "it was started a moment ago");
+    assert_eq!(of(InstanceState::Stopped, vec![cordoned], mirror()).status.warm, None, "of another program");
+}
+
+#[test]
+fn an_adopted_launch_has_what_its_node_will_have() {
+    let all = Everything {
+        claims: Vec::new(),
+        instances: vec![instance("i-1", InstanceState::Running)],
+        nodes: Vec::new(),
+        mirrors: vec![waiting(condition::REGISTERED, "NodeNotFound")],
+    };
+    let mut claim = adopted(&found(&all, 100))[0].clone();
+    assert_eq!((claim.phase, &*claim.spec.annotations[labels::NODE_POOL_HASH]), (Phase::Launched, "17"));
+    crate::adopt::complete(&mut claim, &learned());
+    assert_eq!((claim.status.capacity, claim.status.allocatable), (learned().capacity, learned().allocatable));
+    let expected = learned().capacity.with("nodes", Quantity::from_units(1));
+    assert_eq!(claim.spec.charge, Charge { resources: expected, dollars_per_hour: 0.1 });
 }

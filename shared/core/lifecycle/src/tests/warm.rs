@@ -289,7 +289,9 @@ proptest! {
             prop_assert_eq!((before.status.warm, state), (Some(Warm::Stopping), Some(InstanceState::Stopped)));
         }
         prop_assert!(next.claim.phase != Phase::Initialized || !next.claim.is_warm());
-        prop_assert!(!(before.is_warm() && matches!(next.claim.status.warm, Some(Warm::Starting | Warm::Started))), "only a plan takes it");
+        let opened = seen.nodes.known().is_some_and(|nodes| nodes.iter().any(|node| node.is_registered() && !node.unschedulable));
+        let started = before.is_warm() && matches!(next.claim.status.warm, Some(Warm::Starting | Warm::Started));
+        prop_assert!(!started || opened, "only a plan takes it, or another table had one taken");
     }
 
     #[test]
@@ -312,4 +314,24 @@ proptest! {
         let (with, without) = (step(&before, &seen, at(now), &settings()), step(&before, &unread, at(now), &settings()));
         prop_assert_eq!(with.claim, without.claim);
     }
+}
+
+/// The record is that of a table that did not serve the cluster for a while, or that was restored.
+#[test]
+fn an_instance_that_was_started_for_pods_is_not_stopped_because_of_an_older_record() {
+    let now = |state, nodes| step(&kept(state), &seen(InstanceState::Running, nodes, vec![]), at(90_000), &settings());
+    let open = Node { unschedulable: false, ..ready_node() };
+    let next = now(Warm::Stopped, vec![open.clone()]);
+    assert_eq!((next.claim.status.warm, next.claim.phase), (Some(Warm::Started), Phase::Launched));
+    assert!(!stops(&next.effects) && next.charge.unwrap().resources.get("nodes").units() == 1);
+    let next = step(&next.claim, &seen(InstanceState::Running, vec![open.clone()], vec![]), at(90_001), &settings());
+    assert_eq!(next.claim.phase, Phase::Initialized);
+    let next = now(Warm::Stopping, vec![open]);
+    assert!(next.claim.status.warm.is_none() && !stops(&next.effects));
+    // Another program started it: its node joins, and nodeless has not registered it.
+    assert_eq!(now(Warm::Stopped, vec![joined()]).claim.status.warm, Some(Warm::Stopping));
+    assert!(stops(&now(Warm::Stopping, vec![cordoned()]).effects));
+    let unknown = Observation { nodes: Seen::default(), ..seen(InstanceState::Running, vec![], vec![]) };
+    let waits = step(&kept(Warm::Stopped), &unknown, at(90_000), &settings());
+    assert!(waits.claim.is_stopped() && waits.requeue.is_some(), "nothing is stopped while the node is unknown");
 }
