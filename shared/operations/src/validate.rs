@@ -5,6 +5,7 @@ use crate::events;
 use crate::log_lines::{Failed, LaunchChecked};
 use crate::node_class;
 use crate::offers::{CatalogCache, candidates, shortages};
+use crate::ownership;
 use nodeless_api::EC2NodeClass;
 use nodeless_launch::fleet::{self, FleetError};
 use nodeless_launch::node_class::check;
@@ -63,11 +64,12 @@ impl Validator {
     /// the status changed.
     ///
     /// # Errors
-    /// If the claims table or the cluster cannot be read or written. A failed dry run is not an error: it is retried.
+    /// If the claims table or the cluster cannot be read or written, or another deployment serves the cluster. A failed dry run is not an error: it is retried.
     pub async fn run(&self, name: &str) -> Result<bool, PortError> {
         if !self.dry_runs {
             return Ok(false);
         }
+        ownership::check(self.cluster.as_ref(), &self.claims).await?;
         let Some(class) = self.cluster.node_class(name).await? else { return Ok(false) };
         let Some(status) = class.status.clone() else { return Ok(false) };
         if class.metadata.deletion_timestamp.is_some() || !check::can_be_checked(&status) {

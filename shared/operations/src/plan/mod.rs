@@ -193,6 +193,12 @@ pub enum PlanError {
     /// There is no catalog to plan with.
     #[error("no plan was made: {0}")]
     Catalog(#[from] CatalogError),
+    /// So many NodeClaims have no record yet, or an old one.
+    #[error(
+        "no plan was made: the records of {0} NodeClaims with instances are missing, or older than their nodes, such as after a move to \
+         another table; the next sweep, within a minute, writes them"
+    )]
+    Unadopted(usize),
     /// The process is about to be ended.
     #[error(
         "the plan did not end before the function's timeout: the API server, DynamoDB or EC2 answers slowly, or the planner \

@@ -20,6 +20,7 @@ mod interruption;
 mod launch_groups;
 mod lifecycle;
 mod limits;
+mod moves;
 mod not_yet_evaluated;
 mod old_views;
 mod outages;

@@ -48,10 +48,15 @@ async fn another_deployment_takes_over_without_replacing_nodes() {
     let before = running(&harness);
     harness.minutes(5).await;
     harness.cluster.annotate_cluster(TABLE, Some("other"));
+    let errors = second.run().await;
+    assert!(
+        matches!(&errors[..], [one] if one.contains("the records of 2 NodeClaims")),
+        "the sweep comes after the plan: {errors:#?}"
+    );
     for _ in 0..30 {
+        harness.minutes(1).await;
         let errors = second.run().await;
         assert!(errors.is_empty(), "{errors:#?}");
-        harness.minutes(1).await;
     }
     assert_eq!(running(&harness), before, "every node stays");
     let adopted = second.claims.list().await.unwrap();

@@ -8,11 +8,11 @@ use nodeless_state::State;
 use nodeless_world::memory::{MemoryQueue, MemoryState, MemoryTable};
 use std::sync::Arc;
 
-/// The operations of another deployment for the cluster of a harness, with a table and queues of their own.
+/// The operations of a deployment that does not serve the cluster of a harness, with a table and queues of their own.
 pub struct Deployment {
     pub claims: MemoryState,
     pub refresher: Refresher,
-    queue: MemoryQueue,
+    pub queue: MemoryQueue,
     planner: Planner,
     reconciler: Reconciler,
     sweeper: Sweeper,
@@ -22,7 +22,11 @@ impl Deployment {
     pub async fn beside(harness: &Harness, table: &str) -> Self {
         let claims = MemoryState::of(MemoryTable::named(table));
         claims.put_catalog("1", stored_catalog(), harness.clock.time()).await.unwrap();
-        let queue = MemoryQueue::new(Arc::new(harness.clock.clone()));
+        Self::of(harness, claims, MemoryQueue::new(Arc::new(harness.clock.clone())))
+    }
+
+    /// The deployment with this table and these queues.
+    pub fn of(harness: &Harness, claims: MemoryState, queue: MemoryQueue) -> Self {
         let context = harness.context();
         let ports = Ports { claims: State::clone(&claims), queue: Arc::new(queue.clone()), ..harness.ports.clone() };
         let refresher = Refresher {

@@ -149,6 +149,23 @@ impl Harness {
         planner(&Context { clock, ..self.context() }, &self.ports, &self.settings)
     }
 
+    /// The deployment `next` serves the cluster from now on, with empty memory. Returns the one that served it before.
+    pub fn serve_with(&mut self, next: Deployment) -> Deployment {
+        let (claims, queue) = (self.claims.clone(), self.queue.clone());
+        let before = Deployment::of(self, claims, queue);
+        (self.claims, self.queue) = (next.claims, next.queue);
+        let (context, injected) = (self.context(), self.faults.clone());
+        self.table = MeteredTable::new(Arc::new(self.claims.table().clone()), Arc::new(self.clock.clone()));
+        self.ports.claims = State::new(Arc::new(FaultyTable {
+            inner: Arc::new(self.table.clone()),
+            fault_injection: injected.clone(),
+        }));
+        self.ports.queue = Arc::new(FaultyQueue { inner: Arc::new(self.queue.clone()), fault_injection: injected });
+        self.planner = self.cold_planner();
+        self.reconciler = reconciler(&context, &self.ports);
+        before
+    }
+
     pub async fn claims_named(&self, names: &[String]) -> Vec<NodeClaim> {
         self.records().await.into_iter().filter(|claim| names.contains(&claim.name)).collect()
     }
