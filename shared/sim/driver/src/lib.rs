@@ -14,4 +14,4 @@ mod log_lines;
 pub mod scenarios;
 pub mod simulation;
 
-pub use driver::{Driver, DriverError, FunctionSettings, Functions, Outcome, Schedule};
+pub use driver::{AccountConcurrency, Driver, DriverError, FunctionSettings, Functions, Outcome, Schedule};

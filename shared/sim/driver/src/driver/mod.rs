@@ -8,6 +8,7 @@
 //! order: when every operation waits, the clock advances to the next due time. So hours pass in milliseconds, and the same calls
 //! have the same result each time. To follow the wall clock, call it often.
 
+mod concurrency;
 mod deliveries;
 mod functions;
 mod invocation;
@@ -16,10 +17,12 @@ mod schedule;
 mod terraform;
 mod webhook;
 
+pub use concurrency::AccountConcurrency;
 pub use functions::{FunctionSettings, Functions, Outcome};
 pub use schedule::Schedule;
 
 use crate::log_lines::{InjectedFailure, OperationFailed};
+use concurrency::Mappings;
 use deliveries::{Deliveries, Delivery};
 use futures::stream::{FuturesUnordered, Stream as _};
 use invocation::Invocation;
@@ -80,6 +83,10 @@ pub struct Driver {
     fault_injection: Option<FaultInjection>,
     /// Whether Lambda stops recursive loops.
     stops_loops: bool,
+    /// The limits of concurrent invocations, if there are any.
+    mappings: Option<Mappings>,
+    /// Whether the limits refused an invocation that is due.
+    refused: bool,
     /// The chains of the work that is running, or is delivered again.
     chains: BTreeMap<Work, Chain>,
     running: FuturesUnordered<Invocation>,
@@ -140,6 +147,13 @@ impl Driver {
         self
     }
 
+    /// Limits how many invocations run at the same time, as Lambda does in an account that other clusters use too.
+    #[must_use]
+    pub fn in_account(mut self, account: AccountConcurrency) -> Self {
+        self.mappings = Some(Mappings::of(account));
+        self
+    }
+
     fn set_up(
         world: World,
         schedule: Schedule,
@@ -162,6 +176,8 @@ impl Driver {
             sink,
             fault_injection,
             stops_loops: false,
+            mappings: None,
+            refused: false,
             chains: BTreeMap::new(),
             running: FuturesUnordered::new(),
             busy: BTreeSet::new(),
@@ -215,6 +231,16 @@ impl Driver {
     /// Takes the EventBridge events since the last call, oldest first. The interruption operation has already handled them.
     pub fn take_events(&mut self) -> Vec<Value> {
         self.events.drain(..).collect()
+    }
+
+    /// An event of EventBridge arrives in the queue of interruptions, although nothing happened in the account.
+    pub fn receive_event(&mut self, event: &Value) {
+        self.due.insert(Work::Interrupt(event.to_string()));
+    }
+
+    /// Whether an invocation was refused, which begins when another one has ended.
+    pub fn is_refused(&self) -> bool {
+        self.refused
     }
 
     /// Performs everything that is due now, until every operation waits.
@@ -366,9 +392,14 @@ impl Driver {
     fn start(&mut self) -> bool {
         let plans_held = self.plans_held_until.is_some_and(|until| until > self.world.now());
         let mut started = false;
+        self.refused = false;
         for work in &self.due.clone() {
             let runs = self.busy.iter().any(|busy| busy.has_subject_of(work));
             if runs || (plans_held && *work == Work::Plan) {
+                continue;
+            }
+            if self.mappings.as_ref().is_some_and(|mappings| !mappings.admits(work.function())) {
+                self.refused = true;
                 continue;
             }
             started = true;
@@ -390,6 +421,9 @@ impl Driver {
         };
         if !self.may_overlap(&work) {
             self.busy.insert(work.clone());
+        }
+        if let Some(mappings) = &mut self.mappings {
+            mappings.begin(work.function());
         }
         let woken = if work == Work::Plan { std::mem::take(&mut self.woken) } else { Vec::new() };
         self.chains.insert(work.clone(), chain);
@@ -418,6 +452,9 @@ impl Driver {
         let mut ended = false;
         while let Poll::Ready(Some((work, outcome))) = Pin::new(&mut self.running).poll_next(&mut context) {
             ended = true;
+            if let Some(mappings) = &mut self.mappings {
+                mappings.end(work.function());
+            }
             self.end(work, outcome);
         }
         ended

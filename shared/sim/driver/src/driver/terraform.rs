@@ -2,6 +2,7 @@
 //! tests read both, so a change of one of them fails until the other follows.
 
 use super::Schedule;
+use super::concurrency::{CLAIMS_CONCURRENCY, INTERRUPTION_CONCURRENCY};
 use super::deliveries::{
     CLAIMS_RECEIVES, CLAIMS_VISIBILITY, INTERRUPTION_RECEIVES, INTERRUPTION_VISIBILITY, PLAN_RECEIVES, PLAN_VISIBILITY,
 };
@@ -13,6 +14,7 @@ use nodeless_scheduling::MinValuesPolicy;
 use nodeless_world::WorldOptions;
 
 const QUEUES: &str = include_str!("../../../../../terraform/queues.tf");
+const FUNCTIONS: &str = include_str!("../../../../../terraform/functions.tf");
 const VARIABLES: &str = include_str!("../../../../../terraform/variables.tf");
 
 /// The lines of a block, up to the line that closes it: a brace with the indentation of the line that opens it.
@@ -90,6 +92,18 @@ fn receives_are_those_of_the_queues() {
     assert_eq!(PLAN_RECEIVES, receives("plan"));
     assert_eq!(CLAIMS_RECEIVES, receives("claims"));
     assert_eq!(INTERRUPTION_RECEIVES, receives("interruption"));
+}
+
+#[test]
+fn concurrency_is_that_of_the_mappings() {
+    let of = |queue: &str| {
+        let mapping = block(FUNCTIONS, &format!("resource \"aws_lambda_event_source_mapping\" \"{queue}\" {{"));
+        mapping.contains("maximum_concurrency").then(|| attribute(mapping, "maximum_concurrency"))
+    };
+    assert_eq!((of("plan"), of("catalog")), (None, None), "FIFO");
+    assert_eq!(of("claims"), Some("var.claims_concurrency"));
+    assert_eq!(default("claims_concurrency").parse(), Ok(CLAIMS_CONCURRENCY));
+    assert_eq!(of("interruption").map(str::parse), Some(Ok(INTERRUPTION_CONCURRENCY)));
 }
 
 #[test]

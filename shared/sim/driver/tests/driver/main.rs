@@ -7,6 +7,7 @@ mod daemon_sets;
 mod driver;
 mod features;
 mod loops;
+mod many_clusters;
 mod memory;
 mod node_classes;
 mod nominations;
