@@ -7,7 +7,7 @@ use nodeless_commitments::{Commitments, Instance};
 use nodeless_model::{
     DaemonSet, Node, NodeClaim, Phase, Pod, PodDisruptionBudget, Requirements, StringMap, Taint, labels,
 };
-use nodeless_scheduling::{ClusterFacts, ExistingNode, PoolOffer, existing_node};
+use nodeless_scheduling::{ClusterFacts, ExistingNode, ExistingNodes, PoolOffer};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The cluster as a decision sees it. The same cluster, time and options always result in the same decision.
@@ -190,11 +190,11 @@ impl ClusterNode<'_> {
     }
 
     /// The node as a target of pods; `None` if it takes none.
-    pub(crate) fn existing(&self, daemon_sets: &[DaemonSet]) -> Option<ExistingNode> {
+    pub(crate) fn existing(&self, converted: &mut ExistingNodes<'_>) -> Option<ExistingNode> {
         if !self.undecoded.is_empty() {
             return None;
         }
-        existing_node(self.node, self.claim, &self.pods, daemon_sets).ok()
+        converted.of(self.node, self.claim, &self.pods).ok()
     }
 
     /// Whether the node was initialized.

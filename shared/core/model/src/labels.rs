@@ -252,8 +252,8 @@ pub fn normalize(key: &str) -> &str {
 /// The value of a label, under its current name or an alias of it.
 #[must_use]
 pub fn of<'l>(labels: &'l crate::StringMap, present: &str) -> Option<&'l String> {
-    let by_alias = || labels.iter().find(|(key, _)| normalize(key) == present).map(|(_, value)| value);
-    labels.get(present).or_else(by_alias)
+    let mut aliases = ALIASES.iter().filter(|(_, current)| *current == present);
+    labels.get(present).or_else(|| aliases.find_map(|(alias, _)| labels.get(*alias)))
 }
 
 /// Whether a NodePool or pod may not require this label, because no launch defines it and it is not a user's label.

@@ -63,7 +63,7 @@ pub use ownership::{OtherTable, check_owner};
 pub use pod::{Pod, Workload};
 pub use provisioning_request::{ProvisioningRequest, RequestError};
 pub use quantity::{ParseQuantityError, Quantity};
-pub use requirement::{Operator, Requirement, RequirementError, Requirements};
+pub use requirement::{Operator, Requirement, RequirementError, Requirements, SharedLabels};
 pub use resource_index::ResourceIndex;
 pub use resources::ResourceList;
 pub use selector::LabelSelector;

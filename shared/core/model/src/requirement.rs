@@ -4,6 +4,10 @@
 //! narrowed by whole-number bounds. [`Requirements`] is one such set for each label key. Everything that scheduling,
 //! launching and drift ask of labels is an intersection of these sets.
 
+mod shared_labels;
+
+pub use shared_labels::SharedLabels;
+
 use crate::{StringMap, labels};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;

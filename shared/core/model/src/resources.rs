@@ -70,25 +70,33 @@ impl ResourceList {
         self.0.is_empty()
     }
 
+    /// Changes the quantity of a resource, zero where it is not listed yet. Its name is copied only then, because the sums over all
+    /// pods of a cluster have few names.
+    fn change(&mut self, name: &str, change: impl FnOnce(&mut Quantity)) {
+        match self.0.get_mut(name) {
+            Some(known) => change(known),
+            None => change(self.0.entry(name.to_owned()).or_default()),
+        }
+    }
+
     /// Adds every quantity of the other list.
     pub fn add(&mut self, other: &Self) {
         for (name, quantity) in &other.0 {
-            *self.0.entry(name.clone()).or_default() += *quantity;
+            self.change(name, |mine| *mine += *quantity);
         }
     }
 
     /// Subtracts every quantity of the other list; the result may be negative.
     pub fn subtract(&mut self, other: &Self) {
         for (name, quantity) in &other.0 {
-            *self.0.entry(name.clone()).or_default() -= *quantity;
+            self.change(name, |mine| *mine -= *quantity);
         }
     }
 
     /// Takes, resource by resource, the larger quantity of the two.
     pub fn max_with(&mut self, other: &Self) {
         for (name, quantity) in &other.0 {
-            let mine = self.0.entry(name.clone()).or_default();
-            *mine = (*mine).max(*quantity);
+            self.change(name, |mine| *mine = (*mine).max(*quantity));
         }
     }
 

@@ -5,7 +5,7 @@ use crate::problem::ExistingNode;
 use jiff::Timestamp;
 use nodeless_model::claim::REGISTRATION_TIMEOUT;
 use nodeless_model::pod::HostPort;
-use nodeless_model::{DaemonSet, Node, NodeClaim, Phase, Pod, Requirements, ResourceList, Taint, labels};
+use nodeless_model::{DaemonSet, Node, NodeClaim, Phase, Pod, Requirements, ResourceList, SharedLabels, Taint, labels};
 use std::fmt;
 use std::time::Duration;
 
@@ -41,9 +41,7 @@ impl fmt::Display for Excluded {
 
 /// The free capacity of a node, from its Node, its NodeClaim, or both, and the pods that are bound to it.
 ///
-/// Until a managed node is initialized, its startup taints and the ephemeral taints of Kubernetes do not count, and
-/// resources that the kubelet does not report yet are taken from the claim; until it is registered, its labels and
-/// taints are the claim's. A claim that is not launched yet offers exactly the requests that it was made for.
+/// For many nodes, [`ExistingNodes`] does what is equal for them once.
 ///
 /// # Errors
 /// Why no pod must be scheduled there.
@@ -53,57 +51,97 @@ pub fn existing_node(
     pods: &[&Pod],
     daemon_sets: &[DaemonSet],
 ) -> Result<ExistingNode, Excluded> {
-    if let Some(why) = excluded(node, claim) {
-        return Err(why);
-    }
-    let initialized = is_initialized(node, claim);
-    let requirements = node_requirements(node, claim);
-    let taints = effective_taints(node, claim, initialized);
-    let present = || pods.iter().filter(|pod| !pod.is_terminal());
-    let on_board: Vec<&DaemonSet> =
-        daemon_sets.iter().filter(|set| daemons::runs_on_node(&set.template, &requirements, &taints)).collect();
+    ExistingNodes::new(daemon_sets).of(node, claim, pods)
+}
 
-    let mut available = allocatable(node, claim);
-    let mut reserved = ResourceList::new();
-    for set in &on_board {
-        reserved.add(&set.template.requests);
+/// Converts the nodes of a cluster. What many of them have in common, their labels and the requirements of DaemonSets, is converted and
+/// stored once.
+#[derive(Debug)]
+pub struct ExistingNodes<'d> {
+    /// The DaemonSets, each with the alternative requirements of its pods.
+    daemon_sets: Vec<(&'d DaemonSet, Vec<Requirements>)>,
+    labels: SharedLabels,
+}
+
+impl<'d> ExistingNodes<'d> {
+    /// For the nodes of a cluster with these DaemonSets.
+    #[must_use]
+    pub fn new(daemon_sets: &'d [DaemonSet]) -> Self {
+        let daemon_sets = daemon_sets.iter().map(|set| (set, daemons::alternatives(&set.template))).collect();
+        Self { daemon_sets, labels: SharedLabels::default() }
     }
-    for pod in present() {
-        available.subtract(&pod.requests);
-        if pod.is_owned_by_daemon_set() {
-            reserved.subtract(&pod.requests);
+
+    /// The free capacity of a node, from its Node, its NodeClaim, or both, and the pods that are bound to it.
+    ///
+    /// Until a managed node is initialized, its startup taints and the ephemeral taints of Kubernetes do not count, and
+    /// resources that the kubelet does not report yet are taken from the claim; until it is registered, its labels and
+    /// taints are the claim's. A claim that is not launched yet offers exactly the requests that it was made for.
+    ///
+    /// # Errors
+    /// Why no pod must be scheduled there.
+    pub fn of(
+        &mut self,
+        node: Option<&Node>,
+        claim: Option<&NodeClaim>,
+        pods: &[&Pod],
+    ) -> Result<ExistingNode, Excluded> {
+        if let Some(why) = excluded(node, claim) {
+            return Err(why);
         }
-    }
-    for (resource, quantity) in reserved.iter() {
-        if quantity.milli() > 0 {
-            available.set(resource, available.get(resource) - quantity);
+        let initialized = is_initialized(node, claim);
+        let requirements = node_requirements(node, claim, &mut self.labels);
+        let taints = effective_taints(node, claim, initialized);
+        let present = || pods.iter().filter(|pod| !pod.is_terminal());
+        let runs = |(set, alternatives): &&(&DaemonSet, Vec<Requirements>)| {
+            daemons::runs_with(&set.template, alternatives, &requirements, &taints)
+        };
+        let on_board: Vec<&DaemonSet> = self.daemon_sets.iter().filter(runs).map(|(set, _)| *set).collect();
+
+        let mut available = allocatable(node, claim);
+        let mut reserved = ResourceList::new();
+        for set in &on_board {
+            reserved.add(&set.template.requests);
         }
+        for pod in present() {
+            available.subtract(&pod.requests);
+            if pod.is_owned_by_daemon_set() {
+                reserved.subtract(&pod.requests);
+            }
+        }
+        for (resource, quantity) in reserved.iter() {
+            if quantity.milli() > 0 {
+                available.set(resource, available.get(resource) - quantity);
+            }
+        }
+        let daemon_ports = on_board.iter().flat_map(|set| &set.template.host_ports);
+        let mut host_ports: Vec<HostPort> =
+            present().flat_map(|pod| &pod.host_ports).chain(daemon_ports).cloned().collect();
+        host_ports.sort();
+        host_ports.dedup();
+        Ok(ExistingNode {
+            name: node
+                .map(|node| node.name.clone())
+                .or_else(|| claim.map(|claim| claim.name.clone()))
+                .unwrap_or_default(),
+            node_claim: claim.map(|claim| claim.name.clone()),
+            node_pool: match claim {
+                Some(claim) => claim.node_pool.clone(),
+                None => node.and_then(Node::node_pool).map(str::to_owned),
+            },
+            initialized,
+            requirements,
+            taints,
+            available,
+            host_ports,
+            nominated: claim.map(|claim| claim.spec.nominated_pods.clone()).unwrap_or_default(),
+        })
     }
-    let daemon_ports = on_board.iter().flat_map(|set| &set.template.host_ports);
-    let mut host_ports: Vec<HostPort> =
-        present().flat_map(|pod| &pod.host_ports).chain(daemon_ports).cloned().collect();
-    host_ports.sort();
-    host_ports.dedup();
-    Ok(ExistingNode {
-        name: node.map(|node| node.name.clone()).or_else(|| claim.map(|claim| claim.name.clone())).unwrap_or_default(),
-        node_claim: claim.map(|claim| claim.name.clone()),
-        node_pool: match claim {
-            Some(claim) => claim.node_pool.clone(),
-            None => node.and_then(Node::node_pool).map(str::to_owned),
-        },
-        initialized,
-        requirements,
-        taints,
-        available,
-        host_ports,
-        nominated: claim.map(|claim| claim.spec.nominated_pods.clone()).unwrap_or_default(),
-    })
 }
 
 /// Whether the labels of a node, and these taints of it, allow a pod of a DaemonSet.
 #[must_use]
 pub fn may_carry(node: &Node, set: &DaemonSet, taints: &[Taint]) -> bool {
-    daemons::runs_on_node(&set.template, &node_requirements(Some(node), None), taints)
+    daemons::runs_on_node(&set.template, &node_requirements(Some(node), None, &mut SharedLabels::default()), taints)
 }
 
 /// The first of these taints that keeps the pods of a DaemonSet off a node.
@@ -159,18 +197,18 @@ fn is_registered(node: &Node, claim: &NodeClaim) -> bool {
     claim.phase >= Phase::Registered || node.is_registered()
 }
 
-fn node_requirements(node: Option<&Node>, claim: Option<&NodeClaim>) -> Requirements {
+fn node_requirements(node: Option<&Node>, claim: Option<&NodeClaim>, shared: &mut SharedLabels) -> Requirements {
     match (node, claim) {
-        (Some(node), Some(claim)) if !is_registered(node, claim) => claim_requirements(claim, &node.name),
-        (Some(node), _) => with_host_name(Requirements::from_labels(&node.labels), &node.name),
-        (None, Some(claim)) => claim_requirements(claim, &claim.name),
+        (Some(node), Some(claim)) if !is_registered(node, claim) => claim_requirements(claim, &node.name, shared),
+        (Some(node), _) => with_host_name(shared.requirements(&node.labels), &node.name),
+        (None, Some(claim)) => claim_requirements(claim, &claim.name, shared),
         (None, None) => Requirements::new(),
     }
 }
 
 /// A launched claim has its labels; a claim that is not launched yet may get any value of its requirements.
-fn claim_requirements(claim: &NodeClaim, host_name: &str) -> Requirements {
-    let mut requirements = Requirements::from_labels(&claim.node_labels());
+fn claim_requirements(claim: &NodeClaim, host_name: &str, shared: &mut SharedLabels) -> Requirements {
+    let mut requirements = shared.requirements(&claim.node_labels());
     if claim.status.instance.is_none() {
         for (key, requirement) in claim.spec.requirements.iter() {
             if requirements.get(key).is_none() {

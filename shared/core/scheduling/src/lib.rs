@@ -50,7 +50,7 @@ pub use constraints::admission::Admission;
 pub use engine::new_nodes::NewNode;
 pub use engine::{Prepared, solve};
 pub use exchange::exchange_equal_pods;
-pub use existing::{Excluded, existing_node, failed_to_initialize, first_not_tolerated, may_carry};
+pub use existing::{Excluded, ExistingNodes, existing_node, failed_to_initialize, first_not_tolerated, may_carry};
 pub use explain::ruled_out::{LaunchExplanation, RuledOut, RuledOutCause, explain_launch};
 pub use preferences::{HeldPod, held_preferences};
 pub use problem::excess::{Excess, MAX_CONDITIONS, MAX_CONSTRAINTS, MAX_VALUES};

@@ -87,13 +87,14 @@ impl Counts {
         for group in &groups.list {
             keys.entry(group.key.clone()).or_insert_with(|| Domains::of(&group.key, running));
         }
+        let of_group: Vec<&Domains> = groups.list.iter().map(|group| &keys[&group.key]).collect();
         let mut counts: Vec<HashMap<usize, u32>> = vec![HashMap::new(); groups.list.len()];
         for (number, node) in running.iter().enumerate() {
             for pod in node.pods.iter().copied().filter(|pod| pod.is_active()) {
                 let signature = groups.signature(pod);
                 for &group in &groups.selected[signature] {
                     let of = &groups.list[group];
-                    if let Some(domain) = keys[&of.key].of_node[number]
+                    if let Some(domain) = of_group[group].of_node[number]
                         && counts_node(&of.filter, node)
                     {
                         *counts[group].entry(domain).or_default() += 1;
@@ -135,8 +136,7 @@ impl Domains {
         let mut known: HashMap<&str, usize> = HashMap::new();
         let mut of_node = Vec::with_capacity(running.len());
         for node in running {
-            let value = node.labels.iter().find(|(label, _)| labels::normalize(label) == key);
-            of_node.push(value.map(|(_, value)| {
+            of_node.push(labels::of(node.labels, key).map(|value| {
                 let next = known.len();
                 *known.entry(value).or_insert(next)
             }));
@@ -165,16 +165,13 @@ impl Running<'_, '_> {
         let soft = pod.topology_spread.iter().enumerate().filter(|(_, spread)| !spread.hard);
         let spread: Vec<usize> =
             soft.zip(&owned.spread).filter(|(_, group)| self.is_met(**group)).map(|((place, _), _)| place).collect();
-        let own = Requirements::from_labels(self.node.labels);
-        let fits = |terms: &Vec<_>| Requirements::from_terms(terms).is_ok_and(|preferred| covers(&own, &preferred));
-        let terms = pod.preferred_node_affinity.iter().enumerate();
-        let node: Vec<usize> = terms.filter(|(_, term)| fits(&term.preference)).map(|(place, _)| place).collect();
+        let node = self.met_by_node(pod);
         if affinity.is_empty() && anti.is_empty() && spread.is_empty() && node.is_empty() {
             return None;
         }
         let mut held = pod.clone();
-        held.required_pod_affinity.extend(take(&mut held.preferred_pod_affinity, &affinity));
-        held.required_pod_anti_affinity.extend(take(&mut held.preferred_pod_anti_affinity, &anti));
+        require(&mut held.required_pod_affinity, take(&mut held.preferred_pod_affinity, &affinity));
+        require(&mut held.required_pod_anti_affinity, take(&mut held.preferred_pod_anti_affinity, &anti));
         spread.into_iter().for_each(|place| held.topology_spread[place].hard = true);
         let node = take(&mut held.preferred_node_affinity, &node);
         if !node.is_empty() && held.required_node_affinity.is_empty() {
@@ -184,6 +181,17 @@ impl Running<'_, '_> {
             alternative.extend(node.iter().flatten().cloned());
         }
         Some(held)
+    }
+
+    /// The places of the preferred node affinity terms that the labels of the node meet.
+    fn met_by_node(&self, pod: &Pod) -> Vec<usize> {
+        if pod.preferred_node_affinity.is_empty() {
+            return Vec::new();
+        }
+        let own = Requirements::from_labels(self.node.labels);
+        let fits = |terms: &Vec<_>| Requirements::from_terms(terms).is_ok_and(|preferred| covers(&own, &preferred));
+        let terms = pod.preferred_node_affinity.iter().enumerate();
+        terms.filter(|(_, term)| fits(&term.preference)).map(|(place, _)| place).collect()
     }
 
     /// The places of the terms that are met; groups list them with the heaviest first.
@@ -210,8 +218,17 @@ impl Running<'_, '_> {
     }
 }
 
+/// Adds terms to a list without capacity for more: a large cluster has a copy of most of its pods.
+fn require<T>(required: &mut Vec<T>, terms: Vec<T>) {
+    required.reserve_exact(terms.len());
+    required.extend(terms);
+}
+
 /// Takes the terms at these places out of a list.
 fn take<T>(terms: &mut Vec<Weighted<T>>, places: &[usize]) -> Vec<T> {
+    if places.is_empty() {
+        return Vec::new();
+    }
     let all = std::mem::take(terms).into_iter().enumerate();
     let (taken, left): (Vec<_>, Vec<_>) = all.partition(|(place, _)| places.contains(place));
     *terms = left.into_iter().map(|(_, term)| term).collect();

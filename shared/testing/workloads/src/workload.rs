@@ -6,7 +6,7 @@ use nodeless_model::{
     DaemonSet, InstanceTypes, Node, NodeClaim, NodePool, Pod, PodDisruptionBudget, Quantity, Requirements,
     ResourceList, StringMap,
 };
-use nodeless_scheduling::{BoundPods, ClusterFacts, PoolOffer, Problem, existing_node};
+use nodeless_scheduling::{BoundPods, ClusterFacts, ExistingNodes, PoolOffer, Problem};
 use std::collections::BTreeMap;
 
 /// A node, its claim and its pods.
@@ -49,9 +49,10 @@ impl Workload {
     /// The problem of the pending pods.
     #[must_use]
     pub fn problem(&self) -> Problem<'_> {
+        let mut converted = ExistingNodes::new(&self.daemon_sets);
         let existing = |place: &Place| {
             let pods: Vec<&Pod> = place.pods.iter().collect();
-            existing_node(Some(&place.node), Some(&place.claim), &pods, &self.daemon_sets).ok()
+            converted.of(Some(&place.node), Some(&place.claim), &pods).ok()
         };
         Problem {
             pods: self.pending.iter().collect(),

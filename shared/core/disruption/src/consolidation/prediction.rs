@@ -4,7 +4,7 @@ use crate::cluster::Cluster;
 use crate::simulation::packed::Mover;
 use crate::simulation::{Expected, bound_pods};
 use nodeless_model::{Node, Pod, ResourceIndex, ResourceList};
-use nodeless_scheduling::{BindingNode, Bindings, ExistingNode, Problem};
+use nodeless_scheduling::{BindingNode, Bindings, ExistingNode, ExistingNodes, Problem};
 use std::collections::HashMap;
 
 /// The predicted bindings of the pods of all commands that were accepted so far.
@@ -38,10 +38,11 @@ impl<'a> Nodes<'a> {
         let cluster = prediction.cluster;
         let mut known: HashMap<String, &Node> = HashMap::new();
         let mut existing: Vec<ExistingNode> = Vec::new();
+        let mut converted = ExistingNodes::new(cluster.daemon_sets);
         let ready = |node: &&crate::ClusterNode<'a>| node.is_initialized() || !node.is_managed();
         for of in cluster.nodes.iter().filter(|node| !node.is_leaving()).filter(ready) {
             let Some(node) = of.node else { continue };
-            if let Some(found) = of.existing(cluster.daemon_sets) {
+            if let Some(found) = of.existing(&mut converted) {
                 known.insert(found.name.clone(), node);
                 existing.push(found);
             }

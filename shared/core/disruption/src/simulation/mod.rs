@@ -11,7 +11,7 @@ use crate::pods::{self, DisruptionBudgetIndex};
 use crate::reasons::KeptReason;
 use jiff::Timestamp;
 use nodeless_model::Pod;
-use nodeless_scheduling::{BoundPods, ExistingNode, Problem, solve};
+use nodeless_scheduling::{BoundPods, ExistingNode, ExistingNodes, Problem, solve};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// The expected pods of nodes: pending pods, and pods whose nodes are terminating.
@@ -172,7 +172,8 @@ impl<'a> Expected<'a> {
 fn places(cluster: &Cluster<'_>, keep: impl Fn(&ClusterNode<'_>) -> bool) -> Vec<ExistingNode> {
     let staying = cluster.nodes.iter().filter(|node| !node.is_leaving() && keep(node));
     let staying = staying.filter(|node| cluster.shifted(node).is_none());
-    staying.filter_map(|node| node.existing(cluster.daemon_sets)).collect()
+    let mut converted = ExistingNodes::new(cluster.daemon_sets);
+    staying.filter_map(|node| node.existing(&mut converted)).collect()
 }
 
 /// The running pods, by node, for topology constraints, including those of terminating nodes until they are scheduled elsewhere.

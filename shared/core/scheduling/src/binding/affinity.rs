@@ -3,11 +3,10 @@
 use super::Counts;
 use super::domains::Domains;
 use super::kinds::Kinds;
-use super::preference::Preference;
+use super::preference::Scoring;
 use crate::classes::Class;
-use crate::constraints::groups::Group;
 use crate::problem::ClusterFacts;
-use nodeless_model::Pod;
+use std::rc::Rc;
 
 /// The scores of nodes for the pods of one class.
 #[derive(Clone, Debug, Default)]
@@ -15,39 +14,37 @@ pub(super) struct Affinity {
     /// By topology key, the sum of weights by domain.
     sums: Vec<(usize, Counts)>,
     /// By class, what a bound pod of it adds in its domain of a key.
-    adds: Vec<Vec<(usize, i64)>>,
+    adds: Rc<[Vec<(usize, i64)>]>,
 }
 
 impl Affinity {
-    /// The scores by the running pods; `closed` are nodes whose pods do not count.
+    /// The scores by the running pods for the class with this index; `closed` are nodes whose pods do not count.
     pub(super) fn of<'a>(
-        class: &Class<'a>,
-        all: &[Class<'a>],
+        index: usize,
+        all: &[(&Class<'a>, Vec<Scoring>)],
         kinds: &Kinds<'a>,
         facts: &ClusterFacts<'a>,
         (domains, closed, work): (&mut Domains<'_>, &[bool], &mut usize),
     ) -> Self {
         let mut affinity = Self::default();
-        let pod = class.example;
-        for preference in Preference::of(pod).filter(|one| one.own) {
-            let group = Group::of_term(pod, preference.term);
+        let (class, terms) = &all[index];
+        for Scoring { group, weight, .. } in terms.iter().filter(|term| term.own) {
             let key = domains.key(&group.key);
-            *work += kinds.list.len();
-            for kind in kinds.list.iter().filter(|kind| group.selects(facts, kind.example)) {
-                affinity.count(key, preference.weight, &kind.at, (domains, closed, work));
-            }
-        }
-        for kind in kinds.preferring() {
-            *work += 1;
-            for preference in Preference::of(kind.example) {
-                let group = Group::of_term(kind.example, preference.term);
-                if group.selects(facts, pod) {
-                    let key = domains.key(&group.key);
-                    affinity.count(key, preference.weight, &kind.at, (domains, closed, work));
+            for kind in kinds.selectable(None, group.selector.as_ref()).iter() {
+                *work += 1;
+                if group.selects(facts, kind.example) {
+                    affinity.count(key, *weight, &kind.at, (domains, closed, work));
                 }
             }
         }
-        affinity.adds = all.iter().map(|other| added(pod, other.example, facts, domains)).collect();
+        for (kind, Scoring { group, weight, .. }) in kinds.scoring(class.example) {
+            *work += 1;
+            if group.selects(facts, class.example) {
+                let key = domains.key(&group.key);
+                affinity.count(key, *weight, &kind.at, (domains, closed, work));
+            }
+        }
+        affinity.adds = all.iter().map(|other| added(&all[index], other, facts, domains)).collect();
         *work += all.len();
         affinity
     }
@@ -78,9 +75,9 @@ impl Affinity {
 
     /// Counts a pod of a class that was bound to a node.
     pub(super) fn bound(&mut self, class: usize, node: usize, domains: &Domains<'_>) {
-        for place in 0..self.adds[class].len() {
-            let (key, weight) = self.adds[class][place];
-            self.add(key, domains.of(key, node), weight);
+        let adds = Rc::clone(&self.adds);
+        for (key, weight) in adds.get(class).into_iter().flatten() {
+            self.add(*key, domains.of(*key, node), *weight);
         }
     }
 
@@ -91,14 +88,18 @@ impl Affinity {
     }
 }
 
-/// The score that a bound pod adds to its domains for another pod.
-fn added(pod: &Pod, other: &Pod, facts: &ClusterFacts<'_>, domains: &mut Domains<'_>) -> Vec<(usize, i64)> {
+/// The score that a bound pod of another class adds to its domains for the pods of a class.
+fn added<'a>(
+    (class, terms): &(&Class<'a>, Vec<Scoring>),
+    (other, of_other): &(&Class<'a>, Vec<Scoring>),
+    facts: &ClusterFacts<'a>,
+    domains: &mut Domains<'_>,
+) -> Vec<(usize, i64)> {
     let mut found = Vec::new();
-    let own = Preference::of(pod).filter(|one| one.own).map(|one| (pod, one, other));
-    for (owner, preference, selected) in own.chain(Preference::of(other).map(|one| (other, one, pod))) {
-        let group = Group::of_term(owner, preference.term);
+    let own = terms.iter().filter(|term| term.own).map(|term| (term, other.example));
+    for (Scoring { group, weight, .. }, selected) in own.chain(of_other.iter().map(|term| (term, class.example))) {
         if group.selects(facts, selected) {
-            found.push((domains.key(&group.key), preference.weight));
+            found.push((domains.key(&group.key), *weight));
         }
     }
     found

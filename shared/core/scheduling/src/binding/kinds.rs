@@ -1,7 +1,7 @@
 //! The running pods by their labels, so that each selector is compared with each set of labels once.
 
-use super::preference::Preference;
-use nodeless_model::{Pod, StringMap};
+use super::preference::{Preference, Scoring};
+use nodeless_model::{LabelSelector, Pod, StringMap};
 use std::collections::HashMap;
 
 /// Running pods with the same namespace, labels and preferences for other pods.
@@ -18,8 +18,36 @@ pub(super) struct Kinds<'a> {
     pub(super) list: Vec<Kind<'a>>,
     by_namespace: HashMap<&'a str, Vec<usize>>,
     by_workload: HashMap<Workload<'a>, Vec<usize>>,
-    /// Kinds that prefer to be near other pods, or away from them.
-    preferring: Vec<usize>,
+    /// By a label and its value.
+    by_label: HashMap<(&'a str, &'a str), Vec<usize>>,
+    /// The terms of kinds that prefer to be near other pods, or away from them.
+    terms: Vec<(usize, Scoring)>,
+    /// Terms by a label and value that they require, so that a pod is compared with few of them.
+    terms_by_label: HashMap<(String, String), Vec<usize>>,
+    /// Terms that require no label by its value.
+    other_terms: Vec<usize>,
+}
+
+/// The kinds that a selector may select.
+#[derive(Clone, Copy)]
+pub(super) enum Selectable<'k, 'a> {
+    All(&'k [Kind<'a>]),
+    /// Those with these indices.
+    Some(&'k [usize], &'k [Kind<'a>]),
+}
+
+impl<'k, 'a> Selectable<'k, 'a> {
+    pub(super) fn iter(self) -> impl Iterator<Item = &'k Kind<'a>> + use<'k, 'a> {
+        let (all, ids, list): (&'k [Kind<'a>], &'k [usize], &'k [Kind<'a>]) = match self {
+            Self::All(list) => (list, &[], &[]),
+            Self::Some(ids, list) => (&[], ids, list),
+        };
+        all.iter().chain(ids.iter().map(|id| &list[*id]))
+    }
+}
+
+fn listed(ids: Option<&Vec<usize>>) -> &[usize] {
+    ids.map_or(&[], |ids| &ids[..])
 }
 
 /// The namespace and labels of a workload's pods, without those that differ between the pods of a StatefulSet.
@@ -48,7 +76,7 @@ impl<'a> Kinds<'a> {
                 Some(id) => *id,
                 None => {
                     let id = kinds.list.len();
-                    kinds.add(pod, !key.2.is_empty());
+                    kinds.add(pod);
                     ids.insert(key, id);
                     id
                 }
@@ -62,20 +90,59 @@ impl<'a> Kinds<'a> {
         kinds
     }
 
-    fn add(&mut self, pod: &'a Pod, prefers: bool) {
+    fn add(&mut self, pod: &'a Pod) {
         let id = self.list.len();
         self.list.push(Kind { example: pod, at: Vec::new() });
         self.by_namespace.entry(&pod.namespace).or_default().push(id);
         if let Some(workload) = workload(pod) {
             self.by_workload.entry(workload).or_default().push(id);
         }
-        if prefers {
-            self.preferring.push(id);
+        for (key, value) in &pod.labels {
+            self.by_label.entry((key, value)).or_default().push(id);
+        }
+        for term in Scoring::of(pod) {
+            // A term without a selector selects no pods.
+            let Some(selector) = &term.group.selector else { continue };
+            let place = self.terms.len();
+            match selector.match_labels.first_key_value() {
+                Some((key, value)) => {
+                    self.terms_by_label.entry((key.clone(), value.clone())).or_default().push(place);
+                }
+                None => self.other_terms.push(place),
+            }
+            self.terms.push((id, term));
         }
     }
 
-    pub(super) fn in_namespace(&self, namespace: &str) -> impl Iterator<Item = &Kind<'a>> {
-        self.by_namespace.get(namespace).into_iter().flatten().map(|id| &self.list[*id])
+    /// The kinds that a selector may select, in one namespace or in all: at least these, by the rarest of the labels that it requires.
+    pub(super) fn selectable<'k>(
+        &'k self,
+        namespace: Option<&str>,
+        selector: Option<&'k LabelSelector>,
+    ) -> Selectable<'k, 'a> {
+        let Some(selector) = selector else { return Selectable::Some(&[], &self.list) };
+        let labels = selector.match_labels.iter();
+        let by_label = labels.map(|(key, value)| listed(self.by_label.get(&(key.as_str(), value.as_str()))));
+        let by_namespace = namespace.map(|namespace| listed(self.by_namespace.get(namespace)));
+        match by_label.chain(by_namespace).min_by_key(|ids| ids.len()) {
+            Some(ids) => Selectable::Some(ids, &self.list),
+            None => Selectable::All(&self.list),
+        }
+    }
+
+    /// The terms that may select a pod, each with its kind.
+    pub(super) fn scoring(&self, pod: &Pod) -> impl Iterator<Item = (&Kind<'a>, &Scoring)> {
+        let by_label = pod.labels.iter().filter_map(|(key, value)| {
+            if self.terms_by_label.is_empty() {
+                return None;
+            }
+            self.terms_by_label.get(&(key.clone(), value.clone()))
+        });
+        let places: Vec<usize> = by_label.flatten().chain(&self.other_terms).copied().collect();
+        places.into_iter().map(|place| {
+            let (kind, term) = &self.terms[place];
+            (&self.list[*kind], term)
+        })
     }
 
     pub(super) fn of_workload<'k>(
@@ -84,9 +151,5 @@ impl<'a> Kinds<'a> {
     ) -> impl Iterator<Item = &'k Kind<'a>> + use<'k, 'a> {
         let ids: &'k [usize] = self.by_workload.get(workload).map_or(&[], |ids| &ids[..]);
         ids.iter().map(|id| &self.list[*id])
-    }
-
-    pub(super) fn preferring(&self) -> impl Iterator<Item = &Kind<'a>> {
-        self.preferring.iter().map(|id| &self.list[*id])
     }
 }

@@ -1,5 +1,6 @@
 //! The terms of a pod's affinity that score nodes.
 
+use crate::constraints::groups::Group;
 use crate::problem::excess::{self, MAX_CONSTRAINTS};
 use nodeless_model::Pod;
 use nodeless_model::pod::PodAffinityTerm;
@@ -25,5 +26,22 @@ impl<'a> Preference<'a> {
         let required = pod.required_pod_affinity.iter().map(|term| (term, REQUIRED, false));
         let most = if excess::pod_affinity_terms(pod) > MAX_CONSTRAINTS { 0 } else { MAX_CONSTRAINTS };
         near.chain(away).chain(required).take(most).map(|(term, weight, own)| Self { term, weight, own })
+    }
+}
+
+/// A [`Preference`] with the group of pods that its term selects.
+#[derive(Clone, Debug)]
+pub(super) struct Scoring {
+    pub(super) group: Group,
+    pub(super) weight: i64,
+    pub(super) own: bool,
+}
+
+impl Scoring {
+    /// All terms of a pod that score nodes.
+    pub(super) fn of(pod: &Pod) -> Vec<Self> {
+        let scoring =
+            |one: Preference<'_>| Self { group: Group::of_term(pod, one.term), weight: one.weight, own: one.own };
+        Preference::of(pod).map(scoring).collect()
     }
 }

@@ -3,6 +3,7 @@
 use super::affinity::Affinity;
 use super::domains::Domains;
 use super::order::{Choices, queue};
+use super::preference::Scoring;
 use super::score::{
     BALANCED_ALLOCATION, INTER_POD_AFFINITY, Load, NODE_AFFINITY, POD_TOPOLOGY_SPREAD, RESOURCES_FIT, TAINT_TOLERATION,
     balanced_allocation, least_allocated, normalize, normalize_affinity,
@@ -18,11 +19,11 @@ use crate::packing::assigning::{self, Eligible};
 use crate::problem::Problem;
 use crate::topology::{ABSENT, Standing, Standings, Target, Topology};
 use nodeless_model::{Requirement, Requirements, TaintEffect};
+use std::cell::{Cell, OnceCell};
 
-/// The work to read a pod of the queue, a running pod that topology constraints count, and a node that pods may be bound to.
+/// The work to read a pod of the queue, and a running pod that topology constraints count.
 const WORK_PER_POD: usize = 20;
 const WORK_PER_RUNNING_POD: usize = 4;
-const WORK_PER_NODE: usize = 5;
 
 /// `minFeasibleNodesToFind` and `minFeasibleNodesPercentageToFind`.
 const MIN_COMPARED: usize = 100;
@@ -37,11 +38,9 @@ pub(super) struct Queue<'m, 'p, 'a> {
     /// The class of each pod.
     class_of: Vec<usize>,
     facts: Vec<ClassFacts>,
-    /// The nodes that any of the pods may be bound to before the others are, and their place in this list by index.
-    nodes: Vec<Node<'p>>,
-    place_of: Vec<Option<usize>>,
-    /// By place, the domains of all keys.
-    targets: Vec<Target>,
+    running: nodes::Running<'a, 'p>,
+    /// By index, the nodes that were compared with a pod, and the domains of all keys there: of a large cluster mostly a part.
+    nodes: Vec<OnceCell<Box<(Node<'p>, Target)>>>,
     domains: Domains<'p>,
     /// The preferences for pods on nodes, by class, before any pod of the queue is bound.
     preferences: Vec<(Spread, Affinity)>,
@@ -51,8 +50,8 @@ pub(super) struct Queue<'m, 'p, 'a> {
 /// The facts that are computed once for each class.
 #[derive(Clone, Debug, Default)]
 struct ClassFacts {
-    /// The nodes that the pods may be bound to before others are, ascending.
-    fitting: Vec<usize>,
+    /// By index, whether the pods may be bound to a node before others are, as far as known.
+    fitting: Vec<Cell<Option<bool>>>,
     eligible: Eligible,
     preferred: Vec<(i64, Requirements)>,
     load: Load,
@@ -76,9 +75,8 @@ impl<'m, 'p, 'a> Queue<'m, 'p, 'a> {
             classes,
             class_of,
             facts: Vec::new(),
+            running: nodes::Running::default(),
             nodes: Vec::new(),
-            place_of: Vec::new(),
-            targets: Vec::new(),
             domains: Domains::of_nodes(&problem.nodes),
             preferences: Vec::new(),
         }
@@ -127,34 +125,13 @@ impl<'m, 'p, 'a> Queue<'m, 'p, 'a> {
 
     /// Computes what binding needs.
     pub(super) fn prepare(&mut self) {
-        let mut used = vec![false; self.problem.nodes.len()];
-        for index in 0..self.classes.list.len() {
-            let facts = self.class_facts(index);
-            facts.fitting.iter().for_each(|node| used[*node] = true);
-            self.facts.push(facts);
-        }
-        let listed: Vec<usize> = (0..used.len()).filter(|node| used[*node]).collect();
-        self.work += listed.len() * WORK_PER_NODE;
-        self.place_of = vec![None; used.len()];
-        listed.iter().enumerate().for_each(|(place, node)| self.place_of[*node] = Some(place));
-        self.nodes = nodes::at(
-            self.problem,
-            listed.iter().copied(),
-            (&self.of.resources, &self.classes.volumes),
-            &mut self.topology,
-        );
-        self.targets = listed.iter().map(|node| self.target(*node)).collect();
+        self.facts = self.classes.list.iter().map(|class| self.class_facts(class)).collect();
+        self.running = nodes::Running::on(self.problem, &self.of.resources, &mut self.topology);
+        self.nodes = std::iter::repeat_with(OnceCell::new).take(self.problem.nodes.len()).collect();
         self.preferences = self.preferences();
     }
 
-    fn class_facts(&mut self, index: usize) -> ClassFacts {
-        let class = &self.classes.list[index];
-        let rows = &self.of.rows;
-        let large_enough =
-            (0..rows.len()).filter(|node| !self.of.closed[*node] && rows[*node].has_capacity(&class.requests));
-        let large_enough: Vec<usize> = large_enough.collect();
-        self.work += rows.len() / NODES_PER_UNIT + large_enough.len();
-        let fitting = large_enough.into_iter().filter(|node| may_be_bound(&self.classes, class, self.problem, *node));
+    fn class_facts(&self, class: &Class<'_>) -> ClassFacts {
         let preferred = class.example.preferred_node_affinity.iter().filter(|one| !one.preference.is_empty());
         let preferred =
             preferred.filter_map(|one| Some((i64::from(one.weight), Requirements::from_terms(&one.preference).ok()?)));
@@ -165,11 +142,33 @@ impl<'m, 'p, 'a> Queue<'m, 'p, 'a> {
             (*group, present.map(|(domain, present)| domain != ABSENT && *present).collect())
         };
         ClassFacts {
-            fitting: fitting.collect(),
+            fitting: vec![Cell::new(None); self.problem.nodes.len()],
             eligible: spreads.map(counted).collect(),
             preferred: preferred.collect(),
             load: Load::of(&class.example.requests),
         }
+    }
+
+    /// Whether pods of a class may be bound to a node before the others are.
+    fn fits(&mut self, index: usize, node: usize) -> bool {
+        let known = &self.facts[index].fitting[node];
+        if let Some(known) = known.get() {
+            return known;
+        }
+        let class = &self.classes.list[index];
+        let large_enough = !self.of.closed[node] && self.of.rows[node].has_capacity(&class.requests);
+        let fits = large_enough && may_be_bound(&self.classes, class, self.problem, node);
+        known.set(Some(fits));
+        self.work += usize::from(large_enough);
+        fits
+    }
+
+    /// A node before the pods of the queue are bound, and its domains.
+    fn at(&self, node: usize) -> &(Node<'p>, Target) {
+        self.nodes[node].get_or_init(|| {
+            let made = self.running.node(self.problem, node, (&self.of.resources, &self.classes.volumes));
+            Box::new((made, self.target(node)))
+        })
     }
 
     /// The domains of a node for all keys of topology constraints.
@@ -189,8 +188,8 @@ impl<'m, 'p, 'a> Queue<'m, 'p, 'a> {
         let mut choices = Choices::of(seed);
         let order = queue(&self.problem.pods, seed, &mut choices);
         let mut state = State {
-            nodes: self.nodes.clone(),
-            rows: self.nodes.iter().map(|node| self.of.rows[node.index].clone()).collect(),
+            changed: Vec::new(),
+            place_of: vec![None; self.problem.nodes.len()],
             preferences: self.preferences.clone(),
             start: choices.below(self.problem.nodes.len()),
             recorded: Vec::new(),
@@ -206,9 +205,10 @@ impl<'m, 'p, 'a> Queue<'m, 'p, 'a> {
             self.place(class, node, &mut state);
             bound[pod] = Some(node);
         }
-        for (class, place, standings) in state.recorded.into_iter().rev() {
+        for (class, node, standings) in state.recorded.into_iter().rev() {
             let class = &self.classes.list[class];
-            self.topology.forget((&class.selected, &class.required), &standings, &self.targets[place], 1);
+            let target = self.at(node).1.clone();
+            self.topology.forget((&class.selected, &class.required), &standings, &target, 1);
             self.topology.forget_host(&class.selected_hosts, 1);
         }
         bound
@@ -218,7 +218,9 @@ impl<'m, 'p, 'a> Queue<'m, 'p, 'a> {
         let Some(kinds) = &self.of.kinds else { return vec![Default::default(); self.classes.list.len()] };
         let (classes, domains, work) = (&self.classes, &mut self.domains, &mut self.work);
         let closed = &self.of.closed[..];
-        let of_class = |class: &Class<'a>| {
+        let all: Vec<(&Class<'a>, Vec<Scoring>)> =
+            classes.list.iter().map(|class| (class, Scoring::of(class.example))).collect();
+        let of_class = |(index, class): (usize, &Class<'a>)| {
             // The pods of the class fit on no node.
             if class.refused.is_some() {
                 return Default::default();
@@ -227,21 +229,22 @@ impl<'m, 'p, 'a> Queue<'m, 'p, 'a> {
             let required = required.map(|one| &classes.alternatives[*one]).collect();
             let running = Running { kinds, nodes: &self.problem.nodes, closed, required };
             let spread = Spread::of(class, &classes.list, &running, (domains, work));
-            (spread, Affinity::of(class, &classes.list, kinds, &self.problem.facts, (domains, closed, work)))
+            (spread, Affinity::of(index, &all, kinds, &self.problem.facts, (domains, closed, work)))
         };
-        classes.list.iter().map(of_class).collect()
+        classes.list.iter().enumerate().map(of_class).collect()
     }
 
     /// The feasible nodes that are compared, as indices.
     fn feasible(&mut self, class: usize, state: &mut State<'p>) -> Vec<usize> {
-        let fitting = &self.facts[class].fitting;
         let most = compared(self.problem.nodes.len());
-        let first = fitting.partition_point(|node| *node < state.start);
         let mut found = Vec::new();
-        for node in fitting[first..].iter().chain(&fitting[..first]) {
+        for node in (state.start..self.problem.nodes.len()).chain(0..state.start) {
+            if !self.fits(class, node) {
+                continue;
+            }
             self.work += 1;
-            if self.is_feasible(class, *node, state) {
-                found.push(*node);
+            if self.is_feasible(class, node, state) {
+                found.push(node);
                 if found.len() >= most {
                     // The next pod is compared with the nodes after this one.
                     state.start = node + 1;
@@ -253,13 +256,14 @@ impl<'m, 'p, 'a> Queue<'m, 'p, 'a> {
     }
 
     fn is_feasible(&self, index: usize, node: usize, state: &State<'p>) -> bool {
-        let Some(place) = self.place_of[node] else { return false };
         let class = &self.classes.list[index];
         let last = class.levels.len().saturating_sub(1);
-        if state.nodes[place].times((index, class), last, &self.topology, 1) == 0 {
+        let (unchanged, target) = self.at(node);
+        let now = state.of(node).map_or(unchanged, |(changed, _)| changed);
+        if now.times((index, class), last, &self.topology, 1) == 0 {
             return false;
         }
-        let (Some(level), target) = (level(class), &self.targets[place]) else { return false };
+        let Some(level) = level(class) else { return false };
         let lacks = |(key, domain): &(usize, usize)| *domain == ABSENT && level.needs_label(*key);
         !target.iter().any(lacks)
             && assigning::first_against(class, level, target, &self.facts[index].eligible, &self.topology).is_none()
@@ -271,7 +275,7 @@ impl<'m, 'p, 'a> Queue<'m, 'p, 'a> {
         let (facts, class) = (&self.facts[index], &self.classes.list[index]);
         let (spread, affinity) = &state.preferences[index];
         let node = |index: &usize| &self.problem.nodes[*index];
-        let row = |index: &usize| self.place_of[*index].map_or(&self.of.rows[*index], |place| &state.rows[place]);
+        let row = |index: &usize| state.of(*index).map_or(&self.of.rows[*index], |(_, row)| row);
         let mut totals = vec![0_i64; feasible.len()];
         for (total, index) in totals.iter_mut().zip(feasible) {
             let (row, asked) = (row(index), facts.load);
@@ -309,11 +313,11 @@ impl<'m, 'p, 'a> Queue<'m, 'p, 'a> {
 
     /// Binds a pod of a class to a node.
     fn place(&mut self, index: usize, node: usize, state: &mut State<'p>) {
-        let Some(place) = self.place_of[node] else { return };
         let class = &self.classes.list[index];
         let last = class.levels.len().saturating_sub(1);
-        state.nodes[place].put((index, class), last, 1);
-        state.rows[place].add(self.facts[index].load);
+        let (changed, row) = state.change(node, || (self.at(node).0.clone(), self.of.rows[node].clone()));
+        changed.put((index, class), last, 1);
+        row.add(self.facts[index].load);
         for (spread, affinity) in &mut state.preferences {
             spread.bound(index, node, &self.domains);
             affinity.bound(index, node, &self.domains);
@@ -321,10 +325,11 @@ impl<'m, 'p, 'a> Queue<'m, 'p, 'a> {
         self.work += state.preferences.len();
         if class.is_related() {
             let standings = self.standings(index, node);
+            let target = self.at(node).1.clone();
             let class = &self.classes.list[index];
-            self.topology.record((&class.selected, &class.required), &standings, &self.targets[place], 1);
+            self.topology.record((&class.selected, &class.required), &standings, &target, 1);
             self.topology.record_host(&class.selected_hosts, 1);
-            state.recorded.push((index, place, standings));
+            state.recorded.push((index, node, standings));
         }
     }
 
@@ -340,13 +345,32 @@ impl<'m, 'p, 'a> Queue<'m, 'p, 'a> {
 
 /// The state while the pods of one order are bound.
 struct State<'p> {
-    nodes: Vec<Node<'p>>,
-    rows: Vec<Row>,
+    /// The nodes that pods were bound to, and by index their place in this list.
+    changed: Vec<(Node<'p>, Row)>,
+    place_of: Vec<Option<u32>>,
     preferences: Vec<(Spread, Affinity)>,
     /// The node at which the next comparison begins.
     start: usize,
-    /// The counted pods for topology constraints: class, place and standings.
+    /// The counted pods for topology constraints: class, node and standings.
     recorded: Vec<(usize, usize, Standings)>,
+}
+
+impl<'p> State<'p> {
+    /// A node, if pods were bound to it.
+    fn of(&self, node: usize) -> Option<&(Node<'p>, Row)> {
+        self.changed.get(self.place_of[node]? as usize)
+    }
+
+    /// A node to change, as it is before if no pod was bound to it yet.
+    fn change(&mut self, node: usize, before: impl FnOnce() -> (Node<'p>, Row)) -> &mut (Node<'p>, Row) {
+        let next = self.changed.len();
+        let place = self.place_of[node].map_or(next, |place| place as usize);
+        if place == next {
+            self.place_of[node] = u32::try_from(next).ok();
+            self.changed.push(before());
+        }
+        &mut self.changed[place]
+    }
 }
 
 /// The required level of a class, without preferences.

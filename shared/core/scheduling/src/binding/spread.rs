@@ -10,6 +10,7 @@ use crate::problem::ExistingNode;
 use nodeless_model::pod::TopologySpread;
 use nodeless_model::{Pod, labels};
 use std::collections::BTreeSet;
+use std::rc::Rc;
 
 /// The constraints that upstream gives pods without any: key and `maxSkew` (`systemDefaultConstraints`).
 const DEFAULTS: [(&str, i32); 2] = [(labels::HOSTNAME, 3), (labels::ZONE, 5)];
@@ -28,7 +29,7 @@ struct Constraint {
     max_skew: i32,
     counts: Counts,
     /// The classes whose pods it counts.
-    selects: Vec<bool>,
+    selects: Rc<[bool]>,
 }
 
 /// The input of the counts.
@@ -54,11 +55,11 @@ impl Spread {
         for one in pod.topology_spread.iter().filter(|one| !one.hard) {
             let mut constraint = Constraint::new(&one.topology_key, one.max_skew, domains);
             if is_empty(one) {
-                constraint.selects = vec![false; all.len()];
+                constraint.selects = vec![false; all.len()].into();
                 spread.constraints.push(constraint);
                 continue;
             }
-            for kind in running.kinds.in_namespace(&pod.namespace) {
+            for kind in running.kinds.selectable(Some(&pod.namespace), one.selector.as_ref()).iter() {
                 *work += 1;
                 if one.counts(pod, kind.example) {
                     constraint.count(kind, |node| running.counts(pod, one, node), (running, domains, work));
@@ -136,7 +137,7 @@ fn distinct(values: impl Iterator<Item = u32>) -> usize {
 
 impl Constraint {
     fn new(key: &str, max_skew: i32, domains: &mut Domains<'_>) -> Self {
-        Self { key: domains.key(key), max_skew, counts: Counts::new(), selects: Vec::new() }
+        Self { key: domains.key(key), max_skew, counts: Counts::new(), selects: Rc::default() }
     }
 
     fn count<'a>(

@@ -250,3 +250,32 @@ fn with_much_free_capacity_any_binding_works() {
         "one small pod on each leaves too little for the large one"
     );
 }
+
+#[test]
+fn workloads_that_no_term_concerns_take_no_work() {
+    let preferring_apart = |pod: Pod, app: &str| {
+        let preference = near("app", app, labels::HOSTNAME);
+        let soft = TopologySpread { hard: false, ..topology_spread(labels::ZONE, selector("app", app)) };
+        Pod {
+            preferred_pod_anti_affinity: vec![Weighted { weight: 1, preference }],
+            topology_spread: vec![soft],
+            ..labelled(pod, "app", app)
+        }
+    };
+    let mover = preferring_apart(pod("p", 100, 64), "web");
+    let work = |others: usize| {
+        let mut nodes = [(node("a", 4000, 16_384), Vec::new()), (node("b", 4000, 16_384), Vec::new())];
+        nodes[1].1.push(preferring_apart(pod("web-1", 100, 64), "web"));
+        for other in 0..others {
+            let name = format!("other-{other}");
+            nodes[other % 2].1.push(preferring_apart(pod(&name, 1, 1), &name));
+        }
+        let mut model = bindings(&nodes, std::slice::from_ref(&mover));
+        let read = model.bind(&[&mover], Vec::new(), 0..5, u64::MAX);
+        assert!(read.orders.iter().all(|order| *order == [Some(0)]), "apart from its own: {read:?}");
+        let before = model.work();
+        assert_eq!(model.bind(&[&mover], Vec::new(), 0..5, u64::MAX), read);
+        model.work() - before
+    };
+    assert_eq!(work(10), work(100));
+}

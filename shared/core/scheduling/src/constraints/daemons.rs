@@ -7,9 +7,14 @@ use nodeless_model::{Pod, Requirement, Requirements, Taint, labels};
 ///
 /// As in Karpenter, one with resource claims does not count: where the devices are is unknown, so it may not run. The DaemonSet controller adds tolerations for the taints with which Kubernetes reports the state of nodes.
 pub(crate) fn runs_on_node(template: &Pod, node: &Requirements, taints: &[Taint]) -> bool {
+    runs_with(template, &alternatives(template), node, taints)
+}
+
+/// [`runs_on_node`] for a template whose [`alternatives`] are known.
+pub(crate) fn runs_with(template: &Pod, alternatives: &[Requirements], node: &Requirements, taints: &[Taint]) -> bool {
     template.resource_claims.is_empty()
         && tolerates(template, taints)
-        && required_alternatives(template).is_ok_and(|terms| terms.iter().any(|required| covers(node, required)))
+        && alternatives.iter().any(|required| covers(node, required))
 }
 
 /// Whether a DaemonSet's pod would run on some node that a NodePool launches with these requirements and taints, and

@@ -13,7 +13,7 @@ use crate::problem::Problem;
 use crate::topology::{self, Topology};
 use crate::volumes::{Attached, PendingVolumes, SharedVolumes};
 use nodeless_model::pod::HostPort;
-use nodeless_model::{Pod, ResourceIndex, ResourceList};
+use nodeless_model::{Pod, ResourceIndex};
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
@@ -31,7 +31,7 @@ pub(crate) struct Node<'p> {
     volumes: SharedVolumes,
     /// Classes, and the number of their pending pods that it was launched for.
     nominated: Vec<(usize, u32)>,
-    /// The total requests of these.
+    /// The total requests of these; empty if there are none.
     held: Amounts,
 }
 
@@ -42,38 +42,59 @@ pub(super) fn of<'a, 'p>(
     classes: &Classes<'_>,
     topology: &mut Topology<'a>,
 ) -> Vec<Node<'p>> {
-    let mut nodes = at(input, 0..input.nodes.len(), (resources, &classes.volumes), topology);
+    let running = Running::on(input, resources, topology);
+    let node = |index| running.node(input, index, (resources, &classes.volumes));
+    let mut nodes: Vec<Node<'p>> = (0..input.nodes.len()).map(node).collect();
     claims.on_nodes(input, resources, nodes.iter_mut().map(|node| (node.node, &mut node.free)));
     nominate(input, classes, &mut nodes);
     nodes.sort_by_key(|node| (Reverse(node.node.initialized), &node.node.name));
     nodes
 }
 
-/// Some nodes of a problem, without regard to the pods that they were launched for.
-pub(crate) fn at<'a, 'p>(
-    input: &'p Problem<'a>,
-    places: impl Iterator<Item = usize>,
-    (resources, volumes): (&ResourceIndex, &PendingVolumes<'_>),
-    topology: &mut Topology<'a>,
-) -> Vec<Node<'p>> {
-    let node = |index: usize| {
+/// What the running pods of a problem use of its nodes, beside resources.
+#[derive(Debug, Default)]
+pub(crate) struct Running<'a, 'p> {
+    /// By the name of a node, its pods by the groups over the host name.
+    hosts: HashMap<&'a str, HostCounts>,
+    /// The pods of each node, if the number of their volumes is limited.
+    pods: HashMap<&'a str, &'p [&'a Pod]>,
+}
+
+impl<'a, 'p> Running<'a, 'p> {
+    pub(crate) fn on(input: &'p Problem<'a>, resources: &ResourceIndex, topology: &mut Topology<'a>) -> Self {
+        let limited = resources.columns().next().is_some();
+        let pods = input.bound_pods.iter().filter(|_| limited).map(|node| (node.name, &node.pods[..])).collect();
+        Self { hosts: count_hosts(input, topology), pods }
+    }
+
+    /// A node of a problem, without regard to the pods that it was launched for.
+    pub(crate) fn node(
+        &self,
+        input: &'p Problem<'a>,
+        index: usize,
+        (resources, pending): (&ResourceIndex, &PendingVolumes<'_>),
+    ) -> Node<'p> {
         let node = &input.nodes[index];
-        Node {
+        let name = node.name.as_str();
+        let mut made = Node {
             index,
             node,
             free: resources.amounts(&node.available),
             resources: resources.len() - resources.columns().count(),
             ports: node.host_ports.clone(),
-            hosts: HostCounts::default(),
+            hosts: self.hosts.get(name).cloned().unwrap_or_default(),
             volumes: SharedVolumes::default(),
             nominated: Vec::new(),
-            held: resources.amounts(&ResourceList::new()),
+            held: Amounts::default(),
+        };
+        if resources.columns().next().is_some() {
+            let pods = self.pods.get(name).copied().unwrap_or_default();
+            let attached = Attached::of(input, resources, pending, node, pods);
+            attached.left.into_iter().for_each(|(place, left)| made.free[place] = left);
+            made.volumes = attached.volumes;
         }
-    };
-    let mut nodes: Vec<Node<'p>> = places.map(node).collect();
-    count_hosts(input, topology, &mut nodes);
-    count_volumes(input, (resources, volumes), &mut nodes);
-    nodes
+        made
+    }
 }
 
 impl Engine<'_, '_, '_> {
@@ -173,16 +194,14 @@ impl Engine<'_, '_, '_> {
     }
 }
 
-/// Counts the running pods of existing nodes for the groups over the host name.
-fn count_hosts<'a>(input: &Problem<'a>, topology: &mut Topology<'a>, nodes: &mut [Node<'_>]) {
+/// Counts the running pods of existing nodes for the groups over the host name, by the name of the node.
+fn count_hosts<'a>(input: &Problem<'a>, topology: &mut Topology<'a>) -> HashMap<&'a str, HostCounts> {
+    let mut hosts: HashMap<&'a str, HostCounts> = HashMap::new();
     if topology.groups.list.is_empty() {
-        return;
+        return hosts;
     }
-    let places: HashMap<&str, usize> =
-        nodes.iter().enumerate().map(|(place, node)| (node.node.name.as_str(), place)).collect();
     let pending = topology::pending_names(input);
     for bound in &input.bound_pods {
-        let Some(&place) = places.get(bound.name) else { continue };
         for pod in topology::counted_pods(bound, &pending) {
             let signature = topology.groups.signature(pod);
             let over_hosts = |groups: &[usize]| -> Vec<usize> {
@@ -193,28 +212,12 @@ fn count_hosts<'a>(input: &Problem<'a>, topology: &mut Topology<'a>, nodes: &mut
                 .filter(|group| topology::counts_node(&topology.groups.list[*group].filter, bound))
                 .collect();
             let owned = over_hosts(topology.groups.owned_by_bound(pod));
-            nodes[place].hosts.add_bound(&selected, &owned);
+            if !selected.is_empty() || !owned.is_empty() {
+                hosts.entry(bound.name).or_default().add_bound(&selected, &owned);
+            }
         }
     }
-}
-
-/// Counts the volumes that are attached to existing nodes.
-fn count_volumes(
-    input: &Problem<'_>,
-    (resources, pending): (&ResourceIndex, &PendingVolumes<'_>),
-    nodes: &mut [Node<'_>],
-) {
-    if resources.columns().next().is_none() {
-        return;
-    }
-    let pods: HashMap<&str, &[&Pod]> = input.bound_pods.iter().map(|node| (node.name, &node.pods[..])).collect();
-    for node in nodes {
-        let name = node.node.name.as_str();
-        let pods = pods.get(name).copied().unwrap_or_default();
-        let attached = Attached::of(input, resources, pending, node.node, pods);
-        attached.left.into_iter().for_each(|(place, left)| node.free[place] = left);
-        node.volumes = attached.volumes;
-    }
+    hosts
 }
 
 /// Counts for each node the pending pods that it was launched for.
@@ -235,7 +238,11 @@ fn nominate(input: &Problem<'_>, classes: &Classes<'_>, nodes: &mut [Node<'_>]) 
                 Some((_, count)) => *count += 1,
                 None => node.nominated.push((class, 1)),
             }
-            dense::add(&mut node.held, &classes.list[class].requests, 1);
+            let requests = &classes.list[class].requests;
+            if node.held.is_empty() {
+                node.held = vec![0; requests.len()].into();
+            }
+            dense::add(&mut node.held, requests, 1);
         }
     }
 }

@@ -132,8 +132,8 @@ impl<'a> Topology<'a> {
     }
 
     fn domain_of_node(&self, key: usize, node: &BoundPods<'_>) -> Domain {
-        let value = node.labels.iter().find(|(label, _)| labels::normalize(label) == self.keys[key]);
-        value.and_then(|(_, value)| self.domains[key].binary_search(value).ok()).unwrap_or(ABSENT)
+        let value = labels::of(node.labels, &self.keys[key]);
+        value.and_then(|value| self.domains[key].binary_search(value).ok()).unwrap_or(ABSENT)
     }
 
     /// The key of a group; `None` is the host name.
@@ -356,13 +356,11 @@ fn tolerates(filter: &NodeFilter, taints: &[Taint]) -> bool {
 
 /// All values of a key that nodes have or may have, sorted; the first one represents its absence.
 fn values_of(key: &str, problem: &Problem<'_>, pools: &mut [Pool<'_>]) -> Vec<String> {
-    let mut values: BTreeSet<String> = pools.iter_mut().flat_map(|pool| pool.values_of(key).clone()).collect();
-    values.extend(problem.nodes.iter().filter_map(|node| node.requirements.get(key)?.single()).map(str::to_owned));
-    for node in &problem.bound_pods {
-        let own = node.labels.iter().filter(|(label, _)| labels::normalize(label) == key);
-        values.extend(own.map(|(_, value)| value.clone()));
-    }
-    std::iter::once(String::new()).chain(values).collect()
+    let offered: Vec<BTreeSet<String>> = pools.iter_mut().map(|pool| pool.values_of(key).clone()).collect();
+    let mut values: BTreeSet<&str> = offered.iter().flatten().map(String::as_str).collect();
+    values.extend(problem.nodes.iter().filter_map(|node| node.requirements.get(key)?.single()));
+    values.extend(problem.bound_pods.iter().filter_map(|node| labels::of(node.labels, key)).map(String::as_str));
+    std::iter::once("").chain(values).map(str::to_owned).collect()
 }
 
 /// All nodes that exist, as far as the presence of domains goes.
@@ -381,9 +379,7 @@ impl<'s, 'a> Sites<'s, 'a> {
                 .unwrap_or(ABSENT)
         };
         let of_key = |(key, name): (usize, &String)| {
-            let bound = problem.bound_pods.iter().map(|node| {
-                node.labels.iter().find(|(label, _)| labels::normalize(label) == name).map(|(_, value)| value.as_str())
-            });
+            let bound = problem.bound_pods.iter().map(|node| labels::of(node.labels, name).map(String::as_str));
             let known = problem.nodes.iter().map(|node| node.requirements.get(name).and_then(Requirement::single));
             known.chain(bound).map(|value| place(key, value)).collect()
         };

@@ -9,7 +9,7 @@ use nodeless_model::claim::condition;
 use nodeless_model::{Node, NodeClaim, Phase, Pod, is_virtual};
 use nodeless_ports::ShiftedZone;
 use nodeless_ports::cluster::{ClusterView, InvalidObject};
-use nodeless_scheduling::{BoundPods, ClusterFacts, Problem, existing_node, failed_to_initialize};
+use nodeless_scheduling::{BoundPods, ClusterFacts, ExistingNodes, Problem, failed_to_initialize};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// How long a registered node may be missing from the snapshot of the cluster. The next heartbeats read it again.
@@ -204,15 +204,14 @@ impl<'a> ClusterState<'a> {
 
     /// The scheduling problem of these pods.
     pub(crate) fn problem_of(&self, pods: Vec<&'a Pod>, evaluated: &'a [EvaluatedPool], now: Timestamp) -> Problem<'a> {
+        let mut converted = ExistingNodes::new(&self.view.daemon_sets);
         let mut problem = Problem {
             pods,
             nodes: self
                 .places
                 .iter()
                 .filter(|place| !place.failed_to_initialize(now) && place.undecoded.is_empty())
-                .filter_map(|place| {
-                    existing_node(place.node, place.claim, &self.pods_on(place), &self.view.daemon_sets).ok()
-                })
+                .filter_map(|place| converted.of(place.node, place.claim, &self.pods_on(place)).ok())
                 .collect(),
             node_pools: evaluated.iter().map(EvaluatedPool::offer).collect(),
             daemon_sets: &self.view.daemon_sets,

@@ -66,6 +66,8 @@ pub(crate) struct Packed<'a> {
     bound: HashMap<&'a str, usize>,
     /// Zones by number, of the nodes of the row.
     zones: Vec<usize>,
+    /// In how many zones these are.
+    zone_count: usize,
     /// The first node of each zone in `problem.bound_pods`.
     first_of_zone: Vec<usize>,
     /// The work besides that of the tree.
@@ -89,7 +91,7 @@ impl<'a> Packed<'a> {
         };
         let zone =
             |node: &ExistingNode| node.requirements.get(labels::ZONE).and_then(Requirement::single).map(str::to_owned);
-        let zones = problem.nodes.iter().map(|node| number(zone(node).as_deref())).collect();
+        let zones: Vec<usize> = problem.nodes.iter().map(|node| number(zone(node).as_deref())).collect();
         let of_bound = |node: &BoundPods<'_>| number(node.labels.get(labels::ZONE).map(String::as_str));
         let mut seen: HashSet<usize> = HashSet::new();
         let bound_zones: Vec<usize> = problem.bound_pods.iter().map(of_bound).collect();
@@ -102,6 +104,7 @@ impl<'a> Packed<'a> {
             admits: vec![Vec::new(); classes.admissions.len()],
             closed: BTreeMap::new(),
             bound,
+            zone_count: zones.iter().collect::<HashSet<_>>().len(),
             zones,
             first_of_zone,
             work: 0,
@@ -265,20 +268,19 @@ impl<'a> Packed<'a> {
             // Other pods go where [`Self::place`] puts them.
             let (Ok(admission), Some(relation)) = (&class.admission, class.relation) else { continue };
             let blocked = neighbours.blocked(relation);
-            self.work = self.work.saturating_add(u64::try_from(self.problem.nodes.len()).unwrap_or(u64::MAX));
             let mut counts = vec![0; self.zones.iter().max().map_or(0, |most| most + 1)];
-            for (leaf, node) in self.problem.nodes.iter().enumerate() {
+            let (mut start, mut full) = (0, 0);
+            while let Some(leaf) = self.tree.next(start, &class.asked).filter(|_| full < self.zone_count) {
+                start = leaf + 1;
                 let count = &mut counts[self.zones[leaf]];
-                let suits = *count < CANDIDATES_PER_ZONE
-                    && fits(&class.asked, self.tree.free(leaf))
-                    && !blocked.contains_key(&leaf)
-                    && {
-                        self.work = self.work.saturating_add(WORK_OF_ADMISSION);
-                        meter::admission();
-                        admissions[*admission].admits(node)
-                    };
-                if suits {
+                if *count == CANDIDATES_PER_ZONE || blocked.contains_key(&leaf) {
+                    continue;
+                }
+                self.work = self.work.saturating_add(WORK_OF_ADMISSION);
+                meter::admission();
+                if admissions[*admission].admits(&self.problem.nodes[leaf]) {
                     *count += 1;
+                    full += usize::from(*count == CANDIDATES_PER_ZONE);
                     found.insert(leaf);
                 }
             }
