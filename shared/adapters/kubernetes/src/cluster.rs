@@ -487,9 +487,16 @@ impl NodesAndPods for KubeCluster {
         }
         if !left.is_empty() {
             let ids: BTreeSet<&str> = left.iter().map(|node| node.provider_id.as_str()).collect();
-            let (all, unreadable) = self.current(&self.nodes).await?;
-            nodes.extend(all.into_iter().filter(|node| node.provider_id.as_deref().is_some_and(|id| ids.contains(id))));
-            invalid.extend(unreadable);
+            let mut store = self.nodes.lock().await;
+            store.refresh(&self.connection, &self.context).await?;
+            let is_sought = |node: &Node| node.provider_id.as_deref().is_some_and(|id| ids.contains(id));
+            for (version, node) in store.versioned().filter(|(_, node)| is_sought(node)) {
+                if let Some(known) = nodes::known_taints(node, version) {
+                    self.recent.keep(&nodes::taints_of(&node.name), known);
+                }
+                nodes.push(node.clone());
+            }
+            invalid.extend(store.invalid());
         }
         Ok(FoundNodes { nodes, invalid, joining_listed })
     }

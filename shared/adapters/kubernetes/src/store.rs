@@ -287,6 +287,11 @@ impl<K: Kind> Store<K> {
         self.objects.values().filter_map(|entry| entry.kept.as_ref().ok())
     }
 
+    /// The decoded objects, each with its resourceVersion.
+    pub(crate) fn versioned(&self) -> impl Iterator<Item = (&str, &K::Model)> {
+        self.objects.values().filter_map(|entry| Some((entry.version.as_str(), entry.kept.as_ref().ok()?)))
+    }
+
     /// The objects that cannot be decoded.
     pub(crate) fn invalid(&self) -> impl Iterator<Item = InvalidObject> + '_ {
         self.objects.iter().filter_map(|((namespace, name), entry)| {

@@ -8,7 +8,7 @@ use nodeless_model::Taint;
 use nodeless_ports::cluster::{BatchWindow, ClusterView, FoundNodes, NodePatch, SoughtNode};
 use nodeless_ports::{Configuration as _, ErrorKind, NodesAndPods as _, PlanningView as _};
 use nodeless_world::resources::{NODE_CLASSES, NODE_POOLS};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
@@ -395,6 +395,40 @@ async fn joining_nodes_are_listed_once_and_patched_without_being_read() {
     world.server.patch(&NODES, "", "n1", None, PatchType::Merge, &none, &options).unwrap();
     cluster.patch_node("n1", &uid("n1"), &patch).await.unwrap();
     assert_eq!(world.server.get(&NODES, "", "n1").unwrap()["spec"]["taints"][0]["key"], "karpenter.sh/disrupted");
+}
+
+#[tokio::test]
+async fn nodes_that_were_listed_are_tainted_without_being_read() {
+    let world = World::installed().await;
+    let names = ["n1", "n2", "n3", "n4", "n5"];
+    for name in names {
+        world.create(&NODES, node(name));
+    }
+    let added = "2026-01-01T00:00:00Z";
+    let lost = json!({ "key": "node.kubernetes.io/unreachable", "effect": "NoExecute", "timeAdded": added });
+    let team = json!({ "key": "team", "value": "a", "effect": "NoSchedule" });
+    let options = PatchOptions::default();
+    let change = |name: &str, taint: &Value| {
+        let taints = json!({ "spec": { "taints": [taint] } });
+        world.server.patch(&NODES, "", name, None, PatchType::Merge, &taints, &options).unwrap();
+    };
+    change("n1", &team);
+    change("n2", &lost);
+    let cluster = world.cluster();
+    let found = cluster.nodes_of_all(&names.map(|name| sought(name, false))).await.unwrap();
+    change("n3", &team);
+    world.requests();
+    let patch = NodePatch { add_taints: vec![Taint::disrupted()], ..NodePatch::default() };
+    let mut calls = Vec::new();
+    for node in &found.nodes {
+        cluster.patch_node(&node.name, &node.uid, &patch).await.unwrap();
+        calls.push(world.requests().iter().map(|one| one[..3].to_owned()).collect::<Vec<_>>().join(" "));
+    }
+    assert_eq!(calls, ["PAT", "GET PAT", "PAT GET PAT", "PAT", "PAT"], "the second has a time, the third has changed");
+    let taints = |name: &str| world.server.get(&NODES, "", name).unwrap()["spec"]["taints"].clone();
+    let disrupted = json!({ "key": "karpenter.sh/disrupted", "effect": "NoSchedule" });
+    assert_eq!([taints("n1"), taints("n2")], [json!([team, disrupted]), json!([lost, disrupted])]);
+    assert_eq!([taints("n3"), taints("n4")], [json!([team, disrupted]), json!([disrupted])]);
 }
 
 #[tokio::test]
