@@ -121,14 +121,14 @@ resource "aws_lambda_invocation" "leave" {
 }
 
 resource "aws_lambda_event_source_mapping" "interruption" {
-  event_source_arn        = aws_sqs_queue.interruption.arn
-  function_name           = local.serving["interruption"].arn
+  event_source_arn = aws_sqs_queue.interruption.arn
+  function_name    = local.serving["interruption"].arn
   # The termination of a thousand nodes causes two thousand events. A window of a second is little of the two minutes after which EC2
   # interrupts a spot instance.
   batch_size                         = 100
   maximum_batching_window_in_seconds = 1
-  function_response_types = ["ReportBatchItemFailures"]
-  tags                    = local.tags
+  function_response_types            = ["ReportBatchItemFailures"]
+  tags                               = local.tags
 
   scaling_config {
     # A thousand warnings are ten batches.

@@ -34,7 +34,7 @@ BY_REASON: dict[str, tuple[str, ...]] = {
     ),
     "it takes a function, a URL or an alarm that is set up wrongly on purpose": (
         "cloudwatch-fill-never", "eks-access-policy-repeated", "lambda-maximum-concurrency", "lambda-partial-batch", "lambda-recursion-sdk", "lambda-terraform-15-minutes",
-        "lambda-url-permissions", "lambda-visibility-six-times",
+        "lambda-url-permissions", "lambda-visibility-six-times", "lambda-window-above-10",
     ),
     "it takes a key of KMS, which is paid for as long as it exists, or roles with another path than the module's default": (
         "ddb-customer-key", "eks-role-path", "lambda-environment-key", "sqs-customer-key",
