@@ -41,3 +41,16 @@ async fn a_plan_that_decides_nothing_waits_for_no_proof() {
     let calls = harness.faults.take_calls();
     assert!(calls.contains_key("cluster view") && !calls.contains_key(PROOF), "{calls:?}");
 }
+
+#[tokio::test]
+async fn node_claims_without_records_end_no_plan_whose_view_is_not_current() {
+    let harness = running_cluster(1).await;
+    let claim = harness.records().await.remove(0);
+    harness.claims.delete_ended(&claim, None).await.unwrap();
+    harness.faults.fail(PROOF, ErrorKind::Conflict);
+    harness.planner().run().await.unwrap();
+    assert!(harness.records().await.is_empty(), "it decides nothing");
+    harness.faults.end_outages();
+    let error = harness.planner().run().await.unwrap_err().to_string();
+    assert!(error.contains("the records of 1 NodeClaims"), "{error}");
+}
