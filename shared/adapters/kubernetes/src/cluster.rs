@@ -491,8 +491,8 @@ impl NodesAndPods for KubeCluster {
             store.refresh(&self.connection, &self.context).await?;
             let is_sought = |node: &Node| node.provider_id.as_deref().is_some_and(|id| ids.contains(id));
             for (version, node) in store.versioned().filter(|(_, node)| is_sought(node)) {
-                if let Some(known) = nodes::known_taints(node, version) {
-                    self.recent.keep(&nodes::taints_of(&node.name), known);
+                if let Some(listed) = nodes::listed(node, version) {
+                    self.recent.keep(&nodes::listed_path(&node.name), listed);
                 }
                 nodes.push(node.clone());
             }

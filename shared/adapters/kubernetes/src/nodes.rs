@@ -29,9 +29,8 @@ pub(crate) async fn patch(
         let released = connection.patch(OPERATION, &path, PatchKind::Strategic, &body).await;
         return released.map(|patched| recent.keep(&path, patched)).map_err(Into::into);
     }
-    let only_adds = NodePatch { add_taints: patch.add_taints.clone(), ..NodePatch::default() };
-    let known = || recent.get(&taints_of(name)).filter(|_| *patch == only_adds);
-    let kept = recent.get(&path).or_else(known).filter(|node| string(node, "/metadata/uid") == Some(uid));
+    let listed = || recent.get(&listed_path(name)).filter(|_| patch.owner.is_none());
+    let kept = recent.get(&path).or_else(listed).filter(|node| string(node, "/metadata/uid") == Some(uid));
     // Only a read of the current object shows that there is nothing to change.
     if let Some(body) = kept.and_then(|node| merge_patch(&node, patch)) {
         match connection.patch(OPERATION, &path, PatchKind::Merge, &body).await {
@@ -41,7 +40,7 @@ pub(crate) async fn patch(
             }
             Err(failed) => {
                 recent.forget(&path);
-                recent.forget(&taints_of(name));
+                recent.forget(&listed_path(name));
                 if !failed.is(409) {
                     return Err(failed.into());
                 }
@@ -65,19 +64,22 @@ pub(crate) async fn patch(
     Err(last.map_or_else(|| gone(name), CallError::into))
 }
 
-/// The key of a node's [`known_taints`] among the recent objects.
-pub(crate) fn taints_of(name: &str) -> String {
-    format!("{}#taints", api::object(api::NODES, name))
+/// The key among the recent objects of a node as it was [`listed`].
+pub(crate) fn listed_path(name: &str) -> String {
+    format!("{}#listed", api::object(api::NODES, name))
 }
 
-/// What a patch that adds taints needs of a node that is cached in its reduced form. `None` if a taint has the effect NoExecute: the reduced
-/// form lacks the time at which such a taint was added, and a patch replaces all taints.
-pub(crate) fn known_taints(node: &Node, version: &str) -> Option<Value> {
+/// What patches need of a node that is cached in its reduced form, but for its owners, which that form lacks. `None` if a taint has the effect
+/// NoExecute: the form also lacks the time at which such a taint was added, and a patch replaces all taints.
+pub(crate) fn listed(node: &Node, version: &str) -> Option<Value> {
     if version.is_empty() || node.taints.iter().any(|taint| taint.effect == TaintEffect::NoExecute) {
         return None;
     }
-    let metadata = json!({ "uid": node.uid, "resourceVersion": version });
-    Some(json!({ "metadata": metadata, "spec": { "taints": node.taints } }))
+    let metadata = json!({
+        "uid": node.uid, "resourceVersion": version,
+        "labels": node.labels, "annotations": node.annotations, "finalizers": node.finalizers,
+    });
+    Some(json!({ "metadata": metadata, "spec": { "taints": node.taints, "unschedulable": node.unschedulable } }))
 }
 
 /// The strategic merge patch that removes a finalizer, whatever else the node has; `None` if the patch changes something else too.

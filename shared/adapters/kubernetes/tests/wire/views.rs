@@ -4,7 +4,7 @@ use super::{World, node, node_class, node_pool, pod};
 use nodeless_fake_kubernetes::resource::{NODES, PODS};
 use nodeless_fake_kubernetes::{DeleteOptions, PatchOptions, PatchType};
 use nodeless_kubernetes::KubeCluster;
-use nodeless_model::Taint;
+use nodeless_model::{StringMap, Taint, labels};
 use nodeless_ports::cluster::{BatchWindow, ClusterView, FoundNodes, NodePatch, SoughtNode};
 use nodeless_ports::{Configuration as _, ErrorKind, NodesAndPods as _, PlanningView as _};
 use nodeless_world::resources::{NODE_CLASSES, NODE_POOLS};
@@ -398,7 +398,7 @@ async fn joining_nodes_are_listed_once_and_patched_without_being_read() {
 }
 
 #[tokio::test]
-async fn nodes_that_were_listed_are_tainted_without_being_read() {
+async fn nodes_that_were_listed_are_drained_without_being_read() {
     let world = World::installed().await;
     let names = ["n1", "n2", "n3", "n4", "n5"];
     for name in names {
@@ -418,13 +418,26 @@ async fn nodes_that_were_listed_are_tainted_without_being_read() {
     let found = cluster.nodes_of_all(&names.map(|name| sought(name, false))).await.unwrap();
     change("n3", &team);
     world.requests();
-    let patch = NodePatch { add_taints: vec![Taint::disrupted()], ..NodePatch::default() };
+    // As lifecycle patches a node that it drains.
+    let excluded = labels::EXCLUDE_FROM_LOAD_BALANCERS.to_owned();
+    let patch = NodePatch {
+        labels: StringMap::from([(excluded, "karpenter".to_owned())]),
+        add_taints: vec![Taint::disrupted()],
+        add_finalizer: Some(labels::TERMINATION_FINALIZER.to_owned()),
+        ..NodePatch::default()
+    };
     let mut calls = Vec::new();
     for node in &found.nodes {
         cluster.patch_node(&node.name, &node.uid, &patch).await.unwrap();
         calls.push(world.requests().iter().map(|one| one[..3].to_owned()).collect::<Vec<_>>().join(" "));
     }
     assert_eq!(calls, ["PAT", "GET PAT", "PAT GET PAT", "PAT", "PAT"], "the second has a time, the third has changed");
+    for name in names {
+        let metadata = &world.server.get(&NODES, "", name).unwrap()["metadata"];
+        assert_eq!(metadata["labels"][labels::EXCLUDE_FROM_LOAD_BALANCERS], "karpenter");
+        assert_eq!(metadata["finalizers"], json!([labels::TERMINATION_FINALIZER]));
+        assert!(metadata["labels"].as_object().unwrap().len() > 1, "its labels stay: {metadata}");
+    }
     let taints = |name: &str| world.server.get(&NODES, "", name).unwrap()["spec"]["taints"].clone();
     let disrupted = json!({ "key": "karpenter.sh/disrupted", "effect": "NoSchedule" });
     assert_eq!([taints("n1"), taints("n2")], [json!([team, disrupted]), json!([lost, disrupted])]);
