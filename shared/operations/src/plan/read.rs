@@ -35,7 +35,7 @@ fn commitments(catalog: &Catalog, now: Timestamp) -> Option<Commitments> {
     Some(of_account(listed, &catalog.region, now)).filter(|all| !all.is_empty())
 }
 
-/// The number of NodeClaims of nodeless whose instances have no record in the table, because another table served the cluster before, or
+/// The number of NodeClaims with a NodePool whose instances have no record in the table, because another table served the cluster before, or
 /// the table was lost, and of stopped instances that another table has started. The sweep adopts or updates them. A plan before that would
 /// launch beyond the limits, launch nodes that run or launch already, and terminate others.
 fn unadopted(view: &ClusterView, records: &[NodeClaim]) -> usize {
@@ -44,6 +44,8 @@ fn unadopted(view: &ClusterView, records: &[NodeClaim]) -> usize {
         records.iter().filter_map(|claim| Some(claim.status.instance.as_ref()?.id.as_str())).collect();
     let is_unadopted = |object: &&MirroredClaim| {
         object.record_uid.is_some()
+            // One without a NodePool is launched again by no plan, and stays when its instance has ended.
+            && object.standalone.is_none()
             && object.deletion_timestamp.is_none()
             && object.instance_id().is_some_and(|id| !instances.contains(id))
             && !names.contains(object.name.as_str())

@@ -290,3 +290,15 @@ async fn a_node_claim_waits_for_its_node_class() {
     assert!(claim.status.termination.is_none());
     assert!(claim.created < claim.status.instance.unwrap().launched);
 }
+
+/// The sweep does not remove the object, because it is the user's, and adopts no instance for it.
+#[tokio::test]
+async fn a_node_claim_without_its_record_and_instance_ends_no_plan() {
+    let mut harness = running().await;
+    let claim = record(&harness).await;
+    harness.claims.delete_ended(&claim, None).await.unwrap();
+    harness.cloud.end(&claim.status.instance.unwrap().id);
+    harness.cluster.add_pods([pod("web", 500)]);
+    harness.queue_wake().await;
+    harness.until("the pod runs", |harness| harness.cluster.bound() == 1).await;
+}
