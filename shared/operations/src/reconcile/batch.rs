@@ -176,7 +176,8 @@ impl Reconciler {
     }
 
     /// Terminates the instances of these claims with one call. If it fails, each instance is terminated by a call of its own, so
-    /// that one failure does not block the others.
+    /// that one failure does not block the others. If EC2 throttles it, they are terminated later: calls for each would only be
+    /// throttled as well.
     async fn terminate(&self, done: &mut [Progress]) {
         let ids: Vec<String> = done.iter().filter_map(|progress| progress.terminate.clone()).collect();
         if ids.is_empty() {
@@ -186,7 +187,9 @@ impl Reconciler {
         for progress in done.iter_mut() {
             let Some(id) = progress.terminate.take() else { continue };
             let result = match &together {
-                Err(_) if ids.len() > 1 => self.cloud.terminate(std::slice::from_ref(&id)).await,
+                Err(error) if ids.len() > 1 && error.kind != ErrorKind::Throttled => {
+                    self.cloud.terminate(std::slice::from_ref(&id)).await
+                }
                 result => result.clone(),
             };
             if let Err(error) = result {

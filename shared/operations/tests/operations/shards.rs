@@ -299,15 +299,34 @@ async fn a_claim_whose_steps_do_not_end_is_tried_again() {
     assert!(due(&harness).await.values().all(|seconds| *seconds <= 10));
 }
 
-#[tokio::test]
-async fn instances_are_terminated_together_and_one_that_is_not_holds_up_no_other() {
-    let harness = running_cluster(4).await;
+/// A cluster of nodes that are drained, and whose instances have to be terminated.
+async fn terminating_cluster(nodes: usize) -> Harness {
+    let harness = running_cluster(nodes).await;
     for mut claim in harness.records().await {
         begin_termination(&mut claim, TerminationReason::Deleted, "by a user", harness.clock.time());
         claim.phase = Phase::Terminating;
         harness.claims.update(&claim, None).await.unwrap();
         harness.wake_claim(&claim.name).await;
     }
+    harness
+}
+
+#[tokio::test]
+async fn instances_whose_termination_is_throttled_are_terminated_later_by_one_call() {
+    let harness = terminating_cluster(4).await;
+    let calls = |harness: &Harness| harness.cloud.ec2.call_counts().get("ec2:TerminateInstances").copied().unwrap_or(0);
+    harness.cloud.ec2.throttle("TerminateInstances", 1);
+    let done = harness.reconciler().run_shard(message(0)).await.unwrap();
+    assert!(done.iter().all(|one| one.waits_for[0].contains("throttled")), "{done:?}");
+    assert_eq!((calls(&harness), harness.cloud.running().len()), (1, 4), "no call for each of them");
+    later(&harness, 10);
+    harness.reconciler().run_shard(message(0)).await.unwrap();
+    assert_eq!((calls(&harness), harness.cloud.running().len()), (2, 0));
+}
+
+#[tokio::test]
+async fn instances_are_terminated_together_and_one_that_is_not_holds_up_no_other() {
+    let harness = terminating_cluster(4).await;
     let kept = harness.cloud.alive()[0].id.clone();
     let (reconciler, _) = slow_cloud(&harness, Some(kept.clone()));
     let done = reconciler.run_shard(message(0)).await.unwrap();

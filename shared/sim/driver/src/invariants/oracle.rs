@@ -104,8 +104,8 @@ pub(crate) struct Oracle {
     surges: SurgeChecks,
     /// `None` if calls fail or messages are lost: then EC2 may end a spot instance before nodeless can act on its warning.
     interruptions: Option<InterruptionChecks>,
-    /// The pods that claims were created for. The reports of plans are checked a little later, when such a claim may be deleted
-    /// again.
+    /// The pods that claims were last created or started for. The reports of plans are checked a little later, when such a claim may be
+    /// deleted again.
     nominated: BTreeMap<String, Vec<String>>,
     looked: Timestamp,
     recorded_time: RecordedTime,
@@ -185,7 +185,7 @@ impl Oracle {
             self.looked = now;
             let claims = driver.claims().snapshot();
             for claim in claims.iter().filter(|claim| !claim.spec.nominated_pods.is_empty()) {
-                self.nominated.entry(claim.name.clone()).or_insert_with(|| claim.spec.nominated_pods.clone());
+                self.nominated.insert(claim.name.clone(), claim.spec.nominated_pods.clone());
             }
             self.violations.extend(self.commands.check(&driver.claims().commands_now(), &claims, now));
             self.check_instances(driver, &claims, now);
