@@ -8,7 +8,7 @@ use super::object::{
 };
 use super::rollout::scaled;
 use super::scheduler::{NodeInfo, PodInfo};
-use super::workload::{OwnedPods, Refusal, available_at, create_for, is_ready};
+use super::workload::{Refusal, available_at, create_for, is_ready};
 use crate::server::resource::{DAEMON_SETS, NODES, PODS, RESOURCE_QUOTAS, Resource};
 use crate::server::{ApiServer, Status};
 use jiff::Timestamp;
@@ -41,9 +41,8 @@ impl Controller for DaemonSetController {
             return Ok(());
         }
         let nodes: Vec<NodeInfo> = all(api, &NODES)?.iter().filter_map(|node| NodeInfo::new(node)).collect();
-        let pods = OwnedPods::read(api)?;
         for set in sets {
-            let next = reconcile(api, &set, &nodes, pods.of(uid(&set)), now)?;
+            let next = reconcile(api, &set, &nodes, &api.controlled_pods(uid(&set)), now)?;
             next.into_iter().for_each(|at| self.feed.wake_at(at));
         }
         Ok(())

@@ -8,7 +8,7 @@ use super::object::{
 };
 use super::replica_set::REPLICA_FAILURE;
 use super::rollout::surge_and_unavailable;
-use super::workload::{OwnedPods, Refusal, create_for};
+use super::workload::{Refusal, create_for};
 use crate::server::path::Path as _;
 use crate::server::resource::{DEPLOYMENTS, PODS, REPLICA_SETS, RESOURCE_QUOTAS, Resource};
 use crate::server::{ApiServer, Status};
@@ -38,11 +38,10 @@ impl Controller for DeploymentController {
             return Ok(());
         }
         let sets = all(api, &REPLICA_SETS)?;
-        let pods = OwnedPods::read(api)?;
         for deployment in all(api, &DEPLOYMENTS)? {
             let owned: Vec<Arc<Value>> =
                 sets.iter().filter(|set| controller_uid(set) == uid(&deployment)).cloned().collect();
-            reconcile(api, &deployment, &owned, &pods, now)?;
+            reconcile(api, &deployment, &owned, now)?;
         }
         Ok(())
     }
@@ -52,13 +51,7 @@ impl Controller for DeploymentController {
     }
 }
 
-fn reconcile(
-    api: &ApiServer,
-    deployment: &Value,
-    sets: &[Arc<Value>],
-    pods: &OwnedPods,
-    now: Timestamp,
-) -> Result<(), Status> {
+fn reconcile(api: &ApiServer, deployment: &Value, sets: &[Arc<Value>], now: Timestamp) -> Result<(), Status> {
     let current = sets.iter().find(|set| same_template(deployment, set));
     let old: Vec<&Arc<Value>> = sets.iter().filter(|set| current.is_none_or(|new| uid(new) != uid(set))).collect();
     write(api, deployment, current, sets, now)?;
@@ -68,13 +61,13 @@ fn reconcile(
     let paused = deployment["spec"]["paused"] == true;
     match current {
         None if paused => {}
-        None if is_recreate(deployment) && has_pods(&old, pods) => scale_all_down(api, &old)?,
+        None if is_recreate(deployment) && have_pods(api, &old) => scale_all_down(api, &old)?,
         None => create_set(api, deployment, &old, now)?,
         Some(new) => {
             if mark_revision(api, deployment, new, &old)? {
                 return Ok(());
             }
-            if is_recreate(deployment) && !paused && has_pods(&old, pods) {
+            if is_recreate(deployment) && !paused && have_pods(api, &old) {
                 return scale_all_down(api, &old);
             }
             roll(api, deployment, new, &old, paused)?;
@@ -96,8 +89,8 @@ fn available(set: &Value) -> i64 {
     int(set, "/status/availableReplicas").unwrap_or(0)
 }
 
-fn has_pods(sets: &[&Arc<Value>], pods: &OwnedPods) -> bool {
-    sets.iter().any(|set| !pods.of(uid(set)).is_empty())
+fn have_pods(api: &ApiServer, sets: &[&Arc<Value>]) -> bool {
+    sets.iter().any(|set| !api.controlled_pods(uid(set)).is_empty())
 }
 
 /// Whether a ReplicaSet has the Deployment's template, except for the label that distinguishes ReplicaSets.

@@ -12,6 +12,17 @@ pub(super) struct Feed {
     due: Option<Timestamp>,
 }
 
+/// What a controller has to process.
+#[derive(Debug)]
+pub(super) enum Work {
+    /// Nothing changed, and nothing is due.
+    Nothing,
+    /// These changes; none if something is due without any.
+    Changes(Vec<Change>),
+    /// All objects, because the changes are not known.
+    Everything,
+}
+
 impl Feed {
     /// A feed of these resources, in their storage versions.
     pub(super) fn new(resources: &'static [Resource]) -> Self {
@@ -21,29 +32,32 @@ impl Feed {
     /// Whether something changed since the last run, or is due. Everything up to now counts as processed afterwards, so list only
     /// after this call.
     pub(super) fn look(&mut self, api: &ApiServer, now: Timestamp) -> Result<bool, Status> {
-        let changed = self.changes(api)?.is_none_or(|changes| !changes.is_empty());
-        let due = self.is_due(now);
-        if changed || due {
-            self.due = None;
-        }
-        Ok(changed || due)
+        Ok(!matches!(self.work(api, now)?, Work::Nothing))
+    }
+
+    /// What changed since the last run. Everything up to now counts as processed afterwards, so read only after this call.
+    pub(super) fn work(&mut self, api: &ApiServer, now: Timestamp) -> Result<Work, Status> {
+        let work = match self.changes(api)? {
+            None => Work::Everything,
+            Some(changes) if changes.is_empty() && !self.is_due(now) => return Ok(Work::Nothing),
+            Some(changes) => Work::Changes(changes),
+        };
+        self.due = None;
+        Ok(work)
     }
 
     /// The changes to the feed's resources since the last call. `None` if they are unknown: at the first call, or if the history of the API
     /// server does not contain all of them. The changes count as processed, so list only after this call.
     pub(super) fn changes(&mut self, api: &ApiServer) -> Result<Option<Vec<Change>>, Status> {
         let current = api.revision();
-        let changes = match self.revision {
-            Some(seen) if seen == current => Some(Vec::new()),
-            Some(seen) => match api.watch_since(None, seen) {
-                Ok(mut changes) => {
-                    changes.retain(|change| self.resources.contains(&change.resource));
-                    Some(changes)
-                }
-                Err(expired) if expired.code == 410 => None,
+        let (current, changes) = match self.revision {
+            Some(seen) if seen == current => (current, Some(Vec::new())),
+            Some(seen) => match api.changes_of(self.resources, seen) {
+                Ok((current, changes)) => (current, Some(changes)),
+                Err(expired) if expired.code == 410 => (current, None),
                 Err(error) => return Err(error),
             },
-            None => None,
+            None => (current, None),
         };
         self.revision = Some(current);
         Ok(changes)

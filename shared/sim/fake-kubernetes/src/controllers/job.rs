@@ -4,15 +4,15 @@
 //! after it has ended counts. A pod that is deleted before it has succeeded counts as failed.
 
 use super::Controller;
-use super::feed::Feed;
+use super::feed::{Feed, Work};
 use super::object::{
-    after, all, controller_uid, delete, int, is_active, is_deleting, is_true, list, seconds, set_condition, text, time,
-    uid, update, write_status,
+    after, all, controller_uid, delete, int, is_active, is_deleting, is_true, list, name, namespace, seconds,
+    set_condition, text, time, uid, update, write_status,
 };
-use super::workload::{OwnedPods, create_pods, is_ready};
+use super::workload::{create_pods, is_ready};
 use crate::server::path::Path as _;
 use crate::server::resource::{JOBS, PODS, RESOURCE_QUOTAS, Resource};
-use crate::server::{ApiServer, DeleteOptions, Propagation, Status};
+use crate::server::{ApiServer, ChangeKind, DeleteOptions, Propagation, Status};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -25,27 +25,34 @@ const WATCHED: &[Resource] = &[JOBS, PODS, RESOURCE_QUOTAS];
 #[derive(Debug)]
 pub struct JobController {
     feed: Feed,
+    /// Namespace and name of the pods that have the finalizer.
+    tracked: BTreeSet<(String, String)>,
 }
 
 impl Default for JobController {
     fn default() -> Self {
-        Self { feed: Feed::new(WATCHED) }
+        Self { feed: Feed::new(WATCHED), tracked: BTreeSet::new() }
     }
 }
 
 impl Controller for JobController {
     fn step(&mut self, api: &ApiServer, now: Timestamp) -> Result<(), Status> {
-        if !self.feed.look(api, now)? {
-            return Ok(());
+        match self.feed.work(api, now)? {
+            Work::Nothing => return Ok(()),
+            Work::Changes(changes) => {
+                for change in changes.iter().filter(|change| change.resource == PODS) {
+                    self.note(&change.object, change.kind != ChangeKind::Deleted);
+                }
+            }
+            Work::Everything => {
+                self.tracked.clear();
+                all(api, &PODS)?.iter().for_each(|pod| self.note(pod, true));
+            }
         }
         let jobs = all(api, &JOBS)?;
-        release_orphans(api, &jobs)?;
-        if jobs.is_empty() {
-            return Ok(());
-        }
-        let pods = OwnedPods::read(api)?;
+        self.release_orphans(api, &jobs)?;
         for job in jobs {
-            let next = reconcile(api, &job, pods.of(uid(&job)), now)?;
+            let next = reconcile(api, &job, &api.controlled_pods(uid(&job)), now)?;
             next.into_iter().for_each(|at| self.feed.wake_at(at));
         }
         Ok(())
@@ -53,6 +60,26 @@ impl Controller for JobController {
 
     fn next_wakeup(&self) -> Option<Timestamp> {
         self.feed.due()
+    }
+}
+
+impl JobController {
+    /// Notes whether a pod has the finalizer.
+    fn note(&mut self, pod: &Value, exists: bool) {
+        let key = (namespace(pod).to_owned(), name(pod).to_owned());
+        if exists && is_tracked(pod) {
+            self.tracked.insert(key);
+        } else {
+            self.tracked.remove(&key);
+        }
+    }
+
+    /// Removes the finalizer from pods whose Job is gone.
+    fn release_orphans(&self, api: &ApiServer, jobs: &[Arc<Value>]) -> Result<(), Status> {
+        let known: BTreeSet<&str> = jobs.iter().map(|job| uid(job)).collect();
+        let pods = self.tracked.iter().filter_map(|(namespace, name)| api.get(&PODS, namespace, name).ok());
+        let mut orphans = pods.filter(|pod| is_tracked(pod) && !known.contains(controller_uid(pod)));
+        orphans.try_for_each(|pod| release(api, &pod))
     }
 }
 
@@ -140,13 +167,6 @@ fn release(api: &ApiServer, pod: &Value) -> Result<(), Status> {
     finalizers.retain(|finalizer| finalizer != TRACKED);
     pod["metadata"]["finalizers"] = Value::Array(finalizers);
     update(api, &PODS, pod)
-}
-
-/// Removes the finalizer from pods whose Job is gone.
-fn release_orphans(api: &ApiServer, jobs: &[Arc<Value>]) -> Result<(), Status> {
-    let known: BTreeSet<&str> = jobs.iter().map(|job| uid(job)).collect();
-    let owned = |pod: &Value| known.contains(controller_uid(pod));
-    all(api, &PODS)?.iter().filter(|pod| is_tracked(pod) && !owned(pod)).try_for_each(|pod| release(api, pod))
 }
 
 fn remove(api: &ApiServer, pods: &[&Arc<Value>]) -> Result<(), Status> {

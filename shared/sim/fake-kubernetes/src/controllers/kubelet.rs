@@ -69,11 +69,39 @@ type Key = (String, String);
 pub struct Kubelets {
     feed: Feed,
     machines: BTreeMap<String, Kubelet>,
-    /// The pods of each machine, each with the time at which it starts, stops, completes or becomes ready.
-    bound: BTreeMap<String, BTreeMap<Key, Option<Timestamp>>>,
+    /// The pods that are bound to each node.
+    bound: BTreeMap<String, Bound>,
     faults: PodFaults,
     /// Whether all pods are due: their faults have changed.
     faults_changed: bool,
+}
+
+/// The pods that are bound to a node.
+#[derive(Debug, Default)]
+struct Bound {
+    /// Each with the time at which it starts, stops, completes or becomes ready.
+    pods: BTreeMap<Key, Option<Timestamp>>,
+    /// The earliest of these times.
+    due: Option<Timestamp>,
+}
+
+impl Bound {
+    /// Adds a pod, which is due.
+    fn add(&mut self, key: Key, now: Timestamp) {
+        self.pods.insert(key, Some(now));
+        self.due = Some(self.due.map_or(now, |due| due.min(now)));
+    }
+
+    /// Makes all pods due.
+    fn all_due(&mut self, now: Timestamp) {
+        self.pods.values_mut().for_each(|due| *due = Some(now));
+        self.find_due();
+    }
+
+    /// Sets the time at which the next pod is due, after those of the pods have changed.
+    fn find_due(&mut self) {
+        self.due = self.pods.values().flatten().min().copied();
+    }
 }
 
 /// The uids of pods with a fault.
@@ -151,15 +179,14 @@ impl Controller for Kubelets {
             if kubelet.due.is_some_and(|due| due <= now) {
                 kubelet.due = kubelet.join(api, now)?;
                 // Its pods start when the node is ready.
-                self.bound.get_mut(&kubelet.machine.name).into_iter().flatten().for_each(|(_, due)| *due = Some(now));
+                self.bound.get_mut(&kubelet.machine.name).into_iter().for_each(|bound| bound.all_due(now));
             }
             kubelet.renew(api, now)?;
         }
         self.run_pods(api, now)?;
         let of_pods = self.bound.iter().filter(|(node, _)| self.machines.contains_key(*node));
-        let of_pods = of_pods.flat_map(|(_, pods)| pods.values().flatten());
-        let next = self.machines.values().filter_map(|kubelet| kubelet.due.as_ref()).chain(of_pods).min().copied();
-        self.feed.set_due(next);
+        let of_pods = of_pods.filter_map(|(_, bound)| bound.due);
+        self.feed.set_due(self.machines.values().filter_map(|kubelet| kubelet.due).chain(of_pods).min());
         Ok(())
     }
 
@@ -184,11 +211,12 @@ impl Kubelets {
         }
         let key = (namespace(object).to_owned(), name(object).to_owned());
         if change.kind == ChangeKind::Deleted {
-            if let Some(pods) = self.bound.get_mut(node) {
-                pods.remove(&key);
+            if let Some(bound) = self.bound.get_mut(node) {
+                bound.pods.remove(&key);
+                bound.find_due();
             }
         } else {
-            self.bound.entry(node.to_owned()).or_default().insert(key, Some(now));
+            self.bound.entry(node.to_owned()).or_default().add(key, now);
         }
     }
 
@@ -199,7 +227,7 @@ impl Kubelets {
             let node = text(&pod, "/spec/nodeName");
             if !node.is_empty() {
                 let key = (namespace(&pod).to_owned(), name(&pod).to_owned());
-                self.bound.entry(node.to_owned()).or_default().insert(key, Some(now));
+                self.bound.entry(node.to_owned()).or_default().add(key, now);
             }
         }
         for kubelet in self.machines.values_mut() {
@@ -211,12 +239,14 @@ impl Kubelets {
     /// Starts, stops and completes the pods that are due, in the order of their names.
     fn run_pods(&mut self, api: &ApiServer, now: Timestamp) -> Result<(), Status> {
         let all = std::mem::take(&mut self.faults_changed);
+        let is_due = |at: Option<Timestamp>| all || at.is_some_and(|at| at <= now);
         let mut due: BTreeMap<&Key, (bool, &mut Option<Timestamp>)> = BTreeMap::new();
-        for (node, pods) in &mut self.bound {
+        let mut nodes = Vec::new();
+        for (node, bound) in self.bound.iter_mut().filter(|(_, bound)| is_due(bound.due)) {
             let Some(kubelet) = self.machines.get(node) else { continue };
+            nodes.push(node);
             let ready = kubelet.registered && kubelet.machine.ready <= now;
-            let is_due = |at: Option<Timestamp>| all || at.is_some_and(|at| at <= now);
-            due.extend(pods.iter_mut().filter(|(_, at)| is_due(**at)).map(|(key, at)| (key, (ready, at))));
+            due.extend(bound.pods.iter_mut().filter(|(_, at)| is_due(**at)).map(|(key, at)| (key, (ready, at))));
         }
         for ((namespace, name), (ready, at)) in due {
             *at = match api.get(&PODS, namespace, name) {
@@ -224,6 +254,10 @@ impl Kubelets {
                 Err(gone) if gone.code == 404 => None,
                 Err(error) => return Err(error),
             };
+        }
+        let nodes: Vec<String> = nodes.into_iter().cloned().collect();
+        for node in nodes {
+            self.bound.get_mut(&node).into_iter().for_each(Bound::find_due);
         }
         Ok(())
     }

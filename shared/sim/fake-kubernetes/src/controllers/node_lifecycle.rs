@@ -1,10 +1,10 @@
 //! Nodes whose machine is gone, and pods whose node is deleted.
 
 use super::Controller;
-use super::feed::Feed;
+use super::feed::{Feed, Work};
 use super::object::{
-    NewEvent, after, all, condition, delete, is_deleting, is_true, list, name, publish, seconds, set_condition, text,
-    uid, update, write_status,
+    NewEvent, after, all, condition, delete, is_deleting, is_true, list, name, namespace, publish, seconds,
+    set_condition, text, uid, update, write_status,
 };
 use crate::server::resource::{NODES, PODS, Resource};
 use crate::server::{ApiServer, Status};
@@ -31,6 +31,8 @@ pub struct NodeLifecycleController {
     terminated: BTreeSet<String>,
     /// Names of missing nodes that pods are bound to, and since when they are missing.
     missing: BTreeMap<String, Timestamp>,
+    /// The provider ids of the nodes that exist, by name.
+    nodes: BTreeMap<String, String>,
 }
 
 impl Default for NodeLifecycleController {
@@ -40,6 +42,7 @@ impl Default for NodeLifecycleController {
             silent: BTreeMap::new(),
             terminated: BTreeSet::new(),
             missing: BTreeMap::new(),
+            nodes: BTreeMap::new(),
         }
     }
 }
@@ -65,18 +68,47 @@ impl NodeLifecycleController {
 
 impl Controller for NodeLifecycleController {
     fn step(&mut self, api: &ApiServer, now: Timestamp) -> Result<(), Status> {
-        if !self.feed.look(api, now)? {
-            return Ok(());
+        // The nodes that have changed or may be missing.
+        let mut named = BTreeSet::new();
+        match self.feed.work(api, now)? {
+            Work::Nothing => return Ok(()),
+            Work::Changes(changes) => {
+                for change in &changes {
+                    if change.resource == NODES {
+                        named.insert(change.name().to_owned());
+                    } else {
+                        named.insert(text(&change.object, "/spec/nodeName").to_owned());
+                    }
+                }
+            }
+            Work::Everything => {
+                named.extend(all(api, &NODES)?.iter().map(|node| name(node).to_owned()));
+                named.extend(std::mem::take(&mut self.nodes).into_keys());
+                named.extend(all(api, &PODS)?.iter().map(|pod| text(pod, "/spec/nodeName").to_owned()));
+            }
         }
-        let nodes = all(api, &NODES)?;
-        let names: BTreeSet<&str> = nodes.iter().map(|node| name(node)).collect();
-        self.silent.retain(|silent, _| names.contains(silent.as_str()));
+        for name in &named {
+            match api.get(&NODES, "", name) {
+                Ok(node) => drop(self.nodes.insert(name.clone(), text(&node, "/spec/providerID").to_owned())),
+                Err(_) => drop(self.nodes.remove(name)),
+            }
+        }
+        self.silent.retain(|silent, _| self.nodes.contains_key(silent));
+        self.missing.retain(|name, _| !self.nodes.contains_key(name));
+        let mut looked_at: BTreeSet<&String> = named.iter().chain(self.silent.keys()).collect();
+        if !self.terminated.is_empty() {
+            let gone = self.nodes.iter().filter(|(_, provider_id)| self.terminated.contains(*provider_id));
+            looked_at.extend(gone.map(|(name, _)| name));
+        }
+        let nodes: Vec<_> = looked_at.into_iter().filter_map(|name| api.get(&NODES, "", name).ok()).collect();
         for node in &nodes {
             self.look_at(api, node, now)?;
         }
-        let known: BTreeSet<&str> = nodes.iter().map(|node| text(node, "/spec/providerID")).collect();
-        self.terminated.retain(|id| known.contains(id.as_str()));
-        self.collect_pods(api, &names, now)
+        if !self.terminated.is_empty() {
+            let known: BTreeSet<&String> = self.nodes.values().collect();
+            self.terminated.retain(|id| known.contains(id));
+        }
+        self.collect_pods(api, named, now)
     }
 
     fn next_wakeup(&self) -> Option<Timestamp> {
@@ -112,25 +144,29 @@ impl NodeLifecycleController {
         Ok(())
     }
 
-    /// Removes pods that are bound to nodes that do not exist.
-    fn collect_pods(&mut self, api: &ApiServer, nodes: &BTreeSet<&str>, now: Timestamp) -> Result<(), Status> {
-        let mut missing = BTreeMap::new();
-        for pod in all(api, &PODS)? {
-            let node = text(&pod, "/spec/nodeName");
-            if node.is_empty() || nodes.contains(node) {
-                continue;
-            }
-            let since = self.missing.get(node).copied().unwrap_or(now);
-            missing.insert(node.to_owned(), since);
-            let due = after(since, QUARANTINE);
-            if due > now {
+    /// Removes pods that are bound to nodes that do not exist: to those that were missing before, or to others of these names.
+    fn collect_pods(&mut self, api: &ApiServer, named: BTreeSet<String>, now: Timestamp) -> Result<(), Status> {
+        for name in named.into_iter().filter(|name| !name.is_empty() && !self.nodes.contains_key(name)) {
+            self.missing.entry(name).or_insert(now);
+        }
+        let mut lost = Vec::new();
+        self.missing.retain(|node, since| {
+            let pods = api.pods_on(node);
+            let is_missed = !pods.is_empty();
+            let due = after(*since, QUARANTINE);
+            if is_missed && due > now {
                 self.feed.wake_at(due);
             } else {
-                tracing::debug!(pod = name(&pod), uid = uid(&pod), node, "the node of this pod is gone");
-                delete(api, &PODS, &pod, Some(0))?;
+                lost.extend(pods);
             }
+            is_missed
+        });
+        lost.sort_by(|a, b| (namespace(a), name(a)).cmp(&(namespace(b), name(b))));
+        for pod in lost {
+            let node = text(&pod, "/spec/nodeName");
+            tracing::debug!(pod = name(&pod), uid = uid(&pod), node, "the node of this pod is gone");
+            delete(api, &PODS, &pod, Some(0))?;
         }
-        self.missing = missing;
         Ok(())
     }
 }
@@ -153,10 +189,7 @@ fn mark_lost(api: &ApiServer, node: &Value, now: Timestamp) -> Result<(), Status
 
 /// Pods of a lost node are not ready any more, so budgets and owners do not count them.
 fn mark_pods_not_ready(api: &ApiServer, node: &str, now: Timestamp) -> Result<(), Status> {
-    for pod in all(api, &PODS)? {
-        if text(&pod, "/spec/nodeName") != node || !is_true(&pod, "Ready") {
-            continue;
-        }
+    for pod in api.pods_on(node).into_iter().filter(|pod| is_true(pod, "Ready")) {
         let mut conditions = list(&pod, "/status/conditions").to_vec();
         set_condition(&mut conditions, "Ready", "False", "", "", now);
         let mut status = pod["status"].clone();

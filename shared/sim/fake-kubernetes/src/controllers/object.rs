@@ -1,5 +1,6 @@
 //! Reads and writes objects as JSON.
 
+pub(super) use crate::server::controller_uid;
 use crate::server::path::Path as _;
 pub(crate) use crate::server::path::text;
 use crate::server::resource::EVENTS;
@@ -75,11 +76,6 @@ pub(super) fn is_active(pod: &Value) -> bool {
 /// The reference to the object that controls this one.
 pub(super) fn controller_of(object: &Value) -> Option<&Value> {
     list(object, "/metadata/ownerReferences").iter().find(|owner| owner["controller"] == true)
-}
-
-/// The uid of the object that controls this one; empty if there is none.
-pub(super) fn controller_uid(object: &Value) -> &str {
-    controller_of(object).map_or("", |owner| text(owner, "/uid"))
 }
 
 /// A controller reference to `owner`.

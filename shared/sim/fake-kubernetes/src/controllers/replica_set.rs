@@ -1,12 +1,15 @@
 //! ReplicaSets: the specified number of pods.
 
 use super::Controller;
-use super::feed::Feed;
-use super::object::{all, delete, int, is_active, is_deleting, list, set_condition, text, time, uid, write_status};
-use super::workload::{Counts, OwnedPods, create_pods, is_ready, ready_since};
+use super::feed::{Feed, Work};
+use super::object::{
+    after, all, controller_uid, delete, int, is_active, is_deleting, list, name, namespace, set_condition, text, time,
+    uid, write_status,
+};
+use super::workload::{Counts, create_pods, is_ready, ready_since};
 use crate::server::path::Path as _;
 use crate::server::resource::{PODS, REPLICA_SETS, RESOURCE_QUOTAS, Resource};
-use crate::server::{ApiServer, Status};
+use crate::server::{ApiServer, ChangeKind, Status};
 use jiff::Timestamp;
 use nodeless_model::labels;
 use serde_json::{Value, json};
@@ -22,22 +25,31 @@ pub(super) const REPLICA_FAILURE: &str = "ReplicaFailure";
 #[derive(Debug)]
 pub struct ReplicaSetController {
     feed: Feed,
+    pods: ActivePods,
 }
 
 impl Default for ReplicaSetController {
     fn default() -> Self {
-        Self { feed: Feed::new(WATCHED) }
+        Self { feed: Feed::new(WATCHED), pods: ActivePods::default() }
     }
 }
 
 impl Controller for ReplicaSetController {
     fn step(&mut self, api: &ApiServer, now: Timestamp) -> Result<(), Status> {
-        if !self.feed.look(api, now)? {
-            return Ok(());
+        match self.feed.work(api, now)? {
+            Work::Nothing => return Ok(()),
+            Work::Changes(changes) => {
+                for change in changes.iter().filter(|change| change.resource == PODS) {
+                    self.pods.note(&change.object, change.kind != ChangeKind::Deleted);
+                }
+            }
+            Work::Everything => {
+                self.pods = ActivePods::default();
+                all(api, &PODS)?.iter().for_each(|pod| self.pods.note(pod, true));
+            }
         }
-        let pods = OwnedPods::read(api)?;
         for set in all(api, &REPLICA_SETS)? {
-            let next = reconcile(api, &set, pods.of(uid(&set)), now)?;
+            let next = reconcile(api, &set, &self.pods, now)?;
             next.into_iter().for_each(|at| self.feed.wake_at(at));
         }
         Ok(())
@@ -48,23 +60,75 @@ impl Controller for ReplicaSetController {
     }
 }
 
-fn reconcile(api: &ApiServer, set: &Value, pods: &[Arc<Value>], now: Timestamp) -> Result<Option<Timestamp>, Status> {
+/// The active pods that have a controller, counted by it: a change of one pod is no reason to read all pods of its ReplicaSet.
+#[derive(Debug, Default)]
+struct ActivePods {
+    /// By namespace and name: the uid of the controller, and since when the pod is ready.
+    pods: BTreeMap<(String, String), (String, Option<Timestamp>)>,
+    /// By the uid of the controller: the number of pods, and of those that have been ready since each time.
+    counts: BTreeMap<String, (i64, BTreeMap<Timestamp, i64>)>,
+}
+
+impl ActivePods {
+    /// Notes a pod as it is now, or that it exists no more.
+    fn note(&mut self, pod: &Value, exists: bool) {
+        let key = (namespace(pod).to_owned(), name(pod).to_owned());
+        if let Some((owner, since)) = self.pods.remove(&key) {
+            self.count(&owner, since, -1);
+        }
+        let owner = controller_uid(pod);
+        if exists && is_active(pod) && !owner.is_empty() {
+            let since = ready_since(pod);
+            self.count(owner, since, 1);
+            self.pods.insert(key, (owner.to_owned(), since));
+        }
+    }
+
+    fn count(&mut self, owner: &str, ready_since: Option<Timestamp>, pods: i64) {
+        let (active, ready) = self.counts.entry(owner.to_owned()).or_default();
+        *active += pods;
+        if let Some(since) = ready_since {
+            let since_then = ready.entry(since).or_default();
+            *since_then += pods;
+            if *since_then == 0 {
+                ready.remove(&since);
+            }
+        }
+        if *active == 0 {
+            self.counts.remove(owner);
+        }
+    }
+
+    fn of(&self, owner: &str, minimum_ready_seconds: i64, now: Timestamp) -> Counts {
+        let mut counts = Counts::default();
+        let Some((active, ready)) = self.counts.get(owner) else { return counts };
+        counts.active = *active;
+        for (since, pods) in ready {
+            counts.add_ready(*pods, after(*since, minimum_ready_seconds), now);
+        }
+        counts
+    }
+}
+
+fn reconcile(api: &ApiServer, set: &Value, pods: &ActivePods, now: Timestamp) -> Result<Option<Timestamp>, Status> {
     let desired = int(set, "/spec/replicas").unwrap_or(1);
-    let active: Vec<&Arc<Value>> = pods.iter().filter(|pod| is_active(pod)).collect();
-    let present = i64::try_from(active.len()).unwrap_or(i64::MAX);
+    let counts = pods.of(uid(set), int(set, "/spec/minReadySeconds").unwrap_or(0), now);
+    let present = counts.active;
     let mut refused = None;
     if !is_deleting(set) {
         if present < desired {
             let missing = usize::try_from(desired - present).unwrap_or_default();
             refused = create_pods(api, set, missing, "replicaset-controller", now)?;
         } else if present > desired {
-            let surplus = usize::try_from(present - desired).unwrap_or_default();
+            let pods = api.controlled_pods(uid(set));
+            let active: Vec<&Arc<Value>> = pods.iter().filter(|pod| is_active(pod)).collect();
+            // Others may have deleted pods meanwhile.
+            let surplus = active.len().saturating_sub(usize::try_from(desired).unwrap_or_default());
             for pod in victims(&active).into_iter().take(surplus) {
                 delete(api, &PODS, pod, None)?;
             }
         }
     }
-    let counts = Counts::of(pods, int(set, "/spec/minReadySeconds").unwrap_or(0), now);
     let mut status = json!({
         "replicas": counts.active, "fullyLabeledReplicas": counts.active,
         "observedGeneration": set["metadata"]["generation"],

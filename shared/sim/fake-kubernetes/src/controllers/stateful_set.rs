@@ -5,7 +5,7 @@ use super::feed::Feed;
 use super::object::{
     all, delete, has_ended, int, is_deleting, list, name, namespace, template_hash, text, uid, write_status,
 };
-use super::workload::{Counts, OwnedPods, Refusal, create_for, is_ready, pod_of};
+use super::workload::{Counts, Refusal, create_for, is_ready, pod_of};
 use crate::server::path::Path as _;
 use crate::server::resource::{PERSISTENT_VOLUME_CLAIMS, PODS, RESOURCE_QUOTAS, Resource, STATEFUL_SETS};
 use crate::server::{ApiServer, Status};
@@ -35,9 +35,8 @@ impl Controller for StatefulSetController {
         if !self.feed.look(api, now)? {
             return Ok(());
         }
-        let pods = OwnedPods::read(api)?;
         for set in all(api, &STATEFUL_SETS)? {
-            let next = reconcile(api, &set, pods.of(uid(&set)), now)?;
+            let next = reconcile(api, &set, &api.controlled_pods(uid(&set)), now)?;
             next.into_iter().for_each(|at| self.feed.wake_at(at));
         }
         Ok(())

@@ -1,33 +1,11 @@
 //! Functions that the workload controllers share.
 
-use super::object::{
-    NewEvent, all, controller_reference, controller_uid, create, is_active, is_true, name, namespace, publish, time,
-};
+use super::object::{NewEvent, controller_reference, create, is_active, is_true, name, namespace, publish, time};
 use crate::server::resource::{PODS, Resource};
 use crate::server::{ApiServer, Status};
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
 use std::sync::Arc;
-
-/// All pods, by the uid of their controller.
-pub(super) struct OwnedPods(BTreeMap<String, Vec<Arc<Value>>>);
-
-impl OwnedPods {
-    /// Reads all pods.
-    pub(super) fn read(api: &ApiServer) -> Result<Self, Status> {
-        let mut owned: BTreeMap<String, Vec<Arc<Value>>> = BTreeMap::new();
-        for pod in all(api, &PODS)? {
-            owned.entry(controller_uid(&pod).to_owned()).or_default().push(pod);
-        }
-        Ok(Self(owned))
-    }
-
-    /// The pods of a controller, in the order of their names.
-    pub(super) fn of(&self, uid: &str) -> &[Arc<Value>] {
-        self.0.get(uid).map(Vec::as_slice).unwrap_or_default()
-    }
-}
 
 /// A pod from the template of its controller, without a name.
 pub(super) fn pod_of(owner: &Value, template: &Value) -> Value {
@@ -131,14 +109,18 @@ impl Counts {
         let mut counts = Self::default();
         for pod in pods.into_iter().filter(|pod| is_active(pod)) {
             counts.active += 1;
-            let Some(at) = available_at(pod, minimum_ready_seconds) else { continue };
-            counts.ready += 1;
-            if at <= now {
-                counts.available += 1;
-            } else {
-                counts.next_available = Some(counts.next_available.map_or(at, |next| next.min(at)));
-            }
+            available_at(pod, minimum_ready_seconds).into_iter().for_each(|at| counts.add_ready(1, at, now));
         }
         counts
+    }
+
+    /// Counts ready pods that become available at a time.
+    pub(super) fn add_ready(&mut self, pods: i64, available_at: Timestamp, now: Timestamp) {
+        self.ready += pods;
+        if available_at <= now {
+            self.available += pods;
+        } else {
+            self.next_available = Some(self.next_available.map_or(available_at, |next| next.min(available_at)));
+        }
     }
 }

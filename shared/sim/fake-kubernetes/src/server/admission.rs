@@ -32,6 +32,13 @@ pub(crate) fn compile(expression: &str) -> Result<cel::Program, String> {
     cel::Program::compile(expression).map_err(|error| format!("compilation failed: {error}"))
 }
 
+/// Whether webhooks may be called for a write, by the rules alone: `CREATE`, `UPDATE` or `DELETE`.
+pub(crate) fn concerns(store: &Store, definition: &Definition, operation: &str) -> bool {
+    let configurations = store.iter(&VALIDATING_WEBHOOK_CONFIGURATIONS.storage_key(), None);
+    let webhooks = configurations.filter_map(|(_, configuration)| configuration["webhooks"].as_array()).flatten();
+    webhooks.into_iter().any(|webhook| matching_face(store, definition, webhook, operation).is_some())
+}
+
 /// The calls for a write: `CREATE`, `UPDATE` or `DELETE`.
 pub(crate) fn calls(
     store: &mut Store,

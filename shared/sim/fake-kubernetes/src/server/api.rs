@@ -245,6 +245,26 @@ impl ApiServer {
         Ok(changes.filter(|it| key.as_ref().is_none_or(|key| it.resource.storage_key() == *key)).cloned().collect())
     }
 
+    /// The latest revision, and the changes to some resources, in their storage versions, after an earlier one, oldest first.
+    ///
+    /// # Errors
+    /// Expired (410), as for [`watch_since`](Self::watch_since).
+    pub(crate) fn changes_of(&self, resources: &[Resource], revision: u64) -> Result<(u64, Vec<Change>), Status> {
+        let store = self.store();
+        let changes = store.since(revision)?.filter(|change| resources.contains(&change.resource));
+        Ok((store.revision, changes.cloned().collect()))
+    }
+
+    /// The pods that are bound to a node, or to none if the name is empty, in the order of namespace and name.
+    pub fn pods_on(&self, node: &str) -> Vec<Arc<Value>> {
+        self.store().pods_on(node).map(|(_, pod)| pod.clone()).collect()
+    }
+
+    /// The pods that an object controls, by its uid, in the order of namespace and name.
+    pub(crate) fn controlled_pods(&self, uid: &str) -> Vec<Arc<Value>> {
+        self.store().controlled_pods(uid).cloned().collect()
+    }
+
     /// Deletes the Events that were last written an hour ago, as the API server does (`--event-ttl`).
     pub fn expire_events(&self) {
         self.write(|store, now| {
@@ -281,7 +301,7 @@ impl ApiServer {
         let fields = FieldSelector::parse(&definition, &options.fields)?;
         let namespace = options.namespace.as_deref().filter(|_| resource.namespaced);
         let items = store
-            .iter(&resource.storage_key(), namespace)
+            .candidates(&resource.storage_key(), namespace, &fields)
             .filter(|(_, object)| options.labels.matches(object) && fields.matches(object))
             .map(|(_, object)| events::to_version(&definition, object))
             .collect();

@@ -46,17 +46,23 @@ impl FieldSelector {
         self.requirements.is_empty()
     }
 
+    /// The value that a field must have, if the selector requires one; the field is a JSON pointer.
+    pub(crate) fn required(&self, pointer: &str) -> Option<&str> {
+        let found = self.requirements.iter().find(|(field, _, equal)| *equal && field == pointer);
+        found.map(|(_, value, _)| value.as_str())
+    }
+
     /// Whether an object's fields match.
     pub(crate) fn matches(&self, object: &Value) -> bool {
         self.requirements.iter().all(|(pointer, expected, equal)| {
-            let actual = match object.at(pointer) {
-                Some(Value::String(text)) => text.clone(),
-                Some(Value::Bool(flag)) => flag.to_string(),
-                Some(Value::Number(number)) => number.to_string(),
-                _ if pointer == "/spec/unschedulable" || pointer == "/spec/hostNetwork" => "false".into(),
-                _ => String::new(),
+            let is_expected = match object.at(pointer) {
+                Some(Value::String(text)) => text == expected,
+                Some(Value::Bool(flag)) => flag.to_string() == *expected,
+                Some(Value::Number(number)) => number.to_string() == *expected,
+                _ if pointer == "/spec/unschedulable" || pointer == "/spec/hostNetwork" => expected == "false",
+                _ => expected.is_empty(),
             };
-            (actual == *expected) == *equal
+            is_expected == *equal
         })
     }
 }

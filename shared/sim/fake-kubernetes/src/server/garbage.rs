@@ -289,6 +289,13 @@ fn complete_deletion(
         return (object, false);
     }
     let own = [ORPHAN, FOREGROUND, CLEANUP];
+    // Most objects have none of these, and nothing is copied.
+    if definition.resource != NAMESPACES && !finalizers(&object).iter().any(|finalizer| own.contains(finalizer)) {
+        if is_finished(&object) {
+            return (remove(store, definition, object.as_ref().clone(), now), true);
+        }
+        return (object, false);
+    }
     let mut rest = own.iter().fold(object.as_ref().clone(), |object, own| without_finalizer(&object, own));
     if definition.resource == NAMESPACES
         && let Some(spec) = rest["spec"].as_object_mut()

@@ -47,6 +47,7 @@ pub use patch::PatchType;
 pub use resource::Resource;
 pub use selectors::LabelSelector;
 pub use status::{Cause, FieldError, Status, Subject};
+pub(crate) use store::controller_uid;
 pub use store::{Change, ChangeKind};
 pub use time::WallClock;
 

@@ -3,13 +3,15 @@
 use crate::server::path::{Path as _, text};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::ops::Bound;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
+use axum::body::Bytes;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::definition::{Definition, built_in};
-use super::resource::{EVENTS, Resource, StorageKey};
+use super::field_selector::FieldSelector;
+use super::resource::{EVENTS, PODS, Resource, StorageKey};
 use super::status::Status;
 
 /// Namespace (empty for cluster-scoped objects) and name.
@@ -41,9 +43,16 @@ pub struct Change {
     pub previous: Option<Arc<Value>>,
     /// Who requested it: the user of the [`ApiServer`](super::ApiServer), if it has one.
     pub user: Option<&'static str>,
+    /// The object as JSON, once a watch has needed it: several watches send the same.
+    pub(crate) encoded: Arc<OnceLock<Bytes>>,
 }
 
 impl Change {
+    /// The object after the change, as JSON.
+    pub(crate) fn encoded(&self) -> &Bytes {
+        self.encoded.get_or_init(|| self.object.to_string().into())
+    }
+
     /// Namespace of the object; empty for cluster-scoped ones.
     pub fn namespace(&self) -> &str {
         text(&self.object, "/metadata/namespace")
@@ -72,6 +81,8 @@ pub(crate) struct Store {
     history_limit: usize,
     by_uid: HashMap<String, (StorageKey, ObjectKey)>,
     dependents: HashMap<String, BTreeSet<(StorageKey, ObjectKey)>>,
+    /// The pods that are bound to each node, and those that are bound to none under an empty name.
+    pods_by_node: HashMap<String, BTreeSet<ObjectKey>>,
     definitions: BTreeMap<(String, String, String), Arc<Definition>>,
 }
 
@@ -90,6 +101,7 @@ impl Store {
             history_limit: history_limit.max(1),
             by_uid: HashMap::new(),
             dependents: HashMap::new(),
+            pods_by_node: HashMap::new(),
             definitions: BTreeMap::new(),
         };
         for definition in built_in() {
@@ -163,6 +175,22 @@ impl Store {
         self.dependents.get(uid).into_iter().flatten().cloned().collect()
     }
 
+    /// The pods that are controlled by an object, by its uid, in the order of namespace and name.
+    pub(crate) fn controlled_pods<'a>(&'a self, uid: &'a str) -> impl Iterator<Item = &'a Arc<Value>> {
+        let key = PODS.storage_key();
+        let first = (key.clone(), ObjectKey::default());
+        let owned = self.dependents.get(uid).into_iter().flat_map(move |all| all.range(first.clone()..));
+        let pods = owned.take_while(move |(storage, _)| *storage == key);
+        pods.filter_map(|(storage, pod)| self.get(storage, pod)).filter(move |pod| controller_uid(pod) == uid)
+    }
+
+    /// The pods that are bound to a node, or to none if the name is empty, in the order of namespace and name.
+    pub(crate) fn pods_on<'a>(&'a self, node: &str) -> impl Iterator<Item = (&'a ObjectKey, &'a Arc<Value>)> + use<'a> {
+        let pods = self.objects.get(&PODS.storage_key());
+        let here = self.pods_by_node.get(node).into_iter().flatten();
+        here.filter_map(move |key| pods?.get_key_value(key))
+    }
+
     /// Objects in the order of namespace and name; of one namespace, or of all.
     pub(crate) fn iter<'a>(
         &'a self,
@@ -178,6 +206,27 @@ impl Store {
                     .take_while(move |((other, _), _)| other == namespace),
             ),
         }
+    }
+
+    /// Objects in the order of namespace and name, of one namespace or of all, that may match a selector: all that do are among them.
+    pub(crate) fn candidates<'a>(
+        &'a self,
+        key: &StorageKey,
+        namespace: Option<&'a str>,
+        fields: &FieldSelector,
+    ) -> Box<dyn Iterator<Item = (&'a ObjectKey, &'a Arc<Value>)> + 'a> {
+        match fields.required("/spec/nodeName") {
+            Some(node) if *key == PODS.storage_key() => {
+                let pods = self.pods_on(node);
+                Box::new(pods.filter(move |((own, _), _)| namespace.is_none_or(|namespace| namespace == own)))
+            }
+            _ => self.iter(key, namespace),
+        }
+    }
+
+    /// The number of objects of a resource.
+    pub(crate) fn count(&self, key: &StorageKey) -> usize {
+        self.objects.get(key).map_or(0, BTreeMap::len)
     }
 
     pub(crate) fn storage_keys(&self) -> Vec<StorageKey> {
@@ -251,7 +300,7 @@ impl Store {
             ChangeKind::Deleted => map.remove(&key),
             ChangeKind::Added | ChangeKind::Modified => map.insert(key.clone(), object.clone()),
         };
-        self.index(&storage, &key, previous.as_deref(), (kind != ChangeKind::Deleted).then_some(&object));
+        self.index(&storage, &key, previous.as_deref(), (kind != ChangeKind::Deleted).then_some(object.as_ref()));
         if self.history.len() == self.history_limit {
             self.history.pop_front();
         }
@@ -259,7 +308,15 @@ impl Store {
             self.events.push_back((self.now, key, self.revision));
         }
         let (revision, user, resource) = (self.revision, self.user, definition.resource.clone());
-        self.history.push_back(Change { revision, kind, resource, object: object.clone(), previous, user });
+        self.history.push_back(Change {
+            revision,
+            kind,
+            resource,
+            object: object.clone(),
+            previous,
+            user,
+            encoded: Arc::default(),
+        });
         object
     }
 
@@ -275,25 +332,34 @@ impl Store {
         }
     }
 
-    fn index(&mut self, storage: &StorageKey, key: &ObjectKey, old: Option<&Value>, new: Option<&Arc<Value>>) {
-        let entry = (storage.clone(), key.clone());
-        if let Some(old) = old {
-            if new.is_none() {
-                self.by_uid.remove(text(old, "/metadata/uid"));
-            }
-            for owner in owner_uids(old) {
-                if let Some(set) = self.dependents.get_mut(owner) {
-                    set.remove(&entry);
-                    if set.is_empty() {
-                        self.dependents.remove(owner);
-                    }
-                }
+    fn index(&mut self, storage: &StorageKey, key: &ObjectKey, old: Option<&Value>, new: Option<&Value>) {
+        let uid = |object: Option<&'_ Value>| object.map(|object| text(object, "/metadata/uid").to_owned());
+        let (old_uid, new_uid) = (uid(old), uid(new));
+        if old_uid != new_uid {
+            old_uid.and_then(|uid| self.by_uid.remove(&uid));
+            if let Some(uid) = new_uid {
+                self.by_uid.insert(uid, (storage.clone(), key.clone()));
             }
         }
-        if let Some(new) = new {
-            self.by_uid.insert(text(new, "/metadata/uid").to_owned(), entry.clone());
-            for owner in owner_uids(new) {
-                self.dependents.entry(owner.to_owned()).or_default().insert(entry.clone());
+        let owners = |object: Option<&'_ Value>| -> Vec<String> {
+            object.into_iter().flat_map(owner_uids).map(str::to_owned).collect()
+        };
+        let (old_owners, new_owners) = (owners(old), owners(new));
+        if old_owners != new_owners {
+            let entry = (storage.clone(), key.clone());
+            old_owners.iter().for_each(|owner| remove_from(&mut self.dependents, owner, &entry));
+            for owner in new_owners {
+                self.dependents.entry(owner).or_default().insert(entry.clone());
+            }
+        }
+        if *storage == PODS.storage_key() {
+            let node = |object: Option<&'_ Value>| object.map(|pod| text(pod, "/spec/nodeName").to_owned());
+            let (old_node, new_node) = (node(old), node(new));
+            if old_node != new_node {
+                old_node.iter().for_each(|node| remove_from(&mut self.pods_by_node, node, key));
+                if let Some(node) = new_node {
+                    self.pods_by_node.entry(node).or_default().insert(key.clone());
+                }
             }
         }
     }
@@ -302,6 +368,23 @@ impl Store {
     pub(crate) fn compact(&mut self) {
         self.history.clear();
     }
+}
+
+/// Removes an entry of a set, and the set with its last entry.
+fn remove_from<T: Ord>(sets: &mut HashMap<String, BTreeSet<T>>, name: &str, entry: &T) {
+    if let Some(set) = sets.get_mut(name) {
+        set.remove(entry);
+        if set.is_empty() {
+            sets.remove(name);
+        }
+    }
+}
+
+/// The uid of the object that controls this one; empty if there is none.
+pub(crate) fn controller_uid(object: &Value) -> &str {
+    let owners = object.at("/metadata/ownerReferences").and_then(Value::as_array);
+    let controller = owners.into_iter().flatten().find(|owner| owner["controller"] == true);
+    controller.map_or("", |owner| text(owner, "/uid"))
 }
 
 pub(crate) fn owner_uids(object: &Value) -> impl Iterator<Item = &str> {

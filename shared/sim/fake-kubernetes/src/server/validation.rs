@@ -327,7 +327,7 @@ pub(crate) fn update(definition: &Definition, old: &Value, new: &Value) -> Vec<F
         }
         "PriorityClass" => unchanged("/value"),
         "CustomResourceDefinition" => unchanged("/spec/group"),
-        "Pod" if pod_changed(old, new) => {
+        "Pod" if old.get("spec") != new.get("spec") && pod_changed(old, new) => {
             let detail = "pod updates may not change fields other than `spec.containers[*].image`,\
                 `spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to \
                 existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was \

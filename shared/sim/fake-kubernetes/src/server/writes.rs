@@ -288,14 +288,13 @@ pub(crate) fn update(
     let (namespace, name) = key;
     let old = store.get(&resource.storage_key(), key).cloned().ok_or_else(|| Status::not_found(resource, name))?;
     check_identity(definition, namespace, name, &old, &object)?;
-    let mut old_comparable = old.as_ref().clone();
-    old_comparable["apiVersion"] = json!(resource.api_version());
+    let old_comparable = in_version(definition, &old);
     carry_over(definition, &old_comparable, &mut object, part);
     if part != Part::Status {
         defaults::apply(definition, &mut object);
     }
     // Unchanged parts were checked before.
-    if object != old_comparable {
+    if object != *old_comparable {
         check(definition, name, &mut object, Some(&old_comparable))?;
     }
     check_finalizers(definition, name, &old, &object)?;
@@ -315,7 +314,7 @@ pub(crate) fn update(
     if request.dry_run {
         return Ok(Arc::new(object));
     }
-    if object == old_comparable {
+    if object == *old_comparable {
         return Ok(old);
     }
     if garbage::is_finished(&object) {
@@ -324,6 +323,17 @@ pub(crate) fn update(
     let updated = store.commit(definition, ChangeKind::Modified, object);
     after_write(store, definition, &updated, request);
     Ok(updated)
+}
+
+/// An object with the API version of a definition.
+fn in_version(definition: &Definition, object: &Arc<Value>) -> Arc<Value> {
+    let version = definition.resource.api_version();
+    if object.get("apiVersion").is_some_and(|own| *own == version) {
+        return object.clone();
+    }
+    let mut object = object.as_ref().clone();
+    object["apiVersion"] = json!(version);
+    Arc::new(object)
 }
 
 fn check_identity(
@@ -448,11 +458,11 @@ fn specification_changed(definition: &Definition, old: &Value, new: &Value) -> b
         "status" => definition.status,
         _ => false,
     };
-    let fields = |object: &Value| {
-        let map = object.as_object().into_iter().flatten().filter(|(field, _)| !ignored(field));
-        map.map(|(field, value)| (field.clone(), value.clone())).collect::<Map<_, _>>()
+    let has_others = |a: &Value, b: &Value| {
+        let mut fields = a.as_object().into_iter().flatten().filter(|(field, _)| !ignored(field));
+        fields.any(|(field, value)| b.get(field) != Some(value))
     };
-    fields(old) != fields(new)
+    has_others(old, new) || has_others(new, old)
 }
 
 /// The effects of a stored object: resources of a definition, contents of a new namespace.

@@ -32,7 +32,7 @@ use crate::server::path::Path as _;
 use crate::server::resource::{
     NAMESPACES, NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS, Resource, STORAGE_CLASSES,
 };
-use crate::server::{ApiServer, Change, Status};
+use crate::server::{ApiServer, Change, ChangeKind, Status};
 use cluster::Cluster;
 use default_spread::Defaults;
 use filter::Refused;
@@ -40,7 +40,7 @@ use hints::Event;
 use jiff::Timestamp;
 use queue::{MAX_UNSCHEDULABLE, Queue, QueuedPod};
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use volumes::Storage;
 
@@ -59,11 +59,14 @@ pub struct Scheduler {
     queue: Queue,
     /// The message that was last reported for a pod, by uid, and when.
     reported: BTreeMap<String, (String, Timestamp)>,
+    /// Namespace and name of the pods that wait.
+    waiting: BTreeSet<(String, String)>,
 }
 
 impl Default for Scheduler {
     fn default() -> Self {
-        Self { feed: Feed::new(WATCHED), queue: Queue::default(), reported: BTreeMap::new() }
+        let (feed, queue) = (Feed::new(WATCHED), Queue::default());
+        Self { feed, queue, reported: BTreeMap::new(), waiting: BTreeSet::new() }
     }
 }
 
@@ -74,14 +77,26 @@ impl Controller for Scheduler {
         if !due && changes.as_ref().is_some_and(Vec::is_empty) {
             return Ok(());
         }
-        let pods = all(api, &PODS)?;
-        let pending = pending(api, &pods)?;
+        match &changes {
+            Some(changes) => {
+                for change in changes.iter().filter(|change| change.resource == PODS) {
+                    self.note(&change.object, change.kind != ChangeKind::Deleted);
+                }
+            }
+            None => {
+                self.waiting.clear();
+                all(api, &PODS)?.iter().for_each(|pod| self.note(pod, true));
+            }
+        }
+        let waiting = self.waiting.iter().filter_map(|(namespace, name)| api.get(&PODS, namespace, name).ok());
+        let waiting: Vec<Arc<Value>> = waiting.collect();
+        let pending = pending(api, &waiting)?;
         self.enqueue(&pending, changes.as_deref(), now);
         let attempts = self.queue.take(now);
         if attempts.is_empty() {
             return Ok(());
         }
-        let mut cluster = cluster(api, &pods)?;
+        let mut cluster = cluster(api, &all(api, &PODS)?)?;
         for node in &mut cluster.nodes {
             let here = pending.values().filter(|(info, _)| info.nominated_node.as_ref() == Some(&node.name));
             node.nominated = here.map(|(info, _)| info.clone()).collect();
@@ -174,6 +189,16 @@ fn cluster(api: &ApiServer, pods: &[Arc<Value>]) -> Result<Cluster, Status> {
 }
 
 impl Scheduler {
+    /// Notes whether a pod waits.
+    fn note(&mut self, pod: &Value, exists: bool) {
+        let key = (super::object::namespace(pod).to_owned(), super::object::name(pod).to_owned());
+        if exists && awaits_scheduling(pod) {
+            self.waiting.insert(key);
+        } else {
+            self.waiting.remove(&key);
+        }
+    }
+
     /// Brings the queue to the pods that wait now, and requeues those for which the changes since the last step may matter; all of them
     /// if the changes are not known.
     fn enqueue(&mut self, pending: &Pending<'_>, changes: Option<&[Change]>, now: Timestamp) {

@@ -38,6 +38,8 @@ pub(super) fn get(server: &ApiServer, call: &Call, target: &Target) -> Result<Re
 struct Continue {
     revision: Option<u64>,
     after: ObjectKey,
+    /// The number of objects after it, if that is known.
+    remaining: Option<usize>,
 }
 
 /// The revision in a token that continues at the latest one.
@@ -48,7 +50,10 @@ const ENGINE: base64::engine::GeneralPurpose = base64::engine::general_purpose::
 impl Continue {
     fn encode(&self) -> String {
         let revision = self.revision.map_or_else(|| json!(LATEST), |revision| json!(revision));
-        let value = json!({"v": "meta.k8s.io/v1", "rv": revision, "ns": self.after.0, "name": self.after.1});
+        let mut value = json!({"v": "meta.k8s.io/v1", "rv": revision, "ns": self.after.0, "name": self.after.1});
+        if let Some(remaining) = self.remaining {
+            value["remaining"] = json!(remaining);
+        }
         ENGINE.encode(value.to_string())
     }
 
@@ -61,7 +66,8 @@ impl Continue {
             Some(LATEST) => None,
             _ => Some(value["rv"].as_u64().ok_or_else(invalid)?),
         };
-        Ok(Self { revision, after: (text("ns")?, text("name")?) })
+        let remaining = value["remaining"].as_u64().and_then(|count| usize::try_from(count).ok());
+        Ok(Self { revision, after: (text("ns")?, text("name")?), remaining })
     }
 }
 
@@ -100,7 +106,8 @@ fn too_old(token: &Continue) -> Status {
         the continue parameter, or use the continue token in this response to retrieve the remainder of the results. \
         Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted \
         between the time the first chunk was returned and now may show up in the list.";
-    Status::expired(text).continued_by(Continue { revision: None, after: token.after.clone() }.encode())
+    Status::expired(text)
+        .continued_by(Continue { revision: None, after: token.after.clone(), remaining: None }.encode())
 }
 
 pub(super) fn list(server: &ApiServer, call: &Call, target: &Target) -> Result<Response, Status> {
@@ -128,7 +135,7 @@ fn page(server: &ApiServer, call: &Call, target: &Target) -> Result<(Vec<Arc<Val
     check_not_ahead(&store, revision)?;
     let after = token.as_ref().map(|token| &token.after);
     let everything: Box<dyn Iterator<Item = &Arc<Value>> + '_> = if revision == store.revision && after.is_none() {
-        Box::new(store.iter(&storage, options.namespace.as_deref()).map(|(_, object)| object))
+        Box::new(store.candidates(&storage, options.namespace.as_deref(), &fields).map(|(_, object)| object))
     } else {
         let forgotten = || Status::expired("The resourceVersion for the provided list is too old.");
         let older = store.at(&storage, revision, after);
@@ -149,10 +156,16 @@ fn page(server: &ApiServer, call: &Call, target: &Target) -> Result<(Vec<Arc<Val
     let further = matching.next().is_some();
     if let (true, Some(last)) = (further, page.last()) {
         let after = (text(last, "/metadata/namespace").to_owned(), text(last, "/metadata/name").to_owned());
-        metadata["continue"] = json!(Continue { revision: Some(revision), after }.encode());
-        // As the API server, which does not count what a selector excludes.
-        if is_all {
-            metadata["remainingItemCount"] = json!(1 + matching.count());
+        // As the API server, which does not count what a selector excludes. Counting takes longer than the page itself.
+        let before = match &token {
+            Some(token) => token.remaining,
+            None => (revision == store.revision && options.namespace.is_none()).then(|| store.count(&storage)),
+        };
+        let remaining =
+            is_all.then(|| before.map_or_else(|| 1 + matching.count(), |before| before.saturating_sub(page.len())));
+        metadata["continue"] = json!(Continue { revision: Some(revision), after, remaining }.encode());
+        if let Some(remaining) = remaining {
+            metadata["remainingItemCount"] = json!(remaining);
         }
     }
     Ok((page, metadata))

@@ -24,6 +24,8 @@ use crate::server::{events, table};
 const BOOKMARK_INTERVAL: Duration = Duration::from_secs(10);
 /// The time from the last bookmark to the end of a watch, as from the real server.
 const LAST_BOOKMARK: Duration = Duration::from_secs(2);
+/// The bytes of several changes that are sent in one piece.
+const SENT_AT_ONCE: usize = 1 << 16;
 /// The duration of a watch without a timeout; the real server takes half an hour to an hour.
 const LONGEST: Duration = Duration::from_secs(3600);
 
@@ -99,16 +101,22 @@ fn initial_events(call: &Call, from: Option<u64>) -> bool {
     }
 }
 
-/// The last state of an object that is no longer selected, with the revision of the change.
+/// The last state of an object that exists but is no longer selected, with the revision of the change.
 fn last_selected(change: &Change) -> Arc<Value> {
-    match &change.previous {
-        Some(previous) if change.kind != ChangeKind::Deleted => {
-            let mut last = previous.as_ref().clone();
-            last["metadata"]["resourceVersion"] = json!(change.revision.to_string());
-            Arc::new(last)
-        }
-        _ => change.object.clone(),
-    }
+    let mut last = change.previous.as_deref().cloned().unwrap_or_default();
+    last["metadata"]["resourceVersion"] = json!(change.revision.to_string());
+    Arc::new(last)
+}
+
+/// An event of a watch with this object in JSON.
+fn written(kind: &str, object: &[u8]) -> Bytes {
+    let mut line = Vec::with_capacity(object.len() + 40);
+    line.extend_from_slice(b"{\"type\":\"");
+    line.extend_from_slice(kind.as_bytes());
+    line.extend_from_slice(b"\",\"object\":");
+    line.extend_from_slice(object);
+    line.extend_from_slice(b"}\n");
+    line.into()
 }
 
 impl Watch {
@@ -119,13 +127,13 @@ impl Watch {
         self.revision = store.revision;
         let storage = self.definition.resource.storage_key();
         let found: Vec<_> = store
-            .iter(&storage, self.options.namespace.as_deref())
+            .candidates(&storage, self.options.namespace.as_deref(), &self.fields)
             .filter(|(_, object)| self.options.labels.matches(object) && self.fields.matches(object))
             .map(|(_, object)| object.clone())
             .collect();
         drop(store);
         for object in found {
-            let line = self.line("ADDED", &object);
+            let line = self.line("ADDED", &object, None);
             self.pending.push_back(line);
         }
         if mark_end && self.bookmarks {
@@ -139,7 +147,7 @@ impl Watch {
             // The sender belongs to the server, which this watch keeps.
             let _ = self.held.wait_for(|held| !held).await;
             if let Some(line) = self.pending.pop_front() {
-                return Some(line);
+                return Some(self.with_further(line));
             }
             if self.finished {
                 return None;
@@ -162,6 +170,18 @@ impl Watch {
                 }
             }
         }
+    }
+
+    /// A line with those that are pending after it, as many as are sent at once.
+    fn with_further(&mut self, line: Bytes) -> Bytes {
+        if self.pending.is_empty() {
+            return line;
+        }
+        let mut lines = Vec::from(line);
+        while let Some(next) = self.pending.pop_front_if(|next| lines.len() + next.len() <= SENT_AT_ONCE) {
+            lines.extend_from_slice(&next);
+        }
+        lines.into()
     }
 
     /// Queues the changes since the last call.
@@ -206,16 +226,24 @@ impl Watch {
         let after = change.kind != ChangeKind::Deleted && self.selects(&change.object);
         match (before, after) {
             (false, false) => None,
-            (false, true) => Some(self.line("ADDED", &change.object)),
-            (true, true) => Some(self.line("MODIFIED", &change.object)),
-            (true, false) => Some(self.line("DELETED", &last_selected(change))),
+            (false, true) => Some(self.line("ADDED", &change.object, Some(change))),
+            (true, true) => Some(self.line("MODIFIED", &change.object, Some(change))),
+            (true, false) if change.kind == ChangeKind::Deleted => {
+                Some(self.line("DELETED", &change.object, Some(change)))
+            }
+            (true, false) => Some(self.line("DELETED", &last_selected(change), None)),
         }
     }
 
-    fn line(&mut self, kind: &str, object: &Arc<Value>) -> Bytes {
+    /// The line about an object: that of the change, or another state.
+    fn line(&mut self, kind: &str, object: &Arc<Value>, change: Option<&Change>) -> Bytes {
+        let stored = object;
         let object = events::to_version(&self.definition, object);
         let shown = match self.form {
-            Form::Full => object.as_ref().clone(),
+            Form::Full => {
+                let own = change.filter(|_| Arc::ptr_eq(&object, stored)).map(|change| change.encoded().clone());
+                return written(kind, &own.unwrap_or_else(|| object.to_string().into()));
+            }
             Form::Partial => table::partial(&object),
             Form::Table => {
                 let metadata = json!({"resourceVersion": object["metadata"]["resourceVersion"]});
@@ -224,7 +252,7 @@ impl Watch {
                 table::table(&self.definition, &[object], &metadata, &self.include, columns, ages)
             }
         };
-        Bytes::from(format!("{}\n", json!({"type": kind, "object": shown})))
+        written(kind, shown.to_string().as_bytes())
     }
 
     fn bookmark(&self, initial_end: bool) -> Bytes {

@@ -28,8 +28,11 @@ async fn reviewed<T>(
     write: impl Fn(&ApiServer, bool) -> Result<T, Status>,
 ) -> Result<T, Status> {
     let server = server.reviewed();
-    let would = write(&server, true)?;
     let operation = if old.is_some() { "UPDATE" } else { "CREATE" };
+    if !admission::concerns(&server.store(), &target.definition, operation) {
+        return write(&server, dry_run);
+    }
+    let would = write(&server, true)?;
     let before = old.as_deref().cloned().unwrap_or_default();
     let calls = server.calls(&target.definition.resource, operation, &shown(&would), &before, dry_run)?;
     try_join_all(calls.iter().map(admission::send)).await?;

@@ -29,7 +29,8 @@ fn helped(pod: &Value, resource: Resource, old: Option<&Value>, new: Option<&Val
         _ => ChangeKind::Modified,
     };
     let object = Arc::new(new.or(old).unwrap().clone());
-    let change = Change { revision: 1, kind, resource, object, previous: old.cloned().map(Arc::new), user: None };
+    let previous = old.cloned().map(Arc::new);
+    let change = Change { revision: 1, kind, resource, object, previous, user: None, encoded: Arc::default() };
     let (events, pod) = (events(&change), PodInfo::new(pod).unwrap());
     let helped = |plugin: &Plugin| events.iter().any(|event: &Event| event.may_help(*plugin, &pod));
     PLUGINS.into_iter().filter(helped).collect()
