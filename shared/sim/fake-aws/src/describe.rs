@@ -1,5 +1,7 @@
 //! Describe calls about instances, launch templates and tags.
 
+use std::collections::BTreeSet;
+
 use jiff::Timestamp;
 
 use super::error::Ec2Error;
@@ -93,14 +95,16 @@ impl Ec2 {
     /// EC2's own, such as `InvalidInstanceID.NotFound` for an id that does not exist (any more).
     pub fn describe_instances(&self, request: &Describe) -> Result<Page<Instance>, Ec2Error> {
         self.call("ec2", "DescribeInstances", request, |state| {
-            let mut found = state.visible_instances(request, |i| {
+            let found = state.visible_instances(request, |i| {
                 let tags = Some(&i.tags).filter(|_| i.tags_visible_from <= state.now);
                 passes(&request.filters, tags, |name| instance_attribute(i, name))
             })?;
+            let (found, token) = page(request, found, 5..=1000)?;
+            let mut found: Vec<Instance> = found.into_iter().cloned().collect();
             for instance in found.iter_mut().filter(|instance| instance.tags_visible_from > state.now) {
                 instance.tags.clear();
             }
-            page(request, found, 5..=1000)
+            Ok((found, token))
         })
     }
 
@@ -119,7 +123,8 @@ impl Ec2 {
                 let matches = passes(&request.filters, None, |name| status_attribute(i, name))?;
                 Ok(matches && (all || i.state == InstanceState::Running))
             })?;
-            page(request, found, 5..=1000)
+            let (found, token) = page(request, found, 5..=1000)?;
+            Ok((found.into_iter().cloned().collect(), token))
         })
     }
 
@@ -228,7 +233,7 @@ impl State {
         &self,
         request: &Describe,
         passes: impl Fn(&Instance) -> Result<bool, Ec2Error>,
-    ) -> Result<Vec<Instance>, Ec2Error> {
+    ) -> Result<Vec<&Instance>, Ec2Error> {
         if !request.ids.is_empty() && request.max_results.is_some() {
             let message = "The parameter instancesSet cannot be used with the parameter maxResults";
             return Err(Ec2Error::combination(message));
@@ -240,11 +245,12 @@ impl State {
         if !unknown.is_empty() {
             return Err(Ec2Error::instance_not_found(&unknown));
         }
+        let named: BTreeSet<&String> = request.ids.iter().collect();
+        let all = self.instances.values().filter(|_| named.is_empty());
         let mut found = Vec::new();
-        for instance in self.instances.values() {
-            let named = request.ids.is_empty() || request.ids.contains(&instance.id);
-            if passes(instance)? && named && visible(instance) {
-                found.push(instance.clone());
+        for instance in all.chain(named.iter().filter_map(|id| self.instances.get(*id))) {
+            if passes(instance)? && visible(instance) {
+                found.push(instance);
             }
         }
         Ok(found)

@@ -6,6 +6,9 @@ use super::requests::{Describe, Filter};
 
 /// Whether a value matches a filter's pattern: `*` matches any characters, `?` matches one, `\` escapes the next.
 fn matches(pattern: &str, value: &str) -> bool {
+    if !pattern.contains(['*', '?', '\\']) {
+        return pattern == value;
+    }
     fn go(pattern: &[char], value: &[char]) -> bool {
         match pattern.split_first() {
             None => value.is_empty(),
@@ -37,22 +40,21 @@ pub(super) fn passes(
                 format!("The filter '{}' has no values. Specify at least one.", filter.name),
             ));
         }
-        let any =
-            |values: &[String]| filter.values.iter().any(|pattern| values.iter().any(|value| matches(pattern, value)));
-        let tags_of = |select: &dyn Fn((&String, &String)) -> Option<String>| -> Vec<String> {
-            tags.into_iter().flatten().filter_map(select).collect()
-        };
-        let values = if let Some(expected) = filter.name.strip_prefix("tag:") {
-            tags_of(&|(key, value)| (key == expected).then(|| value.clone()))
+        let passes = |value: &String| filter.values.iter().any(|pattern| matches(pattern, value));
+        let mut of_tags = tags.into_iter().flatten();
+        let any = if let Some(key) = filter.name.strip_prefix("tag:") {
+            tags.and_then(|tags| tags.get(key)).is_some_and(passes)
         } else {
             match filter.name.as_str() {
-                "tag-key" => tags_of(&|(key, _)| Some(key.clone())),
-                "tag-value" => tags_of(&|(_, value)| Some(value.clone())),
+                "tag-key" => of_tags.any(|(key, _)| passes(key)),
+                "tag-value" => of_tags.any(|(_, value)| passes(value)),
                 name => attribute(name)
-                    .ok_or_else(|| Ec2Error::new("InvalidParameterValue", format!("The filter '{name}' is invalid")))?,
+                    .ok_or_else(|| Ec2Error::new("InvalidParameterValue", format!("The filter '{name}' is invalid")))?
+                    .iter()
+                    .any(passes),
             }
         };
-        all = all && any(&values);
+        all = all && any;
     }
     Ok(all)
 }

@@ -3,6 +3,7 @@
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use super::super::account::Account;
 use super::super::describe::Page;
 use super::super::error::Ec2Error;
 use super::super::query::Node;
@@ -72,7 +73,7 @@ pub(crate) fn run(ec2: &Ec2, action: &str, mut parameters: Node) -> Result<Value
         "CreateFleet" => ec2.create_fleet(&parameters.read()?).map(|answer| encode::fleet(&answer)),
         "RunInstances" => {
             let launched = ec2.run_instances(&parameters.read()?)?;
-            let reservations = encode::reservation_set(&ec2.account(), &launched);
+            let reservations = ec2.with_account(|account| encode::reservation_set(account, &launched));
             Ok(reservations.get(0).cloned().unwrap_or_default())
         }
         "TerminateInstances" => ec2.terminate_instances(&parameters.read()?).map(changed),
@@ -82,18 +83,18 @@ pub(crate) fn run(ec2: &Ec2, action: &str, mut parameters: Node) -> Result<Value
         "DeleteTags" => ec2.delete_tags(&parameters.read()?).map(done),
         "CreateLaunchTemplate" => {
             let template = ec2.create_launch_template(&parameters.read()?)?;
-            Ok(json!({ "launchTemplate": encode::launch_template(&ec2.account(), &template) }))
+            Ok(json!({ "launchTemplate": ec2.with_account(|account| encode::launch_template(account, &template)) }))
         }
         "CreateLaunchTemplateVersion" => {
             let template = ec2.create_launch_template_version(&parameters.read()?)?;
-            let account = ec2.account();
-            let newest = template.versions.last();
-            let newest = newest.map(|version| encode::launch_template_version(&account, &template, version));
+            let newest = template.versions.last().map(|version| {
+                ec2.with_account(|account| encode::launch_template_version(account, &template, version))
+            });
             Ok(json!({ "launchTemplateVersion": newest }))
         }
         "DeleteLaunchTemplate" => {
             let template = ec2.delete_launch_template(&parameters.read()?)?;
-            Ok(json!({ "launchTemplate": encode::launch_template(&ec2.account(), &template) }))
+            Ok(json!({ "launchTemplate": ec2.with_account(|account| encode::launch_template(account, &template)) }))
         }
         other => Err(Ec2Error::unknown_action(other)),
     }
@@ -103,7 +104,7 @@ fn describe(ec2: &Ec2, action: &str, request: &Describe) -> Result<Value, Ec2Err
     match action {
         "DescribeInstances" => {
             let (instances, token) = ec2.describe_instances(request)?;
-            let reservations = encode::reservation_set(&ec2.account(), &instances);
+            let reservations = ec2.with_account(|account| encode::reservation_set(account, &instances));
             Ok(json!({ "reservationSet": reservations, "nextToken": token }))
         }
         "DescribeInstanceStatus" => {
@@ -120,43 +121,43 @@ fn describe(ec2: &Ec2, action: &str, request: &Describe) -> Result<Value, Ec2Err
         })),
         "DescribeLaunchTemplates" => {
             let found = ec2.describe_launch_templates(request)?;
-            let account = ec2.account();
-            Ok(paged("launchTemplates", found, |template| encode::launch_template(&account, &template)))
+            Ok(listed(ec2, "launchTemplates", found, encode::launch_template))
         }
         "DescribeLaunchTemplateVersions" => {
             let found = ec2.describe_launch_template_versions(request)?;
-            let account = ec2.account();
-            Ok(paged("launchTemplateVersionSet", found, |(template, version)| {
-                encode::launch_template_version(&account, &template, &version)
+            Ok(listed(ec2, "launchTemplateVersionSet", found, |account, (template, version)| {
+                encode::launch_template_version(account, template, version)
             }))
         }
         _ => describe_region(ec2, action, request),
     }
 }
 
+/// A page of resources of the account.
+fn listed<T>(ec2: &Ec2, list: &str, found: Page<T>, encode: impl Fn(&Account, &T) -> Value) -> Value {
+    ec2.with_account(|account| paged(list, found, |entry| encode(account, &entry)))
+}
+
 fn describe_region(ec2: &Ec2, action: &str, request: &Describe) -> Result<Value, Ec2Error> {
-    let account = ec2.account();
     match action {
-        "DescribeVpcs" => Ok(paged("vpcSet", ec2.describe_vpcs(request)?, |found| encode::vpc(&account, &found))),
-        "DescribeSubnets" => {
-            Ok(paged("subnetSet", ec2.describe_subnets(request)?, |found| encode::subnet(&account, &found)))
-        }
+        "DescribeVpcs" => Ok(listed(ec2, "vpcSet", ec2.describe_vpcs(request)?, encode::vpc)),
+        "DescribeSubnets" => Ok(listed(ec2, "subnetSet", ec2.describe_subnets(request)?, encode::subnet)),
         "DescribeSecurityGroups" => {
-            let found = ec2.describe_security_groups(request)?;
-            Ok(paged("securityGroupInfo", found, |found| encode::security_group(&account, &found)))
+            Ok(listed(ec2, "securityGroupInfo", ec2.describe_security_groups(request)?, encode::security_group))
         }
-        "DescribeImages" => {
-            Ok(paged("imagesSet", ec2.describe_images(request)?, |found| encode::image(&account, &found)))
-        }
+        "DescribeImages" => Ok(listed(ec2, "imagesSet", ec2.describe_images(request)?, encode::image)),
         "DescribeCapacityReservations" => {
             let found = ec2.describe_capacity_reservations(request)?;
             let now = ec2.now();
-            Ok(paged("capacityReservationSet", found, |found| encode::capacity_reservation(&account, now, &found)))
+            Ok(listed(ec2, "capacityReservationSet", found, |account, found| {
+                encode::capacity_reservation(account, now, found)
+            }))
         }
         "DescribePlacementGroups" => {
             let found = ec2.describe_placement_groups(request)?;
-            let groups: Vec<Value> = found.iter().map(|group| encode::placement_group(&account, group)).collect();
-            Ok(json!({ "placementGroupSet": groups }))
+            let encode =
+                |account: &Account| found.iter().map(|group| encode::placement_group(account, group)).collect();
+            Ok(json!({ "placementGroupSet": ec2.with_account::<Value>(encode) }))
         }
         "DescribeReservedInstances" => {
             let found = ec2.describe_reserved_instances(request)?;
@@ -164,13 +165,14 @@ fn describe_region(ec2: &Ec2, action: &str, request: &Describe) -> Result<Value,
             Ok(json!({ "reservedInstancesSet": found }))
         }
         "DescribeAvailabilityZones" => {
+            let facts = ec2.facts();
             let zones = ec2.describe_availability_zones(request)?.into_iter().map(|zone| {
                 json!({
                     "zoneName": zone.name,
                     "zoneId": zone.id,
                     "zoneState": "available",
                     "zoneType": zone.kind(),
-                    "regionName": account.facts.region,
+                    "regionName": facts.region,
                     "groupName": zone.group(),
                     "networkBorderGroup": zone.group(),
                     "optInStatus": zone.opt_in_status(),

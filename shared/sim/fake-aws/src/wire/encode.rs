@@ -1,5 +1,7 @@
 //! EC2's resources in the names of its answers.
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 use nodeless_model::listed_commitments::{ListedReservedInstances, RecurringCharge};
 use serde_json::{Value, json};
@@ -34,12 +36,14 @@ fn group_set(account: &Account, ids: &[String]) -> Value {
 /// Instances by the reservation that they came with.
 pub(super) fn reservation_set(account: &Account, instances: &[Instance]) -> Value {
     let mut reservations: Vec<(&str, Vec<Value>)> = Vec::new();
+    let mut positions: BTreeMap<&str, usize> = BTreeMap::new();
     for described in instances {
-        let encoded = instance(account, described);
-        match reservations.iter_mut().find(|(id, _)| *id == described.reservation_id) {
-            Some((_, entries)) => entries.push(encoded),
-            None => reservations.push((&described.reservation_id, vec![encoded])),
+        let id = described.reservation_id.as_str();
+        let position = *positions.entry(id).or_insert(reservations.len());
+        if position == reservations.len() {
+            reservations.push((id, Vec::new()));
         }
+        reservations[position].1.push(instance(account, described));
     }
     let reservation = |(id, entries): (&str, Vec<Value>)| json!({ "reservationId": id, "ownerId": account.id, "groupSet": [], "instancesSet": entries });
     reservations.into_iter().map(reservation).collect()

@@ -38,8 +38,9 @@ pub(crate) fn element(out: &mut String, parent: &str, name: &str, value: &Value,
                 entry_element(out, name, entry_name, entry, member);
             }
         }
-        Value::String(text) => out.push_str(&escape(text)),
-        other => out.push_str(&other.to_string()),
+        Value::String(text) => escape_into(out, text),
+        Value::Bool(flag) => out.push_str(if *flag { "true" } else { "false" }),
+        Value::Number(number) => out.push_str(&number.to_string()),
     }
     close(out, name);
 }
@@ -71,16 +72,24 @@ fn close(out: &mut String, name: &str) {
 /// Text as XML allows it: control characters that XML 1.0 cannot represent are dropped.
 pub(crate) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
+    escape_into(&mut escaped, text);
+    escaped
+}
+
+fn escape_into(out: &mut String, text: &str) {
+    if text.bytes().all(|byte| (byte.is_ascii_graphic() || byte == b' ') && !matches!(byte, b'&' | b'<' | b'>' | b'"'))
+    {
+        return out.push_str(text);
+    }
     for c in text.chars() {
         match c {
-            '&' => escaped.push_str("&amp;"),
-            '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
-            '"' => escaped.push_str("&quot;"),
-            '\r' => escaped.push_str("&#13;"),
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\r' => out.push_str("&#13;"),
             c if c.is_control() && c != '\n' && c != '\t' => {}
-            c => escaped.push(c),
+            c => out.push(c),
         }
     }
-    escaped
 }
