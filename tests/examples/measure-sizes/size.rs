@@ -1,6 +1,6 @@
 //! The life of a cluster of one size.
 
-use super::binder;
+use super::binder::{self, Binder};
 use super::pool::Pool;
 use super::taken::{Taken, peak_megabytes, rounded};
 use jiff::SignedDuration;
@@ -77,19 +77,19 @@ pub(crate) async fn measure(size: Size) -> Value {
     let stage = Arc::new(Stage::with_dynamodb_local().await.expect("`make dynamodb` has installed what is needed"));
     prepare(&stage);
     delay_instances(&stage);
-    binder::start(&stage, size.pods_a_node);
+    let binder = Binder::start(&stage, size.pods_a_node);
     let (mut catalog, refreshed) = refresh(&stage).await;
     let planner = planner(&stage).await;
     let pods = size.pods();
     eprintln!("{nodes} nodes: creating {pods} pods");
     stage.create(&resource::DEPLOYMENTS, deployment(size));
-    until("the pods are unschedulable", || unschedulable(&stage) == pods as usize).await;
+    until("the pods are unschedulable", || binder.counts().unschedulable == pods as usize).await;
 
     eprintln!("{nodes} nodes: scaling up");
     stage.forget_calls();
     let started = Instant::now();
     let pool = Pool::start(&stage, planner).await;
-    until("the pods run", || running(&stage) >= pods as usize).await;
+    until("the pods run", || binder.counts().running >= pods as usize).await;
     let up_seconds = started.elapsed().as_secs_f64();
     tokio::time::sleep(LEFT_OVER).await;
     let done = pool.stop().await;
@@ -106,12 +106,12 @@ pub(crate) async fn measure(size: Size) -> Value {
     let mut planner = self::planner(&stage).await;
     let cold = once(&stage, &mut planner).await;
     scale(&stage, pods + MORE_PODS);
-    until("more pods are unschedulable", || unschedulable(&stage) == MORE_PODS as usize).await;
+    until("more pods are unschedulable", || binder.counts().unschedulable == MORE_PODS as usize).await;
     let warm = once(&stage, &mut planner).await;
 
     let more = Instant::now();
     let pool = Pool::start(&stage, planner).await;
-    until("more pods run", || running(&stage) >= (pods + MORE_PODS) as usize).await;
+    until("more pods run", || binder.counts().running >= (pods + MORE_PODS) as usize).await;
     let more_seconds = more.elapsed().as_secs_f64();
     // Nodes that the last plan expects pods on are not disrupted until then.
     tokio::time::sleep(NOMINATED_FOR + LEFT_OVER).await;
@@ -225,15 +225,6 @@ fn disrupt(stage: &Stage) {
 fn merge(stage: &Stage, resource: &Resource, (namespace, name): (&str, &str), patch: &Value) {
     let options = PatchOptions::default();
     stage.api().patch(resource, namespace, name, None, PatchType::Merge, patch, &options).unwrap();
-}
-
-fn unschedulable(stage: &Stage) -> usize {
-    let pods = stage.list(&resource::PODS);
-    pods.iter().filter(|pod| pod["status"]["conditions"][0]["reason"] == "Unschedulable").count()
-}
-
-fn running(stage: &Stage) -> usize {
-    stage.list(&resource::PODS).iter().filter(|pod| pod["status"]["phase"] == "Running").count()
 }
 
 /// Waits until something holds that takes a while to find out. The time limit of the size ends what never holds.
