@@ -11,7 +11,9 @@ use jiff::Timestamp;
 use nodeless_fake_kubernetes::resource::{
     CUSTOM_RESOURCE_DEFINITIONS, EVENTS, PODS, VALIDATING_WEBHOOK_CONFIGURATIONS,
 };
-use nodeless_fake_kubernetes::{ApiServer, CreateOptions, Options, PatchOptions, PatchType, Resource, UpdateOptions};
+use nodeless_fake_kubernetes::{
+    ApiServer, CreateOptions, DeleteOptions, Options, PatchOptions, PatchType, Resource, UpdateOptions,
+};
 use serde_json::{Value, json};
 
 /// A served cluster, and a temporary folder for its kubeconfig.
@@ -226,6 +228,28 @@ fn add_pods(cluster: &Cluster, names: &[&str]) {
     for name in names {
         let pod = json!({"metadata": {"name": name}, "spec": {"containers": [{"name": "c", "image": "x"}]}});
         cluster.server.create(&PODS, pod, &CreateOptions::default()).unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_page_states_how_many_objects_of_its_moment_remain() {
+    for path in ["/api/v1/pods", "/api/v1/namespaces/default/pods"] {
+        let cluster = Cluster::start(100).await;
+        add_pods(&cluster, &["a", "b", "c", "d", "e"]);
+        let mut next = format!("{path}?limit=2");
+        let mut pages = Vec::new();
+        loop {
+            let page: Value = serde_json::from_str(&request(&cluster.address, "GET", &next, None).await.1).unwrap();
+            let items = page["items"].as_array().unwrap();
+            let names: Vec<&str> = items.iter().filter_map(|pod| pod["metadata"]["name"].as_str()).collect();
+            pages.push((names.join(" "), page["metadata"]["remainingItemCount"].as_u64()));
+            // A pod that is created or deleted meanwhile does not count.
+            add_pods(&cluster, &[["ca", "da", "f"][pages.len() - 1]]);
+            cluster.server.delete(&PODS, "default", "e", &DeleteOptions::default()).ok();
+            let Some(token) = page["metadata"]["continue"].as_str() else { break };
+            next = format!("{path}?limit=2&continue={token}");
+        }
+        assert_eq!(pages, [("a b".into(), Some(3)), ("c d".into(), Some(1)), ("e".into(), None)], "{path}");
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod deletion;
 mod fields;
+mod indices;
 mod objects;
 mod patches;
 mod reading;
