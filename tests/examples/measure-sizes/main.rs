@@ -25,6 +25,10 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+/// The simulated API server and EC2 of this process allocate and free objects of many small parts on all processors.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// The argument of the process that measures one size.
 const ONE: &str = "--one";
 /// The time limit of one size.

@@ -20,6 +20,10 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tokio::net::TcpListener;
 
+/// That of `measure-sizes`.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// By how much the clock advances in a step.
 const STEP: SignedDuration = SignedDuration::from_millis(100);
 /// Instances of one launch.
@@ -194,7 +198,8 @@ impl Scale {
     fn bind(&mut self) {
         let api = self.world.api().clone();
         let revision = api.revision();
-        for change in api.watch_since(Some(&NODES), self.seen).unwrap() {
+        // So many changes that the history does not have all of them are those of pods that are deleted.
+        for change in api.watch_since(Some(&NODES), self.seen).unwrap_or_default() {
             let conditions = change.object["status"]["conditions"].as_array();
             let is_ready = |it: &Value| it["type"] == "Ready" && it["status"] == "True";
             let is_ready = conditions.into_iter().flatten().any(is_ready);
