@@ -9,7 +9,7 @@ use nodeless_disruption::schedules::SLEEP;
 use nodeless_doctor::{Outcome, Placed, Planned, Read};
 use nodeless_model::resources::name;
 use nodeless_model::taint::TolerationOperator;
-use nodeless_model::{NodeClaim, NodePool, Pod, Quantity, Toleration};
+use nodeless_model::{NodeClaim, NodePool, Pod, PodTemplate, Quantity, ResourceList, Toleration};
 use nodeless_operations::plan::PlanSettings;
 use nodeless_operations::{DryRun, DryRunInput};
 use nodeless_scheduling::advise;
@@ -42,16 +42,20 @@ fn other_region(view: &ClusterView, catalog: &Catalog) -> Option<String> {
 /// A cluster with this NodePool only, without nodes, and with a small pod. Replicas and the schedule on which the NodePool has no nodes
 /// are left out: they keep pods away, and do not show whether a node can be launched.
 fn probing(view: &ClusterView, pool: &NodePool) -> ClusterView {
-    let mut pod = Pod {
+    let requests = [(name::CPU, Quantity::from_milli(1)), (name::PODS, Quantity::from_units(1))];
+    let template = PodTemplate {
+        tolerations: vec![Toleration { operator: TolerationOperator::Exists, ..Toleration::default() }],
+        requests: ResourceList::from(requests),
+        ..PodTemplate::default()
+    };
+    let pod = Pod {
         namespace: PROBES.to_owned(),
         name: pool.name.clone(),
         uid: pool.name.clone(),
-        tolerations: vec![Toleration { operator: TolerationOperator::Exists, ..Toleration::default() }],
         marked_unschedulable: true,
+        template: Arc::new(template),
         ..Pod::default()
     };
-    pod.requests.set(name::CPU, Quantity::from_milli(1));
-    pod.requests.set(name::PODS, Quantity::from_units(1));
     let mut pool = NodePool { replicas: None, ..pool.clone() };
     pool.disruption.annotations.remove(SLEEP);
     ClusterView {

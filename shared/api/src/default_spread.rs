@@ -9,11 +9,12 @@ use crate::convert::{ConvertError, selector};
 use crate::slim;
 use nodeless_model::pod::TopologySpread;
 use nodeless_model::selector::{LabelExpression, LabelOperator};
-use nodeless_model::{LabelSelector, Pod, StringMap};
+use nodeless_model::{LabelSelector, Pod, PodTemplate, StringMap};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::str::FromStr;
+use std::sync::Arc;
 
 /// The kind whose selector counts if it selects a pod.
 pub const SERVICE: &str = "Service";
@@ -156,8 +157,8 @@ impl SchedulerConfig {
 
     /// The constraints of pods, with the selectors of these Services and controllers.
     #[must_use]
-    pub const fn spread<'a>(&'a self, selectors: &'a Selectors) -> DefaultSpread<'a> {
-        DefaultSpread { config: self, selectors, known: BTreeMap::new() }
+    pub fn spread<'a>(&'a self, selectors: &'a Selectors) -> DefaultSpread<'a> {
+        DefaultSpread { config: self, selectors, known: HashMap::new() }
     }
 }
 
@@ -165,33 +166,40 @@ impl SchedulerConfig {
 pub struct DefaultSpread<'a> {
     config: &'a SchedulerConfig,
     selectors: &'a Selectors,
-    known: BTreeMap<Deduced, Option<LabelSelector>>,
+    /// Templates, and what each is with the constraints. While a template is kept, no other one has its address.
+    known: HashMap<Deduced, (Arc<PodTemplate>, Option<Arc<PodTemplate>>)>,
 }
 
 impl DefaultSpread<'_> {
-    /// The constraints of a pod that has none of its own and is selected by Services or controllers.
-    pub fn of(&mut self, pod: &Pod) -> Option<Vec<TopologySpread>> {
-        if !pod.topology_spread.is_empty() {
+    /// The template of a pod with the constraints, if it has none of its own and Services or controllers select it. The pods of a workload
+    /// get one, which is made once.
+    pub fn given_to(&mut self, pod: &Pod) -> Option<Arc<PodTemplate>> {
+        if !pod.template.topology_spread.is_empty() {
             return None;
         }
-        let selector = self.known.entry(Deduced::of(pod)).or_insert_with(|| self.selectors.of(pod)).as_ref()?;
-        let of_pod = |one: &TopologySpread| TopologySpread { selector: Some(selector.clone()), ..one.clone() };
-        Some(self.config.constraints.iter().map(of_pod).collect())
+        let make = || {
+            let selector = self.selectors.of(pod)?;
+            let of_pod = |one: &TopologySpread| TopologySpread { selector: Some(selector.clone()), ..one.clone() };
+            let topology_spread = self.config.constraints.iter().map(of_pod).collect();
+            Some(Arc::new(PodTemplate { topology_spread, ..PodTemplate::clone(&pod.template) }))
+        };
+        self.known.entry(Deduced::of(pod)).or_insert_with(|| (pod.template.clone(), make())).1.clone()
     }
 }
 
-/// What the selector of a pod depends on. The pods of a workload have one selector, which is computed once.
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
+/// What the constraints of a pod depend on.
+#[derive(PartialEq, Eq, Hash)]
 struct Deduced {
     namespace: String,
     owner: Option<(String, String)>,
-    labels: StringMap,
+    /// The address of its template.
+    template: usize,
 }
 
 impl Deduced {
     fn of(pod: &Pod) -> Self {
         let owner = pod.owner_kind.clone().zip(pod.owner_name.clone());
-        Self { namespace: pod.namespace.clone(), owner, labels: pod.labels.clone() }
+        Self { namespace: pod.namespace.clone(), owner, template: Arc::as_ptr(&pod.template).addr() }
     }
 }
 
@@ -275,7 +283,7 @@ impl Selectors {
         let mut selector = LabelSelector::default();
         // Of several Services with different values of a label none else than the last one counts, as upstream.
         for of_service in self.services.get(&pod.namespace).into_iter().flat_map(BTreeMap::values) {
-            if of_service.iter().all(|(key, value)| pod.labels.get(key) == Some(value)) {
+            if of_service.iter().all(|(key, value)| pod.template.labels.get(key) == Some(value)) {
                 selector.match_labels.extend(of_service.clone());
             }
         }
@@ -322,9 +330,9 @@ mod tests {
     fn pod(owner: Option<(&str, &str)>, labels: &[(&str, &str)]) -> Pod {
         Pod {
             namespace: "default".to_owned(),
-            labels: map(labels),
             owner_kind: owner.map(|(kind, _)| kind.to_owned()),
             owner_name: owner.map(|(_, name)| name.to_owned()),
+            template: PodTemplate { labels: map(labels), ..PodTemplate::default() }.into(),
             ..Pod::default()
         }
     }
@@ -332,7 +340,8 @@ mod tests {
     /// The selector that a pod gets.
     fn selector(selectors: &Selectors, pod: &Pod) -> Option<LabelSelector> {
         let config: SchedulerConfig = ZONE_AND_HOST.parse().unwrap();
-        let mut of_each = config.spread(selectors).of(pod).into_iter().flatten().map(|one| one.selector);
+        let template = config.spread(selectors).given_to(pod);
+        let mut of_each = template.iter().flat_map(|it| &it.topology_spread).map(|one| one.selector.clone());
         let first = of_each.next()?;
         assert!(of_each.all(|other| other == first), "one selector for all constraints");
         first
@@ -434,7 +443,7 @@ mod tests {
         let config: SchedulerConfig = ZONE_AND_HOST.parse().unwrap();
         let own = TopologySpread { selector: None, ..config.constraints[1].clone() };
         let pod = pod(None, &[("app", "web")]);
-        assert!(config.spread(&all).of(&pod).is_some());
-        assert_eq!(config.spread(&all).of(&Pod { topology_spread: vec![own], ..pod }), None);
+        assert!(config.spread(&all).given_to(&pod).is_some());
+        assert_eq!(config.spread(&all).given_to(&pod.with_template(|it| it.topology_spread = vec![own])), None);
     }
 }

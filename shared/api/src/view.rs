@@ -131,8 +131,9 @@ impl ClusterView {
         let mut without = BTreeSet::new();
         for set in &mut self.daemon_sets {
             if let Some(pod) = newest.get(&(set.namespace.as_str(), set.name.as_str())) {
-                set.template.requests.clone_from(&pod.requests);
-                set.template.host_ports.clone_from(&pod.host_ports);
+                let template = set.template.template_mut();
+                template.requests.clone_from(&pod.template.requests);
+                template.host_ports.clone_from(&pod.template.host_ports);
             } else {
                 without.insert(DaemonSetName { namespace: set.namespace.clone(), name: set.name.clone() });
             }
@@ -156,7 +157,7 @@ impl ClusterView {
             .collect();
         self.daemon_sets.retain_mut(|set| match requests.iter().find(|(name, _)| name.is_of(set)) {
             Some((_, Ok(requests))) => {
-                set.template.requests.clone_from(requests);
+                set.template.template_mut().requests.clone_from(requests);
                 true
             }
             Some((name, Err(error))) => {
@@ -177,13 +178,13 @@ impl ClusterView {
     pub fn set_default_spread(&mut self, config: &SchedulerConfig, selectors: &Selectors) {
         let mut spread = config.spread(selectors);
         for pod in &mut self.pods {
-            if let Some(constraints) = spread.of(pod) {
-                Arc::make_mut(pod).topology_spread = constraints;
+            if let Some(template) = spread.given_to(pod) {
+                Arc::make_mut(pod).template = template;
             }
         }
         for shape in self.capacity_buffers.iter_mut().filter_map(|buffer| buffer.shape.as_mut().ok()) {
-            if let Some(constraints) = spread.of(&shape.pod) {
-                shape.pod.topology_spread = constraints;
+            if let Some(template) = spread.given_to(&shape.pod) {
+                shape.pod.template = template;
             }
         }
     }
@@ -191,13 +192,13 @@ impl ClusterView {
     /// Whether some pod mounts a volume claim, so that the topology of volumes is needed.
     #[must_use]
     pub fn mounts_volumes(&self) -> bool {
-        self.pods.iter().any(|pod| !pod.volume_claims.is_empty() && !pod.is_terminal())
+        self.pods.iter().any(|pod| !pod.template.volume_claims.is_empty() && !pod.is_terminal())
     }
 
     /// Whether some pod claims devices, so that devices are needed.
     #[must_use]
     pub fn claims_devices(&self) -> bool {
-        self.pods.iter().any(|pod| !pod.resource_claims.is_empty() && !pod.is_terminal())
+        self.pods.iter().any(|pod| !pod.template.resource_claims.is_empty() && !pod.is_terminal())
     }
 
     /// Takes over devices and claims. Call it once nodes are there.
@@ -231,8 +232,8 @@ impl ClusterView {
     #[must_use]
     pub fn selects_namespaces(&self) -> bool {
         let selects = |pod: &Pod| {
-            let preferred = pod.preferred_pod_affinity.iter().chain(&pod.preferred_pod_anti_affinity);
-            let required = pod.required_pod_affinity.iter().chain(&pod.required_pod_anti_affinity);
+            let preferred = pod.template.preferred_pod_affinity.iter().chain(&pod.template.preferred_pod_anti_affinity);
+            let required = pod.template.required_pod_affinity.iter().chain(&pod.template.required_pod_anti_affinity);
             let mut terms = required.chain(preferred.map(|weighted| &weighted.preference));
             terms.any(|term| {
                 term.namespace_selector.as_ref().is_some_and(|by| {

@@ -148,7 +148,7 @@ pub(in crate::plan) fn after(stays: Vec<PricedNode>, problem: &Problem<'_>, solu
         let place = problem.nodes.get(placement.node).and_then(|node| places.get(&node.name));
         let node = place.and_then(|place| nodes.get_mut(*place));
         if let (Some(node), Some(pod)) = (node, problem.pods.get(placement.pod)) {
-            node.requested.add(&pod.requests);
+            node.requested.add(&pod.template.requests);
         }
     }
     nodes.extend(solution.launches.iter().map(|launch| PricedNode::launched(launch, problem)));

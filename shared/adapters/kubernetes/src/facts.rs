@@ -83,7 +83,7 @@ impl Inspection<'_> {
         let classes = self.selected::<NodeClasses, _>(Some).await?;
         let named = classes.into_iter().map(|class| (class.metadata.name.clone().unwrap_or_default(), class));
         let budgets = self.selected::<DisruptionBudgets, _>(Some).await?;
-        let is_covered = |pod: &Pod| budgets.iter().any(|budget| budget.covers(&pod.namespace, &pod.labels));
+        let is_covered = |pod: &Pod| budgets.iter().any(|budget| budget.covers(&pod.namespace, &pod.template.labels));
         let pods = self.selected::<Pods, _>(|pod| is_covered(&pod).then_some(pod)).await?;
         (self.view.node_pools, self.view.node_classes) = (pools, named.collect());
         (self.view.disruption_budgets, self.view.pods) = (budgets, pods);

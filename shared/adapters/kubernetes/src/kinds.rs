@@ -5,6 +5,7 @@ use nodeless_api::daemon_sets::{LimitRange, ReadDaemonSet};
 use nodeless_api::default_spread::ObjectSelector;
 use nodeless_api::{CapacityBufferStatus, NodeOverlayStatus, NodePoolStatus, ProvisioningRequestStatus, slim};
 use nodeless_model as model;
+use nodeless_model::SharedTemplates;
 use nodeless_ports::cluster::MirroredClaim;
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
@@ -27,6 +28,9 @@ pub(crate) trait Kind: Send + Sync + 'static {
     /// # Errors
     /// When the object cannot be converted; the text contains the field.
     fn reduce(object: Self::Slim) -> Result<Self::Model, String>;
+
+    /// Lets a kept object share what it has in common with others.
+    fn share(_object: &mut Self::Model, _templates: &mut SharedTemplates) {}
 }
 
 macro_rules! converted {
@@ -90,6 +94,10 @@ macro_rules! pods {
                 let pod =
                     model::Pod::try_from(&object).map_err(|error| format!("{}: {}", error.field, error.problem))?;
                 Ok(Arc::new(pod))
+            }
+
+            fn share(pod: &mut Self::Model, templates: &mut SharedTemplates) {
+                templates.share(&mut Arc::make_mut(pod).template);
             }
         }
     };

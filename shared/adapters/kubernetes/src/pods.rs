@@ -206,7 +206,7 @@ pub(crate) fn by_node(
 /// The PersistentVolumes that a pod mounts.
 pub(crate) async fn volumes_of(connection: &Connection, pod: &Pod) -> Result<Vec<String>, PortError> {
     let mut volumes = Vec::new();
-    for claim in &pod.volume_claims {
+    for claim in &pod.template.volume_claims {
         let path = format!("/api/v1/namespaces/{}/persistentvolumeclaims/{}", pod.namespace, claim.claim_name);
         let object = connection.get("Kubernetes get PersistentVolumeClaim", &path).await?;
         volumes.extend(object.as_ref().and_then(|claim| string(claim, "/spec/volumeName")).map(str::to_owned));

@@ -17,6 +17,7 @@ use crate::kinds::Kind;
 use crate::log_lines::WatchNotResumed;
 use crate::watch::{self, Change, Changes, Identity, WatchError};
 use kube::core::params::ListParams;
+use nodeless_model::SharedTemplates;
 use nodeless_ports::cluster::{InvalidObject, Outline};
 use nodeless_ports::{ErrorKind, PortError};
 use nodeless_telemetry::Context;
@@ -83,6 +84,7 @@ pub(crate) struct Store<K: Kind> {
     version: Option<String>,
     few: usize,
     proof: Proof,
+    templates: SharedTemplates,
 }
 
 /// The effect of a change on an object that can be decoded.
@@ -96,7 +98,13 @@ pub(crate) struct Update<M> {
 impl<K: Kind> Store<K> {
     /// An empty store.
     pub(crate) fn new() -> Self {
-        Self { objects: BTreeMap::new(), version: None, few: FEW, proof: Proof::Given }
+        Self {
+            objects: BTreeMap::new(),
+            version: None,
+            few: FEW,
+            proof: Proof::Given,
+            templates: SharedTemplates::default(),
+        }
     }
 
     /// Lists each time up to this number of objects, and watches above it.
@@ -192,11 +200,12 @@ impl<K: Kind> Store<K> {
         let params = ListParams { field_selector: K::FIELDS.map(str::to_owned), ..ListParams::default() };
         let mut present = BTreeMap::new();
         let mut old = std::mem::take(&mut self.objects);
+        let templates = &mut self.templates;
         let listed = watch::list(connection, &operation, K::PATH, &params, |object| {
             let (key, version) = split(watch::identity(object));
             let entry = match old.remove(&key) {
                 Some(same) if !version.is_empty() && same.version == version => same,
-                _ => Entry { kept: take::<K>(object), version },
+                _ => Entry { kept: shared::<K>(object, templates), version },
             };
             present.insert(key, entry);
         })
@@ -275,7 +284,7 @@ impl<K: Kind> Store<K> {
             Change::Bookmark(_) => Update { before: None, after: None },
             Change::Absent(_) => Update { before: understood(self.objects.remove(&key)), after: None },
             Change::Present(object) => {
-                let kept = take::<K>(object);
+                let kept = shared::<K>(object, &mut self.templates);
                 let after = kept.clone().ok();
                 Update { before: understood(self.objects.insert(key, Entry { version, kept })), after }
             }
@@ -343,6 +352,15 @@ fn take<K: Kind>(object: &RawValue) -> Kept<K::Model> {
         let outline = Outline::read(&mut serde_json::Deserializer::from_str(object.get()));
         Undecoded { message, outline }
     })
+}
+
+/// Like [`take`], for an object that is kept with others.
+fn shared<K: Kind>(object: &RawValue, templates: &mut SharedTemplates) -> Kept<K::Model> {
+    let mut kept = take::<K>(object);
+    if let Ok(model) = &mut kept {
+        K::share(model, templates);
+    }
+    kept
 }
 
 /// Adds a hint to the error of a list that is not found: the CRD is not installed.

@@ -6,6 +6,7 @@ use k8s_openapi::api::core::v1 as corev1;
 use model::pod::{HostPort, PodAffinityTerm, PodPhase, TopologySpread, VolumeClaim, Weighted};
 use model::requirement::RequirementTerm;
 use nodeless_model as model;
+use std::sync::Arc;
 
 impl TryFrom<&slim::Pod> for model::Pod {
     type Error = ConvertError;
@@ -28,23 +29,9 @@ fn convert(pod: &slim::Pod) -> Result<model::Pod, FieldError> {
     let mut owners = metadata.owner_references.iter().flatten();
     let owner = owners.clone().find(|owner| owner.controller == Some(true)).or_else(|| owners.next());
     let condition = |kind: &str| pod.status.conditions.iter().find(|condition| condition.type_ == kind);
-    Ok(model::Pod {
-        namespace: metadata.namespace.clone().unwrap_or_default(),
-        name: metadata.name.clone().unwrap_or_default(),
-        uid: metadata.uid.clone().unwrap_or_default(),
+    let template = model::PodTemplate {
         labels: metadata.labels.clone().unwrap_or_default(),
-        annotations: metadata.annotations.clone().unwrap_or_default(),
-        created: metadata.creation_timestamp.as_ref().map(|time| time.0),
-        resource_version: metadata.resource_version.as_ref().and_then(|version| version.parse().ok()),
-        deletion_timestamp: metadata.deletion_timestamp.as_ref().map(|time| time.0),
-        owner_kind: owner.map(|owner| owner.kind.clone()),
-        owner_name: owner.map(|owner| owner.name.clone()),
-        node_name: spec.node_name.clone().filter(|name| !name.is_empty()),
-        nominated_node_name: pod.status.nominated_node_name.clone().filter(|name| !name.is_empty()),
-        phase: phase(pod.status.phase.as_deref())?,
-        ready: condition("Ready").map(|ready| status(&ready.status) == Some(true)),
-        marked_unschedulable: condition("PodScheduled").is_some_and(|it| it.reason.as_deref() == Some("Unschedulable")),
-        start_time: pod.status.start_time.as_ref().map(|time| time.0),
+        annotations: read(metadata.annotations.as_ref()),
         scheduling_gates: spec.scheduling_gates.iter().map(|gate| gate.name.clone()).collect(),
         requests: requests::of_pod(spec, &pod.status)?,
         node_selector: spec.node_selector.clone(),
@@ -79,7 +66,30 @@ fn convert(pod: &slim::Pod) -> Result<model::Pod, FieldError> {
             .filter_map(|volume| volume_claim(volume, metadata.name.as_deref()))
             .collect(),
         resource_claims: resource_claims(pod),
+    };
+    Ok(model::Pod {
+        namespace: metadata.namespace.clone().unwrap_or_default(),
+        name: metadata.name.clone().unwrap_or_default(),
+        uid: metadata.uid.clone().unwrap_or_default(),
+        created: metadata.creation_timestamp.as_ref().map(|time| time.0),
+        resource_version: metadata.resource_version.as_ref().and_then(|version| version.parse().ok()),
+        deletion_timestamp: metadata.deletion_timestamp.as_ref().map(|time| time.0),
+        owner_kind: owner.map(|owner| owner.kind.clone()),
+        owner_name: owner.map(|owner| owner.name.clone()),
+        node_name: spec.node_name.clone().filter(|name| !name.is_empty()),
+        nominated_node_name: pod.status.nominated_node_name.clone().filter(|name| !name.is_empty()),
+        phase: phase(pod.status.phase.as_deref())?,
+        ready: condition("Ready").map(|ready| status(&ready.status) == Some(true)),
+        marked_unschedulable: condition("PodScheduled").is_some_and(|it| it.reason.as_deref() == Some("Unschedulable")),
+        start_time: pod.status.start_time.as_ref().map(|time| time.0),
+        template: Arc::new(template),
     })
+}
+
+/// The annotations that nodeless reads. Others differ between the pods of a workload, as those of some network plugins do.
+fn read(annotations: Option<&model::StringMap>) -> model::StringMap {
+    let read = annotations.into_iter().flatten().filter(|(key, _)| model::labels::is_read(key));
+    read.map(|(key, value)| (key.clone(), value.clone())).collect()
 }
 
 /// The claims for devices, each with the ResourceClaim that it refers to or that was made for it.

@@ -59,7 +59,9 @@ pub fn resolve<'p>(
     let classes: BTreeMap<&str, &StorageClass> =
         storage.classes.iter().map(|class| (name(&class.metadata), class)).collect();
     let mut facts = VolumeFacts::default();
-    for (pod, mounted) in pods.into_iter().flat_map(|pod| pod.volume_claims.iter().map(move |claim| (pod, claim))) {
+    for (pod, mounted) in
+        pods.into_iter().flat_map(|pod| pod.template.volume_claims.iter().map(move |claim| (pod, claim)))
+    {
         let key = format!("{}/{}", pod.namespace, mounted.claim_name);
         if facts.topologies.contains_key(&key) || facts.faults.contains_key(&key) {
             continue;

@@ -296,20 +296,23 @@ fn a_pod_becomes_the_models() {
     assert_eq!(slim.metadata.annotations.as_ref().unwrap().len(), 1);
     let pod = model::Pod::try_from(&slim).unwrap();
     // Containers and sidecar 1.6 cores; setup beside the sidecar 1.1 cores but 3 GiB; overhead on top.
-    assert_eq!(pod.requests.get("cpu"), model::Quantity::from_milli(1650));
-    assert_eq!(pod.requests.get("memory"), model::Quantity::from_mebibytes(3072));
-    assert_eq!(pod.requests.get("pods"), model::Quantity::from_units(1));
+    assert_eq!(pod.template.requests.get("cpu"), model::Quantity::from_milli(1650));
+    assert_eq!(pod.template.requests.get("memory"), model::Quantity::from_mebibytes(3072));
+    assert_eq!(pod.template.requests.get("pods"), model::Quantity::from_units(1));
     assert!(pod.is_provisionable());
     assert_eq!(pod.owner_kind.as_deref(), Some("ReplicaSet"));
     assert_eq!(pod.owner_name.as_deref(), Some("front"));
-    assert_eq!(pod.host_ports[0].port, 8080);
-    let claims: Vec<_> = pod.volume_claims.iter().map(|claim| (claim.claim_name.as_str(), claim.ephemeral)).collect();
+    assert_eq!(pod.template.host_ports[0].port, 8080);
+    let claims: Vec<_> =
+        pod.template.volume_claims.iter().map(|claim| (claim.claim_name.as_str(), claim.ephemeral)).collect();
     assert_eq!(claims, [("data", false), ("front-1-scratch", true)]);
-    assert!(pod.topology_spread[0].hard && pod.topology_spread[0].honor_node_affinity);
-    assert_eq!(pod.required_node_affinity[0][0].key, "team");
+    assert!(pod.template.topology_spread[0].hard && pod.template.topology_spread[0].honor_node_affinity);
+    assert_eq!(pod.template.required_node_affinity[0][0].key, "team");
     let taint =
         |value: &str| model::Taint { value: value.into(), ..model::Taint::new("sla", model::TaintEffect::NoExecute) };
-    assert!(pod.tolerations[1].tolerates(&taint("950")) && !pod.tolerations[1].tolerates(&taint("900")));
+    assert!(
+        pod.template.tolerations[1].tolerates(&taint("950")) && !pod.template.tolerations[1].tolerates(&taint("900"))
+    );
 
     let mut bad = slim;
     bad.spec.containers[1].resources.limits.insert("cpu".into(), "much".into());
@@ -335,7 +338,7 @@ fn other_objects_become_the_models() {
     )
     .unwrap();
     let daemon_set = model::DaemonSet::try_from(&daemon_set).unwrap();
-    assert_eq!(daemon_set.template.requests.get("cpu"), model::Quantity::from_milli(100));
+    assert_eq!(daemon_set.template.template.requests.get("cpu"), model::Quantity::from_milli(100));
     assert!(daemon_set.template.is_owned_by_daemon_set());
 
     let budget = |spec: Value| {
@@ -567,13 +570,16 @@ fn buffers_take_their_shape_from_workloads_and_templates() {
     let shape = BufferShape::try_from(&workload).unwrap();
     assert_eq!((shape.replicas, buffer.chunks(&shape).unwrap()), (30, 3), "six are a fifth, three fit the limits");
     let pods = buffer.virtual_pods(&shape, 1);
-    assert_eq!((pods[0].key().as_str(), pods[0].labels["app"].as_str()), ("web/capacity-buffer-spare-0", "front"));
+    assert_eq!(
+        (pods[0].key().as_str(), pods[0].template.labels["app"].as_str()),
+        ("web/capacity-buffer-spare-0", "front")
+    );
     let stored: slim::StoredPodTemplate = serde_json::from_value(
         json!({ "metadata": { "name": "chunk", "namespace": "web", "generation": 4 }, "template": template }),
     )
     .unwrap();
     let shape = BufferShape::try_from(&stored).unwrap();
-    assert_eq!((shape.generation, shape.pod.requests.get("cpu").milli()), (Some(4), 500));
+    assert_eq!((shape.generation, shape.pod.template.requests.get("cpu").milli()), (Some(4), 500));
     let faulty = json!({ "metadata": { "name": "chunk" }, "template": { "spec": {
         "containers": [{ "name": "c", "resources": { "requests": { "cpu": "many" } } }] } } });
     let faulty: slim::StoredPodTemplate = serde_json::from_value(faulty).unwrap();

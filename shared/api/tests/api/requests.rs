@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 fn cpu(spec: &Value, status: &Value) -> String {
     let object = json!({ "metadata": { "name": "p", "namespace": "d" }, "spec": spec, "status": status });
     let pod: slim::Pod = serde_json::from_value(object).unwrap();
-    Pod::try_from(&pod).unwrap().requests.get("cpu").to_string()
+    Pod::try_from(&pod).unwrap().template.requests.get("cpu").to_string()
 }
 
 fn container(name: &str, cpu: &str) -> Value {
@@ -91,6 +91,9 @@ fn sidecars_take_ports_too() {
         "initContainers": [with_port(sidecar("s", "1"), 81), with_port(container("i", "1"), 82)],
     } });
     let pod = Pod::try_from(&serde_json::from_value::<slim::Pod>(object).unwrap()).unwrap();
-    assert_eq!(pod.host_ports.iter().map(|port| port.port).collect::<Vec<_>>(), [80, 81]);
-    assert_eq!((pod.host_ports[0].ip.as_str(), pod.host_ports[0].protocol.as_str()), ("10.0.0.1", "TCP"));
+    assert_eq!(pod.template.host_ports.iter().map(|port| port.port).collect::<Vec<_>>(), [80, 81]);
+    assert_eq!(
+        (pod.template.host_ports[0].ip.as_str(), pod.template.host_ports[0].protocol.as_str()),
+        ("10.0.0.1", "TCP")
+    );
 }

@@ -5,7 +5,7 @@ use nodeless_api::daemon_sets::{LimitRange, ReadDaemonSet};
 use nodeless_api::slim;
 use nodeless_api::view::ClusterView;
 use nodeless_model::pod::HostPort;
-use nodeless_model::{DaemonSet, Pod, Quantity, ResourceList};
+use nodeless_model::{DaemonSet, Pod, PodTemplate, Quantity, ResourceList};
 use serde_json::{Value, json};
 
 fn pod(name: &str, namespace: &str, created: i64, cpu: i64) -> Pod {
@@ -15,7 +15,11 @@ fn pod(name: &str, namespace: &str, created: i64, cpu: i64) -> Pod {
         owner_kind: Some("DaemonSet".into()),
         owner_name: Some("agent".into()),
         created: Some(Timestamp::from_second(created).unwrap()),
-        requests: ResourceList::new().with("cpu", Quantity::from_milli(cpu)),
+        template: PodTemplate {
+            requests: ResourceList::new().with("cpu", Quantity::from_milli(cpu)),
+            ..PodTemplate::default()
+        }
+        .into(),
         ..Pod::default()
     }
 }
@@ -30,7 +34,7 @@ fn view(pods: Vec<Pod>) -> ClusterView {
 }
 
 fn cpu(pods: Vec<Pod>) -> Quantity {
-    view(pods).daemon_sets[0].template.requests.get("cpu")
+    view(pods).daemon_sets[0].template.template.requests.get("cpu")
 }
 
 #[test]
@@ -45,8 +49,8 @@ fn a_daemon_set_requests_what_its_newest_pod_requests() {
     assert_eq!(cpu(vec![other, workload, leaving, pod("g", "default", 9, 700)]), Quantity::from_milli(100));
 
     let ports = vec![HostPort { ip: String::new(), port: 9100, protocol: "TCP".into() }];
-    let sidecar = Pod { host_ports: ports.clone(), ..of("h", 1, 100) };
-    assert_eq!(view(vec![sidecar]).daemon_sets[0].template.host_ports, ports);
+    let sidecar = of("h", 1, 100).with_template(|it| it.host_ports = ports.clone());
+    assert_eq!(view(vec![sidecar]).daemon_sets[0].template.template.host_ports, ports);
 }
 
 fn daemon_set(name: &str, spec: &Value) -> ReadDaemonSet {
@@ -67,7 +71,7 @@ fn first_requests(spec: &Value, ranges: &[LimitRange]) -> Vec<(String, i64)> {
     let without_pod = view.set_daemon_pods();
     view.set_limit_ranges(&without_pod, &read, ranges);
     assert!(view.invalid.is_empty());
-    let requests = view.daemon_sets[0].template.requests.iter();
+    let requests = view.daemon_sets[0].template.template.requests.iter();
     requests.filter(|(name, _)| *name != "pods").map(|(name, quantity)| (name.to_owned(), quantity.milli())).collect()
 }
 
@@ -120,6 +124,6 @@ fn limit_ranges_of_other_namespaces_and_daemon_sets_with_a_pod_are_left_out() {
     let without_pod = view.set_daemon_pods();
     assert_eq!(without_pod.iter().map(ToString::to_string).collect::<Vec<_>>(), ["kube-system/new"]);
     view.set_limit_ranges(&without_pod, &read, &several);
-    let cpu = |index: usize| view.daemon_sets[index].template.requests.get("cpu");
+    let cpu = |index: usize| view.daemon_sets[index].template.template.requests.get("cpu");
     assert_eq!((cpu(0), cpu(1)), (Quantity::from_milli(300), Quantity::from_milli(1000)));
 }

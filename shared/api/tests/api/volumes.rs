@@ -4,12 +4,17 @@
 use nodeless_api::convert::volumes::{Storage, VolumeFacts, limits, resolve};
 use nodeless_api::slim;
 use nodeless_model::pod::VolumeClaim;
-use nodeless_model::{Pod, labels};
+use nodeless_model::{Pod, PodTemplate, labels};
 use serde_json::{Value, json};
 
 fn pod(claim: &str, ephemeral: bool) -> Pod {
     let volume_claims = vec![VolumeClaim { claim_name: claim.into(), ephemeral }];
-    Pod { namespace: "web".into(), name: "front".into(), volume_claims, ..Pod::default() }
+    Pod {
+        namespace: "web".into(),
+        name: "front".into(),
+        template: PodTemplate { volume_claims, ..PodTemplate::default() }.into(),
+        ..Pod::default()
+    }
 }
 
 fn claim(spec: &Value) -> Value {

@@ -335,7 +335,7 @@ fn add_pods(
             add(&mut record.controllers, &controller, group);
         }
         for label in labels {
-            if let Some(value) = pod.labels.get(label) {
+            if let Some(value) = pod.template.labels.get(label) {
                 add(record.labels.entry(label.clone()).or_default(), value, group);
             }
         }

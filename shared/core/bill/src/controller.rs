@@ -34,6 +34,7 @@ fn cron_job(job: &str, created: Option<Timestamp>) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nodeless_model::PodTemplate;
     use nodeless_model::StringMap;
 
     #[test]
@@ -45,7 +46,14 @@ mod tests {
             let owner = (kind.map(str::to_owned), Some(name.to_owned()));
             let (owner_kind, owner_name) = owner;
             let created = Some(created);
-            let pod = Pod { namespace: "shop".into(), owner_kind, owner_name, labels, created, ..Pod::default() };
+            let pod = Pod {
+                namespace: "shop".into(),
+                owner_kind,
+                owner_name,
+                created,
+                template: PodTemplate { labels, ..PodTemplate::default() }.into(),
+                ..Pod::default()
+            };
             controller(&pod)
         };
         for (kind, name, expected) in [

@@ -28,7 +28,7 @@ fn weight(amounts: Amounts) -> f64 {
 /// than is allocatable.
 pub(crate) fn shares<'p>(pods: &[&'p Pod], allocatable: Amounts) -> Vec<(&'p Pod, Amounts, f64)> {
     let asked: Vec<(&Pod, Amounts)> =
-        pods.iter().filter(|pod| !pod.is_terminal()).map(|pod| (*pod, amounts(&pod.requests))).collect();
+        pods.iter().filter(|pod| !pod.is_terminal()).map(|pod| (*pod, amounts(&pod.template.requests))).collect();
     let whole = weight(allocatable).max(asked.iter().map(|(_, amounts)| weight(*amounts)).sum());
     let share = |amounts| if whole > 0.0 { weight(amounts) / whole } else { 0.0 };
     asked.into_iter().map(|(pod, amounts)| (pod, amounts, share(amounts))).collect()
@@ -37,6 +37,7 @@ pub(crate) fn shares<'p>(pods: &[&'p Pod], allocatable: Amounts) -> Vec<(&'p Pod
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nodeless_model::PodTemplate;
     use nodeless_model::Quantity;
 
     fn pod(milli: i64, mebibytes: i64, gpus: i64) -> Pod {
@@ -45,7 +46,7 @@ mod tests {
             ("memory", Quantity::from_mebibytes(mebibytes)),
             ("nvidia.com/gpu", Quantity::from_units(gpus)),
         ]);
-        Pod { requests, ..Pod::default() }
+        Pod { template: PodTemplate { requests, ..PodTemplate::default() }.into(), ..Pod::default() }
     }
 
     /// The example of AWS: `docs/report.md` cites it.

@@ -109,13 +109,15 @@ fn wasteful(nodes: usize, percent: i64, related: bool) -> World {
 /// Makes the pod one of 400 workloads, which are spread over the zones or have one pod on a node.
 fn relate(pod: &mut Pod, draw: &mut Draw) {
     let app = draw.below(400);
-    pod.labels.insert("app".into(), format!("app-{app}"));
-    let selector = LabelSelector::from_labels(pod.labels.clone());
+    pod.template_mut().labels.insert("app".into(), format!("app-{app}"));
+    let selector = LabelSelector::from_labels(pod.template.labels.clone());
     if app.is_multiple_of(2) {
-        pod.topology_spread = vec![TopologySpread { max_skew: 5, ..topology_spread(labels::ZONE, selector) }];
+        pod.template_mut().topology_spread =
+            vec![TopologySpread { max_skew: 5, ..topology_spread(labels::ZONE, selector) }];
     } else {
         let (selector, topology_key) = (Some(selector), labels::HOSTNAME.into());
-        pod.required_pod_anti_affinity = vec![PodAffinityTerm { selector, topology_key, ..PodAffinityTerm::default() }];
+        pod.template_mut().required_pod_anti_affinity =
+            vec![PodAffinityTerm { selector, topology_key, ..PodAffinityTerm::default() }];
     }
 }
 
@@ -160,8 +162,12 @@ fn bound(world: &World) -> f64 {
         })
         .collect();
     for resource in ["cpu", "memory", "pods"] {
-        let asked: f64 =
-            world.places.iter().flat_map(|place| &place.pods).map(|pod| pod.requests.get(resource).as_f64()).sum();
+        let asked: f64 = world
+            .places
+            .iter()
+            .flat_map(|place| &place.pods)
+            .map(|pod| pod.template.requests.get(resource).as_f64())
+            .sum();
         let row: Vec<_> = kinds.iter().map(|(kind, allocatable)| (*kind, allocatable.get(resource).as_f64())).collect();
         problem.add_constraint(&row[..], ComparisonOp::Ge, asked);
     }

@@ -134,7 +134,7 @@ fn pods(pods: &[&Pod], budget_index: &DisruptionBudgetIndex<'_>, now: Timestamp)
     pods.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
     let one = |pod: &Pod| PodDetails {
         pod: pod.key(),
-        requests: pod.requests.to_string(),
+        requests: pod.template.requests.to_string(),
         moves: pod.is_reschedulable(),
         blocked_by: budget_index.blocking(pod, now),
     };

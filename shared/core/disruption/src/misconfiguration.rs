@@ -78,8 +78,9 @@ fn annotations(pool: &NodePool, now: Timestamp) -> Vec<ObjectEvent> {
 
 /// The first pod of each workload with the annotation for a minimum on demand, which only NodePools have.
 fn minimums_of_pods<'n, 'a: 'n>(nodes: impl Iterator<Item = &'n ClusterNode<'a>>) -> Vec<ObjectEvent> {
-    let annotated =
-        nodes.flat_map(|node| node.pods.iter().copied()).filter(|pod| pod.annotations.contains_key(MIN_ON_DEMAND));
+    let annotated = nodes
+        .flat_map(|node| node.pods.iter().copied())
+        .filter(|pod| pod.template.annotations.contains_key(MIN_ON_DEMAND));
     let mut first: BTreeMap<pods::Workload<'_>, &Pod> = BTreeMap::new();
     for pod in annotated.filter(|pod| pod.is_active()) {
         let known = first.entry(pods::workload(pod)).or_insert(pod);

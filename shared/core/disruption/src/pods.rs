@@ -14,9 +14,9 @@ use std::collections::HashMap;
 /// deletion cost counts. An invalid value counts as zero.
 pub(crate) fn eviction_cost(pod: &Pod) -> f64 {
     let annotated =
-        [labels::DISRUPTION_COST, labels::POD_DELETION_COST].iter().find_map(|key| pod.annotations.get(*key));
+        [labels::DISRUPTION_COST, labels::POD_DELETION_COST].iter().find_map(|key| pod.template.annotations.get(*key));
     let annotated = annotated.and_then(|cost| cost.parse::<i32>().ok()).unwrap_or(0);
-    let cost = 1.0 + f64::from(annotated) / 2_f64.powi(27) + f64::from(pod.priority) / 2_f64.powi(25);
+    let cost = 1.0 + f64::from(annotated) / 2_f64.powi(27) + f64::from(pod.template.priority) / 2_f64.powi(25);
     cost.clamp(-10.0, 10.0)
 }
 
@@ -120,7 +120,7 @@ impl<'a> DisruptionBudgetIndex<'a> {
     /// The budgets that select a pod.
     pub(crate) fn covering(&self, pod: &Pod) -> impl Iterator<Item = &'a PodDisruptionBudget> {
         let of_namespace = self.0.get(pod.namespace.as_str()).into_iter().flatten().copied();
-        of_namespace.filter(|budget| budget.covers(&pod.namespace, &pod.labels))
+        of_namespace.filter(|budget| budget.covers(&pod.namespace, &pod.template.labels))
     }
 
     fn blocking_budget(&self, pod: &Pod) -> Option<KeptReason> {
@@ -162,7 +162,7 @@ pub(crate) fn annotation_events(pods: &[&Pod], now: Timestamp) -> Vec<ObjectEven
 }
 
 fn annotation_event(pod: &Pod, now: Timestamp) -> Option<ObjectEvent> {
-    let value = pod.annotations.get(labels::DO_NOT_DISRUPT)?;
+    let value = pod.template.annotations.get(labels::DO_NOT_DISRUPT)?;
     let key = labels::DO_NOT_DISRUPT;
     match (pod.protection(now), pod.protected_until()) {
         (Protection::Invalid, _) => {
@@ -191,7 +191,7 @@ const OF_ONE_POD: [&str; 2] = ["statefulset.kubernetes.io/pod-name", "apps.kuber
 pub(crate) type Workload<'p> = (&'p str, Option<&'p str>, Vec<(&'p str, &'p str)>);
 
 pub(crate) fn workload(pod: &Pod) -> Workload<'_> {
-    let labels = pod.labels.iter().filter(|(key, _)| !OF_ONE_POD.contains(&key.as_str()));
+    let labels = pod.template.labels.iter().filter(|(key, _)| !OF_ONE_POD.contains(&key.as_str()));
     let labels = labels.map(|(key, value)| (key.as_str(), value.as_str())).collect();
     (&pod.namespace, pod.owner_kind.as_deref(), labels)
 }
@@ -199,6 +199,7 @@ pub(crate) fn workload(pod: &Pod) -> Workload<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nodeless_model::PodTemplate;
     use nodeless_model::{LabelSelector, StringMap};
 
     fn pod(surge: Option<&str>, replica_set: Option<&str>) -> Pod {
@@ -207,10 +208,14 @@ mod tests {
             name: "cart".into(),
             owner_kind: replica_set.map(|_| "ReplicaSet".into()),
             owner_name: replica_set.map(Into::into),
-            annotations: surge
-                .map(|mode| (labels::SURGE_BEFORE_DRAIN.to_owned(), mode.to_owned()))
-                .into_iter()
-                .collect(),
+            template: PodTemplate {
+                annotations: surge
+                    .map(|mode| (labels::SURGE_BEFORE_DRAIN.to_owned(), mode.to_owned()))
+                    .into_iter()
+                    .collect(),
+                ..PodTemplate::default()
+            }
+            .into(),
             ..Pod::default()
         }
     }
@@ -247,7 +252,10 @@ mod tests {
         assert!(!blocks(&pod(Some("scale"), Some("cart-1"))));
         assert!(blocks(&pod(Some("restart"), Some("cart-1"))) && blocks(&pod(Some("scale"), None)));
         let mut protected = pod(Some("scale"), Some("cart-1"));
-        protected.annotations.extend(StringMap::from([(labels::DO_NOT_DISRUPT.to_owned(), "true".to_owned())]));
+        protected
+            .template_mut()
+            .annotations
+            .extend(StringMap::from([(labels::DO_NOT_DISRUPT.to_owned(), "true".to_owned())]));
         assert!(blocks(&protected), "the annotation protects it all the same");
     }
 }

@@ -3,7 +3,7 @@
 use crate::cluster::{Cluster, ClusterNode, Options};
 use nodeless_model::pod::HostPort;
 use nodeless_model::taint::TolerationOperator;
-use nodeless_model::{DaemonSet, NodePool, Pod, ResourceList, Toleration};
+use nodeless_model::{DaemonSet, NodePool, Pod, PodTemplate, ResourceList, Toleration};
 use nodeless_scheduling::{Launch, PoolOffer, Problem, solve};
 
 /// The nodes and claims of a NodePool that are neither terminating nor being replaced.
@@ -51,9 +51,13 @@ pub fn launches_of_template(
     let stands: Vec<Pod> = (0..count)
         .map(|index| Pod {
             name: format!("node-{index:06}"),
-            requests: requests.clone(),
-            host_ports: vec![HostPort { ip: String::new(), port: i32::MAX, protocol: "static".to_owned() }],
-            tolerations: vec![Toleration { operator: TolerationOperator::Exists, ..Toleration::default() }],
+            template: PodTemplate {
+                requests: requests.clone(),
+                host_ports: vec![HostPort { ip: String::new(), port: i32::MAX, protocol: "static".to_owned() }],
+                tolerations: vec![Toleration { operator: TolerationOperator::Exists, ..Toleration::default() }],
+                ..PodTemplate::default()
+            }
+            .into(),
             ..Pod::default()
         })
         .collect();

@@ -61,7 +61,7 @@ fn group(pod: &Pod) -> Group {
 /// The grace period in seconds of a pod that has to be deleted now: the time until the deadline, at least one. A pod without a
 /// grace period is never deleted forcefully, and a pod that ends before the deadline anyway is not deleted.
 fn forced_grace(pod: &Pod, deadline: Timestamp, now: Timestamp) -> Option<u32> {
-    let own = Duration::from_secs(u64::try_from(pod.termination_grace_period_seconds?).unwrap_or(0));
+    let own = Duration::from_secs(u64::try_from(pod.template.termination_grace_period_seconds?).unwrap_or(0));
     let threshold = deadline.checked_sub(own).unwrap_or(Timestamp::MIN);
     if now <= threshold || pod.deletion_timestamp.is_some_and(|end| end <= deadline) {
         return None;

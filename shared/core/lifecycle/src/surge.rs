@@ -398,7 +398,8 @@ fn paused(deployment: &OwningDeployment) -> String {
 
 /// Whether the Eviction API would reject the eviction of a ready pod. It always does if several budgets select the pod.
 fn allow_no_eviction(budgets: &[PodDisruptionBudget], pod: &Pod) -> bool {
-    let covering: Vec<_> = budgets.iter().filter(|budget| budget.covers(&pod.namespace, &pod.labels)).collect();
+    let covering: Vec<_> =
+        budgets.iter().filter(|budget| budget.covers(&pod.namespace, &pod.template.labels)).collect();
     covering.len() > 1 || covering.iter().any(|budget| budget.disruptions_allowed < 1)
 }
 

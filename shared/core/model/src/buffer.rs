@@ -160,7 +160,7 @@ impl CapacityBuffer {
             u32::try_from(exact).unwrap_or(u32::MAX)
         });
         let desired = self.replicas.max(share);
-        let allowed = self.limits.as_ref().and_then(|limits| chunks_within(limits, &shape.pod.requests));
+        let allowed = self.limits.as_ref().and_then(|limits| chunks_within(limits, &shape.pod.template.requests));
         let chunks = match (desired, allowed) {
             (Some(desired), Some(allowed)) => desired.min(allowed),
             (Some(desired), None) => desired,
@@ -179,7 +179,7 @@ impl CapacityBuffer {
     #[must_use]
     pub fn virtual_pods(&self, shape: &BufferShape, chunks: u32) -> Vec<Pod> {
         let mut pod = virtual_pod(&shape.pod, &self.namespace, i32::MIN);
-        pod.annotations.extend([
+        pod.template_mut().annotations.extend([
             (BUFFER_NAME.to_owned(), self.name.clone()),
             (BUFFER_NAMESPACE.to_owned(), self.namespace.clone()),
         ]);
@@ -202,6 +202,7 @@ fn chunks_within(limits: &ResourceList, requests: &ResourceList) -> Option<u32> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::PodTemplate;
     use crate::pod::VolumeClaim;
     use crate::{Quantity, is_virtual};
 
@@ -211,7 +212,16 @@ mod tests {
 
     fn shape(replicas: u32) -> BufferShape {
         let volume = VolumeClaim { claim_name: "data".into(), ephemeral: false };
-        let pod = Pod { requests: cpu(1), volume_claims: vec![volume], priority: 7, ..Pod::default() };
+        let pod = Pod {
+            template: PodTemplate {
+                requests: cpu(1),
+                volume_claims: vec![volume],
+                priority: 7,
+                ..PodTemplate::default()
+            }
+            .into(),
+            ..Pod::default()
+        };
         BufferShape { pod, replicas, generation: None }
     }
 
@@ -258,8 +268,8 @@ mod tests {
             names,
             [("web/capacity-buffer-spare-0".to_owned(), "u-0"), ("web/capacity-buffer-spare-1".to_owned(), "u-1")]
         );
-        assert!(pods.iter().all(|pod| pod.is_provisionable() && pod.priority == i32::MIN));
-        assert!(pods.iter().all(|pod| pod.volume_claims.is_empty() && pod.requests == cpu(1)));
+        assert!(pods.iter().all(|pod| pod.is_provisionable() && pod.template.priority == i32::MIN));
+        assert!(pods.iter().all(|pod| pod.template.volume_claims.is_empty() && pod.template.requests == cpu(1)));
         assert!(pods.iter().all(is_virtual));
         assert!(!is_virtual(&shape(0).pod), "not what it is made from");
     }

@@ -1,5 +1,7 @@
 //! Keys of labels, annotations, taints, finalizers and tags: the vocabulary shared with Karpenter, Kubernetes and EC2.
 
+use crate::provisioning_request::{CONSUMES, CONSUMES_DEPRECATED};
+
 // Labels of Karpenter's core API.
 
 /// The NodePool that a node, claim or instance belongs to (label and EC2 tag).
@@ -147,6 +149,8 @@ pub const RESTARTED_AT: &str = "kubectl.kubernetes.io/restartedAt";
 pub const TABLE: &str = "nodeless.sh/table";
 /// The cost of deleting a pod, in Kubernetes.
 pub const POD_DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
+/// On the object that stands for a static pod of a kubelet.
+pub const MIRROR_POD: &str = "kubernetes.io/config.mirror";
 
 // Taints.
 
@@ -273,6 +277,14 @@ pub fn is_restricted(key: &str) -> bool {
     ["karpenter.sh", "karpenter.k8s.aws"].into_iter().any(within)
 }
 
+/// Whether nodeless reads an annotation of Kubernetes' own objects. Others may contain anything, also secrets.
+#[must_use]
+pub fn is_read(annotation: &str) -> bool {
+    let domain = annotation.split_once('/').map_or("", |(domain, _)| domain);
+    ["karpenter.sh", "karpenter.k8s.aws", "nodeless.sh"].contains(&domain)
+        || [POD_DELETION_COST, MIRROR_POD, CONSUMES, CONSUMES_DEPRECATED].contains(&annotation)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -302,6 +314,16 @@ mod tests {
             ("team", false),
         ] {
             assert_eq!(is_restricted(key), restricted, "{key}");
+        }
+    }
+
+    #[test]
+    fn reads_no_annotation_that_may_be_anything() {
+        for key in [DO_NOT_DISRUPT, SURGE_BEFORE_DRAIN, POD_DELETION_COST, CONSUMES] {
+            assert!(is_read(key), "{key}");
+        }
+        for key in ["kubectl.kubernetes.io/last-applied-configuration", "cni.projectcalico.org/podIP", "password"] {
+            assert!(!is_read(key), "{key}");
         }
     }
 

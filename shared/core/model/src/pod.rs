@@ -7,6 +7,7 @@ use crate::{InvalidAnnotation, LabelSelector, ResourceList, StringMap, Taint, To
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::sync::Arc;
 
 /// The kind of the objects that control the pods of Deployments.
 const REPLICA_SET: &str = "ReplicaSet";
@@ -32,10 +33,6 @@ pub struct Pod {
     pub name: String,
     /// The uid, which distinguishes this pod from a later one of the same name.
     pub uid: String,
-    /// Labels.
-    pub labels: StringMap,
-    /// Annotations.
-    pub annotations: StringMap,
     /// When it was created, in whole seconds.
     pub created: Option<Timestamp>,
     /// The resource version as a number: the API server counts the changes of all objects with it. `None` where it is not a number.
@@ -60,6 +57,18 @@ pub struct Pod {
     pub marked_unschedulable: bool,
     /// When the kubelet accepted it.
     pub start_time: Option<Timestamp>,
+    /// What the pods of a workload have in common, which they share.
+    pub template: Arc<PodTemplate>,
+}
+
+/// What the pods of a workload have in common: most of what is known of a pod, and the same for thousands of them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PodTemplate {
+    /// Labels.
+    pub labels: StringMap,
+    /// Annotations.
+    pub annotations: StringMap,
     /// The remaining scheduling gates.
     pub scheduling_gates: Vec<String>,
     /// The requests: containers, sidecars, init containers, overhead and pod-level resources combined, including `pods: 1`.
@@ -198,9 +207,11 @@ impl TopologySpread {
     /// Whether this spread of `owner` counts another pod.
     #[must_use]
     pub fn counts(&self, owner: &Pod, other: &Pod) -> bool {
-        let alike = |key: &String| owner.labels.get(key).is_none_or(|value| other.labels.get(key) == Some(value));
+        let alike = |key: &String| {
+            owner.template.labels.get(key).is_none_or(|value| other.template.labels.get(key) == Some(value))
+        };
         owner.namespace == other.namespace
-            && self.selector.as_ref().is_some_and(|selector| selector.matches(&other.labels))
+            && self.selector.as_ref().is_some_and(|selector| selector.matches(&other.template.labels))
             && self.match_label_keys.iter().all(alike)
     }
 }
@@ -253,6 +264,18 @@ pub struct VolumeClaim {
 }
 
 impl Pod {
+    /// What it has in common with others, to be changed for this pod alone.
+    pub fn template_mut(&mut self) -> &mut PodTemplate {
+        Arc::make_mut(&mut self.template)
+    }
+
+    /// The pod, with a change of its template.
+    #[must_use]
+    pub fn with_template(mut self, change: impl FnOnce(&mut PodTemplate)) -> Self {
+        change(self.template_mut());
+        self
+    }
+
     /// `namespace/name`.
     #[must_use]
     pub fn key(&self) -> String {
@@ -287,7 +310,7 @@ impl Pod {
     #[must_use]
     pub fn workload(&self) -> Option<Workload> {
         let (kind, name) = (self.owner_kind.as_deref()?, self.owner_name.as_deref()?);
-        let hash = self.labels.get(POD_TEMPLATE_HASH).filter(|_| kind == REPLICA_SET);
+        let hash = self.template.labels.get(POD_TEMPLATE_HASH).filter(|_| kind == REPLICA_SET);
         let deployment = hash.and_then(|hash| name.strip_suffix(hash.as_str())?.strip_suffix('-'));
         let (kind, name) = deployment.map_or((kind, name), |deployment| ("Deployment", deployment));
         Some(Workload { namespace: self.namespace.clone(), kind: kind.to_owned(), name: name.to_owned() })
@@ -302,13 +325,13 @@ impl Pod {
     /// Whether the kubelet owns the pod (a static, or mirror, pod).
     #[must_use]
     pub fn is_owned_by_node(&self) -> bool {
-        self.owner_kind.as_deref() == Some("Node") || self.annotations.contains_key("kubernetes.io/config.mirror")
+        self.owner_kind.as_deref() == Some("Node") || self.template.annotations.contains_key(labels::MIRROR_POD)
     }
 
     /// Whether the pod tolerates the taint of drained nodes, and so is not evicted from them.
     #[must_use]
     pub fn tolerates_disruption(&self) -> bool {
-        self.tolerations.iter().any(|toleration| toleration.tolerates(&Taint::disrupted()))
+        self.template.tolerations.iter().any(|toleration| toleration.tolerates(&Taint::disrupted()))
     }
 
     /// Whether a drain waits for the pod. Drains do not wait for pods that tolerate the taint of a drain, static pods, pods that
@@ -330,7 +353,7 @@ impl Pod {
     pub fn keeps_off_node_pools(&self) -> bool {
         let excludes =
             |term: &RequirementTerm| term.key == labels::NODE_POOL && term.operator == Operator::DoesNotExist;
-        let terms = &self.required_node_affinity;
+        let terms = &self.template.required_node_affinity;
         !terms.is_empty() && terms.iter().all(|term| term.iter().any(excludes))
     }
 
@@ -346,7 +369,7 @@ impl Pod {
         self.is_active()
             && self.node_name.is_none()
             && self.nominated_node_name.is_none()
-            && self.scheduling_gates.is_empty()
+            && self.template.scheduling_gates.is_empty()
             && !self.is_owned_by_daemon_set()
             && !self.is_owned_by_node()
     }
@@ -365,7 +388,7 @@ impl Pod {
     /// duration protects from the pod's start, and a pod that has not started is protected.
     #[must_use]
     pub fn protection(&self, now: Timestamp) -> Protection {
-        let Some(value) = self.annotations.get(labels::DO_NOT_DISRUPT) else { return Protection::None };
+        let Some(value) = self.template.annotations.get(labels::DO_NOT_DISRUPT) else { return Protection::None };
         match value.as_str() {
             "true" => return Protection::Active,
             "false" => return Protection::None,
@@ -384,7 +407,7 @@ impl Pod {
     /// the pod has not started, so that its end is unknown.
     #[must_use]
     pub fn protected_until(&self) -> Option<Timestamp> {
-        let duration = parse_go_duration(self.annotations.get(labels::DO_NOT_DISRUPT)?).ok()?;
+        let duration = parse_go_duration(self.template.annotations.get(labels::DO_NOT_DISRUPT)?).ok()?;
         let duration = SignedDuration::try_from(duration).ok().filter(|duration| !duration.is_zero())?;
         self.start_time?.checked_add(duration).ok()
     }
@@ -393,7 +416,7 @@ impl Pod {
     /// without the annotation.
     #[must_use]
     pub fn surge_mode(&self) -> Option<Result<SurgeMode, InvalidAnnotation>> {
-        self.annotations.get(labels::SURGE_BEFORE_DRAIN).map(|value| SurgeMode::parse(value))
+        self.template.annotations.get(labels::SURGE_BEFORE_DRAIN).map(|value| SurgeMode::parse(value))
     }
 
     /// Whether the pod's successor is created first, as far as the pod itself shows: its Deployment may not permit it.
@@ -405,7 +428,7 @@ impl Pod {
     /// Whether the priority class is `system-cluster-critical` or `system-node-critical`.
     #[must_use]
     pub fn is_critical(&self) -> bool {
-        matches!(self.priority_class_name.as_deref(), Some("system-cluster-critical" | "system-node-critical"))
+        matches!(self.template.priority_class_name.as_deref(), Some("system-cluster-critical" | "system-node-critical"))
     }
 }
 
@@ -420,7 +443,11 @@ mod tests {
             namespace: "shop".into(),
             owner_kind: kind.map(Into::into),
             owner_name: Some(name.into()),
-            labels: hash.map(|hash| (POD_TEMPLATE_HASH.to_owned(), hash.to_owned())).into_iter().collect(),
+            template: PodTemplate {
+                labels: hash.map(|hash| (POD_TEMPLATE_HASH.to_owned(), hash.to_owned())).into_iter().collect(),
+                ..PodTemplate::default()
+            }
+            .into(),
             ..Pod::default()
         };
         let shown = |pod: &Pod| pod.workload().map(|workload| workload.to_string());
@@ -444,7 +471,7 @@ mod tests {
         let plain = Pod::default();
         assert!(plain.holds_drain(now));
         let everything = Toleration { operator: TolerationOperator::Exists, ..Toleration::default() };
-        assert!(!Pod { tolerations: vec![everything], ..plain.clone() }.holds_drain(now));
+        assert!(!plain.clone().with_template(|it| it.tolerations = vec![everything]).holds_drain(now));
         assert!(!Pod { owner_kind: Some("Node".into()), ..plain.clone() }.holds_drain(now));
         assert!(!Pod { phase: PodPhase::Succeeded, ..plain.clone() }.holds_drain(now));
         let ending =

@@ -353,8 +353,8 @@ impl ProvisioningRequest {
     /// Requires all pods of the request in one zone.
     fn keep_together(&self, pod: &mut Pod) {
         let own = StringMap::from([(CONSUMES.to_owned(), self.uid.clone())]);
-        pod.labels.extend(own.clone());
-        pod.required_pod_affinity.push(PodAffinityTerm {
+        pod.template_mut().labels.extend(own.clone());
+        pod.template_mut().required_pod_affinity.push(PodAffinityTerm {
             selector: Some(LabelSelector::from_labels(own)),
             topology_key: labels::ZONE.to_owned(),
             ..PodAffinityTerm::default()
@@ -366,7 +366,10 @@ impl ProvisioningRequest {
         let mut left: Vec<u32> = self.pod_sets.iter().map(|set| set.count).collect();
         let mut others = 0_u32;
         for pod in consumers {
-            let same = left.iter_mut().zip(templates).find(|(left, own)| **left > 0 && own.requests == pod.requests);
+            let same = left
+                .iter_mut()
+                .zip(templates)
+                .find(|(left, own)| **left > 0 && own.template.requests == pod.template.requests);
             match same {
                 Some((left, _)) => *left -= 1,
                 None => others = others.saturating_add(1),
@@ -383,7 +386,8 @@ impl ProvisioningRequest {
     fn set_of_pods(&self, template: &Pod, set: usize, count: u32, rank: i32) -> Vec<Pod> {
         let mut pod = virtual_pod(template, &self.namespace, i32::MIN.saturating_add(rank.max(0)));
         pod.created = Some(self.created);
-        pod.annotations
+        pod.template_mut()
+            .annotations
             .extend([(CONSUMES.to_owned(), self.name.clone()), (CLASS_NAME.to_owned(), self.class_name.clone())]);
         let numbered = |index: u32| Pod {
             name: format!("provisioning-request-{}-{set}-{index}", self.name),
@@ -425,20 +429,21 @@ fn booking_step(finding: &Finding, since: Timestamp, now: Timestamp) -> Vec<Verd
 /// The request whose capacity a real pod uses: its name, in the pod's namespace.
 #[must_use]
 pub fn consumed_by(pod: &Pod) -> Option<&str> {
-    let name = || pod.annotations.get(CONSUMES).or_else(|| pod.annotations.get(CONSUMES_DEPRECATED));
+    let name = || pod.template.annotations.get(CONSUMES).or_else(|| pod.template.annotations.get(CONSUMES_DEPRECATED));
     if is_virtual(pod) { None } else { name().map(String::as_str) }
 }
 
 /// The request that a virtual pod is of: its namespace and name.
 #[must_use]
 pub fn request_of(pod: &Pod) -> Option<(&str, &str)> {
-    let name = pod.annotations.get(CONSUMES)?;
-    (pod.annotations.contains_key(CLASS_NAME) && is_virtual(pod)).then_some((&pod.namespace, name))
+    let name = pod.template.annotations.get(CONSUMES)?;
+    (pod.template.annotations.contains_key(CLASS_NAME) && is_virtual(pod)).then_some((&pod.namespace, name))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::PodTemplate;
     use crate::{Quantity, ResourceList};
 
     fn second(second: i64) -> Timestamp {
@@ -463,7 +468,15 @@ mod tests {
     }
 
     fn template(cpus: i64) -> Pod {
-        Pod { requests: ResourceList::from([("cpu", Quantity::from_units(cpus))]), priority: 7, ..Pod::default() }
+        Pod {
+            template: PodTemplate {
+                requests: ResourceList::from([("cpu", Quantity::from_units(cpus))]),
+                priority: 7,
+                ..PodTemplate::default()
+            }
+            .into(),
+            ..Pod::default()
+        }
     }
 
     /// Type, status and reason of each condition.
@@ -599,7 +612,7 @@ mod tests {
             assert!(pods.iter().all(|pod| is_virtual(pod)
                 && request_of(pod) == Some(("team", "train"))
                 && consumed_by(pod).is_none()));
-            assert!(pods.iter().all(|pod| pod.is_provisionable() && pod.priority == i32::MIN + 3));
+            assert!(pods.iter().all(|pod| pod.is_provisionable() && pod.template.priority == i32::MIN + 3));
             pods.iter().map(Pod::key).collect()
         };
         let prefix = "team/provisioning-request-train";
@@ -621,7 +634,8 @@ mod tests {
     #[test]
     fn real_pods_name_their_request_by_either_annotation() {
         for key in [CONSUMES, CONSUMES_DEPRECATED] {
-            let pod = Pod { annotations: StringMap::from([(key.to_owned(), "train".to_owned())]), ..template(1) };
+            let pod = template(1)
+                .with_template(|it| it.annotations = StringMap::from([(key.to_owned(), "train".to_owned())]));
             assert_eq!((consumed_by(&pod), request_of(&pod)), (Some("train"), None));
         }
         assert_eq!(consumed_by(&template(1)), None);
@@ -636,12 +650,12 @@ mod tests {
         };
         let pods = of(labels::ZONE, Progress::Launching).unwrap();
         for pod in &pods {
-            let [term] = &pod.required_pod_affinity[..] else { panic!("{pod:?}") };
+            let [term] = &pod.template.required_pod_affinity[..] else { panic!("{pod:?}") };
             assert_eq!(term.topology_key, labels::ZONE);
-            assert!(pods.iter().all(|other| term.selector.as_ref().unwrap().matches(&other.labels)));
+            assert!(pods.iter().all(|other| term.selector.as_ref().unwrap().matches(&other.template.labels)));
         }
         let held = of(labels::ZONE, Progress::Provisioned { since: second(5000) }).unwrap();
-        assert!(held.iter().all(|pod| pod.required_pod_affinity.is_empty()));
+        assert!(held.iter().all(|pod| pod.template.required_pod_affinity.is_empty()));
         let error = of("kubernetes.io/hostname", Progress::Waiting).unwrap_err();
         assert!(error.to_string().contains("topology.kubernetes.io/zone"), "{error}");
     }

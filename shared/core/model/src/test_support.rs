@@ -4,8 +4,8 @@
 use crate::node_pool::BudgetNodes;
 use crate::pod::TopologySpread;
 use crate::{
-    Budget, Disruption, LabelSelector, Node, NodePool, NodeTemplate, Pod, Quantity, Requirement, Requirements,
-    ResourceList, StringMap, labels,
+    Budget, Disruption, LabelSelector, Node, NodePool, NodeTemplate, Pod, PodTemplate, Quantity, Requirement,
+    Requirements, ResourceList, StringMap, labels,
 };
 
 /// A NodePool that is ready and requires nothing, of the EC2NodeClass `default`, with Karpenter's defaults for disruption.
@@ -49,10 +49,14 @@ pub fn pod(name: impl Into<String>, cpu_milli: i64, memory_mib: i64) -> Pod {
         namespace: "default".to_owned(),
         uid: format!("uid-{name}"),
         name,
-        requests: ResourceList::new()
-            .with("cpu", Quantity::from_milli(cpu_milli))
-            .with("memory", Quantity::from_mebibytes(memory_mib))
-            .with("pods", Quantity::from_units(1)),
+        template: PodTemplate {
+            requests: ResourceList::new()
+                .with("cpu", Quantity::from_milli(cpu_milli))
+                .with("memory", Quantity::from_mebibytes(memory_mib))
+                .with("pods", Quantity::from_units(1)),
+            ..PodTemplate::default()
+        }
+        .into(),
         ..Pod::default()
     }
 }
@@ -60,7 +64,7 @@ pub fn pod(name: impl Into<String>, cpu_milli: i64, memory_mib: i64) -> Pod {
 /// The pod with one more label.
 #[must_use]
 pub fn labelled(mut pod: Pod, key: &str, value: &str) -> Pod {
-    pod.labels.insert(key.to_owned(), value.to_owned());
+    pod.template_mut().labels.insert(key.to_owned(), value.to_owned());
     pod
 }
 

@@ -66,7 +66,7 @@ pub(crate) fn needs<'a>(pod: &'a Pod, facts: &ClusterFacts<'a>) -> Vec<Need<'a>>
             (None, None) => Need::Missing { kind: "ResourceClaim", name: key(&claim.name) },
         }
     };
-    pod.resource_claims.iter().map(need).collect()
+    pod.template.resource_claims.iter().map(need).collect()
 }
 
 /// The claims for which devices have to be allocated.
@@ -268,7 +268,8 @@ impl Claims {
 }
 
 fn refers_to(pod: &Pod, claim: &str) -> bool {
-    pod.resource_claims
+    pod.template
+        .resource_claims
         .iter()
         .filter_map(|own| own.claim.as_ref())
         .any(|name| claim.strip_prefix(&pod.namespace).and_then(|rest| rest.strip_prefix('/')) == Some(name.as_str()))

@@ -167,16 +167,17 @@ struct Key<'a> {
 
 impl<'a> Key<'a> {
     fn of(pod: &'a Pod, relations: Relations, facts: &ClusterFacts<'a>) -> Self {
-        let volumes = (!pod.volume_claims.is_empty()).then_some((pod.namespace.as_str(), &pod.volume_claims[..]));
+        let volumes = (!pod.template.volume_claims.is_empty())
+            .then_some((pod.namespace.as_str(), &pod.template.volume_claims[..]));
         Self {
-            requests: &pod.requests,
-            priority: Reverse(pod.priority),
-            node_selector: &pod.node_selector,
-            required_node_affinity: &pod.required_node_affinity,
-            preferred_node_affinity: &pod.preferred_node_affinity,
-            has_match_fields: pod.has_match_fields,
-            tolerations: &pod.tolerations,
-            host_ports: &pod.host_ports,
+            requests: &pod.template.requests,
+            priority: Reverse(pod.template.priority),
+            node_selector: &pod.template.node_selector,
+            required_node_affinity: &pod.template.required_node_affinity,
+            preferred_node_affinity: &pod.template.preferred_node_affinity,
+            has_match_fields: pod.template.has_match_fields,
+            tolerations: &pod.template.tolerations,
+            host_ports: &pod.template.host_ports,
             volumes,
             claims: claims::needs(pod, facts),
             relations,
@@ -229,7 +230,7 @@ impl<'a> Classes<'a> {
                 order.some_taint_prefers,
                 owned,
             );
-            let mut requests = resources.amounts(&example.requests);
+            let mut requests = resources.amounts(&example.template.requests);
             let shared_volumes = classes.volumes.request(example, &mut requests);
             let pins = match claims {
                 Some(claims) if !key.claims.is_empty() => {
@@ -242,7 +243,7 @@ impl<'a> Classes<'a> {
                 example,
                 requests,
                 shared_volumes,
-                host_ports: &example.host_ports,
+                host_ports: &example.template.host_ports,
                 pods,
                 levels: Vec::new(),
                 refused: None,
@@ -402,7 +403,7 @@ fn can_come_last(
     };
     let only_counted = |group: &GroupId| match topology.kind(*group) {
         Kind::Spread { .. } => {
-            owners.min_priority(*group).is_none_or(|least| class.example.priority <= least)
+            owners.min_priority(*group).is_none_or(|least| class.example.template.priority <= least)
                 && topology.key(*group).is_none_or(lacks)
         }
         Kind::Affinity => false,

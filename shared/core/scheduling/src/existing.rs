@@ -100,12 +100,12 @@ impl<'d> ExistingNodes<'d> {
         let mut available = allocatable(node, claim);
         let mut reserved = ResourceList::new();
         for set in &on_board {
-            reserved.add(&set.template.requests);
+            reserved.add(&set.template.template.requests);
         }
         for pod in present() {
-            available.subtract(&pod.requests);
+            available.subtract(&pod.template.requests);
             if pod.is_owned_by_daemon_set() {
-                reserved.subtract(&pod.requests);
+                reserved.subtract(&pod.template.requests);
             }
         }
         for (resource, quantity) in reserved.iter() {
@@ -113,9 +113,9 @@ impl<'d> ExistingNodes<'d> {
                 available.set(resource, available.get(resource) - quantity);
             }
         }
-        let daemon_ports = on_board.iter().flat_map(|set| &set.template.host_ports);
+        let daemon_ports = on_board.iter().flat_map(|set| &set.template.template.host_ports);
         let mut host_ports: Vec<HostPort> =
-            present().flat_map(|pod| &pod.host_ports).chain(daemon_ports).cloned().collect();
+            present().flat_map(|pod| &pod.template.host_ports).chain(daemon_ports).cloned().collect();
         host_ports.sort();
         host_ports.dedup();
         Ok(ExistingNode {

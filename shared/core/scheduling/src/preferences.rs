@@ -58,10 +58,10 @@ pub fn held_preferences(running: &[BoundPods<'_>], facts: ClusterFacts<'_>) -> V
 }
 
 fn has_preferences(pod: &Pod) -> bool {
-    !pod.preferred_node_affinity.is_empty()
-        || !pod.preferred_pod_affinity.is_empty()
-        || !pod.preferred_pod_anti_affinity.is_empty()
-        || pod.topology_spread.iter().any(|spread| !spread.hard)
+    !pod.template.preferred_node_affinity.is_empty()
+        || !pod.template.preferred_pod_affinity.is_empty()
+        || !pod.template.preferred_pod_anti_affinity.is_empty()
+        || pod.template.topology_spread.iter().any(|spread| !spread.hard)
 }
 
 /// The number of pods that each group counts, by domain. Domains are numbered: by node for groups over the host name, by the
@@ -160,9 +160,9 @@ impl Running<'_, '_> {
     /// The pod with its satisfied preferences as requirements; nothing if there are none.
     fn held(&self, pod: &Pod) -> Option<Pod> {
         let owned = &self.groups.owned[self.groups.relations[self.index].owned];
-        let affinity = self.met(&pod.preferred_pod_affinity, &owned.affinity);
-        let anti = self.met(&pod.preferred_pod_anti_affinity, &owned.anti);
-        let soft = pod.topology_spread.iter().enumerate().filter(|(_, spread)| !spread.hard);
+        let affinity = self.met(&pod.template.preferred_pod_affinity, &owned.affinity);
+        let anti = self.met(&pod.template.preferred_pod_anti_affinity, &owned.anti);
+        let soft = pod.template.topology_spread.iter().enumerate().filter(|(_, spread)| !spread.hard);
         let spread: Vec<usize> =
             soft.zip(&owned.spread).filter(|(_, group)| self.is_met(**group)).map(|((place, _), _)| place).collect();
         let node = self.met_by_node(pod);
@@ -170,14 +170,15 @@ impl Running<'_, '_> {
             return None;
         }
         let mut held = pod.clone();
-        require(&mut held.required_pod_affinity, take(&mut held.preferred_pod_affinity, &affinity));
-        require(&mut held.required_pod_anti_affinity, take(&mut held.preferred_pod_anti_affinity, &anti));
-        spread.into_iter().for_each(|place| held.topology_spread[place].hard = true);
-        let node = take(&mut held.preferred_node_affinity, &node);
-        if !node.is_empty() && held.required_node_affinity.is_empty() {
-            held.required_node_affinity.push(Vec::new());
+        let template = held.template_mut();
+        require(&mut template.required_pod_affinity, take(&mut template.preferred_pod_affinity, &affinity));
+        require(&mut template.required_pod_anti_affinity, take(&mut template.preferred_pod_anti_affinity, &anti));
+        spread.into_iter().for_each(|place| template.topology_spread[place].hard = true);
+        let node = take(&mut template.preferred_node_affinity, &node);
+        if !node.is_empty() && template.required_node_affinity.is_empty() {
+            template.required_node_affinity.push(Vec::new());
         }
-        for alternative in &mut held.required_node_affinity {
+        for alternative in &mut template.required_node_affinity {
             alternative.extend(node.iter().flatten().cloned());
         }
         Some(held)
@@ -185,12 +186,12 @@ impl Running<'_, '_> {
 
     /// The places of the preferred node affinity terms that the labels of the node meet.
     fn met_by_node(&self, pod: &Pod) -> Vec<usize> {
-        if pod.preferred_node_affinity.is_empty() {
+        if pod.template.preferred_node_affinity.is_empty() {
             return Vec::new();
         }
         let own = Requirements::from_labels(self.node.labels);
         let fits = |terms: &Vec<_>| Requirements::from_terms(terms).is_ok_and(|preferred| covers(&own, &preferred));
-        let terms = pod.preferred_node_affinity.iter().enumerate();
+        let terms = pod.template.preferred_node_affinity.iter().enumerate();
         terms.filter(|(_, term)| fits(&term.preference)).map(|(place, _)| place).collect()
     }
 
@@ -238,6 +239,7 @@ fn take<T>(terms: &mut Vec<Weighted<T>>, places: &[usize]) -> Vec<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nodeless_model::PodTemplate;
     use nodeless_model::pod::{PodAffinityTerm, TopologySpread};
     use nodeless_model::requirement::RequirementTerm;
     use nodeless_model::test_support::{self, topology_spread};
@@ -252,25 +254,32 @@ mod tests {
         Pod {
             namespace: "default".into(),
             name: name.into(),
-            labels: labelled("app", "web"),
-            topology_spread: vec![TopologySpread { hard: false, ..topology_spread(labels::ZONE, selector.clone()) }],
-            preferred_pod_anti_affinity: vec![Weighted {
-                weight: 1,
-                preference: PodAffinityTerm {
-                    selector: Some(selector),
-                    topology_key: labels::HOSTNAME.into(),
-                    ..PodAffinityTerm::default()
-                },
-            }],
-            preferred_node_affinity: vec![Weighted {
-                weight: 1,
-                preference: vec![RequirementTerm {
-                    key: "disk".into(),
-                    operator: Operator::In,
-                    values: vec!["ssd".into()],
-                    min_values: None,
+            template: PodTemplate {
+                labels: labelled("app", "web"),
+                topology_spread: vec![TopologySpread {
+                    hard: false,
+                    ..topology_spread(labels::ZONE, selector.clone())
                 }],
-            }],
+                preferred_pod_anti_affinity: vec![Weighted {
+                    weight: 1,
+                    preference: PodAffinityTerm {
+                        selector: Some(selector),
+                        topology_key: labels::HOSTNAME.into(),
+                        ..PodAffinityTerm::default()
+                    },
+                }],
+                preferred_node_affinity: vec![Weighted {
+                    weight: 1,
+                    preference: vec![RequirementTerm {
+                        key: "disk".into(),
+                        operator: Operator::In,
+                        values: vec!["ssd".into()],
+                        min_values: None,
+                    }],
+                }],
+                ..PodTemplate::default()
+            }
+            .into(),
             ..Pod::default()
         }
     }
@@ -291,11 +300,17 @@ mod tests {
         let found = held(&[("first", &one, &[&a, &b]), ("second", &two, &[&c])]);
         assert_eq!(found.len(), 3);
         // Two beside one keep the skew; two on a host are not apart.
-        assert!(found.iter().all(|held| held.pod.topology_spread[0].hard));
-        assert_eq!(found[0].pod.required_pod_anti_affinity, Vec::new());
-        assert_eq!(found[0].pod.required_node_affinity, vec![a.preferred_node_affinity[0].preference.clone()]);
-        assert_eq!(found[2].pod.required_pod_anti_affinity, vec![c.preferred_pod_anti_affinity[0].preference.clone()]);
-        assert_eq!(found[2].pod.required_node_affinity, Vec::<Vec<RequirementTerm>>::new());
+        assert!(found.iter().all(|held| held.pod.template.topology_spread[0].hard));
+        assert_eq!(found[0].pod.template.required_pod_anti_affinity, Vec::new());
+        assert_eq!(
+            found[0].pod.template.required_node_affinity,
+            vec![a.template.preferred_node_affinity[0].preference.clone()]
+        );
+        assert_eq!(
+            found[2].pod.template.required_pod_anti_affinity,
+            vec![c.template.preferred_pod_anti_affinity[0].preference.clone()]
+        );
+        assert_eq!(found[2].pod.template.required_node_affinity, Vec::<Vec<RequirementTerm>>::new());
     }
 
     #[test]
@@ -303,10 +318,10 @@ mod tests {
         let (a, b) = (pod("a"), pod("b"));
         let (one, two) = (labelled(labels::ZONE, "one"), labelled(labels::ZONE, "two"));
         let found = held(&[("first", &one, &[&a]), ("second", &one, &[&b]), ("third", &two, &[])]);
-        assert!(found.iter().all(|held| !held.pod.topology_spread[0].hard));
+        assert!(found.iter().all(|held| !held.pod.template.topology_spread[0].hard));
         // Without the other zone there is one domain, which has the least and the most.
         let found = held(&[("first", &one, &[&a]), ("second", &one, &[&b])]);
-        assert!(found.iter().all(|held| held.pod.topology_spread[0].hard));
+        assert!(found.iter().all(|held| held.pod.template.topology_spread[0].hard));
     }
 
     #[test]
@@ -315,6 +330,6 @@ mod tests {
         let one = labelled(labels::ZONE, "one");
         let found = held(&[("first", &one, &[&a, &gone])]);
         assert_eq!(found.len(), 1);
-        assert_eq!(found[0].pod.required_pod_anti_affinity.len(), 1);
+        assert_eq!(found[0].pod.template.required_pod_anti_affinity.len(), 1);
     }
 }

@@ -42,7 +42,7 @@ pub(crate) const fn count(amount: i64) -> i64 {
 
 /// Adds the drivers of a pod's volumes.
 pub(crate) fn add_drivers<'f>(drivers: &mut BTreeSet<&'f str>, pod: &Pod, facts: &ClusterFacts<'f>) {
-    drivers.extend(pod.volume_claims.iter().filter_map(|claim| driver_of(facts, pod, claim)));
+    drivers.extend(pod.template.volume_claims.iter().filter_map(|claim| driver_of(facts, pod, claim)));
 }
 
 /// The columns of those of the drivers of which any node attaches a limited number.
@@ -94,9 +94,9 @@ impl<'a> PendingVolumes<'a> {
         if resources.columns().next().is_none() {
             return Self { known };
         }
-        let mounting = |pod: &&Pod| !pod.volume_claims.is_empty();
+        let mounting = |pod: &&Pod| !pod.template.volume_claims.is_empty();
         for (index, pod) in problem.pods.iter().enumerate().filter(|(_, pod)| mounting(pod)) {
-            for claim in &pod.volume_claims {
+            for claim in &pod.template.volume_claims {
                 let Some(place) = place(problem, resources, pod, claim) else { continue };
                 let id = known.len();
                 match known.entry((&pod.namespace, &claim.claim_name)) {
@@ -113,7 +113,7 @@ impl<'a> PendingVolumes<'a> {
         let nodes: HashSet<&str> = problem.nodes.iter().map(|node| node.name.as_str()).collect();
         for bound in problem.bound_pods.iter().filter(|bound| nodes.contains(bound.name)) {
             for pod in bound.pods.iter().copied().filter(mounting) {
-                for claim in &pod.volume_claims {
+                for claim in &pod.template.volume_claims {
                     let running = known.get_mut(&(pod.namespace.as_str(), claim.claim_name.as_str()));
                     running.into_iter().for_each(|running| running.is_shared = true);
                 }
@@ -124,10 +124,10 @@ impl<'a> PendingVolumes<'a> {
 
     /// Adds the volumes that only this pod mounts to its requests, and returns its other volumes.
     pub(crate) fn request(&self, pod: &Pod, requests: &mut Amounts) -> Box<[Volume]> {
-        if self.known.is_empty() || pod.volume_claims.is_empty() {
+        if self.known.is_empty() || pod.template.volume_claims.is_empty() {
             return Box::default();
         }
-        let claims = pod.volume_claims.iter();
+        let claims = pod.template.volume_claims.iter();
         let mounted = claims.filter_map(|claim| self.known.get(&(pod.namespace.as_str(), claim.claim_name.as_str())));
         let mut mounted: Vec<&Known> = mounted.collect();
         mounted.sort_unstable_by_key(|known| known.volume);
@@ -170,8 +170,10 @@ impl Attached {
         let mut counts = vec![0_i64; resources.len()];
         if limits.iter().any(|(_, limit)| limit.is_some()) {
             let mut seen: HashSet<ClaimKey<'_>> = HashSet::new();
-            let mounting = pods.iter().filter(|pod| !pod.volume_claims.is_empty() && !pod.is_terminal());
-            for (pod, claim) in mounting.flat_map(|pod| pod.volume_claims.iter().map(move |claim| (pod, claim))) {
+            let mounting = pods.iter().filter(|pod| !pod.template.volume_claims.is_empty() && !pod.is_terminal());
+            for (pod, claim) in
+                mounting.flat_map(|pod| pod.template.volume_claims.iter().map(move |claim| (pod, claim)))
+            {
                 let key = (pod.namespace.as_str(), claim.claim_name.as_str());
                 if seen.insert(key)
                     && let Some(place) = place(problem, resources, pod, claim)
@@ -282,7 +284,7 @@ pub(crate) fn alone(mounts: Mounts<'_>) -> Cow<'_, [i64]> {
 
 /// The number of different volumes of EBS that these pods mount.
 pub(crate) fn of_ebs(facts: &ClusterFacts<'_>, pods: &[&Pod]) -> usize {
-    let claims = pods.iter().flat_map(|pod| pod.volume_claims.iter().map(move |claim| (*pod, claim)));
+    let claims = pods.iter().flat_map(|pod| pod.template.volume_claims.iter().map(move |claim| (*pod, claim)));
     let of_ebs = claims.filter(|(pod, claim)| driver_of(facts, pod, claim) == Some(EBS_DRIVER));
     of_ebs.map(|(pod, claim)| (&pod.namespace, &claim.claim_name)).collect::<HashSet<_>>().len()
 }

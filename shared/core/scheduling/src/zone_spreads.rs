@@ -120,7 +120,7 @@ impl Prepared<'_> {
 }
 
 fn has_zone_spread(pod: &Pod) -> bool {
-    pod.topology_spread.iter().any(|spread| labels::normalize(&spread.topology_key) == labels::ZONE)
+    pod.template.topology_spread.iter().any(|spread| labels::normalize(&spread.topology_key) == labels::ZONE)
 }
 
 fn zone_of<'n>(node: &'n BoundPods<'_>) -> Option<&'n str> {

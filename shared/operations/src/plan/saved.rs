@@ -1,7 +1,7 @@
 //! Snapshots that are kept, and plans that are replayed from them.
 //!
-//! The format is JSON `{"format": 3, "snapshot": …}`, compressed with zlib if the planner writes it. After the plan has ended,
-//! the results of its writes are stored beside it in the same format: `{"format": 3, "answers": …}`. Fields that plans do not
+//! The format is JSON `{"format": 4, "snapshot": …}`, compressed with zlib if the planner writes it. After the plan has ended,
+//! the results of its writes are stored beside it in the same format: `{"format": 4, "answers": …}`. Fields that plans do not
 //! read are left out, and so is what could contain a secret: user data of EC2NodeClasses, and unknown annotations. Environment
 //! variables of pods and Secrets are never read.
 
@@ -15,15 +15,13 @@ use flate2::Compression;
 use flate2::read::ZlibDecoder;
 use flate2::write::ZlibEncoder;
 use futures::FutureExt as _;
-use nodeless_model::provisioning_request::{CONSUMES, CONSUMES_DEPRECATED};
-use nodeless_model::{Pod, StringMap, labels};
+use nodeless_model::labels;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::io::{Read as _, Write as _};
-use std::sync::Arc;
 
 /// The format that this version writes, and the only one that it reads.
-const FORMAT: u32 = 3;
+const FORMAT: u32 = 4;
 /// The first byte of a compressed snapshot, with which no JSON begins.
 const DEFLATED: u8 = 0x78;
 
@@ -108,17 +106,9 @@ impl Snapshot {
         for class in view.node_classes.values_mut() {
             class.spec.user_data = None;
             class.metadata.managed_fields = None;
-            class.metadata.annotations.iter_mut().for_each(|own| own.retain(|key, _| is_read(key)));
+            class.metadata.annotations.iter_mut().for_each(|own| own.retain(|key, _| labels::is_read(key)));
         }
-        view.nodes.iter_mut().for_each(|node| reduce(&mut node.annotations));
-        let templates = view.daemon_sets.iter_mut().map(|set| &mut set.template);
-        let shapes = view.capacity_buffers.iter_mut().filter_map(|buffer| buffer.shape.as_mut().ok());
-        let asked = view.provisioning_requests.iter_mut().filter_map(|request| request.templates.as_mut().ok());
-        let copied = templates.chain(shapes.map(|shape| &mut shape.pod)).chain(asked.flatten());
-        copied.for_each(|pod: &mut Pod| reduce(&mut pod.annotations));
-        for pod in view.pods.iter_mut().filter(|pod| pod.annotations.keys().any(|key| !is_read(key))) {
-            reduce(&mut Arc::make_mut(pod).annotations);
-        }
+        view.nodes.iter_mut().for_each(|node| node.annotations.retain(|key, _| labels::is_read(key)));
         snapshot
     }
 }
@@ -171,15 +161,4 @@ fn inflated<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, SavedError> {
         return Err(SavedError::Format(format));
     }
     Ok(serde_json::from_slice(text)?)
-}
-
-fn reduce(annotations: &mut StringMap) {
-    annotations.retain(|key, _| is_read(key));
-}
-
-/// Whether planning reads an annotation.
-fn is_read(key: &str) -> bool {
-    let domain = key.split_once('/').map_or("", |(domain, _)| domain);
-    ["karpenter.sh", "karpenter.k8s.aws", "nodeless.sh"].contains(&domain)
-        || [labels::POD_DELETION_COST, "kubernetes.io/config.mirror", CONSUMES, CONSUMES_DEPRECATED].contains(&key)
 }

@@ -136,11 +136,11 @@ impl Place<'_> {
         let mut total = ResourceList::new();
         let mut ports: Vec<&HostPort> = self.ports.iter().collect();
         for pod in pods {
-            total.add(&pod.requests);
-            if pod.host_ports.iter().any(|port| ports.iter().any(|taken| taken.conflicts_with(port))) {
+            total.add(&pod.template.requests);
+            if pod.template.host_ports.iter().any(|port| ports.iter().any(|taken| taken.conflicts_with(port))) {
                 wrong.push(format!("{}: a host port of pod {} is already used", self.name, pod.key()));
             }
-            ports.extend(&pod.host_ports);
+            ports.extend(&pod.template.host_ports);
             if let Some(taint) = first_untolerated(self.taints, pod) {
                 wrong.push(format!("{}: pod {} does not tolerate {taint}", self.name, pod.key()));
             }
@@ -168,15 +168,19 @@ impl Place<'_> {
 
 fn first_untolerated<'t>(taints: &'t [Taint], pod: &Pod) -> Option<&'t Taint> {
     let hard = |taint: &&Taint| taint.effect != TaintEffect::PreferNoSchedule;
-    taints.iter().filter(hard).find(|taint| !pod.tolerations.iter().any(|toleration| toleration.tolerates(taint)))
+    taints
+        .iter()
+        .filter(hard)
+        .find(|taint| !pod.template.tolerations.iter().any(|toleration| toleration.tolerates(taint)))
 }
 
 fn accepts_labels(pod: &Pod, labels: &Requirements) -> bool {
     let selector = pod
+        .template
         .node_selector
         .iter()
         .all(|(key, value)| matches(&expression(key, Operator::In, std::slice::from_ref(value)), labels));
-    let terms = &pod.required_node_affinity;
+    let terms = &pod.template.required_node_affinity;
     let affinity = terms.is_empty()
         || terms.iter().any(|term| !term.is_empty() && term.iter().all(|expression| matches(expression, labels)));
     selector && affinity
@@ -193,10 +197,11 @@ fn may_accept_labels(pod: &Pod, node: &Requirements, exists: bool) -> bool {
         },
     };
     let selector = pod
+        .template
         .node_selector
         .iter()
         .all(|(key, value)| possible(&expression(key, Operator::In, std::slice::from_ref(value))));
-    let terms = &pod.required_node_affinity;
+    let terms = &pod.template.required_node_affinity;
     selector && (terms.is_empty() || terms.iter().any(|term| !term.is_empty() && term.iter().all(possible)))
 }
 
@@ -236,7 +241,7 @@ fn matches_value(expression: &RequirementTerm, value: Option<&str>) -> bool {
 }
 
 fn accepts_volumes(problem: &Problem<'_>, pod: &Pod, labels: &Requirements) -> bool {
-    pod.volume_claims.iter().all(|volume| {
+    pod.template.volume_claims.iter().all(|volume| {
         let topology = problem.facts.volumes.get(&format!("{}/{}", pod.namespace, volume.claim_name));
         topology.is_some_and(|terms| {
             let usable = |place: &Requirements| place.to_terms().iter().all(|expression| matches(expression, labels));
@@ -268,7 +273,7 @@ fn reservation_violations(problem: &Problem<'_>, solution: &Solution) -> Vec<Str
 
 /// The claims that a pod mounts, `namespace/name`.
 fn claims(pod: &Pod) -> impl Iterator<Item = String> {
-    pod.volume_claims.iter().map(|volume| format!("{}/{}", pod.namespace, volume.claim_name))
+    pod.template.volume_claims.iter().map(|volume| format!("{}/{}", pod.namespace, volume.claim_name))
 }
 
 fn driver<'p>(problem: &Problem<'p>, claim: &str) -> Option<&'p str> {
@@ -341,9 +346,10 @@ fn own_labels(
         .map(|(k, _)| k.to_owned())
         .collect();
     let mentioned: Vec<&String> = pod
+        .template
         .node_selector
         .values()
-        .chain(pod.required_node_affinity.iter().flatten().flat_map(|expression| &expression.values))
+        .chain(pod.template.required_node_affinity.iter().flatten().flat_map(|expression| &expression.values))
         .collect();
     for key in open {
         let allowed = node.get(&key).cloned().unwrap_or_else(Requirement::exists);
@@ -380,8 +386,8 @@ fn launched(
     for set in problem.daemon_sets {
         let template = &set.template;
         if first_untolerated(taints, template).is_none() && accepts_labels(template, &with_state) {
-            available.subtract(&template.requests);
-            ports.extend(template.host_ports.iter().cloned());
+            available.subtract(&template.template.requests);
+            ports.extend(template.template.host_ports.iter().cloned());
         }
     }
     let ebs_volumes = kind.ebs_volumes;

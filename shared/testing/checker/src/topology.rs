@@ -68,7 +68,9 @@ impl<'p> World<'p> {
         for (place, site) in self.sites.iter().enumerate() {
             for pod in &site.placed {
                 wrong.extend(self.near_violations(place, pod));
-                for spread in pod.topology_spread.iter().filter(|spread| spread.hard && is_host(&spread.topology_key)) {
+                for spread in
+                    pod.template.topology_spread.iter().filter(|spread| spread.hard && is_host(&spread.topology_key))
+                {
                     let here = site.pods().filter(|other| spread_selects(spread, pod, other)).count();
                     if here > spread.max_skew.max(1) as usize {
                         wrong.push(format!("{}: {here} pods violate the spread of {}", site.name, pod.key()));
@@ -113,17 +115,17 @@ impl<'p> World<'p> {
             })
         };
         let name = &self.sites[place].name;
-        for term in &pod.required_pod_anti_affinity {
+        for term in &pod.template.required_pod_anti_affinity {
             let mut near = others().filter(|(other, _)| self.may_share(place, *other, &term.topology_key));
             if let Some((_, other)) = near.find(|(_, other)| self.selects(term, pod, other)) {
                 wrong.push(format!("{name}: pod {} has anti-affinity to {}", pod.key(), other.key()));
             }
         }
         for (other_place, other) in others() {
-            let term = other
-                .required_pod_anti_affinity
-                .iter()
-                .find(|term| self.may_share(place, other_place, &term.topology_key) && self.selects(term, other, pod));
+            let term =
+                other.template.required_pod_anti_affinity.iter().find(|term| {
+                    self.may_share(place, other_place, &term.topology_key) && self.selects(term, other, pod)
+                });
             if term.is_some() {
                 wrong.push(format!("{name}: pod {} has anti-affinity to {}", other.key(), pod.key()));
             }
@@ -136,7 +138,7 @@ impl<'p> World<'p> {
     fn affinity_violations(&self) -> Vec<String> {
         let mut terms: Vec<(&'p Pod, &'p PodAffinityTerm)> = Vec::new();
         for pod in self.sites.iter().flat_map(|site| &site.placed) {
-            for term in &pod.required_pod_affinity {
+            for term in &pod.template.required_pod_affinity {
                 if !terms.iter().any(|(owner, known)| same_term((owner, known), (pod, term))) {
                     terms.push((pod, term));
                 }
@@ -147,7 +149,8 @@ impl<'p> World<'p> {
 
     /// The pods whose affinity is not satisfied.
     fn far_from(&self, owner: &'p Pod, term: &'p PodAffinityTerm) -> Vec<String> {
-        let has = |pod: &'p Pod| pod.required_pod_affinity.iter().any(|one| same_term((owner, term), (pod, one)));
+        let has =
+            |pod: &'p Pod| pod.template.required_pod_affinity.iter().any(|one| same_term((owner, term), (pod, one)));
         let selected = |pod: &Pod| self.selects(term, owner, pod);
         let mut there: Vec<usize> = Vec::new();
         let mut waiting: Vec<(usize, &'p Pod)> = Vec::new();
@@ -217,7 +220,9 @@ impl<'p> World<'p> {
         let unnamed = StringMap::from([("kubernetes.io/metadata.name".to_owned(), pod.namespace.clone())]);
         let labels = self.problem.facts.namespaces.get(&pod.namespace).unwrap_or(&unnamed);
         let selected = || term.namespace_selector.as_ref().is_some_and(|selector| selector.matches(labels));
-        let differs = |key: &String| owner.labels.get(key).is_none_or(|value| pod.labels.get(key) != Some(value));
+        let differs = |key: &String| {
+            owner.template.labels.get(key).is_none_or(|value| pod.template.labels.get(key) != Some(value))
+        };
         (own || term.namespaces.contains(&pod.namespace) || selected())
             && selects(term.selector.as_ref(), &term.match_label_keys, owner, pod)
             && term.mismatch_label_keys.iter().all(differs)
@@ -243,8 +248,9 @@ impl<'p> World<'p> {
         }
         // Pods that no spread selects may be placed at any time.
         let matters = |pod: &Pod| {
-            let spreads = |one: &&'p Pod| one.topology_spread.iter().any(|spread| spread_selects(spread, one, pod));
-            !pod.topology_spread.is_empty() || kinds.iter().map(|(_, one, _)| one).any(spreads)
+            let spreads =
+                |one: &&'p Pod| one.template.topology_spread.iter().any(|spread| spread_selects(spread, one, pod));
+            !pod.template.topology_spread.is_empty() || kinds.iter().map(|(_, one, _)| one).any(spreads)
         };
         let steps: Vec<(usize, &'p Pod, usize)> = kinds.iter().filter(|(_, pod, _)| matters(pod)).copied().collect();
         let mut search = Search { offered: BTreeMap::new(), dead: BTreeSet::new(), left: MAX_ORDER_STEPS, best: None };
@@ -315,7 +321,7 @@ impl<'p> World<'p> {
             search.left -= 1;
             if self.spread_allows(*place, pod, counted, &mut search.offered) {
                 let spreads = |one: &TopologySpread| one.hard && !is_host(&one.topology_key);
-                let free = !pod.topology_spread.iter().any(spreads);
+                let free = !pod.template.topology_spread.iter().any(spreads);
                 open.push(((free, self.fullness(*place, pod, steps, counted)), step));
             }
         }
@@ -343,7 +349,7 @@ impl<'p> World<'p> {
     ) -> usize {
         let mut seen: Vec<(&str, &TopologySpread)> = Vec::new();
         for (_, other, _) in steps {
-            let own = other.topology_spread.iter().filter(|one| one.hard && !is_host(&one.topology_key));
+            let own = other.template.topology_spread.iter().filter(|one| one.hard && !is_host(&one.topology_key));
             for spread in own.filter(|spread| spread_selects(spread, other, pod)) {
                 if !seen.contains(&(&other.namespace, spread)) {
                     seen.push((&other.namespace, spread));
@@ -358,7 +364,7 @@ impl<'p> World<'p> {
     }
 
     fn spread_allows(&self, place: usize, pod: &Pod, counted: &[(usize, &Pod)], offered: &mut Offered) -> bool {
-        let hard = pod.topology_spread.iter().filter(|one| one.hard && !is_host(&one.topology_key));
+        let hard = pod.template.topology_spread.iter().filter(|one| one.hard && !is_host(&one.topology_key));
         hard.into_iter().all(|spread| {
             let key = &spread.topology_key;
             let Some(here) = self.domain(place, key) else { return false };
@@ -427,18 +433,18 @@ impl<'p> World<'p> {
     fn may_use(&self, pod: &Pod, key: &str, domain: &str) -> bool {
         let mut alone = pod.clone();
         let of_key = |other: &str| labels::normalize(other) == labels::normalize(key);
-        alone.node_selector.retain(|other, _| of_key(other));
-        alone.required_node_affinity.retain(|term| !term.is_empty());
-        for term in &mut alone.required_node_affinity {
+        alone.template_mut().node_selector.retain(|other, _| of_key(other));
+        alone.template_mut().required_node_affinity.retain(|term| !term.is_empty());
+        for term in &mut alone.template_mut().required_node_affinity {
             term.retain(|expression| of_key(&expression.key));
         }
         // A term without a requirement for the domain allows all.
-        if alone.required_node_affinity.iter().any(Vec::is_empty) {
-            alone.required_node_affinity.clear();
+        if alone.template.required_node_affinity.iter().any(Vec::is_empty) {
+            alone.template_mut().required_node_affinity.clear();
         }
         let node = Requirements::from([(key, Requirement::one_of([domain]))]);
         let allowed = |place: &Requirements| place.get(key).is_none_or(|allowed| allowed.has(domain));
-        let volumes = pod.volume_claims.iter().all(|volume| {
+        let volumes = pod.template.volume_claims.iter().all(|volume| {
             let known = self.problem.facts.volumes.get(&format!("{}/{}", pod.namespace, volume.claim_name));
             known.is_some_and(|known| known.is_empty() || known.iter().any(allowed))
         });
@@ -462,7 +468,9 @@ fn possible_domains(node: &Requirements, offer: &PoolOffer<'_>, key: &str) -> Ve
 /// Whether two terms select the same pods for their owners.
 fn same_term((a, one): (&Pod, &PodAffinityTerm), (b, other): (&Pod, &PodAffinityTerm)) -> bool {
     let mut keys = one.match_label_keys.iter().chain(&one.mismatch_label_keys);
-    a.namespace == b.namespace && one == other && keys.all(|key| a.labels.get(key) == b.labels.get(key))
+    a.namespace == b.namespace
+        && one == other
+        && keys.all(|key| a.template.labels.get(key) == b.template.labels.get(key))
 }
 
 /// The number of evaluations of a pod after which the search for an order ends.
@@ -482,11 +490,11 @@ struct Search {
 /// without spread last.
 fn plain_orders(steps: &[(usize, &Pod, usize)]) -> [Vec<usize>; 4] {
     let hard = |pod: &Pod, itself: bool| {
-        let own = pod.topology_spread.iter().filter(|one| one.hard && !is_host(&one.topology_key));
+        let own = pod.template.topology_spread.iter().filter(|one| one.hard && !is_host(&one.topology_key));
         own.into_iter().any(|one| !itself || spread_selects(one, pod, pod))
     };
     let size = |step: usize| {
-        let requests = &steps[step].1.requests;
+        let requests = &steps[step].1.template.requests;
         Reverse((requests.get("cpu"), requests.get("memory")))
     };
     let mut orders = [(); 4].map(|()| (0..steps.len()).collect::<Vec<usize>>());
@@ -500,14 +508,14 @@ fn plain_orders(steps: &[(usize, &Pod, usize)]) -> [Vec<usize>; 4] {
 /// Whether two pods are equal in everything that a spread evaluates.
 fn alike(a: &Pod, b: &Pod) -> bool {
     a.namespace == b.namespace
-        && a.labels == b.labels
-        && a.topology_spread == b.topology_spread
-        && a.node_selector == b.node_selector
-        && a.required_node_affinity == b.required_node_affinity
-        && a.tolerations == b.tolerations
-        && a.requests == b.requests
-        && a.host_ports == b.host_ports
-        && a.volume_claims == b.volume_claims
+        && a.template.labels == b.template.labels
+        && a.template.topology_spread == b.template.topology_spread
+        && a.template.node_selector == b.template.node_selector
+        && a.template.required_node_affinity == b.template.required_node_affinity
+        && a.template.tolerations == b.template.tolerations
+        && a.template.requests == b.template.requests
+        && a.template.host_ports == b.template.host_ports
+        && a.template.volume_claims == b.template.volume_claims
 }
 
 impl<'p> Site<'p> {
@@ -529,6 +537,7 @@ fn spread_selects(spread: &TopologySpread, owner: &Pod, pod: &Pod) -> bool {
 }
 
 fn selects(selector: Option<&LabelSelector>, keys: &[String], owner: &Pod, pod: &Pod) -> bool {
-    let same = |key: &String| owner.labels.get(key).is_none_or(|value| pod.labels.get(key) == Some(value));
-    selector.is_some_and(|selector| selector.matches(&pod.labels)) && keys.iter().all(same)
+    let same =
+        |key: &String| owner.template.labels.get(key).is_none_or(|value| pod.template.labels.get(key) == Some(value));
+    selector.is_some_and(|selector| selector.matches(&pod.template.labels)) && keys.iter().all(same)
 }

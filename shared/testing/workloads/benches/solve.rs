@@ -57,12 +57,12 @@ fn preferring(count: usize) -> Vec<Pod> {
     (0..count)
         .map(|index| {
             let mut pod = pod(format!("pod-{index:06}"), &mut draw);
-            pod.labels = labelled("app", "nginx");
-            pod.preferred_node_affinity = vec![prefer(1, ZONES[0]), prefer(50, "elsewhere")];
+            pod.template_mut().labels = labelled("app", "nginx");
+            pod.template_mut().preferred_node_affinity = vec![prefer(1, ZONES[0]), prefer(50, "elsewhere")];
             let term = near(labels::ZONE, labelled("app", "none"));
-            pod.preferred_pod_affinity = vec![Weighted { weight: 10, preference: term }];
+            pod.template_mut().preferred_pod_affinity = vec![Weighted { weight: 10, preference: term }];
             let term = near(labels::ZONE, labelled("app", "nginx"));
-            pod.preferred_pod_anti_affinity = vec![Weighted { weight: 10, preference: term }];
+            pod.template_mut().preferred_pod_anti_affinity = vec![Weighted { weight: 10, preference: term }];
             pod
         })
         .collect()
@@ -92,7 +92,7 @@ fn running(nodes: usize, pods_each: usize) -> Vec<(Node, Vec<Pod>)> {
                 .with("pods", Quantity::from_units(110));
             let pods = (0..pods_each).map(|number| {
                 let mut pod = pod(format!("running-{index:05}-{number:02}"), &mut draw);
-                pod.labels = labelled("my-label", draw.one_of(&VALUES));
+                pod.template_mut().labels = labelled("my-label", draw.one_of(&VALUES));
                 pod
             });
             let pods = pods.collect();

@@ -71,8 +71,8 @@ pub fn daemon_set(name: &str, cpu_milli: i64, memory_mib: i64) -> DaemonSet {
     template.namespace = "kube-system".into();
     template.owner_kind = Some("DaemonSet".into());
     template.marked_unschedulable = false;
-    template.labels = labelled("app", name);
-    template.tolerations = vec![nodeless_model::Toleration {
+    template.template_mut().labels = labelled("app", name);
+    template.template_mut().tolerations = vec![nodeless_model::Toleration {
         operator: nodeless_model::taint::TolerationOperator::Exists,
         ..nodeless_model::Toleration::default()
     }];

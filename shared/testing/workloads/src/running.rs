@@ -53,7 +53,7 @@ impl Running {
         }
         let choice: Vec<&InstanceType> = instance_types.iter().filter(|kind| common(kind)).collect();
         let daemons = daemon_sets.iter().fold(ResourceList::new(), |mut sum, set| {
-            sum.add(&set.template.requests);
+            sum.add(&set.template.template.requests);
             sum
         });
         let places = dealt.into_iter().enumerate().filter_map(|(index, mut pods)| {
@@ -104,7 +104,7 @@ fn cheapest<'k>(
     daemons: &ResourceList,
 ) -> Option<(&'k InstanceType, f64)> {
     let mut asked = daemons.clone();
-    pods.iter().for_each(|pod| asked.add(&pod.requests));
+    pods.iter().for_each(|pod| asked.add(&pod.template.requests));
     let fitting = choice.iter().filter(|kind| asked.fits(&kind.allocatable()));
     let priced = fitting.filter_map(|kind| {
         let mut offerings = kind.offerings.iter();

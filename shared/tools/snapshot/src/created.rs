@@ -59,7 +59,7 @@ fn create(objects: &mut Objects, key: &Key, workload: &Workload, number: u32) ->
     let count = pods.len();
     for (body, read, claims) in pods {
         let key = (read.pod.namespace.clone(), read.pod.name.clone());
-        if read.pod.volume_claims.iter().any(|claim| claim.ephemeral) {
+        if read.pod.template.volume_claims.iter().any(|claim| claim.ephemeral) {
             objects.note_ephemeral(&key, &body);
         }
         for claim in claims {

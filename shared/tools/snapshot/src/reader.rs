@@ -250,7 +250,7 @@ impl Reader {
                 let read = self.slim::<slim::Pod>(incoming, body, |object| &mut object.metadata);
                 let converted = self.converted(incoming, body, read, |pod| ReadPod::try_from(pod));
                 if let Some((key, read)) = &converted
-                    && read.pod.volume_claims.iter().any(|claim| claim.ephemeral)
+                    && read.pod.template.volume_claims.iter().any(|claim| claim.ephemeral)
                 {
                     self.objects.note_ephemeral(key, body);
                 }

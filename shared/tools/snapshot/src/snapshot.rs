@@ -141,7 +141,7 @@ impl Snapshot {
             return;
         }
         let unknown =
-            self.view.pods.iter().filter(|pod| pod.topology_spread.is_empty() && selectors.lack_owner_of(pod));
+            self.view.pods.iter().filter(|pod| pod.template.topology_spread.is_empty() && selectors.lack_owner_of(pod));
         let unknown = unknown.count();
         if unknown > 0 {
             self.warnings.push(format!(
@@ -160,9 +160,11 @@ impl Snapshot {
                 continue;
             }
             if without_priority {
-                match priority(pod.priority_class_name.as_deref(), &objects.priority_classes) {
-                    Some(priority) => pod.priority = priority,
-                    None => *unknown.entry(pod.priority_class_name.clone().unwrap_or_default()).or_default() += 1,
+                match priority(pod.template.priority_class_name.as_deref(), &objects.priority_classes) {
+                    Some(priority) => pod.template_mut().priority = priority,
+                    None => {
+                        *unknown.entry(pod.template.priority_class_name.clone().unwrap_or_default()).or_default() += 1;
+                    }
                 }
             }
             if pod.node_name.is_none() {
@@ -190,7 +192,7 @@ impl Snapshot {
     ) {
         for (key, mut budget) in budgets {
             if let Some(spec) = uncounted.get(&key) {
-                let of_budget = |pod: &&Pod| pod.is_active() && budget.covers(&pod.namespace, &pod.labels);
+                let of_budget = |pod: &&Pod| pod.is_active() && budget.covers(&pod.namespace, &pod.template.labels);
                 let covered: Vec<&Pod> = self.view.pods().filter(of_budget).collect();
                 let healthy = covered.iter().filter(|pod| pod.node_name.is_some() && pod.ready != Some(false)).count();
                 if let Some((allowed, wants_all)) = complete::disruptions_allowed(spec, covered.len(), healthy) {
@@ -286,8 +288,8 @@ fn held(pod: &Pod, on_fargate: bool) -> Option<Held> {
         Some(Held::DaemonSet)
     } else if pod.is_owned_by_node() {
         Some(Held::Static)
-    } else if !pod.scheduling_gates.is_empty() {
-        Some(Held::Gated(pod.scheduling_gates.clone()))
+    } else if !pod.template.scheduling_gates.is_empty() {
+        Some(Held::Gated(pod.template.scheduling_gates.clone()))
     } else {
         pod.nominated_node_name.clone().map(Held::Nominated)
     }

@@ -71,8 +71,8 @@ impl PodFacts {
         };
         Self {
             phase: pod.phase,
-            requests: Amount::of(&pod.requests),
-            extended: extended(&pod.requests),
+            requests: Amount::of(&pod.template.requests),
+            extended: extended(&pod.template.requests),
             daemon_set: pod.is_owned_by_daemon_set(),
             terminating: pod.is_terminating(),
             created: pod.created,
@@ -84,8 +84,8 @@ impl PodFacts {
             namespace: pod.namespace,
             name: pod.name,
             node: pod.node_name,
-            labels: pod.labels,
-            gates: pod.scheduling_gates,
+            labels: pod.template.labels.clone(),
+            gates: pod.template.scheduling_gates.clone(),
         }
     }
 
@@ -143,6 +143,7 @@ impl Messages {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nodeless_model::PodTemplate;
     use nodeless_model::Toleration;
     use nodeless_model::taint::TolerationOperator;
 
@@ -153,7 +154,10 @@ mod tests {
         let pods = [
             Pod::default(),
             Pod { owner_kind: Some("Node".into()), ..Pod::default() },
-            Pod { tolerations: vec![everything], ..Pod::default() },
+            Pod {
+                template: PodTemplate { tolerations: vec![everything], ..PodTemplate::default() }.into(),
+                ..Pod::default()
+            },
         ];
         let ends = [None, Some(940), Some(939)].map(|end| end.map(|end| Timestamp::from_second(end).unwrap()));
         let mut waits = Vec::new();

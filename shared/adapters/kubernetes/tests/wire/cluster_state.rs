@@ -105,7 +105,7 @@ async fn devices_are_read_only_when_a_pod_claims_some() {
     world.server.patch(&PODS, "default", "train", Some("status"), PatchType::Merge, &made, &options).unwrap();
     let view = cluster.view().await.unwrap();
     assert!(view.devices.is_empty() && view.invalid.is_empty(), "an API server without resource.k8s.io/v1");
-    let claim = &view.pods.iter().find(|pod| pod.name == "train").unwrap().resource_claims[0];
+    let claim = &view.pods.iter().find(|pod| pod.name == "train").unwrap().template.resource_claims[0];
     assert_eq!((claim.claim.as_deref(), claim.template.as_deref()), (Some("train-gpu-x"), Some("one")));
 
     let list = |kind: &str, item: serde_json::Value| {
@@ -173,7 +173,7 @@ async fn limit_ranges_are_read_only_while_a_daemon_set_has_no_pod() {
     let cluster = world.cluster();
     world.requests();
     let view = cluster.view().await.unwrap();
-    assert_eq!(view.daemon_sets[0].template.requests.get("cpu").milli(), 300);
+    assert_eq!(view.daemon_sets[0].template.template.requests.get("cpu").milli(), 300);
     let more: Vec<String> = listed(&world).into_iter().filter(|path| !ALWAYS.contains(&path.as_str())).collect();
     assert_eq!(more, ["/api/v1/limitranges"]);
 
@@ -183,7 +183,7 @@ async fn limit_ranges_are_read_only_while_a_daemon_set_has_no_pod() {
     world.create(&PODS, first);
     world.requests();
     let view = cluster.view().await.unwrap();
-    assert_eq!(view.daemon_sets[0].template.requests.get("cpu").milli(), 100);
+    assert_eq!(view.daemon_sets[0].template.template.requests.get("cpu").milli(), 100);
     assert_eq!(listed(&world), ALWAYS);
 }
 
@@ -210,7 +210,7 @@ async fn selectors_of_pods_are_read_only_with_default_topology_spread_constraint
     let cluster = world.cluster();
     world.requests();
     let view = cluster.view().await.unwrap();
-    assert!(view.pods.iter().all(|pod| pod.topology_spread.is_empty()));
+    assert!(view.pods.iter().all(|pod| pod.template.topology_spread.is_empty()));
     assert_eq!(listed(&world), ALWAYS);
 
     let config = r#"{"podTopologySpread": {"defaultConstraints": [
@@ -224,7 +224,7 @@ async fn selectors_of_pods_are_read_only_with_default_topology_spread_constraint
     assert_eq!(listed(&world), expected);
     let selected = |name: &str| {
         let pod = view.pods.iter().find(|pod| pod.name == name).unwrap();
-        pod.topology_spread.iter().map(|one| one.selector.clone().unwrap().match_labels).collect::<Vec<_>>()
+        pod.template.topology_spread.iter().map(|one| one.selector.clone().unwrap().match_labels).collect::<Vec<_>>()
     };
     let only = |key: &str, value: &str| vec![[(key.to_owned(), value.to_owned())].into()];
     assert_eq!(selected("owned"), only("app", "web"));
@@ -314,7 +314,7 @@ async fn requests_are_read_with_their_templates_and_get_a_status() {
     let names: Vec<&str> = requests.iter().map(|view| view.request.name.as_str()).collect();
     assert_eq!(names, ["lost", "train"], "other classes belong to other autoscalers");
     assert!(requests[0].templates.as_ref().unwrap_err().to_string().contains("PodTemplate none does not exist"));
-    assert_eq!(requests[1].templates.as_ref().unwrap()[0].requests.get("cpu").milli(), 500);
+    assert_eq!(requests[1].templates.as_ref().unwrap()[0].template.requests.get("cpu").milli(), 500);
 
     let mut status = requests[1].status.clone();
     let failed = json!({ "type": "Failed", "status": "True", "reason": "Expired", "message": "late",

@@ -58,7 +58,7 @@ async fn a_daemon_set_that_nodes_wait_for_is_read() {
     world.create(&DAEMON_SETS, set);
     let name = |namespace: &str| DaemonSetName { namespace: namespace.into(), name: "csi".into() };
     let read = world.cluster().daemon_set(&name("kube-system")).await.unwrap().unwrap();
-    assert!(name("kube-system").is_of(&read) && read.template.tolerations.len() == 1);
+    assert!(name("kube-system").is_of(&read) && read.template.template.tolerations.len() == 1);
     assert_eq!(world.cluster().daemon_set(&name("default")).await.unwrap(), None);
 }
 

@@ -7,7 +7,7 @@ use nodeless_fake_kubernetes::resource::{
 use nodeless_fake_kubernetes::{DeleteOptions, ListOptions, PatchOptions, PatchType};
 use nodeless_model::events::{failed_draining, nominated};
 use nodeless_model::pod::VolumeClaim;
-use nodeless_model::{Pod, StringMap, Taint};
+use nodeless_model::{Pod, PodTemplate, StringMap, Taint};
 use nodeless_ports::cluster::{Eviction, NodePatch, ObjectEvent, ObjectRef, PodRef};
 use nodeless_ports::{ErrorKind, Events as _, NodesAndPods as _};
 use serde_json::{Value, json};
@@ -211,7 +211,11 @@ async fn the_volumes_of_a_pod_are_those_of_its_bound_claims() {
     let mount = |claim: &str| VolumeClaim { claim_name: claim.into(), ephemeral: false };
     let pod = Pod {
         namespace: "default".into(),
-        volume_claims: ["bound", "pending", "gone"].map(mount).to_vec(),
+        template: PodTemplate {
+            volume_claims: ["bound", "pending", "gone"].map(mount).to_vec(),
+            ..PodTemplate::default()
+        }
+        .into(),
         ..Pod::default()
     };
     assert_eq!(world.cluster().volumes_of(&pod).await.unwrap(), ["pv-1"]);

@@ -1,6 +1,8 @@
 use super::*;
 use nodeless_model::claim::{LaunchedInstance, Termination, condition};
-use nodeless_model::{CapacityType, ConditionStatus, NodeClaimSpec, NodeClaimStatus, Phase, Quantity, StringMap, Warm};
+use nodeless_model::{
+    CapacityType, ConditionStatus, NodeClaimSpec, NodeClaimStatus, Phase, PodTemplate, Quantity, StringMap, Warm,
+};
 use std::sync::LazyLock;
 
 static CATALOG: LazyLock<Catalog> = LazyLock::new(|| Catalog::embedded().unwrap());
@@ -56,7 +58,13 @@ fn pod(namespace: &str, milli: i64, team: Option<&str>) -> Pod {
     let requests = ResourceList::from([("cpu", Quantity::from_milli(milli))]);
     let labels: StringMap = team.map(|team| ("team".to_owned(), team.to_owned())).into_iter().collect();
     let (owner_kind, owner_name) = (team.map(|_| "Deployment".to_owned()), team.map(str::to_owned));
-    Pod { namespace: namespace.into(), requests, labels, owner_kind, owner_name, ..Pod::default() }
+    Pod {
+        namespace: namespace.into(),
+        owner_kind,
+        owner_name,
+        template: PodTemplate { requests, labels, ..PodTemplate::default() }.into(),
+        ..Pod::default()
+    }
 }
 
 /// A node of four vCPUs and nothing else.

@@ -137,8 +137,8 @@ fn is_recent(entry: &Entry, now: Timestamp) -> bool {
 #[must_use]
 pub fn load<'a>(pods: impl IntoIterator<Item = &'a Pod>) -> f64 {
     let of = |pod: &Pod| {
-        let cpus = pod.requests.get(resources::name::CPU).as_f64();
-        cpus + pod.requests.get(resources::name::MEMORY).as_f64() / (10.0 * 1024.0 * 1024.0 * 1024.0)
+        let cpus = pod.template.requests.get(resources::name::CPU).as_f64();
+        cpus + pod.template.requests.get(resources::name::MEMORY).as_f64() / (10.0 * 1024.0 * 1024.0 * 1024.0)
     };
     // So that the sum does not depend on the order of the pods, not even in its last digit.
     let mut each: Vec<f64> = pods.into_iter().map(of).collect();
@@ -205,6 +205,7 @@ pub fn stopped(node_pool: &str, annotations: &StringMap, hour: &LastHour) -> Opt
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nodeless_model::PodTemplate;
 
     fn at(second: i64) -> Timestamp {
         Timestamp::from_second(second).unwrap()
@@ -295,7 +296,7 @@ mod tests {
         use nodeless_model::{Quantity, ResourceList};
         let requests =
             ResourceList::from([("cpu", Quantity::from_milli(1500)), ("memory", Quantity::from_mebibytes(5 * 1024))]);
-        let pod = Pod { requests, ..Pod::default() };
+        let pod = Pod { template: PodTemplate { requests, ..PodTemplate::default() }.into(), ..Pod::default() };
         assert!((load([&pod, &pod]) - 4.0).abs() < 1e-9);
     }
 

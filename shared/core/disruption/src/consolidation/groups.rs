@@ -140,7 +140,7 @@ fn attempt(round: &mut Round<'_, '_, '_>, places: &[usize]) -> Result<(), Refusa
     round.largest_first(&mut movers);
     let moves = round.place(&movers, false).map_err(Refusal::Kept)?;
     // Reasons for groups are not reported. If priorities differ, the scheduler itself needs the result of the limits.
-    let alike = movers.windows(2).all(|pair| pair[0].pod.priority == pair[1].pod.priority);
+    let alike = movers.windows(2).all(|pair| pair[0].pod.template.priority == pair[1].pod.template.priority);
     round.scheduler.explain_at_most(u32::from(!alike));
     let found = round.ask(&movers, &moves, scope, true).and_then(|verdict| accept(round, places, &movers, verdict));
     round.scheduler.explain_at_most(1);

@@ -28,7 +28,9 @@ impl<'a> Round<'_, 'a, '_> {
             for (owner, spread) in owners.flat_map(|pod| host_spreads(pod).map(move |spread| (pod, spread))) {
                 // Pods of one workload have the same constraints.
                 let alike = |(other, known): &(&Pod, &TopologySpread)| {
-                    *known == spread && other.namespace == owner.namespace && other.labels == owner.labels
+                    *known == spread
+                        && other.namespace == owner.namespace
+                        && other.template.labels == owner.template.labels
                 };
                 if !spreads.iter().rev().any(alike) {
                     spreads.push((owner, spread));
@@ -52,5 +54,5 @@ impl<'a> Round<'_, 'a, '_> {
 }
 
 fn host_spreads(pod: &Pod) -> impl Iterator<Item = &TopologySpread> {
-    pod.topology_spread.iter().filter(|spread| spread.hard && spread.topology_key == labels::HOSTNAME)
+    pod.template.topology_spread.iter().filter(|spread| spread.hard && spread.topology_key == labels::HOSTNAME)
 }

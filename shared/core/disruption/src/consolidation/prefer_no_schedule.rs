@@ -31,5 +31,5 @@ impl Round<'_, '_, '_> {
 /// The first `PreferNoSchedule` taint that a pod does not tolerate.
 fn repelling<'t>(taints: &'t [Taint], pod: &Pod) -> Option<&'t Taint> {
     let prefers = |taint: &&Taint| taint.effect == TaintEffect::PreferNoSchedule;
-    taints.iter().filter(prefers).find(|taint| !pod.tolerations.iter().any(|one| one.tolerates(taint)))
+    taints.iter().filter(prefers).find(|taint| !pod.template.tolerations.iter().any(|one| one.tolerates(taint)))
 }

@@ -288,8 +288,8 @@ impl<'c, 'a> DriftSimulation<'c, 'a> {
             let pod = own[pod];
             placements.push(PodPlacement { pod: pod.key(), node: name.clone() });
             if let Some(node) = self.problem.nodes.iter_mut().find(|node| node.name == name) {
-                node.available.subtract(&pod.requests);
-                node.host_ports.extend(pod.host_ports.iter().cloned());
+                node.available.subtract(&pod.template.requests);
+                node.host_ports.extend(pod.template.host_ports.iter().cloned());
             }
             for bound in &mut self.problem.bound_pods {
                 bound.pods.retain(|there| !std::ptr::eq(*there, pod));

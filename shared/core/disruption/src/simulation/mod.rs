@@ -151,8 +151,8 @@ impl<'a> Expected<'a> {
         }
         for node in &mut problem.nodes {
             for pod in self.by_node.get(&node.name).into_iter().flatten() {
-                node.available.subtract(&pod.requests);
-                node.host_ports.extend(pod.host_ports.iter().cloned());
+                node.available.subtract(&pod.template.requests);
+                node.host_ports.extend(pod.template.host_ports.iter().cloned());
             }
         }
     }

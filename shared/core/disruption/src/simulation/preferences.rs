@@ -38,13 +38,14 @@ pub(crate) fn held_with_zone_spreads(
         if node.node.is_none() || node.node_pool().is_none_or(|pool| !node_pools.contains(pool)) {
             continue;
         }
-        for (place, pod) in node.pods.iter().enumerate().filter(|(_, pod)| pod.topology_spread.iter().any(is_preferred))
+        for (place, pod) in
+            node.pods.iter().enumerate().filter(|(_, pod)| pod.template.topology_spread.iter().any(is_preferred))
         {
             let index = known.get(&(number, place)).copied().unwrap_or_else(|| {
                 all.push(HeldPod { node: number, place, pod: (*pod).clone() });
                 all.len() - 1
             });
-            let spreads = &mut all[index].pod.topology_spread;
+            let spreads = &mut all[index].pod.template_mut().topology_spread;
             spreads.iter_mut().filter(|spread| is_preferred(spread)).for_each(|spread| spread.hard = true);
         }
     }

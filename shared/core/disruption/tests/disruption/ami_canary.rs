@@ -128,9 +128,9 @@ fn a_failing_pod_stops_the_replacement_if_its_workload_is_ready_elsewhere() {
     world.places[2].pods[0].start_time = Some(now() - SignedDuration::from_secs(300));
     assert!(of(&world).commands.is_empty());
     // A failing pod counts only if its workload has ready pods on other nodes.
-    world.places[2].pods[0].labels.insert("app".into(), "other".into());
+    world.places[2].pods[0].template_mut().labels.insert("app".into(), "other".into());
     assert_eq!(going(&of(&world)).len(), 2);
-    world.places[2].pods[0].labels.insert("app".into(), "web".into());
+    world.places[2].pods[0].template_mut().labels.insert("app".into(), "web".into());
     world.places[..2].iter_mut().for_each(|place| place.pods[0].ready = Some(false));
     assert_eq!(going(&of(&world)).len(), 2);
 }
@@ -141,8 +141,8 @@ fn pods_of_a_stateful_set_are_one_workload() {
     with_new_image(&mut world, now() - SignedDuration::from_mins(40)).pods[0].ready = Some(false);
     for (number, place) in world.places.iter_mut().enumerate() {
         let pod = &mut place.pods[0];
-        pod.labels.insert("statefulset.kubernetes.io/pod-name".into(), format!("web-{number}"));
-        pod.labels.insert("apps.kubernetes.io/pod-index".into(), number.to_string());
+        pod.template_mut().labels.insert("statefulset.kubernetes.io/pod-name".into(), format!("web-{number}"));
+        pod.template_mut().labels.insert("apps.kubernetes.io/pod-index".into(), number.to_string());
     }
     assert!(of(&world).commands.is_empty());
 }

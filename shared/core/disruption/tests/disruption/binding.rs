@@ -61,14 +61,14 @@ fn one_node_replaces_a_node_whose_pods_would_not_all_fit_on_two() {
     assert_eq!(replacement.launch.offering.instance_type, "m9.2xlarge");
     assert!(revalidate(command, &world.cluster(), now(), &world.options).is_some());
     // Bound first, the large pod has its node in every order.
-    world.places[0].pods[1].priority = 10;
+    world.places[0].pods[1].template_mut().priority = 10;
     assert_eq!(world.decide().commands[0].replacements.len(), 2);
 }
 
 #[test]
 fn pods_of_higher_priority_are_bound_first() {
     let mut world = world("m9.xlarge", [1000, 3000]);
-    world.places[0].pods[1].priority = 10;
+    world.places[0].pods[1].template_mut().priority = 10;
     assert_eq!(world.decide().commands.len(), 1, "the large pod comes first in every order");
 }
 
@@ -119,7 +119,7 @@ fn unbound(world: &World, decision: &Decision, seed: u64) -> Option<String> {
     let (gone, stay): (Vec<&Place>, Vec<&Place>) = world.places.iter().partition(|place| goes(&place.node.name));
     let mut queue: Vec<&Pod> = gone.iter().flat_map(|place| &place.pods).filter(|pod| pod.is_reschedulable()).collect();
     queue.sort_by_key(|pod| pod.key());
-    let requests = queue.iter().map(|pod| &pod.requests);
+    let requests = queue.iter().map(|pod| &pod.template.requests);
     let mut bindings = Bindings::new(ResourceIndex::of(requests), ClusterFacts::default());
     // Closed nodes keep their numbers, from which the choice between equal nodes follows.
     for place in &world.places {
@@ -157,7 +157,7 @@ proptest! {
             let whole = world.types.iter().find(|known| known.name == kind).unwrap().allocatable();
             for pod in made {
                 let mut more = used.clone();
-                more.add(&pod.requests);
+                more.add(&pod.template.requests);
                 if more.fits(&whole) {
                     used = more;
                     pods.push(pod);

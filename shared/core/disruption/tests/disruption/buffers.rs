@@ -28,8 +28,8 @@ fn fitting_chunks(world: &World) -> u32 {
     let Some(chunk) = world.buffers.first() else { return 0 };
     let of_node = |place: &Place| {
         let mut free = place.node.allocatable.clone();
-        place.pods.iter().for_each(|pod| free.subtract(&pod.requests));
-        let fits = chunk.requests.iter().map(|(name, asked)| free.get(name).milli().max(0) / asked.milli());
+        place.pods.iter().for_each(|pod| free.subtract(&pod.template.requests));
+        let fits = chunk.template.requests.iter().map(|(name, asked)| free.get(name).milli().max(0) / asked.milli());
         u32::try_from(fits.min().unwrap_or(0)).unwrap()
     };
     world.places.iter().map(of_node).sum()
@@ -101,7 +101,7 @@ fn capacity_of_a_buffer_is_not_free_for_pods_that_could_stay() {
 #[test]
 fn nothing_prevents_the_capacity_from_moving() {
     let mut world = world_with(chunks(1, 1000, 1024));
-    world.buffers[0].annotations.insert(labels::DO_NOT_DISRUPT.into(), "true".into());
+    world.buffers[0].template_mut().annotations.insert(labels::DO_NOT_DISRUPT.into(), "true".into());
     world.budgets = vec![PodDisruptionBudget {
         namespace: "default".into(),
         name: "web".into(),

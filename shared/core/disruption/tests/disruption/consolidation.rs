@@ -74,7 +74,7 @@ fn a_pod_does_not_join_more_than_the_spread_of_another_allows() {
         // The kube-scheduler would let the other in, which has no spread itself.
         world.on_demand(
             "c9.xlarge",
-            vec![Pod { topology_spread: vec![spread.clone()], ..of("owner", "1") }, pod("x", 2500, 512)],
+            vec![of("owner", "1").with_template(|it| it.topology_spread = vec![spread.clone()]), pod("x", 2500, 512)],
         );
         world.decide()
     };
@@ -134,7 +134,7 @@ fn full_nodes_stay_and_report_why() {
 #[test]
 fn pods_are_not_sent_where_they_may_not_run() {
     let mut picky = pod("picky", 500, 512);
-    picky.node_selector.insert(labels::ZONE.into(), ZONES[1].into());
+    picky.template_mut().node_selector.insert(labels::ZONE.into(), ZONES[1].into());
     let mut world = world();
     world.node("default", "c9.large", CapacityType::OnDemand, ZONES[1], vec![picky.clone()]);
     world.on_demand("c9.large", pods("a", 2, 500, 512));
@@ -150,8 +150,8 @@ fn pods_are_not_sent_where_they_may_not_run() {
 fn anti_affinity_is_evaluated_by_the_scheduler() {
     let apart = |name: &str| {
         let mut pod = labelled(pod(name, 500, 512), "app", "web");
-        pod.required_pod_anti_affinity = vec![PodAffinityTerm {
-            selector: Some(LabelSelector::from_labels(pod.labels.clone())),
+        pod.template_mut().required_pod_anti_affinity = vec![PodAffinityTerm {
+            selector: Some(LabelSelector::from_labels(pod.template.labels.clone())),
             topology_key: labels::HOSTNAME.into(),
             ..PodAffinityTerm::default()
         }];
@@ -169,14 +169,14 @@ fn anti_affinity_is_evaluated_by_the_scheduler() {
     world.apply(&decision.commands);
     assert!(world.decide().commands.is_empty());
     for place in &world.places {
-        assert!(place.pods.iter().filter(|pod| pod.labels.contains_key("app")).count() <= 1);
+        assert!(place.pods.iter().filter(|pod| pod.template.labels.contains_key("app")).count() <= 1);
     }
 }
 
 #[test]
 fn a_pod_that_others_keep_away_is_not_sent_to_them() {
     let mut lonely = labelled(pod("lonely", 500, 512), "app", "lonely");
-    lonely.required_pod_anti_affinity = vec![PodAffinityTerm {
+    lonely.template_mut().required_pod_anti_affinity = vec![PodAffinityTerm {
         selector: Some(selector("app", "noisy")),
         topology_key: labels::HOSTNAME.into(),
         ..PodAffinityTerm::default()
@@ -193,7 +193,7 @@ fn a_pod_that_others_keep_away_is_not_sent_to_them() {
 fn spread_holds_after_the_move() {
     let spread = |name: String| {
         let mut pod = labelled(pod(&name, 1000, 512), "app", "web");
-        pod.topology_spread = vec![topology_spread(labels::ZONE, selector("app", "web"))];
+        pod.template_mut().topology_spread = vec![topology_spread(labels::ZONE, selector("app", "web"))];
         pod
     };
     let mut world = world();
@@ -342,7 +342,7 @@ fn a_command_is_validated_on_a_fresh_view() {
     grown.places[0].pods.extend(pods("b", 9, 1000, 3 * 1024));
     assert_eq!(again(&grown), None, "the replacement no longer holds its pods");
     let mut protected = world.clone();
-    protected.places[0].pods[0].annotations.insert(labels::DO_NOT_DISRUPT.into(), "true".into());
+    protected.places[0].pods[0].template_mut().annotations.insert(labels::DO_NOT_DISRUPT.into(), "true".into());
     assert_eq!(again(&protected), None);
     let mut paused = world.clone();
     paused.pools[0].disruption.annotations.insert(pause::PAUSE.into(), "true".into());

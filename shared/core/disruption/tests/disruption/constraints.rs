@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 fn labels_decide_where_pods_move() {
     use Operator::{DoesNotExist, Exists, Gt, In, Lt, NotIn};
     let decide = |terms: Vec<Vec<RequirementTerm>>| {
-        let mut world = pair(Pod { required_node_affinity: terms, ..web("mover") });
+        let mut world = pair(web("mover").with_template(|it| it.required_node_affinity = terms));
         for (place, labels) in [
             (0, [("tier", "gold"), ("level", "5"), ("load", "1"), ("special", "yes")]),
             (1, [("tier", "silver"), ("level", "3"), ("load", "7"), ("plain", "yes")]),
@@ -36,9 +36,9 @@ fn labels_decide_where_pods_move() {
         assert!(decide(vec![vec![breaks], vec![holds.clone()]]), "any of two terms will do: {holds:?}");
     }
     let mut selecting = web("mover");
-    selecting.node_selector.insert(labels::ZONE.into(), ZONES[0].into());
+    selecting.template_mut().node_selector.insert(labels::ZONE.into(), ZONES[0].into());
     assert!(goes(&pair(selecting.clone())));
-    selecting.node_selector.insert(labels::ZONE.into(), ZONES[1].into());
+    selecting.template_mut().node_selector.insert(labels::ZONE.into(), ZONES[1].into());
     assert!(!goes(&pair(selecting)));
 }
 
@@ -53,7 +53,7 @@ fn a_replacement_meets_what_the_pool_and_the_pod_ask_of_labels() {
     let family = Requirements::from([(labels::INSTANCE_FAMILY, Requirement::one_of(["m9", "r9"]))]);
     assert_eq!(types(family.clone(), web("a")), ["m9.large"]);
     let mut choosy = web("a");
-    choosy.required_node_affinity = vec![vec![term(labels::INSTANCE_FAMILY, Operator::NotIn, &["m9"])]];
+    choosy.template_mut().required_node_affinity = vec![vec![term(labels::INSTANCE_FAMILY, Operator::NotIn, &["m9"])]];
     assert_eq!(types(family, choosy), ["r9.large"]);
     let bounds = [(Operator::Gte, "4"), (Operator::Lte, "16")]
         .map(|(operator, bound)| term(labels::INSTANCE_CPU, operator, &[bound]));
@@ -63,7 +63,7 @@ fn a_replacement_meets_what_the_pool_and_the_pod_ask_of_labels() {
 #[test]
 fn a_replacement_has_the_value_that_a_pod_asks_of_a_label_of_the_users_own() {
     let mut racked = web("a");
-    racked.node_selector.insert("rack".into(), "r7".into());
+    racked.template_mut().node_selector.insert("rack".into(), "r7".into());
     let mut world = oversized(vec![racked]);
     let place = &mut world.places[0];
     for labels in [&mut place.node.labels, &mut place.claim.status.labels] {
@@ -123,7 +123,7 @@ fn taints_of_other_nodes_have_to_be_tolerated() {
         let mut mover = web("mover");
         if tolerates {
             let exists = Toleration { operator: taint::TolerationOperator::Exists, ..Toleration::default() };
-            mover.tolerations = vec![Toleration { key: "team".into(), ..exists }];
+            mover.template_mut().tolerations = vec![Toleration { key: "team".into(), ..exists }];
         }
         let mut world = pair(mover);
         world.places[1].node.taints.extend(effect.map(|effect| Taint::new("team", effect)));
@@ -153,15 +153,15 @@ fn host_ports_are_taken_once_a_node() {
     let port = |ip: &str, port, protocol: &str| HostPort { ip: ip.into(), port, protocol: protocol.into() };
     let decide = |there: HostPort, of_daemon_set: bool| {
         let mut mover = web("mover");
-        mover.host_ports = vec![port("", 80, "TCP")];
+        mover.template_mut().host_ports = vec![port("", 80, "TCP")];
         let mut world = pair(mover);
         if of_daemon_set {
             let mut template = pod("agent", 10, 10);
-            template.host_ports = vec![there];
-            template.node_selector.insert(labels::HOSTNAME.into(), world.places[1].node.name.clone());
+            template.template_mut().host_ports = vec![there];
+            template.template_mut().node_selector.insert(labels::HOSTNAME.into(), world.places[1].node.name.clone());
             world.daemon_sets = vec![DaemonSet { namespace: "default".into(), name: "agent".into(), template }];
         } else {
-            world.places[1].pods[0].host_ports = vec![there];
+            world.places[1].pods[0].template_mut().host_ports = vec![there];
         }
         goes(&world)
     };
@@ -178,9 +178,10 @@ fn a_replacement_has_the_ports_of_its_daemon_sets_taken() {
     let port = |port| vec![HostPort { ip: String::new(), port, protocol: "TCP".into() }];
     let decide = |of_daemon_set: i32| {
         // The DaemonSet does not run on the existing node.
-        let mut template = Pod { host_ports: port(of_daemon_set), ..pod("agent", 10, 10) };
-        template.required_node_affinity = vec![vec![term(labels::INSTANCE_SIZE, Operator::NotIn, &["old"])]];
-        let mut world = oversized(vec![Pod { host_ports: port(80), ..web("a") }]);
+        let mut template = pod("agent", 10, 10).with_template(|it| it.host_ports = port(of_daemon_set));
+        template.template_mut().required_node_affinity =
+            vec![vec![term(labels::INSTANCE_SIZE, Operator::NotIn, &["old"])]];
+        let mut world = oversized(vec![web("a").with_template(|it| it.host_ports = port(80))]);
         world.places[0].node.labels.insert(labels::INSTANCE_SIZE.into(), "old".into());
         world.daemon_sets = vec![DaemonSet { namespace: "default".into(), name: "agent".into(), template }];
         goes(&world)
@@ -192,7 +193,10 @@ fn a_replacement_has_the_ports_of_its_daemon_sets_taken() {
 /// A pod with volumes, and where they can be used.
 fn with_volumes(world: &mut World, claims: &[(&str, &[&str])]) {
     for (claim, zones) in claims {
-        world.places[0].pods[0].volume_claims.push(VolumeClaim { claim_name: (*claim).into(), ephemeral: false });
+        world.places[0].pods[0]
+            .template_mut()
+            .volume_claims
+            .push(VolumeClaim { claim_name: (*claim).into(), ephemeral: false });
         let zone = |zone: &&str| Requirements::from([(labels::ZONE, Requirement::one_of([*zone]))]);
         let topology = zones.iter().map(zone).collect();
         world.volumes.insert(format!("default/{claim}"), topology);
@@ -225,7 +229,7 @@ fn a_replacement_lies_where_the_volumes_are() {
     let zone =
         |world: &World| replaced(world).unwrap().1.replacements[0].launch.requirements.get(labels::ZONE).cloned();
     assert_eq!(zone(&world), Some(Requirement::one_of([ZONES[1]])));
-    world.places[0].pods[0].volume_claims.clear();
+    world.places[0].pods[0].template_mut().volume_claims.clear();
     assert_eq!(zone(&world), Some(Requirement::one_of(ZONES)));
 }
 
@@ -234,7 +238,8 @@ fn nodes_attach_no_more_volumes_than_their_drivers_allow() {
     let decide = |limit: u32| {
         let mut world = pair(web("mover"));
         with_volumes(&mut world, &[("moving", &[])]);
-        world.places[1].pods[0].volume_claims = vec![VolumeClaim { claim_name: "there".into(), ephemeral: false }];
+        world.places[1].pods[0].template_mut().volume_claims =
+            vec![VolumeClaim { claim_name: "there".into(), ephemeral: false }];
         for claim in ["moving", "there"] {
             world.volume_drivers.insert(format!("default/{claim}"), "ebs".into());
         }
@@ -287,7 +292,7 @@ fn daemon_sets_that_do_not_run_on_a_node_take_nothing_there() {
     let decide = |selected: bool| {
         let mut template = pod("agent", 200, 10);
         if selected {
-            template.node_selector.insert(labels::INSTANCE_FAMILY.into(), "m9".into());
+            template.template_mut().node_selector.insert(labels::INSTANCE_FAMILY.into(), "m9".into());
         }
         let mut world = pair(web("mover"));
         world.daemon_sets = vec![DaemonSet { namespace: "default".into(), name: "agent".into(), template }];
@@ -301,7 +306,7 @@ fn daemon_sets_that_do_not_run_on_a_node_take_nothing_there() {
 fn extended_resources_are_there_or_not() {
     let decide = |asked: i64, there: i64| {
         let mut mover = web("mover");
-        mover.requests.set("nvidia.com/gpu", Quantity::from_units(asked));
+        mover.template_mut().requests.set("nvidia.com/gpu", Quantity::from_units(asked));
         let mut world = pair(mover);
         world.places[1].node.allocatable.set("nvidia.com/gpu", Quantity::from_units(there));
         goes(&world)
@@ -415,20 +420,21 @@ fn unschedulable_pods_keep_their_node() {
     };
     assert!(decide(&|_| ()));
     assert!(
-        !decide(&|pod| pod.resource_claims = vec![pod::ResourceClaim { name: "gpu".into(), ..Default::default() }]),
+        !decide(&|pod| pod.template_mut().resource_claims =
+            vec![pod::ResourceClaim { name: "gpu".into(), ..Default::default() }]),
         "Dynamic Resource Allocation"
     );
-    assert!(!decide(&|pod| pod.has_match_fields = true), "matchFields");
+    assert!(!decide(&|pod| pod.template_mut().has_match_fields = true), "matchFields");
     let key = |index: usize| Toleration { key: format!("example.com/{index}"), ..Toleration::default() };
-    assert!(decide(&|pod| pod.tolerations = (0..100).map(key).collect()), "the maximum");
-    assert!(!decide(&|pod| pod.tolerations = (0..101).map(key).collect()), "too many tolerations");
+    assert!(decide(&|pod| pod.template_mut().tolerations = (0..100).map(key).collect()), "the maximum");
+    assert!(!decide(&|pod| pod.template_mut().tolerations = (0..101).map(key).collect()), "too many tolerations");
 }
 
 #[test]
 fn the_intersection_of_the_requirements_of_pool_and_pod_holds_for_replacements() {
     let decide = |of_pod: &[&str]| {
         let mut choosy = web("a");
-        choosy.required_node_affinity = vec![vec![term(labels::INSTANCE_FAMILY, Operator::In, of_pod)]];
+        choosy.template_mut().required_node_affinity = vec![vec![term(labels::INSTANCE_FAMILY, Operator::In, of_pod)]];
         let mut world = oversized(vec![choosy]);
         world.pools[0].template.requirements.add(labels::INSTANCE_FAMILY, Requirement::one_of(["c9", "m9"]));
         world
@@ -447,7 +453,7 @@ fn ephemeral_volumes_bind_pods_to_their_zones() {
         going(&mut world, ZONES[0], vec![web("mover")]);
         staying(&mut world, ZONES[1], Vec::new());
         with_volumes(&mut world, &[("mover-scratch", zones.unwrap_or_default())]);
-        world.places[0].pods[0].volume_claims[0].ephemeral = true;
+        world.places[0].pods[0].template_mut().volume_claims[0].ephemeral = true;
         if zones.is_none() {
             world.volumes.clear();
         }
@@ -462,7 +468,7 @@ fn ephemeral_volumes_bind_pods_to_their_zones() {
 fn requests_decide_where_pods_move() {
     let decide = |resource: &str, amount: Quantity| {
         let mut mover = web("mover");
-        mover.requests.set(resource, amount);
+        mover.template_mut().requests.set(resource, amount);
         goes(&pair(mover))
     };
     // The other node has 600 thousandths of a cpu and 3.5 GiB left.
@@ -476,7 +482,7 @@ fn requests_decide_where_pods_move() {
 fn no_pod_is_left_out_for_one_of_higher_priority() {
     let decide = |cpu_limit: i64| {
         let mut pods = [pod("high", 1500, 512), pod("low", 1500, 512)];
-        pods[0].priority = 1000;
+        pods[0].template_mut().priority = 1000;
         let mut world = oversized(pods.into());
         world.pools[0].limits = ResourceList::from([("cpu", Quantity::from_units(cpu_limit))]);
         goes(&world)

@@ -195,14 +195,19 @@ fn pod(name: &str) -> Pod {
         namespace: "default".into(),
         name: name.into(),
         uid: name.into(),
-        requests: resources(1).with("pods", Quantity::from_units(1)),
         owner_kind: Some("ReplicaSet".into()),
+        template: PodTemplate {
+            requests: resources(1).with("pods", Quantity::from_units(1)),
+            ..PodTemplate::default()
+        }
+        .into(),
         ..Pod::default()
     }
 }
 
 fn web() -> Pod {
-    Pod { node_name: Some("node-0".into()), labels: StringMap::from([("app".into(), "web".into())]), ..pod("web") }
+    Pod { node_name: Some("node-0".into()), ..pod("web") }
+        .with_template(|it| it.labels = StringMap::from([("app".into(), "web".into())]))
 }
 
 #[test]
@@ -225,10 +230,10 @@ fn pods_that_would_not_miss_the_node_leave_it_empty() {
     let mut leaving = web();
     leaving.deletion_timestamp = Some(now());
     let mut worthless = web();
-    worthless.annotations.insert(labels::POD_DELETION_COST.into(), "-134217728".into());
+    worthless.template_mut().annotations.insert(labels::POD_DELETION_COST.into(), "-134217728".into());
     let mut overridden = web();
-    overridden.annotations.insert(labels::DISRUPTION_COST.into(), "-134217728".into());
-    overridden.annotations.insert(labels::POD_DELETION_COST.into(), "134217728".into());
+    overridden.template_mut().annotations.insert(labels::DISRUPTION_COST.into(), "-134217728".into());
+    overridden.template_mut().annotations.insert(labels::POD_DELETION_COST.into(), "134217728".into());
     for (what, pod) in
         [("daemon", daemon), ("done", done), ("leaving", leaving), ("worthless", worthless), ("overridden", overridden)]
     {
@@ -285,7 +290,7 @@ fn reports_why_a_node_stays() {
         ("pod default/web is annotated karpenter.sh/do-not-disrupt", |w| {
             let mut daemon = web();
             daemon.owner_kind = Some("DaemonSet".into());
-            daemon.annotations.insert(labels::DO_NOT_DISRUPT.into(), "true".into());
+            daemon.template_mut().annotations.insert(labels::DO_NOT_DISRUPT.into(), "true".into());
             w.nodes[0].2 = vec![daemon];
         }),
         ("its NodePool gone does not exist", |w| w.nodes[0].1.node_pool = Some("gone".into())),
@@ -368,7 +373,7 @@ fn a_bad_schedule_is_reported_on_the_pool() {
 fn a_bad_annotation_protects_nothing_and_is_reported_on_the_pod() {
     let mut daemon = web();
     daemon.owner_kind = Some("DaemonSet".into());
-    daemon.annotations.insert(labels::DO_NOT_DISRUPT.into(), "sometimes".into());
+    daemon.template_mut().annotations.insert(labels::DO_NOT_DISRUPT.into(), "sometimes".into());
     let world = World::new(1).with(|world| world.nodes[0].2 = vec![daemon]);
     let decision = world.decide();
     assert_eq!(decision.commands.len(), 1);
@@ -381,7 +386,7 @@ fn a_pod_is_protected_for_a_duration_from_its_start() {
         let mut daemon = web();
         daemon.owner_kind = Some("DaemonSet".into());
         daemon.start_time = start;
-        daemon.annotations.insert(labels::DO_NOT_DISRUPT.into(), "30m".into());
+        daemon.template_mut().annotations.insert(labels::DO_NOT_DISRUPT.into(), "30m".into());
         let world = World::new(1).with(|world| world.nodes[0].2 = vec![daemon]);
         assert_eq!(world.going().is_empty(), protected, "{start:?}");
     }
@@ -394,7 +399,7 @@ fn drift_pool(world: &mut World) {
 #[test]
 fn what_blocks_drift_is_named_once() {
     let mut protected = web();
-    protected.annotations.insert(labels::DO_NOT_DISRUPT.into(), "true".into());
+    protected.template_mut().annotations.insert(labels::DO_NOT_DISRUPT.into(), "true".into());
     let world = World::new(1).with(drift_pool).with(|world| world.nodes[0].2 = vec![protected.clone()]);
     let decision = decide(&world.cluster(), now(), &Options { explain: true, ..options() });
     assert_eq!(decision.commands, []);
@@ -454,7 +459,7 @@ fn a_drifted_node_stays_while_its_pods_cannot_move() {
     let world = world.with(|world| world.nodes[0].1.spec.termination_grace_period = Some(Duration::from_secs(60)));
     assert_eq!(world.going(), ["node-0"]);
 
-    let stuck = drifted(|world| world.nodes[0].2[0].requests.set("cpu", Quantity::from_units(9)));
+    let stuck = drifted(|world| world.nodes[0].2[0].template_mut().requests.set("cpu", Quantity::from_units(9)));
     assert!(
         stuck.contains(
             "but pod default/web cannot be scheduled elsewhere: NodePool default: no instance type has enough cpu"
@@ -637,8 +642,9 @@ fn two_nodes() -> World {
         for (index, name) in ["web", "api"].into_iter().enumerate() {
             let labels = StringMap::from([("pod-template-hash".into(), "1".into())]);
             let owner_name = Some(format!("{name}-1"));
-            let mut running = Pod { node_name: Some(format!("node-{index}")), labels, owner_name, ..pod(name) };
-            running.requests =
+            let mut running = Pod { node_name: Some(format!("node-{index}")), owner_name, ..pod(name) }
+                .with_template(|it| it.labels = labels);
+            running.template_mut().requests =
                 resources(1).with("pods", Quantity::from_units(1)).with("memory", Quantity::from_mebibytes(64));
             world.nodes[index].2 = vec![running];
         }
@@ -697,7 +703,7 @@ fn empty_and_drifted_nodes_are_not_held_back() {
         (Method::Drift, "node-0")
     );
     let mut world = two_nodes();
-    world.nodes[0].2[0].annotations.insert(labels::POD_DELETION_COST.into(), "-134217728".into());
+    world.nodes[0].2[0].template_mut().annotations.insert(labels::POD_DELETION_COST.into(), "-134217728".into());
     let cluster = Cluster { held_back: held, ..world.cluster() };
     let decision = decide(&cluster, now(), &options());
     assert_eq!(

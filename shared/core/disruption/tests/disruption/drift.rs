@@ -165,13 +165,13 @@ fn at_a_full_limit_no_node_is_removed_whose_replacement_would_exceed_it_too() {
     let mut world = full(2, 2);
     world.pools[0].limits = ResourceList::from([("cpu", Quantity::from_units(4))]);
     assert_eq!(going(&world.decide().commands), ["node-00000"]);
-    world.pending = vec![Pod { priority: 1000, ..pod("waits", 1900, 3500) }];
+    world.pending = vec![pod("waits", 1900, 3500).with_template(|it| it.priority = 1000)];
     assert_eq!(world.decide().commands, []);
     assert!(world.kept(0).contains("cannot be scheduled elsewhere"), "{}", world.kept(0));
     // The budget holds as ever, and so does a pod that must not be evicted.
     assert_eq!(at_its_limit(2, 0).decide().commands, []);
     let mut world = at_its_limit(1, 1);
-    world.places[0].pods[0].annotations.insert(labels::DO_NOT_DISRUPT.into(), "true".into());
+    world.places[0].pods[0].template_mut().annotations.insert(labels::DO_NOT_DISRUPT.into(), "true".into());
     assert_eq!(world.decide().commands, []);
 }
 
@@ -272,7 +272,7 @@ fn a_node_whose_pods_would_go_to_one_that_is_not_ready_gets_a_replacement_of_its
 fn pods_that_stay_until_the_grace_period_ends_need_no_place() {
     let mut world = full(1, 1);
     let mut stays = pod("stays", 9_000_000, 100);
-    stays.annotations.insert(labels::DO_NOT_DISRUPT.into(), "true".into());
+    stays.template_mut().annotations.insert(labels::DO_NOT_DISRUPT.into(), "true".into());
     let guarded = labelled(pod("guarded", 9_000_000, 100), "app", "guarded");
     world.places[0].pods.extend([stays, guarded].map(|pod| Pod { node_name: Some("node-00000".into()), ..pod }));
     world.budgets = vec![PodDisruptionBudget {

@@ -63,7 +63,7 @@ fn a_node_that_is_cheapest_with_all_pods_takes_them() {
     let mut world = sparse(3);
     for place in &mut world.places {
         // 3.6 CPUs and 9 GiB: no cheaper node has both.
-        place.pods[0].requests = pod("", 1200, 3 * 1024).requests;
+        place.pods[0].template_mut().requests = pod("", 1200, 3 * 1024).template.requests.clone();
     }
     let commands = until_rest(&mut world);
     assert_eq!((kinds(&world), evictions(&commands)), (vec!["m9.xlarge"], 2), "{commands:#?}");

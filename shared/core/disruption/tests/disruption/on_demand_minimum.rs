@@ -114,7 +114,7 @@ fn spot_is_launched_where_on_demand_is_not_available_or_not_admitted() {
         .collect();
     assert_eq!(on_demand(&planned(&world, &large(2), &[])), 0);
     let mut pods = large(3);
-    pods[0].node_selector.insert(labels::CAPACITY_TYPE.into(), "spot".into());
+    pods[0].template_mut().node_selector.insert(labels::CAPACITY_TYPE.into(), "spot".into());
     let launches = planned(&super::on_demand_minimum::world("3"), &pods, &[]);
     let of_first = launches.iter().find(|launch| launch.pods == [0]).unwrap();
     assert_eq!(of_first.offering.capacity_type, CapacityType::Spot);
@@ -273,7 +273,7 @@ fn the_annotation_on_a_pod_is_reported_once_for_each_workload() {
     let mut world = World::new(vec![node_pool("default")]);
     for name in ["b", "a"] {
         let mut pod = labelled(pod(name, 1900, 3500), "app", "web");
-        pod.annotations.insert(MIN_ON_DEMAND.into(), "50%".into());
+        pod.template_mut().annotations.insert(MIN_ON_DEMAND.into(), "50%".into());
         world.on_demand("c9.large", vec![pod]);
     }
     let events = world.decide().events;

@@ -42,7 +42,7 @@ fn a_static_pool_gets_the_nodes_that_it_lacks() {
 #[test]
 fn a_static_pool_loses_first_what_is_missed_least() {
     let mut world = fixed(1, 4);
-    world.places[0].pods[0].annotations.insert(labels::DO_NOT_DISRUPT.into(), "true".into());
+    world.places[0].pods[0].template_mut().annotations.insert(labels::DO_NOT_DISRUPT.into(), "true".into());
     world.places[2].pods.clear();
     world.places[3].claim.status.instance = None;
     let surplus: Vec<String> = changes(&world)[0].surplus.iter().map(|one| one.node.clone()).collect();
@@ -124,7 +124,7 @@ fn a_pod_that_does_not_want_to_go_keeps_no_other_node() {
     world.on_demand("c9.large", vec![pod("a", 500, 512)]).claim.phase = Phase::Draining;
     world.on_demand("c9.large", Vec::new());
     assert!(world.decide().commands.is_empty(), "the pod needs the capacity");
-    world.places[0].pods[0].annotations.insert(labels::DO_NOT_DISRUPT.into(), "true".into());
+    world.places[0].pods[0].template_mut().annotations.insert(labels::DO_NOT_DISRUPT.into(), "true".into());
     let decision = world.decide();
     let going = decision.commands.iter().flat_map(|command| &command.candidates).map(|one| one.node.as_str());
     assert_eq!(going.collect::<Vec<_>>(), ["node-00001"]);

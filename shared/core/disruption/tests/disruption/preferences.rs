@@ -22,7 +22,7 @@ fn one_in_each_zone(pods: [Pod; 3]) -> World {
 fn consolidation_keeps_a_spread_over_zones_that_is_only_preferred() {
     let spread = |name: &str| {
         let mut pod = labelled(pod(name, 100, 128), "app", "web");
-        pod.topology_spread = soft_spread(labels::ZONE, "web");
+        pod.template_mut().topology_spread = soft_spread(labels::ZONE, "web");
         pod
     };
     let mut world = one_in_each_zone(["a", "b", "c"].map(spread));
@@ -36,7 +36,7 @@ fn consolidation_keeps_a_spread_over_zones_that_is_only_preferred() {
 fn consolidation_keeps_hosts_apart_that_are_apart() {
     let apart = |name: &str| {
         let mut pod = labelled(pod(name, 100, 128), "app", "web");
-        pod.preferred_pod_anti_affinity = preferred(labels::HOSTNAME, "web");
+        pod.template_mut().preferred_pod_anti_affinity = preferred(labels::HOSTNAME, "web");
         pod
     };
     let mut world = one_in_each_zone(["a", "b", "c"].map(apart));
@@ -51,7 +51,7 @@ fn consolidation_keeps_hosts_apart_that_are_apart() {
 #[test]
 fn consolidation_keeps_pods_near_those_that_they_prefer() {
     let mut near = labelled(pod("near", 100, 128), "app", "near");
-    near.preferred_pod_affinity = preferred(labels::ZONE, "cache");
+    near.template_mut().preferred_pod_affinity = preferred(labels::ZONE, "cache");
     let mut world = World::new(vec![node_pool("default")]);
     first_node::going(&mut world, ZONES[0], vec![near]);
     first_node::full(&mut world, ZONES[0], vec![first_node::app("cache", "cache")]);
@@ -68,7 +68,9 @@ fn assert_goes_only_without_preferences(mut world: World) {
 
 #[test]
 fn consolidation_keeps_a_spread_over_hosts_that_is_only_preferred() {
-    let spread = |name: &str| Pod { topology_spread: soft_spread(labels::HOSTNAME, "web"), ..first_node::web(name) };
+    let spread = |name: &str| {
+        first_node::web(name).with_template(|it| it.topology_spread = soft_spread(labels::HOSTNAME, "web"))
+    };
     let mut world = World::new(vec![node_pool("default")]);
     first_node::going(&mut world, ZONES[0], vec![spread("a")]);
     first_node::staying(&mut world, ZONES[0], vec![spread("b")]);
@@ -78,8 +80,9 @@ fn consolidation_keeps_a_spread_over_hosts_that_is_only_preferred() {
 
 #[test]
 fn consolidation_keeps_zones_apart_that_are_apart() {
-    let apart =
-        |name: &str| Pod { preferred_pod_anti_affinity: preferred(labels::ZONE, "web"), ..first_node::web(name) };
+    let apart = |name: &str| {
+        first_node::web(name).with_template(|it| it.preferred_pod_anti_affinity = preferred(labels::ZONE, "web"))
+    };
     let mut world = World::new(vec![node_pool("default")]);
     first_node::going(&mut world, ZONES[0], vec![apart("a")]);
     first_node::staying(&mut world, ZONES[1], vec![apart("b")]);
@@ -95,7 +98,7 @@ fn consolidation_keeps_preferred_nodes() {
         values: vec![ZONES[1].into()],
         min_values: None,
     }];
-    choosy.preferred_node_affinity = vec![Weighted { weight: 1, preference }];
+    choosy.template_mut().preferred_node_affinity = vec![Weighted { weight: 1, preference }];
     let mut world = World::new(vec![node_pool("default")]);
     world.node("default", "c9.large", CapacityType::OnDemand, ZONES[0], vec![held(pod("a", 1500, 2000))]);
     world.node("default", "c9.large", CapacityType::OnDemand, ZONES[1], vec![choosy.clone()]);
@@ -126,7 +129,7 @@ fn consolidation_moves_nothing_to_nodes_that_would_rather_not_have_it() {
 fn a_command_is_dropped_when_it_would_break_a_preference_by_now() {
     let spread = |name: &str| {
         let mut pod = labelled(pod(name, 100, 128), "app", "web");
-        pod.topology_spread = soft_spread(labels::ZONE, "web");
+        pod.template_mut().topology_spread = soft_spread(labels::ZONE, "web");
         pod
     };
     let mut world = one_in_each_zone(["a", "b", "c"].map(spread));

@@ -31,23 +31,23 @@ fn make_pod(name: &str, (size, special): (usize, usize), here: &[Pod]) -> Pod {
     let cpu = [50, 100, 250, 500, 1000, 1500, 2500, 3000][size % 8];
     let mut pod = pod(name, cpu, [64, 256, 512, 1024, 2048, 4096, 6144, 9000][size / 8]);
     match special {
-        0 => drop(pod.annotations.insert(labels::DO_NOT_DISRUPT.into(), "true".into())),
-        1 => drop(pod.labels.insert("guarded".into(), "once".into())),
-        2 => pod.labels.extend([("guarded".into(), "once".into()), ("again".into(), "yes".into())]),
-        3 => drop(pod.labels.insert("guarded".into(), "never".into())),
-        4 => drop(pod.node_selector.insert(labels::ZONE.into(), ZONES[size % 3].into())),
-        5..=9 if here.iter().all(|other| !other.labels.contains_key("apart")) => {
-            pod.labels.insert("apart".into(), "yes".into());
-            pod.required_pod_anti_affinity = vec![PodAffinityTerm {
-                selector: Some(LabelSelector::from_labels(pod.labels.clone())),
+        0 => drop(pod.template_mut().annotations.insert(labels::DO_NOT_DISRUPT.into(), "true".into())),
+        1 => drop(pod.template_mut().labels.insert("guarded".into(), "once".into())),
+        2 => pod.template_mut().labels.extend([("guarded".into(), "once".into()), ("again".into(), "yes".into())]),
+        3 => drop(pod.template_mut().labels.insert("guarded".into(), "never".into())),
+        4 => drop(pod.template_mut().node_selector.insert(labels::ZONE.into(), ZONES[size % 3].into())),
+        5..=9 if here.iter().all(|other| !other.template.labels.contains_key("apart")) => {
+            pod.template_mut().labels.insert("apart".into(), "yes".into());
+            pod.template_mut().required_pod_anti_affinity = vec![PodAffinityTerm {
+                selector: Some(LabelSelector::from_labels(pod.template.labels.clone())),
                 topology_key: labels::HOSTNAME.into(),
                 ..PodAffinityTerm::default()
             }];
         }
         10 => pod.owner_kind = Some("DaemonSet".into()),
         // Since it started at 3700 this is over, and that is not, at 7200.
-        11 => drop(pod.annotations.insert(labels::DO_NOT_DISRUPT.into(), "50m".into())),
-        12 => drop(pod.annotations.insert(labels::DO_NOT_DISRUPT.into(), "1h".into())),
+        11 => drop(pod.template_mut().annotations.insert(labels::DO_NOT_DISRUPT.into(), "50m".into())),
+        12 => drop(pod.template_mut().annotations.insert(labels::DO_NOT_DISRUPT.into(), "1h".into())),
         _ => {}
     }
     pod
@@ -90,9 +90,9 @@ fn make_world(nodes: &[NodeSeed], (policy, budgets, limit, spot_to_spot): PoolSe
         let mut left = world.types.iter().find(|one| one.name == KINDS[*kind]).unwrap().allocatable();
         for (number, seed) in seeds.iter().enumerate() {
             let pod = make_pod(&format!("pod-{index}-{number}"), *seed, &pods);
-            let wrong_zone = pod.node_selector.get(labels::ZONE).is_some_and(|zone| zone != ZONES[how % 3]);
-            if pod.requests.fits(&left) && !wrong_zone {
-                left.subtract(&pod.requests);
+            let wrong_zone = pod.template.node_selector.get(labels::ZONE).is_some_and(|zone| zone != ZONES[how % 3]);
+            if pod.template.requests.fits(&left) && !wrong_zone {
+                left.subtract(&pod.template.requests);
                 pods.push(pod);
             }
         }
@@ -119,8 +119,9 @@ fn make_world(nodes: &[NodeSeed], (policy, budgets, limit, spot_to_spot): PoolSe
 
 /// Whether a pod forbids that its node is disrupted voluntarily.
 fn forbids(pod: &Pod, guards: &[PodDisruptionBudget]) -> bool {
-    let covering: Vec<_> = guards.iter().filter(|guard| guard.covers(&pod.namespace, &pod.labels)).collect();
-    let asks = pod.annotations.get(labels::DO_NOT_DISRUPT).is_some_and(|value| value == "true" || value == "1h");
+    let covering: Vec<_> = guards.iter().filter(|guard| guard.covers(&pod.namespace, &pod.template.labels)).collect();
+    let asks =
+        pod.template.annotations.get(labels::DO_NOT_DISRUPT).is_some_and(|value| value == "true" || value == "1h");
     asks || covering.len() > 1 || covering.iter().any(|guard| guard.disruptions_allowed == 0)
 }
 
@@ -219,15 +220,15 @@ fn misplaced(world: &World) -> Vec<String> {
     for place in &world.places {
         let mut used = ResourceList::new();
         for pod in &place.pods {
-            used.add(&pod.requests);
-            if pod.node_selector.iter().any(|(key, value)| place.node.labels.get(key) != Some(value)) {
+            used.add(&pod.template.requests);
+            if pod.template.node_selector.iter().any(|(key, value)| place.node.labels.get(key) != Some(value)) {
                 wrong.push(format!("{} is on {}", pod.name, place.node.name));
             }
         }
         if !used.fits(&place.node.allocatable) {
             wrong.push(format!("{} is too full: {used}", place.node.name));
         }
-        if place.pods.iter().filter(|pod| pod.labels.contains_key("apart")).count() > 1 {
+        if place.pods.iter().filter(|pod| pod.template.labels.contains_key("apart")).count() > 1 {
             wrong.push(format!("pods that keep apart are on {}", place.node.name));
         }
     }

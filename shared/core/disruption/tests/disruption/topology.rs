@@ -19,7 +19,7 @@ fn spread(key: &str) -> TopologySpread {
 fn pods_stay_near_those_that_they_need() {
     let needs = |key: &str| {
         let mut pod = web("mover");
-        pod.required_pod_affinity = vec![near(key, "cache")];
+        pod.template_mut().required_pod_affinity = vec![near(key, "cache")];
         pod
     };
     let decide = |pod: Pod, zone: &str, there: &str| {
@@ -42,7 +42,7 @@ fn pods_that_need_each_other_move_together_or_not_at_all() {
         let mut world = world();
         let pods = ["a", "b"].map(|name| {
             let mut pod = web(name);
-            pod.required_pod_affinity.extend(needs.then(|| near(labels::HOSTNAME, "web")));
+            pod.template_mut().required_pod_affinity.extend(needs.then(|| near(labels::HOSTNAME, "web")));
             pod
         });
         going(&mut world, ZONES[0], pods.to_vec());
@@ -64,7 +64,7 @@ fn pods_that_need_each_other_move_together_or_not_at_all() {
 fn pods_keep_apart_in_zones_both_ways() {
     let shy = |name: &str, own: &str, other: &str| {
         let mut pod = app(name, own);
-        pod.required_pod_anti_affinity = vec![near(labels::ZONE, other)];
+        pod.template_mut().required_pod_anti_affinity = vec![near(labels::ZONE, other)];
         pod
     };
     let decide = |mover: Pod, there: Pod| {
@@ -84,7 +84,7 @@ fn pods_keep_apart_in_zones_both_ways() {
 fn a_replacement_lies_in_no_zone_that_pods_keep_away_from() {
     let decide = |anti: bool| {
         let mut pod = web("mover");
-        pod.required_pod_anti_affinity.extend(anti.then(|| near(labels::ZONE, "db")));
+        pod.template_mut().required_pod_anti_affinity.extend(anti.then(|| near(labels::ZONE, "db")));
         let mut world = oversized(vec![pod]);
         for zone in &ZONES[..2] {
             full(&mut world, zone, vec![app("db", "db")]);
@@ -99,7 +99,7 @@ fn a_replacement_lies_in_no_zone_that_pods_keep_away_from() {
 fn namespaces_determine_whose_pods_matter() {
     let decide = |namespaces: &[&str], selected: bool, there: &str| {
         let mut mover = web("mover");
-        mover.required_pod_anti_affinity = vec![PodAffinityTerm {
+        mover.template_mut().required_pod_anti_affinity = vec![PodAffinityTerm {
             namespaces: namespaces.iter().map(|&name| name.to_owned()).collect(),
             namespace_selector: selected.then(|| selector("team", "a")),
             ..near(labels::HOSTNAME, "web")
@@ -129,7 +129,7 @@ fn label_keys_distinguish_revisions_and_tenants() {
     let decide = |keys: &[&str], unlike: &[&str], there: &str| {
         let own = |keys: &[&str]| keys.iter().map(|&key| key.to_owned()).collect();
         let mut mover = labelled(web("mover"), "revision", "2");
-        mover.required_pod_anti_affinity = vec![PodAffinityTerm {
+        mover.template_mut().required_pod_anti_affinity = vec![PodAffinityTerm {
             match_label_keys: own(keys),
             mismatch_label_keys: own(unlike),
             ..near(labels::HOSTNAME, "web")
@@ -149,7 +149,7 @@ fn label_keys_distinguish_revisions_and_tenants() {
 /// A pod of a spread on a node that is to go in the second zone; it fits in the first zone only. `counts` is how many
 /// pods of the spread run beside it in each zone.
 fn spreading(spread: &[TopologySpread], counts: [usize; 3]) -> World {
-    spreading_by(|pod| pod.topology_spread = spread.to_vec(), counts)
+    spreading_by(|pod| pod.template_mut().topology_spread = spread.to_vec(), counts)
 }
 
 fn spreading_by(change: impl Fn(&mut Pod), counts: [usize; 3]) -> World {
@@ -180,7 +180,8 @@ fn a_spread_over_zones_holds_after_a_move() {
     let mut world = spreading(&[of_revision], [1, 0, 1]);
     for place in &mut world.places {
         for pod in &mut place.pods {
-            pod.labels.insert("revision".into(), if pod.name == "mover" { "2" } else { "1" }.into());
+            let revision = if pod.name == "mover" { "2" } else { "1" };
+            pod.template_mut().labels.insert("revision".into(), revision.into());
         }
     }
     assert!(goes(&world), "those of another revision do not count");
@@ -201,7 +202,9 @@ fn a_spread_over_hosts_or_racks_holds_after_a_move() {
         let decide = |skew: Option<i32>| {
             let pod = |name: &str| {
                 let mut pod = web(name);
-                pod.topology_spread.extend(skew.map(|max_skew| TopologySpread { max_skew, ..spread(key) }));
+                pod.template_mut()
+                    .topology_spread
+                    .extend(skew.map(|max_skew| TopologySpread { max_skew, ..spread(key) }));
                 pod
             };
             let mut world = world();
@@ -231,8 +234,9 @@ fn nodes_outside_of_the_node_affinity_count_only_where_it_is_ignored() {
     let decide = |honor| {
         let mut world = spreading_by(
             |pod| {
-                pod.required_node_affinity = vec![vec![term(labels::ZONE, Operator::In, &ZONES[..2])]];
-                pod.topology_spread = vec![TopologySpread { honor_node_affinity: honor, ..spread(labels::ZONE) }];
+                pod.template_mut().required_node_affinity = vec![vec![term(labels::ZONE, Operator::In, &ZONES[..2])]];
+                pod.template_mut().topology_spread =
+                    vec![TopologySpread { honor_node_affinity: honor, ..spread(labels::ZONE) }];
             },
             [1, 1, 0],
         );
@@ -260,9 +264,9 @@ fn tainted_nodes_count_unless_the_pod_honours_taints() {
 fn zones_that_only_a_tainted_pool_offers_count_for_replacements() {
     let decide = |honor| {
         let zonal = TopologySpread { honor_node_taints: honor, ..spread(labels::ZONE) };
-        let pods = ["a", "b"].map(|name| Pod { topology_spread: vec![zonal.clone()], ..web(name) });
+        let pods = ["a", "b"].map(|name| web(name).with_template(|it| it.topology_spread = vec![zonal.clone()]));
         let mut world = oversized(pods.to_vec());
-        full(&mut world, ZONES[1], vec![Pod { topology_spread: vec![zonal], ..web("there") }]);
+        full(&mut world, ZONES[1], vec![web("there").with_template(|it| it.topology_spread = vec![zonal])]);
         let mut tainted = node_pool("tainted");
         tainted.template.taints = vec![Taint::new("team", TaintEffect::NoSchedule)];
         world.pools[0].template.requirements.add(labels::ZONE, Requirement::one_of([ZONES[0], ZONES[1]]));
@@ -279,7 +283,7 @@ fn expressions_of_selectors_determine_which_pods_matter() {
         let mut mover = web("mover");
         let values = values.iter().map(|&value| value.to_owned()).collect();
         let expression = LabelExpression { key: "app".into(), operator, values };
-        mover.required_pod_anti_affinity = vec![PodAffinityTerm {
+        mover.template_mut().required_pod_anti_affinity = vec![PodAffinityTerm {
             selector: Some(LabelSelector { match_expressions: vec![expression], ..LabelSelector::default() }),
             ..near(labels::HOSTNAME, "")
         }];

@@ -47,7 +47,7 @@ fn only_the_node_of_the_pod_stays() {
 fn no_pod_is_moved_to_the_node_of_the_pod() {
     let mut world = World::new(vec![node_pool("default")]);
     let mut stays = small("a");
-    stays[0].annotations.insert(labels::DO_NOT_DISRUPT.into(), "true".into());
+    stays[0].template_mut().annotations.insert(labels::DO_NOT_DISRUPT.into(), "true".into());
     world.on_demand("m9.xlarge", stays);
     world.on_demand("c9.large", small("b"));
     let moved = decide(&world.cluster(), now(), &world.options);

@@ -22,7 +22,7 @@ fn world(allowed: Option<&str>) -> World {
 /// A pod of a cpu with a preferred spread over zones.
 fn web(name: &str) -> Pod {
     let mut pod = labelled(pod(name, 1000, 1024), "app", "web");
-    pod.topology_spread = soft_spread(labels::ZONE, "web");
+    pod.template_mut().topology_spread = soft_spread(labels::ZONE, "web");
     pod
 }
 
@@ -44,7 +44,7 @@ fn uneven(allowed: Option<&str>) -> World {
 
 /// The number of pods of the workload in each zone.
 fn zones(world: &World) -> [i64; 3] {
-    counts(world, |pod| pod.labels.get("app").is_some_and(|app| app == "web"))
+    counts(world, |pod| pod.template.labels.get("app").is_some_and(|app| app == "web"))
 }
 
 fn counts(world: &World, counted: impl Fn(&Pod) -> bool) -> [i64; 3] {
@@ -89,7 +89,7 @@ fn an_uneven_workload_becomes_even_for_what_its_node_pool_allows() {
 fn a_required_spread_is_balanced_too() {
     let mut world = uneven(Some("0.1"));
     for pod in world.places.iter_mut().flat_map(|place| &mut place.pods) {
-        pod.topology_spread.iter_mut().for_each(|spread| spread.hard = true);
+        pod.template_mut().topology_spread.iter_mut().for_each(|spread| spread.hard = true);
     }
     let command = moved(&world).unwrap();
     assert_lasts(&mut world, &command);
@@ -151,7 +151,7 @@ fn what_keeps_a_node_from_consolidation_keeps_it_here() {
             world.places[0].node.annotations.insert(labels::DO_NOT_DISRUPT.into(), "true".into());
         }),
         ("do-not-disrupt", |world| {
-            world.places[0].pods[0].annotations.insert(labels::DO_NOT_DISRUPT.into(), "true".into());
+            world.places[0].pods[0].template_mut().annotations.insert(labels::DO_NOT_DISRUPT.into(), "true".into());
         }),
         ("consolidateAfter", |world| {
             world.pools[0].disruption.consolidate_after = NillableDuration::After(std::time::Duration::from_secs(3600));
@@ -186,7 +186,8 @@ fn nothing_is_balanced_while_pods_of_the_workload_wait() {
     let waiting = |pod: Pod| Pod { phase: pod::PodPhase::Pending, node_name: None, ..pod };
     world.pending = vec![waiting(labelled(pod("huge", 999_000, 1024), "app", "other"))];
     assert!(moved(&world).is_some());
-    world.pending = vec![Pod { requests: world.pending[0].requests.clone(), ..waiting(web("huge")) }];
+    world.pending =
+        vec![waiting(web("huge")).with_template(|it| it.requests = world.pending[0].template.requests.clone())];
     assert_eq!(moved(&world), None);
 }
 
@@ -207,13 +208,13 @@ fn nothing_is_balanced_during_a_zonal_shift_or_beside_another_command() {
 #[test]
 fn each_revision_is_counted_by_itself() {
     let revision = |mut pod: Pod, hash: &str| {
-        pod.labels.insert("pod-template-hash".into(), hash.into());
-        pod.topology_spread[0].match_label_keys = vec!["pod-template-hash".into()];
+        pod.template_mut().labels.insert("pod-template-hash".into(), hash.into());
+        pod.template_mut().topology_spread[0].match_label_keys = vec!["pod-template-hash".into()];
         pod
     };
     let mut world = uneven(Some("1"));
     for place in &mut world.places {
-        let spread = place.pods.iter_mut().filter(|pod| !pod.topology_spread.is_empty());
+        let spread = place.pods.iter_mut().filter(|pod| !pod.template.topology_spread.is_empty());
         for (number, pod) in spread.enumerate() {
             // One of each revision in the first zone, which its spread allows.
             *pod = revision(pod.clone(), &number.to_string());
@@ -226,7 +227,7 @@ fn each_revision_is_counted_by_itself() {
 fn min_domains_count_as_in_plans() {
     let mut world = world(Some("1"));
     let domains = |mut pod: Pod, least| {
-        pod.topology_spread[0].min_domains = Some(least);
+        pod.template_mut().topology_spread[0].min_domains = Some(least);
         pod
     };
     let pods = ["a", "b"].map(|name| domains(web(name), 4)).to_vec();
@@ -257,7 +258,7 @@ fn consolidation_does_not_make_an_uneven_spread_worse() {
         }
         // The other node of the zone is full.
         let mut large = filler("large");
-        large.requests = ResourceList::from([("cpu", Quantity::from_units(1)), ("memory", gib(1))]);
+        large.template_mut().requests = ResourceList::from([("cpu", Quantity::from_units(1)), ("memory", gib(1))]);
         world.places[1].pods.push(large);
         world
     };
@@ -282,12 +283,12 @@ fn an_invalid_amount_balances_nothing_and_is_reported() {
 fn imbalances(world: &World) -> BTreeMap<String, (i64, i64)> {
     let mut all: BTreeMap<String, &TopologySpread> = BTreeMap::new();
     for pod in world.places.iter().flat_map(|place| &place.pods) {
-        if let (Some(app), Some(spread)) = (pod.labels.get("app"), pod.topology_spread.first()) {
+        if let (Some(app), Some(spread)) = (pod.template.labels.get("app"), pod.template.topology_spread.first()) {
             all.insert(app.clone(), spread);
         }
     }
     let of = |(app, spread): (String, &TopologySpread)| {
-        let counts = counts(world, |pod| pod.labels.get("app") == Some(&app));
+        let counts = counts(world, |pod| pod.template.labels.get("app") == Some(&app));
         let least = counts.into_iter().min().unwrap();
         let above = counts.map(|count| (count - least - i64::from(spread.max_skew)).max(0));
         (app, (above.into_iter().sum(), above.into_iter().max().unwrap()))
@@ -311,12 +312,12 @@ fn random(nodes: &[NodeSeed], allowed: usize) -> World {
             let mut pod = pod(&format!("pod-{index}-{number}"), [250, 500, 1000, 1900][*size], 512);
             if *app < 4 {
                 pod = labelled(pod, "app", &format!("app-{app}"));
-                pod.topology_spread = soft_spread(labels::ZONE, &format!("app-{app}"));
-                pod.topology_spread[0].max_skew = if *app == 3 { 2 } else { 1 };
-                pod.topology_spread[0].hard = *app == 2;
+                pod.template_mut().topology_spread = soft_spread(labels::ZONE, &format!("app-{app}"));
+                pod.template_mut().topology_spread[0].max_skew = if *app == 3 { 2 } else { 1 };
+                pod.template_mut().topology_spread[0].hard = *app == 2;
             }
-            if pod.requests.fits(&left) {
-                left.subtract(&pod.requests);
+            if pod.template.requests.fits(&left) {
+                left.subtract(&pod.template.requests);
                 here.push(pod);
             }
         }

@@ -37,7 +37,7 @@ pub(super) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
 }
 
 fn covers(budget: &PodDisruptionBudget, pod: &Pod) -> bool {
-    !pod.is_terminal() && budget.covers(&pod.namespace, &pod.labels)
+    !pod.is_terminal() && budget.covers(&pod.namespace, &pod.template.labels)
 }
 
 /// Budgets that cover the same pod: the eviction API refuses to evict it.

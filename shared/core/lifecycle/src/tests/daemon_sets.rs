@@ -16,7 +16,7 @@ fn tolerating(key: &str) -> Vec<Toleration> {
 
 /// A DaemonSet that tolerates every taint.
 fn set(name: &str) -> DaemonSet {
-    let template = Pod { tolerations: tolerating(""), ..pod(name) };
+    let template = pod(name).with_template(|it| it.tolerations = tolerating(""));
     DaemonSet { namespace: "kube-system".into(), name: name.into(), template }
 }
 
@@ -74,9 +74,9 @@ fn patch(effects: &[Effect]) -> Option<&NodePatch> {
 #[test]
 fn new_nodes_wait_for_the_named_daemon_sets_that_can_run_on_them() {
     let mut strict = set("strict");
-    strict.template.tolerations = tolerating("team");
+    strict.template.template_mut().tolerations = tolerating("team");
     let mut foreign = set("foreign");
-    foreign.template.tolerations = tolerating(labels::DAEMON_SETS_NOT_READY_TAINT);
+    foreign.template.template_mut().tolerations = tolerating(labels::DAEMON_SETS_NOT_READY_TAINT);
     let sets = [set("csi"), strict, foreign];
     let (names, ignored) = awaited("kube-system/csi", &sets);
     assert_eq!((names, ignored), (vec!["kube-system/csi".to_owned()], Vec::new()));
@@ -133,19 +133,19 @@ fn a_daemon_set_is_awaited_until_its_pod_on_the_node_is_ready() {
     assert_eq!(left(&sets[..1], &[]), ["csi"], "mesh does not exist");
     let select = |value: &str| {
         let mut one = set("csi");
-        one.template.node_selector.insert(labels::NODE_POOL.into(), value.into());
+        one.template.template_mut().node_selector.insert(labels::NODE_POOL.into(), value.into());
         one
     };
     assert_eq!(left(&[select("default")], &[]), ["csi"]);
     assert!(left(&[select("gpu")], &[]).is_empty(), "its pods do not run on this node");
     let mut affine = set("csi");
     let gpu = RequirementTerm { key: "gpu".into(), operator: Operator::Exists, values: Vec::new(), min_values: None };
-    affine.template.required_node_affinity = vec![vec![gpu]];
+    affine.template.template_mut().required_node_affinity = vec![vec![gpu]];
     assert!(left(&[affine], &[]).is_empty());
     let mut strict = set("csi");
-    strict.template.tolerations = tolerating("team");
+    strict.template.template_mut().tolerations = tolerating("team");
     assert!(left(&[strict.clone()], &[]).is_empty(), "it tolerates the taint no more");
-    strict.template.tolerations = tolerating(labels::DAEMON_SETS_NOT_READY_TAINT);
+    strict.template.template_mut().tolerations = tolerating(labels::DAEMON_SETS_NOT_READY_TAINT);
     assert!(left(&[strict], &[]).is_empty(), "it does not tolerate the taints of the node");
 }
 

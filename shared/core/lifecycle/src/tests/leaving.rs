@@ -146,7 +146,7 @@ fn a_drain_begins_with_the_taint_and_ends_no_sooner_than_it_may() {
 #[test]
 fn pods_move_group_by_group() {
     let daemon = |pod: Pod| Pod { owner_kind: Some("DaemonSet".into()), ..pod };
-    let critical = |pod: Pod| Pod { priority_class_name: Some("system-node-critical".into()), ..pod };
+    let critical = |pod: Pod| pod.with_template(|it| it.priority_class_name = Some("system-node-critical".into()));
     let mut pods = vec![critical(daemon(pod("d"))), critical(pod("c")), daemon(pod("b")), pod("a")];
     let mut order = Vec::new();
     while !pods.is_empty() {
@@ -167,7 +167,7 @@ fn some_pods_are_not_waited_for() {
         ..Toleration::default()
     };
     for (pod, waiting, evicted) in [
-        (Pod { tolerations: vec![tolerant], ..pod("tolerant") }, 0, 0),
+        (pod("tolerant").with_template(|it| it.tolerations = vec![tolerant]), 0, 0),
         (Pod { owner_kind: Some("Node".into()), ..pod("static") }, 0, 0),
         (Pod { phase: PodPhase::Succeeded, ..pod("ended") }, 0, 0),
         (Pod { deletion_timestamp: Some(at(-61)), ..pod("stuck") }, 0, 0),
@@ -182,10 +182,9 @@ fn some_pods_are_not_waited_for() {
 
 #[test]
 fn do_not_disrupt_holds_a_pod_until_its_time_or_the_deadline() {
-    let annotated = |value: &str| Pod {
-        annotations: StringMap::from([(labels::DO_NOT_DISRUPT.into(), value.into())]),
-        start_time: Some(at(0)),
-        ..pod("a")
+    let annotated = |value: &str| {
+        Pod { start_time: Some(at(0)), ..pod("a") }
+            .with_template(|it| it.annotations = StringMap::from([(labels::DO_NOT_DISRUPT.into(), value.into())]))
     };
     for (value, now, protected) in
         [("true", 1 << 30, true), ("30m", 1799, true), ("30m", 1800, false), ("soon", 1, false), ("0s", 0, false)]
@@ -203,7 +202,7 @@ fn do_not_disrupt_holds_a_pod_until_its_time_or_the_deadline() {
 
 #[test]
 fn the_deadline_forces_pods_with_what_time_is_left() {
-    let with_grace = |seconds| Pod { termination_grace_period_seconds: seconds, ..pod("a") };
+    let with_grace = |seconds| pod("a").with_template(|it| it.termination_grace_period_seconds = seconds);
     let forced = |pod: Pod, now| drain(&[pod], Some(at(3600)), at(now)).delete.first().map(|(_, grace)| *grace);
     assert_eq!(forced(with_grace(Some(300)), 3300), None);
     assert_eq!(forced(with_grace(Some(300)), 3301), Some(299));
@@ -212,7 +211,8 @@ fn the_deadline_forces_pods_with_what_time_is_left() {
     assert_eq!(forced(with_grace(None), 5000), None, "a pod without a grace period is never forced");
     assert_eq!(forced(Pod { deletion_timestamp: Some(at(3600)), ..with_grace(Some(60)) }, 3590), None);
     assert_eq!(forced(Pod { deletion_timestamp: Some(at(3601)), ..with_grace(Some(60)) }, 3590), Some(10));
-    let critical = Pod { priority_class_name: Some("system-node-critical".into()), ..with_grace(Some(7200)) };
+    let critical =
+        with_grace(Some(7200)).with_template(|it| it.priority_class_name = Some("system-node-critical".into()));
     let plan = drain(&[pod("b"), critical], Some(at(3600)), at(0));
     assert_eq!((plan.evict.len(), plan.delete.len()), (1, 1), "whoever is late does not wait for its turn");
 }

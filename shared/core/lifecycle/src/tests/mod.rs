@@ -24,7 +24,7 @@ use nodeless_model::node::NodeCondition;
 use nodeless_model::object::MirroredClaim;
 use nodeless_model::{
     CapacityType, ConditionStatus, DaemonSetName, Instance, InstanceState, Node, NodeClaim, NodeClaimSpec,
-    NodeClaimStatus, Phase, Pod, Quantity, Requirement, ResourceList, StringMap, Taint, labels,
+    NodeClaimStatus, Phase, Pod, PodTemplate, Quantity, Requirement, ResourceList, StringMap, Taint, labels,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -168,7 +168,7 @@ fn pod(name: &str) -> Pod {
         uid: format!("uid-{name}"),
         owner_kind: Some("ReplicaSet".into()),
         node_name: Some("node-1".into()),
-        termination_grace_period_seconds: Some(30),
+        template: PodTemplate { termination_grace_period_seconds: Some(30), ..PodTemplate::default() }.into(),
         ..Pod::default()
     }
 }

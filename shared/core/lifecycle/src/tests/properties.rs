@@ -51,16 +51,16 @@ fn any_pod() -> impl Strategy<Value = Pod> {
             let mut one = pod("a");
             one.ready = Some(ready);
             if let Some(mode) = mode {
-                one.annotations.insert(labels::SURGE_BEFORE_DRAIN.into(), mode.into());
+                one.template_mut().annotations.insert(labels::SURGE_BEFORE_DRAIN.into(), mode.into());
                 one.owner_kind = Some("ReplicaSet".into());
                 one.owner_name = Some("web-1".into());
             }
-            one.priority_class_name = critical.then(|| "system-node-critical".into());
+            one.template_mut().priority_class_name = critical.then(|| "system-node-critical".into());
             if daemon {
                 one.owner_kind = Some("DaemonSet".into());
             }
             if held {
-                one.annotations.insert(labels::DO_NOT_DISRUPT.into(), "true".into());
+                one.template_mut().annotations.insert(labels::DO_NOT_DISRUPT.into(), "true".into());
             }
             one.deletion_timestamp = ends.map(at);
             one

@@ -9,14 +9,11 @@ use nodeless_model::surge::{DeploymentChange, OwningDeployment, Raise, ReadyPod,
 use nodeless_model::{LabelSelector, PodDisruptionBudget};
 
 fn asking_pod(mode: &str) -> Pod {
-    Pod {
-        annotations: StringMap::from([(labels::SURGE_BEFORE_DRAIN.into(), mode.into())]),
-        owner_kind: Some("ReplicaSet".into()),
-        owner_name: Some("web-1".into()),
-        labels: StringMap::from([("app".into(), "web".into())]),
-        ready: Some(true),
-        ..pod("a")
-    }
+    Pod { owner_kind: Some("ReplicaSet".into()), owner_name: Some("web-1".into()), ready: Some(true), ..pod("a") }
+        .with_template(|it| {
+            it.annotations = StringMap::from([(labels::SURGE_BEFORE_DRAIN.into(), mode.into())]);
+            it.labels = StringMap::from([("app".into(), "web".into())]);
+        })
 }
 
 /// A Deployment with one pod, as it is by default.
@@ -163,7 +160,7 @@ fn only_the_last_ready_pod_or_one_without_budget_is_held() {
     assert!(begins(&three, vec![budget(0)], pod()));
     assert!(begins(&three, vec![budget(1), budget(1)], pod()), "the API evicts no pod that two budgets select");
     assert!(!begins(&single(), vec![], Pod { ready: Some(false), ..pod() }), "it serves nothing");
-    assert!(!begins(&single(), vec![], Pod { annotations: StringMap::new(), ..pod() }));
+    assert!(!begins(&single(), vec![], pod().with_template(|it| it.annotations = StringMap::new())));
 }
 
 #[test]

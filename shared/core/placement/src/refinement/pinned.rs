@@ -30,7 +30,7 @@ impl Pinned {
                 let apart = spreads_over_nodes(problem, launch, problem.pods[*pod]);
                 let held = pods[*pod].get_or_insert_with(|| problem.pods[*pod].clone());
                 keep_in_zone(held, &launch.offering.zone);
-                held.topology_spread.extend(apart);
+                held.template_mut().topology_spread.extend(apart);
             }
         }
         Some(Self { dependences, pods })
@@ -64,18 +64,18 @@ fn spreads_over_nodes(problem: &Problem<'_>, launch: &Launch, pod: &Pod) -> Vec<
         min_domains: None,
         ..spread.clone()
     };
-    pod.topology_spread.iter().filter(over_zones).filter(is_met).map(over_nodes).collect()
+    pod.template.topology_spread.iter().filter(over_zones).filter(is_met).map(over_nodes).collect()
 }
 
 /// Restricts a pod to a zone. Its constraints over zones hold there, because the counts of the zones do not change.
 fn keep_in_zone(pod: &mut Pod, zone: &str) {
     let other = |key: &str| labels::normalize(key) != labels::ZONE;
-    pod.topology_spread.retain(|spread| other(&spread.topology_key));
-    pod.required_pod_affinity.retain(|term| other(&term.topology_key));
-    pod.required_pod_anti_affinity.retain(|term| other(&term.topology_key));
-    pod.preferred_pod_affinity.retain(|term| other(&term.preference.topology_key));
-    pod.preferred_pod_anti_affinity.retain(|term| other(&term.preference.topology_key));
-    pod.node_selector.insert(labels::ZONE.to_owned(), zone.to_owned());
+    pod.template_mut().topology_spread.retain(|spread| other(&spread.topology_key));
+    pod.template_mut().required_pod_affinity.retain(|term| other(&term.topology_key));
+    pod.template_mut().required_pod_anti_affinity.retain(|term| other(&term.topology_key));
+    pod.template_mut().preferred_pod_affinity.retain(|term| other(&term.preference.topology_key));
+    pod.template_mut().preferred_pod_anti_affinity.retain(|term| other(&term.preference.topology_key));
+    pod.template_mut().node_selector.insert(labels::ZONE.to_owned(), zone.to_owned());
 }
 
 /// The pods of launches whose preferences the plan meets: launch, place among its pods, and the pod.

@@ -16,7 +16,7 @@ pub(super) fn volume_limits(
     problem: &Problem<'_>,
     nodes: &[(Node, NodeClaim)],
 ) -> Option<BTreeMap<String, BTreeMap<String, u32>>> {
-    if problem.pods.iter().all(|pod| pod.volume_claims.is_empty()) {
+    if problem.pods.iter().all(|pod| pod.template.volume_claims.is_empty()) {
         return None;
     }
     let mut limits = problem.facts.volume_limits.clone();
@@ -45,8 +45,8 @@ pub(super) fn existing<'a>(problem: &Problem<'a>, solution: &Solution) -> Proble
     for placement in &solution.placements {
         let pod = problem.pods[placement.pod];
         let node = &mut beside.nodes[placement.node];
-        node.available.subtract(&pod.requests);
-        node.host_ports.extend(pod.host_ports.iter().cloned());
+        node.available.subtract(&pod.template.requests);
+        node.host_ports.extend(pod.template.host_ports.iter().cloned());
         if let Some(place) = bound.get(node.name.as_str()) {
             beside.bound_pods[*place].pods.push(pod);
         }

@@ -25,7 +25,7 @@ fn make_pod(name: &str, seed: PodSeed) -> Pod {
 fn make_pod_of(app: &str, name: &str, (size, special): PodSeed) -> Pod {
     let cpu = [50, 100, 250, 500, 1000, 1500, 2500, 3000][size % 8];
     let mut pod = pod(name, cpu, [64, 256, 512, 1024, 2048, 4096, 6144, 9000][size / 8 % 8]);
-    pod.labels.insert("app".into(), app.into());
+    pod.template_mut().labels.insert("app".into(), app.into());
     let selector = selector("app", app);
     let term = |key: &str| PodAffinityTerm {
         selector: Some(selector.clone()),
@@ -34,12 +34,12 @@ fn make_pod_of(app: &str, name: &str, (size, special): PodSeed) -> Pod {
     };
     let spread = |key: &str, max_skew| TopologySpread { max_skew, ..topology_spread(key, selector.clone()) };
     match special / 4 {
-        0 => pod.required_pod_anti_affinity = vec![term(labels::HOSTNAME)],
-        1 => pod.topology_spread = vec![spread(labels::ZONE, 1)],
-        2 => pod.topology_spread = vec![spread(labels::HOSTNAME, 2)],
-        3 => pod.required_pod_affinity = vec![term(labels::ZONE)],
-        4 => drop(pod.node_selector.insert(labels::ZONE.into(), ZONES[size % 3].into())),
-        5 => drop(pod.node_selector.insert(labels::CAPACITY_TYPE.into(), "on-demand".into())),
+        0 => pod.template_mut().required_pod_anti_affinity = vec![term(labels::HOSTNAME)],
+        1 => pod.template_mut().topology_spread = vec![spread(labels::ZONE, 1)],
+        2 => pod.template_mut().topology_spread = vec![spread(labels::HOSTNAME, 2)],
+        3 => pod.template_mut().required_pod_affinity = vec![term(labels::ZONE)],
+        4 => drop(pod.template_mut().node_selector.insert(labels::ZONE.into(), ZONES[size % 3].into())),
+        5 => drop(pod.template_mut().node_selector.insert(labels::CAPACITY_TYPE.into(), "on-demand".into())),
         _ => {}
     }
     pod

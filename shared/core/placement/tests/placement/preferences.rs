@@ -24,7 +24,7 @@ fn a_plan_and_its_second_look_keep_pods_apart_that_prefer_it() {
     // Two replicas of a DNS server.
     let dns = [0, 1].map(|index| {
         let mut pod = labelled(pod(&format!("coredns-{index}"), 100, 70), "app", "dns");
-        pod.preferred_pod_anti_affinity = preferred(labels::HOSTNAME, "dns");
+        pod.template_mut().preferred_pod_anti_affinity = preferred(labels::HOSTNAME, "dns");
         pod
     });
     assert_eq!(planned(&world, &dns).launches.len(), 2);
@@ -52,7 +52,7 @@ fn a_spread_over_zones_that_cannot_be_met_costs_nothing() {
     let mut world = World::new(vec![node_pool("default")]);
     let spread = |index: usize| {
         let mut pod = labelled(pod(&format!("web-{index}"), 2000, 2000), "app", "web");
-        pod.topology_spread = soft_spread(labels::ZONE, "web");
+        pod.template_mut().topology_spread = soft_spread(labels::ZONE, "web");
         pod
     };
     let pods: Vec<Pod> = (0..6).map(spread).collect();

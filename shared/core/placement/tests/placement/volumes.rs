@@ -10,7 +10,8 @@ fn pods(count: usize) -> Vec<Pod> {
     let one = |index: usize| {
         let mut pod = pod(&format!("pod-{index:03}"), [50, 300, 700][index % 3], 200);
         if index.is_multiple_of(2) {
-            pod.volume_claims = vec![pod::VolumeClaim { claim_name: format!("data-{index:03}"), ephemeral: false }];
+            pod.template_mut().volume_claims =
+                vec![pod::VolumeClaim { claim_name: format!("data-{index:03}"), ephemeral: false }];
         }
         pod
     };
@@ -24,7 +25,7 @@ fn plans_keep_the_limits_of_volumes() {
         let mut world = World::new(vec![node_pool("default")]);
         let limited = world.types.iter().map(|kind| InstanceType { ebs_volumes: Some(limit), ..kind.clone() });
         world.types = limited.collect();
-        for claim in pods.iter().flat_map(|pod| &pod.volume_claims) {
+        for claim in pods.iter().flat_map(|pod| &pod.template.volume_claims) {
             let key = format!("default/{}", claim.claim_name);
             world.volumes.insert(key.clone(), Vec::new());
             world.volume_drivers.insert(key, EBS_DRIVER.into());

@@ -59,7 +59,7 @@ const PER_POD: [&str; 2] = ["statefulset.kubernetes.io/pod-name", "apps.kubernet
 /// and its controller, here by all labels of the pods that these controllers make.
 pub(super) fn workload(pod: &Pod) -> Option<Workload<'_>> {
     let controlled = matches!(pod.owner_kind.as_deref(), Some("ReplicaSet" | "StatefulSet" | "ReplicationController"));
-    let labels = pod.labels.iter().filter(|(key, _)| !PER_POD.contains(&key.as_str()));
+    let labels = pod.template.labels.iter().filter(|(key, _)| !PER_POD.contains(&key.as_str()));
     let labels: Vec<(&str, &str)> = labels.map(|(key, value)| (key.as_str(), value.as_str())).collect();
     // Upstream, an empty selector counts no pods.
     (controlled && !labels.is_empty()).then_some((pod.namespace.as_str(), labels))
@@ -71,7 +71,7 @@ impl<'a> Kinds<'a> {
         let mut kinds = Self::default();
         let mut ids: HashMap<(&'a str, &'a StringMap, Vec<Preference<'a>>), usize> = HashMap::new();
         for (node, pod) in nodes.filter(|(_, pod)| pod.is_active()) {
-            let key = (pod.namespace.as_str(), &pod.labels, Preference::of(pod).collect::<Vec<_>>());
+            let key = (pod.namespace.as_str(), &pod.template.labels, Preference::of(pod).collect::<Vec<_>>());
             let id = match ids.get(&key) {
                 Some(id) => *id,
                 None => {
@@ -97,7 +97,7 @@ impl<'a> Kinds<'a> {
         if let Some(workload) = workload(pod) {
             self.by_workload.entry(workload).or_default().push(id);
         }
-        for (key, value) in &pod.labels {
+        for (key, value) in &pod.template.labels {
             self.by_label.entry((key, value)).or_default().push(id);
         }
         for term in Scoring::of(pod) {
@@ -132,7 +132,7 @@ impl<'a> Kinds<'a> {
 
     /// The terms that may select a pod, each with its kind.
     pub(super) fn scoring(&self, pod: &Pod) -> impl Iterator<Item = (&Kind<'a>, &Scoring)> {
-        let by_label = pod.labels.iter().filter_map(|(key, value)| {
+        let by_label = pod.template.labels.iter().filter_map(|(key, value)| {
             if self.terms_by_label.is_empty() {
                 return None;
             }

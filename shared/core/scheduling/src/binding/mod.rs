@@ -123,7 +123,7 @@ impl<'a> Bindings<'a> {
             non_zero: Load::default(),
             prefers_no_schedule: node.node.taints.iter().any(|taint| taint.effect == TaintEffect::PreferNoSchedule),
         };
-        node.pods.iter().filter(|pod| !pod.is_terminal()).for_each(|pod| row.add(Load::of(&pod.requests)));
+        node.pods.iter().filter(|pod| !pod.is_terminal()).for_each(|pod| row.add(Load::of(&pod.template.requests)));
         self.rows.push(row);
         self.nodes.push(node.node);
         self.pods.push(node.pods);
@@ -170,10 +170,10 @@ impl<'a> Bindings<'a> {
     /// Uses the capacity of a node for a pod that is bound to it.
     pub fn place(&mut self, node: usize, pod: &'a Pod) {
         let known = &mut self.nodes[node];
-        known.available.subtract(&pod.requests);
-        known.host_ports.extend(pod.host_ports.iter().cloned());
+        known.available.subtract(&pod.template.requests);
+        known.host_ports.extend(pod.template.host_ports.iter().cloned());
         self.rows[node].free = volumes::unlimited(self.resources.amounts(&known.available), &self.resources);
-        self.rows[node].add(Load::of(&pod.requests));
+        self.rows[node].add(Load::of(&pod.template.requests));
     }
 
     /// The work so far, in the units of [`crate::Solution::work`].
@@ -191,7 +191,7 @@ impl<'a> Bindings<'a> {
     pub fn always_bound(&mut self, pods: &[&'a Pod]) -> bool {
         let mut largest: Box<[i64]> = vec![0; self.resources.len()].into();
         for pod in pods {
-            let asked = self.resources.amounts(&pod.requests);
+            let asked = self.resources.amounts(&pod.template.requests);
             largest.iter_mut().zip(&asked).for_each(|(largest, asked)| *largest = (*asked).max(*largest));
         }
         let problem = self.problem(pods, Vec::new());

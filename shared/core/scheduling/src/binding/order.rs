@@ -37,6 +37,6 @@ pub(super) fn queue(pods: &[&Pod], seed: u64, choices: &mut Choices) -> Vec<usiz
             queue.swap(last, choices.below(last + 1));
         }
     }
-    queue.sort_by_key(|place| Reverse(pods[*place].priority));
+    queue.sort_by_key(|place| Reverse(pods[*place].template.priority));
     queue
 }

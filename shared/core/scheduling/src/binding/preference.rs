@@ -21,9 +21,10 @@ pub(super) struct Preference<'a> {
 impl<'a> Preference<'a> {
     /// All terms of a pod that score nodes. Pods with too many constraints have none here, so that they take no work.
     pub(super) fn of(pod: &'a Pod) -> impl Iterator<Item = Self> {
-        let near = pod.preferred_pod_affinity.iter().map(|one| (&one.preference, i64::from(one.weight), true));
-        let away = pod.preferred_pod_anti_affinity.iter().map(|one| (&one.preference, -i64::from(one.weight), true));
-        let required = pod.required_pod_affinity.iter().map(|term| (term, REQUIRED, false));
+        let near = pod.template.preferred_pod_affinity.iter().map(|one| (&one.preference, i64::from(one.weight), true));
+        let away =
+            pod.template.preferred_pod_anti_affinity.iter().map(|one| (&one.preference, -i64::from(one.weight), true));
+        let required = pod.template.required_pod_affinity.iter().map(|term| (term, REQUIRED, false));
         let most = if excess::pod_affinity_terms(pod) > MAX_CONSTRAINTS { 0 } else { MAX_CONSTRAINTS };
         near.chain(away).chain(required).take(most).map(|(term, weight, own)| Self { term, weight, own })
     }

@@ -132,7 +132,7 @@ impl<'m, 'p, 'a> Queue<'m, 'p, 'a> {
     }
 
     fn class_facts(&self, class: &Class<'_>) -> ClassFacts {
-        let preferred = class.example.preferred_node_affinity.iter().filter(|one| !one.preference.is_empty());
+        let preferred = class.example.template.preferred_node_affinity.iter().filter(|one| !one.preference.is_empty());
         let preferred =
             preferred.filter_map(|one| Some((i64::from(one.weight), Requirements::from_terms(&one.preference).ok()?)));
         let groups = level(class).map_or(&[][..], |level| &level.bounded);
@@ -145,7 +145,7 @@ impl<'m, 'p, 'a> Queue<'m, 'p, 'a> {
             fitting: vec![Cell::new(None); self.problem.nodes.len()],
             eligible: spreads.map(counted).collect(),
             preferred: preferred.collect(),
-            load: Load::of(&class.example.requests),
+            load: Load::of(&class.example.template.requests),
         }
     }
 
@@ -386,7 +386,7 @@ fn may_be_bound(classes: &Classes<'_>, class: &Class<'_>, problem: &Problem<'_>,
 
 /// The number of `PreferNoSchedule` taints of a node that a class does not tolerate.
 fn repelling(class: &Class<'_>, node: &crate::ExistingNode) -> i64 {
-    let tolerated = |taint| class.example.tolerations.iter().any(|toleration| toleration.tolerates(taint));
+    let tolerated = |taint| class.example.template.tolerations.iter().any(|toleration| toleration.tolerates(taint));
     let prefers = node.taints.iter().filter(|taint| taint.effect == TaintEffect::PreferNoSchedule);
     i64::try_from(prefers.filter(|taint| !tolerated(taint)).count()).unwrap_or(i64::MAX)
 }

@@ -51,8 +51,8 @@ impl Spread {
         (domains, work): (&mut Domains<'_>, &mut usize),
     ) -> Self {
         let pod = class.example;
-        let mut spread = Self { constraints: Vec::new(), needs_labels: !pod.topology_spread.is_empty() };
-        for one in pod.topology_spread.iter().filter(|one| !one.hard) {
+        let mut spread = Self { constraints: Vec::new(), needs_labels: !pod.template.topology_spread.is_empty() };
+        for one in pod.template.topology_spread.iter().filter(|one| !one.hard) {
             let mut constraint = Constraint::new(&one.topology_key, one.max_skew, domains);
             if is_empty(one) {
                 constraint.selects = vec![false; all.len()].into();
@@ -69,7 +69,7 @@ impl Spread {
             *work += all.len();
             spread.constraints.push(constraint);
         }
-        if pod.topology_spread.is_empty()
+        if pod.template.topology_spread.is_empty()
             && let Some(own) = workload(pod)
         {
             for (key, max_skew) in DEFAULTS {
@@ -158,7 +158,7 @@ impl Constraint {
 impl Running<'_, '_> {
     /// Whether the node inclusion policies of a constraint count the domain of a node.
     fn counts(&self, pod: &Pod, spread: &TopologySpread, node: usize) -> bool {
-        let tolerated = || first_repelling(&self.nodes[node].taints, &pod.tolerations, false).is_none();
+        let tolerated = || first_repelling(&self.nodes[node].taints, &pod.template.tolerations, false).is_none();
         (!spread.honor_node_affinity || self.admits(node)) && (!spread.honor_node_taints || tolerated())
     }
 

@@ -22,7 +22,8 @@ fn near(key: &str, value: &str, topology_key: &str) -> PodAffinityTerm {
 
 /// The nodes with their pods, for these pods to bind.
 fn bindings<'a>(nodes: &'a [(Node, Vec<Pod>)], pods: &[Pod]) -> Bindings<'a> {
-    let mut bindings = Bindings::new(ResourceIndex::of(pods.iter().map(|pod| &pod.requests)), ClusterFacts::default());
+    let mut bindings =
+        Bindings::new(ResourceIndex::of(pods.iter().map(|pod| &pod.template.requests)), ClusterFacts::default());
     for (node, running) in nodes {
         let running: Vec<&Pod> = running.iter().collect();
         let known = existing_node(Some(node), None, &running, &[]).unwrap();
@@ -72,7 +73,7 @@ fn pods_that_fit_by_a_plan_may_not_fit_as_bound() {
     assert_eq!(bound(&nodes, &pods, 0), [Some(1), None]);
     let turned = [pod("p-large", 3000, 12_288), pod("q-small", 1000, 4096)];
     assert_eq!(bound(&nodes, &turned, 0), [Some(1), Some(0)]);
-    let urgent = [pod("p-small", 1000, 4096), Pod { priority: 1, ..pod("q-large", 3000, 12_288) }];
+    let urgent = [pod("p-small", 1000, 4096), pod("q-large", 3000, 12_288).with_template(|it| it.priority = 1)];
     assert_eq!(bound(&nodes, &urgent, 0), [Some(0), Some(1)], "higher priority comes first");
     let queue: Vec<&Pod> = pods.iter().collect();
     let mut model = bindings(&nodes, &pods);
@@ -105,19 +106,19 @@ fn filters_hold() {
     let plain = pod("p", 1000, 4096);
     assert_eq!(choices(&nodes, &plain), [1]);
     let mut selecting = plain.clone();
-    selecting.node_selector.insert(labels::ZONE.into(), "z2".into());
+    selecting.template_mut().node_selector.insert(labels::ZONE.into(), "z2".into());
     assert_eq!(choices(&nodes, &selecting), [2]);
     let mut apart = plain.clone();
-    apart.required_pod_anti_affinity = vec![near("app", "web", labels::HOSTNAME)];
+    apart.template_mut().required_pod_anti_affinity = vec![near("app", "web", labels::HOSTNAME)];
     assert_eq!(choices(&nodes, &apart), [2]);
     let mut balanced = labelled(plain.clone(), "app", "web");
-    balanced.topology_spread = vec![spread(labels::ZONE, true)];
+    balanced.template_mut().topology_spread = vec![spread(labels::ZONE, true)];
     assert_eq!(choices(&nodes, &balanced), [2]);
     let pair = [Pod { name: "p-1".into(), ..apart }, Pod { name: "p-2".into(), ..balanced }];
     // The second counts for the first one's anti-affinity, and the first does not count for the spread.
     assert_eq!(bound(&nodes, &pair, 0), [Some(2), None]);
     let mut together = plain;
-    together.required_pod_affinity = vec![near("app", "web", labels::ZONE)];
+    together.template_mut().required_pod_affinity = vec![near("app", "web", labels::ZONE)];
     assert_eq!(choices(&nodes, &together), [1]);
     let mut alone = bindings(&nodes, std::slice::from_ref(&selecting));
     alone.close(2);
@@ -132,8 +133,8 @@ fn counts_of_one_order_do_not_remain() {
     let zone = |name: &str, zone| (within(node(name, 8000, 32_768), labels::ZONE, zone), Vec::new());
     let nodes = [zone("a", "z1"), zone("b", "z2")];
     let mut web = labelled(pod("p", 1000, 4096), "app", "web");
-    web.topology_spread = vec![spread(labels::ZONE, true)];
-    web.required_pod_affinity = vec![near("app", "web", labels::HOSTNAME)];
+    web.template_mut().topology_spread = vec![spread(labels::ZONE, true)];
+    web.template_mut().required_pod_affinity = vec![near("app", "web", labels::HOSTNAME)];
     let pods = [web];
     let queue: Vec<&Pod> = pods.iter().collect();
     let found = bindings(&nodes, &pods).bind(&queue, Vec::new(), 0..20, u64::MAX);
@@ -153,7 +154,7 @@ fn pods_of_a_workload_are_spread_by_default() {
     assert_eq!(choices(&nodes, &replica("p", "web")), [1]);
     assert_eq!(choices(&nodes, &replica("p", "cache")), [0]);
     let mut own = replica("p", "web");
-    own.topology_spread = vec![spread(labels::ZONE, false)];
+    own.template_mut().topology_spread = vec![spread(labels::ZONE, false)];
     assert_eq!(choices(&nodes, &own), [0], "its own constraints replace the default ones, and no node has the label");
     let pods = [replica("p-1", "cache"), replica("p-2", "cache")];
     let found = bound(&nodes, &pods, 0);
@@ -170,9 +171,10 @@ fn preferred_spread_counts_zones() {
         zone("c", "z2", vec![pod("c-1", 500, 2048)]),
     ];
     let mut pod = web("p");
-    pod.topology_spread = vec![spread(labels::ZONE, false)];
+    pod.template_mut().topology_spread = vec![spread(labels::ZONE, false)];
     assert_eq!(choices(&nodes, &pod), [2]);
-    pod.topology_spread = vec![TopologySpread { selector: Some(selector("app", "db")), ..spread(labels::ZONE, false) }];
+    pod.template_mut().topology_spread =
+        vec![TopologySpread { selector: Some(selector("app", "db")), ..spread(labels::ZONE, false) }];
     assert_eq!(choices(&nodes, &pod), [0]);
 }
 
@@ -181,12 +183,12 @@ fn preferred_spread_counts_zones() {
 fn preferences_for_other_pods_count_both_ways() {
     let weighted = |weight, term| vec![Weighted { weight, preference: term }];
     let mut friend = pod("friend", 100, 128);
-    friend.preferred_pod_affinity = weighted(8, near("security", "s1", "region"));
+    friend.template_mut().preferred_pod_affinity = weighted(8, near("security", "s1", "region"));
     let mut enemy = pod("enemy", 100, 128);
-    enemy.preferred_pod_anti_affinity = weighted(5, near("security", "s1", "az"));
+    enemy.template_mut().preferred_pod_anti_affinity = weighted(5, near("security", "s1", "az"));
     let mut mover = labelled(pod("p", 100, 128), "security", "s1");
-    mover.preferred_pod_affinity = weighted(8, near("security", "s1", "region"));
-    mover.preferred_pod_anti_affinity = weighted(5, near("security", "s2", "az"));
+    mover.template_mut().preferred_pod_affinity = weighted(8, near("security", "s1", "region"));
+    mover.template_mut().preferred_pod_anti_affinity = weighted(5, near("security", "s2", "az"));
     let place =
         |name: &str, key: &str, value: &str, pod: Pod| (within(node(name, 4000, 16_384), key, value), vec![pod]);
     let nodes = [
@@ -216,7 +218,7 @@ fn taints_and_node_affinity_are_preferences() {
     assert_eq!(choices(&nodes, &mover), [1]);
     let open = [(node("a", 8000, 32_768), Vec::new()), nodes[1].clone()];
     assert_eq!(choices(&open, &mover), [0]);
-    mover.preferred_node_affinity = vec![Weighted {
+    mover.template_mut().preferred_node_affinity = vec![Weighted {
         weight: 1,
         preference: vec![RequirementTerm {
             key: "disk".into(),
@@ -256,11 +258,10 @@ fn workloads_that_no_term_concerns_take_no_work() {
     let preferring_apart = |pod: Pod, app: &str| {
         let preference = near("app", app, labels::HOSTNAME);
         let soft = TopologySpread { hard: false, ..topology_spread(labels::ZONE, selector("app", app)) };
-        Pod {
-            preferred_pod_anti_affinity: vec![Weighted { weight: 1, preference }],
-            topology_spread: vec![soft],
-            ..labelled(pod, "app", app)
-        }
+        labelled(pod, "app", app).with_template(|it| {
+            it.preferred_pod_anti_affinity = vec![Weighted { weight: 1, preference }];
+            it.topology_spread = vec![soft];
+        })
     };
     let mover = preferring_apart(pod("p", 100, 64), "web");
     let work = |others: usize| {

@@ -20,12 +20,12 @@ impl Admission {
     /// # Errors
     /// Why no plan can schedule the pod.
     pub fn of(pod: &Pod, volumes: &BTreeMap<String, Vec<Requirements>>) -> Result<Self, Reason> {
-        if !pod.resource_claims.is_empty() {
-            let names = pod.resource_claims.iter().map(|claim| claim.name.clone()).collect();
+        if !pod.template.resource_claims.is_empty() {
+            let names = pod.template.resource_claims.iter().map(|claim| claim.name.clone()).collect();
             return Err(Reason::Pod(PodFault::ResourceClaims { names }));
         }
         let alternatives = hard_alternatives(pod, volumes).map_err(Reason::Pod)?;
-        Ok(Self { alternatives, tolerations: pod.tolerations.clone() })
+        Ok(Self { alternatives, tolerations: pod.template.tolerations.clone() })
     }
 
     /// Whether a node's labels and taints admit the pod.

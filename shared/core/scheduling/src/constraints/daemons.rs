@@ -12,7 +12,7 @@ pub(crate) fn runs_on_node(template: &Pod, node: &Requirements, taints: &[Taint]
 
 /// [`runs_on_node`] for a template whose [`alternatives`] are known.
 pub(crate) fn runs_with(template: &Pod, alternatives: &[Requirements], node: &Requirements, taints: &[Taint]) -> bool {
-    template.resource_claims.is_empty()
+    template.template.resource_claims.is_empty()
         && tolerates(template, taints)
         && alternatives.iter().any(|required| covers(node, required))
 }
@@ -24,7 +24,7 @@ pub(crate) fn runs_on_template(template: &Pod, node_pool: &Requirements, taints:
     for state in [labels::REGISTERED, labels::INITIALIZED] {
         launched.add(state, Requirement::one_of(["true"]));
     }
-    template.resource_claims.is_empty()
+    template.template.resource_claims.is_empty()
         && tolerates(template, taints)
         && required_alternatives(template).is_ok_and(|terms| {
             terms.iter().any(|required| launched.first_incompatible(required, labels::is_well_known).is_none())
@@ -47,5 +47,5 @@ pub(crate) fn tolerates(template: &Pod, taints: &[Taint]) -> bool {
     taints
         .iter()
         .filter(|taint| !taint.key.starts_with("node.kubernetes.io/"))
-        .all(|taint| first_repelling(std::slice::from_ref(taint), &template.tolerations, false).is_none())
+        .all(|taint| first_repelling(std::slice::from_ref(taint), &template.template.tolerations, false).is_none())
 }

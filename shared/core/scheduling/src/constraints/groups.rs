@@ -41,12 +41,12 @@ pub(crate) struct Group {
 impl Group {
     /// The group of an affinity term of a pod, for what it selects.
     pub(crate) fn of_term(owner: &Pod, term: &PodAffinityTerm) -> Self {
-        near_group(Kind::Affinity, term, &owner.namespace, Some(&owner.labels))
+        near_group(Kind::Affinity, term, &owner.namespace, Some(&owner.template.labels))
     }
 
     /// Whether the group counts a pod.
     pub(crate) fn selects(&self, facts: &ClusterFacts<'_>, pod: &Pod) -> bool {
-        self.selector.as_ref().is_some_and(|selector| selector.matches(&pod.labels))
+        self.selector.as_ref().is_some_and(|selector| selector.matches(&pod.template.labels))
             && (self.namespaces.contains(&pod.namespace) || self.namespace_matches(facts, &pod.namespace))
     }
 
@@ -202,11 +202,11 @@ impl<'a> Groups<'a> {
 
     /// The groups that select a pod, as an index into `selected`.
     pub(crate) fn signature(&mut self, pod: &'a Pod) -> usize {
-        if let Some(known) = self.signatures.get(&(pod.namespace.as_str(), &pod.labels)) {
+        if let Some(known) = self.signatures.get(&(pod.namespace.as_str(), &pod.template.labels)) {
             return *known;
         }
         let mut selecting: Vec<GroupId> = Vec::new();
-        for (key, value) in &pod.labels {
+        for (key, value) in &pod.template.labels {
             if let Some(groups) = self.by_label.get(&(key.clone(), value.clone())) {
                 selecting.extend(groups.iter().filter(|id| self.selects(**id, pod)));
             }
@@ -222,7 +222,7 @@ impl<'a> Groups<'a> {
                 self.selected.len() - 1
             }
         };
-        self.signatures.insert((&pod.namespace, &pod.labels), id);
+        self.signatures.insert((&pod.namespace, &pod.template.labels), id);
         id
     }
 

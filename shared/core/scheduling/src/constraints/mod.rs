@@ -64,17 +64,17 @@ pub(crate) fn covers(node: &Requirements, required: &Requirements) -> bool {
 
 /// The alternatives of required node labels: the node selector with each term of the required node affinity.
 pub(crate) fn required_alternatives(pod: &Pod) -> Result<Vec<Requirements>, PodFault> {
-    if pod.has_match_fields {
+    if pod.template.has_match_fields {
         return Err(PodFault::MatchFields);
     }
-    let selector = Requirements::from_labels(&pod.node_selector);
-    if pod.required_node_affinity.is_empty() {
+    let selector = Requirements::from_labels(&pod.template.node_selector);
+    if pod.template.required_node_affinity.is_empty() {
         return Ok(vec![selector]);
     }
     let mut alternatives = Vec::new();
     let mut fault = PodFault::EmptyAffinity;
     // Kubernetes: a term without conditions matches no node.
-    for term in pod.required_node_affinity.iter().filter(|term| !term.is_empty()) {
+    for term in pod.template.required_node_affinity.iter().filter(|term| !term.is_empty()) {
         match read(term) {
             Ok(required) => alternatives.push(selector.with(&required)),
             Err(why) => fault = why,
@@ -112,7 +112,7 @@ pub(crate) fn levels(
 ) -> Result<Vec<LevelSpec>, PodFault> {
     let required = hard_alternatives(pod, volumes)?;
     let preferred = match preferences {
-        PreferencePolicy::Respect => heaviest_first(&pod.preferred_node_affinity),
+        PreferencePolicy::Respect => heaviest_first(&pod.template.preferred_node_affinity),
         PreferencePolicy::Ignore => Vec::new(),
     };
     let nothing = Requirements::new();
@@ -120,7 +120,7 @@ pub(crate) fn levels(
         let preference = preferred.get(given_up.node).unwrap_or(&nothing);
         let alternative = |required: &Requirements| Alternative {
             requirements: required.with(preference),
-            tolerations: pod.tolerations.clone(),
+            tolerations: pod.template.tolerations.clone(),
             minds_prefer_no_schedule,
         };
         required.iter().map(alternative).collect()
@@ -194,7 +194,7 @@ fn refuse_unsupported(pod: &Pod) -> Result<(), PodFault> {
     if let Some((excess, count)) = excess::of(pod) {
         return Err(PodFault::TooMany { excess, count });
     }
-    if let Some((resource, _)) = pod.requests.iter().find(|(_, quantity)| quantity.milli() < 0) {
+    if let Some((resource, _)) = pod.template.requests.iter().find(|(_, quantity)| quantity.milli() < 0) {
         return Err(PodFault::NegativeRequest { resource: resource.to_owned() });
     }
     Ok(())
@@ -206,7 +206,7 @@ fn with_volumes(
     mut required: Vec<Requirements>,
     volumes: &BTreeMap<String, Vec<Requirements>>,
 ) -> Result<Vec<Requirements>, PodFault> {
-    for volume in &pod.volume_claims {
+    for volume in &pod.template.volume_claims {
         let key = format!("{}/{}", pod.namespace, volume.claim_name);
         let alternatives = volumes.get(&key).ok_or(PodFault::UnknownVolume { claim: key })?;
         if alternatives.is_empty() {
@@ -217,7 +217,7 @@ fn with_volumes(
             .flat_map(|place| required.iter().filter(|one| one.intersects(place)).map(|one| one.with(place)))
             .collect();
         if required.is_empty() {
-            let claims = pod.volume_claims.iter().map(|volume| volume.claim_name.clone()).collect();
+            let claims = pod.template.volume_claims.iter().map(|volume| volume.claim_name.clone()).collect();
             return Err(PodFault::VolumesApart { claims });
         }
         if required.len() > Excess::VolumeTopologies.limit() {

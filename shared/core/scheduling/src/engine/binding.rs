@@ -37,7 +37,7 @@ impl Engine<'_, '_, '_> {
                 if self.pending[class] == 0 || self.is_just_as_before(class, level) {
                     continue;
                 }
-                if self.classes.list[class].example.priority < self.min_priority {
+                if self.classes.list[class].example.template.priority < self.min_priority {
                     continue;
                 }
                 if self.known.left_out.contains(&class) {

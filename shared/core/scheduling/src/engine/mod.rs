@@ -112,14 +112,14 @@ impl<'p> Prepared<'p> {
         (pods, facts): (impl Iterator<Item = &'r Pod>, ClusterFacts<'_>),
         options: &Options,
     ) -> Self {
-        let daemon_requests = daemon_sets.iter().map(|set| &set.template.requests);
+        let daemon_requests = daemon_sets.iter().map(|set| &set.template.template.requests);
         // Each resource makes all comparisons longer, and pods with too many of them are not placed.
         let mut drivers: BTreeSet<&str> = BTreeSet::new();
         let mut claiming: Vec<&Pod> = Vec::new();
         let requests = pods.map(|pod| {
             volumes::add_drivers(&mut drivers, pod, &facts);
-            claiming.extend((!pod.resource_claims.is_empty()).then_some(pod));
-            &pod.requests
+            claiming.extend((!pod.template.resource_claims.is_empty()).then_some(pod));
+            &pod.template.requests
         });
         let requests = requests.filter(|requests| !excess::has_too_many(requests));
         let resources = ResourceIndex::of(requests.chain(daemon_requests));
@@ -178,7 +178,7 @@ impl<'p> Prepared<'p> {
 }
 
 fn solve_with(prepared: &mut Prepared<'_>, input: &Problem<'_>) -> Solution {
-    let mut priorities = input.pods.iter().map(|pod| pod.priority);
+    let mut priorities = input.pods.iter().map(|pod| pod.template.priority);
     let first = priorities.next();
     let differ = priorities.any(|priority| Some(priority) != first);
     let max_work = prepared.options.max_work;
@@ -378,7 +378,8 @@ impl<'a, 'p, 'q> Engine<'a, 'p, 'q> {
         let shares =
             self.input.node_pools.len() > 1 && self.input.node_pools.iter().any(|offer| offer.cluster.is_some());
         if self.classes.by_priority && shares {
-            let mut priorities: Vec<i32> = self.classes.list.iter().map(|class| class.example.priority).collect();
+            let mut priorities: Vec<i32> =
+                self.classes.list.iter().map(|class| class.example.template.priority).collect();
             priorities.sort_unstable();
             priorities.dedup();
             for priority in priorities.into_iter().rev() {
@@ -422,16 +423,18 @@ impl<'a, 'p, 'q> Engine<'a, 'p, 'q> {
     /// the first of them would be alone on any node.
     fn may_place(&self, level: usize, first: bool) -> bool {
         let classes = self.classes.list.iter().zip(&self.pending).filter(|(_, pending)| **pending > 0);
-        classes.map(|(class, _)| class).filter(|class| class.example.priority >= self.min_priority).any(|class| {
-            class.is_tried(level, first)
-                && class.level(level).is_some_and(|level| {
-                    level.hosts.iter().all(|&group| {
-                        self.topology.kind(group) != Kind::Affinity
-                            || class.is_selected_by(group)
-                            || self.topology.matches_anywhere(group)
+        classes.map(|(class, _)| class).filter(|class| class.example.template.priority >= self.min_priority).any(
+            |class| {
+                class.is_tried(level, first)
+                    && class.level(level).is_some_and(|level| {
+                        level.hosts.iter().all(|&group| {
+                            self.topology.kind(group) != Kind::Affinity
+                                || class.is_selected_by(group)
+                                || self.topology.matches_anywhere(group)
+                        })
                     })
-                })
-        })
+            },
+        )
     }
 
     /// Tries to place the pending pods once. Returns whether another attempt could place more: whether pods were

@@ -151,7 +151,7 @@ pub fn explain_launch(problem: &Problem<'_>, launch: &Launch) -> Option<LaunchEx
     let offer = problem.node_pools.iter().find(|offer| offer.pool.name == launch.node_pool)?;
     let pods: Vec<&Pod> = launch.pods.iter().filter_map(|pod| problem.pods.get(*pod).copied()).collect();
     let mut requests = ResourceList::new();
-    pods.iter().for_each(|pod| requests.add(&pod.requests));
+    pods.iter().for_each(|pod| requests.add(&pod.template.requests));
     let evaluation = Evaluation {
         problem,
         offer,
@@ -251,8 +251,8 @@ impl Evaluation<'_, '_> {
         let mut left = kind.allocatable();
         let mut ports = Vec::new();
         for template in on_board {
-            left.subtract(&template.requests);
-            ports.extend(&template.host_ports);
+            left.subtract(&template.template.requests);
+            ports.extend(&template.template.host_ports);
         }
         if let Some((resource, needed)) = self.requests.iter().find(|(name, asked)| *asked > left.get(name)) {
             let left = left.get(resource).max(Quantity::ZERO);
@@ -264,7 +264,7 @@ impl Evaluation<'_, '_> {
                 return Some(RuledOutCause::TooManyVolumes { mounted, limit });
             }
         }
-        let own = self.pods.iter().flat_map(|pod| &pod.host_ports);
+        let own = self.pods.iter().flat_map(|pod| &pod.template.host_ports);
         let taken = own.into_iter().find(|port| ports.iter().any(|other| port.conflicts_with(other)));
         taken.map(|port| RuledOutCause::HostPort { port: port.port })
     }

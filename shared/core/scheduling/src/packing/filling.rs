@@ -112,7 +112,7 @@ impl PendingDemand {
             let level = class.level(context.level).map_or(&[][..], |level| &level.hosts[..]);
             let next = signatures.len();
             let signature = *signatures.entry((&class.selected_hosts, level, demand.alternative)).or_insert(next);
-            let rank = if classes.by_priority { class.example.priority } else { 0 };
+            let rank = if classes.by_priority { class.example.template.priority } else { 0 };
             let set = if sets.len() <= MAX_SEPARATE_SETS { demand.set } else { BASE };
             let key = (Reverse(rank), set, proportions(demand, &class.requests, &values, steps));
             let ports = *port_lists.entry(class.host_ports).or_insert_with(|| {

@@ -240,7 +240,7 @@ impl<'c> Packer<'_, '_, 'c, '_> {
         let mut order: Vec<usize> = (0..self.demands.len()).collect();
         order.sort_by_key(|place| {
             let class = self.class(self.demands[*place].class);
-            let priority = self.context.classes.by_priority.then_some(Reverse(class.example.priority));
+            let priority = self.context.classes.by_priority.then_some(Reverse(class.example.template.priority));
             let nodes = self.forced.nodes_for(class, self.context.level);
             (priority, Reverse(nodes), Reverse(self.demands[*place].portions))
         });

@@ -115,8 +115,8 @@ impl<'a> PoolType<'a> {
         let runs =
             |alternatives: &[Requirements]| alternatives.iter().any(|any| any.is_empty() || node.intersects(any));
         for (set, _) in on_board.0.iter().filter(|(_, alternatives)| runs(alternatives)) {
-            daemons.add(&set.template.requests);
-            daemon_ports.extend(set.template.host_ports.iter().cloned());
+            daemons.add(&set.template.template.requests);
+            daemon_ports.extend(set.template.template.host_ports.iter().cloned());
         }
         let mut allocatable = resources.amounts(&kind.allocatable());
         volumes::set_limits(&mut allocatable, kind, resources);

@@ -71,11 +71,11 @@ impl fmt::Display for Excess {
 pub(crate) fn of(pod: &Pod) -> Option<(Excess, usize)> {
     let size = Size::of(pod);
     let all = [
-        (Excess::TopologySpread, pod.topology_spread.len()),
+        (Excess::TopologySpread, pod.template.topology_spread.len()),
         (Excess::PodAffinity, pod_affinity_terms(pod)),
-        (Excess::NodeAffinity, pod.required_node_affinity.len() + pod.preferred_node_affinity.len()),
-        (Excess::Tolerations, pod.tolerations.len()),
-        (Excess::Resources, pod.requests.iter().count()),
+        (Excess::NodeAffinity, pod.template.required_node_affinity.len() + pod.template.preferred_node_affinity.len()),
+        (Excess::Tolerations, pod.template.tolerations.len()),
+        (Excess::Resources, pod.template.requests.iter().count()),
         (Excess::Conditions, size.conditions),
         (Excess::Values, size.values),
     ];
@@ -89,10 +89,10 @@ pub(crate) fn has_too_many(requests: &ResourceList) -> bool {
 
 /// The number of a pod's terms of affinity and anti-affinity to other pods.
 pub(crate) fn pod_affinity_terms(pod: &Pod) -> usize {
-    pod.required_pod_affinity.len()
-        + pod.required_pod_anti_affinity.len()
-        + pod.preferred_pod_affinity.len()
-        + pod.preferred_pod_anti_affinity.len()
+    pod.template.required_pod_affinity.len()
+        + pod.template.required_pod_anti_affinity.len()
+        + pod.template.preferred_pod_affinity.len()
+        + pod.template.preferred_pod_anti_affinity.len()
 }
 
 /// The conditions of a pod, and their values.
@@ -104,18 +104,18 @@ struct Size {
 
 impl Size {
     fn of(pod: &Pod) -> Self {
-        let mut size = Self { conditions: pod.node_selector.len(), values: 0 };
-        let preferred = pod.preferred_node_affinity.iter().map(|term| &term.preference);
-        for condition in pod.required_node_affinity.iter().chain(preferred).flatten() {
+        let mut size = Self { conditions: pod.template.node_selector.len(), values: 0 };
+        let preferred = pod.template.preferred_node_affinity.iter().map(|term| &term.preference);
+        for condition in pod.template.required_node_affinity.iter().chain(preferred).flatten() {
             size.conditions += 1;
             size.values += condition.values.len();
         }
-        for spread in &pod.topology_spread {
+        for spread in &pod.template.topology_spread {
             size.conditions += spread.match_label_keys.len();
             size.add_selector(spread.selector.as_ref());
         }
-        let preferred = pod.preferred_pod_affinity.iter().chain(&pod.preferred_pod_anti_affinity);
-        let required = pod.required_pod_affinity.iter().chain(&pod.required_pod_anti_affinity);
+        let preferred = pod.template.preferred_pod_affinity.iter().chain(&pod.template.preferred_pod_anti_affinity);
+        let required = pod.template.required_pod_affinity.iter().chain(&pod.template.required_pod_anti_affinity);
         for term in required.chain(preferred.map(|weighted| &weighted.preference)) {
             size.conditions += term.match_label_keys.len() + term.mismatch_label_keys.len();
             size.values += term.namespaces.len();

@@ -133,9 +133,9 @@ fn of_label(key: &str, pod: &Pod, pool: &NodePool) -> Vec<Change> {
 
 /// The labels that the pod requires.
 fn without_labels(pod: &Pod) -> impl Iterator<Item = Change> + use<> {
-    let conditions = pod.required_node_affinity.iter().flatten().map(|condition| &condition.key);
+    let conditions = pod.template.required_node_affinity.iter().flatten().map(|condition| &condition.key);
     let mut keys: Vec<String> =
-        pod.node_selector.keys().chain(conditions).map(|key| labels::normalize(key).to_owned()).collect();
+        pod.template.node_selector.keys().chain(conditions).map(|key| labels::normalize(key).to_owned()).collect();
     keys.sort_unstable();
     keys.dedup();
     keys.into_iter().map(|key| Change::Pod(PodChange::WithoutLabel(key)))

@@ -130,7 +130,7 @@ impl Change {
 impl PodChange {
     fn make(&self, pod: &mut Pod) {
         match self {
-            Self::Tolerate(taint) => pod.tolerations.push(Toleration {
+            Self::Tolerate(taint) => pod.template_mut().tolerations.push(Toleration {
                 key: taint.key.clone(),
                 operator: TolerationOperator::Equal,
                 value: taint.value.clone(),
@@ -138,41 +138,48 @@ impl PodChange {
                 toleration_seconds: None,
             }),
             Self::WithoutLabel(key) => without_label(pod, key),
-            Self::WithoutHostPort(port) => pod.host_ports.retain(|own| own.port != *port),
+            Self::WithoutHostPort(port) => pod.template_mut().host_ports.retain(|own| own.port != *port),
             Self::MaxSkew(key, skew) => {
-                let own = pod.topology_spread.iter_mut().filter(|spread| spread.hard && spread.topology_key == *key);
+                let own = pod
+                    .template_mut()
+                    .topology_spread
+                    .iter_mut()
+                    .filter(|spread| spread.hard && spread.topology_key == *key);
                 own.for_each(|spread| spread.max_skew = spread.max_skew.max(*skew));
             }
-            Self::WithoutAffinity(key) => pod.required_pod_affinity.retain(|term| term.topology_key != *key),
+            Self::WithoutAffinity(key) => {
+                pod.template_mut().required_pod_affinity.retain(|term| term.topology_key != *key);
+            }
             Self::WithoutAntiAffinity(key) => without_anti_affinity(pod, key),
-            Self::Unselected(_) => pod.labels.clear(),
+            Self::Unselected(_) => pod.template_mut().labels.clear(),
             Self::WithoutDomains(key) => {
-                pod.topology_spread.retain(|spread| spread.topology_key != *key);
-                pod.required_pod_affinity.retain(|term| term.topology_key != *key);
-                pod.required_pod_anti_affinity.retain(|term| term.topology_key != *key);
+                pod.template_mut().topology_spread.retain(|spread| spread.topology_key != *key);
+                pod.template_mut().required_pod_affinity.retain(|term| term.topology_key != *key);
+                pod.template_mut().required_pod_anti_affinity.retain(|term| term.topology_key != *key);
             }
             Self::WithoutTopology => without_topology(pod),
             Self::WithoutNodeAffinity => without_node_affinity(pod),
-            Self::WithoutMatchFields => pod.has_match_fields = false,
+            Self::WithoutMatchFields => pod.template_mut().has_match_fields = false,
             Self::Fewer(excess) => fewer(pod, *excess),
             Self::WithoutVolume(claim) => {
                 let namespace = pod.namespace.clone();
-                pod.volume_claims
+                pod.template_mut()
+                    .volume_claims
                     .retain(|own| own.claim_name != *claim && format!("{namespace}/{}", own.claim_name) != *claim);
             }
-            Self::WithoutVolumes => pod.volume_claims.truncate(1),
-            Self::WithoutResourceClaims => pod.resource_claims.clear(),
-            Self::Nonnegative(resource) => pod.requests.set(resource, Quantity::ZERO),
-            Self::AtMost(resource, amount) => pod.requests.set(resource, *amount),
-            Self::WithoutResource(resource) => pod.requests.remove(resource),
+            Self::WithoutVolumes => pod.template_mut().volume_claims.truncate(1),
+            Self::WithoutResourceClaims => pod.template_mut().resource_claims.clear(),
+            Self::Nonnegative(resource) => pod.template_mut().requests.set(resource, Quantity::ZERO),
+            Self::AtMost(resource, amount) => pod.template_mut().requests.set(resource, *amount),
+            Self::WithoutResource(resource) => pod.template_mut().requests.remove(resource),
         }
     }
 }
 
 /// A term without conditions left matches every node, and so does an alternative of it.
 fn without_label(pod: &mut Pod, key: &str) {
-    pod.node_selector.retain(|own, _| labels::normalize(own) != key);
-    let terms = &mut pod.required_node_affinity;
+    pod.template_mut().node_selector.retain(|own, _| labels::normalize(own) != key);
+    let terms = &mut pod.template_mut().required_node_affinity;
     terms.iter_mut().for_each(|term| term.retain(|condition| labels::normalize(&condition.key) != key));
     if terms.iter().any(Vec::is_empty) {
         terms.clear();
@@ -181,37 +188,38 @@ fn without_label(pod: &mut Pod, key: &str) {
 
 /// The other pods of its workload have the same anti-affinity, and change with it.
 fn without_anti_affinity(pod: &mut Pod, key: &str) {
-    let own = &pod.labels;
-    let of_workload = pod.required_pod_anti_affinity.iter().filter(|term| term.topology_key == key);
+    let own = &pod.template.labels;
+    let of_workload = pod.template.required_pod_anti_affinity.iter().filter(|term| term.topology_key == key);
     let selectors = of_workload.filter_map(|term| term.selector.as_ref());
     if selectors.into_iter().any(|selector| selector.matches(own)) {
-        pod.labels.clear();
+        pod.template_mut().labels.clear();
     }
-    pod.required_pod_anti_affinity.retain(|term| term.topology_key != key);
+    pod.template_mut().required_pod_anti_affinity.retain(|term| term.topology_key != key);
 }
 
 fn without_node_affinity(pod: &mut Pod) {
-    pod.node_selector.clear();
-    pod.required_node_affinity.clear();
-    pod.preferred_node_affinity.clear();
+    pod.template_mut().node_selector.clear();
+    pod.template_mut().required_node_affinity.clear();
+    pod.template_mut().preferred_node_affinity.clear();
 }
 
 fn without_topology(pod: &mut Pod) {
-    pod.topology_spread.clear();
-    pod.required_pod_affinity.clear();
-    pod.required_pod_anti_affinity.clear();
-    pod.preferred_pod_affinity.clear();
-    pod.preferred_pod_anti_affinity.clear();
+    pod.template_mut().topology_spread.clear();
+    pod.template_mut().required_pod_affinity.clear();
+    pod.template_mut().required_pod_anti_affinity.clear();
+    pod.template_mut().preferred_pod_affinity.clear();
+    pod.template_mut().preferred_pod_anti_affinity.clear();
 }
 
 fn fewer(pod: &mut Pod, excess: Excess) {
     match excess {
-        Excess::Tolerations => pod.tolerations.truncate(excess.limit()),
+        Excess::Tolerations => pod.template_mut().tolerations.truncate(excess.limit()),
         Excess::Resources => {
-            let kept = pod.requests.iter().take(excess.limit()).map(|(name, amount)| (name.to_owned(), amount));
-            pod.requests = kept.collect::<ResourceList>();
+            let kept =
+                pod.template.requests.iter().take(excess.limit()).map(|(name, amount)| (name.to_owned(), amount));
+            pod.template_mut().requests = kept.collect::<ResourceList>();
         }
-        Excess::TopologySpread => pod.topology_spread.truncate(excess.limit()),
+        Excess::TopologySpread => pod.template_mut().topology_spread.truncate(excess.limit()),
         Excess::PodAffinity => without_topology(pod),
         Excess::NodeAffinity | Excess::VolumeTopologies => without_node_affinity(pod),
         Excess::Conditions | Excess::Values => {

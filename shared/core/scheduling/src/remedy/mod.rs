@@ -67,18 +67,18 @@ pub fn advise<'u>(
 /// Whether the same changes make both pods schedulable.
 fn is_alike(one: &Pod, other: &Pod) -> bool {
     one.namespace == other.namespace
-        && one.labels == other.labels
-        && one.requests == other.requests
-        && one.node_selector == other.node_selector
-        && one.required_node_affinity == other.required_node_affinity
-        && one.has_match_fields == other.has_match_fields
-        && one.required_pod_affinity == other.required_pod_affinity
-        && one.required_pod_anti_affinity == other.required_pod_anti_affinity
-        && one.topology_spread == other.topology_spread
-        && one.tolerations == other.tolerations
-        && one.host_ports == other.host_ports
-        && one.volume_claims == other.volume_claims
-        && one.resource_claims == other.resource_claims
+        && one.template.labels == other.template.labels
+        && one.template.requests == other.template.requests
+        && one.template.node_selector == other.template.node_selector
+        && one.template.required_node_affinity == other.template.required_node_affinity
+        && one.template.has_match_fields == other.template.has_match_fields
+        && one.template.required_pod_affinity == other.template.required_pod_affinity
+        && one.template.required_pod_anti_affinity == other.template.required_pod_anti_affinity
+        && one.template.topology_spread == other.template.topology_spread
+        && one.template.tolerations == other.template.tolerations
+        && one.template.host_ports == other.template.host_ports
+        && one.template.volume_claims == other.template.volume_claims
+        && one.template.resource_claims == other.template.resource_claims
 }
 
 /// The result of a trial.

@@ -44,7 +44,7 @@ fn claiming(name: &str, template: &str) -> Pod {
         claim: Some(format!("{name}-gpu-x")),
         template: Some(template.into()),
     };
-    Pod { resource_claims: vec![claim], ..pod(name, 500, 512) }
+    pod(name, 500, 512).with_template(|it| it.resource_claims = vec![claim])
 }
 
 fn with<'a>(devices: &'a ClusterDevices, pods: &'a [Pod], pools: &'a [NodePool]) -> Problem<'a> {
@@ -112,11 +112,18 @@ fn pods_with_different_claims_share_the_devices_of_a_node() {
     let solution = solve_checked(&problem);
     assert!(solution.unschedulable.is_empty());
     for launch in &solution.launches {
-        let gpus: usize = launch
-            .pods
-            .iter()
-            .map(|pod| if problem.pods[*pod].resource_claims[0].template.as_deref() == Some("two") { 2 } else { 1 })
-            .sum();
+        let gpus: usize =
+            launch
+                .pods
+                .iter()
+                .map(|pod| {
+                    if problem.pods[*pod].template.resource_claims[0].template.as_deref() == Some("two") {
+                        2
+                    } else {
+                        1
+                    }
+                })
+                .sum();
         assert!(gpus <= if launch.offering.instance_type == "g9.xlarge" { 1 } else { 4 }, "{launch:#?}");
         assert!(launch.instance_types.iter().all(|kind| kind.name.starts_with("g9.")), "{launch:#?}");
     }
@@ -221,9 +228,11 @@ fn a_claim_with_devices_binds_its_pods_to_the_nodes_of_these() {
     };
     devices.claims.insert("default/shared".into(), on("node-1"));
     devices.claims.insert("default/gone".into(), on("node-9"));
-    let sharing = |name: &str, claim: &str| Pod {
-        resource_claims: vec![pod::ResourceClaim { name: "gpu".into(), claim: Some(claim.into()), template: None }],
-        ..pod(name, 500, 512)
+    let sharing = |name: &str, claim: &str| {
+        pod(name, 500, 512).with_template(|it| {
+            it.resource_claims =
+                vec![pod::ResourceClaim { name: "gpu".into(), claim: Some(claim.into()), template: None }];
+        })
     };
     let pods = [sharing("a", "shared"), sharing("b", "shared")];
     let mut problem = with(&devices, &pods, &pools);
@@ -245,9 +254,11 @@ fn a_claim_without_devices_that_several_pods_wait_for_is_refused() {
     let mut devices = devices();
     let template = devices.templates["default/one"].clone();
     devices.claims.insert("default/ours".into(), ClaimState { devices: template, ..ClaimState::default() });
-    let waiting = |name: &str| Pod {
-        resource_claims: vec![pod::ResourceClaim { name: "gpu".into(), claim: Some("ours".into()), template: None }],
-        ..pod(name, 500, 512)
+    let waiting = |name: &str| {
+        pod(name, 500, 512).with_template(|it| {
+            it.resource_claims =
+                vec![pod::ResourceClaim { name: "gpu".into(), claim: Some("ours".into()), template: None }];
+        })
     };
     let pods = [waiting("a")];
     assert_eq!(sizes(&solve_checked(&with(&devices, &pods, &pools))), [("g9.xlarge", 1)]);
@@ -302,7 +313,7 @@ fn are_allocated(devices: &ClusterDevices, slices: &[Slice], node: &str, pods: &
     let pools = inventory.pools(&place).unwrap();
     let mut taken = devices.taken();
     pods.iter().all(|pod| {
-        let template = pod.resource_claims[0].template.as_ref().unwrap();
+        let template = pod.template.resource_claims[0].template.as_ref().unwrap();
         let requests = devices.templates[&format!("default/{template}")].clone();
         let claim = ResourceClaim { name: "gpu".into(), devices: requests };
         let given = allocate(&[&claim], &place, &pools, &devices.classes, &taken, &Selectors::default());

@@ -16,12 +16,12 @@ fn with(change: impl FnOnce(&mut Pod)) -> Vec<Pod> {
 
 fn selector(key: &str, value: &str) -> Vec<Pod> {
     with(|pod| {
-        pod.node_selector.insert(key.into(), value.into());
+        pod.template_mut().node_selector.insert(key.into(), value.into());
     })
 }
 
 fn affinity(terms: Vec<Vec<nodeless_model::requirement::RequirementTerm>>) -> Vec<Pod> {
-    with(|pod| pod.required_node_affinity = terms)
+    with(|pod| pod.template_mut().required_node_affinity = terms)
 }
 
 #[test]
@@ -113,7 +113,7 @@ fn reports_which_label_does_not_match() {
             "karpenter.k8s.aws/instance-cpu Gt needs exactly one whole number that is not negative, not [\"many\"]",
         ),
         (
-            with(|pod| pod.has_match_fields = true),
+            with(|pod| pod.template_mut().has_match_fields = true),
             "node affinity with matchFields is not supported; use matchExpressions",
         ),
     ] {
@@ -129,9 +129,9 @@ fn the_pool_fixes_the_value_of_its_own_labels() {
     pool.template.labels.insert("tier".into(), "gold".into());
     let pools = [pool];
     let mut pods = vec![pod("any", 1000, 512), pod("a", 1000, 512), pod("b", 1000, 512), pod("gold", 1000, 512)];
-    pods[1].node_selector.insert("team".into(), "a".into());
-    pods[2].node_selector.insert("team".into(), "b".into());
-    pods[3].node_selector.insert("tier".into(), "gold".into());
+    pods[1].template_mut().node_selector.insert("team".into(), "a".into());
+    pods[2].template_mut().node_selector.insert("team".into(), "b".into());
+    pods[3].template_mut().node_selector.insert("tier".into(), "gold".into());
     let solution = solve_checked(&problem(&pods, &pools));
     assert!(solution.unschedulable.is_empty(), "{solution:#?}");
     let team = |index: usize| {
@@ -143,7 +143,7 @@ fn the_pool_fixes_the_value_of_its_own_labels() {
 
 #[test]
 fn resources_decide_what_is_launched() {
-    let gpu = |count| with(|pod| pod.requests.set("nvidia.com/gpu", Quantity::from_units(count)));
+    let gpu = |count| with(|pod| pod.template_mut().requests.set("nvidia.com/gpu", Quantity::from_units(count)));
     for (pods, expected) in [
         (vec![pod("cpu", 3000, 512)], "c9.xlarge"),
         (vec![pod("memory", 1000, 10 * 1024)], "r9.large"),
@@ -159,11 +159,11 @@ fn resources_decide_what_is_launched() {
 fn reports_which_resource_is_missing() {
     for (pods, expected) in [
         (
-            with(|pod| pod.requests.set("example.com/fpga", Quantity::from_units(1))),
+            with(|pod| pod.template_mut().requests.set("example.com/fpga", Quantity::from_units(1))),
             "NodePool default: no instance type offers example.com/fpga",
         ),
         (
-            with(|pod| pod.requests.set("nvidia.com/gpu", Quantity::from_units(8))),
+            with(|pod| pod.template_mut().requests.set("nvidia.com/gpu", Quantity::from_units(8))),
             "NodePool default: no instance type has enough nvidia.com/gpu: pod needs 8, the largest leaves 4",
         ),
         (
@@ -174,13 +174,16 @@ fn reports_which_resource_is_missing() {
             vec![pod("odd", 60_000, 1024)]
                 .into_iter()
                 .map(|mut pod| {
-                    pod.requests.set("nvidia.com/gpu", Quantity::from_units(1));
+                    pod.template_mut().requests.set("nvidia.com/gpu", Quantity::from_units(1));
                     pod
                 })
                 .collect(),
             "NodePool default: no instance type has enough of all requested resources at once",
         ),
-        (with(|pod| pod.requests.set("cpu", Quantity::from_milli(-1))), "it requests a negative amount of cpu"),
+        (
+            with(|pod| pod.template_mut().requests.set("cpu", Quantity::from_milli(-1))),
+            "it requests a negative amount of cpu",
+        ),
     ] {
         let pools = [node_pool("default")];
         assert_eq!(reasons(&solve_checked(&problem(&pods, &pools))), [expected]);
@@ -200,7 +203,8 @@ fn taints_have_to_be_tolerated_but_startup_taints_do_not() {
         ["NodePool gpu: does not tolerate taint team=a:NoSchedule"]
     );
     let friend = with(|pod| {
-        pod.tolerations = vec![Toleration { key: "team".into(), value: "a".into(), ..Toleration::default() }];
+        pod.template_mut().tolerations =
+            vec![Toleration { key: "team".into(), value: "a".into(), ..Toleration::default() }];
     });
     assert_eq!(solve_checked(&problem(&friend, &pools)).launches.len(), 1);
 }
@@ -222,7 +226,9 @@ fn the_heaviest_preference_that_works_is_kept() {
         weight,
         preference: vec![term(labels::INSTANCE_FAMILY, Operator::In, &[family])],
     };
-    let pods = with(|pod| pod.preferred_node_affinity = vec![prefer(1, "m9"), prefer(90, "x9"), prefer(50, "r9")]);
+    let pods = with(|pod| {
+        pod.template_mut().preferred_node_affinity = vec![prefer(1, "m9"), prefer(90, "x9"), prefer(50, "r9")];
+    });
     let pools = [node_pool("default")];
     assert_eq!(chosen(&solve_checked(&problem(&pods, &pools))), ["r9.large"]);
     let ignoring = Options { preferences: PreferencePolicy::Ignore, ..Options::default() };
@@ -233,7 +239,7 @@ fn the_heaviest_preference_that_works_is_kept() {
 fn host_ports_are_taken_once_a_node() {
     let web = |name: &str, port| {
         let mut pod = pod(name, 100, 128);
-        pod.host_ports = vec![HostPort { ip: String::new(), port, protocol: "TCP".into() }];
+        pod.template_mut().host_ports = vec![HostPort { ip: String::new(), port, protocol: "TCP".into() }];
         pod
     };
     let pods = [web("a", 80), web("b", 80), web("c", 81)];
@@ -256,7 +262,7 @@ fn daemon_sets_take_their_share_where_they_run() {
     let daemon = |name: &str, cpu, arch: Option<&str>| {
         let mut template = pod(name, cpu, 128);
         if let Some(arch) = arch {
-            template.node_selector.insert(labels::ARCH.into(), arch.into());
+            template.template_mut().node_selector.insert(labels::ARCH.into(), arch.into());
         }
         DaemonSet { namespace: "kube-system".into(), name: name.into(), template }
     };
@@ -336,7 +342,7 @@ fn min_values_count_the_values_that_the_pod_allows() {
     let mut pool = node_pool("default");
     pool.template.requirements.add(labels::ZONE, Requirement::one_of(ZONES).with_min_values(Some(2)));
     let pools = [pool];
-    let mut pods = with(|pod| drop(pod.node_selector.insert(labels::ZONE.into(), ZONES[0].into())));
+    let mut pods = with(|pod| drop(pod.template_mut().node_selector.insert(labels::ZONE.into(), ZONES[0].into())));
     pods.push(pod("anywhere", 1000, 1024));
     let problem = problem(&pods, &pools);
     let solution = solve_checked(&problem);
@@ -380,7 +386,9 @@ fn min_values_keep_enough_choice() {
 
 #[test]
 fn volumes_bind_to_their_zone() {
-    let pods = with(|pod| pod.volume_claims = vec![VolumeClaim { claim_name: "data".into(), ephemeral: false }]);
+    let pods = with(|pod| {
+        pod.template_mut().volume_claims = vec![VolumeClaim { claim_name: "data".into(), ephemeral: false }];
+    });
     let pools = [node_pool("default")];
     let mut problem = problem(&pods, &pools);
     assert_eq!(
@@ -395,7 +403,9 @@ fn volumes_bind_to_their_zone() {
 
 #[test]
 fn a_claim_that_does_not_exist_is_named() {
-    let pods = with(|pod| pod.resource_claims = vec![pod::ResourceClaim { name: "gpu".into(), ..Default::default() }]);
+    let pods = with(|pod| {
+        pod.template_mut().resource_claims = vec![pod::ResourceClaim { name: "gpu".into(), ..Default::default() }];
+    });
     let pools = [node_pool("default")];
     assert_eq!(reasons(&solve_checked(&problem(&pods, &pools))), ["ResourceClaim default/gpu does not exist"]);
 }
@@ -404,7 +414,7 @@ fn a_claim_that_does_not_exist_is_named() {
 fn host_ports_clash_by_address_and_protocol() {
     let taking = |name: &str, ip: &str, port, protocol: &str| {
         let mut pod = pod(name, 100, 128);
-        pod.host_ports = vec![HostPort { ip: ip.into(), port, protocol: protocol.into() }];
+        pod.template_mut().host_ports = vec![HostPort { ip: ip.into(), port, protocol: protocol.into() }];
         pod
     };
     for (what, other, nodes) in [
@@ -445,7 +455,7 @@ fn daemon_sets_weigh_on_the_instance_types_that_they_fit() {
     ] {
         // 1 cpu and 0.95 for the daemon leave too little on a large with 1.92.
         let mut template = pod("agent", 950, 128);
-        template.required_node_affinity = terms;
+        template.template_mut().required_node_affinity = terms;
         let daemons = [DaemonSet { namespace: "d".into(), name: "agent".into(), template }];
         let solution = solve_checked(&Problem { daemon_sets: &daemons, ..problem(&pods, &pools) });
         assert_eq!(chosen(&solution), [expected], "{what}");
@@ -460,7 +470,8 @@ fn daemon_sets_run_only_where_they_tolerate_the_taints() {
     pool.template.startup_taints = vec![Taint::new("starting", TaintEffect::NoExecute)];
     let pools = [pool];
     let pods = with(|pod| {
-        pod.tolerations = vec![Toleration { operator: taint::TolerationOperator::Exists, ..Toleration::default() }];
+        pod.template_mut().tolerations =
+            vec![Toleration { operator: taint::TolerationOperator::Exists, ..Toleration::default() }];
     });
     let tolerating = |keys: &[&str]| -> Vec<Toleration> {
         let exists = |key: &&str| Toleration {
@@ -472,7 +483,7 @@ fn daemon_sets_run_only_where_they_tolerate_the_taints() {
     };
     for (keys, expected) in [(vec![], "c9.large"), (vec!["other"], "c9.large"), (vec!["team"], "c9.xlarge")] {
         let mut template = pod("agent", 950, 128);
-        template.tolerations = tolerating(&keys);
+        template.template_mut().tolerations = tolerating(&keys);
         let daemons = [DaemonSet { namespace: "d".into(), name: "agent".into(), template }];
         let solution = solve_checked(&Problem { daemon_sets: &daemons, ..problem(&pods, &pools) });
         assert_eq!(chosen(&solution), [expected], "{keys:?}");
@@ -509,7 +520,7 @@ fn volumes_have_alternatives_and_have_to_agree() {
     let zone = |zones: &[&str]| Requirements::from([(labels::ZONE, Requirement::one_of(zones.iter().copied()))]);
     let mounting = |claims: &[&str]| {
         with(|pod| {
-            pod.volume_claims =
+            pod.template_mut().volume_claims =
                 claims.iter().map(|claim| VolumeClaim { claim_name: (*claim).into(), ephemeral: false }).collect();
         })
     };

@@ -22,7 +22,8 @@ fn zones(solution: &Solution) -> BTreeSet<Option<&str>> {
 
 fn tolerant(pods: &mut [Pod]) {
     for pod in pods {
-        pod.tolerations = vec![Toleration { operator: taint::TolerationOperator::Exists, ..Toleration::default() }];
+        pod.template_mut().tolerations =
+            vec![Toleration { operator: taint::TolerationOperator::Exists, ..Toleration::default() }];
     }
 }
 
@@ -30,7 +31,7 @@ fn tolerant(pods: &mut [Pod]) {
 fn the_first_pod_of_a_zonally_self_affine_group_fixes_the_zone_for_the_rest() {
     // Sizes that differ, so that they are several classes on several nodes.
     let mut pods: Vec<Pod> = (0..30).map(|index| app(&format!("db-{index:02}"), 500 + 100 * (index % 7))).collect();
-    pods.iter_mut().for_each(|pod| pod.required_pod_affinity = vec![near(labels::ZONE)]);
+    pods.iter_mut().for_each(|pod| pod.template_mut().required_pod_affinity = vec![near(labels::ZONE)]);
     let pools = [node_pool("default")];
     let solution = solve_checked(&problem(&pods, &pools));
     assert!(solution.unschedulable.is_empty());
@@ -41,7 +42,7 @@ fn the_first_pod_of_a_zonally_self_affine_group_fixes_the_zone_for_the_rest() {
 #[test]
 fn zonally_anti_affine_pods_are_all_placed_in_one_round_each_in_its_own_zone() {
     let mut pods: Vec<Pod> = (0..3).map(|index| app(&format!("db-{index}"), 500 + 100 * index)).collect();
-    pods.iter_mut().for_each(|pod| pod.required_pod_anti_affinity = vec![near(labels::ZONE)]);
+    pods.iter_mut().for_each(|pod| pod.template_mut().required_pod_anti_affinity = vec![near(labels::ZONE)]);
     let pools = [node_pool("default")];
     let solution = solve_checked(&problem(&pods, &pools));
     assert!(solution.unschedulable.is_empty());
@@ -70,8 +71,8 @@ fn a_limit_is_charged_with_what_is_launched_and_not_with_the_largest_type() {
     let pools = [pool];
     let mut pods = pods(4, 1500, 512);
     pods.iter_mut().for_each(|pod| {
-        pod.labels.insert("app".into(), "db".into());
-        pod.required_pod_anti_affinity = vec![near(labels::HOSTNAME)];
+        pod.template_mut().labels.insert("app".into(), "db".into());
+        pod.template_mut().required_pod_anti_affinity = vec![near(labels::HOSTNAME)];
     });
     let solution = solve_checked(&problem(&pods, &pools));
     assert_eq!((solution.launches.len(), solution.unschedulable.len()), (4, 0));
@@ -93,11 +94,11 @@ fn a_tolerant_pod_does_not_drift_to_a_lower_weight_because_a_node_there_was_open
         // The large pod opens a node of the lighter pool, with much free capacity; it comes first by its size.
         let mut pods = vec![app("bound", 5000), app("free-0", 100), app("free-1", 100)];
         tolerant(&mut pods);
-        pods[0].node_selector.insert("light".into(), "yes".into());
+        pods[0].template_mut().node_selector.insert("light".into(), "yes".into());
         if related {
             for pod in &mut pods[1..] {
                 let spread = topology_spread(labels::ZONE, selector("app", "db"));
-                pod.topology_spread = vec![TopologySpread { max_skew: 3, ..spread }];
+                pod.template_mut().topology_spread = vec![TopologySpread { max_skew: 3, ..spread }];
             }
         }
         let solution = solve_checked(&problem(&pods, &pools));
@@ -115,7 +116,7 @@ fn a_pod_that_may_use_spot_does_not_ride_on_an_on_demand_node_unless_that_is_che
     pool.template.requirements = Requirements::new();
     let pools = [pool];
     let mut all = vec![pod("on-demand", 1500, 1024)];
-    all[0].node_selector.insert(labels::CAPACITY_TYPE.into(), "on-demand".into());
+    all[0].template_mut().node_selector.insert(labels::CAPACITY_TYPE.into(), "on-demand".into());
     all.extend(pods(24, 1000, 1024));
     let together = solve_checked(&problem(&all, &pools));
     let apart: f64 =
@@ -133,7 +134,7 @@ fn alternatives_of_required_affinity_are_compared_and_not_dropped() {
     // Karpenter takes the first term that works; the second is cheaper.
     let mut pod = pod("web", 1000, 1024);
     let family = |name: &str| vec![term(labels::INSTANCE_FAMILY, Operator::In, &[name])];
-    pod.required_node_affinity = vec![family("r9"), family("c9")];
+    pod.template_mut().required_node_affinity = vec![family("r9"), family("c9")];
     let pods = [pod];
     assert_eq!(chosen(&solve_checked(&problem(&pods, &[node_pool("default")]))), ["c9.large"]);
 }
@@ -144,7 +145,7 @@ fn spreading(count: usize, change: impl Fn(&mut Pod, &mut TopologySpread)) -> Ve
     for pod in &mut pods {
         let mut spread = topology_spread(labels::ZONE, selector("app", "db"));
         change(pod, &mut spread);
-        pod.topology_spread = vec![spread];
+        pod.template_mut().topology_spread = vec![spread];
     }
     pods
 }
@@ -162,7 +163,7 @@ fn a_node_pool_whose_nodes_the_pod_rules_out_adds_no_domains() {
     let pools = [own, other];
     for (honor, placed) in [(true, 4), (false, 2)] {
         let pods = spreading(4, |pod, spread| {
-            pod.node_selector.insert("team".into(), "a".into());
+            pod.template_mut().node_selector.insert("team".into(), "a".into());
             spread.honor_node_affinity = honor;
         });
         let solution = solve_checked(&problem(&pods, &pools));
@@ -176,7 +177,7 @@ fn nodes_in_a_zone_that_the_pod_rules_out_count_where_node_affinity_is_ignored()
     let pools = [node_pool("default")];
     for (honor, there, placed) in [(true, true, 4), (false, true, 2), (false, false, 4)] {
         let pods = spreading(4, |pod, spread| {
-            pod.required_node_affinity = vec![vec![term(labels::ZONE, Operator::In, &ZONES[..2])]];
+            pod.template_mut().required_node_affinity = vec![vec![term(labels::ZONE, Operator::In, &ZONES[..2])]];
             spread.honor_node_affinity = honor;
         });
         let node_labels = StringMap::from([(labels::ZONE.to_owned(), ZONES[2].to_owned())]);

@@ -6,7 +6,8 @@ use nodeless_scheduling::{ExistingNode, Launch, Placement, Problem, Solution, ex
 
 fn web(index: usize) -> Pod {
     let topology_spread = vec![topology_spread(labels::ZONE, selector("app", "web"))];
-    Pod { topology_spread, ..labelled(pod(format!("web-{index}"), 1000, 1024), "app", "web") }
+    labelled(pod(format!("web-{index}"), 1000, 1024), "app", "web")
+        .with_template(|it| it.topology_spread = topology_spread)
 }
 
 /// The zones of the launches of pods, in the order of the pods.
@@ -86,7 +87,7 @@ fn pods_stay_on_the_nodes_that_were_launched_for_them() {
 #[test]
 fn pods_that_differ_do_not_change_places() {
     let mut pods: Vec<Pod> = (0..2).map(web).collect();
-    pods[1].requests.set("cpu", Quantity::from_units(2));
+    pods[1].template_mut().requests.set("cpu", Quantity::from_units(2));
     let nodes = vec![existing("a", ZONES[0], &["default/web-1"]), existing("b", ZONES[1], &["default/web-0"])];
     let problem = Problem { pods: pods.iter().collect(), nodes, ..Problem::default() };
     let placements: Vec<Placement> = (0..2).map(|index| Placement { pod: index, node: index }).collect();

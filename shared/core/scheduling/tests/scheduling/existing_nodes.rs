@@ -174,7 +174,7 @@ fn labels_of_existing_nodes_have_to_be_there() {
         (labels::HOSTNAME, "a", true),
     ] {
         let mut web = pod("web", 100, 128);
-        web.node_selector.insert(key.into(), value.into());
+        web.template_mut().node_selector.insert(key.into(), value.into());
         let pods = [web];
         let solution = solve_checked(&Problem { nodes: existing.to_vec(), ..problem(&pods, &[]) });
         assert_eq!(solution.placements.len() == 1, fits, "{key} {value}");
@@ -198,10 +198,10 @@ fn a_second_look_launches_nothing_more() {
     all.extend(pods(31, 250, 512));
     for (index, pod) in all.iter_mut().enumerate() {
         if index % 5 == 0 {
-            pod.node_selector.insert(labels::ZONE.into(), ZONES[index % 3].into());
+            pod.template_mut().node_selector.insert(labels::ZONE.into(), ZONES[index % 3].into());
         }
         if index % 7 == 0 {
-            pod.required_node_affinity = vec![vec![term(labels::INSTANCE_CPU, Operator::Gt, &["3"])]];
+            pod.template_mut().required_node_affinity = vec![vec![term(labels::INSTANCE_CPU, Operator::Gt, &["3"])]];
         }
     }
     let pools = [node_pool("default")];
@@ -220,10 +220,10 @@ fn a_second_look_launches_nothing_more() {
 fn a_claim_that_may_still_become_several_things_suits_only_pods_that_any_would_do_for() {
     let mut claim = claim("c", Phase::Reserved);
     claim.spec.requirements = Requirements::from([(labels::ZONE, Requirement::one_of(["us-east-1a", "us-east-1b"]))]);
-    claim.spec.requests = pod("x", 2000, 2048).requests;
+    claim.spec.requests = pod("x", 2000, 2048).template.requests.clone();
     let node = existing_node(None, Some(&claim), &[], &[]).unwrap();
     let mut fixed = pod("fixed", 100, 128);
-    fixed.node_selector.insert(labels::ZONE.into(), "us-east-1a".into());
+    fixed.template_mut().node_selector.insert(labels::ZONE.into(), "us-east-1a".into());
     for (pod, fits) in [(pod("any", 100, 128), true), (fixed, false)] {
         let pods = [pod];
         let solution = solve_checked(&Problem { nodes: vec![node.clone()], ..problem(&pods, &[]) });
@@ -235,7 +235,7 @@ fn a_claim_that_may_still_become_several_things_suits_only_pods_that_any_would_d
 fn a_node_attaches_no_more_volumes_than_its_drivers_allow() {
     let mounting = |name: &str, claims: &[&str]| {
         let mut pod = pod(name, 100, 128);
-        pod.volume_claims =
+        pod.template_mut().volume_claims =
             claims.iter().map(|claim| pod::VolumeClaim { claim_name: (*claim).to_owned(), ephemeral: false }).collect();
         pod
     };

@@ -47,7 +47,7 @@ fn reports_what_ruled_the_cheaper_ones_out() {
         ),
         (
             "a node selector",
-            one(|pod| drop(pod.node_selector.insert(labels::INSTANCE_FAMILY.into(), "m9".into()))),
+            one(|pod| drop(pod.template_mut().node_selector.insert(labels::INSTANCE_FAMILY.into(), "m9".into()))),
             vec![
                 "c9.large: pod default/web requires karpenter.k8s.aws/instance-family In [m9]",
                 "m9g.large: pod default/web requires karpenter.k8s.aws/instance-family In [m9]",
@@ -57,7 +57,7 @@ fn reports_what_ruled_the_cheaper_ones_out() {
             "a preference",
             one(|pod| {
                 let preference = vec![term(labels::INSTANCE_FAMILY, Operator::In, &["m9"])];
-                pod.preferred_node_affinity = vec![pod::Weighted { weight: 1, preference }];
+                pod.template_mut().preferred_node_affinity = vec![pod::Weighted { weight: 1, preference }];
             }),
             vec![
                 "c9.large: the pods together need karpenter.k8s.aws/instance-family In [m9]",
@@ -91,11 +91,12 @@ fn node_pools_daemons_and_offerings_rule_out_too() {
 
     let port = HostPort { ip: String::new(), port: 80, protocol: "TCP".into() };
     let mut template = pod("agent", 10, 10);
-    template.host_ports = vec![port.clone()];
-    template.required_node_affinity = vec![vec![term(labels::INSTANCE_FAMILY, Operator::In, &["c9", "m9g"])]];
+    template.template_mut().host_ports = vec![port.clone()];
+    template.template_mut().required_node_affinity =
+        vec![vec![term(labels::INSTANCE_FAMILY, Operator::In, &["c9", "m9g"])]];
     let daemons = [DaemonSet { namespace: "d".into(), name: "agent".into(), template }];
     let mut taking = pods.clone();
-    taking[0].host_ports = vec![port];
+    taking[0].template_mut().host_ports = vec![port];
     let pools = [node_pool("default")];
     let with_port = Problem { daemon_sets: &daemons, ..problem(&taking, &pools) };
     assert_eq!(
@@ -123,31 +124,37 @@ fn every_remedy_makes_the_pod_fit() {
     };
     for (pod, remedies) in [
         (
-            with(|pod| pod.requests.set("example.com/fpga", Quantity::from_units(1))),
+            with(|pod| pod.template_mut().requests.set("example.com/fpga", Quantity::from_units(1))),
             &["do not request example.com/fpga"][..],
         ),
-        (with(|pod| pod.requests.set("cpu", Quantity::from_units(50))), &["request at most 15.92 of cpu", SIZE]),
-        (with(|pod| pod.requests.set("memory", gib(500))), &["request at most 127Gi of memory", SIZE]),
         (
-            with(|pod| drop(pod.node_selector.insert("team".into(), "a".into()))),
+            with(|pod| pod.template_mut().requests.set("cpu", Quantity::from_units(50))),
+            &["request at most 15.92 of cpu", SIZE],
+        ),
+        (with(|pod| pod.template_mut().requests.set("memory", gib(500))), &["request at most 127Gi of memory", SIZE]),
+        (
+            with(|pod| drop(pod.template_mut().node_selector.insert("team".into(), "a".into()))),
             &[
                 "do not require label team of the pod's node",
                 "define label team in the template of NodePool default, so that it meets In [a]",
             ],
         ),
         (
-            with(|pod| drop(pod.node_selector.insert(labels::CAPACITY_TYPE.into(), "spot".into()))),
+            with(|pod| drop(pod.template_mut().node_selector.insert(labels::CAPACITY_TYPE.into(), "spot".into()))),
             &[
                 "do not require label karpenter.sh/capacity-type of the pod's node",
                 "let NodePool default allow karpenter.sh/capacity-type In [spot]",
             ],
         ),
         (
-            with(|pod| drop(pod.node_selector.insert(labels::ZONE.into(), "mars-1a".into()))),
+            with(|pod| drop(pod.template_mut().node_selector.insert(labels::ZONE.into(), "mars-1a".into()))),
             &["do not require label topology.kubernetes.io/zone of the pod's node"],
         ),
         (
-            with(|pod| pod.resource_claims = vec![pod::ResourceClaim { name: "gpu".into(), ..Default::default() }]),
+            with(|pod| {
+                pod.template_mut().resource_claims =
+                    vec![pod::ResourceClaim { name: "gpu".into(), ..Default::default() }];
+            }),
             &["change the pod's resource claims, or ask for the device as an extended resource of its containers"],
         ),
     ] {
@@ -215,8 +222,8 @@ fn changes_are_tried_after_the_plan_and_within_its_work() {
 fn spreads_and_anti_affinity_are_changed_only_if_that_helps() {
     let mut pods = pods(4, 1000, 1024);
     for pod in &mut pods {
-        pod.labels.insert("app".into(), "web".into());
-        pod.required_pod_anti_affinity = vec![pod::PodAffinityTerm {
+        pod.template_mut().labels.insert("app".into(), "web".into());
+        pod.template_mut().required_pod_anti_affinity = vec![pod::PodAffinityTerm {
             selector: Some(selector("app", "web")),
             topology_key: labels::ZONE.into(),
             ..pod::PodAffinityTerm::default()

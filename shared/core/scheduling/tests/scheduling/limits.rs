@@ -149,7 +149,7 @@ fn without_spot_capacity_a_launch_under_a_limit_in_dollars_is_on_demand() {
 #[test]
 fn pods_of_lower_priority_are_left_out_first() {
     let mut pods = vec![pod("large", 15_000, 1024), pod("important", 1000, 1024)];
-    pods[1].priority = 1000;
+    pods[1].template_mut().priority = 1000;
     let pools = [limited("cpu", 16)];
     let solution = solve_checked(&problem(&pods, &pools));
     assert_eq!(solution.unschedulable.iter().map(|pod| pod.pod).collect::<Vec<_>>(), [0]);
@@ -191,7 +191,7 @@ fn teams() -> [NodePool; 2] {
 
 fn of_team(team: &str, name: &str, cpu_milli: i64) -> Pod {
     let mut made = pod(name, cpu_milli, 512);
-    made.node_selector = StringMap::from([("team".to_owned(), team.to_owned())]);
+    made.template_mut().node_selector = StringMap::from([("team".to_owned(), team.to_owned())]);
     made
 }
 
@@ -250,8 +250,8 @@ fn a_limit_of_the_node_pool_holds_under_a_greater_one_of_the_cluster() {
 fn pods_of_lower_priority_are_left_out_first_whichever_node_pool_runs_them() {
     let mut pods = vec![of_team("a", "a", 3500), of_team("b", "b", 3500)];
     for (important, left_out) in [(0, 1), (1, 0)] {
-        pods.iter_mut().for_each(|pod| pod.priority = 0);
-        pods[important].priority = 1000;
+        pods.iter_mut().for_each(|pod| pod.template_mut().priority = 0);
+        pods[important].template_mut().priority = 1000;
         let pools = teams();
         let mut problem = problem(&pods, &pools);
         limit_cluster(&mut problem, &[("nodes", 1)], None);

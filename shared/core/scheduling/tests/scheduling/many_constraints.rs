@@ -38,32 +38,33 @@ fn weighted<T>(preference: T) -> Weighted<T> {
 /// Constraints of each kind that share a maximum of [`MAX_CONSTRAINTS`].
 const KINDS: [(&str, Crowd); 9] = [
     ("topology spread constraints", |pod, count| {
-        pod.topology_spread = (0..count).map(|index| spread(labels::ZONE, index)).collect();
+        pod.template_mut().topology_spread = (0..count).map(|index| spread(labels::ZONE, index)).collect();
     }),
     ("topology spread constraints", |pod, count| {
-        pod.topology_spread = (0..count).map(|index| spread(&format!("key-{index}"), index)).collect();
+        pod.template_mut().topology_spread = (0..count).map(|index| spread(&format!("key-{index}"), index)).collect();
     }),
     ("pod affinity and anti-affinity terms", |pod, count| {
-        pod.preferred_pod_affinity = (0..count).map(|index| weighted(near(index))).collect();
+        pod.template_mut().preferred_pod_affinity = (0..count).map(|index| weighted(near(index))).collect();
     }),
     ("pod affinity and anti-affinity terms", |pod, count| {
-        pod.preferred_pod_anti_affinity = (0..count).map(|index| weighted(near(index))).collect();
+        pod.template_mut().preferred_pod_anti_affinity = (0..count).map(|index| weighted(near(index))).collect();
     }),
     ("pod affinity and anti-affinity terms", |pod, count| {
-        pod.required_pod_anti_affinity = (0..count).map(near).collect();
+        pod.template_mut().required_pod_anti_affinity = (0..count).map(near).collect();
     }),
     ("node affinity terms", |pod, count| {
-        pod.preferred_node_affinity = (0..count).map(|index| weighted(not_in(index))).collect();
+        pod.template_mut().preferred_node_affinity = (0..count).map(|index| weighted(not_in(index))).collect();
     }),
-    ("node affinity terms", |pod, count| pod.required_node_affinity = (0..count).map(not_in).collect()),
+    ("node affinity terms", |pod, count| pod.template_mut().required_node_affinity = (0..count).map(not_in).collect()),
     ("tolerations", |pod, count| {
         let one = |index| Toleration { key: format!("key-{index}"), ..Toleration::default() };
-        pod.tolerations = (0..count).map(one).collect();
+        pod.template_mut().tolerations = (0..count).map(one).collect();
     }),
     ("requested resources", |pod, count| {
         // The request for cpu, memory and pods is among them.
-        let others = count - pod.requests.iter().count();
-        (0..others).for_each(|index| pod.requests.set(&format!("example.com/{index}"), Quantity::default()));
+        let others = count - pod.template.requests.iter().count();
+        (0..others)
+            .for_each(|index| pod.template_mut().requests.set(&format!("example.com/{index}"), Quantity::default()));
     }),
 ];
 
@@ -108,13 +109,13 @@ fn conditions_and_values_have_a_maximum_too() {
         let values: Vec<String> = (0..count).map(|index| format!("x{index}")).collect();
         let values: Vec<&str> = values.iter().map(String::as_str).collect();
         let mut pod = pod("values", 1000, 1024);
-        pod.required_node_affinity = vec![vec![term(labels::INSTANCE_TYPE, Operator::NotIn, &values)]];
+        pod.template_mut().required_node_affinity = vec![vec![term(labels::INSTANCE_TYPE, Operator::NotIn, &values)]];
         pod
     };
     let conditions = |count: usize| {
         let mut pod = pod("conditions", 1000, 1024);
         let condition = |index: usize| term(&format!("key-{index}"), Operator::DoesNotExist, &[]);
-        pod.required_node_affinity = vec![(0..count).map(condition).collect()];
+        pod.template_mut().required_node_affinity = vec![(0..count).map(condition).collect()];
         pod
     };
     let (most, too_many) = (values(MAX_VALUES), values(MAX_VALUES + 1));
@@ -136,7 +137,7 @@ fn volumes_whose_topologies_combine_to_thousands_are_refused() {
     let pools = [node_pool("default")];
     let mut pod = pod("db", 1000, 1024);
     let claims = 0..12;
-    pod.volume_claims =
+    pod.template_mut().volume_claims =
         claims.clone().map(|index| pod::VolumeClaim { claim_name: format!("v{index}"), ephemeral: false }).collect();
     let place = |key: &str, value: &str| Requirements::from([(key, Requirement::one_of([value]))]);
     let volumes: BTreeMap<String, Vec<Requirements>> = claims
@@ -176,8 +177,9 @@ fn the_work_of_a_pods_constraints_is_counted_and_grows_at_most_with_their_square
 /// A pod whose required spreads combine the domains of several labels.
 fn over_labels(name: &str, keys: &[&str]) -> Pod {
     let mut pod = pod(name, 2000, 1024);
-    pod.labels = StringMap::from([("app".into(), "app-0".into())]);
-    pod.topology_spread = keys.iter().map(|key| TopologySpread { hard: true, ..spread(key, 0) }).collect();
+    pod.template_mut().labels = StringMap::from([("app".into(), "app-0".into())]);
+    pod.template_mut().topology_spread =
+        keys.iter().map(|key| TopologySpread { hard: true, ..spread(key, 0) }).collect();
     pod
 }
 
@@ -204,8 +206,8 @@ fn a_pod_whose_constraints_combine_too_many_domains_is_left_out_and_others_are_p
 fn a_preference_that_combines_too_many_domains_is_given_up() {
     let pools = [node_pool("default")];
     let mut one = over_labels("spread", &MANY_DOMAINS);
-    one.labels = StringMap::new();
-    one.topology_spread.iter_mut().for_each(|spread| spread.hard = false);
+    one.template_mut().labels = StringMap::new();
+    one.template_mut().topology_spread.iter_mut().for_each(|spread| spread.hard = false);
     let pods = [one];
     assert_eq!(solve_checked(&problem(&pods, &pools)).launches.len(), 1);
 }
@@ -215,7 +217,7 @@ fn a_pod_that_takes_half_of_the_work_limit_is_left_out_and_others_are_placed() {
     let pools = [node_pool("default")];
     for hard in [true, false] {
         let mut pods = [over_labels("spread", &MANY_DOMAINS[..3]), pod("web", 1000, 1024)];
-        pods[0].topology_spread.iter_mut().for_each(|spread| spread.hard = hard);
+        pods[0].template_mut().topology_spread.iter_mut().for_each(|spread| spread.hard = hard);
         let whole = solve(&problem(&pods, &pools), &Options::default());
         assert_eq!(whole.unschedulable, []);
         let options = Options { max_work: Some(whole.work / 2), ..Options::default() };

@@ -46,7 +46,7 @@ fn spot_is_taken_where_allowed_and_pods_that_must_not_do_not_spoil_it() {
     let pools = [pool];
     let mut all = pods(40, 1000, 1024);
     for pod in all.iter_mut().take(4) {
-        pod.node_selector.insert(labels::CAPACITY_TYPE.into(), "on-demand".into());
+        pod.template_mut().node_selector.insert(labels::CAPACITY_TYPE.into(), "on-demand".into());
     }
     let solution = solve_checked(&problem(&all, &pools));
     let spot = |launch: &&nodeless_scheduling::Launch| launch.offering.capacity_type == CapacityType::Spot;
@@ -112,7 +112,7 @@ fn a_node_holds_no_more_pods_than_the_options_allow() {
 fn pods_with_two_gpus_get_machines_of_several_and_the_others_do_not() {
     let mut all = pods(12, 1000, 4096);
     for (index, pod) in all.iter_mut().enumerate() {
-        pod.requests.set("nvidia.com/gpu", Quantity::from_units(if index < 4 { 2 } else { 1 }));
+        pod.template_mut().requests.set("nvidia.com/gpu", Quantity::from_units(if index < 4 { 2 } else { 1 }));
     }
     let solution = solve_checked(&problem(&all, &[node_pool("default")]));
     let mut chosen = chosen(&solution);
@@ -126,9 +126,9 @@ fn pods_with_two_gpus_get_machines_of_several_and_the_others_do_not() {
 fn nodes_that_anti_affinity_forces_are_small() {
     let mut all = pods(60, 500, 1024);
     for pod in all.iter_mut().take(20) {
-        pod.labels.insert("app".into(), "lonely".into());
-        pod.required_pod_anti_affinity = vec![nodeless_model::pod::PodAffinityTerm {
-            selector: Some(LabelSelector::from_labels(pod.labels.clone())),
+        pod.template_mut().labels.insert("app".into(), "lonely".into());
+        pod.template_mut().required_pod_anti_affinity = vec![nodeless_model::pod::PodAffinityTerm {
+            selector: Some(LabelSelector::from_labels(pod.template.labels.clone())),
             topology_key: labels::HOSTNAME.into(),
             ..Default::default()
         }];

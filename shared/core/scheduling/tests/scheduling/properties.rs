@@ -15,7 +15,7 @@ type PodSeed = (usize, usize, usize, usize);
 /// Gives a pod one of the apps, and perhaps constraints on where pods of some app are.
 fn relate(pod: &mut Pod, kind: usize, group: usize) {
     let app = |number: usize| ["web", "db", "cache"][number % 3];
-    pod.labels.insert("app".into(), app(group).into());
+    pod.template_mut().labels.insert("app".into(), app(group).into());
     let key = [labels::ZONE, labels::HOSTNAME][group / 3 % 2];
     let itself = group + usize::from((group / 6).is_multiple_of(4));
     let selector = Some(selector("app", app(itself)));
@@ -36,12 +36,12 @@ fn relate(pod: &mut Pod, kind: usize, group: usize) {
     };
     let weighted = |term| vec![nodeless_model::pod::Weighted { weight: 1, preference: term }];
     match kind % 12 {
-        0 | 1 => pod.topology_spread = vec![spread(true)],
-        2 => pod.required_pod_affinity = vec![near],
-        3 => pod.required_pod_anti_affinity = vec![near],
-        4 => pod.topology_spread = vec![spread(false)],
-        5 => pod.preferred_pod_affinity = weighted(near),
-        6 => pod.preferred_pod_anti_affinity = weighted(near),
+        0 | 1 => pod.template_mut().topology_spread = vec![spread(true)],
+        2 => pod.template_mut().required_pod_affinity = vec![near],
+        3 => pod.template_mut().required_pod_anti_affinity = vec![near],
+        4 => pod.template_mut().topology_spread = vec![spread(false)],
+        5 => pod.template_mut().preferred_pod_affinity = weighted(near),
+        6 => pod.template_mut().preferred_pod_anti_affinity = weighted(near),
         _ => {}
     }
 }
@@ -75,12 +75,12 @@ fn make_pod(index: usize, (size, place, extra, group): PodSeed) -> Pod {
     let memory = [100, 256, 512, 1024, 2048, 4096][(size / 7) % 6];
     let mut made = pod(format!("pod-{index:04}"), cpu, memory);
     match place % 9 {
-        0 => drop(made.node_selector.insert(labels::ZONE.into(), ZONES[group % 3].into())),
-        1 => drop(made.node_selector.insert(labels::ARCH.into(), "arm64".into())),
-        2 => drop(made.node_selector.insert(labels::CAPACITY_TYPE.into(), "spot".into())),
-        3 => drop(made.node_selector.insert("team".into(), ["a", "b", "c"][group % 3].into())),
+        0 => drop(made.template_mut().node_selector.insert(labels::ZONE.into(), ZONES[group % 3].into())),
+        1 => drop(made.template_mut().node_selector.insert(labels::ARCH.into(), "arm64".into())),
+        2 => drop(made.template_mut().node_selector.insert(labels::CAPACITY_TYPE.into(), "spot".into())),
+        3 => drop(made.template_mut().node_selector.insert("team".into(), ["a", "b", "c"][group % 3].into())),
         4 => {
-            made.required_node_affinity = vec![
+            made.template_mut().required_node_affinity = vec![
                 vec![
                     term(labels::INSTANCE_CPU, Operator::Gt, &["7"]),
                     term(labels::ZONE, Operator::NotIn, &[ZONES[0]]),
@@ -91,21 +91,21 @@ fn make_pod(index: usize, (size, place, extra, group): PodSeed) -> Pod {
         _ => {}
     }
     match extra % 8 {
-        0 => made.requests.set("nvidia.com/gpu", Quantity::from_units(1)),
+        0 => made.template_mut().requests.set("nvidia.com/gpu", Quantity::from_units(1)),
         1 => {
-            made.tolerations = vec![Toleration {
+            made.template_mut().tolerations = vec![Toleration {
                 key: "team".into(),
                 operator: taint::TolerationOperator::Exists,
                 ..Toleration::default()
             }];
         }
         2 => {
-            made.host_ports =
+            made.template_mut().host_ports =
                 vec![nodeless_model::pod::HostPort { ip: String::new(), port: 80, protocol: "TCP".into() }];
         }
-        3 => made.priority = 100,
+        3 => made.template_mut().priority = 100,
         4 => {
-            made.preferred_node_affinity = vec![nodeless_model::pod::Weighted {
+            made.template_mut().preferred_node_affinity = vec![nodeless_model::pod::Weighted {
                 weight: 10,
                 preference: vec![term(labels::ZONE, Operator::In, &[ZONES[group % 3]])],
             }];
@@ -154,7 +154,7 @@ fn make_node(index: usize, cpu: i64) -> ExistingNode {
 
 fn daemon_sets() -> Vec<DaemonSet> {
     let mut arm = pod("arm-agent", 50, 64);
-    arm.node_selector.insert(labels::ARCH.into(), "arm64".into());
+    arm.template_mut().node_selector.insert(labels::ARCH.into(), "arm64".into());
     let set = |name: &str, template| DaemonSet { namespace: "kube-system".into(), name: name.into(), template };
     vec![set("agent", pod("agent", 100, 128)), set("arm-agent", arm)]
 }
@@ -268,8 +268,8 @@ fn come_true<'a>(problem: &Problem<'a>, solution: &Solution, nodes: &'a [Node], 
     for placement in &solution.placements {
         let pod = problem.pods[placement.pod];
         let node = &mut again.nodes[placement.node];
-        node.available.subtract(&pod.requests);
-        node.host_ports.extend(pod.host_ports.iter().cloned());
+        node.available.subtract(&pod.template.requests);
+        node.host_ports.extend(pod.template.host_ports.iter().cloned());
         if let Some(bound) = again.bound_pods.iter_mut().find(|bound| bound.name == node.name) {
             bound.pods.push(pod);
         }
@@ -316,7 +316,7 @@ fn running_worlds() -> impl Strategy<Value = World> {
 
 /// The nodes of a problem for predictions.
 fn nodes<'a>(problem: &Problem<'a>, world: &'a World) -> Bindings<'a> {
-    let requests = problem.pods.iter().map(|pod| &pod.requests);
+    let requests = problem.pods.iter().map(|pod| &pod.template.requests);
     let mut bindings = Bindings::new(ResourceIndex::of(requests), problem.facts);
     for (node, (place, pods)) in problem.nodes.iter().zip(&world.running) {
         let allocatable = place.allocatable.clone();

@@ -86,7 +86,7 @@ fn pools_share_what_is_left_of_a_reservation() {
 #[test]
 fn a_pod_that_must_not_use_a_reservation_does_not_join_a_node_in_one() {
     let mut pods = pods_of(2);
-    pods[1].node_selector.insert(labels::CAPACITY_TYPE.into(), "on-demand".into());
+    pods[1].template_mut().node_selector.insert(labels::CAPACITY_TYPE.into(), "on-demand".into());
     let pools = [pool("default")];
     let solution = solve_checked(&planned(&pods, &pools, 5));
     assert_eq!(reserved(&solution).iter().map(|launch| launch.pods.clone()).collect::<Vec<_>>(), [vec![0]]);

@@ -81,7 +81,7 @@ fn zones_are_filled_evenly() {
         ("what exists comes first within the skew", 3, 3, [0, 0, 0], [3, 0, 0]),
     ] {
         let pods = many(count, "web", |pod| {
-            pod.topology_spread = vec![TopologySpread { max_skew: skew, ..spread(labels::ZONE, "web") }];
+            pod.template_mut().topology_spread = vec![TopologySpread { max_skew: skew, ..spread(labels::ZONE, "web") }];
         });
         let pools = [node_pool("default")];
         let nodes: Vec<(Node, Vec<Pod>)> = ZONES
@@ -105,9 +105,9 @@ fn new_nodes_take_as_many_pods_of_a_zone_spread_as_are_bound_together_while_othe
     let pools = [pool];
     for (max_skew, others, most) in [(1, 200, 1), (2, 200, 2), (1, 0, 4)] {
         let mut pods = many(12, "web", |pod| {
-            pod.topology_spread = vec![TopologySpread { max_skew, ..spread(labels::ZONE, "web") }];
-            pod.requests.set("cpu", Quantity::from_milli(200));
-            pod.requests.set("memory", Quantity::from_mebibytes(200));
+            pod.template_mut().topology_spread = vec![TopologySpread { max_skew, ..spread(labels::ZONE, "web") }];
+            pod.template_mut().requests.set("cpu", Quantity::from_milli(200));
+            pod.template_mut().requests.set("memory", Quantity::from_mebibytes(200));
         });
         pods.extend(many(others, "other", |_| {}));
         let solution = all_placed(&problem(&pods, &pools));
@@ -129,8 +129,8 @@ fn new_nodes_take_as_many_pods_of_a_zone_spread_as_are_bound_together_while_othe
 fn pods_that_a_spread_only_counts_come_last_and_go_where_they_cost_least() {
     let pools = [node_pool("default")];
     for (priority, expected) in [(0, 1), (1, 3)] {
-        let mut pods = many(6, "web", |pod| pod.priority = priority);
-        pods.extend(many(3, "front", |pod| pod.topology_spread = vec![spread(labels::ZONE, "web")]));
+        let mut pods = many(6, "web", |pod| pod.template_mut().priority = priority);
+        pods.extend(many(3, "front", |pod| pod.template_mut().topology_spread = vec![spread(labels::ZONE, "web")]));
         let problem = problem(&pods, &pools);
         let found = by_zone(&problem, &all_placed(&problem));
         // Pods that are placed before those with the spread have to be spread themselves.
@@ -146,8 +146,8 @@ fn unsatisfiable_preferences_take_little_work() {
     let work = |preferences: usize| {
         let groups = (0..20).map(|group| {
             many(3, &format!("web-{group}"), |pod| {
-                pod.preferred_pod_affinity = (0..preferences).map(absent).collect();
-                pod.required_pod_anti_affinity = vec![near(labels::ZONE, &pod.labels["app"])];
+                pod.template_mut().preferred_pod_affinity = (0..preferences).map(absent).collect();
+                pod.template_mut().required_pod_anti_affinity = vec![near(labels::ZONE, &pod.template.labels["app"])];
             })
         });
         let pods: Vec<Pod> = groups.flatten().collect();
@@ -162,8 +162,9 @@ fn domains_that_the_pod_cannot_use_do_not_count_unless_configured() {
     let nodes = [(node("node-c", ZONES[2], 0), Vec::new())];
     for (honor, placed) in [(true, 4), (false, 2)] {
         let pods = many(4, "web", |pod| {
-            pod.required_node_affinity = vec![vec![term(labels::ZONE, Operator::In, &ZONES[..2])]];
-            pod.topology_spread = vec![TopologySpread { honor_node_affinity: honor, ..spread(labels::ZONE, "web") }];
+            pod.template_mut().required_node_affinity = vec![vec![term(labels::ZONE, Operator::In, &ZONES[..2])]];
+            pod.template_mut().topology_spread =
+                vec![TopologySpread { honor_node_affinity: honor, ..spread(labels::ZONE, "web") }];
         });
         let pools = [node_pool("default")];
         let problem = cluster(problem(&pods, &pools), &nodes);
@@ -186,7 +187,8 @@ fn tainted_nodes_count_unless_the_pod_honours_taints() {
     let nodes = [(tainted, Vec::new())];
     for (honor, placed) in [(true, 6), (false, 3)] {
         let pods = many(6, "web", |pod| {
-            pod.topology_spread = vec![TopologySpread { honor_node_taints: honor, ..spread(labels::ZONE, "web") }];
+            pod.template_mut().topology_spread =
+                vec![TopologySpread { honor_node_taints: honor, ..spread(labels::ZONE, "web") }];
         });
         let pools = [node_pool("default")];
         let problem = cluster(problem(&pods, &pools), &nodes);
@@ -210,7 +212,8 @@ fn two_zones_and_a_tainted_third() -> [NodePool; 2] {
 fn zones_that_only_a_tainted_pool_offers_count_unless_the_pod_honours_taints() {
     let pools = two_zones_and_a_tainted_third();
     let tolerant = |pod: &mut Pod| {
-        pod.tolerations = vec![Toleration { operator: taint::TolerationOperator::Exists, ..Toleration::default() }];
+        pod.template_mut().tolerations =
+            vec![Toleration { operator: taint::TolerationOperator::Exists, ..Toleration::default() }];
     };
     for (what, honor, tolerates, expected) in [
         ("the default", false, false, [1, 1, 0]),
@@ -219,7 +222,8 @@ fn zones_that_only_a_tainted_pool_offers_count_unless_the_pod_honours_taints() {
         ("honoured and tolerated", true, true, [2, 1, 1]),
     ] {
         let pods = many(4, "web", |pod| {
-            pod.topology_spread = vec![TopologySpread { honor_node_taints: honor, ..spread(labels::ZONE, "web") }];
+            pod.template_mut().topology_spread =
+                vec![TopologySpread { honor_node_taints: honor, ..spread(labels::ZONE, "web") }];
             if tolerates {
                 tolerant(pod);
             }
@@ -241,9 +245,9 @@ fn zones_that_only_a_tainted_pool_offers_count_unless_the_pod_honours_taints() {
 #[test]
 fn offered_zones_outside_of_the_node_affinity_count_only_where_that_is_ignored() {
     let pools = two_zones_and_a_tainted_third();
-    let of_team_a: fn(&mut Pod) = |pod| drop(pod.node_selector.insert("team".into(), "a".into()));
+    let of_team_a: fn(&mut Pod) = |pod| drop(pod.template_mut().node_selector.insert("team".into(), "a".into()));
     let of_two_zones: fn(&mut Pod) =
-        |pod| pod.required_node_affinity = vec![vec![term(labels::ZONE, Operator::In, &ZONES[..2])]];
+        |pod| pod.template_mut().required_node_affinity = vec![vec![term(labels::ZONE, Operator::In, &ZONES[..2])]];
     for (what, asks, honor, expected) in [
         ("another label, honoured", of_team_a, true, [2, 2, 0]),
         ("another label, ignored", of_team_a, false, [1, 1, 0]),
@@ -252,7 +256,8 @@ fn offered_zones_outside_of_the_node_affinity_count_only_where_that_is_ignored()
     ] {
         let pods = many(4, "web", |pod| {
             asks(pod);
-            pod.topology_spread = vec![TopologySpread { honor_node_affinity: honor, ..spread(labels::ZONE, "web") }];
+            pod.template_mut().topology_spread =
+                vec![TopologySpread { honor_node_affinity: honor, ..spread(labels::ZONE, "web") }];
         });
         let problem = problem(&pods, &pools);
         assert_eq!(by_zone(&problem, &solve_checked(&problem)), zones(expected), "{what}");
@@ -271,8 +276,9 @@ fn domains_of_a_label_of_the_users_own_count_as_those_of_zones_do() {
     for (honor, placed) in [(true, [2, 4]), (false, [2, 2])] {
         for ((pool, placed), count) in ["first", "second"].iter().zip(placed).zip([2, 4]) {
             let pods = many(count, "web", |pod| {
-                pod.topology_spread = vec![TopologySpread { honor_node_taints: honor, ..spread("rack", "web") }];
-                pod.tolerations =
+                pod.template_mut().topology_spread =
+                    vec![TopologySpread { honor_node_taints: honor, ..spread("rack", "web") }];
+                pod.template_mut().tolerations =
                     vec![Toleration { key: "pool".into(), value: (*pool).into(), ..Toleration::default() }];
             });
             let problem = problem(&pods, &shared);
@@ -290,8 +296,8 @@ fn zones_whose_instance_types_are_too_small_for_the_pod_count() {
     pools[0].template.requirements.add(labels::ZONE, Requirement::one_of([ZONES[0], ZONES[1]]));
     pools[1].template.requirements.add(labels::INSTANCE_SIZE, Requirement::one_of(["large"]));
     let pods = many(4, "web", |pod| {
-        pod.requests.set("cpu", Quantity::from_units(3));
-        pod.topology_spread = vec![spread(labels::ZONE, "web")];
+        pod.template_mut().requests.set("cpu", Quantity::from_units(3));
+        pod.template_mut().topology_spread = vec![spread(labels::ZONE, "web")];
     });
     let problem = problem(&pods, &pools);
     assert_eq!(by_zone(&problem, &solve_checked(&problem)), zones([1, 1, 0]));
@@ -300,7 +306,8 @@ fn zones_whose_instance_types_are_too_small_for_the_pod_count() {
 #[test]
 fn too_few_domains_count_as_an_empty_one() {
     let pods = many(6, "web", |pod| {
-        pod.topology_spread = vec![TopologySpread { min_domains: Some(4), ..spread(labels::ZONE, "web") }];
+        pod.template_mut().topology_spread =
+            vec![TopologySpread { min_domains: Some(4), ..spread(labels::ZONE, "web") }];
     });
     let pools = [node_pool("default")];
     let problem = problem(&pods, &pools);
@@ -315,13 +322,13 @@ fn too_few_domains_count_as_an_empty_one() {
 
 #[test]
 fn each_revision_spreads_by_itself_with_match_label_keys() {
-    let mut old = many(3, "web", |pod| drop(pod.labels.insert("hash".into(), "old".into())));
+    let mut old = many(3, "web", |pod| drop(pod.template_mut().labels.insert("hash".into(), "old".into())));
     old.iter_mut().for_each(|pod| pod.name = format!("old-{}", pod.name));
     let nodes = [(node("node-a", ZONES[0], 3), old)];
     for (keys, expected) in [(vec!["hash".to_owned()], [1, 1, 1]), (Vec::new(), [0, 2, 1])] {
         let pods = many(3, "web", |pod| {
-            pod.labels.insert("hash".into(), "new".into());
-            pod.topology_spread =
+            pod.template_mut().labels.insert("hash".into(), "new".into());
+            pod.template_mut().topology_spread =
                 vec![TopologySpread { match_label_keys: keys.clone(), ..spread(labels::ZONE, "web") }];
         });
         let pools = [node_pool("default")];
@@ -334,7 +341,8 @@ fn each_revision_spreads_by_itself_with_match_label_keys() {
 fn hosts_are_shared_by_as_many_as_the_skew_allows() {
     for (skew, nodes) in [(1, 6), (2, 3), (3, 2)] {
         let pods = many(6, "web", |pod| {
-            pod.topology_spread = vec![TopologySpread { max_skew: skew, ..spread(labels::HOSTNAME, "web") }];
+            pod.template_mut().topology_spread =
+                vec![TopologySpread { max_skew: skew, ..spread(labels::HOSTNAME, "web") }];
         });
         let pools = [node_pool("default")];
         assert_eq!(all_placed(&problem(&pods, &pools)).launches.len(), nodes);
@@ -346,19 +354,19 @@ fn other_keys_are_domains_too() {
     let mut pool = node_pool("default");
     pool.template.requirements.remove(labels::CAPACITY_TYPE);
     let pools = [pool];
-    let pods = many(6, "web", |pod| pod.topology_spread = vec![spread(labels::CAPACITY_TYPE, "web")]);
+    let pods = many(6, "web", |pod| pod.template_mut().topology_spread = vec![spread(labels::CAPACITY_TYPE, "web")]);
     let problem = problem(&pods, &pools);
     let solution = all_placed(&problem);
     let on_demand = |launch: &&nodeless_scheduling::Launch| launch.offering.capacity_type == CapacityType::OnDemand;
     assert_eq!(solution.launches.iter().filter(on_demand).map(|launch| launch.pods.len()).sum::<usize>(), 3);
-    let pods = many(1, "web", |pod| pod.topology_spread = vec![spread("rack", "web")]);
+    let pods = many(1, "web", |pod| pod.template_mut().topology_spread = vec![spread("rack", "web")]);
     let problem = Problem { pods: pods.iter().collect(), ..problem };
     assert_eq!(reasons(&solve_checked(&problem)), ["no node has or can have label rack of its topology constraints"]);
 }
 
 #[test]
 fn the_first_of_a_zonally_self_affine_group_fixes_the_zone_for_the_rest() {
-    let pods = many(40, "db", |pod| pod.required_pod_affinity = vec![near(labels::ZONE, "db")]);
+    let pods = many(40, "db", |pod| pod.template_mut().required_pod_affinity = vec![near(labels::ZONE, "db")]);
     let pools = [node_pool("default")];
     let problem = problem(&pods, &pools);
     let zones = by_zone(&problem, &all_placed(&problem));
@@ -369,7 +377,7 @@ fn the_first_of_a_zonally_self_affine_group_fixes_the_zone_for_the_rest() {
 fn affinity_goes_where_others_are_running_or_planned() {
     let pools = [node_pool("default")];
     // Running.
-    let pods = many(5, "web", |pod| pod.required_pod_affinity = vec![near(labels::ZONE, "db")]);
+    let pods = many(5, "web", |pod| pod.template_mut().required_pod_affinity = vec![near(labels::ZONE, "db")]);
     let nodes = [(node("node-b", ZONES[1], 1), vec![app("db-0", "db")]), (node("node-a", ZONES[0], 0), Vec::new())];
     let there = cluster(problem(&pods, &pools), &nodes);
     assert_eq!(by_zone(&there, &all_placed(&there)), zones([0, 5, 0]));
@@ -377,7 +385,7 @@ fn affinity_goes_where_others_are_running_or_planned() {
     for size in [100, 4000] {
         let mut both = pods.clone();
         both.push(app("db-0", "db"));
-        both[5].requests.set("cpu", Quantity::from_milli(size));
+        both[5].template_mut().requests.set("cpu", Quantity::from_milli(size));
         let planned = problem(&both, &pools);
         assert_eq!(by_zone(&planned, &all_placed(&planned)).len(), 1);
     }
@@ -395,16 +403,17 @@ fn affinity_goes_where_others_are_running_or_planned() {
 fn affinity_over_hosts_opens_a_node_that_fits_all() {
     let pools = [node_pool("default")];
     // Itself: all on one node.
-    let pods = many(12, "db", |pod| pod.required_pod_affinity = vec![near(labels::HOSTNAME, "db")]);
+    let pods = many(12, "db", |pod| pod.template_mut().required_pod_affinity = vec![near(labels::HOSTNAME, "db")]);
     assert_eq!(all_placed(&problem(&pods, &pools)).launches.len(), 1);
     // To others, larger or smaller.
     for size in [250, 4000] {
-        let mut both = many(6, "web", |pod| pod.required_pod_affinity = vec![near(labels::HOSTNAME, "db")]);
+        let mut both =
+            many(6, "web", |pod| pod.template_mut().required_pod_affinity = vec![near(labels::HOSTNAME, "db")]);
         both.push(app("db-0", "db"));
-        both[6].requests.set("cpu", Quantity::from_milli(size));
+        both[6].template_mut().requests.set("cpu", Quantity::from_milli(size));
         assert_eq!(all_placed(&problem(&both, &pools)).launches.len(), 1);
     }
-    let alone = many(1, "web", |pod| pod.required_pod_affinity = vec![near(labels::HOSTNAME, "db")]);
+    let alone = many(1, "web", |pod| pod.template_mut().required_pod_affinity = vec![near(labels::HOSTNAME, "db")]);
     assert_eq!(
         reasons(&solve_checked(&problem(&alone, &pools))),
         ["pod affinity over kubernetes.io/hostname: no node with free capacity runs a pod that it selects"]
@@ -413,7 +422,7 @@ fn affinity_over_hosts_opens_a_node_that_fits_all() {
 
 #[test]
 fn zonally_anti_affine_pods_get_a_zone_each_in_one_round() {
-    let pods = many(4, "db", |pod| pod.required_pod_anti_affinity = vec![near(labels::ZONE, "db")]);
+    let pods = many(4, "db", |pod| pod.template_mut().required_pod_anti_affinity = vec![near(labels::ZONE, "db")]);
     let pools = [node_pool("default")];
     let three = problem(&pods[..3], &pools);
     assert_eq!(by_zone(&three, &all_placed(&three)), zones([1, 1, 1]));
@@ -430,7 +439,7 @@ fn zonally_anti_affine_pods_get_a_zone_each_in_one_round() {
 
 #[test]
 fn anti_affinity_over_hosts_puts_one_on_each() {
-    let pods = many(5, "db", |pod| pod.required_pod_anti_affinity = vec![near(labels::HOSTNAME, "db")]);
+    let pods = many(5, "db", |pod| pod.template_mut().required_pod_anti_affinity = vec![near(labels::HOSTNAME, "db")]);
     let nodes =
         [(node("node-a", ZONES[0], 64), vec![app("running", "db")]), (node("node-b", ZONES[0], 64), Vec::new())];
     let pools = [node_pool("default")];
@@ -445,7 +454,7 @@ fn others_keep_away_from_pods_that_want_to_be_alone() {
     let pools = [node_pool("default")];
     let lonely = |name: &str, key: &str| {
         let mut pod = app(name, "lonely");
-        pod.required_pod_anti_affinity = vec![near(key, "web")];
+        pod.template_mut().required_pod_anti_affinity = vec![near(key, "web")];
         pod
     };
     // Running.
@@ -470,7 +479,7 @@ fn others_keep_away_from_pods_that_want_to_be_alone() {
         for key in [labels::HOSTNAME, labels::ZONE] {
             let mut both = pods.clone();
             both.push(lonely("one", key));
-            both[3].requests.set("cpu", Quantity::from_milli(cpu));
+            both[3].template_mut().requests.set("cpu", Quantity::from_milli(cpu));
             all_placed(&problem(&both, &pools));
         }
     }
@@ -501,7 +510,7 @@ fn selectors_reach_into_the_namespaces_that_they_name() {
         let pods = many(1, "web", |pod| {
             let term = near(labels::ZONE, "db");
             let (namespaces, namespace_selector) = (namespaces.clone(), namespace_selector.clone());
-            pod.required_pod_affinity = vec![PodAffinityTerm { namespaces, namespace_selector, ..term }];
+            pod.template_mut().required_pod_affinity = vec![PodAffinityTerm { namespaces, namespace_selector, ..term }];
         });
         let namespaces = BTreeMap::from([("data".to_owned(), StringMap::from([("team".into(), "a".into())]))]);
         let mut problem = cluster(problem(&pods, &pools), &nodes);
@@ -517,8 +526,8 @@ fn pods_that_end_or_move_do_not_count() {
     done.phase = pod::PodPhase::Succeeded;
     let mut ending = app("ending", "db");
     ending.deletion_timestamp = Some(jiff::Timestamp::UNIX_EPOCH);
-    let mut pods = many(1, "db", |pod| pod.required_pod_anti_affinity = vec![near(labels::ZONE, "db")]);
-    pods[0].node_selector.insert(labels::ZONE.into(), ZONES[0].into());
+    let mut pods = many(1, "db", |pod| pod.template_mut().required_pod_anti_affinity = vec![near(labels::ZONE, "db")]);
+    pods[0].template_mut().node_selector.insert(labels::ZONE.into(), ZONES[0].into());
     let nodes = [(node("node-a", ZONES[0], 3), vec![done, ending, pods[0].clone()])];
     let problem = cluster(problem(&pods, &pools), &nodes);
     all_placed(&problem);
@@ -531,8 +540,8 @@ fn a_zone_without_free_capacity_does_not_let_the_others_run_ahead() {
     pool.limits = ResourceList::new().with("nodes", Quantity::from_units(2));
     let pools = [pool];
     let pods = many(9, "web", |pod| {
-        pod.requests.set("cpu", Quantity::from_units(40));
-        pod.topology_spread = vec![spread(labels::ZONE, "web")];
+        pod.template_mut().requests.set("cpu", Quantity::from_units(40));
+        pod.template_mut().topology_spread = vec![spread(labels::ZONE, "web")];
     });
     let problem = problem(&pods, &pools);
     let solution = solve_checked(&problem);
@@ -543,19 +552,26 @@ fn a_zone_without_free_capacity_does_not_let_the_others_run_ahead() {
 fn preferences_are_tried_and_then_given_up() {
     let soft = |key: &str| TopologySpread { hard: false, ..spread(key, "web") };
     let weighted = |term| vec![Weighted { weight: 1, preference: term }];
-    let zone_a = |pod: &mut Pod| drop(pod.node_selector.insert(labels::ZONE.into(), ZONES[0].into()));
+    let zone_a = |pod: &mut Pod| drop(pod.template_mut().node_selector.insert(labels::ZONE.into(), ZONES[0].into()));
     type Change = Box<dyn Fn(&mut Pod)>;
     let cases: [(&str, Change, usize, usize); 6] = [
-        ("spread over hosts", Box::new(move |pod| pod.topology_spread = vec![soft(labels::HOSTNAME)]), 3, 1),
+        (
+            "spread over hosts",
+            Box::new(move |pod| pod.template_mut().topology_spread = vec![soft(labels::HOSTNAME)]),
+            3,
+            1,
+        ),
         (
             "spread that cannot be, over a label that no node has",
-            Box::new(move |pod| pod.topology_spread = vec![soft("rack")]),
+            Box::new(move |pod| pod.template_mut().topology_spread = vec![soft("rack")]),
             1,
             1,
         ),
         (
             "anti-affinity over hosts",
-            Box::new(move |pod| pod.preferred_pod_anti_affinity = weighted(near(labels::HOSTNAME, "web"))),
+            Box::new(move |pod| {
+                pod.template_mut().preferred_pod_anti_affinity = weighted(near(labels::HOSTNAME, "web"));
+            }),
             3,
             1,
         ),
@@ -563,20 +579,20 @@ fn preferences_are_tried_and_then_given_up() {
             "anti-affinity over zones that cannot be for all",
             Box::new(move |pod| {
                 zone_a(pod);
-                pod.preferred_pod_anti_affinity = weighted(near(labels::ZONE, "web"));
+                pod.template_mut().preferred_pod_anti_affinity = weighted(near(labels::ZONE, "web"));
             }),
             1,
             1,
         ),
         (
             "affinity to nothing",
-            Box::new(move |pod| pod.preferred_pod_affinity = weighted(near(labels::ZONE, "db"))),
+            Box::new(move |pod| pod.template_mut().preferred_pod_affinity = weighted(near(labels::ZONE, "db"))),
             1,
             1,
         ),
         (
             "affinity to themselves",
-            Box::new(move |pod| pod.preferred_pod_affinity = weighted(near(labels::HOSTNAME, "web"))),
+            Box::new(move |pod| pod.template_mut().preferred_pod_affinity = weighted(near(labels::HOSTNAME, "web"))),
             1,
             1,
         ),
@@ -596,8 +612,9 @@ fn preferences_are_tried_and_then_given_up() {
 fn preferences_are_given_up_in_order() {
     // Pod affinity cannot be satisfied and goes first; the preferred family stays, as it comes later in the order.
     let pods = many(1, "web", |pod| {
-        pod.preferred_pod_affinity = vec![Weighted { weight: 100, preference: near(labels::ZONE, "db") }];
-        pod.preferred_node_affinity =
+        pod.template_mut().preferred_pod_affinity =
+            vec![Weighted { weight: 100, preference: near(labels::ZONE, "db") }];
+        pod.template_mut().preferred_node_affinity =
             vec![Weighted { weight: 1, preference: vec![term(labels::INSTANCE_FAMILY, Operator::In, &["r9"])] }];
     });
     let pools = [node_pool("default")];
@@ -605,9 +622,9 @@ fn preferences_are_given_up_in_order() {
     // Node affinity goes before spread: the zone that it prefers is full as far as the spread goes.
     let nodes = [(node("node-a", ZONES[0], 1), vec![app("running", "web")])];
     let pods = many(1, "web", |pod| {
-        pod.preferred_node_affinity =
+        pod.template_mut().preferred_node_affinity =
             vec![Weighted { weight: 1, preference: vec![term(labels::ZONE, Operator::In, &[ZONES[0]])] }];
-        pod.topology_spread = vec![TopologySpread { hard: false, ..spread(labels::ZONE, "web") }];
+        pod.template_mut().topology_spread = vec![TopologySpread { hard: false, ..spread(labels::ZONE, "web") }];
     });
     let problem = cluster(problem(&pods, &pools), &nodes);
     assert!(!by_zone(&problem, &all_placed(&problem)).contains_key(ZONES[0]));
@@ -624,44 +641,49 @@ fn preferences_are_given_up_in_the_order_of_karpenter() {
     let cases: [(&str, Change, &str); 6] = [
         (
             "pod affinity, the heaviest",
-            Box::new(move |pod| pod.preferred_pod_affinity = vec![weighted(1, "cache"), weighted(100, "db")]),
+            Box::new(move |pod| {
+                pod.template_mut().preferred_pod_affinity = vec![weighted(1, "cache"), weighted(100, "db")];
+            }),
             second,
         ),
         (
             "pod anti-affinity, the heaviest",
-            Box::new(move |pod| pod.preferred_pod_anti_affinity = vec![weighted(1, "cache"), weighted(100, "db")]),
+            Box::new(move |pod| {
+                pod.template_mut().preferred_pod_anti_affinity = vec![weighted(1, "cache"), weighted(100, "db")];
+            }),
             first,
         ),
         (
             "pod affinity before anti-affinity",
             Box::new(move |pod| {
-                pod.preferred_pod_affinity = vec![weighted(1, "db")];
-                pod.preferred_pod_anti_affinity = vec![weighted(1, "db")];
+                pod.template_mut().preferred_pod_affinity = vec![weighted(1, "db")];
+                pod.template_mut().preferred_pod_anti_affinity = vec![weighted(1, "db")];
             }),
             second,
         ),
         (
             "pod anti-affinity before node affinity",
             Box::new(move |pod| {
-                pod.preferred_pod_anti_affinity = vec![weighted(100, "db")];
-                pod.preferred_node_affinity = vec![zone(1, first)];
+                pod.template_mut().preferred_pod_anti_affinity = vec![weighted(100, "db")];
+                pod.template_mut().preferred_node_affinity = vec![zone(1, first)];
             }),
             first,
         ),
         (
             "node affinity before spread",
             Box::new(move |pod| {
-                pod.labels.insert("app".into(), "db".into());
-                pod.preferred_node_affinity = vec![zone(100, first)];
-                pod.topology_spread = vec![TopologySpread { hard: false, ..spread(labels::ZONE, "db") }];
+                pod.template_mut().labels.insert("app".into(), "db".into());
+                pod.template_mut().preferred_node_affinity = vec![zone(100, first)];
+                pod.template_mut().topology_spread = vec![TopologySpread { hard: false, ..spread(labels::ZONE, "db") }];
             }),
             second,
         ),
         (
             "spread before a taint that only prefers",
             Box::new(move |pod| {
-                pod.labels.insert("app".into(), "cache".into());
-                pod.topology_spread = vec![TopologySpread { hard: false, ..spread(labels::ZONE, "cache") }];
+                pod.template_mut().labels.insert("app".into(), "cache".into());
+                pod.template_mut().topology_spread =
+                    vec![TopologySpread { hard: false, ..spread(labels::ZONE, "cache") }];
             }),
             second,
         ),
@@ -672,7 +694,7 @@ fn preferences_are_given_up_in_the_order_of_karpenter() {
     ];
     for (what, change, expected) in cases {
         let pods = many(1, "web", |pod| {
-            pod.required_node_affinity = vec![vec![term(labels::ZONE, Operator::In, &[first, second])]];
+            pod.template_mut().required_node_affinity = vec![vec![term(labels::ZONE, Operator::In, &[first, second])]];
             change(pod);
         });
         let mut pools = [node_pool("default"), node_pool("tainted")];
@@ -694,12 +716,24 @@ fn the_checker_finds_violated_topology_constraints() {
     let pools = [node_pool("default")];
     type Change = Box<dyn Fn(&mut Pod)>;
     let cases: [(&str, Change); 6] = [
-        ("the spread of", Box::new(|pod| pod.topology_spread = vec![spread(labels::ZONE, "web")])),
-        ("violate the spread", Box::new(|pod| pod.topology_spread = vec![spread(labels::HOSTNAME, "web")])),
-        ("has anti-affinity", Box::new(|pod| pod.required_pod_anti_affinity = vec![near(labels::ZONE, "web")])),
-        ("has anti-affinity", Box::new(|pod| pod.required_pod_anti_affinity = vec![near(labels::HOSTNAME, "web")])),
-        ("the affinity of", Box::new(|pod| pod.required_pod_affinity = vec![near(labels::ZONE, "web")])),
-        ("the affinity of", Box::new(|pod| pod.required_pod_affinity = vec![near(labels::HOSTNAME, "web")])),
+        ("the spread of", Box::new(|pod| pod.template_mut().topology_spread = vec![spread(labels::ZONE, "web")])),
+        (
+            "violate the spread",
+            Box::new(|pod| pod.template_mut().topology_spread = vec![spread(labels::HOSTNAME, "web")]),
+        ),
+        (
+            "has anti-affinity",
+            Box::new(|pod| pod.template_mut().required_pod_anti_affinity = vec![near(labels::ZONE, "web")]),
+        ),
+        (
+            "has anti-affinity",
+            Box::new(|pod| pod.template_mut().required_pod_anti_affinity = vec![near(labels::HOSTNAME, "web")]),
+        ),
+        ("the affinity of", Box::new(|pod| pod.template_mut().required_pod_affinity = vec![near(labels::ZONE, "web")])),
+        (
+            "the affinity of",
+            Box::new(|pod| pod.template_mut().required_pod_affinity = vec![near(labels::HOSTNAME, "web")]),
+        ),
     ];
     for (expected, change) in cases {
         let pods = many(2, "web", &*change);
@@ -726,8 +760,8 @@ fn the_checker_finds_violated_topology_constraints() {
 fn nodes_of_this_very_plan_count_only_where_the_spread_lets_them() {
     // Three pods that must be on arm64 in one zone, and others that spread over what they can use themselves: amd64.
     let mut pods = many(3, "web", |pod| {
-        pod.requests.set("cpu", Quantity::from_units(4));
-        pod.node_selector = StringMap::from([
+        pod.template_mut().requests.set("cpu", Quantity::from_units(4));
+        pod.template_mut().node_selector = StringMap::from([
             (labels::ARCH.to_owned(), "arm64".to_owned()),
             (labels::ZONE.to_owned(), ZONES[0].to_owned()),
         ]);
@@ -737,8 +771,9 @@ fn nodes_of_this_very_plan_count_only_where_the_spread_lets_them() {
     for (honor, expected) in [(true, [5, 1, 1]), (false, [3, 3, 3])] {
         let mut all = pods.clone();
         all.extend(many(if honor { 4 } else { 6 }, "web", |pod| {
-            pod.node_selector.insert(labels::ARCH.into(), "amd64".into());
-            pod.topology_spread = vec![TopologySpread { honor_node_affinity: honor, ..spread(labels::ZONE, "web") }];
+            pod.template_mut().node_selector.insert(labels::ARCH.into(), "amd64".into());
+            pod.template_mut().topology_spread =
+                vec![TopologySpread { honor_node_affinity: honor, ..spread(labels::ZONE, "web") }];
         }));
         let problem = problem(&all, &pools);
         let found = by_zone(&problem, &all_placed(&problem));
@@ -754,14 +789,16 @@ fn pods_of_this_plan_on_tainted_nodes_do_not_count_where_the_spread_honours_tain
     let pools = [tainted, node_pool("plain")];
     for (honor, in_first) in [(true, 4), (false, 3)] {
         let mut all = many(2, "web", |pod| {
-            pod.requests.set("cpu", Quantity::from_units(4));
-            pod.tolerations = vec![Toleration { operator: taint::TolerationOperator::Exists, ..Toleration::default() }];
-            pod.node_selector =
+            pod.template_mut().requests.set("cpu", Quantity::from_units(4));
+            pod.template_mut().tolerations =
+                vec![Toleration { operator: taint::TolerationOperator::Exists, ..Toleration::default() }];
+            pod.template_mut().node_selector =
                 StringMap::from([("team".to_owned(), "a".to_owned()), (labels::ZONE.to_owned(), ZONES[0].to_owned())]);
         });
         all.iter_mut().for_each(|pod| pod.name = format!("tainted-{}", pod.name));
         all.extend(many(if honor { 6 } else { 7 }, "web", |pod| {
-            pod.topology_spread = vec![TopologySpread { honor_node_taints: honor, ..spread(labels::ZONE, "web") }];
+            pod.template_mut().topology_spread =
+                vec![TopologySpread { honor_node_taints: honor, ..spread(labels::ZONE, "web") }];
         }));
         let problem = problem(&all, &pools);
         assert_eq!(by_zone(&problem, &all_placed(&problem))[ZONES[0]], in_first, "{honor}");
@@ -772,9 +809,9 @@ fn pods_of_this_plan_on_tainted_nodes_do_not_count_where_the_spread_honours_tain
 fn mismatch_label_keys_keep_other_tenants_away() {
     let tenant = |name: &str, tenant: &str| {
         let mut pod = app(name, "web");
-        pod.labels.insert("tenant".into(), tenant.into());
+        pod.template_mut().labels.insert("tenant".into(), tenant.into());
         let term = PodAffinityTerm { mismatch_label_keys: vec!["tenant".into()], ..near(labels::HOSTNAME, "web") };
-        pod.required_pod_anti_affinity = vec![term];
+        pod.template_mut().required_pod_anti_affinity = vec![term];
         pod
     };
     let pods = [tenant("a-1", "a"), tenant("a-2", "a"), tenant("b-1", "b")];

@@ -11,7 +11,7 @@ const DEDICATED: u32 = 31;
 
 fn mounting(name: impl Into<String>, claims: &[&str]) -> Pod {
     let claim = |claim: &&str| pod::VolumeClaim { claim_name: (*claim).to_owned(), ephemeral: false };
-    Pod { volume_claims: claims.iter().map(claim).collect(), ..pod(name, 50, 64) }
+    pod(name, 50, 64).with_template(|it| it.volume_claims = claims.iter().map(claim).collect())
 }
 
 /// Pods with a volume each.
@@ -35,8 +35,10 @@ struct World {
 
 impl World {
     fn of(pods: &[Pod], driver: &str) -> Self {
-        let claims =
-            pods.iter().flat_map(|pod| &pod.volume_claims).map(|claim| format!("default/{}", claim.claim_name));
+        let claims = pods
+            .iter()
+            .flat_map(|pod| &pod.template.volume_claims)
+            .map(|claim| format!("default/{}", claim.claim_name));
         let claims: Vec<String> = claims.collect();
         Self {
             volumes: claims.iter().map(|claim| (claim.clone(), Vec::new())).collect(),
@@ -126,7 +128,9 @@ fn a_volume_of_several_pods_counts_once_on_a_node() {
     let one: InstanceTypes =
         catalog().iter().map(|kind| InstanceType { ebs_volumes: Some(2), ..kind.clone() }).collect();
     let pools = [node_pool("default")];
-    let larger = |name: &str, claims: &[&str]| Pod { requests: pod(name, 200, 300).requests, ..mounting(name, claims) };
+    let larger = |name: &str, claims: &[&str]| {
+        mounting(name, claims).with_template(|it| it.requests = pod(name, 200, 300).template.requests.clone())
+    };
     for (what, pods, nodes) in [
         ("equal pods", (0..5).map(|pod| mounting(format!("a-{pod}"), &["a"])).collect(), 1),
         (

@@ -74,7 +74,7 @@ impl CurrentNode {
         let of_claim = claim.and_then(|claim| claim.node_pool.as_ref());
         let node_pool = node.and_then(|node| node.node_pool()).map(str::to_owned).or_else(|| of_claim.cloned());
         let mut requested = ResourceList::new();
-        place.pods.iter().filter(|pod| !pod.is_terminal()).for_each(|pod| requested.add(&pod.requests));
+        place.pods.iter().filter(|pod| !pod.is_terminal()).for_each(|pod| requested.add(&pod.template.requests));
         let name = node.map(|node| &node.name).or_else(|| claim.map(|claim| &claim.name));
         let allocatable = node.map(|node| &node.allocatable);
         Self {

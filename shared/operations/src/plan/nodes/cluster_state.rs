@@ -280,7 +280,7 @@ pub(crate) fn volume_fault<'v>(view: &'v ClusterView, pod: &Pod) -> Option<&'v S
     if view.volume_faults.is_empty() {
         return None;
     }
-    let keys = pod.volume_claims.iter().map(|claim| format!("{}/{}", pod.namespace, claim.claim_name));
+    let keys = pod.template.volume_claims.iter().map(|claim| format!("{}/{}", pod.namespace, claim.claim_name));
     keys.filter_map(|key| view.volume_faults.get(&key)).next()
 }
 

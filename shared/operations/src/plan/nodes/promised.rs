@@ -33,8 +33,8 @@ pub(crate) fn promised<'a>(
         let mut left = existing.available;
         let mut pods = Vec::new();
         for pod in claim.spec.nominated_pods.iter().filter_map(|key| pending.remove(key)) {
-            if pod.requests.fits(&left) {
-                left.subtract(&pod.requests);
+            if pod.template.requests.fits(&left) {
+                left.subtract(&pod.template.requests);
                 pods.push(pod);
             }
         }
@@ -59,6 +59,7 @@ fn opens(claim: &NodeClaim, now: Timestamp) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nodeless_model::PodTemplate;
     use nodeless_model::claim::ConditionStatus;
     use nodeless_model::{Node, NodeClaimSpec, NodeClaimStatus, Quantity, ResourceList};
 
@@ -71,7 +72,12 @@ mod tests {
     }
 
     fn pod(name: &str, cpus: i64) -> Pod {
-        Pod { namespace: "default".into(), name: name.into(), requests: requests(cpus), ..Pod::default() }
+        Pod {
+            namespace: "default".into(),
+            name: name.into(),
+            template: PodTemplate { requests: requests(cpus), ..PodTemplate::default() }.into(),
+            ..Pod::default()
+        }
     }
 
     /// A node with 2 CPUs.

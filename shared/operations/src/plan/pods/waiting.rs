@@ -181,10 +181,10 @@ fn without(pod: &Pod, values: Vec<String>) -> Pod {
     let term =
         RequirementTerm { key: labels::HOSTNAME.to_owned(), operator: Operator::NotIn, values, min_values: None };
     let mut pod = pod.clone();
-    if pod.required_node_affinity.is_empty() {
-        pod.required_node_affinity.push(Vec::new());
+    if pod.template.required_node_affinity.is_empty() {
+        pod.template_mut().required_node_affinity.push(Vec::new());
     }
-    pod.required_node_affinity.iter_mut().for_each(|terms| terms.push(term.clone()));
+    pod.template_mut().required_node_affinity.iter_mut().for_each(|terms| terms.push(term.clone()));
     pod
 }
 
@@ -196,6 +196,7 @@ mod tests {
     use crate::unread::Unread;
     use futures::executor::block_on;
     use nodeless_catalog::Catalog;
+    use nodeless_model::PodTemplate;
     use nodeless_model::{Quantity, ResourceList};
     use std::sync::Arc;
 
@@ -216,7 +217,11 @@ mod tests {
             uid: "uid".into(),
             created: Some(minute(0)),
             marked_unschedulable: true,
-            requests: ResourceList::from([("cpu", Quantity::from_units(1)), ("pods", Quantity::from_units(1))]),
+            template: PodTemplate {
+                requests: ResourceList::from([("cpu", Quantity::from_units(1)), ("pods", Quantity::from_units(1))]),
+                ..PodTemplate::default()
+            }
+            .into(),
             ..Pod::default()
         }
     }
@@ -303,7 +308,7 @@ mod tests {
     fn a_requirement_is_added_to_every_alternative() {
         let mut pod = pod();
         let requirement = |pod: &Pod| {
-            let terms = &without(pod, vec!["node-1".into()]).required_node_affinity;
+            let terms = &without(pod, vec!["node-1".into()]).template.required_node_affinity;
             terms
                 .iter()
                 .map(|term| term.iter().map(|one| (one.operator, one.values.clone())).collect::<Vec<_>>())
@@ -317,7 +322,7 @@ mod tests {
             values: vec![zone.into()],
             min_values: None,
         };
-        pod.required_node_affinity = vec![vec![zone("a")], vec![zone("b")]];
+        pod.template_mut().required_node_affinity = vec![vec![zone("a")], vec![zone("b")]];
         let within = |zone: &str| (Operator::In, vec![zone.to_owned()]);
         assert_eq!(requirement(&pod), [[within("a"), left_out.clone()], [within("b"), left_out]]);
     }

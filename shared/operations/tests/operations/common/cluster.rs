@@ -246,7 +246,7 @@ impl TestCluster {
 
     /// The pod with this label `app`.
     pub fn pod_of(&self, app: &str) -> Pod {
-        let of = |pod: &&Pod| pod.labels.get("app").is_some_and(|label| label == app) && !pod.is_terminating();
+        let of = |pod: &&Pod| pod.template.labels.get("app").is_some_and(|label| label == app) && !pod.is_terminating();
         self.view().pods().find(of).unwrap().clone()
     }
 

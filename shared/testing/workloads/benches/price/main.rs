@@ -58,7 +58,7 @@ fn line(mix: &Priced, count: usize, bought: &str, ways: &[CapacityType]) {
     let seconds = clock.elapsed().as_secs_f64();
     assert!(solution.unschedulable.is_empty(), "{}: {} left", mix.name, solution.unschedulable.len());
     let strict = strict::strict(&workload);
-    if count <= CHECKED && mix.pods.iter().all(|pod| pod.topology_spread.is_empty()) {
+    if count <= CHECKED && mix.pods.iter().all(|pod| pod.template.topology_spread.is_empty()) {
         let wrong = nodeless_checker::violations(&problem, &solution, &Options::default());
         assert!(wrong.is_empty(), "{} {bought}: {wrong:#?}", mix.name);
     }

@@ -110,12 +110,12 @@ fn with_volumes(count: usize) -> Priced {
         let name = format!("set-{set:05}-{ordinal}");
         let mut size = Draw::new(1000 + set as u64);
         let mut pod = pod(name.clone(), size.one_of(&[250, 500, 1000, 2000]), size.one_of(&[1024, 2048, 4096, 8192]));
-        pod.labels = labelled("app", &format!("set-{set:05}"));
+        pod.template_mut().labels = labelled("app", &format!("set-{set:05}"));
         if set.is_multiple_of(2) {
-            pod.required_pod_anti_affinity = vec![near(labels::HOSTNAME, pod.labels.clone())];
+            pod.template_mut().required_pod_anti_affinity = vec![near(labels::HOSTNAME, pod.template.labels.clone())];
         }
         let claim = format!("data-{name}");
-        pod.volume_claims = vec![VolumeClaim { claim_name: claim.clone(), ephemeral: false }];
+        pod.template_mut().volume_claims = vec![VolumeClaim { claim_name: claim.clone(), ephemeral: false }];
         let zone = Requirement::one_of([ZONES[(set + ordinal) % 3]]);
         let topology = vec![Requirements::from([(labels::ZONE, zone)])];
         volumes.insert(format!("{}/{claim}", pod.namespace), topology);

@@ -12,9 +12,9 @@ pub fn strict(workload: &Workload) -> Workload {
 }
 
 fn require(pod: &mut Pod) {
-    pod.topology_spread.iter_mut().for_each(|spread| spread.hard = true);
-    let near = std::mem::take(&mut pod.preferred_pod_affinity);
-    pod.required_pod_affinity.extend(near.into_iter().map(|term| term.preference));
-    let apart = std::mem::take(&mut pod.preferred_pod_anti_affinity);
-    pod.required_pod_anti_affinity.extend(apart.into_iter().map(|term| term.preference));
+    pod.template_mut().topology_spread.iter_mut().for_each(|spread| spread.hard = true);
+    let near = std::mem::take(&mut pod.template_mut().preferred_pod_affinity);
+    pod.template_mut().required_pod_affinity.extend(near.into_iter().map(|term| term.preference));
+    let apart = std::mem::take(&mut pod.template_mut().preferred_pod_anti_affinity);
+    pod.template_mut().required_pod_anti_affinity.extend(apart.into_iter().map(|term| term.preference));
 }

@@ -77,14 +77,14 @@ pub fn world(workload: &Workload) -> World {
     }
     let pods = workload.pending.iter().zip(owned).enumerate().map(|(index, (pod, owned))| FlatPod {
         index,
-        amounts: amounts(&pod.requests),
+        amounts: amounts(&pod.template.requests),
         zones: zones(workload, pod),
         owned,
-        selected: (0..groups.len()).filter(|group| groups[*group].selector.matches(&pod.labels)).collect(),
+        selected: (0..groups.len()).filter(|group| groups[*group].selector.matches(&pod.template.labels)).collect(),
     });
     let pods = pods.collect();
     let mut daemons = ResourceList::new();
-    workload.daemon_sets.iter().for_each(|set| daemons.add(&set.template.requests));
+    workload.daemon_sets.iter().for_each(|set| daemons.add(&set.template.template.requests));
     let requirements = &workload.node_pools[0].template.requirements;
     let kinds =
         workload.instance_types.iter().filter(|kind| requirements.intersects(&kind.requirements)).filter_map(|kind| {
@@ -107,18 +107,23 @@ fn rules(pod: &Pod) -> Vec<Group> {
         zonal: key == labels::ZONE,
         selector: selector.clone().unwrap(),
     };
-    let spread = pod.topology_spread.iter().map(|spread| {
+    let spread = pod.template.topology_spread.iter().map(|spread| {
         rule(Rule::Spread(u32::try_from(spread.max_skew).unwrap()), &spread.topology_key, &spread.selector)
     });
-    let near = pod.required_pod_affinity.iter().map(|term| rule(Rule::Together, &term.topology_key, &term.selector));
-    let apart = pod.required_pod_anti_affinity.iter().map(|term| rule(Rule::Apart, &term.topology_key, &term.selector));
+    let near =
+        pod.template.required_pod_affinity.iter().map(|term| rule(Rule::Together, &term.topology_key, &term.selector));
+    let apart = pod
+        .template
+        .required_pod_anti_affinity
+        .iter()
+        .map(|term| rule(Rule::Apart, &term.topology_key, &term.selector));
     spread.chain(near).chain(apart).collect()
 }
 
 /// The zones of a pod's volumes.
 fn zones(workload: &Workload, pod: &Pod) -> u8 {
     let mut zones = 0b111;
-    for claim in &pod.volume_claims {
+    for claim in &pod.template.volume_claims {
         let topology = &workload.volumes[&format!("{}/{}", pod.namespace, claim.claim_name)];
         let allows =
             |zone: &str| topology.iter().any(|one| one.get(labels::ZONE).is_none_or(|allowed| allowed.has(zone)));

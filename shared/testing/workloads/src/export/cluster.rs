@@ -77,8 +77,8 @@ pub(super) fn daemon_set(set: &DaemonSet) -> Value {
     json!({
         "apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": { "name": set.name, "namespace": set.namespace },
         "spec": {
-            "selector": { "matchLabels": set.template.labels },
-            "template": { "metadata": { "labels": set.template.labels }, "spec": pods::spec(&set.template) }
+            "selector": { "matchLabels": set.template.template.labels },
+            "template": { "metadata": { "labels": set.template.template.labels }, "spec": pods::spec(&set.template) }
         }
     })
 }

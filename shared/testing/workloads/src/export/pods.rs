@@ -7,13 +7,14 @@ use nodeless_model::{Pod, ResourceList};
 use serde_json::{Map, Value, json};
 
 pub(super) fn pod(pod: &Pod) -> Value {
-    let mut metadata = json!({ "name": pod.name, "namespace": pod.namespace, "uid": pod.uid, "labels": pod.labels });
+    let mut metadata =
+        json!({ "name": pod.name, "namespace": pod.namespace, "uid": pod.uid, "labels": pod.template.labels });
     if let Some(kind) = &pod.owner_kind {
         metadata["ownerReferences"] =
             json!([{ "apiVersion": "apps/v1", "kind": kind, "name": "owner", "uid": "uid-owner", "controller": true }]);
     }
-    if !pod.annotations.is_empty() {
-        metadata["annotations"] = json!(pod.annotations);
+    if !pod.template.annotations.is_empty() {
+        metadata["annotations"] = json!(pod.template.annotations);
     }
     let mut status = json!({ "phase": if pod.phase == PodPhase::Running { "Running" } else { "Pending" } });
     if let Some(start) = pod.start_time {
@@ -27,14 +28,14 @@ pub(super) fn pod(pod: &Pod) -> Value {
 
 /// The spec of a pod or of a template.
 pub(super) fn spec(pod: &Pod) -> Value {
-    let mut container = json!({ "name": "main", "resources": { "requests": requests(&pod.requests) } });
-    if !pod.requests.get("nvidia.com/gpu").is_zero() {
+    let mut container = json!({ "name": "main", "resources": { "requests": requests(&pod.template.requests) } });
+    if !pod.template.requests.get("nvidia.com/gpu").is_zero() {
         container["resources"]["limits"] =
-            json!({ "nvidia.com/gpu": format_quantity("nvidia.com/gpu", pod.requests.get("nvidia.com/gpu")) });
+            json!({ "nvidia.com/gpu": format_quantity("nvidia.com/gpu", pod.template.requests.get("nvidia.com/gpu")) });
     }
-    if !pod.host_ports.is_empty() {
+    if !pod.template.host_ports.is_empty() {
         let port = |port: &nodeless_model::pod::HostPort| json!({ "containerPort": port.port, "hostPort": port.port, "hostIP": port.ip, "protocol": port.protocol });
-        container["ports"] = pod.host_ports.iter().map(port).collect();
+        container["ports"] = pod.template.host_ports.iter().map(port).collect();
     }
     let mut spec = Map::from_iter([("containers".to_owned(), json!([container]))]);
     let mut set = |key: &str, value: Value| {
@@ -46,12 +47,12 @@ pub(super) fn spec(pod: &Pod) -> Value {
         }
     };
     set("nodeName", json!(pod.node_name));
-    set("nodeSelector", json!(pod.node_selector));
-    set("tolerations", json!(pod.tolerations));
+    set("nodeSelector", json!(pod.template.node_selector));
+    set("tolerations", json!(pod.template.tolerations));
     set("affinity", affinity(pod));
-    set("topologySpreadConstraints", pod.topology_spread.iter().map(topology_spread).collect());
+    set("topologySpreadConstraints", pod.template.topology_spread.iter().map(topology_spread).collect());
     let volume = |claim: &nodeless_model::pod::VolumeClaim| json!({ "name": claim.claim_name, "persistentVolumeClaim": { "claimName": claim.claim_name } });
-    set("volumes", pod.volume_claims.iter().map(volume).collect());
+    set("volumes", pod.template.volume_claims.iter().map(volume).collect());
     Value::Object(spec)
 }
 
@@ -64,13 +65,14 @@ fn affinity(pod: &Pod) -> Value {
     let mut affinity = Map::new();
     let terms = |terms: &[Vec<RequirementTerm>]| terms.iter().map(|term| node_term(term)).collect::<Vec<_>>();
     let preferred: Vec<Value> = pod
+        .template
         .preferred_node_affinity
         .iter()
         .map(|term| json!({ "weight": term.weight, "preference": node_term(&term.preference) }))
         .collect();
     let mut node = Map::new();
-    if !pod.required_node_affinity.is_empty() {
-        node.insert(REQUIRED.into(), json!({ "nodeSelectorTerms": terms(&pod.required_node_affinity) }));
+    if !pod.template.required_node_affinity.is_empty() {
+        node.insert(REQUIRED.into(), json!({ "nodeSelectorTerms": terms(&pod.template.required_node_affinity) }));
     }
     if !preferred.is_empty() {
         node.insert(PREFERRED.into(), json!(preferred));
@@ -79,8 +81,8 @@ fn affinity(pod: &Pod) -> Value {
         affinity.insert("nodeAffinity".into(), Value::Object(node));
     }
     for (key, required, preferred) in [
-        ("podAffinity", &pod.required_pod_affinity, &pod.preferred_pod_affinity),
-        ("podAntiAffinity", &pod.required_pod_anti_affinity, &pod.preferred_pod_anti_affinity),
+        ("podAffinity", &pod.template.required_pod_affinity, &pod.template.preferred_pod_affinity),
+        ("podAntiAffinity", &pod.template.required_pod_anti_affinity, &pod.template.preferred_pod_anti_affinity),
     ] {
         if !required.is_empty() || !preferred.is_empty() {
             affinity.insert(key.into(), pod_affinity(required, preferred));

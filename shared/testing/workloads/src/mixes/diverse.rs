@@ -17,17 +17,18 @@ pub(super) fn pods(count: usize, seed: u64) -> Vec<Pod> {
                 (draw.one_of(&[100, 250, 500, 1000, 1500]), draw.one_of(&[100, 256, 512, 1024, 2048, 4096]));
             let mut pod = pod(format!("pod-{seed}-{kind}-{index:06}"), cpu, memory);
             let (own, other) = (draw.one_of(&VALUES), labelled("my-label", draw.one_of(&VALUES)));
-            pod.labels = labelled("my-label", own);
+            pod.template_mut().labels = labelled("my-label", own);
             match kind {
-                1 => pod.topology_spread = vec![spread(labels::ZONE, other)],
-                2 => pod.topology_spread = vec![spread(labels::HOSTNAME, other)],
+                1 => pod.template_mut().topology_spread = vec![spread(labels::ZONE, other)],
+                2 => pod.template_mut().topology_spread = vec![spread(labels::HOSTNAME, other)],
                 3 => {
-                    pod.labels = labelled("my-affinity", own);
-                    pod.required_pod_affinity = vec![near(labels::ZONE, pod.labels.clone())];
+                    pod.template_mut().labels = labelled("my-affinity", own);
+                    pod.template_mut().required_pod_affinity = vec![near(labels::ZONE, pod.template.labels.clone())];
                 }
                 4 => {
-                    pod.labels = labelled("app", "lonely");
-                    pod.required_pod_anti_affinity = vec![near(labels::HOSTNAME, pod.labels.clone())];
+                    pod.template_mut().labels = labelled("app", "lonely");
+                    pod.template_mut().required_pod_anti_affinity =
+                        vec![near(labels::HOSTNAME, pod.template.labels.clone())];
                 }
                 _ => {}
             }

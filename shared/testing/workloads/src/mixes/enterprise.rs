@@ -20,11 +20,14 @@ pub(super) fn pods(count: usize, seed: u64) -> Vec<Pod> {
         let kind = draw.below(100);
         pods.extend((0..replicas).map(|replica| {
             let mut pod = pod(format!("{name}-{replica:02}"), cpu, memory);
-            pod.labels = labelled("app", &name);
+            pod.template_mut().labels = labelled("app", &name);
             match kind {
                 0..60 => prefer_apart(&mut pod),
-                60..80 => pod.topology_spread = vec![spread(labels::ZONE, pod.labels.clone())],
-                80..90 => pod.required_pod_anti_affinity = vec![near(labels::HOSTNAME, pod.labels.clone())],
+                60..80 => pod.template_mut().topology_spread = vec![spread(labels::ZONE, pod.template.labels.clone())],
+                80..90 => {
+                    pod.template_mut().required_pod_anti_affinity =
+                        vec![near(labels::HOSTNAME, pod.template.labels.clone())];
+                }
                 _ => {}
             }
             pod

@@ -13,7 +13,7 @@ pub(super) fn pods(count: usize, seed: u64) -> Vec<Pod> {
         }
         let (cpu, memory) = (draw.one_of(&[1000, 2000, 4000]), draw.one_of(&[4096, 8192, 16_384]));
         let mut pod = pod(format!("gpu-{seed}-{index:06}"), cpu, memory);
-        pod.requests.set("nvidia.com/gpu", Quantity::from_units(draw.one_of(&[1, 1, 1, 2])));
+        pod.template_mut().requests.set("nvidia.com/gpu", Quantity::from_units(draw.one_of(&[1, 1, 1, 2])));
         pod
     };
     (0..count).map(one).collect()

@@ -16,7 +16,7 @@ pub(super) fn pods(count: usize, seed: u64) -> Vec<Pod> {
         let replicas = draw.between(2, 20).min(count - pods.len());
         pods.extend((0..replicas).map(|replica| {
             let mut pod = pod(format!("{name}-{replica:02}"), cpu, memory);
-            pod.labels = labelled("app", &name);
+            pod.template_mut().labels = labelled("app", &name);
             prefer_apart(&mut pod);
             pod
         }));
@@ -26,6 +26,7 @@ pub(super) fn pods(count: usize, seed: u64) -> Vec<Pod> {
 
 /// Preferred spread over zones, and preferred anti-affinity over hosts.
 pub(super) fn prefer_apart(pod: &mut Pod) {
-    pod.topology_spread = vec![soft_spread(labels::ZONE, pod.labels.clone())];
-    pod.preferred_pod_anti_affinity = vec![preferably_near(labels::HOSTNAME, pod.labels.clone())];
+    pod.template_mut().topology_spread = vec![soft_spread(labels::ZONE, pod.template.labels.clone())];
+    pod.template_mut().preferred_pod_anti_affinity =
+        vec![preferably_near(labels::HOSTNAME, pod.template.labels.clone())];
 }

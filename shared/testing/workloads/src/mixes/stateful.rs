@@ -15,12 +15,13 @@ pub(super) fn pods(count: usize, seed: u64) -> Vec<Pod> {
         let name = format!("set-{seed}-{set:05}");
         let replicas = draw.between(3, 9).min(count - pods.len());
         let own = labelled("app", &name);
-        pods.extend((0..replicas).map(|ordinal| Pod {
-            labels: own.clone(),
-            owner_kind: Some("StatefulSet".into()),
-            topology_spread: vec![spread(labels::ZONE, own.clone())],
-            required_pod_anti_affinity: vec![near(labels::HOSTNAME, own.clone())],
-            ..pod(format!("{name}-{ordinal}"), cpu, memory)
+        pods.extend((0..replicas).map(|ordinal| {
+            Pod { owner_kind: Some("StatefulSet".into()), ..pod(format!("{name}-{ordinal}"), cpu, memory) }
+                .with_template(|it| {
+                    it.labels = own.clone();
+                    it.topology_spread = vec![spread(labels::ZONE, own.clone())];
+                    it.required_pod_anti_affinity = vec![near(labels::HOSTNAME, own.clone())];
+                })
         }));
     }
     pods

@@ -26,8 +26,9 @@ pub(super) fn pods(of: &Combination, count: usize, prefix: &str) -> Vec<Pod> {
             if of.get("sizes") == 3 {
                 resize(&mut pod, of, &mut sizes);
             }
-            if !template.volume_claims.is_empty() {
-                pod.volume_claims = vec![VolumeClaim { claim_name: format!("data-{}", pod.name), ephemeral: false }];
+            if !template.template.volume_claims.is_empty() {
+                pod.template_mut().volume_claims =
+                    vec![VolumeClaim { claim_name: format!("data-{}", pod.name), ephemeral: false }];
             }
             pods.push(pod);
         }
@@ -48,24 +49,25 @@ fn template(of: &Combination, group: usize) -> Pod {
         _ => resize(&mut pod, of, &mut draw),
     }
     if draw.percent(of.get("gpu")) {
-        pod.requests.set("nvidia.com/gpu", Quantity::from_units(1));
+        pod.template_mut().requests.set("nvidia.com/gpu", Quantity::from_units(1));
     }
-    pod.labels = labelled("app", &format!("g-{group:05}"));
-    pod.labels.insert("share".into(), format!("s-{}", group % 7));
-    pod.labels.insert("all".into(), "true".into());
+    pod.template_mut().labels = labelled("app", &format!("g-{group:05}"));
+    pod.template_mut().labels.insert("share".into(), format!("s-{}", group % 7));
+    pod.template_mut().labels.insert("all".into(), "true".into());
     relate(&mut pod, of, group, &mut draw);
     ask_for_nodes(&mut pod, of, &mut draw);
     if draw.percent(of.get("volumes")) {
-        pod.volume_claims = vec![VolumeClaim { claim_name: String::new(), ephemeral: false }];
+        pod.template_mut().volume_claims = vec![VolumeClaim { claim_name: String::new(), ephemeral: false }];
     }
     if draw.percent(of.get("ports")) {
         let port = i32::try_from(8000 + draw.below(of.get("port_numbers") as usize)).unwrap_or(8000);
-        pod.host_ports = vec![HostPort { ip: String::new(), port, protocol: "TCP".into() }];
+        pod.template_mut().host_ports = vec![HostPort { ip: String::new(), port, protocol: "TCP".into() }];
     }
     if draw.percent(of.get("tolerates")) {
         let value = draw.below(of.get("pools") as usize).to_string();
         let operator = TolerationOperator::Equal;
-        pod.tolerations = vec![Toleration { key: TAINT.into(), operator, value, ..Toleration::default() }];
+        pod.template_mut().tolerations =
+            vec![Toleration { key: TAINT.into(), operator, value, ..Toleration::default() }];
     }
     pod
 }
@@ -78,21 +80,21 @@ fn resize(pod: &mut Pod, of: &Combination, draw: &mut Draw) {
 
 fn ask(pod: &mut Pod, of: &Combination, cpu: i64, memory: i64) {
     let scale = i64::from(of.get("scale"));
-    pod.requests.set("cpu", Quantity::from_milli(cpu * scale));
-    pod.requests.set("memory", Quantity::from_mebibytes(memory * scale));
+    pod.template_mut().requests.set("cpu", Quantity::from_milli(cpu * scale));
+    pod.template_mut().requests.set("memory", Quantity::from_mebibytes(memory * scale));
 }
 
 fn ask_for_nodes(pod: &mut Pod, of: &Combination, draw: &mut Draw) {
     let alternatives = of.get("alternatives") as usize;
     if draw.percent(of.get("node_affinity")) {
-        pod.required_node_affinity = (0..alternatives).map(|_| vec![node_term(of, draw)]).collect();
+        pod.template_mut().required_node_affinity = (0..alternatives).map(|_| vec![node_term(of, draw)]).collect();
     }
     if draw.percent(of.get("rather_node_affinity")) {
         let one = |weight: usize| Weighted {
             weight: i32::try_from(weight * 7 % 100 + 1).unwrap_or(1),
             preference: vec![node_term(of, draw)],
         };
-        pod.preferred_node_affinity = (0..alternatives).map(one).collect();
+        pod.template_mut().preferred_node_affinity = (0..alternatives).map(one).collect();
     }
 }
 

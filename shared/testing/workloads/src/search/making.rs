@@ -27,7 +27,7 @@ impl Combination {
         let places = places(self, &node_pools[0], &instance_types);
         let mut draw = Draw::new(self.seed ^ 0x701);
         let all = pending.iter().chain(places.iter().flat_map(|place| &place.pods));
-        let claims = all.flat_map(|pod| &pod.volume_claims);
+        let claims = all.flat_map(|pod| &pod.template.volume_claims);
         let volumes: BTreeMap<String, Vec<Requirements>> =
             claims.map(|claim| (format!("default/{}", claim.claim_name), usable(self, &mut draw))).collect();
         Workload { node_pools, instance_types, pending, places, volumes, ..Workload::default() }
@@ -50,7 +50,7 @@ fn types(of: &Combination) -> InstanceTypes {
 
 fn pools(of: &Combination, pending: &[Pod]) -> Vec<NodePool> {
     let mut asked = ResourceList::new();
-    pending.iter().for_each(|pod| asked.add(&pod.requests));
+    pending.iter().for_each(|pod| asked.add(&pod.template.requests));
     (0..of.get("pools").max(1)).map(|index| pool(of, index, &asked)).collect()
 }
 

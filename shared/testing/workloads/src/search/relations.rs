@@ -22,7 +22,7 @@ pub(super) fn relate(pod: &mut Pod, of: &Combination, group: usize, draw: &mut D
     for (name, key) in NAMES {
         for (kind, hard) in [("hard", true), ("soft", false)] {
             if draw.percent(of.get(&format!("{kind}_{name}"))) {
-                pod.topology_spread.push(spread(of, key, hard, selected(of, group)));
+                pod.template_mut().topology_spread.push(spread(of, key, hard, selected(of, group)));
             }
         }
         let mut terms = |kind: &str| {
@@ -30,10 +30,10 @@ pub(super) fn relate(pod: &mut Pod, of: &Combination, group: usize, draw: &mut D
             let count = if present { of.get("terms") as usize } else { 0 };
             (0..count).map(|index| near(key, selected(of, group + index))).collect::<Vec<PodAffinityTerm>>()
         };
-        pod.required_pod_affinity.extend(terms("near"));
-        pod.required_pod_anti_affinity.extend(terms("apart"));
-        pod.preferred_pod_affinity.extend(weighted(terms("rather_near")));
-        pod.preferred_pod_anti_affinity.extend(weighted(terms("rather_apart")));
+        pod.template_mut().required_pod_affinity.extend(terms("near"));
+        pod.template_mut().required_pod_anti_affinity.extend(terms("apart"));
+        pod.template_mut().preferred_pod_affinity.extend(weighted(terms("rather_near")));
+        pod.template_mut().preferred_pod_anti_affinity.extend(weighted(terms("rather_apart")));
     }
 }
 

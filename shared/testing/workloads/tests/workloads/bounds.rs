@@ -20,16 +20,16 @@ fn small(draw: &mut Draw, most: usize, kinds: usize) -> Workload {
         let (kind, gpus) = (draw.below(6), draw.one_of(&[0, 0, 0, 1, 2]));
         for _ in 0..draw.between(1, 5).min(count - pending.len()) {
             let mut pod = pod(format!("pod-{:03}", pending.len()), cpu, memory);
-            pod.labels = own.clone();
+            pod.template_mut().labels = own.clone();
             match kind {
-                0 => pod.topology_spread = vec![spread(labels::ZONE, own.clone())],
-                1 => pod.required_pod_anti_affinity = vec![near(labels::HOSTNAME, own.clone())],
+                0 => pod.template_mut().topology_spread = vec![spread(labels::ZONE, own.clone())],
+                1 => pod.template_mut().required_pod_anti_affinity = vec![near(labels::HOSTNAME, own.clone())],
                 2 => {
-                    pod.topology_spread = vec![soft_spread(labels::ZONE, own.clone())];
-                    pod.required_pod_anti_affinity = vec![near(labels::HOSTNAME, own.clone())];
+                    pod.template_mut().topology_spread = vec![soft_spread(labels::ZONE, own.clone())];
+                    pod.template_mut().required_pod_anti_affinity = vec![near(labels::HOSTNAME, own.clone())];
                 }
-                3 => pod.topology_spread = vec![spread(labels::HOSTNAME, own.clone())],
-                4 if gpus > 0 => pod.requests.set("nvidia.com/gpu", Quantity::from_units(gpus)),
+                3 => pod.template_mut().topology_spread = vec![spread(labels::HOSTNAME, own.clone())],
+                4 if gpus > 0 => pod.template_mut().requests.set("nvidia.com/gpu", Quantity::from_units(gpus)),
                 _ => {}
             }
             pending.push(pod);

@@ -54,7 +54,7 @@ fn pods_of_a_running_cluster_fit_and_satisfy_anti_affinity() {
         assert!(node.available.iter().all(|(_, left)| left.milli() >= 0), "{node:#?}");
     }
     for place in &workload.places {
-        let apps: BTreeSet<&String> = place.pods.iter().map(|pod| &pod.labels["app"]).collect();
+        let apps: BTreeSet<&String> = place.pods.iter().map(|pod| &pod.template.labels["app"]).collect();
         assert_eq!(apps.len(), place.pods.len(), "two pods of one set on {}", place.node.name);
         assert!(place.claim.status.instance.as_ref().unwrap().price > 0.0);
     }
@@ -78,16 +78,16 @@ fn an_export_is_a_list_with_each_pod_as_in_the_model() {
         for pod in workload.pending.iter().chain(workload.places.iter().flat_map(|place| &place.pods)) {
             let exported = exported[&pod.key()];
             assert_eq!(
-                (&exported.requests, &exported.labels, &exported.node_name),
-                (&pod.requests, &pod.labels, &pod.node_name)
+                (&exported.template.requests, &exported.template.labels, &exported.node_name),
+                (&pod.template.requests, &pod.template.labels, &pod.node_name)
             );
             assert_eq!(
-                (&exported.topology_spread, exported.marked_unschedulable),
-                (&pod.topology_spread, pod.marked_unschedulable)
+                (&exported.template.topology_spread, exported.marked_unschedulable),
+                (&pod.template.topology_spread, pod.marked_unschedulable)
             );
-            assert_eq!(exported.required_pod_affinity, pod.required_pod_affinity);
-            assert_eq!(exported.required_pod_anti_affinity, pod.required_pod_anti_affinity);
-            assert_eq!(exported.preferred_pod_anti_affinity, pod.preferred_pod_anti_affinity);
+            assert_eq!(exported.template.required_pod_affinity, pod.template.required_pod_affinity);
+            assert_eq!(exported.template.required_pod_anti_affinity, pod.template.required_pod_anti_affinity);
+            assert_eq!(exported.template.preferred_pod_anti_affinity, pod.template.preferred_pod_anti_affinity);
         }
         assert_eq!((snapshot.view.nodes.len(), snapshot.view.daemon_sets.len()), (6, 5));
     }
@@ -181,10 +181,10 @@ fn unmet(workload: &Workload, problem: &Problem<'_>, solution: &Solution) -> BTr
         bound.pods.push(problem.pods[placement.pod]);
     }
     let left = |pod: &Pod| {
-        pod.topology_spread.iter().filter(|spread| !spread.hard).count()
-            + pod.preferred_pod_affinity.len()
-            + pod.preferred_pod_anti_affinity.len()
-            + pod.preferred_node_affinity.len()
+        pod.template.topology_spread.iter().filter(|spread| !spread.hard).count()
+            + pod.template.preferred_pod_affinity.len()
+            + pod.template.preferred_pod_anti_affinity.len()
+            + pod.template.preferred_node_affinity.len()
     };
     let of_launches = running[..launches].iter().flat_map(|node| node.pods.iter().copied());
     let mut counts: BTreeMap<String, usize> = of_launches.map(|pod| (pod.key(), left(pod))).collect();
@@ -231,8 +231,8 @@ fn few_pods_of_a_zone_spread_share_a_new_node() {
             for launch in &solution.launches {
                 let mut counts: BTreeMap<&StringMap, usize> = BTreeMap::new();
                 let pods = launch.pods.iter().map(|pod| problem.pods[*pod]);
-                pods.filter(|pod| !pod.topology_spread.is_empty() && pod.topology_spread[0].hard)
-                    .for_each(|pod| *counts.entry(&pod.labels).or_default() += 1);
+                pods.filter(|pod| !pod.template.topology_spread.is_empty() && pod.template.topology_spread[0].hard)
+                    .for_each(|pod| *counts.entry(&pod.template.labels).or_default() += 1);
                 spread += counts.values().sum::<usize>();
                 beyond += counts.values().map(|count| count - 1).sum::<usize>();
             }
@@ -258,9 +258,9 @@ fn pods_with_one_gpu_are_on_machines_with_one() {
     let problem = workload.problem();
     let solution = solve(&problem, &Options::default());
     assert!(solution.unschedulable.is_empty(), "{}", solution.unschedulable.len());
-    let gpus = |pod: &usize| workload.pending[*pod].requests.get("nvidia.com/gpu").milli() / 1000;
+    let gpus = |pod: &usize| workload.pending[*pod].template.requests.get("nvidia.com/gpu").milli() / 1000;
     let large = solution.launches.iter().filter(|launch| launch.pods.iter().map(gpus).sum::<i64>() >= 4);
     let single = large.flat_map(|launch| &launch.pods).filter(|pod| gpus(pod) == 1).count();
-    let all = workload.pending.iter().filter(|pod| pod.requests.get("nvidia.com/gpu").milli() == 1000).count();
+    let all = workload.pending.iter().filter(|pod| pod.template.requests.get("nvidia.com/gpu").milli() == 1000).count();
     assert!(single * 5 < all, "{single} of {all} pods with one GPU are on machines with four or more");
 }

@@ -307,7 +307,7 @@ fn the_priority_is_that_of_admission() {
         // The PriorityClass may follow the pod.
         for text in [format!("{classes}{pod}"), format!("{pod}\n---\n{classes}")] {
             let snapshot = read(&text);
-            assert_eq!(snapshot.view.pods[0].priority, expected, "{spec}");
+            assert_eq!(snapshot.view.pods[0].template.priority, expected, "{spec}");
             assert_eq!(
                 snapshot.warnings.len(),
                 usize::from(spec["priorityClassName"] == "unknown"),
@@ -316,7 +316,7 @@ fn the_priority_is_that_of_admission() {
             );
         }
     }
-    assert_eq!(read(POD).view.pods[0].priority, 0);
+    assert_eq!(read(POD).view.pods[0].template.priority, 0);
 }
 
 #[test]
@@ -436,7 +436,7 @@ fn the_instance_of_a_claim_is_taken_from_its_node_or_its_requirements() {
 fn a_daemon_set_without_a_pod_has_the_default_requests_of_its_namespace() {
     let set = "{apiVersion: apps/v1, kind: DaemonSet, metadata: {name: agent}, spec: {template: {spec: {containers: [{name: c}]}}}}";
     let range = "{apiVersion: v1, kind: LimitRange, metadata: {name: all}, spec: {limits: [{type: Container, default: {cpu: 300m}}]}}";
-    let cpu = |snapshot: &Snapshot| snapshot.view.daemon_sets[0].template.requests.get("cpu").milli();
+    let cpu = |snapshot: &Snapshot| snapshot.view.daemon_sets[0].template.template.requests.get("cpu").milli();
     let snapshot = read(&format!("{set}\n---\n{range}"));
     assert_eq!((cpu(&snapshot), snapshot.objects), (300, 2));
     assert!(snapshot.skipped.is_empty());

@@ -54,9 +54,9 @@ fn each_kind_has_the_pods_that_its_controller_creates() {
         let total = if expected.is_empty() { vec![] } else { vec![expected.len()] };
         assert_eq!(snapshot.created.values().copied().collect::<Vec<_>>(), total);
         for pod in &snapshot.view.pods {
-            assert_eq!((pod.labels["app"].as_str(), pod.annotations["a"].as_str()), ("web", "b"));
+            assert_eq!((pod.template.labels["app"].as_str(), pod.template.annotations["a"].as_str()), ("web", "b"));
             assert_eq!(pod.owner_kind.as_deref(), Some(kind));
-            assert_eq!(pod.requests.get("cpu").to_string(), "100m");
+            assert_eq!(pod.template.requests.get("cpu").to_string(), "100m");
         }
     }
 }
@@ -112,8 +112,13 @@ fn the_volumes_of_a_stateful_set_are_claimed_by_each_pod() {
         ] }],
     });
     let snapshot = applied(&[set, class]);
-    let claims: Vec<&str> =
-        snapshot.view.pods.iter().flat_map(|pod| &pod.volume_claims).map(|claim| claim.claim_name.as_str()).collect();
+    let claims: Vec<&str> = snapshot
+        .view
+        .pods
+        .iter()
+        .flat_map(|pod| &pod.template.volume_claims)
+        .map(|claim| claim.claim_name.as_str())
+        .collect();
     assert_eq!(claims, ["data-db-0", "data-db-1"]);
     assert_eq!(snapshot.view.volumes.keys().collect::<Vec<_>>(), ["shop/data-db-0", "shop/data-db-1"]);
     assert!(snapshot.view.volumes["shop/data-db-0"][0].get("topology.kubernetes.io/zone").unwrap().has("us-east-1b"));

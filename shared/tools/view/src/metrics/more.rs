@@ -109,7 +109,7 @@ impl PodMore {
             ready: pod.ready == Some(true),
             scheduled: slim.status.conditions.iter().any(scheduled),
             reschedulable: pod.is_reschedulable(),
-            requests: pod.requests.clone(),
+            requests: pod.template.requests.clone(),
             limits: convert::limits(slim).map_err(DecodeError::from)?,
         })
     }

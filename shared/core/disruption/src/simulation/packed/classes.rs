@@ -62,14 +62,20 @@ impl<'a> Classes<'a> {
         repelling: &Repelling<'a>,
     ) -> usize {
         let admission = self.admission(pod, cluster);
-        let counts_volumes = !pod.volume_claims.is_empty() && !cluster.facts.volume_limits.is_empty();
+        let counts_volumes = !pod.template.volume_claims.is_empty() && !cluster.facts.volume_limits.is_empty();
         let relation = repelling.concern(pod).then(|| self.neighbours.relation(pod));
-        let key = ClassKey { requests: &pod.requests, admission, ports: &pod.host_ports, relation, counts_volumes };
+        let key = ClassKey {
+            requests: &pod.template.requests,
+            admission,
+            ports: &pod.template.host_ports,
+            relation,
+            counts_volumes,
+        };
         if let Some(known) = self.ids.get(&key) {
             return *known;
         }
         let class = Class {
-            asked: resources.amounts(&pod.requests),
+            asked: resources.amounts(&pod.template.requests),
             admission: key.admission.clone(),
             ports: key.ports,
             relation,
@@ -86,14 +92,15 @@ impl<'a> Classes<'a> {
     }
 
     fn admission(&mut self, pod: &'a Pod, cluster: &Cluster<'a>) -> Result<usize, String> {
-        let volumes = (!pod.volume_claims.is_empty()).then_some((pod.namespace.as_str(), &pod.volume_claims[..]));
+        let volumes = (!pod.template.volume_claims.is_empty())
+            .then_some((pod.namespace.as_str(), &pod.template.volume_claims[..]));
         let key = AdmissionKey {
-            node_selector: &pod.node_selector,
-            affinity: &pod.required_node_affinity,
-            tolerations: &pod.tolerations,
+            node_selector: &pod.template.node_selector,
+            affinity: &pod.template.required_node_affinity,
+            tolerations: &pod.template.tolerations,
             volumes,
-            resource_claims: &pod.resource_claims,
-            match_fields: pod.has_match_fields,
+            resource_claims: &pod.template.resource_claims,
+            match_fields: pod.template.has_match_fields,
         };
         if let Some(known) = self.admission_ids.get(&key) {
             return known.clone();

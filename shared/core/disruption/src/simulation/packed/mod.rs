@@ -196,8 +196,8 @@ impl<'a> Packed<'a> {
         for (place, leaf) in placed {
             let pod = movers[*place].pod;
             let node = &mut self.problem.nodes[*leaf];
-            node.available.subtract(&pod.requests);
-            node.host_ports.extend(pod.host_ports.iter().cloned());
+            node.available.subtract(&pod.template.requests);
+            node.host_ports.extend(pod.template.host_ports.iter().cloned());
             if let Some(bound) = self.bound.get(node.name.as_str()) {
                 self.problem.bound_pods[*bound].pods.push(pod);
                 self.classes.neighbours.moved(pod, Some(*bound));
@@ -253,7 +253,7 @@ impl<'a> Packed<'a> {
                 && blocked.is_none_or(|blocked| !blocked.contains_key(&leaf))
                 && ports_free(class.ports, &nodes[leaf].host_ports)
                 && here.all(|(_, other)| {
-                    ports_free(class.ports, &other.host_ports) && !Neighbours::repel(mover.pod, other)
+                    ports_free(class.ports, &other.template.host_ports) && !Neighbours::repel(mover.pod, other)
                 })
         })
     }

@@ -32,8 +32,9 @@ impl<'a> Terms<'a> {
     }
 
     fn select(&self, pod: &Pod) -> bool {
-        let selects = |terms: &HashSet<&PodAffinityTerm>| terms.iter().any(|term| selects_labels(term, &pod.labels));
-        let mut labels = pod.labels.iter();
+        let selects =
+            |terms: &HashSet<&PodAffinityTerm>| terms.iter().any(|term| selects_labels(term, &pod.template.labels));
+        let mut labels = pod.template.labels.iter();
         selects(&self.others)
             || labels.any(|(key, value)| self.by_label.get(&(key.as_str(), value.as_str())).is_some_and(selects))
     }
@@ -43,7 +44,7 @@ impl<'a> Repelling<'a> {
     pub(crate) fn of(pods: impl Iterator<Item = &'a Pod>) -> Self {
         let mut all = Self::default();
         for pod in pods.filter(|pod| pod.is_active()) {
-            for term in &pod.required_pod_anti_affinity {
+            for term in &pod.template.required_pod_anti_affinity {
                 if term.namespace_selector.is_some() {
                     all.anywhere.push(term);
                     continue;
@@ -60,9 +61,9 @@ impl<'a> Repelling<'a> {
 
     /// May be true although no constraint applies: match label keys are not evaluated.
     pub(crate) fn concern(&self, pod: &Pod) -> bool {
-        let own = !pod.required_pod_affinity.is_empty()
-            || !pod.required_pod_anti_affinity.is_empty()
-            || pod.topology_spread.iter().any(|spread| spread.hard);
+        let own = !pod.template.required_pod_affinity.is_empty()
+            || !pod.template.required_pod_anti_affinity.is_empty()
+            || pod.template.topology_spread.iter().any(|spread| spread.hard);
         let of_namespace = || self.by_namespace.get(pod.namespace.as_str());
         own || self.anywhere.select(pod) || of_namespace().is_some_and(|terms| terms.select(pod))
     }
@@ -88,11 +89,11 @@ impl<'a> RelationKey<'a> {
     pub(super) fn of(pod: &'a Pod) -> Self {
         Self {
             namespace: &pod.namespace,
-            labels: &pod.labels,
-            affinity: &pod.required_pod_affinity,
-            anti: &pod.required_pod_anti_affinity,
-            spread: &pod.topology_spread,
-            any_node: pod.node_selector.is_empty() && pod.required_node_affinity.is_empty(),
+            labels: &pod.template.labels,
+            affinity: &pod.template.required_pod_affinity,
+            anti: &pod.template.required_pod_anti_affinity,
+            spread: &pod.template.topology_spread,
+            any_node: pod.template.node_selector.is_empty() && pod.template.required_node_affinity.is_empty(),
         }
     }
 }
@@ -107,7 +108,7 @@ enum Selects {
 }
 
 fn selects(owner: &Pod, term: &PodAffinityTerm, other: &Pod) -> Selects {
-    if !selects_labels(term, &other.labels) {
+    if !selects_labels(term, &other.template.labels) {
         return Selects::No;
     }
     let own = term.namespaces.is_empty() && owner.namespace == other.namespace;
@@ -125,7 +126,8 @@ fn selects(owner: &Pod, term: &PodAffinityTerm, other: &Pod) -> Selects {
 /// Whether two pods certainly cannot share a node.
 fn repel(a: &Pod, b: &Pod) -> bool {
     let one = |owner: &Pod, other: &Pod| {
-        let mut terms = owner.required_pod_anti_affinity.iter().filter(|term| term.topology_key == labels::HOSTNAME);
+        let mut terms =
+            owner.template.required_pod_anti_affinity.iter().filter(|term| term.topology_key == labels::HOSTNAME);
         terms.any(|term| selects(owner, term, other) == Selects::Yes)
     };
     one(a, b) || one(b, a)
@@ -133,11 +135,13 @@ fn repel(a: &Pod, b: &Pod) -> bool {
 
 /// Whether the node of `other` may restrict where `pod` can move.
 fn matters(pod: &Pod, other: &Pod) -> bool {
-    let own = pod.required_pod_affinity.iter().chain(&pod.required_pod_anti_affinity);
-    let spread = pod.topology_spread.iter().filter(|spread| spread.hard && pod.namespace == other.namespace);
+    let own = pod.template.required_pod_affinity.iter().chain(&pod.template.required_pod_anti_affinity);
+    let spread = pod.template.topology_spread.iter().filter(|spread| spread.hard && pod.namespace == other.namespace);
     own.into_iter().any(|term| selects(pod, term, other) != Selects::No)
-        || spread.into_iter().any(|one| one.selector.as_ref().is_some_and(|known| known.matches(&other.labels)))
-        || other.required_pod_anti_affinity.iter().any(|term| selects(other, term, pod) != Selects::No)
+        || spread
+            .into_iter()
+            .any(|one| one.selector.as_ref().is_some_and(|known| known.matches(&other.template.labels)))
+        || other.template.required_pod_anti_affinity.iter().any(|term| selects(other, term, pod) != Selects::No)
 }
 
 /// Running pods that are equal for all selectors.
@@ -181,8 +185,8 @@ impl<'a> Index<'a> {
     fn of(relations: &[&'a Pod]) -> Self {
         let mut index = Self::default();
         for (id, pod) in relations.iter().enumerate() {
-            let near = pod.required_pod_affinity.iter().chain(&pod.required_pod_anti_affinity);
-            let spread = pod.topology_spread.iter().filter(|spread| spread.hard);
+            let near = pod.template.required_pod_affinity.iter().chain(&pod.template.required_pod_anti_affinity);
+            let spread = pod.template.topology_spread.iter().filter(|spread| spread.hard);
             let selectors = near.map(|term| &term.selector).chain(spread.map(|spread| &spread.selector));
             for selector in selectors.flatten() {
                 match selector.match_labels.first_key_value() {
@@ -190,7 +194,7 @@ impl<'a> Index<'a> {
                     None => index.selecting_any.push(id),
                 }
             }
-            for (key, value) in &pod.labels {
+            for (key, value) in &pod.template.labels {
                 index.having.entry((key, value)).or_default().push(id);
             }
         }
@@ -200,10 +204,10 @@ impl<'a> Index<'a> {
     /// The relations that a pod may affect, ascending. `count` is the number of relations.
     fn candidates(&self, pod: &Pod, count: usize) -> Vec<usize> {
         let mut found = self.selecting_any.clone();
-        for (key, value) in &pod.labels {
+        for (key, value) in &pod.template.labels {
             found.extend(self.selecting.get(&(key.as_str(), value.as_str())).into_iter().flatten());
         }
-        for selector in pod.required_pod_anti_affinity.iter().filter_map(|term| term.selector.as_ref()) {
+        for selector in pod.template.required_pod_anti_affinity.iter().filter_map(|term| term.selector.as_ref()) {
             match selector.match_labels.first_key_value() {
                 Some((key, value)) => {
                     found.extend(self.having.get(&(key.as_str(), value.as_str())).into_iter().flatten());
@@ -246,7 +250,7 @@ impl<'a> Neighbours<'a> {
 
     /// The kind of a pod, if it affects a relation.
     fn kind(&mut self, pod: &'a Pod) -> Option<usize> {
-        let key = (pod.namespace.as_str(), &pod.labels, &pod.required_pod_anti_affinity[..]);
+        let key = (pod.namespace.as_str(), &pod.template.labels, &pod.template.required_pod_anti_affinity[..]);
         let (kinds, all, index, kinds_of) = (&mut self.kinds, &self.relations, &self.index, &mut self.kinds_of);
         *self.ids.entry(key).or_insert_with(|| {
             let mut relations = index.candidates(pod, all.len());
@@ -364,13 +368,15 @@ fn domains(pod: &Pod) -> Domains {
         // A new node could always be launched, so the host with the fewest pods counts as empty.
         labels::HOSTNAME => Domains::None,
         labels::ZONE
-            if pod.node_selector.is_empty() && pod.required_node_affinity.is_empty() && !spread.honor_node_taints =>
+            if pod.template.node_selector.is_empty()
+                && pod.template.required_node_affinity.is_empty()
+                && !spread.honor_node_taints =>
         {
             Domains::Zones
         }
         _ => Domains::All,
     };
-    pod.topology_spread.iter().filter(|spread| spread.hard).map(one).max().unwrap_or(Domains::None)
+    pod.template.topology_spread.iter().filter(|spread| spread.hard).map(one).max().unwrap_or(Domains::None)
 }
 
 #[cfg(test)]
@@ -383,7 +389,7 @@ mod tests {
     }
 
     fn against(mut pod: Pod, app: &str, key: &str) -> Pod {
-        pod.required_pod_anti_affinity.push(PodAffinityTerm {
+        pod.template_mut().required_pod_anti_affinity.push(PodAffinityTerm {
             selector: Some(test_support::selector("app", app)),
             topology_key: key.into(),
             ..PodAffinityTerm::default()
@@ -402,7 +408,7 @@ mod tests {
         assert!(!repel(&zonal, &loud), "they may share a zone's other nodes");
         assert!(matters(&loud, &zonal) && matters(&zonal, &loud));
         let mut keyed = shy.clone();
-        keyed.required_pod_anti_affinity[0].match_label_keys = vec!["version".into()];
+        keyed.template_mut().required_pod_anti_affinity[0].match_label_keys = vec!["version".into()];
         assert!(!repel(&keyed, &loud) && matters(&loud, &keyed), "only the scheduler can decide");
         let repelling = Repelling::of([&shy].into_iter());
         assert!(repelling.concern(&loud) && repelling.concern(&shy) && !repelling.concern(&elsewhere));

@@ -11,7 +11,7 @@ pub fn world() -> World {
 
 /// A pod that keeps its node.
 pub fn held(mut pod: Pod) -> Pod {
-    pod.annotations.insert(labels::DO_NOT_DISRUPT.into(), "true".into());
+    pod.template_mut().annotations.insert(labels::DO_NOT_DISRUPT.into(), "true".into());
     pod
 }
 

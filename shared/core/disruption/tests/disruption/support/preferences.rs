@@ -19,7 +19,7 @@ pub fn soft_spread(key: &str, app: &str) -> Vec<TopologySpread> {
 /// A pod like those of most charts: spread over zones and apart over hosts, both only preferred.
 pub fn web(name: &str) -> Pod {
     let mut pod = labelled(pod(name, 100, 128), "app", "web");
-    pod.topology_spread = soft_spread(labels::ZONE, "web");
-    pod.preferred_pod_anti_affinity = preferred(labels::HOSTNAME, "web");
+    pod.template_mut().topology_spread = soft_spread(labels::ZONE, "web");
+    pod.template_mut().preferred_pod_anti_affinity = preferred(labels::HOSTNAME, "web");
     pod
 }

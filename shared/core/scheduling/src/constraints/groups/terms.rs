@@ -31,18 +31,18 @@ type NodeTerms<'a> = (&'a StringMap, &'a [Vec<RequirementTerm>], &'a [Toleration
 impl<'a> Terms<'a> {
     fn of(pod: &'a Pod, respect: bool) -> Option<Self> {
         let (preferred, preferred_anti) = if respect {
-            (&pod.preferred_pod_affinity[..], &pod.preferred_pod_anti_affinity[..])
+            (&pod.template.preferred_pod_affinity[..], &pod.template.preferred_pod_anti_affinity[..])
         } else {
             (&[][..], &[][..])
         };
         let terms = Self {
             namespace: &pod.namespace,
             labels: None,
-            affinity: &pod.required_pod_affinity,
-            anti: &pod.required_pod_anti_affinity,
+            affinity: &pod.template.required_pod_affinity,
+            anti: &pod.template.required_pod_anti_affinity,
             preferred,
             preferred_anti,
-            spread: &pod.topology_spread,
+            spread: &pod.template.topology_spread,
             node: None,
         };
         terms.complete(pod)
@@ -53,7 +53,7 @@ impl<'a> Terms<'a> {
             namespace: &pod.namespace,
             labels: None,
             affinity: &[],
-            anti: &pod.required_pod_anti_affinity,
+            anti: &pod.template.required_pod_anti_affinity,
             preferred: &[],
             preferred_anti: &[],
             spread: &[],
@@ -70,11 +70,11 @@ impl<'a> Terms<'a> {
         if self.near().next().is_none() && self.spread.is_empty() {
             return None;
         }
-        self.labels = by_key.then_some(&pod.labels);
+        self.labels = by_key.then_some(&pod.template.labels);
         self.node = (!self.spread.is_empty()).then_some((
-            &pod.node_selector,
-            &pod.required_node_affinity[..],
-            &pod.tolerations[..],
+            &pod.template.node_selector,
+            &pod.template.required_node_affinity[..],
+            &pod.template.tolerations[..],
         ));
         Some(self)
     }

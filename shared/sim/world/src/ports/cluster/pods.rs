@@ -70,7 +70,7 @@ pub(super) fn attached_to(all: Vec<slim::VolumeAttachment>, nodes: &BTreeSet<Str
 /// The PersistentVolumes that a pod mounts.
 pub(super) fn volumes_of(api: &ApiServer, pod: &Pod) -> Result<Vec<String>, PortError> {
     let mut volumes = Vec::new();
-    for claim in &pod.volume_claims {
+    for claim in &pod.template.volume_claims {
         let operation = "Kubernetes get PersistentVolumeClaim";
         let object = get(api, operation, &PERSISTENT_VOLUME_CLAIMS, &pod.namespace, &claim.claim_name)?;
         volumes.extend(object.and_then(|claim| claim["spec"]["volumeName"].as_str().map(str::to_owned)));
