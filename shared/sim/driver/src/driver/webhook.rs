@@ -62,9 +62,16 @@ mod tests {
         json!({ "metadata": { "name": "n1", "labels": labels, "finalizers": finalizers } })
     }
 
+    /// An API server, and its revision.
+    fn api() -> (ApiServer, u64) {
+        let api = ApiServer::new(Options::with_clock(Arc::new(|| Timestamp::UNIX_EPOCH))).unwrap();
+        let start = api.revision();
+        (api, start)
+    }
+
     /// The number of matching changes when the user deletes the node twice.
     fn calls(node: Value, user: Option<&'static str>) -> usize {
-        let api = ApiServer::new(Options::with_clock(Arc::new(|| Timestamp::UNIX_EPOCH))).unwrap();
+        let (api, _) = api();
         api.create(&NODES, node, &CreateOptions::default()).unwrap();
         let start = api.revision();
         let user = user.map_or_else(|| api.clone(), |user| api.as_user(user));
@@ -88,9 +95,14 @@ mod tests {
 
     #[test]
     fn a_new_node_claim_matches_unless_it_has_a_node_pool() {
+        // The change of another kind, because the API server has no CustomResourceDefinitions.
         let created = |labels: Value| {
-            let object = Arc::new(json!({ "metadata": { "name": "single", "labels": labels } }));
-            Change { revision: 1, kind: ChangeKind::Added, resource: NODE_CLAIMS, object, previous: None, user: None }
+            let (api, start) = api();
+            let object = json!({ "metadata": { "name": "single", "labels": labels } });
+            api.create(&NODES, object, &CreateOptions::default()).unwrap();
+            let mut created = api.watch_since(None, start).unwrap().remove(0);
+            created.resource = NODE_CLAIMS;
+            created
         };
         assert!(matches(&created(json!({}))));
         assert!(!matches(&created(json!({ labels::NODE_POOL: "default" }))));
