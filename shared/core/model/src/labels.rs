@@ -1,7 +1,5 @@
 //! Keys of labels, annotations, taints, finalizers and tags: the vocabulary shared with Karpenter, Kubernetes and EC2.
 
-use crate::provisioning_request::{CONSUMES, CONSUMES_DEPRECATED};
-
 // Labels of Karpenter's core API.
 
 /// The NodePool that a node, claim or instance belongs to (label and EC2 tag).
@@ -151,6 +149,10 @@ pub const TABLE: &str = "nodeless.sh/table";
 pub const POD_DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 /// On the object that stands for a static pod of a kubelet.
 pub const MIRROR_POD: &str = "kubernetes.io/config.mirror";
+/// On a pod that uses the capacity of a ProvisioningRequest; the value is the request's name.
+pub const CONSUMES_REQUEST: &str = "autoscaling.x-k8s.io/consume-provisioning-request";
+/// The earlier key of `autoscaling.x-k8s.io/consume-provisioning-request`.
+pub const CONSUMES_REQUEST_DEPRECATED: &str = "cluster-autoscaler.kubernetes.io/consume-provisioning-request";
 
 // Taints.
 
@@ -282,7 +284,7 @@ pub fn is_restricted(key: &str) -> bool {
 pub fn is_read(annotation: &str) -> bool {
     let domain = annotation.split_once('/').map_or("", |(domain, _)| domain);
     ["karpenter.sh", "karpenter.k8s.aws", "nodeless.sh"].contains(&domain)
-        || [POD_DELETION_COST, MIRROR_POD, CONSUMES, CONSUMES_DEPRECATED].contains(&annotation)
+        || [POD_DELETION_COST, MIRROR_POD, CONSUMES_REQUEST, CONSUMES_REQUEST_DEPRECATED].contains(&annotation)
 }
 
 #[cfg(test)]
@@ -319,7 +321,7 @@ mod tests {
 
     #[test]
     fn reads_no_annotation_that_may_be_anything() {
-        for key in [DO_NOT_DISRUPT, SURGE_BEFORE_DRAIN, POD_DELETION_COST, CONSUMES] {
+        for key in [DO_NOT_DISRUPT, SURGE_BEFORE_DRAIN, POD_DELETION_COST, CONSUMES_REQUEST] {
             assert!(is_read(key), "{key}");
         }
         for key in ["kubectl.kubernetes.io/last-applied-configuration", "cni.projectcalico.org/podIP", "password"] {

@@ -10,10 +10,6 @@ use crate::{LabelSelector, Pod, StringMap, is_virtual, labels};
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
-/// The annotation of pods that use the capacity of a request; the value is the request's name.
-pub const CONSUMES: &str = "autoscaling.x-k8s.io/consume-provisioning-request";
-/// The earlier name of [`CONSUMES`].
-pub const CONSUMES_DEPRECATED: &str = "cluster-autoscaler.kubernetes.io/consume-provisioning-request";
 /// The annotation with the class of a request that Cluster Autoscaler's virtual pods have.
 const CLASS_NAME: &str = "autoscaling.x-k8s.io/provisioning-class-name";
 /// The parameter with the seconds after which a request that is not provisioned fails.
@@ -352,7 +348,7 @@ impl ProvisioningRequest {
 
     /// Requires all pods of the request in one zone.
     fn keep_together(&self, pod: &mut Pod) {
-        let own = StringMap::from([(CONSUMES.to_owned(), self.uid.clone())]);
+        let own = StringMap::from([(labels::CONSUMES_REQUEST.to_owned(), self.uid.clone())]);
         pod.template_mut().labels.extend(own.clone());
         pod.template_mut().required_pod_affinity.push(PodAffinityTerm {
             selector: Some(LabelSelector::from_labels(own)),
@@ -386,9 +382,10 @@ impl ProvisioningRequest {
     fn set_of_pods(&self, template: &Pod, set: usize, count: u32, rank: i32) -> Vec<Pod> {
         let mut pod = virtual_pod(template, &self.namespace, i32::MIN.saturating_add(rank.max(0)));
         pod.created = Some(self.created);
-        pod.template_mut()
-            .annotations
-            .extend([(CONSUMES.to_owned(), self.name.clone()), (CLASS_NAME.to_owned(), self.class_name.clone())]);
+        pod.template_mut().annotations.extend([
+            (labels::CONSUMES_REQUEST.to_owned(), self.name.clone()),
+            (CLASS_NAME.to_owned(), self.class_name.clone()),
+        ]);
         let numbered = |index: u32| Pod {
             name: format!("provisioning-request-{}-{set}-{index}", self.name),
             uid: format!("{}-{set}-{index}", self.uid),
@@ -429,14 +426,15 @@ fn booking_step(finding: &Finding, since: Timestamp, now: Timestamp) -> Vec<Verd
 /// The request whose capacity a real pod uses: its name, in the pod's namespace.
 #[must_use]
 pub fn consumed_by(pod: &Pod) -> Option<&str> {
-    let name = || pod.template.annotations.get(CONSUMES).or_else(|| pod.template.annotations.get(CONSUMES_DEPRECATED));
+    let annotated = |key: &str| pod.template.annotations.get(key);
+    let name = || annotated(labels::CONSUMES_REQUEST).or_else(|| annotated(labels::CONSUMES_REQUEST_DEPRECATED));
     if is_virtual(pod) { None } else { name().map(String::as_str) }
 }
 
 /// The request that a virtual pod is of: its namespace and name.
 #[must_use]
 pub fn request_of(pod: &Pod) -> Option<(&str, &str)> {
-    let name = pod.template.annotations.get(CONSUMES)?;
+    let name = pod.template.annotations.get(labels::CONSUMES_REQUEST)?;
     (pod.template.annotations.contains_key(CLASS_NAME) && is_virtual(pod)).then_some((&pod.namespace, name))
 }
 
@@ -633,7 +631,7 @@ mod tests {
 
     #[test]
     fn real_pods_name_their_request_by_either_annotation() {
-        for key in [CONSUMES, CONSUMES_DEPRECATED] {
+        for key in [labels::CONSUMES_REQUEST, labels::CONSUMES_REQUEST_DEPRECATED] {
             let pod = template(1)
                 .with_template(|it| it.annotations = StringMap::from([(key.to_owned(), "train".to_owned())]));
             assert_eq!((consumed_by(&pod), request_of(&pod)), (Some("train"), None));

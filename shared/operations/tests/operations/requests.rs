@@ -4,7 +4,8 @@ use crate::common::{Harness, pod};
 use nodeless_api::{Condition, ConditionStatus};
 use nodeless_fake_aws::OfferingPattern;
 use nodeless_fake_kubernetes::resource::POD_TEMPLATES;
-use nodeless_model::provisioning_request::{CONSUMES, CONSUMES_DEPRECATED, SINGLE_TOPOLOGY};
+use nodeless_model::labels::{CONSUMES_REQUEST, CONSUMES_REQUEST_DEPRECATED};
+use nodeless_model::provisioning_request::SINGLE_TOPOLOGY;
 use nodeless_model::{ErrorKind, labels};
 use nodeless_ports::{CatalogSource as _, Configuration as _};
 use nodeless_world::resources::{NODE_CLASSES, PROVISIONING_REQUESTS};
@@ -73,13 +74,13 @@ async fn all_nodes_of_a_request_are_launched_and_its_pods_take_them() {
     harness.minutes(3).await;
     assert_eq!(harness.cloud.alive().len(), 3, "empty nodes stay for the pods to come");
 
-    let keys = [CONSUMES, CONSUMES_DEPRECATED];
+    let keys = [CONSUMES_REQUEST, CONSUMES_REQUEST_DEPRECATED];
     harness.cluster.add_pods(keys.map(|key| consumer(&format!("of-{}", key.len()), 3000, key, "train")));
     assert_eq!(harness.cluster.bound(), 2);
     harness.minutes(2).await;
     assert_eq!(harness.cloud.alive().len(), 3, "the third pod may still come");
     assert_eq!(condition(&harness, "train", "BookingExpired"), None);
-    harness.cluster.add_pods([consumer("last", 3000, CONSUMES, "train")]);
+    harness.cluster.add_pods([consumer("last", 3000, CONSUMES_REQUEST, "train")]);
     harness
         .until("its pods are there", |harness| is(harness, "train", "BookingExpired", "CapacityBookingConsumed"))
         .await;
@@ -243,7 +244,7 @@ async fn a_check_finds_capacity_that_exists_and_books_it_for_ten_minutes() {
 async fn pods_of_a_request_get_no_nodes_of_their_own_until_it_ends() {
     let mut harness = with_workers().await;
     add_request(&harness, "train", CHECK, 1, &json!({ "ValidUntilSeconds": "120" }));
-    harness.cluster.add_pods([consumer("worker", 3000, CONSUMES, "train")]);
+    harness.cluster.add_pods([consumer("worker", 3000, CONSUMES_REQUEST, "train")]);
     let report = harness.planner().run().await.unwrap();
     assert!(report.created.is_empty(), "{report:?}");
     assert!(report.unschedulable[0].1.contains("ProvisioningRequest default/train"), "{report:?}");
@@ -309,7 +310,7 @@ async fn a_request_for_another_domain_than_a_zone_fails() {
 async fn requests_of_other_classes_are_left_alone() {
     let harness = with_workers().await;
     add_request(&harness, "theirs", "queued-provisioning.gke.io", 1, &json!({}));
-    harness.cluster.add_pods([consumer("worker", 3000, CONSUMES, "theirs")]);
+    harness.cluster.add_pods([consumer("worker", 3000, CONSUMES_REQUEST, "theirs")]);
     let report = harness.planner().run().await.unwrap();
     assert_eq!((conditions(&harness, "theirs"), report.created.len()), (vec![], 1), "a pod of it is a pod like others");
 }
