@@ -104,9 +104,9 @@ pub(crate) struct Oracle {
     surges: SurgeChecks,
     /// `None` if calls fail or messages are lost: then EC2 may end a spot instance before nodeless can act on its warning.
     interruptions: Option<InterruptionChecks>,
-    /// The pods that claims were last created or started for. The reports of plans are checked a little later, when such a claim may be
-    /// deleted again.
-    nominated: BTreeMap<String, Vec<String>>,
+    /// The pods that claims were created and started for. The reports of plans are checked a little later, when such a claim may be
+    /// deleted again, or started for others.
+    nominated: BTreeMap<String, BTreeSet<String>>,
     looked: Timestamp,
     recorded_time: RecordedTime,
     /// Whether limits of dollars per hour are checked: nodeless learns of new prices later, so a launch may cost more than it assumed.
@@ -185,7 +185,8 @@ impl Oracle {
             self.looked = now;
             let claims = driver.claims().snapshot();
             for claim in claims.iter().filter(|claim| !claim.spec.nominated_pods.is_empty()) {
-                self.nominated.insert(claim.name.clone(), claim.spec.nominated_pods.clone());
+                let nominated = self.nominated.entry(claim.name.clone()).or_default();
+                nominated.extend(claim.spec.nominated_pods.iter().cloned());
             }
             self.violations.extend(self.commands.check(&driver.claims().commands_now(), &claims, now));
             self.check_instances(driver, &claims, now);
@@ -298,7 +299,7 @@ impl Oracle {
     fn failed_instances(&self, pod: &str, driver: &Driver) -> i32 {
         let pods_of = |id: &str| self.nominated.get(self.machines.get(id)?);
         let dead = driver.world().ec2().instances().into_iter().filter(|instance| !instance.joins);
-        let of_pod = dead.filter(|instance| pods_of(&instance.id).is_some_and(|pods| pods.iter().any(|it| it == pod)));
+        let of_pod = dead.filter(|instance| pods_of(&instance.id).is_some_and(|pods| pods.contains(pod)));
         i32::try_from(of_pod.count()).unwrap_or(i32::MAX)
     }
 
