@@ -66,7 +66,7 @@ impl Running {
             Some(place(index, &pool, kind, offering, pods))
         });
         let places = places.collect();
-        Workload { node_pools: vec![pool], instance_types, places, daemon_sets, ..Workload::default() }
+        Workload { node_pools: vec![pool], instance_types, places, daemon_sets, ..Workload::default() }.shared()
     }
 }
 

@@ -4,7 +4,7 @@ use nodeless_disruption::{Cluster, ClusterNode};
 use nodeless_model::node_pool::PoolUsage;
 use nodeless_model::{
     DaemonSet, InstanceTypes, Node, NodeClaim, NodePool, Pod, PodDisruptionBudget, Quantity, Requirements,
-    ResourceList, StringMap,
+    ResourceList, SharedTemplates, StringMap,
 };
 use nodeless_scheduling::{BoundPods, ClusterFacts, ExistingNodes, PoolOffer, Problem};
 use std::collections::BTreeMap;
@@ -46,6 +46,16 @@ pub struct Workload {
 }
 
 impl Workload {
+    /// The same with pods that share equal templates, as those of a view do.
+    pub(crate) fn shared(mut self) -> Self {
+        let mut templates = SharedTemplates::default();
+        let bound = self.places.iter_mut().flat_map(|place| &mut place.pods);
+        for pod in self.pending.iter_mut().chain(bound) {
+            templates.share(&mut pod.template);
+        }
+        self
+    }
+
     /// The problem of the pending pods.
     #[must_use]
     pub fn problem(&self) -> Problem<'_> {

@@ -86,6 +86,6 @@ impl Mix {
         let daemon_sets =
             if matches!(self, Self::Soft | Self::Enterprise) { build::five_daemon_sets() } else { Vec::new() };
         let pending = self.pods(count, seed);
-        Workload { node_pools: vec![pool], instance_types, pending, daemon_sets, ..Workload::default() }
+        Workload { node_pools: vec![pool], instance_types, pending, daemon_sets, ..Workload::default() }.shared()
     }
 }
