@@ -66,10 +66,9 @@ use std::rc::Rc;
 /// // a NodePool that may launch it,
 /// let pool = test_support::node_pool("default");
 /// // and three pods, of which the last is larger than any instance type.
-/// let pod = |name: &str, units| Pod {
-///     name: name.into(),
-///     requests: ResourceList::from([("cpu", Quantity::from_units(units))]),
-///     ..Pod::default()
+/// let pod = |name: &str, units| {
+///     let requests = ResourceList::from([("cpu", Quantity::from_units(units))]);
+///     Pod { name: name.into(), template: PodTemplate { requests, ..PodTemplate::default() }.into(), ..Pod::default() }
 /// };
 /// let pods = [pod("web-1", 2), pod("web-2", 2), pod("batch", 8)];
 /// let offer = PoolOffer { pool: &pool, instance_types: vec![xlarge].into(), usage: Default::default(), cluster: None };

@@ -19,7 +19,7 @@ fn created(snapshot: &Snapshot) -> Vec<(&str, usize)> {
 
 fn template() -> Value {
     json!({
-        "metadata": { "labels": { "app": "web" }, "annotations": { "a": "b" } },
+        "metadata": { "labels": { "app": "web" }, "annotations": { "nodeless.sh/a": "b" } },
         "spec": { "containers": [{ "name": "c", "resources": { "requests": { "cpu": "100m" } } }] },
     })
 }
@@ -54,7 +54,10 @@ fn each_kind_has_the_pods_that_its_controller_creates() {
         let total = if expected.is_empty() { vec![] } else { vec![expected.len()] };
         assert_eq!(snapshot.created.values().copied().collect::<Vec<_>>(), total);
         for pod in &snapshot.view.pods {
-            assert_eq!((pod.template.labels["app"].as_str(), pod.template.annotations["a"].as_str()), ("web", "b"));
+            assert_eq!(
+                (pod.template.labels["app"].as_str(), pod.template.annotations["nodeless.sh/a"].as_str()),
+                ("web", "b")
+            );
             assert_eq!(pod.owner_kind.as_deref(), Some(kind));
             assert_eq!(pod.template.requests.get("cpu").to_string(), "100m");
         }
