@@ -7,7 +7,7 @@ use std::sync::Arc;
 /// The number of templates up to which unused ones are kept.
 const FEW: usize = 256;
 
-/// The known templates. Pods with equal templates share one of them, which takes a fifth of the memory.
+/// The known templates. Pods with equal templates share one of them.
 #[derive(Debug, Default)]
 pub struct SharedTemplates {
     known: HashSet<Arc<PodTemplate>>,
