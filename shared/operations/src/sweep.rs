@@ -31,7 +31,7 @@ use nodeless_ports::queue::WakeSource;
 use nodeless_ports::{Cloud, Cluster, ErrorKind, PortError, Queue, ShiftedZone, ZonalShifts};
 use nodeless_state::State;
 use nodeless_telemetry::{Metric, Metrics};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -102,6 +102,32 @@ struct Read {
 impl Read {
     fn mirror(&self, name: &str) -> Option<&MirroredClaim> {
         self.mirrors.iter().find(|mirror| mirror.name == name)
+    }
+}
+
+/// What was read, by the keys by which it belongs to claims.
+struct Found<'r> {
+    instances: HashMap<&'r str, &'r Instance>,
+    /// The nodes of each instance.
+    nodes: HashMap<&'r str, Vec<&'r Node>>,
+    mirrors: HashMap<&'r str, &'r MirroredClaim>,
+    pool_names: &'r BTreeSet<String>,
+}
+
+impl<'r> Found<'r> {
+    fn of(read: &'r Read) -> Self {
+        let mut nodes: HashMap<&str, Vec<&Node>> = HashMap::new();
+        for node in &read.nodes {
+            if let Some(id) = node.instance_id() {
+                nodes.entry(id).or_default().push(node);
+            }
+        }
+        Self {
+            instances: read.instances.iter().map(|instance| (instance.id.as_str(), instance)).collect(),
+            nodes,
+            mirrors: read.mirrors.iter().map(|mirror| (mirror.name.as_str(), mirror)).collect(),
+            pool_names: &read.pool_names,
+        }
     }
 }
 
@@ -354,11 +380,12 @@ impl Sweeper {
                 return;
             }
         };
+        let found = Found::of(read);
         let due: Vec<String> = claims
             .iter()
             .filter(|claim| match pending.get(&claim.name) {
-                Some(at) => *at > soon(now) && self.has_to_act(claim, read, now),
-                None => is_forgotten(claim, now) || self.has_to_act(claim, read, now),
+                Some(at) => *at > soon(now) && self.has_to_act(claim, &found, now),
+                None => is_forgotten(claim, now) || self.has_to_act(claim, &found, now),
             })
             .map(|claim| claim.name.clone())
             .collect();
@@ -372,20 +399,21 @@ impl Sweeper {
     }
 
     /// Whether a step of an initialized claim, with the state that the sweep has already read, would do anything.
-    fn has_to_act(&self, claim: &NodeClaim, read: &Read, now: Timestamp) -> bool {
+    fn has_to_act(&self, claim: &NodeClaim, found: &Found<'_>, now: Timestamp) -> bool {
         if !matches!(claim.phase, Phase::Launched | Phase::Registered | Phase::Initialized) {
             return false;
         }
         let Some(launched) = &claim.status.instance else { return false };
-        let nodes = read.nodes.iter().filter(|node| node.instance_id() == Some(launched.id.as_str()));
+        let id = launched.id.as_str();
+        let nodes = found.nodes.get(id).into_iter().flatten();
         let seen = Observation {
             node_pool_exists: match &claim.node_pool {
-                Some(name) => Seen::Known(read.pool_names.contains(name)),
+                Some(name) => Seen::Known(found.pool_names.contains(name)),
                 None => Seen::Unknown(String::new()),
             },
-            instance: Seen::Known(read.instances.iter().find(|instance| instance.id == launched.id).cloned()),
-            nodes: Seen::Known(nodes.cloned().collect()),
-            mirror: Seen::Known(read.mirrors.iter().find(|mirror| mirror.name == claim.name).cloned()),
+            instance: Seen::Known(found.instances.get(id).copied().cloned()),
+            nodes: Seen::Known(nodes.copied().cloned().collect()),
+            mirror: Seen::Known(found.mirrors.get(claim.name.as_str()).copied().cloned()),
             ..Observation::default()
         };
         let next = step(claim, &seen, now, &self.settings);

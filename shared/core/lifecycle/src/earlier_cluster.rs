@@ -14,12 +14,14 @@ pub fn of_earlier_cluster<'a>(
 ) -> Vec<&'a NodeClaim> {
     let is_earlier = |claim: &&NodeClaim| {
         let launched = claim.status.instance.as_ref();
-        let has_node =
-            launched.is_some_and(|launched| nodes.iter().any(|node| node.instance_id() == Some(launched.id.as_str())));
+        // Last, because it compares with all nodes.
+        let has_node = || {
+            launched.is_some_and(|launched| nodes.iter().any(|node| node.instance_id() == Some(launched.id.as_str())))
+        };
         !claim.phase.is_leaving()
             && claim.created < cluster_created
             && launched.is_none_or(|launched| launched.launched < cluster_created)
-            && !has_node
+            && !has_node()
     };
     claims.iter().filter(is_earlier).collect()
 }

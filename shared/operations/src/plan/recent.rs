@@ -13,6 +13,10 @@ const KEPT_NODES: usize = 200;
 /// The maximum number of Events of one plan about annotations and PodDisruptionBudgets of pods, because a workload may have
 /// thousands. The rest are published with the next plans.
 const ON_PODS: usize = 100;
+/// The maximum number of Events `FailedScheduling` of one plan, and of those of one namespace with the same message: the pods of a workload
+/// lack the same, and a plan of tens of thousands of pods must not end because it writes an Event for each.
+const UNSCHEDULABLE: usize = 500;
+const UNSCHEDULABLE_ALIKE: usize = 50;
 /// The limit on the Events `Nominated`, as in Karpenter: a plan for thousands of pods must not write one for each. If a pod still
 /// waits, the next plans publish its Event.
 const NOMINATIONS: Rate = Rate { burst: 10.0, per_second: 5.0 };
@@ -56,6 +60,7 @@ impl Recent {
         self.published.retain(|_, published| published.expires > now);
         self.found.retain(|_, (_, last)| now.duration_since(*last) < ENDED_AFTER);
         let (mut kept_nodes, mut on_pods) = (0, 0);
+        let mut unschedulable = Unschedulable::default();
         let mut is_fresh = |event: &ObjectEvent| {
             let (of_node, of_pod) = (event.is_about_a_kept_node(), event.is_about_disruption_of_a_pod());
             let key = hash(&event.dedupe_key());
@@ -67,6 +72,7 @@ impl Recent {
             if limited
                 || self.is_published(key, event, now)
                 || (event.is_a_nomination() && !self.nominations.take(NOMINATIONS, now))
+                || (event.is_about_an_unschedulable_pod() && !unschedulable.take(event))
             {
                 return false;
             }
@@ -133,6 +139,25 @@ impl Recent {
         }
         (self.is_unrecorded, self.recorded) = (false, Some(now));
         Some((record, now.saturating_add(LIFETIME).unwrap_or(Timestamp::MAX)))
+    }
+}
+
+/// The Events about unschedulable pods that one plan publishes.
+#[derive(Default)]
+struct Unschedulable {
+    all: usize,
+    /// By a hash of the namespace and the message.
+    alike: HashMap<u64, usize>,
+}
+
+impl Unschedulable {
+    /// Whether another Event may be published. If so, it counts.
+    fn take(&mut self, event: &ObjectEvent) -> bool {
+        let alike = self.alike.entry(hash(&(&event.object.namespace, &event.message))).or_default();
+        let allowed = self.all < UNSCHEDULABLE && *alike < UNSCHEDULABLE_ALIKE;
+        self.all += usize::from(allowed);
+        *alike += usize::from(allowed);
+        allowed
     }
 }
 
@@ -246,6 +271,24 @@ mod tests {
         let counts =
             (0..4).map(|plan| recent.fresh(all.clone(), Timestamp::UNIX_EPOCH + DEDUPE_TIMEOUT * plan / 5).len());
         assert_eq!(counts.collect::<Vec<_>>(), [100, 100, 50, 0]);
+    }
+
+    #[test]
+    fn unschedulable_pods_of_each_namespace_and_reason_have_events_whatever_their_number() {
+        let of = |namespace: &str, number: usize, why: &str| {
+            let pod = PodRef { namespace: namespace.into(), name: number.to_string(), uid: String::new() };
+            failed_scheduling(&pod, why)
+        };
+        let many = |namespace: &str, why: &str| (0..1000).map(|number| of(namespace, number, why)).collect::<Vec<_>>();
+        let mut recent = Recent::default();
+        let all = [many("a", "no GPU"), many("a", "no zone"), many("b", "no GPU")].concat();
+        let counts: Vec<usize> = published(&mut recent, 0..2, |_| all.clone());
+        assert_eq!(counts, [150, 150], "the next plan publishes others");
+        let published = recent.fresh(all, minute(2));
+        let of_the_first = published.iter().filter(|event| event.object.namespace == "a").count();
+        assert_eq!((published.len(), of_the_first), (150, 100));
+        let reasons = (0..30).flat_map(|reason| many("c", &format!("reason {reason}"))).collect();
+        assert_eq!(recent.fresh(reasons, minute(3)).len(), UNSCHEDULABLE);
     }
 
     #[test]

@@ -84,6 +84,12 @@ impl ObjectEvent {
         self.object.kind == "Pod" && self.reason == pods::NOMINATED
     }
 
+    /// Whether the Event reports why a pod cannot be scheduled.
+    #[must_use]
+    pub fn is_about_an_unschedulable_pod(&self) -> bool {
+        self.object.kind == "Pod" && self.reason == pods::FAILED_SCHEDULING
+    }
+
     /// Whether the Event reports how a pod's annotations or PodDisruptionBudgets affect disruption.
     #[must_use]
     pub fn is_about_disruption_of_a_pod(&self) -> bool {

@@ -6,6 +6,8 @@ use jiff::Timestamp;
 
 /// The reason of the Events about where a pod is expected to be scheduled.
 pub(super) const NOMINATED: &str = "Nominated";
+/// The reason of the Events about why no node can be launched for a pod.
+pub(super) const FAILED_SCHEDULING: &str = "FailedScheduling";
 const INVALID: &str = "InvalidDoNotDisruptAnnotation";
 const UNTIL: &str = "DoNotDisruptUntil";
 const ELAPSED: &str = "DoNotDisruptGracePeriodElapsed";
@@ -22,7 +24,7 @@ pub fn nominated(pod: impl Into<ObjectRef>, target: &str) -> ObjectEvent {
 /// Why no node can be launched for a pod.
 #[must_use]
 pub fn failed_scheduling(pod: impl Into<ObjectRef>, why: &str) -> ObjectEvent {
-    warning(pod, "FailedScheduling", format!("Failed to schedule pod, {why}"))
+    warning(pod, FAILED_SCHEDULING, format!("Failed to schedule pod, {why}"))
 }
 
 /// The kube-scheduler did not schedule a pod on the node that it was planned for.

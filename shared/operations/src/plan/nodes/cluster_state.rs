@@ -56,17 +56,16 @@ impl<'a> ClusterState<'a> {
         let by_instance: BTreeMap<&str, &NodeClaim> =
             records.iter().filter_map(|claim| Some((claim.status.instance.as_ref()?.id.as_str(), claim))).collect();
         // Exports may lack the instance, and nodes of other providers have no EC2 instance.
-        let without_instance = records.iter().filter(|claim| claim.status.instance.is_none());
-        let by_node: BTreeMap<&str, &NodeClaim> =
-            without_instance.filter_map(|claim| Some((claim.status.node_name.as_deref()?, claim))).collect();
+        let without_instance = WithoutInstance::of(records, view);
         let mut joined = BTreeSet::new();
         let mut places = Vec::new();
         for node in &view.nodes {
-            let named = || by_node.get(node.name.as_str()).copied();
-            let claim = node.instance_id().and_then(|id| by_instance.get(id).copied()).or_else(named);
+            let claim = node.instance_id().and_then(|id| by_instance.get(id).copied());
+            let claim = claim.or_else(|| without_instance.of_node(node));
             joined.extend(claim.map(|claim| claim.name.as_str()));
             let undecoded = undecoded.remove(node.name.as_str()).unwrap_or_default();
-            places.push(Place { node: Some(node), claim, pods: on(node), undecoded });
+            let counts_as_claim = claim.is_none() && without_instance.may_have_launched(node);
+            places.push(Place { node: Some(node), claim, pods: on(node), undecoded, counts_as_claim });
         }
         // Claims whose node has not joined count as their future nodes, so that a plan never launches twice for the same pods. A
         // claim that lost its node cannot run pods.
@@ -210,7 +209,9 @@ impl<'a> ClusterState<'a> {
             nodes: self
                 .places
                 .iter()
-                .filter(|place| !place.failed_to_initialize(now) && place.undecoded.is_empty())
+                .filter(|place| {
+                    !place.failed_to_initialize(now) && place.undecoded.is_empty() && !place.counts_as_claim
+                })
                 .filter_map(|place| converted.of(place.node, place.claim, &self.pods_on(place)).ok())
                 .collect(),
             node_pools: evaluated.iter().map(EvaluatedPool::offer).collect(),
@@ -275,6 +276,52 @@ impl Place<'_> {
     }
 }
 
+/// The claims whose records have no instance. Those that launch have one as soon as lifecycle has written it: their nodes may join before
+/// that, or between the reads of the records and of the cluster.
+struct WithoutInstance<'a> {
+    /// By the name of the Node in the record.
+    by_node: BTreeMap<&'a str, &'a NodeClaim>,
+    /// By the instance in the NodeClaim object.
+    by_instance: BTreeMap<&'a str, &'a NodeClaim>,
+    /// When the first of those that launch for each NodePool was created.
+    launching: BTreeMap<&'a str, Timestamp>,
+}
+
+impl<'a> WithoutInstance<'a> {
+    fn of(records: &'a [NodeClaim], view: &'a ClusterView) -> Self {
+        let all = || records.iter().filter(|claim| claim.status.instance.is_none());
+        let by_name: BTreeMap<&str, &NodeClaim> = all().map(|claim| (claim.name.as_str(), claim)).collect();
+        let objects = view.node_claims.iter().filter(|_| !by_name.is_empty());
+        let by_instance = objects.filter_map(|object| {
+            let claim =
+                by_name.get(object.name.as_str()).filter(|claim| object.record_uid.as_ref() == Some(&claim.uid));
+            Some((object.instance_id()?, *claim?))
+        });
+        let mut launching: BTreeMap<&str, Timestamp> = BTreeMap::new();
+        for claim in all().filter(|claim| claim.phase == Phase::Reserved) {
+            let Some(pool) = &claim.node_pool else { continue };
+            let first = launching.entry(pool).or_insert(claim.created);
+            *first = claim.created.min(*first);
+        }
+        Self {
+            by_node: all().filter_map(|claim| Some((claim.status.node_name.as_deref()?, claim))).collect(),
+            by_instance: by_instance.collect(),
+            launching,
+        }
+    }
+
+    fn of_node(&self, node: &Node) -> Option<&'a NodeClaim> {
+        let by_instance = || self.by_instance.get(node.instance_id()?).copied();
+        self.by_node.get(node.name.as_str()).copied().or_else(by_instance)
+    }
+
+    /// Whether a node without a claim may be that of a claim that launches, which counts already.
+    fn may_have_launched(&self, node: &Node) -> bool {
+        let first = node.node_pool().and_then(|pool| self.launching.get(pool));
+        first.is_some_and(|first| node.created.is_none_or(|created| created.as_second() >= first.as_second()))
+    }
+}
+
 /// Why a volume that a pod mounts cannot be used, if there is one.
 pub(crate) fn volume_fault<'v>(view: &'v ClusterView, pod: &Pod) -> Option<&'v String> {
     if view.volume_faults.is_empty() {
@@ -287,7 +334,97 @@ pub(crate) fn volume_fault<'v>(view: &'v ClusterView, pod: &Pod) -> Option<&'v S
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nodeless_model::claim::{LaunchedInstance, NodeClaimSpec, NodeClaimStatus};
+    use nodeless_model::object::MirroredClaim;
+    use nodeless_model::{CapacityType, Quantity, ResourceList, StringMap, labels};
     use nodeless_ports::cluster::{Binding, Outline};
+
+    fn second(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
+    /// A claim that launches since second 100, for pods with 2 CPUs.
+    fn launching() -> NodeClaim {
+        NodeClaim {
+            name: "default-aaaaa".into(),
+            uid: "record".into(),
+            node_pool: Some("default".into()),
+            node_class: "default".into(),
+            created: second(100),
+            version: 1,
+            spec: NodeClaimSpec {
+                requests: ResourceList::from([("cpu", Quantity::from_units(2))]),
+                ..NodeClaimSpec::default()
+            },
+            phase: Phase::Reserved,
+            status: NodeClaimStatus::default(),
+        }
+    }
+
+    /// A node with 4 CPUs of the same NodePool, on the instance `i-NAME`.
+    fn joined(name: &str, created: i64) -> Node {
+        Node {
+            name: name.into(),
+            provider_id: Some(format!("aws:///us-east-1a/i-{name}")),
+            created: Some(second(created)),
+            labels: StringMap::from([(labels::NODE_POOL.into(), "default".into())]),
+            allocatable: ResourceList::from([("cpu", Quantity::from_units(4))]),
+            ..Node::default()
+        }
+    }
+
+    /// The name and the free CPUs of each node on which a plan places pods.
+    fn free_cpus(view: &ClusterView, records: &[NodeClaim]) -> Vec<(String, i64)> {
+        let problem = ClusterState::new(view, records).problem(&[], second(110));
+        problem.nodes.into_iter().map(|node| (node.name, node.available.get("cpu").milli() / 1000)).collect()
+    }
+
+    #[test]
+    fn a_node_that_joined_before_the_record_has_its_instance_counts_once() {
+        let mut view = ClusterView { nodes: vec![joined("a", 105)], ..ClusterView::default() };
+        let as_claim = [("default-aaaaa".to_owned(), 2)];
+        assert_eq!(free_cpus(&view, &[launching()]), as_claim, "its claim is unknown");
+        view.nodes[0].created = Some(second(99));
+        assert_eq!(free_cpus(&view, &[launching()]), [("a".to_owned(), 4), as_claim[0].clone()], "it is older");
+        view.nodes[0].created = Some(second(105));
+        view.nodes[0].labels.insert(labels::NODE_POOL.into(), "other".into());
+        assert_eq!(free_cpus(&view, &[launching()]).len(), 2, "it is of another NodePool");
+        assert_eq!(free_cpus(&view, &[]), [("a".to_owned(), 4)]);
+    }
+
+    #[test]
+    fn the_node_claim_object_connects_a_record_without_an_instance_with_its_node() {
+        let object = MirroredClaim {
+            name: "default-aaaaa".into(),
+            provider_id: Some("aws:///us-east-1a/i-a".into()),
+            record_uid: Some("record".into()),
+            ..MirroredClaim::default()
+        };
+        let mut view =
+            ClusterView { nodes: vec![joined("a", 105)], node_claims: vec![object], ..ClusterView::default() };
+        assert_eq!(free_cpus(&view, &[launching()]), [("a".to_owned(), 4)]);
+        let mut other = launching();
+        (other.name, other.uid) = ("default-bbbbb".into(), "another".into());
+        view.nodes.push(joined("b", 104));
+        let counted = [("a".to_owned(), 4), ("default-bbbbb".to_owned(), 2)];
+        assert_eq!(free_cpus(&view, &[launching(), other.clone()]), counted);
+        other.phase = Phase::Launched;
+        other.status.instance = Some(LaunchedInstance {
+            id: "i-b".into(),
+            instance_type: "m6i.xlarge".into(),
+            zone: "us-east-1a".into(),
+            capacity_type: CapacityType::OnDemand,
+            price: 0.2,
+            image_id: "ami-1".into(),
+            private_dns_name: None,
+            reservation_id: None,
+            subnet_id: None,
+            security_group_ids: Vec::new(),
+            launched: second(101),
+        });
+        let counted = [("a".to_owned(), 4), ("b".to_owned(), 4)];
+        assert_eq!(free_cpus(&view, &[launching(), other]), counted);
+    }
 
     #[test]
     fn no_pod_is_placed_on_a_node_with_a_pod_that_cannot_be_decoded() {

@@ -11,4 +11,6 @@ pub(crate) struct Place<'a> {
     pub(crate) pods: Vec<&'a Pod>,
     /// The pods that are bound to it and could not be decoded.
     pub(crate) undecoded: Vec<&'a InvalidObject>,
+    /// Whether the node may be that of a claim that launches. The claim then counts in its place, so that no capacity counts twice.
+    pub(crate) counts_as_claim: bool,
 }
