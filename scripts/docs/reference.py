@@ -216,7 +216,8 @@ def events() -> str:
         "",
         "Where Karpenter publishes an event for the same cause, the reason and the type are Karpenter's. The same event is published again",
         "after at least five minutes. Why a node stays, and how annotations of a pod affect disruption, is published once it has lasted for a",
-        "minute, and the same again only when the API server has deleted it, after an hour by default.",
+        "minute, and the same again only when the API server has deleted it, after an hour by default. A plan publishes `FailedScheduling`",
+        "for at most 500 pods, 50 of a namespace with the same reason, and the next plans for others.",
         "",
         table(["reason", "type", "object", "meaning"], event_rows()),
     )

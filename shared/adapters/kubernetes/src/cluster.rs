@@ -9,7 +9,7 @@ use crate::kinds::{
     Services, StatefulSets, StorageClasses,
 };
 use crate::recent::Recent;
-use crate::store::{Store, list_once, list_selected, next, refuse_doubt, separate};
+use crate::store::{Store, decoded, list_once, list_selected, next, refuse_doubt, separate};
 use crate::watch::WatchError;
 use crate::{buffers, claims, deployments, events, node_classes, nodes, pods, requests};
 use async_trait::async_trait;
@@ -221,9 +221,13 @@ impl KubeCluster {
         let mut joining_listed = 0;
         let ids: BTreeSet<&str> = sought.iter().map(|node| node.provider_id.as_str()).collect();
         let params = ListParams::default().labels(NOT_INITIALIZED);
-        let listed = list_selected::<Nodes, _>(&self.connection, &params, |object, taken| {
+        let listed = list_selected::<Nodes, _>(&self.connection, &params, |object| {
             joining_listed += 1;
-            match taken {
+            // Most of them are of other claims.
+            if nodes::provider_id(object).is_some_and(|id| !ids.contains(id.as_ref())) {
+                return None;
+            }
+            match decoded::<Nodes>(object) {
                 Ok(node) if node.provider_id.as_deref().is_some_and(|id| ids.contains(id)) => {
                     if let Ok(object) = serde_json::from_str(object.get()) {
                         self.recent.keep(&api::object(api::NODES, &node.name), object);
@@ -693,10 +697,11 @@ impl ClaimMirror for KubeCluster {
             };
         }
         let names: BTreeSet<&str> = names.iter().map(String::as_str).collect();
-        let (mut claims, mut invalid) = self.current(&self.node_claims).await?;
-        claims.retain(|claim| names.contains(claim.name.as_str()));
-        invalid.retain(|object| names.contains(object.name.as_str()));
-        Ok((claims, invalid))
+        let mut store = self.node_claims.lock().await;
+        store.refresh(&self.connection, &self.context).await?;
+        let claims = store.objects().filter(|claim| names.contains(claim.name.as_str())).cloned();
+        let invalid = store.invalid().filter(|object| names.contains(object.name.as_str()));
+        Ok((claims.collect(), invalid.collect()))
     }
 
     async fn mirror_claim(&self, claim: &NodeClaim) -> Result<String, PortError> {

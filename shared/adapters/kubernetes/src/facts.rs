@@ -101,10 +101,11 @@ impl Inspection<'_> {
         mut select: impl FnMut(K::Model) -> Option<T> + Send,
     ) -> Result<Vec<T>, PortError> {
         let params = ListParams::default();
-        let listed = store::list_selected::<K, _>(self.connection, &params, |_, taken| match taken {
-            Ok(model) => select(model).map(Ok),
-            Err(invalid) => Some(Err(invalid)),
-        });
+        let listed =
+            store::list_selected::<K, _>(self.connection, &params, |object| match store::decoded::<K>(object) {
+                Ok(model) => select(model).map(Ok),
+                Err(invalid) => Some(Err(invalid)),
+            });
         match permitted(listed.await)? {
             Read::Done(listed) => {
                 let (objects, invalid) = store::separate(listed);

@@ -9,7 +9,10 @@ use nodeless_api::resources::NODE_CLAIMS;
 use nodeless_model::{Node, Taint, TaintEffect};
 use nodeless_ports::cluster::NodePatch;
 use nodeless_ports::{ErrorKind, PortError};
+use serde::Deserialize;
+use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
+use std::borrow::Cow;
 
 const OPERATION: &str = "Kubernetes patch Node";
 /// How often a node is read again after a conflict. The kubelet and the node controllers write to it frequently.
@@ -54,6 +57,13 @@ pub(crate) async fn patch(
             let message = format!("node {name} no longer has the uid {uid}; another node with that name has joined");
             return Err(PortError::new(ErrorKind::Conflict, OPERATION, message));
         }
+        let labels = node.pointer("/metadata/labels");
+        if let Some(label) =
+            patch.unless_labelled.as_ref().filter(|label| labels.is_some_and(|it| it.get(*label).is_some()))
+        {
+            let message = format!("node {name} has the label {label}: another process has added it");
+            return Err(PortError::new(ErrorKind::Conflict, OPERATION, message));
+        }
         let Some(body) = merge_patch(&node, patch) else { return Ok(()) };
         match connection.patch(OPERATION, &path, PatchKind::Merge, &body).await {
             Err(failed) if failed.is(409) => last = Some(failed),
@@ -62,6 +72,21 @@ pub(crate) async fn patch(
         after_conflict(attempt).await;
     }
     Err(last.map_or_else(|| gone(name), CallError::into))
+}
+
+/// The provider id of a node, without decoding the rest. `None` if it has none, or cannot be decoded.
+pub(crate) fn provider_id(node: &RawValue) -> Option<Cow<'_, str>> {
+    #[derive(Deserialize)]
+    struct Identified<'a> {
+        #[serde(borrow)]
+        spec: Spec<'a>,
+    }
+    #[derive(Deserialize)]
+    struct Spec<'a> {
+        #[serde(borrow, rename = "providerID")]
+        provider_id: Option<Cow<'a, str>>,
+    }
+    serde_json::from_str::<Identified<'_>>(node.get()).ok()?.spec.provider_id
 }
 
 /// The key among the recent objects of a node as it was [`listed`].
@@ -249,6 +274,17 @@ mod tests {
                 { "key": "karpenter.sh/unregistered", "effect": "NoExecute" }
             ] }
         })
+    }
+
+    #[test]
+    fn the_provider_id_is_read_without_the_rest() {
+        let of = |node: &str| provider_id(&RawValue::from_string(node.to_owned()).unwrap()).map(Cow::into_owned);
+        let id = Some("aws:///us-east-1a/i-1".to_owned());
+        assert_eq!(of(r#"{"status":{"capacity":3},"spec":{"taints":7,"providerID":"aws:///us-east-1a/i-1"}}"#), id);
+        assert_eq!(of(r#"{"spec":{"providerID":"aws:\/\/\/us-east-1a\/i-1"}}"#), id, "an escape is decoded");
+        for none in [r#"{"spec":{}}"#, r#"{"spec":{"providerID":null}}"#, r#"{"spec":{"providerID":5}}"#, "{}"] {
+            assert_eq!(of(none), None, "{none}");
+        }
     }
 
     #[test]

@@ -5,7 +5,7 @@ use crate::connection::Connection;
 use crate::error::CallError;
 use crate::kinds::{Kind as _, Pods, VolumeAttachments};
 use crate::merge::string;
-use crate::store::{list_selected, refuse_doubt, separate};
+use crate::store::{decoded, list_selected, refuse_doubt, separate};
 use crate::watch;
 use kube::core::Status as Failure;
 use kube::core::params::ListParams;
@@ -110,15 +110,16 @@ pub(crate) async fn volume_attachments(
     nodes: &BTreeSet<String>,
 ) -> Result<Vec<VolumeAttachment>, PortError> {
     let all = ListParams::default();
-    let listed = list_selected::<VolumeAttachments, _>(connection, &all, |_, taken| match taken {
-        Ok(attachment) if nodes.contains(&attachment.spec.node_name) => Some(Ok(VolumeAttachment {
-            name: attachment.metadata.name.unwrap_or_default(),
-            node: attachment.spec.node_name,
-            persistent_volume: attachment.spec.source.persistent_volume_name,
-        })),
-        Ok(_) => None,
-        Err(faulty) => Some(Err(faulty)),
-    });
+    let listed =
+        list_selected::<VolumeAttachments, _>(connection, &all, |object| match decoded::<VolumeAttachments>(object) {
+            Ok(attachment) if nodes.contains(&attachment.spec.node_name) => Some(Ok(VolumeAttachment {
+                name: attachment.metadata.name.unwrap_or_default(),
+                node: attachment.spec.node_name,
+                persistent_volume: attachment.spec.source.persistent_volume_name,
+            })),
+            Ok(_) => None,
+            Err(faulty) => Some(Err(faulty)),
+        });
     let (attached, invalid) = separate(listed.await?);
     match invalid.first() {
         // The volume may be attached to one of these nodes, and terminating its instance too early could lose data.

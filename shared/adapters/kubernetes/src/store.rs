@@ -377,7 +377,7 @@ pub(crate) async fn list_once<K: Kind>(
     connection: &Connection,
     params: &ListParams,
 ) -> Result<(Vec<K::Model>, Vec<InvalidObject>), PortError> {
-    Ok(separate(list_selected::<K, _>(connection, params, |_, taken| Some(taken)).await?))
+    Ok(separate(list_selected::<K, _>(connection, params, |object| Some(decoded::<K>(object))).await?))
 }
 
 /// The decoded objects of a list, and the faulty ones.
@@ -407,25 +407,18 @@ pub(crate) fn refuse_doubt(hides: bool, invalid: &[InvalidObject]) -> Result<(),
     }
 }
 
-/// Lists objects of a kind without caching them, and returns the results of `select` for every object and its decoded form.
-/// `select` is called again for objects that are listed twice.
+/// Lists objects of a kind without caching them, and returns the results of `select`, which decodes the objects that it needs with
+/// [`decoded`]. `select` is called again for objects that are listed twice.
 pub(crate) async fn list_selected<K: Kind, T: Send>(
     connection: &Connection,
     params: &ListParams,
-    mut select: impl FnMut(&RawValue, Result<K::Model, InvalidObject>) -> Option<T> + Send,
+    mut select: impl FnMut(&RawValue) -> Option<T> + Send,
 ) -> Result<Vec<T>, PortError> {
     let operation = format!("Kubernetes list {}", K::NAME);
     let mut selected = Vec::new();
     let mut once = async || {
         selected.clear();
-        watch::list(connection, &operation, K::PATH, params, |object| {
-            let taken = take::<K>(object).map_err(|undecoded| {
-                let ((namespace, name), _) = split(watch::identity(object));
-                invalid::<K>(&namespace, &name, undecoded)
-            });
-            selected.extend(select(object, taken));
-        })
-        .await
+        watch::list(connection, &operation, K::PATH, params, |object| selected.extend(select(object))).await
     };
     let listed = match once().await {
         // The continue token expired during the list. A second list starts at the current resourceVersion.
@@ -434,6 +427,14 @@ pub(crate) async fn list_selected<K: Kind, T: Send>(
     };
     listed.map_err(explain_missing::<K>)?;
     Ok(selected)
+}
+
+/// Decodes an object of a list.
+pub(crate) fn decoded<K: Kind>(object: &RawValue) -> Result<K::Model, InvalidObject> {
+    take::<K>(object).map_err(|undecoded| {
+        let ((namespace, name), _) = split(watch::identity(object));
+        invalid::<K>(&namespace, &name, undecoded)
+    })
 }
 
 #[cfg(test)]

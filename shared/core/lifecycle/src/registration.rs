@@ -208,6 +208,9 @@ fn recognise(mut step: Step, node: &Node, mirror: &MirroredClaim, seen: &Observa
         owner: Some((mirror.name.clone(), mirror.uid.clone())),
         // The pods of DaemonSets tolerate that, and others do not.
         unschedulable: claim.is_warm().then_some(true),
+        // Two processes may reconcile a claim. After the other one has registered the node, it may have opened it, and agents may have removed
+        // startup taints.
+        unless_labelled: (!node.is_registered()).then(|| labels::REGISTERED.to_owned()),
         ..NodePatch::default()
     };
     // A node that waits for DaemonSets is closed already, by a taint that these tolerate.

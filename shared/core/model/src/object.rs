@@ -104,6 +104,9 @@ pub struct NodePatch {
     pub owner: Option<(String, String)>,
     /// Whether the node is cordoned; `None` to leave that as it is.
     pub unschedulable: Option<bool>,
+    /// The label that a node must not have for this patch. If it has, another process has added it since this one read the node, and the
+    /// patch must not undo what was done to the node after that.
+    pub unless_labelled: Option<String>,
 }
 
 impl NodePatch {

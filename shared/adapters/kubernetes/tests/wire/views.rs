@@ -398,6 +398,27 @@ async fn joining_nodes_are_listed_once_and_patched_without_being_read() {
 }
 
 #[tokio::test]
+async fn a_node_that_another_process_registered_is_not_closed_again() {
+    let world = World::installed().await;
+    world.create(&NODES, node("n1"));
+    let cluster = world.cluster();
+    let FoundNodes { nodes, .. } = cluster.nodes_of_all(&[sought("n1", true)]).await.unwrap();
+    // The other process has opened it, too.
+    let change = json!({ "metadata": { "labels": { "karpenter.sh/registered": "true" } } });
+    let options = PatchOptions::default();
+    world.server.patch(&NODES, "", "n1", None, PatchType::Merge, &change, &options).unwrap();
+    let patch = NodePatch {
+        add_taints: vec![Taint::joining()],
+        unless_labelled: Some("karpenter.sh/registered".into()),
+        ..NodePatch::default()
+    };
+    let error = cluster.patch_node("n1", &nodes[0].uid, &patch).await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Conflict);
+    assert!(error.message.contains("n1 has the label karpenter.sh/registered"), "{error}");
+    assert!(world.server.get(&NODES, "", "n1").unwrap()["spec"]["taints"].as_array().is_none_or(Vec::is_empty));
+}
+
+#[tokio::test]
 async fn nodes_that_were_listed_are_drained_without_being_read() {
     let world = World::installed().await;
     let names = ["n1", "n2", "n3", "n4", "n5"];

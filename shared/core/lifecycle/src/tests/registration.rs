@@ -30,6 +30,7 @@ fn a_node_is_recognised_before_its_claim_counts_as_registered() {
     assert_eq!(patch.remove_taints, [Taint::unregistered()]);
     assert_eq!(patch.add_finalizer.as_deref(), Some(labels::TERMINATION_FINALIZER));
     assert_eq!(patch.owner, Some(("default-bbbbb".into(), "mirror-uid".into())));
+    assert_eq!(patch.unless_labelled.as_deref(), Some(labels::REGISTERED));
     assert!(next.events.is_empty());
     assert!(!patch.labels.contains_key(labels::INITIALIZED), "it has a startup taint");
 

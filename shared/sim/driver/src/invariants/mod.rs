@@ -45,6 +45,7 @@ pub(crate) const STOPS: &str = "no instance is stopped while a pod runs there";
 pub(crate) const DRAINS_END: &str = "a drain ends by the terminationGracePeriod";
 pub(crate) const EXPIRY: &str = "a node does not outlive its expireAfter";
 pub(crate) const INTERRUPTIONS: &str = "the node of a spot instance is drained when EC2 announces its interruption";
+pub(crate) const STAYS_OPEN: &str = "a node that is open for pods is not closed until others join";
 pub(crate) const METADATA: &str = "a Node has the labels, annotations and taints of its claim";
 pub(crate) const UNUSABLE_NODE_POOLS: &str = "no claim is created for an unusable NodePool";
 pub(crate) const DELETED_NODE_POOLS: &str = "the nodes of a deleted NodePool are terminated";

@@ -7,7 +7,7 @@ use nodeless_fake_kubernetes::ListOptions;
 use nodeless_fake_kubernetes::resource::NODES;
 use nodeless_model::{NodeClaim, labels};
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// The Nodes at one time.
@@ -38,6 +38,30 @@ impl Nodes {
             *sizes.entry(pool).or_default() += 1;
         }
         sizes
+    }
+}
+
+/// The Nodes that have been open for pods, by uid.
+#[derive(Debug, Default)]
+pub(super) struct OpenNodes(BTreeSet<String>);
+
+impl OpenNodes {
+    /// A Node has changed, or was deleted. Returns what is wrong if it was open and is closed until others join.
+    pub(super) fn changed(&mut self, node: &Value, is_deleted: bool) -> Option<String> {
+        let uid = text(node, "/metadata/uid");
+        if is_deleted {
+            self.0.remove(uid);
+            return None;
+        }
+        let taints = node.pointer("/spec/taints").and_then(Value::as_array);
+        let is_closed = taints.is_some_and(|taints| taints.iter().any(|taint| taint["key"] == labels::JOINING_TAINT));
+        if is_closed && self.0.remove(uid) {
+            return Some(format!("Node {} was open and has the taint again", text(node, "/metadata/name")));
+        }
+        if !is_closed && node["metadata"]["labels"][labels::REGISTERED] == "true" {
+            self.0.insert(uid.to_owned());
+        }
+        None
     }
 }
 
@@ -86,6 +110,25 @@ mod tests {
             phase: Phase::Launched,
             status: NodeClaimStatus { instance: Some(instance), ..NodeClaimStatus::default() },
         }
+    }
+
+    #[test]
+    fn a_node_that_was_open_must_not_be_closed_again() {
+        let node = |registered: &str, taint: &str| {
+            json!({
+                "metadata": { "name": "node-1", "uid": "u", "labels": { labels::REGISTERED: registered } },
+                "spec": { "taints": [{ "key": taint }] },
+            })
+        };
+        let mut open = OpenNodes::default();
+        let mut is_wrong = |node: Value| open.changed(&node, false).is_some();
+        assert!(!is_wrong(node("", "other")), "nodeless has not seen it");
+        assert!(!is_wrong(node("true", labels::JOINING_TAINT)));
+        assert!(!is_wrong(node("true", "other")));
+        assert!(is_wrong(node("true", labels::JOINING_TAINT)));
+        assert!(!is_wrong(node("true", "other")));
+        assert!(open.changed(&node("true", "other"), true).is_none());
+        assert!(open.changed(&node("true", labels::JOINING_TAINT), false).is_none(), "it is another one");
     }
 
     #[test]

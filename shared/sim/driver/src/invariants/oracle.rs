@@ -3,20 +3,21 @@
 use super::commands::CommandChecks;
 use super::lifetimes::{InterruptionChecks, drain_too_long, expired};
 use super::node_pools::NodePoolChecks;
-use super::nodes::Nodes;
+use super::nodes::{Nodes, OpenNodes};
 use super::on_demand_minimum::OnDemandChecks;
 use super::recorded_time::RecordedTime;
 use super::surges::SurgeChecks;
 use super::{
     AMI_CANARY, CLUSTER_LIMITS, DELETED_NODE_POOLS, DISRUPTION_BUDGETS, DO_NOT_DISRUPT, DRAINS_END, EXPIRY, EXPLAINED,
     INTERRUPTIONS, LIMITS, MAINTENANCE, METADATA, NO_ORPHANS, ON_DEMAND_MINIMUM, ONE_INSTANCE, PODS_RUN, RECORDED_TIME,
-    SURGES, UNUSABLE_NODE_POOLS, Violation, ami_canary, condition as condition_of, disruption_budgets, metadata, text,
+    STAYS_OPEN, SURGES, UNUSABLE_NODE_POOLS, Violation, ami_canary, condition as condition_of, disruption_budgets,
+    metadata, text,
 };
 use crate::scenarios::Scenario;
 use crate::{Driver, Outcome};
 use jiff::{SignedDuration, Timestamp};
 use nodeless_fake_aws::TypeFacts;
-use nodeless_fake_kubernetes::resource::{NAMESPACES, PODS};
+use nodeless_fake_kubernetes::resource::{NAMESPACES, NODES, PODS};
 use nodeless_fake_kubernetes::{Change, ChangeKind, ListOptions};
 use nodeless_model::claim::{TerminationReason, condition};
 use nodeless_model::{NodeClaim, Phase, labels};
@@ -98,6 +99,7 @@ pub(crate) struct Oracle {
     sizes: BTreeMap<String, Vec<(Timestamp, usize)>>,
     pools: BTreeMap<String, Value>,
     node_pools: NodePoolChecks,
+    open_nodes: OpenNodes,
     launched: BTreeSet<String>,
     commands: CommandChecks,
     on_demand: OnDemandChecks,
@@ -129,6 +131,7 @@ impl Oracle {
             sizes: BTreeMap::new(),
             pools: pools.map(|pool| (text(pool, "/metadata/name").to_owned(), pool.clone())).collect(),
             node_pools: NodePoolChecks::default(),
+            open_nodes: OpenNodes::default(),
             launched: BTreeSet::new(),
             commands: CommandChecks::default(),
             on_demand: OnDemandChecks::default(),
@@ -175,6 +178,11 @@ impl Oracle {
                 self.node_pools.changed(change, now);
                 if change.resource.kind == "NodePool" {
                     self.pool_changed(change);
+                }
+                if change.resource == NODES
+                    && let Some(detail) = self.open_nodes.changed(&change.object, change.kind == ChangeKind::Deleted)
+                {
+                    self.violated(now, STAYS_OPEN, detail);
                 }
             }
         }

@@ -248,6 +248,9 @@ fn a_node_keeps_what_others_put_there() {
     now(cluster.patch_node("n", uid, &patch)).unwrap();
     assert_eq!(world.api().revision(), before);
     assert_eq!(now(cluster.patch_node("n", "another", &patch)).unwrap_err().kind, ErrorKind::Conflict);
+    let unless = |label: &str| NodePatch { unless_labelled: Some(label.into()), ..patch.clone() };
+    assert_eq!(now(cluster.patch_node("n", uid, &unless("a"))).unwrap_err().kind, ErrorKind::Conflict);
+    now(cluster.patch_node("n", uid, &unless("c"))).unwrap();
     assert_eq!(now(cluster.patch_node("m", uid, &patch)).unwrap_err().kind, ErrorKind::NotFound);
 }
 

@@ -19,6 +19,10 @@ pub(super) fn patch(api: &ApiServer, name: &str, uid: &str, patch: &NodePatch) -
         let message = format!("node {name} is no longer the object {uid}; another of that name has joined");
         return Err(PortError::new(ErrorKind::Conflict, OPERATION, message));
     }
+    if let Some(label) = patch.unless_labelled.as_ref().filter(|label| !node["metadata"]["labels"][*label].is_null()) {
+        let message = format!("node {name} has the label {label}: another process has added it");
+        return Err(PortError::new(ErrorKind::Conflict, OPERATION, message));
+    }
     let mut changed = node.as_ref().clone();
     change_labels(&mut changed, patch);
     change_finalizers(&mut changed, patch);
