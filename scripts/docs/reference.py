@@ -217,7 +217,8 @@ def events() -> str:
         "Where Karpenter publishes an event for the same cause, the reason and the type are Karpenter's. The same event is published again",
         "after at least five minutes. Why a node stays, and how annotations of a pod affect disruption, is published once it has lasted for a",
         "minute, and the same again only when the API server has deleted it, after an hour by default. A plan publishes `FailedScheduling`",
-        "for at most 500 pods, 50 of a namespace with the same reason, and the next plans for others.",
+        "for at most 500 pods, 50 of a namespace with the same reason. The plans of the next five minutes publish it for others; after that, the",
+        "first pods are due again, so that of thousands with the same reason only some have the event.",
         "",
         table(["reason", "type", "object", "meaning"], event_rows()),
     )
