@@ -1,14 +1,12 @@
 //! The endpoint of the cluster's API server.
 
-use crate::authentication::{CONFIG_MAP, mode};
+use crate::authentication::{CONFIG_MAP, DESCRIBE_CLUSTER, mode};
 use async_trait::async_trait;
 use aws_config::SdkConfig;
 use aws_sdk_eks::error::{DisplayErrorContext, ProvideErrorMetadata as _, SdkError};
 use aws_sdk_eks::operation::describe_cluster::DescribeClusterError;
 use aws_sdk_eks::types::{Cluster, ControlPlaneEgressModeType};
 use nodeless_ports::{ClusterVersion, ErrorKind, PortError};
-
-pub(crate) const OPERATION: &str = "EKS DescribeCluster";
 
 /// The data that a client needs to reach the API server of a cluster. It changes so rarely that an execution environment reads it
 /// once, except for the version: see [`EksVersion`].
@@ -44,7 +42,7 @@ pub async fn describe(config: &SdkConfig, name: &str) -> Result<ClusterAccess, P
     let cluster = answer.cluster().ok_or_else(|| {
         PortError::new(
             ErrorKind::Unavailable,
-            OPERATION,
+            DESCRIBE_CLUSTER,
             format!("the answer about cluster {name} is empty; try again"),
         )
     })?;
@@ -54,7 +52,7 @@ pub async fn describe(config: &SdkConfig, name: &str) -> Result<ClusterAccess, P
 /// Whether IAM denied [`describe`]. A policy that was just written may not apply yet.
 #[must_use]
 pub fn is_denied(error: &PortError) -> bool {
-    error.operation == OPERATION && error.code == "AccessDeniedException"
+    error.operation == DESCRIBE_CLUSTER && error.code == "AccessDeniedException"
 }
 
 /// The Kubernetes version of a cluster in EKS, which changes during the life of an execution environment.
@@ -78,7 +76,7 @@ impl ClusterVersion for EksVersion {
         let access = describe(&self.config, &self.name).await?;
         if access.version.is_empty() {
             let message = format!("EKS did not report the Kubernetes version of cluster {}", self.name);
-            return Err(PortError::new(ErrorKind::Unavailable, OPERATION, message));
+            return Err(PortError::new(ErrorKind::Unavailable, DESCRIBE_CLUSTER, message));
         }
         Ok(access.version)
     }
@@ -89,14 +87,14 @@ fn access(name: &str, cluster: &Cluster) -> Result<ClusterAccess, PortError> {
     let endpoint = cluster.endpoint().filter(|endpoint| !endpoint.is_empty()).ok_or_else(|| {
         let message =
             format!("cluster {name} has no API endpoint yet (its status is {state}); wait until it is ACTIVE");
-        PortError::new(ErrorKind::Unavailable, OPERATION, message)
+        PortError::new(ErrorKind::Unavailable, DESCRIBE_CLUSTER, message)
     })?;
     let certificate_authority =
         cluster.certificate_authority().and_then(|authority| authority.data()).filter(|data| !data.is_empty());
     if certificate_authority.is_none() && !endpoint.starts_with("http://") {
         let message =
             format!("cluster {name} has no certificate authority yet (its status is {state}); wait until it is ACTIVE");
-        return Err(PortError::new(ErrorKind::Unavailable, OPERATION, message));
+        return Err(PortError::new(ErrorKind::Unavailable, DESCRIBE_CLUSTER, message));
     }
     let network = cluster.kubernetes_network_config();
     Ok(ClusterAccess {
@@ -123,7 +121,7 @@ fn refuse(name: &str, error: &SdkError<DescribeClusterError>) -> PortError {
     let code = error.code().unwrap_or_default();
     let message = error.message().map_or_else(|| DisplayErrorContext(error).to_string(), str::to_owned);
     let (kind, next) = reaction(code, matches!(error, SdkError::ConstructionFailure(_)), name);
-    PortError::new(kind, OPERATION, format!("{message}{next}")).with_code(code)
+    PortError::new(kind, DESCRIBE_CLUSTER, format!("{message}{next}")).with_code(code)
 }
 
 /// The kind of an error code of EKS, and how to fix it.
@@ -222,8 +220,8 @@ mod tests {
     #[test]
     fn only_a_missing_permission_to_describe_the_cluster_is_waited_for() {
         let error = |operation, code| PortError::new(ErrorKind::Denied, operation, "no").with_code(code);
-        assert!(is_denied(&error(OPERATION, "AccessDeniedException")));
-        assert!(!is_denied(&error(OPERATION, "ExpiredTokenException")));
+        assert!(is_denied(&error(DESCRIBE_CLUSTER, "AccessDeniedException")));
+        assert!(!is_denied(&error(DESCRIBE_CLUSTER, "ExpiredTokenException")));
         assert!(!is_denied(&error("EC2 DescribeSubnets", "AccessDeniedException")));
     }
 

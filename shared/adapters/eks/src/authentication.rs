@@ -1,12 +1,12 @@
 //! The authentication mode of a cluster and its access entries.
 
-use crate::access::OPERATION;
 use aws_config::SdkConfig;
 use aws_sdk_eks::Client;
 use aws_sdk_eks::error::{DisplayErrorContext, ProvideErrorMetadata, SdkError};
 use aws_sdk_eks::types::Cluster;
 use nodeless_ports::{ErrorKind, PortError};
 
+pub(crate) const DESCRIBE_CLUSTER: &str = "EKS DescribeCluster";
 /// The mode of clusters that have no access entries, and of those that are older than the setting.
 pub(crate) const CONFIG_MAP: &str = "CONFIG_MAP";
 
@@ -40,7 +40,7 @@ pub struct Entry {
 /// When EKS does not answer, or refuses the request.
 pub async fn authentication(config: &SdkConfig, cluster: &str) -> Result<Authentication, PortError> {
     let client = Client::new(config);
-    let described = client.describe_cluster().name(cluster).send().await.map_err(|error| failed(OPERATION, &error))?;
+    let described = client.describe_cluster().name(cluster).send().await.map_err(|error| failed(DESCRIBE_CLUSTER, &error))?;
     let mode = described.cluster().map_or(CONFIG_MAP, mode).to_owned();
     if mode == CONFIG_MAP {
         return Ok(Authentication { mode, entries: Vec::new() });

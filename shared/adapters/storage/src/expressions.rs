@@ -1,8 +1,7 @@
 //! Conditions and updates as expressions of DynamoDB:
 //! <https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Expressions.OperatorsAndFunctions.html>.
 
-use crate::items::encode_value;
-use crate::table::Raw;
+use crate::items::{Raw, encode_value};
 use nodeless_ports::table::{Attributes, Condition, Value};
 use std::collections::{BTreeMap, HashMap};
 

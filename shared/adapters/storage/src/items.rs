@@ -1,10 +1,13 @@
 //! Attributes of items, as the SDK has them.
 
-use crate::table::Raw;
 use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::AttributeValue;
 use nodeless_ports::table::{Attributes, Item, Key, Value};
 use nodeless_ports::{ErrorKind, PortError};
+use std::collections::HashMap;
+
+/// An item or a key as the SDK has it.
+pub(crate) type Raw = HashMap<String, AttributeValue>;
 
 pub(crate) fn encode_value(value: &Value) -> AttributeValue {
     match value {

@@ -1,6 +1,6 @@
 //! The claims table in DynamoDB.
 
-use crate::items::{decode, encode};
+use crate::items::{Raw, decode, encode};
 use async_trait::async_trait;
 use aws_config::SdkConfig;
 use aws_sdk_dynamodb::Client;
@@ -19,9 +19,6 @@ pub struct DynamoTable {
     pub(crate) table: String,
     pub(crate) cluster: String,
 }
-
-/// An item or a key as the SDK has it.
-pub(crate) type Raw = HashMap<String, AttributeValue>;
 
 impl DynamoTable {
     /// The part of the named table that belongs to the cluster.

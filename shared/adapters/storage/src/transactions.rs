@@ -1,7 +1,8 @@
 //! Conditional writes: of one item, or of several in a transaction.
 
 use crate::expressions::Expression;
-use crate::table::{DynamoTable, Raw, invalid};
+use crate::items::Raw;
+use crate::table::{DynamoTable, invalid};
 use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_dynamodb::operation::delete_item::DeleteItemError;
 use aws_sdk_dynamodb::operation::put_item::PutItemError;
