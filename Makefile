@@ -53,6 +53,13 @@ fmt: ## Format everything
 fmt-check: ## Check the formatting
 	cargo fmt --all --check
 
+# What refused most changes that passed their own tests: formatting, lock files, the rules of the project, the documentation.
+.PHONY: quick
+quick: fmt-check lock-files ## Check in under three minutes, after a build, what a change most often forgets
+	cargo build --workspace --all-features --bin nodeless
+	cargo test --workspace --all-features --test project
+	NODELESS_BINARIES="$${CARGO_TARGET_DIR:-target}/debug" $(MAKE) test-docs
+
 .PHONY: lint
 lint: ## Clippy over everything, warnings denied
 	cargo clippy --workspace --all-targets --all-features -- -D warnings

@@ -9,8 +9,15 @@ const NOT_SOURCES: [&str; 3] = [".git", ".venv", "target"];
 /// The minimum number of paths on the page: fewer mean that this test no longer finds them.
 const FEWEST_PATHS: usize = 40;
 
-fn root() -> PathBuf {
+pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// All files and folders of the sources, relative to the root.
+pub(crate) fn paths() -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    sources(&root(), &mut found);
+    found
 }
 
 fn page() -> String {
@@ -43,24 +50,22 @@ fn is_path(text: &str) -> bool {
 
 #[test]
 fn every_path_exists() {
-    let mut all = BTreeSet::new();
-    sources(&root(), &mut all);
+    let all = paths();
     let page = page();
-    let paths: BTreeSet<&str> = page.lines().flat_map(quoted).filter(|text| is_path(text)).collect();
-    assert!(paths.len() >= FEWEST_PATHS, "{paths:?}");
+    let named: BTreeSet<&str> = page.lines().flat_map(quoted).filter(|text| is_path(text)).collect();
+    assert!(named.len() >= FEWEST_PATHS, "{named:?}");
     // A path may begin at any folder, such as `plan/execute.rs`.
     let exists = |path: &str| {
         let path = path.trim_end_matches('/');
         all.contains(path) || all.iter().any(|known| known.ends_with(&format!("/{path}")))
     };
-    let missing: Vec<&&str> = paths.iter().filter(|path| !exists(path)).collect();
+    let missing: Vec<&&str> = named.iter().filter(|path| !exists(path)).collect();
     assert!(missing.is_empty(), "ARCHITECTURE.md contains paths that do not exist: {missing:?}");
 }
 
 /// The packages of the workspace by folder. `fuzz` is a workspace of its own.
 fn packages() -> BTreeMap<String, String> {
-    let mut all = BTreeSet::new();
-    sources(&root(), &mut all);
+    let all = paths();
     let manifests = all.iter().filter_map(|path| path.strip_suffix("/Cargo.toml")).filter(|folder| *folder != "fuzz");
     manifests
         .map(|folder| {

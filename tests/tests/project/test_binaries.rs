@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 
 /// The folders of all crates of the workspace.
-fn crates() -> Vec<PathBuf> {
+pub(crate) fn crates() -> Vec<PathBuf> {
     let parents =
         ["", "functions", "shared", "shared/core", "shared/adapters", "shared/sim", "shared/testing", "shared/tools"];
     let folders = parents.into_iter().flat_map(|parent| entries(&Path::new(ROOT).join(parent)));
