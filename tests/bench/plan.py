@@ -41,8 +41,15 @@ CASES = [
     Case("1,000 soft pods", "soft 1000"),
     Case("1,000 GPU and web pods", "gpu_and_web 1000"),
     Case("1,000 diverse pods", "diverse 1000"),
-    Case("10,000 diverse pods", "diverse 10000"),
-    Case("10,000 plain pods", "plain 10000"),
+    Case("10,000 diverse pods", "diverse 10000", 0.25),
+    Case("10,000 plain pods", "plain 10000", 0.08),
+    Case("300 pods of teams on 300 scaled down nodes, --disruption", "teams 300 scaled-down 300 100", 0.3, disruption=True),
+    Case("1,000 pods of teams on 1,000 scaled down nodes, --disruption", "teams 1000 scaled-down 1000 100", 1.5, disruption=True),
+    Case("teams on 1,000 scaled down nodes, --disruption", "teams 0 scaled-down 1000 100", 1.5, disruption=True),
+    Case("zonal StatefulSets on 1,000 scaled down nodes, --disruption", "zonal_sets 0 scaled-down 1000 100", 1.5, disruption=True),
+    Case("teams on 3,000 scaled down nodes, --disruption", "teams 0 scaled-down 3000 100", 6.0, disruption=True),
+    Case("10,000 pods of zonal StatefulSets", "zonal_sets 10000", 0.5),
+    Case("10,000 enterprise pods", "enterprise 10000", 0.3),
     Case("14,000 soft pods on 1,000 nodes, --disruption", "soft 0 1000 14 30", disruption=True),
 ]
 

@@ -1,25 +1,46 @@
 //! Writes a workload as an export of a cluster:
 //!
 //!     cargo run --release -p nodeless-workloads --example export -- MIX PENDING [NODES PODS_PER_NODE WASTE] > cluster.json
+//!     cargo run --release -p nodeless-workloads --example export -- MIX PENDING scaled-down NODES FILL [SEED] > cluster.json
+//!     cargo run --release -p nodeless-workloads --example export -- pods=1000 FIELD=NUMBER... > cluster.json
 //!
-//! With `--as-kubectl`, pods have the size of the output of kubectl.
+//! The arguments are those of `Running`, of `ScaledDown` and of `search::FIELDS`. With `--as-kubectl`, pods have the size of the output
+//! of kubectl.
 #![allow(clippy::unwrap_used)]
 
+use nodeless_workloads::Workload;
 use nodeless_workloads::export::{Fullness, export};
-use nodeless_workloads::{Mix, Running};
+use nodeless_workloads::search::Combination;
+use nodeless_workloads::{Mix, Running, ScaledDown};
 use std::io::Write as _;
 
 fn main() {
     let (flags, words): (Vec<String>, Vec<String>) = std::env::args().skip(1).partition(|word| word.starts_with('-'));
-    let number = |index: usize| words.get(index).map_or(0, |word| word.parse::<usize>().unwrap());
-    let mix = Mix::named(&words[0]).expect("the name of a mix");
-    let mut workload = mix.pending(number(1), 1);
-    if words.len() > 2 {
-        let waste = u32::try_from(number(4)).unwrap();
-        let running = Running { mix, nodes: number(2), pods_per_node: number(3), waste, seed: 2 };
-        workload = nodeless_workloads::Workload { pending: workload.pending, ..running.workload() };
-    }
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let whole = flags.iter().any(|flag| flag == "--as-kubectl");
-    let text = export(&workload, if whole { Fullness::AsKubectl } else { Fullness::Sparse });
+    let text = export(&workload(&words), if whole { Fullness::AsKubectl } else { Fullness::Sparse });
     std::io::stdout().write_all(text.as_bytes()).unwrap();
+}
+
+fn workload(words: &[&str]) -> Workload {
+    if words[0].contains('=') {
+        return words.join(" ").parse::<Combination>().unwrap().workload();
+    }
+    let number = |word: &&str| word.parse::<usize>().unwrap();
+    let percent = |word: &&str| word.parse::<u32>().unwrap();
+    let mix = Mix::named(words[0]).expect("the name of a mix");
+    let pending = mix.pending(number(&words[1]), 1);
+    let running = match &words[2..] {
+        [] => return pending,
+        ["scaled-down", nodes, fill, seed @ ..] => {
+            let seed = seed.first().map_or(2, |seed| seed.parse().unwrap());
+            ScaledDown { mix, nodes: number(nodes), fill: percent(fill), seed }.workload()
+        }
+        [nodes, pods, waste] => {
+            Running { mix, nodes: number(nodes), pods_per_node: number(pods), waste: percent(waste), seed: 2 }
+                .workload()
+        }
+        _ => panic!("too many or too few arguments"),
+    };
+    Workload { pending: pending.pending, ..running }
 }

@@ -13,6 +13,7 @@ mod input;
 pub mod mixes;
 mod pools;
 mod running;
+mod scaled_down;
 pub mod search;
 mod workload;
 
@@ -21,6 +22,7 @@ pub use input::PlannerInput;
 pub use mixes::Mix;
 pub use pools::node_pool;
 pub use running::Running;
+pub use scaled_down::ScaledDown;
 pub use workload::{Place, Workload};
 
 /// The time at which workloads are evaluated.

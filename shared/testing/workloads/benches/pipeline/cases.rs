@@ -1,7 +1,7 @@
 //! The cases and their targets.
 
 use nodeless_workloads::search::{Combination, worst};
-use nodeless_workloads::{Mix, Running, Workload};
+use nodeless_workloads::{Mix, Running, ScaledDown, Workload};
 
 pub struct Case {
     pub name: String,
@@ -23,6 +23,7 @@ impl Case {
     pub fn all() -> Vec<Self> {
         let mut cases = pending();
         cases.extend(running());
+        cases.extend(scaled_down());
         cases.extend(worst().into_iter().map(|input| Self::combined("worst", input)));
         cases.extend(beyond());
         cases
@@ -72,6 +73,27 @@ fn running() -> Vec<Case> {
             workload
         };
         Case { reach_mib, ..Case::new(name, reach, make) }
+    };
+    rows.into_iter().map(case).collect()
+}
+
+/// Running clusters whose workloads were scaled down, and pending pods.
+fn scaled_down() -> Vec<Case> {
+    let rows = [
+        (Mix::Teams, 300, 300, Some(0.3)),
+        (Mix::Teams, 1000, 1000, Some(1.5)),
+        (Mix::Teams, 1000, 0, Some(1.5)),
+        (Mix::ZonalSets, 1000, 0, Some(1.5)),
+        (Mix::Teams, 3000, 0, Some(6.0)),
+        (Mix::Teams, 5000, 1000, None),
+    ];
+    let case = |(mix, nodes, count, reach): (Mix, usize, usize, Option<f64>)| {
+        let name = format!("{} {count} with {nodes} nodes, scaled down", mix.name());
+        let make = move || {
+            let running = ScaledDown { mix, nodes, fill: 100, seed: 2 }.workload();
+            Workload { pending: mix.pods(count, 1), ..running }
+        };
+        Case::new(name, reach, make)
     };
     rows.into_iter().map(case).collect()
 }

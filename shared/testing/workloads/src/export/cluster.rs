@@ -5,7 +5,7 @@ use nodeless_api::test_support::ec2_node_class_manifest;
 use nodeless_model::node_pool::BudgetNodes;
 use nodeless_model::requirement::RequirementTerm;
 use nodeless_model::resources::format_quantity;
-use nodeless_model::{Budget, DaemonSet, Node, NodePool, PodDisruptionBudget, ResourceList, StringMap};
+use nodeless_model::{Budget, DaemonSet, Node, NodeClaim, NodePool, PodDisruptionBudget, ResourceList, StringMap};
 use serde_json::{Value, json};
 
 pub(super) fn node_class() -> Value {
@@ -73,6 +73,13 @@ pub(super) fn node(node: &Node) -> Value {
     })
 }
 
+pub(super) fn node_claim(claim: &NodeClaim) -> Value {
+    let mut written = json!(nodeless_api::convert::mirror(claim, None));
+    written["metadata"]["uid"] = json!(claim.uid);
+    written["metadata"]["creationTimestamp"] = json!(claim.created.to_string());
+    written
+}
+
 pub(super) fn daemon_set(set: &DaemonSet) -> Value {
     json!({
         "apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": { "name": set.name, "namespace": set.namespace },
@@ -91,7 +98,8 @@ pub(super) fn disruption_budget(budget: &PodDisruptionBudget) -> Value {
     json!({
         "apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
         "metadata": { "name": budget.name, "namespace": budget.namespace },
-        "spec": { "selector": budget.selector, "maxUnavailable": budget.disruptions_allowed }
+        "spec": { "selector": budget.selector, "maxUnavailable": budget.disruptions_allowed },
+        "status": { "disruptionsAllowed": budget.disruptions_allowed }
     })
 }
 

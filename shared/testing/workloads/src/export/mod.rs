@@ -19,7 +19,7 @@ pub enum Fullness {
 }
 
 /// The workload as a List. NodePools are of one EC2NodeClass named `default`; `nodeless plan` uses its own catalog, so the
-/// workload's instance types are not written, and other than in [`Workload::problem`] nodes have no NodeClaims.
+/// workload's instance types are not written.
 #[must_use]
 pub fn export(workload: &Workload, fullness: Fullness) -> String {
     let mut list = List::default();
@@ -34,6 +34,7 @@ pub fn export(workload: &Workload, fullness: Fullness) -> String {
     let bound = workload.places.iter().flat_map(|place| &place.pods);
     for place in &workload.places {
         list.push(&cluster::node(&place.node));
+        list.push(&cluster::node_claim(&place.claim));
     }
     for pod in bound.chain(&workload.pending) {
         let mut item = pods::pod(pod);

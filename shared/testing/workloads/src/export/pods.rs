@@ -10,8 +10,10 @@ pub(super) fn pod(pod: &Pod) -> Value {
     let mut metadata =
         json!({ "name": pod.name, "namespace": pod.namespace, "uid": pod.uid, "labels": pod.template.labels });
     if let Some(kind) = &pod.owner_kind {
-        metadata["ownerReferences"] =
-            json!([{ "apiVersion": "apps/v1", "kind": kind, "name": "owner", "uid": "uid-owner", "controller": true }]);
+        let name = pod.owner_name.as_deref().unwrap_or("owner");
+        metadata["ownerReferences"] = json!([{
+            "apiVersion": "apps/v1", "kind": kind, "name": name, "uid": format!("uid-{name}"), "controller": true
+        }]);
     }
     if !pod.template.annotations.is_empty() {
         metadata["annotations"] = json!(pod.template.annotations);

@@ -25,6 +25,10 @@ pub enum Mix {
     /// Groups of 2 to 20 pods with log-normal sizes, and five DaemonSets: three fifths as in [`Mix::Soft`], a fifth with hard
     /// zone spread, a tenth with required anti-affinity over hostname, the others plain.
     Enterprise,
+    /// As [`Mix::Enterprise`], with groups of log-normal size: most have one to five pods.
+    Teams,
+    /// StatefulSets with hard zone spread, and requests and numbers of pods as in [`Mix::Teams`].
+    ZonalSets,
     /// Karpenter's benchmark: a fifth each plain, spread over zones, spread over hosts, with affinity to themselves in a
     /// zone, and with anti-affinity over hosts.
     Diverse,
@@ -32,8 +36,16 @@ pub enum Mix {
 
 impl Mix {
     /// All mixes.
-    pub const ALL: [Self; 6] =
-        [Self::Plain, Self::GpuAndWeb, Self::Stateful, Self::Soft, Self::Enterprise, Self::Diverse];
+    pub const ALL: [Self; 8] = [
+        Self::Plain,
+        Self::GpuAndWeb,
+        Self::Stateful,
+        Self::Soft,
+        Self::Enterprise,
+        Self::Teams,
+        Self::ZonalSets,
+        Self::Diverse,
+    ];
 
     /// The name.
     #[must_use]
@@ -44,6 +56,8 @@ impl Mix {
             Self::Stateful => "stateful",
             Self::Soft => "soft",
             Self::Enterprise => "enterprise",
+            Self::Teams => "teams",
+            Self::ZonalSets => "zonal_sets",
             Self::Diverse => "diverse",
         }
     }
@@ -70,6 +84,8 @@ impl Mix {
             Self::Stateful => stateful::pods(count, seed),
             Self::Soft => soft::pods(count, seed),
             Self::Enterprise => enterprise::pods(count, seed),
+            Self::Teams => enterprise::of_teams(count, seed, false),
+            Self::ZonalSets => enterprise::of_teams(count, seed, true),
             Self::Diverse => diverse::pods(count, seed),
         }
     }
@@ -83,8 +99,8 @@ impl Mix {
         let bought = [CapacityType::OnDemand, CapacityType::Spot];
         let pool =
             if diverse { test_support::node_pool("default") } else { node_pool("default", self.categories(), &bought) };
-        let daemon_sets =
-            if matches!(self, Self::Soft | Self::Enterprise) { build::five_daemon_sets() } else { Vec::new() };
+        let with_daemons = matches!(self, Self::Soft | Self::Enterprise | Self::Teams | Self::ZonalSets);
+        let daemon_sets = if with_daemons { build::five_daemon_sets() } else { Vec::new() };
         let pending = self.pods(count, seed);
         Workload { node_pools: vec![pool], instance_types, pending, daemon_sets, ..Workload::default() }.shared()
     }

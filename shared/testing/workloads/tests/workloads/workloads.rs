@@ -5,7 +5,7 @@ use nodeless_model::{CapacityType, Pod, StringMap, labels};
 use nodeless_scheduling::{BoundPods, Launch, Options, Problem, Solution, held_preferences, solve};
 use nodeless_workloads::export::{Fullness, export};
 use nodeless_workloads::search::{Combination, FIELDS, worst};
-use nodeless_workloads::{Mix, Running, Workload, node_pool};
+use nodeless_workloads::{Mix, Running, ScaledDown, Workload, node_pool};
 use std::collections::{BTreeMap, BTreeSet};
 
 #[test]
@@ -64,6 +64,33 @@ fn pods_of_a_running_cluster_fit_and_satisfy_anti_affinity() {
 }
 
 #[test]
+fn a_scaled_down_cluster_is_valid_and_filled_very_differently() {
+    for mix in [Mix::Teams, Mix::ZonalSets] {
+        let scaled = ScaledDown { mix, nodes: 90, fill: 100, seed: 3 };
+        let workload = scaled.workload();
+        assert_eq!(workload.pods(), scaled.workload().pods());
+        assert_ne!(workload.pods(), ScaledDown { seed: 4, ..scaled }.workload().pods());
+        let nodes = workload.problem().nodes;
+        assert_eq!(nodes.len(), 90);
+        let left = |name| nodes.iter().map(move |node| node.available.get(name).milli());
+        assert!(["cpu", "memory", "pods"].iter().all(|name| left(name).all(|left| left >= 0)), "{mix:?}");
+        let mut cpus: Vec<i64> = left("cpu").collect();
+        cpus.sort_unstable();
+        assert!(cpus[9] < 1500 && cpus[80] > 4000, "{mix:?}: {cpus:?}");
+        let mut zones: BTreeMap<&String, [usize; 3]> = BTreeMap::new();
+        for (index, place) in workload.places.iter().enumerate() {
+            let own = place.pods.iter().filter(|pod| !pod.is_owned_by_daemon_set());
+            let apps: Vec<&String> = own.map(|pod| &pod.template.labels["app"]).collect();
+            assert_eq!(apps.iter().collect::<BTreeSet<_>>().len(), apps.len(), "two pods of a workload on one node");
+            apps.iter().for_each(|app| zones.entry(app).or_default()[index % 3] += 1);
+        }
+        assert!(zones.values().all(|pods| pods.iter().max().unwrap() - pods.iter().min().unwrap() <= 1), "{zones:?}");
+        let budgets = workload.disruption_budgets.len();
+        assert!(budgets * 4 > zones.len() && budgets < zones.len(), "{budgets} of {}", zones.len());
+    }
+}
+
+#[test]
 fn an_export_is_a_list_with_each_pod_as_in_the_model() {
     let mut workload = Running { mix: Mix::Enterprise, nodes: 6, pods_per_node: 5, waste: 20, seed: 4 }.workload();
     workload.pending = Mix::ALL.iter().flat_map(|mix| mix.pods(20, 9)).collect();
@@ -90,6 +117,9 @@ fn an_export_is_a_list_with_each_pod_as_in_the_model() {
             assert_eq!(exported.template.preferred_pod_anti_affinity, pod.template.preferred_pod_anti_affinity);
         }
         assert_eq!((snapshot.view.nodes.len(), snapshot.view.daemon_sets.len()), (6, 5));
+        let identity = |claim: &nodeless_model::NodeClaim| (claim.name.clone(), claim.provider_id(), claim.phase);
+        let claims: Vec<_> = workload.places.iter().map(|place| identity(&place.claim)).collect();
+        assert_eq!(snapshot.claims.iter().map(identity).collect::<Vec<_>>(), claims);
     }
 }
 
