@@ -58,8 +58,10 @@ fn prices(pool: &mut Pool<'_>, admission: &Admission) -> Vec<(usize, f64)> {
             }
         }
     }
-    let prices: Vec<(usize, f64)> =
+    let mut prices: Vec<(usize, f64)> =
         prices.into_iter().enumerate().filter_map(|(kind, price)| Some((kind, price?))).collect();
+    // It is collected in place, with the capacity of all types, and most NodePools launch nothing for most pods.
+    prices.shrink_to_fit();
     pool.work.add(prices.len());
     prices
 }

@@ -2,7 +2,8 @@
 
 use crate::support::*;
 use nodeless_model::*;
-use nodeless_scheduling::{Options, solve};
+use nodeless_scheduling::{Admission, Options, Prepared, solve};
+use std::collections::BTreeMap;
 
 #[test]
 fn five_small_pods_make_one_node() {
@@ -136,4 +137,30 @@ fn nodes_that_anti_affinity_forces_are_small() {
     let solution = solve_checked(&problem(&all, &[node_pool("default")]));
     assert_eq!(solution.launches.len(), 20, "{:?}", chosen(&solution));
     assert!(chosen(&solution).iter().all(|name| name.ends_with(".large")), "{:?}", chosen(&solution));
+}
+
+/// Consolidation keeps the prices of each NodePool for each kind of pods, and most kinds can use one NodePool.
+#[test]
+fn prices_take_no_more_memory_than_what_a_pod_can_be_launched_on() {
+    let mut others = node_pool("others");
+    let taint = Taint { key: "team".into(), value: "b".into(), effect: TaintEffect::NoSchedule };
+    others.template.taints.push(taint);
+    let mut labelled = node_pool("labelled");
+    labelled.template.labels.insert("team".into(), "c".into());
+    let pools = [node_pool("default"), others, labelled];
+    let pods = [pod("a", 1000, 1024).with_template(|it| drop(it.node_selector.insert("team".into(), "a".into())))];
+    let problem = problem(&pods, &pools);
+    let facts = (pods.iter(), problem.facts);
+    let mut prepared = Prepared::new(&problem.node_pools, &[], facts, &Options::default());
+    let prices = |prepared: &mut Prepared<'_>, pool: &str, selector: &[(&str, &str)]| {
+        let pod = pod("b", 1000, 1024).with_template(|it| {
+            it.node_selector.extend(selector.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())));
+        });
+        let admission = Admission::of(&pod, &BTreeMap::new()).unwrap();
+        let prices = prepared.prices(pool, &admission, &mut 0);
+        (prices.len(), prices.capacity())
+    };
+    assert_eq!(prices(&mut prepared, "others", &[]), (0, 0), "the taint is not tolerated");
+    assert_eq!(prices(&mut prepared, "labelled", &[("team", "a")]), (0, 0), "the label differs");
+    assert_eq!(prices(&mut prepared, "default", &[(labels::INSTANCE_SIZE, "large")]), (4, 4));
 }
