@@ -1,11 +1,13 @@
 //! The input and the output of an allocation.
 
+use crate::attempts::{Attempts, MAX_ATTEMPTS};
 use crate::claim::{DeviceClass, ResourceClaim};
 use crate::node_selector::{NodeSelector, NodeSelectorTerm, Place};
+use crate::pod_claims::PodClaims;
 use crate::pools::{Pool, PoolId};
 use crate::refusal::Refusal;
-use crate::search::Search;
 use crate::selector::Selectors;
+use crate::site::SiteDevices;
 use nodeless_model::requirement::RequirementTerm;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -103,10 +105,9 @@ pub fn allocate(
     taken: &Taken,
     selectors: &Selectors,
 ) -> Result<Vec<Allocation>, Refusal> {
-    if claims.is_empty() {
-        return Ok(Vec::new());
-    }
-    Search::new(claims, place, pools, classes, taken, selectors)?.run()
+    let mut pod = PodClaims::new(claims.iter().copied(), classes, selectors, 1, Attempts::at_most(MAX_ATTEMPTS));
+    let site = SiteDevices::new(place, pools, taken);
+    pod.search(&site)?.allocate()
 }
 
 /// The nodes that can use devices, which have these selectors.

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 /// The value of an attribute of a device.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(from = "Wire", into = "Wire")]
 pub enum Attribute {
     /// A text.

@@ -2,6 +2,7 @@
 
 use crate::taint::DeviceToleration;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// A DeviceClass: selectors under a name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -144,6 +145,27 @@ impl Serialize for IsGiven {
 impl<'de> Deserialize<'de> for IsGiven {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         serde::de::IgnoredAny::deserialize(deserializer).map(|_| Self)
+    }
+}
+
+impl DeviceRequests {
+    /// The same requests with their indices as names: requests that get the same devices are then equal. What constraints name otherwise
+    /// is for no request.
+    #[must_use]
+    pub fn with_indices_as_names(mut self) -> Self {
+        let mut indices: BTreeMap<String, String> = BTreeMap::new();
+        for (index, request) in self.requests.iter_mut().enumerate() {
+            let name = std::mem::replace(&mut request.name, index.to_string());
+            for (place, alternative) in request.first_available.iter_mut().enumerate() {
+                let of_request = std::mem::replace(&mut alternative.name, place.to_string());
+                indices.insert(format!("{name}/{of_request}"), format!("{index}/{place}"));
+            }
+            indices.insert(name, index.to_string());
+        }
+        for name in self.constraints.iter_mut().flat_map(|constraint| &mut constraint.requests) {
+            *name = indices.get(name).cloned().unwrap_or_default();
+        }
+        self
     }
 }
 

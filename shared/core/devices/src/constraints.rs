@@ -13,6 +13,16 @@ pub(crate) struct Constraint<'a> {
     values: Vec<&'a Attribute>,
 }
 
+/// The value of a device for a constraint.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Value<'a> {
+    Known(&'a Attribute),
+    /// With the devices that are allocated, it violates the constraint.
+    Violates,
+    /// The attribute is not known.
+    Unknown,
+}
+
 /// Whether a device meets a constraint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
@@ -43,11 +53,23 @@ impl<'a> Constraint<'a> {
         if !self.is_for(request) {
             return Verdict::Meets;
         }
+        match self.value(driver, device) {
+            Value::Unknown => Verdict::Unknown,
+            Value::Known(value) => {
+                self.values.push(value);
+                Verdict::Meets
+            }
+            Value::Violates => Verdict::Violates,
+        }
+    }
+
+    /// The value of a device, if it meets the constraint beside those that are allocated.
+    pub(crate) fn value(&self, driver: &str, device: &'a Device) -> Value<'a> {
         let (domain, id) = qualified(self.attribute, driver);
         let value = match device.attribute(driver, domain, id) {
-            None if device.is_predicted => return Verdict::Unknown,
-            None => return Verdict::Violates,
-            Some(Attribute::Unknown) => return Verdict::Unknown,
+            None if device.is_predicted => return Value::Unknown,
+            None => return Value::Violates,
+            Some(Attribute::Unknown) => return Value::Unknown,
             Some(value) => value,
         };
         let meets = if self.is_distinct {
@@ -55,10 +77,16 @@ impl<'a> Constraint<'a> {
         } else {
             self.values.first().is_none_or(|first| *first == value)
         };
-        if meets {
-            self.values.push(value);
-        }
-        if meets { Verdict::Meets } else { Verdict::Violates }
+        if meets { Value::Known(value) } else { Value::Violates }
+    }
+
+    /// Whether all devices must have the same value, and none has been allocated yet.
+    pub(crate) const fn is_open(&self) -> bool {
+        !self.is_distinct && self.values.is_empty()
+    }
+
+    pub(crate) const fn is_distinct(&self) -> bool {
+        self.is_distinct
     }
 
     /// Takes back the last device, which was of this request.
@@ -68,7 +96,13 @@ impl<'a> Constraint<'a> {
         }
     }
 
-    fn is_for(&self, (name, alternative): Request<'_>) -> bool {
+    /// Forgets all devices.
+    pub(crate) fn clear(&mut self) {
+        self.values.clear();
+    }
+
+    /// Whether it is for a request, or for an alternative of it.
+    pub(crate) fn is_for(&self, (name, alternative): Request<'_>) -> bool {
         let names = |listed: &String| match alternative {
             None => listed == name,
             Some(alternative) => listed == name || listed.split_once('/') == Some((name, alternative)),

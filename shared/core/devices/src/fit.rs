@@ -1,12 +1,12 @@
 //! How many pods with claims fit on a node.
 
-use crate::allocation::{Taken, allocate};
-use crate::claim::{AllocationMode, DeviceClass, ResourceClaim};
+use crate::allocation::Taken;
 use crate::node_selector::Place;
+use crate::pod_claims::PodClaims;
 use crate::pools::Pool;
 use crate::refusal::Refusal;
 use crate::search::Search;
-use crate::selector::Selectors;
+use crate::site::SiteDevices;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// More pods than a node runs.
@@ -19,12 +19,8 @@ pub struct Site<'a> {
     pub place: &'a Place<'a>,
     /// Its pools.
     pub pools: &'a [Pool<'a>],
-    /// The classes.
-    pub classes: &'a BTreeMap<String, DeviceClass>,
     /// The devices that claims have.
     pub taken: &'a Taken,
-    /// The compiled selectors.
-    pub selectors: &'a Selectors,
 }
 
 /// How many pods of several kinds fit on a node, as numbers that can be added: pods of all kinds fit together if there are no more of
@@ -40,52 +36,35 @@ pub struct Fit {
 }
 
 impl Site<'_> {
-    /// How many pods fit of each kind, which is given as the claims of one pod.
+    /// How many pods fit of each kind.
     ///
     /// The kube-scheduler allocates devices for one pod after the other, so pods of one kind are counted by allocating devices for them in
     /// turn. Pods of several kinds are counted by the devices of each driver where these are interchangeable: each request selects all
     /// devices of a driver, or none; and where a pod takes no more of a driver than `counted` has for its kind. Elsewhere the node counts
     /// for the first kind only of those that compete for a device.
+    ///
+    /// A kind that has used up its attempts fits nowhere from then on.
     #[must_use]
-    pub fn fit(&self, kinds: &[Vec<ResourceClaim>], counted: Option<&[BTreeMap<String, u32>]>) -> Fit {
+    pub fn fit(&self, kinds: &mut [PodClaims<'_>], counted: Option<&[BTreeMap<String, u32>]>) -> Fit {
+        let devices = SiteDevices::new(self.place, self.pools, self.taken);
         let mut fit = Fit::default();
-        for claims in kinds {
-            let claims: Vec<&ResourceClaim> = claims.iter().collect();
-            let (times, takes) = self.alone(&claims);
+        for kind in kinds.iter_mut() {
+            let (times, takes) = alone(kind, &devices);
             fit.times.push(times);
             fit.takes.push(takes);
         }
         let present: Vec<usize> = (0..kinds.len()).filter(|kind| fit.times[*kind].is_ok()).collect();
         if present.len() > 1 {
-            self.share(kinds, &present, counted, &mut fit);
+            self.share(kinds, &devices, (&present, counted), &mut fit);
         }
         fit
     }
 
-    fn alone(&self, claims: &[&ResourceClaim]) -> (Result<u32, Refusal>, BTreeMap<String, u32>) {
-        let mut taken = self.taken.clone();
-        let mut takes = BTreeMap::new();
-        for count in 0..MAX_PODS {
-            match allocate(claims, self.place, self.pools, self.classes, &taken, self.selectors) {
-                Err(refusal) if count == 0 => return (Err(refusal), takes),
-                Err(_) => return (Ok(count), takes),
-                Ok(allocations) => {
-                    let given = allocations.iter().flat_map(|allocation| &allocation.devices);
-                    for device in given.filter(|given| count == 0 && !given.admin_access) {
-                        *takes.entry(device.device.driver.clone()).or_insert(0) += 1;
-                    }
-                    allocations.iter().for_each(|allocation| taken.add_all(allocation));
-                }
-            }
-        }
-        (Ok(MAX_PODS), takes)
-    }
-
     fn share(
         &self,
-        kinds: &[Vec<ResourceClaim>],
-        present: &[usize],
-        counted: Option<&[BTreeMap<String, u32>]>,
+        kinds: &mut [PodClaims<'_>],
+        devices: &SiteDevices<'_>,
+        (present, counted): (&[usize], Option<&[BTreeMap<String, u32>]>),
         fit: &mut Fit,
     ) {
         let is_counted = |kind: &usize| {
@@ -96,10 +75,10 @@ impl Site<'_> {
             fit.takes[*kind].iter().all(enough)
         };
         let selected: Vec<(usize, Selected)> =
-            present.iter().filter_map(|kind| Some((*kind, self.selected(&kinds[*kind])?))).collect();
+            present.iter().filter_map(|kind| Some((*kind, selected(&mut kinds[*kind], devices)?))).collect();
         if present.iter().all(is_counted)
             && selected.len() == present.len()
-            && present.iter().all(|kind| kinds[*kind].iter().all(is_plain))
+            && present.iter().all(|kind| kinds[*kind].are_plain())
             && let Some(free) = self.interchangeable(&selected)
         {
             fit.free = free;
@@ -112,18 +91,11 @@ impl Site<'_> {
             match own {
                 Some(own) if own.is_disjoint(&kept) => kept.extend(own),
                 _ => {
-                    let claim = kinds[*kind].first().map_or_else(String::new, |claim| claim.name.clone());
+                    let claim = kinds[*kind].first_claim().to_owned();
                     fit.times[*kind] = Err(Refusal::Competes { claim });
                 }
             }
         }
-    }
-
-    /// The devices that each request of a pod selects; `None` where that is unknown.
-    fn selected(&self, claims: &[ResourceClaim]) -> Option<Selected> {
-        let claims: Vec<&ResourceClaim> = claims.iter().collect();
-        let search = Search::new(&claims, self.place, self.pools, self.classes, self.taken, self.selectors);
-        search.and_then(Search::selected).ok()
     }
 
     /// The free devices of each driver, if the devices of each are interchangeable.
@@ -156,11 +128,30 @@ impl Site<'_> {
 /// The devices that each request selects, as indices of pool and device.
 type Selected = Vec<BTreeSet<(usize, usize)>>;
 
-/// Whether a claim needs a number of devices, whichever of those that it selects.
-fn is_plain(claim: &ResourceClaim) -> bool {
-    let is_counted = |exact: &crate::ExactRequest| {
-        exact.allocation_mode == AllocationMode::ExactCount && exact.admin_access != Some(true)
+/// How many pods of a kind fit, without others, and the devices of each driver that the first of them takes.
+fn alone(kind: &mut PodClaims<'_>, devices: &SiteDevices<'_>) -> (Result<u32, Refusal>, BTreeMap<String, u32>) {
+    let mut takes = BTreeMap::new();
+    let most = kind.pods.min(MAX_PODS);
+    let mut search = match kind.search(devices) {
+        Ok(search) => search,
+        Err(refusal) => return (Err(refusal), takes),
     };
-    claim.devices.constraints.is_empty()
-        && claim.devices.requests.iter().all(|request| request.exactly.as_ref().is_some_and(is_counted))
+    for count in 0..most {
+        match search.allocate() {
+            Err(refusal) if count == 0 => return (Err(refusal), takes),
+            Err(_) => return (Ok(count), takes),
+            Ok(allocations) => {
+                let given = allocations.iter().flat_map(|allocation| &allocation.devices);
+                for device in given.filter(|given| count == 0 && !given.admin_access) {
+                    *takes.entry(device.device.driver.clone()).or_insert(0) += 1;
+                }
+            }
+        }
+    }
+    (Ok(most), takes)
+}
+
+/// The devices that the requests of a pod select; `None` where that is unknown.
+fn selected(kind: &mut PodClaims<'_>, devices: &SiteDevices<'_>) -> Option<Selected> {
+    kind.search(devices).and_then(Search::selected).ok()
 }

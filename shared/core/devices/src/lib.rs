@@ -21,23 +21,28 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod allocation;
+mod attempts;
 mod attribute;
+mod checked_claims;
 mod claim;
 mod cluster;
 mod constraints;
 mod counters;
 mod fit;
 mod node_selector;
+mod pod_claims;
 mod pools;
 mod predicted;
 mod refusal;
 mod requests;
 mod search;
 pub mod selector;
+mod site;
 mod slice;
 mod taint;
 
 pub use allocation::{Allocation, DeviceId, Given, Taken, allocate};
+pub use attempts::Attempts;
 pub use attribute::Attribute;
 pub use claim::{
     AllocationMode, CelSelector, ClaimConstraint, DeviceClass, DeviceRequest, DeviceRequests, DeviceSelector,
@@ -46,6 +51,7 @@ pub use claim::{
 pub use cluster::{AllocatedDevice, AllocatedDevices, ClaimAllocation, ClaimState, ClusterDevices};
 pub use fit::{Fit, Site};
 pub use node_selector::{NodeSelector, NodeSelectorTerm, Place};
+pub use pod_claims::PodClaims;
 pub use pools::{Inventory, Pool, PoolId};
 pub use refusal::Refusal;
 pub use selector::Selectors;

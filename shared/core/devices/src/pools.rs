@@ -72,6 +72,14 @@ impl<'a> Inventory<'a> {
         inventory
     }
 
+    /// An upper bound for the number of devices that this many nodes can use, those of several nodes counted for each.
+    #[must_use]
+    pub fn devices_on(&self, nodes: usize) -> usize {
+        let of = |index: &usize| self.slices[*index].spec.devices.len();
+        let shared: usize = self.shared.iter().map(of).sum();
+        shared.saturating_mul(nodes).saturating_add(self.of_node.values().flatten().map(of).sum())
+    }
+
     /// Whether nothing is published.
     #[must_use]
     pub const fn is_empty(&self) -> bool {

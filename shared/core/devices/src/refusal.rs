@@ -122,7 +122,7 @@ pub enum Refusal {
     #[error("no devices were found within {limit} attempts; use fewer requests, or requests that select fewer devices")]
     TooManyAttempts {
         /// The limit.
-        limit: u32,
+        limit: u64,
     },
 }
 

@@ -24,9 +24,20 @@ pub(crate) struct Choice<'a> {
     pub(crate) request: &'a ExactRequest,
     pub(crate) admin_access: bool,
     /// The selectors of the class and of the request.
-    pub(crate) selectors: Vec<(SelectorName, Rc<Selector>)>,
+    pub(crate) selectors: Vec<NamedSelector>,
+    /// The number of what they select: choices of a pod with the same selectors have the same.
+    pub(crate) selection: usize,
     /// The number of devices; `None` for all.
     pub(crate) count: Option<usize>,
+}
+
+/// A compiled selector.
+#[derive(Clone, Debug)]
+pub(crate) struct NamedSelector {
+    pub(crate) name: SelectorName,
+    /// Its number among the compiled selectors.
+    pub(crate) number: usize,
+    pub(crate) selector: Rc<Selector>,
 }
 
 impl Choice<'_> {
@@ -87,13 +98,13 @@ fn choice<'a>(
         (SelectorName::Request { claim: claim.name.clone(), request: full_name.clone(), index }, selector)
     });
     let mut selectors = Vec::new();
-    for (selector, given) in of_class.chain(of_request) {
+    for (name, given) in of_class.chain(of_request) {
         let Some(cel) = &given.cel else {
             return Err(unsupported(claim, &full_name, "a selector that is no expression of CEL"));
         };
         match cache.compile(&cel.expression) {
-            Ok(compiled) => selectors.push((selector, compiled)),
-            Err(error) => return Err(Refusal::Selector { selector, error }),
+            (number, Ok(selector)) => selectors.push(NamedSelector { name, number, selector }),
+            (_, Err(error)) => return Err(Refusal::Selector { selector: name, error }),
         }
     }
     let count = match &request.allocation_mode {
@@ -104,7 +115,7 @@ fn choice<'a>(
         }
     };
     let admin_access = alternative.is_none() && request.admin_access == Some(true);
-    Ok(Choice { alternative, request, admin_access, selectors, count })
+    Ok(Choice { alternative, request, admin_access, selectors, selection: 0, count })
 }
 
 pub(crate) fn unsupported(claim: &ResourceClaim, request: &str, what: &str) -> Refusal {

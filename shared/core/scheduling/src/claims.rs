@@ -9,10 +9,12 @@ use crate::dense::Amounts;
 use crate::problem::reason::PodFault;
 use crate::problem::{ClusterFacts, ExistingNode, PoolOffer, Problem};
 use nodeless_devices::{
-    DeviceRequests, Fit, Inventory, NodeSelector, Place, Refusal, ResourceClaim, Selectors, Site, Slice, Taken,
+    Attempts, DeviceRequests, Fit, Inventory, NodeSelector, Place, PodClaims, Refusal, ResourceClaim, Selectors, Site,
+    Slice, Taken,
 };
 use nodeless_model::{InstanceType, Pod, Requirement, Requirements, ResourceIndex, StringMap, labels};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::rc::Rc;
 
 /// In thousandths, as resources are.
 const ONE: i64 = 1000;
@@ -21,8 +23,14 @@ const UNLIMITED: i64 = 1_000_000 * ONE;
 /// The columns of kinds are named by this and their index, those of drivers by the other and the driver. No resource has such a name.
 const KIND: &str = "pods with claims ";
 const DRIVER: &str = "devices of ";
-/// The work of counting the pods of a kind on a node or an instance type.
-const WORK_PER_SITE: usize = 100;
+/// The work of counting the pods of a kind on a node or an instance type, beside the attempts to find devices.
+const WORK_PER_SITE: usize = 20;
+/// The attempts to find devices for each kind of pods, on all nodes or all instance types: this number, and more for each device there.
+/// Ordinary claims take some tens for a device. Pods of a kind that takes more are left out.
+const ATTEMPTS: u64 = 200_000;
+const ATTEMPTS_PER_DEVICE: u64 = 50;
+/// The attempts of all kinds together, some seconds: so many kinds that each would take its part share them evenly.
+const ATTEMPTS_OF_ALL: u64 = 40_000_000;
 /// The name of a node that is planned, for its slices.
 const PLANNED: &str = "planned";
 
@@ -70,7 +78,7 @@ pub(crate) fn needs<'a>(pod: &'a Pod, facts: &ClusterFacts<'a>) -> Vec<Need<'a>>
 }
 
 /// The claims for which devices have to be allocated.
-fn kind_of(needs: &[Need<'_>]) -> Vec<ResourceClaim> {
+fn claims_of(needs: &[Need<'_>]) -> Vec<ResourceClaim> {
     let claims = needs.iter().filter_map(|need| match need {
         Need::Devices { name, devices, .. } => {
             Some(ResourceClaim { name: (*name).to_owned(), devices: (*devices).clone() })
@@ -80,34 +88,79 @@ fn kind_of(needs: &[Need<'_>]) -> Vec<ResourceClaim> {
     claims.collect()
 }
 
+/// The same claims whatever their names and those of their requests, so that equal claims share a search.
+fn kind_of(needs: &[Need<'_>]) -> Vec<ResourceClaim> {
+    let claims = claims_of(needs).into_iter().enumerate();
+    claims
+        .map(|(index, claim)| ResourceClaim { name: index.to_string(), devices: claim.devices.with_indices_as_names() })
+        .collect()
+}
+
+/// The number of pods that wait for each ResourceClaim, by its namespace and name.
+pub(crate) type Waiting<'a> = HashMap<(&'a str, &'a str), usize>;
+
+/// How many pods of a problem wait for each ResourceClaim.
+pub(crate) fn waiting<'a>(problem: &Problem<'a>) -> Waiting<'a> {
+    let mut waiting = Waiting::new();
+    for pod in &problem.pods {
+        let names: BTreeSet<&str> =
+            pod.template.resource_claims.iter().filter_map(|claim| claim.claim.as_deref()).collect();
+        names.into_iter().for_each(|name| *waiting.entry((pod.namespace.as_str(), name)).or_default() += 1);
+    }
+    waiting
+}
+
 /// The kinds of pods with claims, and how many of each a node of each instance type holds.
 #[derive(Debug, Default)]
 pub(crate) struct Claims {
     kinds: Vec<Vec<ResourceClaim>>,
-    of_type: HashMap<String, Fit>,
+    of_type: HashMap<String, Rc<Fit>>,
     /// For each kind, the most devices of each driver that a pod takes on a new node.
     takes: Vec<BTreeMap<String, u32>>,
     selectors: Selectors,
+    /// What it took to count them on instance types.
+    counted: Counted,
+}
+
+/// What it took to count pods with claims.
+#[derive(Debug, Default)]
+pub(crate) struct Counted {
+    pub(crate) work: usize,
+    /// The kinds of pods that took too many attempts.
+    costly: BTreeMap<usize, Refusal>,
+}
+
+impl Counted {
+    /// Of these kinds on a number of nodes or instance types.
+    fn of(kinds: &[PodClaims<'_>], sites: usize) -> Self {
+        let made = kinds.iter().map(|kind| kind.attempts.made()).sum::<u64>();
+        let costly = kinds
+            .iter()
+            .enumerate()
+            .filter_map(|(index, kind)| Some((index, Refusal::TooManyAttempts { limit: kind.attempts.exceeded()? })));
+        let work = usize::try_from(made).unwrap_or(usize::MAX);
+        Self { work: work.saturating_add(sites * kinds.len() * WORK_PER_SITE), costly: costly.collect() }
+    }
+
+    fn fault(&self, kind: usize) -> Option<PodFault> {
+        self.costly.get(&kind).map(|refusal| PodFault::Claim { message: refusal.to_string() })
+    }
 }
 
 impl Claims {
     /// Of pods with claims, for which nodes of these NodePools may be launched.
     pub(crate) fn of(pods: &[&Pod], facts: &ClusterFacts<'_>, offers: &[&PoolOffer<'_>]) -> Self {
-        let mut claims = Self::default();
-        let mut kinds: BTreeSet<Vec<ResourceClaim>> = BTreeSet::new();
-        for pod in pods {
-            kinds.insert(kind_of(&needs(pod, facts)));
-        }
-        claims.kinds = kinds.into_iter().filter(|kind| !kind.is_empty()).collect();
+        let kinds: BTreeSet<Vec<ResourceClaim>> = pods.iter().map(|pod| kind_of(&needs(pod, facts))).collect();
+        let kinds = kinds.into_iter().filter(|kind| !kind.is_empty()).collect();
+        let mut claims = Self { kinds, ..Self::default() };
         if claims.kinds.is_empty() {
             return claims;
         }
+        let mut types: BTreeMap<&str, &InstanceType> = BTreeMap::new();
         for kind in offers.iter().flat_map(|offer| offer.instance_types.iter()) {
-            if !claims.of_type.contains_key(&kind.name) {
-                let fit = claims.on_type(kind, facts);
-                claims.of_type.insert(kind.name.clone(), fit);
-            }
+            types.entry(&kind.name).or_insert(kind);
         }
+        (claims.of_type, claims.counted) = claims.on_types(&types, facts);
         claims.takes = vec![BTreeMap::new(); claims.kinds.len()];
         for fit in claims.of_type.values() {
             for (most, takes) in claims.takes.iter_mut().zip(&fit.takes) {
@@ -120,41 +173,50 @@ impl Claims {
         claims
     }
 
-    fn on_type(&self, kind: &InstanceType, facts: &ClusterFacts<'_>) -> Fit {
-        let slices = facts.devices.predicted(kind, PLANNED);
-        let labels = kind.requirements.single_values();
-        // Devices that other nodes can use too are not certain to be for a node that is not launched yet.
-        self.fit(&Inventory::new(&slices), (PLANNED, &labels), &Taken::default(), facts, None)
-    }
-
-    fn fit(
+    /// How many pods of each kind a new node of each type holds. Types with the same devices share a search.
+    fn on_types(
         &self,
-        inventory: &Inventory<'_>,
-        (name, labels): (&str, &StringMap),
-        taken: &Taken,
+        types: &BTreeMap<&str, &InstanceType>,
         facts: &ClusterFacts<'_>,
-        counted: Option<&[BTreeMap<String, u32>]>,
-    ) -> Fit {
-        let place = Place { name: Some(name), labels };
-        let pools = match inventory.pools(&place) {
-            Ok(pools) => pools,
-            Err(error) => {
-                let refused = || Err(Refusal::NodeSelector { message: error.to_string() });
-                return Fit { times: self.kinds.iter().map(|_| refused()).collect(), ..Fit::default() };
+    ) -> (HashMap<String, Rc<Fit>>, Counted) {
+        let mut sites: Vec<(Vec<Slice>, Vec<&str>)> = Vec::new();
+        for (name, kind) in types {
+            let slices = facts.devices.predicted(kind, PLANNED);
+            match sites.iter_mut().find(|(known, _)| *known == slices) {
+                Some((_, names)) => names.push(name),
+                None => sites.push((slices, vec![name])),
             }
-        };
-        let classes = &facts.devices.classes;
-        Site { place: &place, pools: &pools, classes, taken, selectors: &self.selectors }.fit(&self.kinds, counted)
+        }
+        let devices = sites.iter().flat_map(|(slices, _)| slices).map(|slice| slice.spec.devices.len()).sum();
+        let mut kinds = self.searches(facts, devices, &vec![u32::MAX; self.kinds.len()]);
+        let (mut of_type, labels) = (HashMap::new(), StringMap::new());
+        for (slices, names) in &sites {
+            // Devices that other nodes can use too are not certain to be for a node that is not launched yet.
+            let (inventory, taken) = (Inventory::new(slices), Taken::default());
+            let fit = Rc::new(fit(&mut kinds, &inventory, (PLANNED, &labels), &taken, None));
+            of_type.extend(names.iter().map(|name| ((*name).to_owned(), Rc::clone(&fit))));
+        }
+        (of_type, Counted::of(&kinds, sites.len()))
     }
 
-    /// The work of counting pods on this many nodes.
-    pub(crate) fn work_on(&self, nodes: usize) -> usize {
-        nodes * self.kinds.len() * WORK_PER_SITE
+    /// The searches of all kinds where there are this many devices, for this many pods of each.
+    fn searches<'c>(&'c self, facts: &ClusterFacts<'c>, devices: usize, pods: &[u32]) -> Vec<PodClaims<'c>> {
+        let devices = u64::try_from(devices).unwrap_or(u64::MAX);
+        let share = ATTEMPTS_OF_ALL / u64::try_from(self.kinds.len()).unwrap_or(u64::MAX).max(1);
+        let attempts =
+            Attempts::at_most(devices.saturating_mul(ATTEMPTS_PER_DEVICE).saturating_add(ATTEMPTS).min(share));
+        let kinds = self.kinds.iter().zip(pods).enumerate();
+        kinds
+            .map(|(index, (claims, pods))| {
+                let attempts = if self.counted.costly.contains_key(&index) { Attempts::at_most(0) } else { attempts };
+                PodClaims::new(claims, &facts.devices.classes, &self.selectors, *pods, attempts)
+            })
+            .collect()
     }
 
     /// The work of counting pods on instance types.
-    pub(crate) fn work(&self) -> usize {
-        self.work_on(self.of_type.len())
+    pub(crate) const fn work(&self) -> usize {
+        self.counted.work
     }
 
     /// The columns of kinds, and with several kinds those of the drivers of instance types.
@@ -172,32 +234,59 @@ impl Claims {
         }
     }
 
-    /// Sets how many pods of each kind existing nodes hold. Returns nothing for nodes without claims to count.
+    /// Sets how many pods of each kind existing nodes hold.
     pub(crate) fn on_nodes<'n>(
         &self,
         problem: &Problem<'_>,
         resources: &ResourceIndex,
-        nodes: impl Iterator<Item = (&'n ExistingNode, &'n mut Amounts)>,
-    ) {
+        nodes: impl ExactSizeIterator<Item = (&'n ExistingNode, &'n mut Amounts)>,
+    ) -> Counted {
         if self.kinds.is_empty() {
-            return;
+            return Counted::default();
         }
         let facts = &problem.facts;
         let (inventory, taken) = (Inventory::new(&facts.devices.slices), facts.devices.taken());
         let pending: HashSet<String> = problem.pods.iter().map(|pod| pod.key()).collect();
+        let (sites, devices) = (nodes.len(), inventory.devices_on(nodes.len()));
+        let mut kinds = self.searches(facts, devices, &self.pods_of_kinds(problem));
         for (node, amounts) in nodes {
             let awaits = !node.initialized || node.nominated.iter().any(|pod| pending.contains(pod));
             let expected = if awaits { expected(problem, node, &inventory) } else { Vec::new() };
             let labels = node.requirements.single_values();
             let at = (node.name.as_str(), &labels);
             let fit = if expected.is_empty() {
-                self.fit(&inventory, at, &taken, facts, Some(&self.takes))
+                fit(&mut kinds, &inventory, at, &taken, Some(&self.takes))
             } else {
                 let slices = inventory.usable_by(&node.name).chain(&expected);
-                self.fit(&Inventory::new(slices), at, &taken, facts, Some(&self.takes))
+                fit(&mut kinds, &Inventory::new(slices), at, &taken, Some(&self.takes))
             };
             set(amounts, &fit, resources);
         }
+        let counted = Counted::of(&kinds, sites);
+        Counted { work: counted.work.saturating_add(devices), ..counted }
+    }
+
+    /// The number of pods of each kind.
+    fn pods_of_kinds(&self, problem: &Problem<'_>) -> Vec<u32> {
+        let mut pods = vec![0_u32; self.kinds.len()];
+        let claiming = problem.pods.iter().filter(|pod| !pod.template.resource_claims.is_empty());
+        for kind in claiming.filter_map(|pod| self.kind(&needs(pod, &problem.facts))) {
+            pods[kind] = pods[kind].saturating_add(1);
+        }
+        pods
+    }
+
+    /// The kind of pods that need this; `None` if they need no devices, or are of no kind of this plan.
+    fn kind(&self, needs: &[Need<'_>]) -> Option<usize> {
+        self.kinds.binary_search(&kind_of(needs)).ok()
+    }
+
+    /// Why pods are left out: it took too many attempts to count them on existing nodes.
+    pub(crate) fn fault(&self, counted: &Counted, pod: &Pod, facts: &ClusterFacts<'_>) -> Option<PodFault> {
+        if counted.costly.is_empty() || pod.template.resource_claims.is_empty() {
+            return None;
+        }
+        counted.fault(self.kind(&needs(pod, facts))?)
     }
 
     /// What pods of a class take, with where devices that they have already hold them.
@@ -206,7 +295,7 @@ impl Claims {
     /// Why no node can run them.
     pub(crate) fn request(
         &self,
-        (problem, pods): (&Problem<'_>, usize),
+        (problem, waiting, pods): (&Problem<'_>, &Waiting<'_>, usize),
         needs: &[Need<'_>],
         resources: &ResourceIndex,
         amounts: &mut Amounts,
@@ -220,7 +309,7 @@ impl Claims {
                 Need::Allocated { claim } => pins.extend(pin(problem, claim)?),
                 Need::Devices { shared: None, .. } => {}
                 Need::Devices { shared: Some(claim), .. } => {
-                    let users = problem.pods.iter().filter(|pod| refers_to(pod, claim)).count();
+                    let users = claim.split_once('/').and_then(|key| waiting.get(&key)).copied().unwrap_or(0);
                     if users > 1 || pods > 1 {
                         let message = format!(
                             "ResourceClaim {claim} has no devices yet, and {users} pods wait for it, which is not supported; use a ResourceClaimTemplate, or schedule one of the pods first"
@@ -236,6 +325,9 @@ impl Claims {
         }
         let unknown = || PodFault::Claim { message: "its claims are not known to the plan".to_owned() };
         let index = self.kinds.binary_search(&kind).map_err(|_| unknown())?;
+        if let Some(fault) = self.counted.fault(index) {
+            return Err(fault);
+        }
         let place = resources.place(&format!("{KIND}{index}")).ok_or_else(unknown)?;
         amounts[place] += ONE;
         for (place, name) in resources.columns() {
@@ -252,27 +344,46 @@ impl Claims {
         &self,
         needs: &[Need<'_>],
         types: impl Iterator<Item = &'t InstanceType>,
+        facts: &ClusterFacts<'_>,
     ) -> Option<String> {
-        let index = self.kinds.binary_search(&kind_of(needs)).ok()?;
-        let mut refusals: Vec<&Refusal> = Vec::new();
+        let index = self.kind(needs)?;
+        let mut refused: Vec<(&InstanceType, &Refusal)> = Vec::new();
         for kind in types {
             match self.of_type.get(&kind.name)?.times.get(index)? {
                 Ok(_) => return None,
-                Err(refusal) => refusals.push(refusal),
+                Err(refusal) => refused.push((kind, refusal)),
             }
         }
         // Most types have no such device at all, which explains less than what one with such devices lacks.
-        let explains = |refusal: &&&Refusal| !matches!(refusal, Refusal::NoDevice { .. });
-        refusals.iter().find(explains).or(refusals.first()).map(|refusal| refusal.to_string())
+        let explains = |(_, refusal): &&(&InstanceType, &Refusal)| !matches!(refusal, Refusal::NoDevice { .. });
+        let (kind, _) = refused.iter().find(explains).or(refused.first())?;
+        // The names of the pod's claims, which other pods of the kind do not have.
+        let (claims, slices) = (claims_of(needs), facts.devices.predicted(kind, PLANNED));
+        let (labels, attempts) = (StringMap::new(), Attempts::at_most(ATTEMPTS));
+        let mut named = [PodClaims::new(&claims, &facts.devices.classes, &self.selectors, 1, attempts)];
+        let at = (PLANNED, &labels);
+        let mut alone = fit(&mut named, &Inventory::new(&slices), at, &Taken::default(), None);
+        let competes = || Refusal::Competes { claim: claims.first().map_or_else(String::new, |it| it.name.clone()) };
+        Some(alone.times.pop()?.err().unwrap_or_else(competes).to_string())
     }
 }
 
-fn refers_to(pod: &Pod, claim: &str) -> bool {
-    pod.template
-        .resource_claims
-        .iter()
-        .filter_map(|own| own.claim.as_ref())
-        .any(|name| claim.strip_prefix(&pod.namespace).and_then(|rest| rest.strip_prefix('/')) == Some(name.as_str()))
+/// How many pods of each kind a node with these slices holds.
+fn fit(
+    kinds: &mut [PodClaims<'_>],
+    inventory: &Inventory<'_>,
+    (name, labels): (&str, &StringMap),
+    taken: &Taken,
+    counted: Option<&[BTreeMap<String, u32>]>,
+) -> Fit {
+    let place = Place { name: Some(name), labels };
+    match inventory.pools(&place) {
+        Ok(pools) => Site { place: &place, pools: &pools, taken }.fit(kinds, counted),
+        Err(error) => {
+            let refused = || Err(Refusal::NodeSelector { message: error.to_string() });
+            Fit { times: kinds.iter().map(|_| refused()).collect(), ..Fit::default() }
+        }
+    }
 }
 
 fn set(amounts: &mut Amounts, fit: &Fit, resources: &ResourceIndex) {

@@ -6,6 +6,7 @@ use crate::constraints::groups::{GroupId, Kind, Owned, Relations};
 use crate::constraints::{self, Alternative, AlternativeId, LevelSpec};
 use crate::dense::Amounts;
 use crate::problem::excess::{self, Excess};
+use crate::problem::reason::PodFault;
 use crate::problem::{ClusterFacts, Options, Problem};
 use crate::topology::{Target, Topology};
 use crate::volumes::{Mounts, PendingVolumes, Volume};
@@ -218,6 +219,7 @@ impl<'a> Classes<'a> {
             ids: HashMap::new(),
             bound_for: HashMap::new(),
         };
+        let waiting = claims.map(|_| claims::waiting(problem)).unwrap_or_default();
         let owners = Owners::of(keyed.iter().map(|(key, _)| (key.relations.owned, key.priority.0)), topology);
         for (key, place) in keyed {
             let pods = oldest_first(std::mem::take(&mut members[place]), &problem.pods);
@@ -234,7 +236,7 @@ impl<'a> Classes<'a> {
             let shared_volumes = classes.volumes.request(example, &mut requests);
             let pins = match claims {
                 Some(claims) if !key.claims.is_empty() => {
-                    claims.request((problem, pods.len()), &key.claims, resources, &mut requests)
+                    claims.request((problem, &waiting, pods.len()), &key.claims, resources, &mut requests)
                 }
                 _ => Ok(Vec::new()),
             };
@@ -266,6 +268,16 @@ impl<'a> Classes<'a> {
             classes.list.push(class);
         }
         classes
+    }
+
+    /// Leaves out pods with a fault.
+    pub(crate) fn refuse(&mut self, fault: impl Fn(&Pod) -> Option<PodFault>) {
+        for class in &mut self.list {
+            if let Some(fault) = fault(class.example) {
+                class.refused = Some(Reason::Pod(fault));
+                class.levels.clear();
+            }
+        }
     }
 
     /// The levels of pods that count for these groups in every domain.

@@ -17,9 +17,11 @@ const BYTES_PER_STEP: usize = 16;
 
 type Evaluated = Result<Value, EvaluationError>;
 
-pub(super) fn matches(expression: &Expression, driver: &str, device: &Device) -> Result<bool, EvaluationError> {
+/// Whether an expression selects a device, and the number of steps that this takes.
+pub(super) fn matches(expression: &Expression, driver: &str, device: &Device) -> (Result<bool, EvaluationError>, u32) {
     let mut evaluation = Evaluation { driver, device, variables: Vec::new(), steps: 0 };
-    evaluation.value(expression)?.as_bool()
+    let matches = evaluation.value(expression).and_then(|value| value.as_bool());
+    (matches, evaluation.steps)
 }
 
 /// An evaluation.

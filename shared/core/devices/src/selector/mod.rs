@@ -80,6 +80,11 @@ impl Selector {
     /// # Errors
     /// Where it has no value for the device.
     pub fn matches(&self, driver: &str, device: &Device) -> Result<bool, EvaluationError> {
+        self.evaluate(driver, device).0
+    }
+
+    /// [`Self::matches`], and the number of steps that this takes.
+    pub(crate) fn evaluate(&self, driver: &str, device: &Device) -> (Result<bool, EvaluationError>, u32) {
         evaluate::matches(&self.expression, driver, device)
     }
 }
@@ -87,17 +92,22 @@ impl Selector {
 /// Compiled expressions: claims that are made from one template have the same.
 #[derive(Debug, Default)]
 pub struct Selectors {
-    compiled: RefCell<HashMap<String, Result<Rc<Selector>, CompileError>>>,
+    compiled: RefCell<HashMap<String, Compiled>>,
 }
+
+/// The number of an expression among those of [`Selectors`], and what it compiles to.
+type Compiled = (usize, Result<Rc<Selector>, CompileError>);
 
 impl Selectors {
     /// Compiles an expression, once.
-    pub(crate) fn compile(&self, expression: &str) -> Result<Rc<Selector>, CompileError> {
+    pub(crate) fn compile(&self, expression: &str) -> Compiled {
         if let Some(known) = self.compiled.borrow().get(expression) {
             return known.clone();
         }
         let compiled = Selector::compile(expression).map(Rc::new);
-        self.compiled.borrow_mut().insert(expression.to_owned(), compiled.clone());
-        compiled
+        let mut known = self.compiled.borrow_mut();
+        let numbered = (known.len(), compiled);
+        known.insert(expression.to_owned(), numbered.clone());
+        numbered
     }
 }

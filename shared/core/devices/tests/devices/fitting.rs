@@ -1,7 +1,7 @@
 //! How many pods fit on a node.
 
 use crate::support::*;
-use nodeless_devices::{Fit, Inventory, Place, ResourceClaim, Selectors, Site, Slice, Taken};
+use nodeless_devices::{Attempts, Fit, Inventory, Place, PodClaims, ResourceClaim, Selectors, Site, Slice, Taken};
 use serde_json::{Value, json};
 
 /// The kinds of pods are given as a claim each.
@@ -18,8 +18,9 @@ fn fit(slices: Value, kinds: &[Value], taken: &[&str], counted: Option<u32>) -> 
     let counted =
         counted.map(|count| vec![std::collections::BTreeMap::from([(DRIVER.to_owned(), count)]); kinds.len()]);
     let (classes, selectors) = (classes(), Selectors::default());
-    Site { place: &place, pools: &pools, classes: &classes, taken: &taken, selectors: &selectors }
-        .fit(&kinds, counted.as_deref())
+    let pods = |claims| PodClaims::new(claims, &classes, &selectors, u32::MAX, Attempts::at_most(u64::MAX));
+    let mut kinds: Vec<PodClaims<'_>> = kinds.iter().map(pods).collect();
+    Site { place: &place, pools: &pools, taken: &taken }.fit(&mut kinds, counted.as_deref())
 }
 
 fn of_model(model: &str, count: i64) -> Value {

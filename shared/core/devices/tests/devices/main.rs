@@ -9,5 +9,6 @@ mod fitting;
 mod pooling;
 mod properties;
 mod refusing;
+mod searching;
 mod selecting;
 mod support;

@@ -138,20 +138,3 @@ fn constraints_for_what_is_not_published_are_refused() {
         "a constraint of ResourceClaim c needs attribute gpu.example.com/numa of driver gpu.example.com, which is not known before the driver publishes the device"
     );
 }
-
-/// Sixteen requests, of which the last cannot be allocated, have more orders than anyone can try.
-#[test]
-fn the_search_ends() {
-    let names: Vec<String> = (0..16).map(|index| format!("d{index}")).collect();
-    let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    let requests: Vec<(String, i64)> = (0..17).map(|index| (format!("r{index}"), 1)).collect();
-    let requests: Vec<(&str, i64)> = requests.iter().map(|(name, count)| (name.as_str(), *count)).collect();
-    let case = Case::new(json!([slice("p", devices(&names))]), json!([claim(&requests)]));
-    assert_eq!(
-        case.outcome(),
-        "no devices were found within 20000 attempts; use fewer requests, or requests that select fewer devices"
-    );
-    // Devices of one request are not tried in other orders.
-    let case = Case::new(json!([slice("p", devices(&names))]), json!([claim(&[("r", 15), ("s", 2)])]));
-    assert!(case.outcome().contains("request s"), "{}", case.outcome());
-}

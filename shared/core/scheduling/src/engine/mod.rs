@@ -331,15 +331,16 @@ impl<'a, 'p, 'q> Engine<'a, 'p, 'q> {
         let claims = Rc::clone(&prepared.claims);
         let mut topology = Topology::new(input, groups, &mut pools);
         let order = Order { by_priority, some_taint_prefers: some_taint_prefers(input) };
-        let classes = Classes::of(input, &options, &resources, &topology, (order, Some(&claims)));
-        let nodes = nodes::of(input, (&resources, &claims), &classes, &mut topology);
+        let mut classes = Classes::of(input, &options, &resources, &topology, (order, Some(&claims)));
+        let (nodes, counted) = nodes::of(input, (&resources, &claims), &classes, &mut topology);
+        classes.refuse(|pod| claims.fault(&counted, pod, &input.facts));
         let mut work = Work::at_most(max_work);
         let running: usize = input.bound_pods.iter().map(|node| node.pods.len()).sum();
         let constraints = classes.size + topology.keys.len() * (nodes.len() + input.bound_pods.len());
         let reading = input.pods.len() * WORK_PER_POD
             + running * WORK_PER_RUNNING_POD
             + nodes.len() * WORK_PER_NODE
-            + claims.work_on(nodes.len())
+            + counted.work
             + constraints / CONSTRAINTS_PER_UNIT;
         work.add_beyond_limit(reading);
         let count = |pods: &[usize]| u32::try_from(pods.len()).unwrap_or(u32::MAX);

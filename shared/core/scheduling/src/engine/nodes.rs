@@ -1,7 +1,7 @@
 //! Existing nodes during packing.
 
 use super::Engine;
-use crate::claims::Claims;
+use crate::claims::{Claims, Counted};
 use crate::classes::{Class, Classes};
 use crate::constraints;
 use crate::constraints::AlternativeId;
@@ -35,20 +35,20 @@ pub(crate) struct Node<'p> {
     held: Amounts,
 }
 
-/// The nodes of a problem, in the order in which they are filled.
+/// The nodes of a problem, in the order in which they are filled, and what it took to count the pods with claims that they hold.
 pub(super) fn of<'a, 'p>(
     input: &'p Problem<'a>,
     (resources, claims): (&ResourceIndex, &Claims),
     classes: &Classes<'_>,
     topology: &mut Topology<'a>,
-) -> Vec<Node<'p>> {
+) -> (Vec<Node<'p>>, Counted) {
     let running = Running::on(input, resources, topology);
     let node = |index| running.node(input, index, (resources, &classes.volumes));
     let mut nodes: Vec<Node<'p>> = (0..input.nodes.len()).map(node).collect();
-    claims.on_nodes(input, resources, nodes.iter_mut().map(|node| (node.node, &mut node.free)));
+    let counted = claims.on_nodes(input, resources, nodes.iter_mut().map(|node| (node.node, &mut node.free)));
     nominate(input, classes, &mut nodes);
     nodes.sort_by_key(|node| (Reverse(node.node.initialized), &node.node.name));
-    nodes
+    (nodes, counted)
 }
 
 /// What the running pods of a problem use of its nodes, beside resources.

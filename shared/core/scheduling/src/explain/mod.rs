@@ -3,7 +3,7 @@
 pub(crate) mod ruled_out;
 pub(crate) mod topology_barriers;
 
-use crate::claims::{self, Claims, Need};
+use crate::claims::{self, Claims};
 use crate::classes::{Class, Classes};
 use crate::constraints::Alternative;
 use crate::constraints::AlternativeId;
@@ -11,7 +11,7 @@ use crate::dense;
 use crate::pools::limits::Limit;
 use crate::pools::{self, Choice, Pool, PoolType};
 use crate::problem::reason::{Cause, LimitScope, PodFault, Reason};
-use crate::problem::{MinValuesPolicy, Options, Problem};
+use crate::problem::{ClusterFacts, MinValuesPolicy, Options, Problem};
 use crate::volumes;
 use nodeless_model::{Quantity, ResourceIndex, labels};
 use std::cell::RefCell;
@@ -89,8 +89,8 @@ impl Explainer<'_, '_, '_> {
                 Rc::clone(launchable.entry((place, id)).or_insert_with(|| Rc::new(Launched::of(pool, alternative))))
             };
             let (resources, options) = (self.resources, self.options);
-            let needs = claims::needs(class.example, &self.input.facts);
-            Examination { pool, class, alternative, resources, options, claims: (self.claims, &needs) }.cause(launched)
+            let (claims, facts) = (self.claims, &self.input.facts);
+            Examination { pool, class, alternative, resources, options, claims, facts }.cause(launched)
         });
         // The first of equal ones; `max_by_key` would return the last.
         examined
@@ -125,8 +125,8 @@ struct Examination<'e, 'a> {
     alternative: &'e Alternative,
     resources: &'e ResourceIndex,
     options: &'e Options,
-    /// What the claims of the pods need.
-    claims: (&'e Claims, &'e [Need<'a>]),
+    claims: &'e Claims,
+    facts: &'e ClusterFacts<'a>,
 }
 
 impl Launched {
@@ -196,6 +196,11 @@ impl Examination<'_, '_> {
         })
     }
 
+    fn refusal_of_claims(&self, types: &[&PoolType<'_>]) -> Option<String> {
+        let needs = claims::needs(self.class.example, self.facts);
+        self.claims.refusal(&needs, types.iter().map(|kind| kind.kind), self.facts)
+    }
+
     fn resource(&self, types: &[&PoolType<'_>]) -> Cause {
         let requests = volumes::alone(self.class.mounts());
         for (place, asked) in requests.iter().enumerate().filter(|(_, asked)| **asked > 0) {
@@ -203,7 +208,7 @@ impl Examination<'_, '_> {
             let largest = types.iter().map(|kind| kind.allocatable[place]).max().unwrap_or(0);
             if claims::is_column(resource) {
                 if largest < *asked
-                    && let Some(message) = self.claims.0.refusal(self.claims.1, types.iter().map(|kind| kind.kind))
+                    && let Some(message) = self.refusal_of_claims(types)
                 {
                     return Cause::Devices { message };
                 }

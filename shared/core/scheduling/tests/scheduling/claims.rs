@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 /// The claims of the tests: a template for one GPU, for two, for one of a model that no type is known to have, and one whose selector
 /// needs what only drivers know.
-fn devices() -> ClusterDevices {
+pub(crate) fn devices() -> ClusterDevices {
     let request = |fields: Value| {
         let mut exact = json!({"deviceClassName": "gpu.nvidia.com"});
         exact.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
@@ -38,7 +38,7 @@ fn devices() -> ClusterDevices {
     }
 }
 
-fn claiming(name: &str, template: &str) -> Pod {
+pub(crate) fn claiming(name: &str, template: &str) -> Pod {
     let claim = pod::ResourceClaim {
         name: "gpu".into(),
         claim: Some(format!("{name}-gpu-x")),
@@ -47,12 +47,12 @@ fn claiming(name: &str, template: &str) -> Pod {
     pod(name, 500, 512).with_template(|it| it.resource_claims = vec![claim])
 }
 
-fn with<'a>(devices: &'a ClusterDevices, pods: &'a [Pod], pools: &'a [NodePool]) -> Problem<'a> {
+pub(crate) fn with<'a>(devices: &'a ClusterDevices, pods: &'a [Pod], pools: &'a [NodePool]) -> Problem<'a> {
     Problem { facts: ClusterFacts { devices, ..ClusterFacts::default() }, ..problem(pods, pools) }
 }
 
 /// The slice of a node with GPUs of this memory.
-fn slice(node: &str, count: usize, memory: &str) -> Slice {
+pub(crate) fn slice(node: &str, count: usize, memory: &str) -> Slice {
     let gpu = |index: usize| json!({"name": format!("gpu-{index}"), "attributes": {"type": {"string": "gpu"}}, "capacity": {"memory": {"value": memory}}});
     let devices: Vec<Value> = (0..count).map(gpu).collect();
     let pool = json!({"name": node, "generation": 1, "resourceSliceCount": 1});
@@ -60,7 +60,7 @@ fn slice(node: &str, count: usize, memory: &str) -> Slice {
     serde_json::from_value(json!({"name": format!("{node}-s"), "spec": spec})).unwrap()
 }
 
-fn existing(name: &str, instance_type: &str) -> ExistingNode {
+pub(crate) fn existing(name: &str, instance_type: &str) -> ExistingNode {
     let one = |value: &str| Requirement::one_of([value]);
     ExistingNode {
         name: name.into(),
@@ -325,7 +325,7 @@ fn are_allocated(devices: &ClusterDevices, slices: &[Slice], node: &str, pods: &
 const TEMPLATES: [&str; 5] = ["one", "two", "a", "b", "all"];
 
 /// The templates of the tests, and those for devices of a model and for all devices.
-fn devices_by_model() -> ClusterDevices {
+pub(crate) fn devices_by_model() -> ClusterDevices {
     let mut made = devices();
     let mut add = |name: &str, fields: Value| {
         let mut exact = json!({"deviceClassName": "gpu.nvidia.com"});
@@ -341,7 +341,7 @@ fn devices_by_model() -> ClusterDevices {
     made
 }
 
-fn slice_of_models(node: &str, models: &[bool]) -> Slice {
+pub(crate) fn slice_of_models(node: &str, models: &[bool]) -> Slice {
     let gpu = |(index, model): (usize, &bool)| {
         let model = if *model { "a" } else { "b" };
         json!({"name": format!("gpu-{index}"), "attributes": {"type": {"string": "gpu"}, "model": {"string": model}}})

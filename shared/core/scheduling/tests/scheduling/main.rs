@@ -3,6 +3,7 @@
 
 mod claims;
 mod constraints;
+mod costly_claims;
 mod differences;
 mod exchange;
 mod existing_nodes;

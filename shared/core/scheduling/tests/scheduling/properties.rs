@@ -160,8 +160,8 @@ fn daemon_sets() -> Vec<DaemonSet> {
 }
 
 #[derive(Debug, Clone)]
-struct World {
-    pods: Vec<Pod>,
+pub(crate) struct World {
+    pub(crate) pods: Vec<Pod>,
     pools: Vec<NodePool>,
     nodes: Vec<ExistingNode>,
     running: Vec<(Node, Vec<Pod>)>,
@@ -170,7 +170,7 @@ struct World {
 }
 
 impl World {
-    fn problem(&self) -> Problem<'_> {
+    pub(crate) fn problem(&self) -> Problem<'_> {
         let place = |(node, pods): &(Node, Vec<Pod>)| {
             existing_node(Some(node), None, &pods.iter().collect::<Vec<_>>(), &self.daemons).unwrap()
         };
@@ -182,13 +182,13 @@ impl World {
         }
     }
 
-    fn options(&self) -> Options {
+    pub(crate) fn options(&self) -> Options {
         let min_values = if self.best_effort { MinValuesPolicy::BestEffort } else { MinValuesPolicy::Strict };
         Options { min_values, ..Options::default() }
     }
 }
 
-fn worlds() -> impl Strategy<Value = World> {
+pub(crate) fn worlds() -> impl Strategy<Value = World> {
     let small = 0..1000_usize;
     let pods = prop::collection::vec((small.clone(), small.clone(), small.clone(), small.clone()), 0..60);
     let pools = prop::collection::vec((small.clone(), small, 0..3_u32), 0..4);
@@ -204,7 +204,7 @@ fn worlds() -> impl Strategy<Value = World> {
 }
 
 /// Worlds in which pods care about each other.
-fn related_worlds(limits: bool, affine: bool) -> impl Strategy<Value = World> {
+pub(crate) fn related_worlds(limits: bool, affine: bool) -> impl Strategy<Value = World> {
     let small = 0..1000_usize;
     let seed = || (small.clone(), small.clone(), small.clone(), small.clone());
     let pods = prop::collection::vec(seed(), 0..40);
@@ -343,7 +343,7 @@ fn as_solution(bound: &[Option<usize>]) -> Solution {
 }
 
 /// Without PROPTEST_CASES and PROPTEST_RNG_SEED in the environment, the same cases each time.
-fn config(cases: u32) -> ProptestConfig {
+pub(crate) fn config(cases: u32) -> ProptestConfig {
     let given = |name| std::env::var_os(name).is_some();
     let mut config = ProptestConfig { failure_persistence: None, max_shrink_iters: 4096, ..ProptestConfig::default() };
     if !given("PROPTEST_CASES") {

@@ -1,23 +1,19 @@
 //! The search for devices: the first solution in the order of the kube-scheduler.
 
-use crate::allocation::{Allocation, DeviceId, Given, Taken, common_selector};
-use crate::claim::{DeviceClass, ResourceClaim};
+mod supply;
+
+use crate::allocation::{Allocation, Given, common_selector};
+use crate::attempts::Attempts;
+use crate::checked_claims::CheckedClaims;
 use crate::constraints::{Constraint, Verdict};
 use crate::counters::Counters;
-use crate::node_selector::Place;
-use crate::pools::{Pool, State, is_device_for};
+use crate::pools::{State, is_device_for};
 use crate::refusal::Refusal;
 use crate::requests::{self, Choice, MAX_DEVICES, Request};
-use crate::selector::{EvaluationError, Selectors};
-use crate::slice::{Device, Slice};
+use crate::selector::EvaluationError;
+use crate::site::{DeviceAt, SiteDevices};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::rc::Rc;
-
-/// The most steps of a search. The kube-scheduler gives up after ten seconds (`filterTimeout`); a plan must not depend on the time.
-const MAX_STEPS: u32 = 20_000;
-
-/// A device: the indices of its pool and of itself.
-type DeviceAt = (usize, usize);
+use supply::Supply;
 
 /// A choice of a request: the indices of the claim, the request and the alternative.
 type ChoiceAt = (usize, usize, usize);
@@ -30,8 +26,8 @@ struct At {
     option: usize,
     /// The number of devices that the request has already.
     devices: usize,
-    /// The first device that is tried. The devices of one request are tried in ascending order only, because another order of the same
-    /// devices is no better.
+    /// The first device that is tried. The devices of one request, and of requests that are alike, are tried in ascending order only,
+    /// because another order of the same devices is no better.
     from: DeviceAt,
 }
 
@@ -67,64 +63,55 @@ impl From<Refusal> for Stop {
     }
 }
 
-pub(crate) struct Search<'a> {
-    claims: &'a [&'a ResourceClaim],
-    place: &'a Place<'a>,
-    pools: &'a [Pool<'a>],
-    requests: Rc<Vec<Vec<Request<'a>>>>,
+/// The search for devices for one pod after the other, on one node.
+pub(crate) struct Search<'s> {
+    checked: &'s CheckedClaims<'s>,
+    site: &'s SiteDevices<'s>,
+    attempts: &'s mut Attempts,
     /// The devices of requests for all devices.
     all: HashMap<ChoiceAt, Vec<DeviceAt>>,
-    constraints: Vec<Vec<Constraint<'a>>>,
-    counters: Vec<Counters<'a>>,
+    constraints: Vec<Vec<Constraint<'s>>>,
+    counters: Vec<Counters<'s>>,
     taken: Vec<Vec<bool>>,
     /// The claims that have a device in this solution.
     holders: HashMap<DeviceAt, Vec<usize>>,
     solution: Vec<Vec<(ChoiceAt, DeviceAt)>>,
-    selectable: HashMap<(ChoiceAt, DeviceAt), bool>,
-    steps: u32,
+    /// By the number of the selection.
+    selectable: HashMap<(usize, DeviceAt), bool>,
     furthest: (usize, usize),
 }
 
-impl<'a> Search<'a> {
+impl<'s> Search<'s> {
     pub(crate) fn new(
-        claims: &'a [&'a ResourceClaim],
-        place: &'a Place<'a>,
-        pools: &'a [Pool<'a>],
-        classes: &'a BTreeMap<String, DeviceClass>,
-        taken: &Taken,
-        selectors: &Selectors,
+        checked: &'s CheckedClaims<'s>,
+        site: &'s SiteDevices<'s>,
+        attempts: &'s mut Attempts,
     ) -> Result<Self, Refusal> {
-        let requests: Vec<Vec<Request<'a>>> =
-            claims.iter().map(|claim| requests::of(claim, classes, selectors)).collect::<Result<_, _>>()?;
-        let taken_of = |pool: &Pool<'_>| {
-            let taken = taken.of_pool(&pool.id);
-            pool.devices.iter().map(|(_, device)| taken.is_some_and(|taken| taken.contains(&device.name))).collect()
-        };
         let mut search = Self {
-            claims,
-            place,
-            pools,
-            requests: Rc::new(requests),
+            checked,
+            site,
+            attempts,
             all: HashMap::new(),
-            constraints: claims.iter().map(|claim| constraints(claim)).collect::<Result<_, _>>()?,
-            counters: pools.iter().map(|pool| Counters::of(pool, taken.of_pool(&pool.id))).collect(),
-            taken: pools.iter().map(taken_of).collect(),
+            constraints: checked.constraints.clone(),
+            counters: site.counters.clone(),
+            taken: site.taken.clone(),
             holders: HashMap::new(),
-            solution: vec![Vec::new(); claims.len()],
+            solution: vec![Vec::new(); checked.claims.len()],
             selectable: HashMap::new(),
-            steps: 0,
             furthest: (0, 0),
         };
+        search.attempts.begin();
         search.count_devices()?;
         Ok(search)
     }
 
     /// Determines the devices of requests for all, and refuses claims with too many devices.
     fn count_devices(&mut self) -> Result<(), Refusal> {
-        let requests = Rc::clone(&self.requests);
-        for (claim, of_claim) in requests.iter().enumerate() {
+        let checked = self.checked;
+        for (claim, of_claim) in checked.requests.iter().enumerate() {
             let mut least = 0_usize;
             for (request, of_request) in of_claim.iter().enumerate() {
+                self.attempts.add(1)?;
                 let mut least_of_request = usize::MAX;
                 for (option, choice) in of_request.options.iter().enumerate() {
                     let at = (claim, request, option);
@@ -137,7 +124,7 @@ impl<'a> Search<'a> {
                 least = least.saturating_add(least_of_request);
             }
             if least > MAX_DEVICES {
-                let claim = self.claims[claim].name.clone();
+                let claim = checked.claims[claim].name.clone();
                 return Err(Refusal::TooManyDevices { claim, count: least, limit: MAX_DEVICES });
             }
         }
@@ -145,9 +132,8 @@ impl<'a> Search<'a> {
     }
 
     fn all_devices(&mut self, at: ChoiceAt, request: &str, choice: &Choice<'_>) -> Result<Vec<DeviceAt>, Refusal> {
-        let mut devices = Vec::new();
-        for (index, pool) in self.pools.iter().enumerate() {
-            let claim = || self.claims[at.0].name.clone();
+        for pool in self.site.pools {
+            let claim = || self.checked.claims[at.0].name.clone();
             match &pool.state {
                 State::Usable => {}
                 State::Incomplete => {
@@ -158,13 +144,8 @@ impl<'a> Search<'a> {
                     return Err(Refusal::InvalidPool { claim: claim(), pool: pool.id.to_string(), why: why.clone() });
                 }
             }
-            for device in 0..pool.devices.len() {
-                if self.is_selectable(at, choice, (index, device))? {
-                    devices.push((index, device));
-                }
-            }
         }
-        Ok(devices)
+        self.selected_by(at, choice)
     }
 
     /// The number of devices of a request.
@@ -172,62 +153,86 @@ impl<'a> Search<'a> {
         choice.count.unwrap_or_else(|| self.all.get(&at).map_or(0, Vec::len))
     }
 
-    /// The devices that each request, or each alternative of a request, selects.
+    /// The devices that the requests and their alternatives select, without regard to what is taken: those of each selection.
     pub(crate) fn selected(mut self) -> Result<Vec<BTreeSet<DeviceAt>>, Refusal> {
-        let requests = Rc::clone(&self.requests);
-        let mut selected = Vec::new();
-        for (claim, of_claim) in requests.iter().enumerate() {
+        let checked = self.checked;
+        let mut selected: BTreeMap<usize, BTreeSet<DeviceAt>> = BTreeMap::new();
+        for (claim, of_claim) in checked.requests.iter().enumerate() {
             for (request, of_request) in of_claim.iter().enumerate() {
                 for (option, choice) in of_request.options.iter().enumerate() {
-                    selected.push(self.of_choice((claim, request, option), choice)?);
+                    if !selected.contains_key(&choice.selection) {
+                        let devices = self.selected_by((claim, request, option), choice)?;
+                        selected.insert(choice.selection, devices.into_iter().collect());
+                    }
                 }
             }
         }
-        Ok(selected)
+        Ok(selected.into_values().collect())
     }
 
-    fn of_choice(&mut self, at: ChoiceAt, choice: &Choice<'_>) -> Result<BTreeSet<DeviceAt>, Refusal> {
-        let mut devices = BTreeSet::new();
-        for (index, pool) in self.pools.iter().enumerate().filter(|(_, pool)| pool.state == State::Usable) {
-            for device in 0..pool.devices.len() {
-                if self.is_selectable(at, choice, (index, device))? {
-                    devices.insert((index, device));
-                }
+    fn selected_by(&mut self, at: ChoiceAt, choice: &Choice<'_>) -> Result<Vec<DeviceAt>, Refusal> {
+        let mut devices = Vec::new();
+        for device in self.devices_from((0, 0)) {
+            self.attempts.add(1)?;
+            if self.is_selectable(at, choice, device)? {
+                devices.push(device);
             }
         }
         Ok(devices)
     }
 
-    pub(crate) fn run(mut self) -> Result<Vec<Allocation>, Refusal> {
+    /// The devices for another pod, which it has from now on.
+    ///
+    /// # Errors
+    /// Why there are none.
+    pub(crate) fn allocate(&mut self) -> Result<Vec<Allocation>, Refusal> {
+        self.attempts.begin();
+        self.furthest = (0, 0);
         match self.next(At::claim(0), false) {
-            Ok(true) => Ok(self.allocations()),
+            Ok(true) => {
+                let allocations = self.allocations();
+                self.settle();
+                Ok(allocations)
+            }
             Ok(false) | Err(Stop::TooMany) => Err(self.failure()),
             Err(Stop::Refused(refusal)) => Err(refusal),
         }
     }
 
+    /// Prepares the search for the next pod. Devices with administrative access are not taken.
+    fn settle(&mut self) {
+        let checked = self.checked;
+        for ((claim, request, option), device) in self.solution.iter_mut().flat_map(|of_claim| of_claim.drain(..)) {
+            if checked.requests[claim][request].options[option].admin_access {
+                self.counters[device.0].give_back(self.site.device(device).1);
+            } else {
+                self.taken[device.0][device.1] = true;
+            }
+        }
+        self.holders.clear();
+        self.constraints.iter_mut().flatten().for_each(Constraint::clear);
+    }
+
     fn failure(&self) -> Refusal {
         let (claim, request) = self.furthest;
-        let name = self.claims[claim].name.clone();
-        let invalid = self.pools.iter().find_map(|pool| match &pool.state {
+        let name = self.checked.claims[claim].name.clone();
+        let invalid = self.site.pools.iter().find_map(|pool| match &pool.state {
             State::Invalid(why) => Some((pool, why)),
             State::Usable | State::Incomplete => None,
         });
         if let Some((pool, why)) = invalid {
             return Refusal::InvalidPool { claim: name, pool: pool.id.to_string(), why: why.clone() };
         }
-        let request = self.requests[claim].get(request).map_or_else(String::new, |request| request.name.to_owned());
+        let request =
+            self.checked.requests[claim].get(request).map_or_else(String::new, |request| request.name.to_owned());
         Refusal::NoDevice { claim: name, request }
     }
 
     /// Allocates the rest from here: whether that succeeds.
     fn next(&mut self, at: At, in_option: bool) -> Result<bool, Stop> {
-        self.steps += 1;
-        if self.steps > MAX_STEPS {
-            return Err(Refusal::TooManyAttempts { limit: MAX_STEPS }.into());
-        }
-        let requests = Rc::clone(&self.requests);
-        let Some(of_claim) = requests.get(at.claim) else { return Ok(true) };
+        self.attempts.add(1)?;
+        let checked = self.checked;
+        let Some(of_claim) = checked.requests.get(at.claim) else { return Ok(true) };
         let Some(request) = of_claim.get(at.request) else {
             return match self.next(At::claim(at.claim + 1), false) {
                 // Another allocation of this claim may let the next claim have an alternative with fewer devices.
@@ -271,14 +276,14 @@ impl<'a> Search<'a> {
     }
 
     /// Allocates the next of all devices.
-    fn given_device(&mut self, at: At, request: &Request<'a>, choice: &Choice<'a>) -> Result<bool, Stop> {
+    fn given_device(&mut self, at: At, request: &Request<'s>, choice: &Choice<'s>) -> Result<bool, Stop> {
         let Some(device) = self.all.get(&at.choice()).and_then(|all| all.get(at.devices)).copied() else {
             return Ok(false);
         };
         let excluded = || Refusal::Excluded {
-            claim: self.claims[at.claim].name.clone(),
+            claim: self.checked.claims[at.claim].name.clone(),
             request: choice.full_name(request.name),
-            device: self.id(device).to_string(),
+            device: self.site.id(device).to_string(),
         };
         let excluded = excluded();
         match self.take(at, request, choice, device)? {
@@ -289,34 +294,45 @@ impl<'a> Search<'a> {
     }
 
     /// Allocates the first device with which the rest can be allocated.
-    fn any_device(&mut self, at: At, request: &Request<'a>, choice: &Choice<'a>) -> Result<bool, Stop> {
-        let needed = self.needed(at.choice(), choice).saturating_sub(at.devices);
-        if self.devices_from(at.from) < needed {
-            return Ok(false);
+    fn any_device(&mut self, mut at: At, request: &Request<'s>, choice: &Choice<'s>) -> Result<bool, Stop> {
+        if at.devices == 0
+            && let Some(before) = self.checked.alike_before(at.claim, at.request)
+            && let Some((_, (pool, device))) =
+                self.solution[before.claim].iter().rfind(|((_, request, _), _)| *request == before.request)
+        {
+            at.from = (*pool, device + 1);
         }
-        for pool in at.from.0..self.pools.len() {
-            if self.pools[pool].state != State::Usable {
+        let needed = self.needed(at.choice(), choice).saturating_sub(at.devices);
+        let devices = match self.supply(at, request, choice, self.needed_together(at, needed))? {
+            Supply::Enough => self.devices_from(at.from).collect(),
+            Supply::Among(devices) => devices,
+            Supply::Short(devices) => {
+                self.note_short(at, needed, devices);
+                return Ok(false);
+            }
+        };
+        for device in devices {
+            self.attempts.add(1)?;
+            if !self.is_free_for(at, choice, device) || !self.is_selectable(at.choice(), choice, device)? {
                 continue;
             }
-            let first = if pool == at.from.0 { at.from.1 } else { 0 };
-            for device in (first..self.pools[pool].devices.len()).map(|device| (pool, device)) {
-                if !self.is_available(at, choice, device) || !self.is_selectable(at.choice(), choice, device)? {
-                    continue;
-                }
-                if matches!(self.take(at, request, choice, device)?, Take::Done)
-                    && self.proceed(at, request, choice, device)?
-                {
-                    return Ok(true);
-                }
+            if matches!(self.take(at, request, choice, device)?, Take::Done)
+                && self.proceed(at, request, choice, device)?
+            {
+                return Ok(true);
             }
         }
         Ok(false)
     }
 
-    /// The number of devices from one on.
-    fn devices_from(&self, (pool, device): DeviceAt) -> usize {
-        let all: usize = self.pools.get(pool..).into_iter().flatten().map(|pool| pool.devices.len()).sum();
-        all.saturating_sub(device)
+    /// The devices of usable pools from one on.
+    fn devices_from(&self, from: DeviceAt) -> impl Iterator<Item = DeviceAt> + use<'s> {
+        let pools = self.site.pools.iter().enumerate().skip(from.0);
+        let usable = pools.filter(|(_, pool)| pool.state == State::Usable);
+        usable.flat_map(move |(index, pool)| {
+            let first = if index == from.0 { from.1 } else { 0 };
+            (first..pool.devices.len()).map(move |device| (index, device))
+        })
     }
 
     /// Allocates the rest after a device, or takes the device back.
@@ -328,20 +344,25 @@ impl<'a> Search<'a> {
         done
     }
 
-    fn is_available(&self, at: At, choice: &Choice<'_>, device: DeviceAt) -> bool {
+    /// Whether a device may be allocated, without regard to selectors and constraints.
+    fn is_free_for(&self, at: At, choice: &Choice<'_>, device: DeviceAt) -> bool {
+        let (_, it) = self.site.device(device);
         let holders = self.holders.get(&device).map_or(&[][..], Vec::as_slice);
-        if choice.admin_access {
-            return !holders.contains(&at.claim);
-        }
-        !self.taken[device.0][device.1] && holders.is_empty()
+        let is_available = if choice.admin_access {
+            !holders.contains(&at.claim)
+        } else {
+            !self.taken[device.0][device.1] && holders.is_empty()
+        };
+        is_available
+            && !it.taints.iter().any(|taint| taint.repels(&choice.request.tolerations))
+            && self.counters[device.0].suffice_for(it)
     }
 
-    fn take(&mut self, at: At, request: &Request<'a>, choice: &Choice<'a>, device: DeviceAt) -> Result<Take, Stop> {
-        let (slice, it) = self.device(device);
-        let repelled = it.taints.iter().any(|taint| taint.repels(&choice.request.tolerations));
-        if !self.is_available(at, choice, device) || repelled || !self.counters[device.0].suffice_for(it) {
+    fn take(&mut self, at: At, request: &Request<'s>, choice: &Choice<'s>, device: DeviceAt) -> Result<Take, Stop> {
+        if !self.is_free_for(at, choice, device) {
             return Ok(Take::Unavailable);
         }
+        let (slice, it) = self.site.device(device);
         let name = (request.name, choice.alternative);
         let constraints = &mut self.constraints[at.claim];
         for place in 0..constraints.len() {
@@ -355,7 +376,7 @@ impl<'a> Search<'a> {
                 return Ok(Take::Violates);
             }
             return Err(Stop::Refused(Refusal::NotPublished {
-                by: format!("a constraint of ResourceClaim {}", self.claims[at.claim].name),
+                by: format!("a constraint of ResourceClaim {}", self.checked.claims[at.claim].name),
                 what: format!("attribute {attribute}"),
                 driver: slice.spec.driver.clone(),
             }));
@@ -369,7 +390,7 @@ impl<'a> Search<'a> {
     fn give_back(&mut self, at: At, request: &Request<'_>, choice: &Choice<'_>, device: DeviceAt) {
         let name = (request.name, choice.alternative);
         self.constraints[at.claim].iter_mut().for_each(|constraint| constraint.remove(name));
-        let (_, it) = self.device(device);
+        let (_, it) = self.site.device(device);
         self.counters[device.0].give_back(it);
         if let Some(holders) = self.holders.get_mut(&device) {
             holders.pop();
@@ -379,34 +400,40 @@ impl<'a> Search<'a> {
 
     /// Whether the class, the request and the node's place select a device.
     fn is_selectable(&mut self, at: ChoiceAt, choice: &Choice<'_>, device: DeviceAt) -> Result<bool, Refusal> {
-        if let Some(known) = self.selectable.get(&(at, device)) {
+        if let Some(known) = self.selectable.get(&(choice.selection, device)) {
             return Ok(*known);
         }
         let is_selected = self.is_selected(at, choice, device)?;
-        self.selectable.insert((at, device), is_selected);
+        self.selectable.insert((choice.selection, device), is_selected);
         Ok(is_selected)
     }
 
-    fn is_selected(&self, at: ChoiceAt, choice: &Choice<'_>, device: DeviceAt) -> Result<bool, Refusal> {
-        let (slice, it) = self.device(device);
+    fn is_selected(&mut self, at: ChoiceAt, choice: &Choice<'_>, device: DeviceAt) -> Result<bool, Refusal> {
+        let (slice, it) = self.site.device(device);
         if !it.binding_conditions.is_empty() {
             return Ok(false);
         }
-        for (name, selector) in &choice.selectors {
-            let matches = selector.matches(&slice.spec.driver, it).map_err(|error| match error {
+        for selector in &choice.selectors {
+            let (matches, steps) = self.site.evaluate(selector, device);
+            self.attempts.add(steps.into())?;
+            let matches = matches.map_err(|error| match error {
                 EvaluationError::NotPublished { what } => {
-                    Refusal::NotPublished { by: name.to_string(), what, driver: slice.spec.driver.clone() }
+                    Refusal::NotPublished { by: selector.name.to_string(), what, driver: slice.spec.driver.clone() }
                 }
-                error => Refusal::Evaluation { selector: name.clone(), device: self.id(device).to_string(), error },
+                error => {
+                    let device = self.site.id(device).to_string();
+                    Refusal::Evaluation { selector: selector.name.clone(), device, error }
+                }
             })?;
             if !matches {
                 return Ok(false);
             }
         }
+        let claim = self.checked.claims[at.0];
         if slice.spec.per_device_node_selection == Some(true) {
-            let is_for = is_device_for(it, self.place).map_err(|error| Refusal::InvalidPool {
-                claim: self.claims[at.0].name.clone(),
-                pool: self.pools[device.0].id.to_string(),
+            let is_for = is_device_for(it, self.site.place).map_err(|error| Refusal::InvalidPool {
+                claim: claim.name.clone(),
+                pool: self.site.pools[device.0].id.to_string(),
                 why: format!("the node selector of device {} is invalid: {error}", it.name),
             })?;
             if !is_for {
@@ -414,30 +441,21 @@ impl<'a> Search<'a> {
             }
         }
         if it.allow_multiple_allocations == Some(true) {
-            let what = format!("device {}, which several claims may share,", self.id(device));
-            return Err(requests::unsupported(self.claims[at.0], self.requests[at.0][at.1].name, &what));
+            let what = format!("device {}, which several claims may share,", self.site.id(device));
+            return Err(requests::unsupported(claim, self.checked.requests[at.0][at.1].name, &what));
         }
         Ok(true)
-    }
-
-    fn device(&self, (pool, device): DeviceAt) -> (&'a Slice, &'a Device) {
-        self.pools[pool].devices[device]
-    }
-
-    fn id(&self, device: DeviceAt) -> DeviceId {
-        let pool = &self.pools[device.0].id;
-        DeviceId { driver: pool.driver.clone(), pool: pool.name.clone(), device: self.device(device).1.name.clone() }
     }
 
     fn allocations(&self) -> Vec<Allocation> {
         let allocation = |of_claim: &Vec<(ChoiceAt, DeviceAt)>| {
             let given = of_claim.iter().map(|((claim, request, option), device)| {
-                let request = &self.requests[*claim][*request];
+                let request = &self.checked.requests[*claim][*request];
                 let choice = &request.options[*option];
                 let admin_access = choice.admin_access;
-                Given { request: choice.full_name(request.name), device: self.id(*device), admin_access }
+                Given { request: choice.full_name(request.name), device: self.site.id(*device), admin_access }
             });
-            let places = of_claim.iter().map(|(_, device)| match self.device(*device) {
+            let places = of_claim.iter().map(|(_, device)| match self.site.device(*device) {
                 (slice, it) if slice.spec.per_device_node_selection == Some(true) => {
                     (it.node_name.as_deref(), it.node_selector.as_ref())
                 }
@@ -456,13 +474,4 @@ enum Take {
     Unavailable,
     /// A constraint excludes it.
     Violates,
-}
-
-fn constraints(claim: &ResourceClaim) -> Result<Vec<Constraint<'_>>, Refusal> {
-    let known = claim.devices.constraints.iter().enumerate().map(|(index, constraint)| {
-        Constraint::of(constraint).ok_or_else(|| {
-            requests::unsupported(claim, &format!("constraint {index}"), "a constraint of an unknown kind")
-        })
-    });
-    known.collect()
 }
