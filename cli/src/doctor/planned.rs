@@ -81,7 +81,7 @@ fn unscheduled(view: ClusterView, claims: Vec<NodeClaim>, catalog: &Catalog, now
         disruption: None,
     });
     let (problem, solution) = run.place();
-    let advice = advise(&problem, &solution, &solution.unschedulable, &PlanSettings::default().scheduling);
+    let advice = advise(&problem, &solution, &solution.unschedulable, &PlanSettings::default().scheduling).advice;
     let report = Report::new(&problem, &solution, &run.faulty(), &advice);
     let placed = report.unschedulable.into_iter().map(|refused| Placed {
         name: refused.pod,

@@ -154,7 +154,7 @@ pub(crate) fn run(input: Input, form: Output) -> Result<ExitCode, CliError> {
     let targets = explain::resolve(&explain, dry_run.view(), &snapshot.held, &nodes)?;
     let faulty_pods = dry_run.faulty();
     let stage = Stage::begin("trying changes for unschedulable pods");
-    let advice = advise(&problem, &solution, &solution.unschedulable, &options);
+    let advice = advise(&problem, &solution, &solution.unschedulable, &options).advice;
     drop(stage);
     let refused = || solution.unschedulable.iter().zip(&advice);
     let known = |refused_pod: &Unschedulable| {

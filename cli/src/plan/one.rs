@@ -45,7 +45,7 @@ pub(crate) fn explain(
         solution: &solution,
         advise: &|refused| {
             let options = PlanSettings::default().scheduling;
-            advise(&problem, &solution, [refused], &options).into_iter().next().unwrap_or_default()
+            advise(&problem, &solution, [refused], &options).advice.into_iter().next().unwrap_or_default()
         },
         view: dry_run.view(),
         covered: &[],

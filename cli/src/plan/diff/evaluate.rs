@@ -61,7 +61,7 @@ fn unschedulable(
     let pod = |index: usize| problem.pods.get(index).copied().filter(|pod| !is_virtual(pod));
     let is_new = |index: usize| pod(index).is_some_and(|pod| !known.contains(&pod.key()));
     let new = solution.unschedulable.iter().filter(|refused| is_new(refused.pod));
-    let mut advice = advise(problem, solution, new, &options).into_iter();
+    let mut advice = advise(problem, solution, new, &options).advice.into_iter();
     let refused = solution.unschedulable.iter().filter_map(|refused| {
         let advice = if is_new(refused.pod) { advice.next() } else { None };
         let Advice { remedies, obstacle } = advice.unwrap_or_default();

@@ -60,6 +60,6 @@ pub use problem::{
     BoundPods, ClusterFacts, ClusterUsage, ExistingNode, MinValuesPolicy, Options, PoolOffer, PreferencePolicy,
     Problem, UnknownPolicy,
 };
-pub use remedy::{Advice, advise};
+pub use remedy::{Advice, Advised, advise};
 pub use topology::dependences::{Dependence, dependences};
 pub use zone_spreads::{Imbalance, ZoneChanges, ZoneSpreadId, ZoneSpreads};

@@ -100,6 +100,14 @@ impl Change {
         }
     }
 
+    /// The NodePool that is changed.
+    pub(super) fn node_pool(&self) -> Option<&str> {
+        match self {
+            Self::NodePool(name, _) => Some(name),
+            Self::Pod(_) | Self::ClusterLimit(..) | Self::ClusterDollars(_) => None,
+        }
+    }
+
     /// Makes the change of a pod.
     pub(super) fn change_pod(&self, pod: &mut Pod) {
         if let Self::Pod(change) = self {

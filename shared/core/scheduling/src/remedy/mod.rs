@@ -4,10 +4,10 @@ mod after;
 mod candidates;
 mod change;
 
-use crate::engine::solve;
+use crate::engine::{Prepared, solve};
 use crate::problem::reason::{Cause, Reason};
 use crate::problem::solution::{Solution, Unschedulable};
-use crate::problem::{Options, Problem};
+use crate::problem::{Options, PoolOffer, Problem};
 use after::Planned;
 use candidates::candidates;
 use change::{Change, PoolChange};
@@ -15,11 +15,15 @@ use nodeless_model::resources::compared;
 use nodeless_model::{NodePool, Pod, Quantity};
 use std::collections::BTreeMap;
 
-/// The maximum work of all trials together, in the units of [`Solution::work`]: some seconds.
-const MAX_WORK: u64 = 100_000_000;
+/// The maximum work of all trials together, in the units of [`Solution::work`]: less than a second.
+const MAX_WORK: u64 = 10_000_000;
 
-/// The work to copy a node for a trial.
+/// The trials for a pod take at most this part of the work that is left, so that other pods get advice too.
+const MAX_SHARE: u64 = 4;
+
+/// The work to copy a node for a trial, and a NodePool.
 const WORK_PER_NODE: usize = 200;
+const WORK_PER_POOL: usize = 200;
 
 /// The maximum number of trials for a pod.
 const MAX_TRIALS: usize = 100;
@@ -33,23 +37,43 @@ pub struct Advice {
     /// Changes of the pod, of a NodePool or of a limit, the smallest first: each alone makes the pod schedulable. If none does, each
     /// is a combination of two.
     pub remedies: Vec<String>,
-    /// What limits the pod if no change of its constraints helps, or that no change was found.
+    /// What limits the pod if no change of its constraints helps, that no change was found, or that not all changes were tried.
     pub obstacle: Option<String>,
 }
 
-/// Advice for unschedulable pods of a solution, in their order. Each change is tried with the pod alone, after the plan. That takes as
-/// much work as several plans, at most [`Options::max_work`] and some seconds in total; pods after that get no advice.
+/// Advice for pods, and the work that it took.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Advised {
+    /// The advice, in the order of the pods.
+    pub advice: Vec<Advice>,
+    /// The work, in the units of [`Solution::work`].
+    pub work: u64,
+}
+
+/// What is said of changes that were not tried because of the work limit.
+const NOT_TRIED: &str = "no change was tried, because that takes too much work";
+const NOT_ALL_TRIED: &str = "not all changes were tried, because that takes too much work";
+
+/// Advice for unschedulable pods of a solution, in their order. Each change is tried with the pod alone, after the plan. That takes at
+/// most [`Options::max_work`], and less than a second in total; the advice for pods after that says so.
 #[must_use]
 pub fn advise<'u>(
     problem: &Problem<'_>,
     solution: &Solution,
     refused: impl IntoIterator<Item = &'u Unschedulable>,
     options: &Options,
-) -> Vec<Advice> {
+) -> Advised {
+    let refused: Vec<&Unschedulable> = refused.into_iter().collect();
+    if refused.is_empty() {
+        return Advised::default();
+    }
     let planned = Planned::of(problem, solution);
     let after = planned.problem(problem, solution);
-    let left = options.max_work.map_or(MAX_WORK, |max| max.min(MAX_WORK));
-    let mut trials = Trials { after: &after, options: *options, left, count: 0 };
+    let max_work = options.max_work.map_or(MAX_WORK, |max| max.min(MAX_WORK));
+    let options = Options { max_explained: 1, max_work: None, ..*options };
+    let pods = refused.iter().map(|refused| problem.pods[refused.pod]);
+    let prepared = Prepared::new(&after.node_pools, after.daemon_sets, (pods, after.facts), &options);
+    let mut trials = Trials { after: &after, options, max_work, of_pod: 0, work: prepared.work(), count: 0, prepared };
     let mut known: Vec<(&Pod, &[Reason], Advice)> = Vec::new();
     let advised = refused.into_iter().map(|refused| {
         let pod = problem.pods[refused.pod];
@@ -58,10 +82,14 @@ pub fn advise<'u>(
             return advice.clone();
         }
         let advice = trials.advice(pod, &refused.reasons);
-        known.push((pod, &refused.reasons, advice.clone()));
+        // The next one like it is not tried either.
+        if trials.work < trials.max_work {
+            known.push((pod, &refused.reasons, advice.clone()));
+        }
         advice
     });
-    advised.collect()
+    let advice = advised.collect();
+    Advised { advice, work: trials.work }
 }
 
 /// Whether the same changes make both pods schedulable.
@@ -93,8 +121,13 @@ enum Outcome {
 struct Trials<'t, 'a> {
     after: &'t Problem<'a>,
     options: Options,
-    /// The remaining work.
-    left: u64,
+    /// The NodePools as they are, for trials that change only the pod.
+    prepared: Prepared<'t>,
+    /// The maximum work, and the work so far.
+    max_work: u64,
+    work: u64,
+    /// The maximum work until the end of the trials for this pod.
+    of_pod: u64,
     /// The number of trials for this pod.
     count: usize,
 }
@@ -119,9 +152,13 @@ impl Trials<'_, '_> {
             [Reason::OutOfWork | Reason::NotExplained] => return Advice::default(),
             _ => {}
         }
-        self.count = 0;
-        // Without a change the next plan may place it.
-        let Outcome::Refused(reasons) = self.outcome(pod, &[]) else { return Advice::default() };
+        (self.count, self.of_pod) = (0, self.work + self.max_work.saturating_sub(self.work) / MAX_SHARE);
+        let reasons = match self.outcome(pod, &[]) {
+            Outcome::Refused(reasons) => reasons,
+            // Without a change the next plan may place it.
+            Outcome::Placed => return Advice::default(),
+            Outcome::NotTried => return Advice { obstacle: Some(NOT_TRIED.to_owned()), ..Advice::default() },
+        };
         let mut search = Search::default();
         search.note(&reasons);
         self.singles(pod, &reasons, &mut search);
@@ -162,7 +199,10 @@ impl Trials<'_, '_> {
                 let known = |(one, other): &(Change, Change)| {
                     (one == first && *other == second) || (*one == second && other == first)
                 };
-                if *first != second && !pairs.iter().any(known) {
+                // A NodePool that one change does not help is not helped by one of another.
+                let of_two_pools =
+                    first.node_pool().is_some_and(|own| second.node_pool().is_some_and(|other| own != other));
+                if *first != second && !of_two_pools && !pairs.iter().any(known) {
                     pairs.push((first.clone(), second));
                 }
             }
@@ -196,23 +236,33 @@ impl Trials<'_, '_> {
         search.found = unknown.map(|change| vec![change.clone()]).collect();
     }
 
-    /// Plans the pod alone with changes.
+    /// Plans the pod alone with changes. With a change of a NodePool only this one is tried, because the others cannot run the pod without
+    /// it.
     fn outcome(&mut self, pod: &Pod, changes: &[&Change]) -> Outcome {
-        if self.left == 0 || self.count == MAX_TRIALS {
+        if self.work >= self.of_pod || self.count == MAX_TRIALS {
             return Outcome::NotTried;
         }
         self.count += 1;
         let mut pod = pod.clone();
         changes.iter().for_each(|change| change.change_pod(&mut pod));
-        let pools: Vec<NodePool> = self.after.node_pools.iter().map(|offer| changed(offer.pool, changes)).collect();
-        let mut problem: Problem<'_> = self.after.clone();
-        problem.pods = vec![&pod];
+        let name = changes.iter().find_map(|change| change.node_pool());
+        let offers = self.after.node_pools.iter().filter(|offer| name.is_none_or(|name| offer.pool.name == name));
+        let offers: Vec<PoolOffer<'_>> = offers.cloned().collect();
+        let pools: Vec<NodePool> = match name {
+            Some(_) => offers.iter().map(|offer| changed(offer.pool, changes)).collect(),
+            None => Vec::new(),
+        };
+        let mut problem: Problem<'_> = Problem { pods: vec![&pod], node_pools: offers, ..self.after.clone() };
         problem.node_pools.iter_mut().zip(&pools).for_each(|(offer, pool)| offer.pool = pool);
         changes.iter().for_each(|change| change.change_limits(&mut problem));
-        let options = Options { max_work: Some(self.left), max_explained: 1, ..self.options };
-        let solution = solve(&problem, &options);
-        let copied = u64::try_from(problem.nodes.len() * WORK_PER_NODE).unwrap_or(u64::MAX);
-        self.left = self.left.saturating_sub(solution.work.saturating_add(copied));
+        let left = self.of_pod - self.work;
+        let solution = match name {
+            Some(_) => solve(&problem, &Options { max_work: Some(left), ..self.options }),
+            None => self.prepared.solve_within(&problem, left),
+        };
+        let copied = problem.nodes.len() * WORK_PER_NODE + problem.node_pools.len() * WORK_PER_POOL;
+        let copied = u64::try_from(copied).unwrap_or(u64::MAX);
+        self.work = self.work.saturating_add(solution.work).saturating_add(copied);
         match solution.unschedulable.into_iter().next() {
             None => Outcome::Placed,
             Some(refused) if refused.reasons.contains(&Reason::OutOfWork) => Outcome::NotTried,
@@ -259,13 +309,10 @@ impl Search {
                  NodePools allow leaves {most}"
             ));
         }
-        if !self.found.is_empty() {
-            return None;
-        }
         if self.cut_off {
-            return Some("not all changes were tried, because that takes too much work".to_owned());
+            return Some(NOT_ALL_TRIED.to_owned());
         }
-        (!self.failed.is_empty()).then(|| {
+        (self.found.is_empty() && !self.failed.is_empty()).then(|| {
             "no change of the pod, of a NodePool or of a limit that was tried helps, and no two of them together"
                 .to_owned()
         })

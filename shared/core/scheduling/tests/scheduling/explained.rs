@@ -3,7 +3,7 @@
 use crate::support::*;
 use nodeless_model::pod::HostPort;
 use nodeless_model::*;
-use nodeless_scheduling::{Advice, LaunchExplanation, Options, Problem, advise, explain_launch};
+use nodeless_scheduling::{Advice, Advised, LaunchExplanation, Options, Problem, advise, explain_launch};
 
 fn explained(problem: &Problem<'_>) -> LaunchExplanation {
     let solution = solve_checked(problem);
@@ -215,7 +215,47 @@ fn changes_are_tried_after_the_plan_and_within_its_work() {
     assert_eq!(advice(&problem).remedies, ["raise limit cpu of NodePool default to 4 or more"]);
     let solution = solve_checked(&problem);
     let none = Options { max_work: Some(0), ..Options::default() };
-    assert_eq!(advise(&problem, &solution, &solution.unschedulable, &none), [Advice::default()]);
+    let not_tried = "no change was tried, because that takes too much work".to_owned();
+    let expected = Advice { remedies: Vec::new(), obstacle: Some(not_tried) };
+    assert_eq!(advise(&problem, &solution, &solution.unschedulable, &none).advice, [expected]);
+}
+
+/// Fifty pods with many constraints each, of which none can be scheduled.
+#[test]
+fn the_work_of_trials_is_bounded_and_what_is_not_tried_is_said() {
+    let pools: Vec<NodePool> = (0..20)
+        .map(|index| {
+            let mut pool = node_pool(&format!("pool-{index}"));
+            pool.template.taints = ["a", "b", "c"].map(|key| Taint::new(key, TaintEffect::NoSchedule)).to_vec();
+            pool
+        })
+        .collect();
+    let pods: Vec<Pod> = (0..50)
+        .map(|index| {
+            pod(format!("pod-{index:02}"), 1000 + index, 1024).with_template(|it| {
+                for key in 0..10 {
+                    it.node_selector.insert(format!("label-{key}"), "x".into());
+                }
+            })
+        })
+        .collect();
+    let problem = problem(&pods, &pools);
+    let solution = solve_checked(&problem);
+    assert_eq!(solution.unschedulable.len(), 50);
+    let advised = |max_work| {
+        let options = Options { max_work, ..Options::default() };
+        let Advised { advice, work } = advise(&problem, &solution, &solution.unschedulable, &options);
+        assert!(advice.iter().all(|advice| advice.remedies.is_empty() && advice.obstacle.is_some()), "{advice:#?}");
+        let said = |said: &str| advice.iter().filter(|advice| advice.obstacle.as_deref() == Some(said)).count();
+        let not_all = said("not all changes were tried, because that takes too much work");
+        (not_all + said("no change was tried, because that takes too much work"), work)
+    };
+    let (not_tried, work) = advised(None);
+    assert!(work < 10_500_000, "{work}");
+    let (more, less_work) = advised(Some(work / 4));
+    // A trial is not interrupted while it prepares NodePools.
+    assert!(less_work < work / 4 + 500_000, "{less_work} of {work}");
+    assert!(more > not_tried, "{more} and {not_tried}");
 }
 
 #[test]

@@ -132,7 +132,7 @@ pub fn reasons(solution: &Solution) -> Vec<String> {
 pub fn advice(problem: &Problem<'_>) -> Advice {
     let solution = solve_checked(problem);
     assert_eq!(solution.unschedulable.len(), 1, "{solution:#?}");
-    advise(problem, &solution, &solution.unschedulable, &Options::default()).remove(0)
+    advise(problem, &solution, &solution.unschedulable, &Options::default()).advice.remove(0)
 }
 
 pub fn chosen(solution: &Solution) -> Vec<&str> {
