@@ -8,6 +8,9 @@ use crate::workloads::Workload;
 use nodeless_api::slim;
 use std::collections::{BTreeMap, BTreeSet};
 
+/// The maximum number of pods that are created for all workloads together, so that invalid numbers do not use all memory.
+const MAXIMUM_PODS: u32 = 100_000;
+
 /// The pods that were created for workloads without any, and the workloads whose template is invalid.
 #[derive(Default)]
 pub(crate) struct Created {
@@ -27,18 +30,45 @@ pub(crate) fn create_pods(objects: &mut Objects) -> Created {
         workloads.keys().find(|(known, (namespace, of))| known == kind && *namespace == key.0 && of == name)
     };
     let present = Present::of(objects);
-    for ((kind, key), workload) in &workloads {
-        if controlled(key, workload).is_some() || present.has(kind, key) {
-            continue;
-        }
-        let running = running.get(&(*kind, key.clone())).filter(|_| workload.is_scaled);
-        match create(objects, key, workload, running.copied().unwrap_or(workload.pods)) {
+    let number = |kind: &'static str, key: &Key, workload: &Workload| {
+        let running = running.get(&(kind, key.clone())).filter(|_| workload.is_scaled);
+        running.copied().unwrap_or(workload.pods)
+    };
+    let mut without_pods: Vec<(u32, &(&'static str, Key), &Workload)> = workloads
+        .iter()
+        .filter(|((kind, key), workload)| controlled(key, workload).is_none() && !present.has(kind, key))
+        .map(|(of, workload)| (number(of.0, &of.1, workload), of, workload))
+        .collect();
+    // The smallest first, so that a workload with too many pods leaves out no other.
+    without_pods.sort_by_key(|(number, of, _)| (*number, *of));
+    let mut left = MAXIMUM_PODS;
+    for (number, (kind, key), workload) in without_pods {
+        let made = match left.checked_sub(number) {
+            Some(rest) => {
+                left = rest;
+                create(objects, key, workload, number)
+            }
+            None => Err(too_many(workload, number)),
+        };
+        match made {
             Ok(0) => {}
             Ok(pods) => drop(created.pods.insert((*kind, key.clone()), pods)),
             Err(undecoded) => created.faults.push((workload.place.clone(), kind, key.clone(), undecoded)),
         }
     }
     created
+}
+
+fn too_many(workload: &Workload, number: u32) -> Undecoded {
+    let problem = if number > MAXIMUM_PODS {
+        format!("{number} pods are more than the {MAXIMUM_PODS} that can be planned for")
+    } else {
+        format!(
+            "its {number} pods are not planned, because with those of smaller workloads they are more than the {MAXIMUM_PODS} that can \
+             be planned for"
+        )
+    };
+    Undecoded { field: workload.number_field().to_owned(), problem }
 }
 
 /// Creates this number of pods of a workload, and returns it.
@@ -54,9 +84,22 @@ fn create(objects: &mut Objects, key: &Key, workload: &Workload, number: u32) ->
         let read = decode::<slim::Pod>(&body).map_err(in_template)?;
         let converted = ReadPod::try_from(&read)
             .map_err(|error| in_template(Undecoded { field: error.field, problem: error.problem }))?;
+        let mounts = !converted.pod.template.volume_claims.is_empty();
         pods.push((body, converted, claims));
+        // Without volumes, which may be named by their pods, the others differ in their names only.
+        if !mounts {
+            break;
+        }
     }
-    let count = pods.len();
+    let mut alike = Vec::new();
+    if let [(_, first, _)] = &pods[..] {
+        let named = |index| {
+            let pod = nodeless_model::Pod { name: workload.pod_name(&key.1, index), ..first.pod.clone() };
+            ReadPod { pod, ..first.clone() }
+        };
+        alike.extend((1..number).map(named));
+    }
+    let count = pods.len() + alike.len();
     for (body, read, claims) in pods {
         let key = (read.pod.namespace.clone(), read.pod.name.clone());
         if read.pod.template.volume_claims.iter().any(|claim| claim.ephemeral) {
@@ -68,6 +111,7 @@ fn create(objects: &mut Objects, key: &Key, workload: &Workload, number: u32) ->
         }
         objects.pods.insert(key, read);
     }
+    objects.pods.extend(alike.into_iter().map(|read| ((read.pod.namespace.clone(), read.pod.name.clone()), read)));
     Ok(count)
 }
 

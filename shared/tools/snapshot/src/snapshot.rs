@@ -161,6 +161,8 @@ impl Snapshot {
             }
             if without_priority {
                 match priority(pod.template.priority_class_name.as_deref(), &objects.priority_classes) {
+                    // Equal pods share their template.
+                    Some(priority) if priority == pod.template.priority => {}
                     Some(priority) => pod.template_mut().priority = priority,
                     None => {
                         *unknown.entry(pod.template.priority_class_name.clone().unwrap_or_default()).or_default() += 1;

@@ -7,9 +7,6 @@ use nodeless_api::slim;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// The maximum number of pods of a workload that are planned for, so that an invalid number does not use all memory.
-const MAXIMUM_PODS: u32 = 100_000;
-
 /// A workload, and the pods that its controller would create for it.
 #[derive(Clone, Debug)]
 pub(crate) struct Workload {
@@ -114,11 +111,6 @@ impl Workload {
             }
             _ => spec.replicas.unwrap_or(1),
         };
-        if pods > MAXIMUM_PODS {
-            let field = if matches!(kind, "Job" | "CronJob") { "parallelism" } else { "replicas" };
-            let problem = format!("{pods} pods are more than the {MAXIMUM_PODS} that can be planned for");
-            return Err(Undecoded { field: format!("spec.{field}"), problem });
-        }
         let controller = metadata.owner_references.into_iter().find(|owner| owner.controller);
         Ok(Self {
             place: place.clone(),
@@ -132,14 +124,28 @@ impl Workload {
         })
     }
 
+    /// The field with the number of its pods.
+    pub(crate) fn number_field(&self) -> &'static str {
+        match self.kind {
+            "CronJob" => "spec.jobTemplate.spec.parallelism",
+            "Job" => "spec.parallelism",
+            _ => "spec.replicas",
+        }
+    }
+
     /// The field of the template of its pods.
     pub(crate) fn template_field(&self) -> &'static str {
         if self.kind == "CronJob" { "spec.jobTemplate.spec.template" } else { "spec.template" }
     }
 
+    /// The name of the pod with this index.
+    pub(crate) fn pod_name(&self, name: &str, index: u32) -> String {
+        format!("{name}-{}", u64::from(index) + u64::from(self.start))
+    }
+
     /// The pod with this index, and its PersistentVolumeClaims.
     pub(crate) fn pod(&self, namespace: &str, name: &str, index: u32) -> (Value, Vec<slim::PersistentVolumeClaim>) {
-        let pod_name = format!("{name}-{}", index + self.start);
+        let pod_name = self.pod_name(name, index);
         let owner = json!({ "apiVersion": "apps/v1", "kind": self.kind, "name": name, "uid": "", "controller": true });
         let template = &self.template["metadata"];
         let mut pod = json!({

@@ -2,6 +2,7 @@
 
 use nodeless_snapshot::{Identity, Reader, Snapshot};
 use serde_json::{Value, json};
+use std::sync::Arc;
 
 fn applied(objects: &[Value]) -> Snapshot {
     let mut reader = Reader::default().with_pods_of_workloads();
@@ -144,6 +145,34 @@ fn an_invalid_workload_is_a_fault_and_others_are_planned() {
     ] {
         assert!(faults.iter().any(|fault| fault.contains(expected)), "{expected}: {faults:?}");
     }
+}
+
+/// The pods of all workloads together are bounded, and the smallest workloads are planned.
+#[test]
+fn too_many_pods_of_several_workloads_are_faults() {
+    let mut all: Vec<Value> = (0..20)
+        .map(|index| workload("Deployment", &format!("large-{index:02}"), json!({ "replicas": 99_000 })))
+        .collect();
+    all.push(workload("StatefulSet", "small", json!({ "replicas": 3 })));
+    all.push(workload(
+        "CronJob",
+        "job",
+        json!({ "jobTemplate": { "spec": { "parallelism": 100_001, "template": {} } } }),
+    ));
+    let snapshot = applied(&all);
+    assert_eq!(created(&snapshot), [("Deployment shop/large-00", 99_000), ("StatefulSet shop/small", 3)]);
+    let faults: Vec<String> = snapshot.faults.iter().map(ToString::to_string).collect();
+    assert_eq!(faults.len(), 20, "{faults:?}");
+    for expected in [
+        "Deployment shop/large-19: spec.replicas: its 99000 pods are not planned, because with those of smaller workloads they are more \
+         than the 100000 that can be planned for",
+        "CronJob shop/job: spec.jobTemplate.spec.parallelism: 100001 pods are more than the 100000 that can be planned for",
+    ] {
+        assert!(faults.iter().any(|fault| fault.contains(expected)), "{expected}: {faults:?}");
+    }
+    // The pods of a workload share what they have in common.
+    let pods: Vec<_> = snapshot.view.pods.iter().filter(|pod| pod.name.starts_with("large")).collect();
+    assert!(pods.iter().all(|pod| Arc::ptr_eq(&pod.template, &pods[0].template)));
 }
 
 #[test]
