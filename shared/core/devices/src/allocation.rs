@@ -1,13 +1,7 @@
 //! The input and the output of an allocation.
 
-use crate::attempts::{Attempts, MAX_ATTEMPTS};
-use crate::claim::{DeviceClass, ResourceClaim};
-use crate::node_selector::{NodeSelector, NodeSelectorTerm, Place};
-use crate::pod_claims::PodClaims;
-use crate::pools::{Pool, PoolId};
-use crate::refusal::Refusal;
-use crate::selector::Selectors;
-use crate::site::SiteDevices;
+use crate::node_selector::{NodeSelector, NodeSelectorTerm};
+use crate::pools::PoolId;
 use nodeless_model::requirement::RequirementTerm;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -89,25 +83,6 @@ pub struct Given {
     pub device: DeviceId,
     /// Whether others may have it too.
     pub admin_access: bool,
-}
-
-/// Allocates devices to all claims of a pod on a node, or to none.
-///
-/// `pools` are those of the node, from [`crate::Inventory::pools`]; all claims are claims without an allocation.
-///
-/// # Errors
-/// Why the claims get no devices on this node.
-pub fn allocate(
-    claims: &[&ResourceClaim],
-    place: &Place<'_>,
-    pools: &[Pool<'_>],
-    classes: &BTreeMap<String, DeviceClass>,
-    taken: &Taken,
-    selectors: &Selectors,
-) -> Result<Vec<Allocation>, Refusal> {
-    let mut pod = PodClaims::new(claims.iter().copied(), classes, selectors, 1, Attempts::at_most(MAX_ATTEMPTS));
-    let site = SiteDevices::new(place, pools, taken);
-    pod.search(&site)?.allocate()
 }
 
 /// The nodes that can use devices, which have these selectors.

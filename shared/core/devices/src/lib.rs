@@ -41,7 +41,7 @@ mod site;
 mod slice;
 mod taint;
 
-pub use allocation::{Allocation, DeviceId, Given, Taken, allocate};
+pub use allocation::{Allocation, DeviceId, Given, Taken};
 pub use attempts::Attempts;
 pub use attribute::Attribute;
 pub use claim::{
@@ -51,7 +51,7 @@ pub use claim::{
 pub use cluster::{AllocatedDevice, AllocatedDevices, ClaimAllocation, ClaimState, ClusterDevices};
 pub use fit::{Fit, Site};
 pub use node_selector::{NodeSelector, NodeSelectorTerm, Place};
-pub use pod_claims::PodClaims;
+pub use pod_claims::{PodClaims, allocate};
 pub use pools::{Inventory, Pool, PoolId};
 pub use refusal::Refusal;
 pub use selector::Selectors;

@@ -1,8 +1,11 @@
 //! The claims of a pod, for which devices are searched on several nodes.
 
-use crate::attempts::Attempts;
+use crate::allocation::{Allocation, Taken};
+use crate::attempts::{Attempts, MAX_ATTEMPTS};
 use crate::checked_claims::CheckedClaims;
 use crate::claim::{AllocationMode, DeviceClass, ExactRequest, ResourceClaim};
+use crate::node_selector::Place;
+use crate::pools::Pool;
 use crate::refusal::Refusal;
 use crate::search::Search;
 use crate::selector::Selectors;
@@ -58,4 +61,23 @@ impl<'a> PodClaims<'a> {
         };
         self.checked.as_ref().is_ok_and(|checked| checked.claims.iter().copied().all(is_plain))
     }
+}
+
+/// Allocates devices to all claims of a pod on a node, or to none.
+///
+/// `pools` are those of the node, from [`crate::Inventory::pools`]; all claims are claims without an allocation.
+///
+/// # Errors
+/// Why the claims get no devices on this node.
+pub fn allocate(
+    claims: &[&ResourceClaim],
+    place: &Place<'_>,
+    pools: &[Pool<'_>],
+    classes: &BTreeMap<String, DeviceClass>,
+    taken: &Taken,
+    selectors: &Selectors,
+) -> Result<Vec<Allocation>, Refusal> {
+    let mut pod = PodClaims::new(claims.iter().copied(), classes, selectors, 1, Attempts::at_most(MAX_ATTEMPTS));
+    let site = SiteDevices::new(place, pools, taken);
+    pod.search(&site)?.allocate()
 }

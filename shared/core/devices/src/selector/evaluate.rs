@@ -2,7 +2,8 @@
 
 use super::EvaluationError;
 use super::compile::{Binary, Comprehension, Expression};
-use super::functions;
+use super::functions::{self, Function};
+use super::steps::Steps;
 use super::value::{Kind, Value, wrong};
 use crate::attribute::Attribute;
 use crate::slice::{Device, qualified};
@@ -10,8 +11,6 @@ use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-/// The most steps of an evaluation. Selectors take some tens of them; the kube-scheduler stops after 1,000,000 units of cost.
-const MAX_STEPS: u32 = 20_000;
 /// This many bytes of a text cost as much as a step.
 const BYTES_PER_STEP: usize = 16;
 
@@ -19,29 +18,23 @@ type Evaluated = Result<Value, EvaluationError>;
 
 /// Whether an expression selects a device, and the number of steps that this takes.
 pub(super) fn matches(expression: &Expression, driver: &str, device: &Device) -> (Result<bool, EvaluationError>, u32) {
-    let mut evaluation = Evaluation { driver, device, variables: Vec::new(), steps: 0 };
+    let mut evaluation = Evaluation { driver, device, variables: Vec::new(), steps: Steps::default() };
     let matches = evaluation.value(expression).and_then(|value| value.as_bool());
-    (matches, evaluation.steps)
+    (matches, evaluation.steps.0)
 }
 
 /// An evaluation.
-pub(super) struct Evaluation<'a> {
+struct Evaluation<'a> {
     driver: &'a str,
     device: &'a Device,
     /// The result of a loop may be an error, which a later element can make irrelevant.
     variables: Vec<(Rc<str>, Evaluated)>,
-    steps: u32,
+    steps: Steps,
 }
 
 impl Evaluation<'_> {
-    /// Counts steps.
-    pub(super) fn spend(&mut self, steps: usize) -> Result<(), EvaluationError> {
-        self.steps = self.steps.saturating_add(u32::try_from(steps).unwrap_or(u32::MAX));
-        if self.steps > MAX_STEPS { Err(EvaluationError::TooCostly { limit: MAX_STEPS }) } else { Ok(()) }
-    }
-
     fn value(&mut self, expression: &Expression) -> Evaluated {
-        self.spend(1)?;
+        self.steps.spend(1)?;
         match expression {
             Expression::Literal(value) => Ok(value.clone()),
             Expression::Device => Ok(Value::Device),
@@ -83,7 +76,10 @@ impl Evaluation<'_> {
                 for argument in target.as_deref().into_iter().chain(arguments) {
                     values.push(self.value(argument)?);
                 }
-                function.call(&values, self)
+                match (function, &values[..]) {
+                    (Function::Size, [value]) => self.size(value).map(Value::Int),
+                    _ => function.call(&values, &mut self.steps),
+                }
             }
             Expression::List(elements) => {
                 let elements: Result<Vec<Value>, _> = elements.iter().map(|element| self.value(element)).collect();
@@ -157,7 +153,7 @@ impl Evaluation<'_> {
             }
             other => return Err(wrong("list or map", other)),
         };
-        self.spend(elements.len())?;
+        self.steps.spend(elements.len())?;
         Ok(elements)
     }
 
@@ -178,7 +174,7 @@ impl Evaluation<'_> {
     }
 
     /// The number of elements, or of characters of a text.
-    pub(super) fn size(&self, value: &Value) -> Result<i64, EvaluationError> {
+    fn size(&self, value: &Value) -> Result<i64, EvaluationError> {
         let size = match value {
             Value::String(text) => text.chars().count(),
             Value::List(list) => list.len(),
@@ -283,11 +279,11 @@ impl Evaluation<'_> {
     fn arithmetic(&mut self, operator: Binary, left: &Value, right: &Value) -> Evaluated {
         let result = match (operator, left, right) {
             (Binary::Add, Value::String(a), Value::String(b)) => {
-                self.spend((a.len() + b.len()) / BYTES_PER_STEP)?;
+                self.steps.spend((a.len() + b.len()) / BYTES_PER_STEP)?;
                 return Ok(Value::string(&format!("{a}{b}")));
             }
             (Binary::Add, Value::List(a), Value::List(b)) => {
-                self.spend(a.len() + b.len())?;
+                self.steps.spend(a.len() + b.len())?;
                 return Ok(Value::List(Rc::new(a.iter().chain(b.iter()).cloned().collect())));
             }
             (_, Value::Int(a), Value::Int(b)) => match operator {

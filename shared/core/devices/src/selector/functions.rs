@@ -1,7 +1,7 @@
 //! The functions that expressions may call.
 
 use super::EvaluationError;
-use super::evaluate::Evaluation;
+use super::steps::Steps;
 use super::value::{Value, wrong};
 use nodeless_model::Quantity;
 use std::cmp::Ordering;
@@ -77,18 +77,17 @@ impl Function {
         })
     }
 
-    /// Its value for the target and the arguments, in this order.
-    pub(super) fn call(self, values: &[Value], evaluation: &mut Evaluation<'_>) -> Result<Value, EvaluationError> {
+    /// Its value for the target and the arguments, in this order. [`Function::Size`] depends on the device, and is not evaluated here.
+    pub(super) fn call(self, values: &[Value], steps: &mut Steps) -> Result<Value, EvaluationError> {
         match values {
-            [one] => self.unary(one, evaluation),
-            [one, two] => self.binary(one, two, evaluation),
+            [one] => self.unary(one),
+            [one, two] => self.binary(one, two, steps),
             _ => Err(EvaluationError::Type("a function has the wrong number of arguments".to_owned())),
         }
     }
 
-    fn unary(self, one: &Value, evaluation: &Evaluation<'_>) -> Result<Value, EvaluationError> {
+    fn unary(self, one: &Value) -> Result<Value, EvaluationError> {
         Ok(match self {
-            Self::Size => Value::Int(evaluation.size(one)?),
             Self::LowerAscii => Value::string(&one.as_str()?.to_ascii_lowercase()),
             Self::UpperAscii => Value::string(&one.as_str()?.to_ascii_uppercase()),
             Self::Int => int(one)?,
@@ -118,14 +117,14 @@ impl Function {
         })
     }
 
-    fn binary(self, one: &Value, two: &Value, evaluation: &mut Evaluation<'_>) -> Result<Value, EvaluationError> {
+    fn binary(self, one: &Value, two: &Value, steps: &mut Steps) -> Result<Value, EvaluationError> {
         Ok(match self {
             Self::Contains => Value::Bool(one.as_str()?.contains(&**two.as_str()?)),
             Self::StartsWith => Value::Bool(one.as_str()?.starts_with(&**two.as_str()?)),
             Self::EndsWith => Value::Bool(one.as_str()?.ends_with(&**two.as_str()?)),
             Self::Matches => {
                 let pattern = two.as_str()?;
-                evaluation.spend(REGEX_COST + pattern.len())?;
+                steps.spend(REGEX_COST + pattern.len())?;
                 let regex = regex::RegexBuilder::new(pattern).size_limit(MAX_REGEX_SIZE).build();
                 let regex = regex.map_err(|error| EvaluationError::Type(error.to_string()))?;
                 Value::Bool(regex.is_match(one.as_str()?))

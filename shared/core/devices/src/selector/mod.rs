@@ -9,6 +9,7 @@
 mod compile;
 mod evaluate;
 mod functions;
+mod steps;
 mod value;
 
 use crate::slice::Device;
