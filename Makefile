@@ -93,8 +93,9 @@ docs: $(MDBOOK) ## Build the documentation site into target/book and check its l
 	python3 scripts/docs/check_site.py target/book
 
 .PHONY: docs-update
-docs-update: venv ## Write what is generated in docs/: reference pages, pictures, and the plans of the examples
+docs-update: venv ## Write what is generated in docs/: reference pages, tables of measurements, pictures, and the plans of the examples
 	python3 scripts/docs/reference.py --write
+	python3 scripts/docs/benchmarks.py --write
 	python3 scripts/docs/pictures.py --write
 	python3 scripts/docs/dashboard.py --write
 	$(PYTHON) scripts/docs/plans.py --write
@@ -188,12 +189,12 @@ SIZES ?= 100x1 100 1000x1
 MEASURED := $${CARGO_TARGET_DIR:-target}/measurements
 
 .PHONY: cost
-cost: venv dynamodb ## Measure release functions in clusters of several sizes and write docs/cost.md: SIZES="100x1 100", minutes for each
+cost: venv dynamodb ## Measure release functions in clusters of several sizes and write docs/benchmarks/cost.md: SIZES="100x1 100", minutes for each
 	cargo build --release $(addprefix --package ,$(FUNCTIONS))
 	cargo run --release --package nodeless-tests --all-features --example measure-sizes -- \
 		$(MEASURED)/$$(git rev-parse --short HEAD) $(SIZES) > $(MEASURED).json
-	cp $(MEASURED).json docs/measurements.json
-	$(PYTHON) docs/cost.py
+	cp $(MEASURED).json docs/benchmarks/measurements.json
+	$(PYTHON) docs/benchmarks/cost.py
 
 .PHONY: bench
 bench: ## Run the benchmarks

@@ -71,49 +71,49 @@ locals {
       # A single failure may be an instance profile that is not visible yet; one that persists fails with every plan.
       launch-failures = {
         metric      = "LaunchFailures", statistic = "Sum", period = 300, periods = 3, threshold = 0, enabled = var.alarms.launch_failures
-        description = "Launches have failed for a quarter of an hour, for a reason other than a lack of capacity: pods stay pending. The lines launch-failed in the log of lifecycle have the answers of EC2. See docs/operate/launch-failures.md."
+        description = "Launches have failed for a quarter of an hour, for a reason other than a lack of capacity: pods stay pending. The lines launch-failed in the log of lifecycle have the answers of EC2. See docs/operate/alarms.md#launch-failures."
       }
       unschedulable-pods = {
         metric      = "UnschedulablePods", statistic = "Maximum", period = 300, periods = 6, threshold = 0, enabled = var.alarms.unschedulable_pods
-        description = "A pod has fitted no NodePool for half an hour, so no node is launched for it. The event FailedScheduling of nodeless on the pod has the reason for each NodePool. See docs/operate/unschedulable-pods.md."
+        description = "A pod has fitted no NodePool for half an hour, so no node is launched for it. The event FailedScheduling of nodeless on the pod has the reason for each NodePool. See docs/operate/alarms.md#unschedulable-pods."
       }
       # The schedule refreshes every five minutes.
       catalog-age = {
         metric      = "CatalogAgeSeconds", statistic = "Maximum", period = 300, periods = 1, threshold = 3600, enabled = true
-        description = "The catalog, or an EC2NodeClass, has not been refreshed completely for more than an hour: prices, AMIs and the status of EC2NodeClasses are old, and new nodes are launched from them. The lines failed and catalog-not-refreshed in the log of catalog name the cause. See docs/operate/catalog-age.md."
+        description = "The catalog, or an EC2NodeClass, has not been refreshed completely for more than an hour: prices, AMIs and the status of EC2NodeClasses are old, and new nodes are launched from them. The lines failed and catalog-not-refreshed in the log of catalog name the cause. See docs/operate/alarms.md#catalog-age."
       }
       interruptions-lost = {
         metric      = "InterruptionsLost", statistic = "Sum", period = 300, periods = 1, threshold = 0, enabled = true
-        description = "Messages about interruptions could not be handled and were deleted: their nodes are not drained before EC2 takes them back. The lines message-given-up in the log of interruption contain the error. See docs/operate/interruptions-lost.md."
+        description = "Messages about interruptions could not be handled and were deleted: their nodes are not drained before EC2 takes them back. The lines message-given-up in the log of interruption contain the error. See docs/operate/alarms.md#interruptions-lost."
       }
       churn = {
         metric      = "ChurnStopped", statistic = "Maximum", period = 300, periods = 1, threshold = 0, enabled = var.alarms.churn
-        description = "Voluntary disruption of a NodePool has stopped: it evicted many pods within an hour and its nodes cost no less. The event DisruptionStopped on the NodePool contains the number. Disruption continues when the hour is over. See docs/operate/churn.md."
+        description = "Voluntary disruption of a NodePool has stopped: it evicted many pods within an hour and its nodes cost no less. The event DisruptionStopped on the NodePool contains the number. Disruption continues when the hour is over. See docs/operate/alarms.md#churn."
       }
       # A single plan may find a pod that is not ready for a moment.
       ami-canary = {
         metric      = "AmiCanariesFailed", statistic = "Maximum", period = 300, periods = 2, threshold = 0, enabled = var.alarms.ami_canary
-        description = "Nodes are not replaced by ones with a new AMI, because the first node with it does not join, is not ready, or has pods that are not ready. The event AmiCanaryFailed on the NodePool names the AMI and the reason. Correct the cause or select the previous AMI. See docs/operate/ami-canary.md."
+        description = "Nodes are not replaced by ones with a new AMI, because the first node with it does not join, is not ready, or has pods that are not ready. The event AmiCanaryFailed on the NodePool names the AMI and the reason. Correct the cause or select the previous AMI. See docs/operate/alarms.md#ami-canary."
       }
       budget = {
         metric      = "BudgetsExceeded", statistic = "Maximum", period = 3600, periods = 1, threshold = 0, enabled = var.alarms.budget
-        description = "Nodes cost more this month than a budget (annotation nodeless.sh/dollars-per-month), or will at the present pace. The event BudgetExceeded on the NodePool or the Namespace kube-system contains the amounts. Nothing is stopped. See docs/operate/budget.md."
+        description = "Nodes cost more this month than a budget (annotation nodeless.sh/dollars-per-month), or will at the present pace. The event BudgetExceeded on the NodePool or the Namespace kube-system contains the amounts. Nothing is stopped. See docs/operate/alarms.md#budget."
       }
       node-count = {
         metric      = "NodeCount", statistic = "Maximum", period = 60, periods = 1, threshold = var.alarms.node_count, enabled = var.alarms.node_count > 0
-        description = "More nodes than expected. Look at the NodePool limits and the newest decisions in the planner's log. See docs/operate/node-count.md."
+        description = "More nodes than expected. Look at the NodePool limits and the newest decisions in the planner's log. See docs/operate/alarms.md#node-count."
       }
       hourly-spend = {
         metric      = "HourlySpendDollars", statistic = "Maximum", period = 60, periods = 1, threshold = var.alarms.hourly_spend_dollars, enabled = var.alarms.hourly_spend_dollars > 0
-        description = "Nodes cost more dollars an hour than expected. Look at the NodePool limits and the newest decisions. See docs/operate/hourly-spend.md."
+        description = "Nodes cost more dollars an hour than expected. Look at the NodePool limits and the newest decisions. See docs/operate/alarms.md#hourly-spend."
       }
       cluster-limit = {
         metric      = "ClusterLimitUsedPercent", statistic = "Maximum", period = 60, periods = 1, threshold = var.alarms.cluster_limit_percent, enabled = var.alarms.cluster_limit_percent > 0
-        description = "A limit of the whole cluster (annotations nodeless.sh/max-dollars-per-hour, max-nodes and max-cpu of the Namespace kube-system) is almost reached, reached, or invalid. Launches that would exceed it are not made, and their pods stay pending. See docs/operate/cluster-limit.md."
+        description = "A limit of the whole cluster (annotations nodeless.sh/max-dollars-per-hour, max-nodes and max-cpu of the Namespace kube-system) is almost reached, reached, or invalid. Launches that would exceed it are not made, and their pods stay pending. See docs/operate/alarms.md#cluster-limit."
       }
       nodes-launched = {
         metric      = "NodesLaunched", statistic = "Sum", period = 3600, periods = 1, threshold = var.alarms.nodes_launched_per_hour, enabled = var.alarms.nodes_launched_per_hour > 0
-        description = "More launches in an hour than expected. The cause may be nodes that never register, or a workload that scales up and down repeatedly. See docs/operate/nodes-launched.md."
+        description = "More launches in an hour than expected. The cause may be nodes that never register, or a workload that scales up and down repeatedly. See docs/operate/alarms.md#nodes-launched."
       }
     } : name => alarm if var.alarms.enabled && alarm.enabled
   }
@@ -143,7 +143,7 @@ resource "aws_cloudwatch_metric_alarm" "errors" {
   count = var.alarms.enabled && length(local.failing) > 0 ? 1 : 0
 
   alarm_name          = "${local.name}-errors"
-  alarm_description   = "The planner or lifecycle of nodeless failed as a whole in three of five minutes. Their log groups are /aws/lambda/${local.name}-planner and /aws/lambda/${local.name}-lifecycle. See docs/operate/errors.md."
+  alarm_description   = "The planner or lifecycle of nodeless failed as a whole in three of five minutes. Their log groups are /aws/lambda/${local.name}-planner and /aws/lambda/${local.name}-lifecycle. See docs/operate/alarms.md#errors."
   evaluation_periods  = 5
   datapoints_to_alarm = 3
   threshold           = 1
@@ -179,7 +179,7 @@ resource "aws_cloudwatch_metric_alarm" "throttles" {
   count = var.alarms.enabled && var.alarms.throttles && length(local.throttled) > 0 ? 1 : 0
 
   alarm_name          = "${local.name}-throttles"
-  alarm_description   = "Lambda refused invocations of functions of nodeless in three of five minutes, because no concurrency was left: work is late. The metric Throttles of each function shows which; other functions of the account may use up its concurrency. See docs/operate/throttles.md."
+  alarm_description   = "Lambda refused invocations of functions of nodeless in three of five minutes, because no concurrency was left: work is late. The metric Throttles of each function shows which; other functions of the account may use up its concurrency. See docs/operate/alarms.md#throttles."
   evaluation_periods  = 5
   datapoints_to_alarm = 3
   threshold           = 1
@@ -216,7 +216,7 @@ resource "aws_cloudwatch_metric_alarm" "recursion" {
   for_each = var.alarms.enabled && !local.recursive_loop_allowed ? local.looping : toset([])
 
   alarm_name          = "${local.name}-${each.key}-recursion"
-  alarm_description   = "Lambda detected messages of nodeless as a recursive loop and dropped them: nodes are reconciled only once a minute. Set recursive_loop_allowed = true and apply, or allow recursive loops of ${local.name}-${each.key} manually. See docs/operate/recursion.md."
+  alarm_description   = "Lambda detected messages of nodeless as a recursive loop and dropped them: nodes are reconciled only once a minute. Set recursive_loop_allowed = true and apply, or allow recursive loops of ${local.name}-${each.key} manually. See docs/operate/alarms.md#recursion."
   namespace           = "AWS/Lambda"
   metric_name         = "RecursiveInvocationsDropped"
   dimensions          = { FunctionName = aws_lambda_function.function[each.key].function_name }
@@ -235,7 +235,7 @@ resource "aws_cloudwatch_metric_alarm" "dead_letters" {
   for_each = { for name, queue in local.dead_letter_queues : name => queue if var.alarms.enabled }
 
   alarm_name          = "${local.name}-${each.key}-dead-letters"
-  alarm_description   = "Messages failed repeatedly and are now dead letters. Read them in ${each.value}, fix the cause, then redrive or purge. See docs/operate/dead-letters.md."
+  alarm_description   = "Messages failed repeatedly and are now dead letters. Read them in ${each.value}, fix the cause, then redrive or purge. See docs/operate/alarms.md#dead-letters."
   namespace           = "AWS/SQS"
   metric_name         = "ApproximateNumberOfMessagesVisible"
   dimensions          = { QueueName = each.value }
@@ -257,7 +257,7 @@ resource "aws_cloudwatch_metric_alarm" "stale" {
   count = var.alarms.enabled ? 1 : 0
 
   alarm_name          = "${local.name}-stale"
-  alarm_description   = "No plan or no sweep has completed for five minutes: pending pods get no nodes, or nodes are not removed. The numbers of samples of PendingPods (plans) and NodeCount (sweeps) show which of the two is missing. Look at the logs of the planner and lifecycle and at their dead letters; are the API server and DynamoDB reachable, and are the schedules enabled? See docs/operate/stale.md."
+  alarm_description   = "No plan or no sweep has completed for five minutes: pending pods get no nodes, or nodes are not removed. The numbers of samples of PendingPods (plans) and NodeCount (sweeps) show which of the two is missing. Look at the logs of the planner and lifecycle and at their dead letters; are the API server and DynamoDB reachable, and are the schedules enabled? See docs/operate/alarms.md#stale."
   evaluation_periods  = 5
   threshold           = 1
   comparison_operator = "LessThanThreshold"
@@ -297,7 +297,7 @@ resource "aws_cloudwatch_metric_alarm" "wake_silent" {
   count = var.alarms.enabled && var.wake_enabled && var.schedules_enabled ? 1 : 0
 
   alarm_name          = "${local.name}-wake-silent"
-  alarm_description   = "Pods were pending for half an hour, and no call of the API server reached the planner: each pod waits up to a minute for the heartbeat. Does the webhook nodeless-wake exist, can the control plane reach the Function URL (controlPlaneEgressMode, wake_endpoint), and does the log of wake show errors? See docs/operate/wake-silent.md."
+  alarm_description   = "Pods were pending for half an hour, and no call of the API server reached the planner: each pod waits up to a minute for the heartbeat. Does the webhook nodeless-wake exist, can the control plane reach the Function URL (controlPlaneEgressMode, wake_endpoint), and does the log of wake show errors? See docs/operate/alarms.md#wake-silent."
   evaluation_periods  = 2
   threshold           = 1
   comparison_operator = "GreaterThanOrEqualToThreshold"

@@ -869,7 +869,7 @@ run "number_of_alarms" {
       values(aws_cloudwatch_metric_alarm.metric), aws_cloudwatch_metric_alarm.stale, aws_cloudwatch_metric_alarm.wake_silent,
       aws_cloudwatch_metric_alarm.throttles,
     )) == 16
-    error_message = "The number of alarms changed: docs/cost.py has it, and their metrics, for the price of monitoring."
+    error_message = "The number of alarms changed: docs/benchmarks/cost.py has it, and their metrics, for the price of monitoring."
   }
 }
 

@@ -16,7 +16,7 @@ CONTROL_PLANE_HOUR = 0.10  # https://aws.amazon.com/eks/pricing/
 ADDRESS_HOUR = 0.005  # a public IPv4 address: https://aws.amazon.com/vpc/pricing/
 VOLUME_HOUR = 20 * 0.08 / 730  # the 20 GiB gp3 of a node: https://aws.amazon.com/ebs/pricing/
 EXPERIMENT_MINUTE = 0.10  # https://aws.amazon.com/fis/pricing/
-# The price of nodeless by the hour, from docs/cost.md, with its alarms and metrics.
+# The price of nodeless by the hour, from docs/benchmarks/cost.md, with its alarms and metrics.
 RUNNING_HOUR = (2.06 + 3.00) / 730
 # The expected cost of an hour and a half: at most five small nodes at once.
 EXPECTED_INSTANCE_DOLLARS = 0.50
@@ -60,7 +60,7 @@ def estimate(hour: Hour) -> list[Line]:
         lines.append(Line(f"{ran.instance_type} {kind} in {ran.zone}, {instance_hours[id_]:.2f} h", None if known is None else known * instance_hours[id_]))
     lines += [
         Line(f"public addresses and volumes of {len(hour.ran)} instances, {total:.2f} h", total * (ADDRESS_HOUR + VOLUME_HOUR)),
-        Line("functions, tables, queues, logs, metrics and alarms, as docs/cost.md computes them", cluster_hours * RUNNING_HOUR),
+        Line("functions, tables, queues, logs, metrics and alarms, as docs/benchmarks/cost.md computes them", cluster_hours * RUNNING_HOUR),
         Line(f"AWS Fault Injection Service, about {hour.experiment_minutes} action-minutes", hour.experiment_minutes * EXPERIMENT_MINUTE),
         Line("NAT gateway: none, nodes are in public subnets", 0.0),
     ]

@@ -1,4 +1,4 @@
-"""Each CloudWatch alarm of the module has a page, each page of an alarm has its alarm, and the descriptions name the page."""
+"""Each CloudWatch alarm of the module has a section of docs/operate/alarms.md, each section its alarm, and the descriptions name it."""
 
 from __future__ import annotations
 
@@ -8,9 +8,7 @@ import pages
 import pytest
 
 MODULE = (pages.ROOT / "terraform/observability.tf").read_text()
-FOLDER = "docs/operate"
-# The pages of the folder that describe no alarm.
-OTHER_PAGES = ("README.md", "prometheus.md")
+PAGE = "docs/operate/alarms.md"
 
 
 def alarms() -> dict[str, str]:
@@ -34,33 +32,38 @@ def test_the_alarms_are_found() -> None:
     assert len(found) >= 17 and len(re.findall('^resource "aws_cloudwatch_.*_alarm"', MODULE, re.M)) >= 7, sorted(found)
 
 
-def test_each_alarm_has_a_page_and_each_page_its_alarm() -> None:
-    written = {path.stem for path in (pages.ROOT / FOLDER).glob("*.md") if path.name not in OTHER_PAGES}
-    assert written == set(alarms())
+def sections() -> dict[str, str]:
+    """The text of each section of the page, by its heading."""
+    return dict(re.findall(r"^## ([^\n]+)\n(.*?)(?=^## |\Z)", (pages.ROOT / PAGE).read_text(), re.S | re.M))
+
+
+def test_each_alarm_has_a_section_and_each_section_its_alarm() -> None:
+    assert set(sections()) == set(alarms())
 
 
 @pytest.mark.parametrize("name", sorted(alarms()))
-def test_the_description_of_an_alarm_names_its_page(name: str) -> None:
+def test_the_description_of_an_alarm_names_its_section(name: str) -> None:
     description = re.search(r'(?:alarm_)?description += "(.*)"$', alarms()[name], re.M)
     assert description, name
-    assert description[1].endswith(f" See {FOLDER}/{name}.md."), description[1]
+    assert description[1].endswith(f" See {PAGE}#{pages.anchor(name)}."), description[1]
     # CloudWatch takes 1,024 characters; names of functions and queues are put in.
     assert len(description[1]) < 800
 
 
 @pytest.mark.parametrize("name", sorted(alarms()))
-def test_a_page_states_what_it_means_how_to_look_and_what_to_do(name: str) -> None:
-    text = (pages.ROOT / f"{FOLDER}/{name}.md").read_text()
-    assert re.match(rf"# Alarm `(FUNCTION-|QUEUE-)?{re.escape(name)}`\n", text)
-    headings = re.findall(r"^## (.+)$", text, re.M)
-    assert headings == ["How to look", "What to do"], headings
+def test_a_section_states_its_metric_how_to_look_and_what_to_do(name: str) -> None:
+    text = sections()[name]
+    assert re.findall(r"^(?:- )?\*\*(Metrics?|How to look\.|What to do\.)\*\*", text, re.M) in (
+        ["Metric", "How to look.", "What to do."],
+        ["Metrics", "How to look.", "What to do."],
+    )
     metrics = re.findall(r'metric(?:_name)? += "(\w+)"|"(\w+)", stat = ', alarms()[name])
     named = {one or other for one, other in metrics}
     named |= set(re.findall(r'for_each = \{ plans = "(\w+)", sweeps = "(\w+)"', alarms()[name])[0]) if "plans =" in alarms()[name] else set()
     assert named and all(f"`{metric}`" in text for metric in named), f"{name} is about {named}"
 
 
-def test_the_overview_lists_every_alarm() -> None:
-    text = (pages.ROOT / FOLDER / "README.md").read_text()
+def test_the_table_lists_every_alarm() -> None:
+    table = (pages.ROOT / PAGE).read_text().partition("\n## ")[0]
     for name in alarms():
-        assert f"]({name}.md)" in text, name
+        assert f"](#{name})" in table, name

@@ -1,34 +1,40 @@
-"""Prices of nodeless on other pages are those of docs/cost.md."""
+"""The price of nodeless is stated in the same words everywhere, and is that of docs/benchmarks/cost.md; tables of measurements agree with their files."""
 
 from __future__ import annotations
 
 import re
 
+import benchmarks
 import pages
 
-# A month without monitoring, and what monitoring adds.
-ROWS = ["**total without monitoring**", "CloudWatch: 3 metrics, 16 alarms on 21 metrics", "the same, in an account with an unused free tier"]
+PRICE = "about two dollars a month for 100 nodes, alarms apart"
+MEASURED = (pages.DOCS / "benchmarks/cost.md").read_text()
 
 
 def cells(row: str) -> list[float]:
-    """The dollars of a row of docs/cost.md: with 100 and with 1,000 nodes, each with one and with 20 pods a node."""
-    line = next(line for line in (pages.DOCS / "cost.md").read_text().splitlines() if line.startswith(f"| {row}"))
+    """The dollars of a row of docs/benchmarks/cost.md: with 100 and with 1,000 nodes, each with one and with 20 pods a node."""
+    line = next(line for line in MEASURED.splitlines() if line.startswith(f"| {row}"))
     return [float(dollars) for dollars in re.findall(r"\$([\d.]+)", line)]
 
 
-def test_prices_on_other_pages_are_those_of_the_measurement() -> None:
-    totals, monitoring, free = (cells(row) for row in ROWS)
-    known = {*totals, *monitoring, *free, *(one + two for one, two in zip(totals, monitoring, strict=True))}
-    readme = (pages.ROOT / "README.md").read_text().partition("\n## Cost\n")[2].partition("\n## ")[0]
-    compared = next(line for line in (pages.DOCS / "compare.md").read_text().splitlines() if line.startswith("| price beside the nodes |"))
-    stated = {float(dollars) for text in (readme, compared.split("|")[2]) for dollars in re.findall(r"\$([\d.]+\d)", text)}
-    # Three dollars a month are the list price of a dashboard.
-    assert {round(one, 2) for one in stated - {3.0}} <= {round(one, 2) for one in known}, stated
-    assert set(totals) <= stated
+def words(text: str) -> str:
+    return " ".join(text.split()).lower()
 
 
-def test_summaries_round_the_measurement() -> None:
-    assert {round(total) for total in cells(ROWS[0])[:2]} == {2}, "of 100 nodes"
-    readme = (pages.ROOT / "README.md").read_text().partition("\n## ")[0]
-    assert "the functions cost about $2 a month" in readme
-    assert "about two dollars a month" in (pages.DOCS / "faq.md").read_text()
+def test_the_price_is_stated_in_the_same_words() -> None:
+    assert {round(total) for total in cells("**total without monitoring**")[:2]} == {2}, "of 100 nodes"
+    for page in (pages.ROOT / "README.md", pages.DOCS / "compare.md", pages.DOCS / "install/README.md", pages.DOCS / "benchmarks/cost.md"):
+        assert PRICE in words(page.read_text()), page
+
+
+def test_no_other_page_has_an_amount_of_the_measurement() -> None:
+    amounts = {f"${total:.2f}" for total in cells("**total without monitoring**")}
+    others = [path for path in [*pages.pages(), pages.ROOT / "README.md", pages.ROOT / "terraform/README.md"] if path.parent.name != "benchmarks"]
+    stated = [(path.name, amount) for path in others for amount in amounts if re.search(re.escape(amount) + r"(?!\d)", path.read_text())]
+    assert not stated, f"write {PRICE!r}: {stated}"
+
+
+def test_tables_of_measurements_are_those_of_their_files() -> None:
+    for path, content in benchmarks.generated().items():
+        assert path.read_text() == content, f"{path.name} is out of date: run make docs-update"
+    assert benchmarks.span([{"a": "1.20"}, {"a": "1.003"}], "a") == "1.003 to 1.20"

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 from collections import Counter
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -143,3 +144,10 @@ def test_every_node_pool_has_a_limit() -> None:
         objects = yaml.safe_load_all(plans.manifests(path.read_text()))
         (pool,) = [each for each in objects if each["kind"] == "NodePool"]
         assert pool["spec"]["limits"], path
+
+
+def test_the_plan_of_the_readme_is_what_the_command_prints(nodeless: Path) -> None:
+    (shown,) = [block.text for block in pages.code((pages.ROOT / "README.md").read_text()) if block.text.startswith("$ cargo nodeless plan")]
+    command, _, expected = shown.partition("\n")
+    done = subprocess.run([nodeless, *command.split()[3:]], cwd=pages.ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.startswith(expected), done.stdout

@@ -80,6 +80,6 @@ def test_links_out_of_the_site_become_links_to_the_repository() -> None:
     of = repository_links.rewritten
     assert of("plan.md", "[a](../ARCHITECTURE.md#layers-and-crates)") == f"[a]({home}/blob/main/ARCHITECTURE.md#layers-and-crates)"
     assert of("design/no-vpc.md", "[a](../../terraform)") == f"[a]({home}/tree/main/terraform)"
-    assert of("faq.md", "[a](design/README.md#x) [b](../README.md)") == f"[a](design/index.md#x) [b]({home}/blob/main/README.md)"
+    assert of("start.md", "[a](design/README.md#x) [b](../README.md)") == f"[a](design/index.md#x) [b]({home}/blob/main/README.md)"
     unchanged = "[a](../plan.md) [b](https://example.com/x) [c](#here)\n```sh\n[d](../../x)\n```"
     assert of("design/no-vpc.md", unchanged) == unchanged

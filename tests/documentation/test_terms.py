@@ -154,7 +154,7 @@ def test_outputs_of_terraform_exist() -> None:
 
 def guides() -> list[Path]:
     """The pages for users: everything but the design decisions, the assumptions about AWS and the measured costs."""
-    others = (pages.DOCS / "reference/aws.md", pages.DOCS / "cost.md")
+    others = (pages.DOCS / "reference/aws.md", pages.DOCS / "benchmarks/cost.md")
     return [path for path in pages.pages() if "design" not in path.parts and path not in others]
 
 

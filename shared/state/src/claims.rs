@@ -473,7 +473,7 @@ mod tests {
         claim
     }
 
-    /// `docs/figures.md` uses these numbers.
+    /// `docs/benchmarks/README.md` uses these numbers.
     #[test]
     fn five_thousand_large_claims_are_read_within_what_their_partition_keys_allow() {
         let bytes = |write: Write| match write.change {

@@ -1,6 +1,6 @@
 //! Measures what the functions take and call in clusters of several sizes, and prints it as JSON.
 //!
-//! `make cost SIZES="100x1 100"` builds the functions, runs this, and writes docs/cost.md.
+//! `make cost SIZES="100x1 100"` builds the functions, runs this, and writes docs/benchmarks/cost.md.
 //!
 //! The arguments are a folder and numbers of nodes, with 20 pods each or as many as follow the `x`. Each size is measured by a process of
 //! its own, which writes its result to a file in the folder. A size whose file is there is not measured again, so a measurement that was

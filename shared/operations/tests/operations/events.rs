@@ -114,7 +114,7 @@ async fn a_node_with_less_capacity_than_its_instance_type_is_reported() {
     );
 }
 
-/// CloudWatch charges for each metric in each hour with values: docs/cost.py counts these.
+/// CloudWatch charges for each metric in each hour with values: docs/benchmarks/cost.py counts these.
 #[tokio::test]
 async fn few_metrics_are_published_while_nothing_changes() {
     let mut harness = running_cluster(1).await;

@@ -1,5 +1,5 @@
 //! The limits and the charges of DynamoDB, against DynamoDB Local: sizes of items and transactions, capacity units, expiry.
-//! docs/cost.md is computed from these units. For a transaction, DynamoDB Local reports the units of one item only, so the units
+//! docs/benchmarks/cost.md is computed from these units. For a transaction, DynamoDB Local reports the units of one item only, so the units
 //! of a transaction are computed from its items (`nodeless_tests::proxy`).
 
 use crate::common::{TABLE, claim, config, instance, table};
@@ -33,7 +33,7 @@ async fn measured() -> Option<(State, Proxy, Arc<Server>)> {
     Some((claims, proxy, dynamodb))
 }
 
-/// The units that the calls since the last check consumed: halves of read units, and write units. The estimate that docs/cost.md
+/// The units that the calls since the last check consumed: halves of read units, and write units. The estimate that docs/benchmarks/cost.md
 /// is computed from is never below them.
 fn consumed(proxy: &Proxy) -> (u64, u64) {
     let counts = proxy.take();

@@ -93,7 +93,8 @@ fn labels_and_allocatable_resources_are_those_of_karpenter() {
     assert_eq!(ours.into_keys().collect::<Vec<_>>(), ["dl1.24xlarge"]);
 }
 
-/// The table of `docs/allocatable.md`. After an intended change, write it again:
+/// The table `docs/allocatable.csv`: allocatable resources under an AL2023 node class with defaults. What Karpenter publishes is the
+/// same, but for the rows that state otherwise; `docs/instance-types.md` explains why. After an intended change, write it again:
 ///
 /// ```sh
 /// NODELESS_WRITE_TABLE=1 cargo test -p nodeless-catalog --test catalog
@@ -102,14 +103,9 @@ fn labels_and_allocatable_resources_are_those_of_karpenter() {
 fn the_table_of_all_types_is_current() {
     const SHOWN: [&str; 4] = ["cpu", "memory", "ephemeral-storage", "pods"];
     let published = published();
-    let mut table = String::from(
-        "# Allocatable resources of every instance type\n\n\
-         Under an AL2023 node class with defaults; written by `tests/catalog/published.rs`. What Karpenter publishes is the same, but for\n\
-         the rows that state otherwise; `instance-types.md` explains why.\n\n\
-         | instance type | cpu | memory | ephemeral storage | pods | others | Karpenter |\n|---|---|---|---|---|---|---|\n",
-    );
+    let mut table = String::from("instance type,cpu,memory,ephemeral storage,pods,others,Karpenter\n");
     for (name, (_, resources)) in ours() {
-        let shown = SHOWN.map(|resource| resources.get(resource).map_or("", String::as_str)).join(" | ");
+        let shown = SHOWN.map(|resource| resources.get(resource).map_or("", String::as_str)).join(",");
         let others = resources.iter().filter(|(resource, _)| !SHOWN.contains(&resource.as_str()));
         let others: Vec<String> = others.map(|(resource, count)| format!("{resource} {count}")).collect();
         let same = match published.get(&name) {
@@ -117,13 +113,13 @@ fn the_table_of_all_types_is_current() {
             Some(theirs) if theirs["resources"] == resources => "same",
             Some(_) => "without pod-eni",
         };
-        table.push_str(&format!("| {name} | {shown} | {} | {same} |\n", others.join(", ")));
+        table.push_str(&format!("{name},{shown},{},{same}\n", others.join("; ")));
     }
-    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/allocatable.md");
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/allocatable.csv");
     if std::env::var_os("NODELESS_WRITE_TABLE").is_some() {
         std::fs::write(&path, &table).unwrap();
     }
     let present = std::fs::read_to_string(&path).unwrap();
     let wrong = present.lines().zip(table.lines()).find(|(present, expected)| present != expected);
-    assert!(present == table, "docs/allocatable.md is outdated, for example {wrong:?}; write it again");
+    assert!(present == table, "docs/allocatable.csv is outdated, for example {wrong:?}; write it again");
 }

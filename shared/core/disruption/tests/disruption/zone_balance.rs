@@ -411,7 +411,7 @@ fn at_rest(clusters: u64, allowed: Option<usize>) -> [f64; 5] {
 }
 
 /// The more a move may cost, the fewer pods are above their spread. With `--nocapture` it prints the figures of
-/// docs/zone-balance.md, which are of 300 clusters (`NODELESS_CLUSTERS=300`).
+/// docs/benchmarks/disruption.md, which are of 300 clusters (`NODELESS_CLUSTERS=300`).
 #[test]
 fn random_clusters_are_more_even_at_rest() {
     let clusters = std::env::var("NODELESS_CLUSTERS").ok().and_then(|text| text.parse().ok()).unwrap_or(20);
