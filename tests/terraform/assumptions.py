@@ -4,6 +4,7 @@ tests/aws observes has a row.
 
 from __future__ import annotations
 
+import csv
 import re
 import sys
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from aws import untried  # noqa: E402
 from tools.terraform import ROOT  # noqa: E402
 
 TABLE = "docs/reference/aws.md"
+PAGES = "docs/reference/aws-pages.csv"
 HEADER = ["id", "claim", "relied on in", "status", "source", "simulation"]
 STATUSES = ("documented", "inferred", "unknown")
 SIMULATIONS = ("enforced", "stricter", "more generous", "absent")
@@ -106,14 +108,15 @@ def addresses(text: str) -> list[str]:
 
 def check_pages() -> None:
     """Every page of AWS that is cited is listed once, with the copy in which it was read, and no other page is."""
-    cited, _, listed = (ROOT / TABLE).read_text().partition("\n## Pages\n")
-    pages = re.findall(r"^\| (https://\S+) \| (.+) \|$", listed, re.M)
+    cited = (ROOT / TABLE).read_text()
+    with (ROOT / PAGES).open(newline="") as file:
+        pages = [(row["page"], row["read in"]) for row in csv.DictReader(file)]
     names = [page for page, _ in pages]
     missing, unused = set(addresses(cited)) - set(names), set(names) - set(addresses(cited))
-    assert not missing and not unused, f"{TABLE}: Pages lacks {sorted(missing)}, and nothing cites {sorted(unused)}"
-    assert len(names) == len(set(names)), f"{TABLE}: Pages lists a page twice"
+    assert not missing and not unused, f"{PAGES} lacks {sorted(missing)}, and nothing cites {sorted(unused)}"
+    assert len(names) == len(set(names)), f"{PAGES} lists a page twice"
     for page, copy in pages:
-        assert copy.startswith(COPIES), f"{TABLE}: {page} was read in {copy!r}, which does not begin with any of {', '.join(COPIES)}"
+        assert copy.startswith(COPIES), f"{PAGES}: {page} was read in {copy!r}, which does not begin with any of {', '.join(COPIES)}"
 
 
 def check_regions() -> None:

@@ -1,7 +1,7 @@
 //! Measures the live view of a large cluster: `cargo run --release -p nodeless-view --example large [NODES PODS]`.
 //!
 //! Prints the time of decoding all objects, of making one picture, of making the lines of the table, and of JSON. The figures
-//! in docs/view.md come from here.
+//! in docs/benchmarks/README.md come from here.
 #![allow(clippy::print_stdout, clippy::unwrap_used, missing_docs)]
 
 use nodeless_catalog::Catalog;
