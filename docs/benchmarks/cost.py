@@ -172,12 +172,12 @@ def money(sizes: list[Size]) -> str:
 
 
 def took(taken: dict[str, Any]) -> str:
-    return f"{taken['seconds']:.2f} s, {taken['processorSeconds']:.2f} s of a processor"
+    return f"{taken['seconds']:.2f} / {taken['processorSeconds']:.2f} s"
 
 
 def of_functions(taken: dict[str, Any], name: str) -> str:
     figures = taken[name]
-    return f"{figures['invocations']} in {figures['seconds']:.1f} s, {figures['processorSeconds']:.1f} s of a processor"
+    return f"{figures['invocations']}: {figures['seconds']:.1f} / {figures['processorSeconds']:.1f} s"
 
 
 def durations(sizes: list[Size]) -> str:
@@ -188,18 +188,18 @@ def durations(sizes: list[Size]) -> str:
         row("plan of a planner that has just started", [took(size["cold"]) for size in sizes]),
         row("plan of 100 more pods, the planner warm", [took(size["warm"]) for size in sizes]),
         row("all pods unschedulable → all pods run", [f"{size['scaleUp']['seconds']:.1f} s" for size in sizes]),
-        row("of these, from launch to ready for the last instance", [f"{size['instanceSeconds']} s" for size in sizes]),
+        row("from launch to ready for the last instance", [f"{size['instanceSeconds']} s" for size in sizes]),
         row("nodes launched", [f"{size['nodesLaunched']:,}" for size in sizes]),
-        row("warnings and errors that the functions logged", [f"{size['problems']['count']}" for size in sizes]),
-        row("invocations of the planner in it", [of_functions(size["scaleUp"], "planner") for size in sizes]),
-        row("invocations of lifecycle in it", [of_functions(size["scaleUp"], "lifecycle") for size in sizes]),
+        row("warnings and errors logged", [f"{size['problems']['count']}" for size in sizes]),
+        row("invocations of the planner", [of_functions(size["scaleUp"], "planner") for size in sizes]),
+        row("invocations of lifecycle", [of_functions(size["scaleUp"], "lifecycle") for size in sizes]),
         row("all pods deleted → no NodeClaim", [f"{size['scaleDown']['seconds']:.1f} s" for size in sizes]),
         row("functions at once", [str(max(size["scaleUp"]["functionsAtOnce"], size["scaleDown"]["functionsAtOnce"])) for size in sizes]),
     ]
     rows += [
-        row(f"peak memory of {name}", [f"{size['peakMegabytes'][name]} of {MEMORY[name]} MB" for size in sizes]) for name in ("planner", "lifecycle", "catalog")
+        row(f"peak memory of {name}, of {MEMORY[name]} MB", [str(size["peakMegabytes"][name]) for size in sizes]) for name in ("planner", "lifecycle", "catalog")
     ]
-    rows.append(row("peak memory of a planner after its first plan", [f"{size['cold']['peakMegabytes']} MB" for size in sizes]))
+    rows.append(row("peak memory of a planner after its first plan, MB", [str(size["cold"]["peakMegabytes"]) for size in sizes]))
     return table(["what", *map(nodes, sizes)], rows)
 
 
@@ -293,7 +293,7 @@ cluster, because plans then begin without them.
 {since}## Durations and memory
 
 The functions run as up to nine processes of lifecycle and one planner; a scheduler of the measurement binds the pods, and
-the nodes of the simulated EC2 become ready in the time that the table states.
+the nodes of the simulated EC2 become ready in the time that the table states. Two times are elapsed time / processor time.
 
 {failed}{durations(sizes)}
 

@@ -1,4 +1,4 @@
-"""Launches an instance or two of its own by CreateFleet, to ask what docs/reference/aws.md assumes of launches: repeated calls, client tokens, launch
+"""Launches an instance or two of its own by CreateFleet, to ask what docs/reference/aws.csv assumes of launches: repeated calls, client tokens, launch
 templates that are missing, and how soon EC2 describes what it launched. They are the smallest there are, do not join the cluster, and are
 terminated after a minute."""
 

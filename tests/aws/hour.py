@@ -32,7 +32,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Observation:
-    """An observation of an assumption of docs/reference/aws.md; `holds` is None where it could not be tried."""
+    """An observation of an assumption of docs/reference/aws.csv; `holds` is None where it could not be tried."""
 
     holds: bool | None
     seen: str

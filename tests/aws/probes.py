@@ -1,4 +1,4 @@
-"""Calls that ask AWS directly whether an assumption of docs/reference/aws.md holds. The probes cost less than a cent, and remove what they make."""
+"""Calls that ask AWS directly whether an assumption of docs/reference/aws.csv holds. The probes cost less than a cent, and remove what they make."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import os
 import re
 from collections.abc import Mapping
@@ -14,7 +15,7 @@ from . import cost
 from .hour import Hour, Observation
 from .untried import UNTRIED
 
-TABLE = ROOT / "docs/reference/aws.md"
+TABLE = ROOT / "docs/reference/aws.csv"
 # Patterns of secrets, and what replaces them.
 SECRETS = [
     (re.compile(r"\b(?:AKIA|ASIA|AROA|AIDA)[A-Z0-9]{12,}\b"), "KEY"),
@@ -43,9 +44,9 @@ def redacted(text: str, account: str | None = None, environment: Mapping[str, st
 
 
 def assumptions(table: Path = TABLE) -> dict[str, str]:
-    """The assumptions of docs/reference/aws.md: their ids, and what they state."""
-    rows = re.findall(r"^\| `([a-z0-9-]+)` \| (.*?) \|", table.read_text(), re.M)
-    return dict(rows)
+    """The assumptions of docs/reference/aws.csv: their ids, and what they state."""
+    with table.open(newline="") as file:
+        return {row["id"]: row["claim"] for row in csv.DictReader(file)}
 
 
 def verdict(observations: list[Observation], is_aws: bool, untried: str | None = None) -> tuple[str, str]:
@@ -98,7 +99,7 @@ def lines(hour: Hour) -> list[str]:
         *cost_lines(hour),
         "## Assumptions about AWS",
         "",
-        "Those of docs/reference/aws.md.",
+        "Those of docs/reference/aws.csv.",
         "",
         "| assumption | verdict | seen, or why not |",
         "|---|---|---|",

@@ -1,4 +1,4 @@
-"""Assumptions of docs/reference/aws.md that the first hour brings about in no step, and why. Each row of the page is either observed or here:
+"""Assumptions of docs/reference/aws.csv that the first hour brings about in no step, and why. Each row of the page is either observed or here:
 tests/terraform/assumptions.py checks that."""
 
 from __future__ import annotations

@@ -54,11 +54,11 @@ def test_every_step_is_done_and_nothing_is_left(place: Emulated, logs: Path) -> 
     unfinished = [(step.name, step.outcome, step.seen[-3:]) for step in hour.steps if step.outcome != "done"]
     assert not hour.failed and not unfinished, f"steps that are not done: {unfinished}"
     assert not hour.left and not remains(place)[0]
-    # Every observation is of an assumption about AWS in docs/reference/aws.md.
+    # Every observation is of an assumption about AWS in docs/reference/aws.csv.
     assert set(hour.observations) <= set(report.assumptions())
     assert "| confirmed |" not in text, "an emulator confirms nothing about AWS"
     assert "| `events-spot-warning` | not tried | emulators prove nothing about AWS; here: " in text
-    # docs/reference/aws.md has what the simulation does differently from AWS, and a probe has seen what it enforces.
+    # docs/reference/aws.csv has what the simulation does differently from AWS, and a probe has seen what it enforces.
     simulation = {row.name: row.simulation for row in assumptions.rows((ROOT / assumptions.TABLE).read_text())}
     other = {name for name, seen in hour.observations.items() if any(o.holds is False for o in seen)}
     assert not {name for name in other if "more generous" not in simulation[name] and "absent" not in simulation[name]}, observed(hour, other)

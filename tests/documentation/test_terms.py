@@ -21,7 +21,7 @@ CUSTOM = {("logs", "tail"), ("eks", "update-kubeconfig"), ("dynamodb", "wait"), 
 # Flags of the AWS CLI itself.
 GLOBAL = {"--query", "--output", "--region", "--profile", "--no-cli-pager", "--max-items"}
 # Pages written for people who change the code or the measurements, with commands of other tools.
-WITHOUT_COMMANDS = {"SUMMARY.md", "reference/aws.md"}
+WITHOUT_COMMANDS = {"SUMMARY.md"}
 
 
 def shell_lines(path: Path) -> list[str]:
@@ -153,9 +153,8 @@ def test_outputs_of_terraform_exist() -> None:
 
 
 def guides() -> list[Path]:
-    """The pages for users: everything but the design decisions, the assumptions about AWS and the measured costs."""
-    others = (pages.DOCS / "reference/aws.md", pages.DOCS / "benchmarks/cost.md")
-    return [path for path in pages.pages() if "design" not in path.parts and path not in others]
+    """The pages for users: everything but the design decisions and the measured costs."""
+    return [path for path in pages.pages() if "design" not in path.parts and path != pages.DOCS / "benchmarks/cost.md"]
 
 
 def quoted(pattern: str) -> list[tuple[str, str]]:

@@ -1,10 +1,11 @@
-"""Checks docs/reference/aws.md without AWS: each row has existing files, a status, and an address if it is documented; and everything that
+"""Checks docs/reference/aws.csv without AWS: each row has existing files, a status, and an address if it is documented; and everything that
 tests/aws observes has a row.
 """
 
 from __future__ import annotations
 
 import csv
+import io
 import re
 import sys
 from dataclasses import dataclass
@@ -15,9 +16,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from aws import untried  # noqa: E402
 from tools.terraform import ROOT  # noqa: E402
 
-TABLE = "docs/reference/aws.md"
+TABLE = "docs/reference/aws.csv"
 PAGES = "docs/reference/aws-pages.csv"
-HEADER = ["id", "claim", "relied on in", "status", "source", "simulation"]
+HEADER = ["subject", "id", "claim", "relied on in", "status", "source", "simulation"]
 STATUSES = ("documented", "inferred", "unknown")
 SIMULATIONS = ("enforced", "stricter", "more generous", "absent")
 # The ways in which pages of AWS were read.
@@ -28,7 +29,7 @@ OUR_FOLDERS = ("shared/", "functions/", "cli/", "terraform/", "infra/", "events/
 
 @dataclass(frozen=True)
 class Row:
-    """A row of one of the tables."""
+    """A row of the table, without its subject."""
 
     name: str
     claim: str
@@ -39,20 +40,11 @@ class Row:
 
 
 def rows(text: str) -> list[Row]:
-    """The rows of all tables with HEADER. A row with another number of cells is an error."""
-    found: list[Row] = []
-    ours = False
-    for number, line in enumerate(text.splitlines(), 1):
-        if not line.startswith("|"):
-            ours = False
-            continue
-        cells = [cell.strip() for cell in line.strip("|").split(" | ")]
-        if cells == HEADER:
-            ours = True
-        elif ours and not set(line) <= set("|- "):
-            assert len(cells) == len(HEADER), f"{TABLE}:{number}: {len(cells)} cells instead of {len(HEADER)}"
-            found.append(Row(cells[0].strip("`"), *cells[1:]))
-    return found
+    """The rows of the table, as the text of its file."""
+    head, *found = csv.reader(io.StringIO(text))
+    assert head == HEADER, f"{TABLE} has the columns {head}"
+    assert all(len(cells) == len(HEADER) for cells in found), f"{TABLE}: a row has another number of cells"
+    return [Row(*cells[1:]) for cells in found]
 
 
 def files(text: str) -> list[str]:
@@ -77,7 +69,7 @@ def check_row(row: Row) -> None:
 def check_rows() -> None:
     """Checks each row, and that ids are unique."""
     found = rows((ROOT / TABLE).read_text())
-    assert found, f"{TABLE} has no table with the header {HEADER}"
+    assert found, f"{TABLE} has no rows"
     for row in found:
         check_row(row)
     names = [row.name for row in found]
@@ -108,7 +100,7 @@ def addresses(text: str) -> list[str]:
 
 def check_pages() -> None:
     """Every page of AWS that is cited is listed once, with the copy in which it was read, and no other page is."""
-    cited = (ROOT / TABLE).read_text()
+    cited = " | ".join(f"{row.claim} | {row.source} | {row.simulation}" for row in rows((ROOT / TABLE).read_text()))
     with (ROOT / PAGES).open(newline="") as file:
         pages = [(row["page"], row["read in"]) for row in csv.DictReader(file)]
     names = [page for page, _ in pages]

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Checks the Terraform module without an account: names that it shares with other parts, fmt, validate, `terraform test` with a mocked
-provider, and checkov. Also checks the table of docs/reference/aws.md, which needs no emulator and no provider.
+provider, and checkov. Also checks the table of docs/reference/aws.csv, which needs no emulator and no provider.
 
     .venv/bin/python tests/terraform/run.py
 

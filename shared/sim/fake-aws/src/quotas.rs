@@ -1,6 +1,6 @@
 //! Quotas of vCPUs: how many vCPUs of running instances an account may have in a region, by family and capacity type.
 //!
-//! An account has no quotas unless [`Account::vcpu_quotas`](super::Account::vcpu_quotas) has entries. `docs/reference/aws.md` states which
+//! An account has no quotas unless [`Account::vcpu_quotas`](super::Account::vcpu_quotas) has entries. `docs/reference/aws.csv` states which
 //! of these rules AWS documents.
 
 use super::account::CapacityReservation;

@@ -2,7 +2,7 @@
 //!
 //! Each action has a bucket of requests. RunInstances and TerminateInstances also have a bucket of instances, from which a fleet
 //! draws too. Sizes are those of <https://docs.aws.amazon.com/ec2/latest/devguide/ec2-api-throttling.html> as far as
-//! `docs/reference/aws.md` confirms them, and of <https://docs.aws.amazon.com/awsaccountbilling/latest/aboutv2/using-pelong.html>.
+//! `docs/reference/aws.csv` confirms them, and of <https://docs.aws.amazon.com/awsaccountbilling/latest/aboutv2/using-pelong.html>.
 
 use std::collections::BTreeMap;
 
