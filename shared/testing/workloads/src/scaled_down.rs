@@ -45,10 +45,10 @@ impl ScaledDown {
         let pool = node_pool("default", self.mix.categories(), &[CapacityType::OnDemand]);
         let mut workload = Workload { node_pools: vec![pool], daemon_sets, ..Workload::default() };
         let Some(kind) = instance_types.iter().find(|kind| kind.name == TYPE) else { return workload };
-        let mut room = kind.allocatable();
-        workload.daemon_sets.iter().for_each(|set| room.subtract(&set.template.template.requests));
-        let mut nodes = vec![Filled { room: room.clone(), pods: Vec::new() }; self.nodes];
-        for group in self.groups(&room) {
+        let mut free = kind.allocatable();
+        workload.daemon_sets.iter().for_each(|set| free.subtract(&set.template.template.requests));
+        let mut nodes = vec![Filled { free: free.clone(), pods: Vec::new() }; self.nodes];
+        for group in self.groups(&free) {
             if group.len() >= PODS_WITH_BUDGET {
                 workload.disruption_budgets.extend(disruption_budget(&group[0]));
             }
@@ -67,10 +67,10 @@ impl ScaledDown {
     }
 
     /// The pods of each workload.
-    fn groups(&self, room: &ResourceList) -> Vec<Vec<Pod>> {
+    fn groups(&self, free: &ResourceList) -> Vec<Vec<Pod>> {
         let most = ["cpu", "memory"]
-            .map(|name| (name, i128::from(room.get(name).milli()) * self.nodes as i128 * i128::from(self.fill) / 100));
-        let most_pods = self.nodes * usize::try_from(room.get("pods").milli() / 1000).unwrap_or_default();
+            .map(|name| (name, i128::from(free.get(name).milli()) * self.nodes as i128 * i128::from(self.fill) / 100));
+        let most_pods = self.nodes * usize::try_from(free.get("pods").milli() / 1000).unwrap_or_default();
         let mut asked = [0; 2];
         let mut groups: Vec<Vec<Pod>> = Vec::new();
         for pod in self.mix.pods(most_pods, self.seed) {
@@ -95,7 +95,7 @@ impl ScaledDown {
 /// A node while pods are placed.
 #[derive(Clone)]
 struct Filled {
-    room: ResourceList,
+    free: ResourceList,
     pods: Vec<Pod>,
 }
 
@@ -108,14 +108,14 @@ fn spread(group: &[Pod], nodes: &mut [Filled], draw: &mut Draw) -> Vec<usize> {
         let of_zone = nodes.len().saturating_sub(zone).div_ceil(ZONES.len());
         let fits = |number: usize| {
             let node = number % of_zone * ZONES.len() + zone;
-            (requests.fits(&nodes[node].room) && !placed.contains(&node)).then_some(node)
+            (requests.fits(&nodes[node].free) && !placed.contains(&node)).then_some(node)
         };
         let found = (of_zone > 0).then(|| {
             let any = (0..ATTEMPTS).find_map(|_| fits(draw.below(of_zone)));
             any.or_else(|| (0..of_zone).find_map(fits))
         });
         let Some(node) = found.flatten() else { break };
-        nodes[node].room.subtract(requests);
+        nodes[node].free.subtract(requests);
         placed.push(node);
     }
     placed
