@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 from pathlib import Path
 
 import pages
@@ -83,3 +84,25 @@ def test_links_out_of_the_site_become_links_to_the_repository() -> None:
     assert of("start.md", "[a](design/README.md#x) [b](../README.md)") == f"[a](design/index.md#x) [b]({home}/blob/main/README.md)"
     unchanged = "[a](../plan.md) [b](https://example.com/x) [c](#here)\n```sh\n[d](../../x)\n```"
     assert of("design/no-vpc.md", unchanged) == unchanged
+
+
+# Tests that name a page which does not exist.
+ABOUT_NO_PAGE = {"tests/tests/upstream/tests.rs", "tests/documentation/test_pages.py"}
+PAGE_IN_CODE = re.compile(r"(?<![\w./])docs/[\w/-]+\.(?:md|csv|json|svg|py)\b(?:#([a-z0-9-]+))?")
+
+
+def test_pages_that_code_names_exist() -> None:
+    """Messages, alarms and comments name a page and its heading, of the project or of their crate."""
+    listed = subprocess.run(["git", "ls-files", "-z", "*.rs", "*.py", "*.tf", "*.hcl", "*.yaml", "*.yml", "*.sh", "*.tftpl", "Makefile"], cwd=pages.ROOT, check=True, capture_output=True, text=True)
+    found, wrong = 0, []
+    for name in listed.stdout.split("\0"):
+        file = pages.ROOT / name
+        if not name or name in ABOUT_NO_PAGE or not file.is_file():
+            continue
+        for match in PAGE_IN_CODE.finditer(file.read_text()):
+            found += 1
+            path = match[0].partition("#")[0]
+            target = next((folder / path for folder in [pages.ROOT, *file.parents] if (folder / path).is_file()), None)
+            if target is None or (match[1] and match[1] not in pages.anchors(target.read_text())):
+                wrong.append(f"{name}: {match[0]}")
+    assert found > 100 and not wrong, "\n".join(wrong)

@@ -66,7 +66,7 @@ pub(crate) struct Case {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Differs {
-    /// The page that states it, such as `docs/disruption.md#rules`.
+    /// The page that states it, such as `docs/reference/disruption.md#rules`.
     pub(crate) page: String,
     /// The outcome in Karpenter.
     pub(crate) upstream: String,
