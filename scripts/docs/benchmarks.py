@@ -79,8 +79,10 @@ def kubernetes() -> str:
 
 
 def listed(name: str, columns: list[str]) -> str:
+    """The rows of a file, or those with a target where some have one."""
     found = rows(name)
-    return table(columns, [[each[column] for column in columns] for each in found])
+    aimed = [each for each in found if each.get("target")]
+    return table(columns, [[each[column] for column in columns] for each in aimed or found])
 
 
 TABLES: dict[str, Callable[[], str]] = {
@@ -99,7 +101,7 @@ def written(page: str) -> str:
     for name, made in TABLES.items():
         marker = f"<!-- Generated from {name}.csv by scripts/docs/benchmarks.py. -->\n"
         assert page.count(marker) == 1, f"{PAGE.name} has no place for {name}.csv"
-        page = re.sub(re.escape(marker) + r"\n(?:\|.*\n)*", lambda _, at=marker, text=made(): f"{at}\n{text}\n", page)  # type: ignore[misc]
+        page = re.sub(re.escape(marker) + r"\n(?:\|.*\n)*\n?", lambda _, at=marker, text=made(): f"{at}\n{text}\n\n", page)  # type: ignore[misc]
     return page
 
 
