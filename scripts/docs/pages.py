@@ -12,6 +12,9 @@ DOCS = ROOT / "docs"
 # The target of [text](target) and ![text](target). A text may contain brackets in backticks.
 LINK = re.compile(r"!?\[(?:[^\]\[`]|`[^`]*`|\[[^\]]*\])*\]\(([^()\s]+(?:\([^()\s]*\))?)\)")
 
+# The end of a link whose text begins on the line before.
+CONTINUED = re.compile(r"^(?:[^\]\[`]|`[^`]*`)*\]\(([^()\s]+)\)")
+
 
 @dataclass(frozen=True)
 class Code:
@@ -58,7 +61,7 @@ def links(text: str) -> Iterator[tuple[int, str]]:
     """The targets of all links and images outside of code, with the numbers of their lines."""
     for number, line in prose(text):
         if not line.startswith("    "):
-            for target in LINK.findall(line):
+            for target in CONTINUED.findall(line) + LINK.findall(line):
                 yield number, target
 
 
