@@ -11,7 +11,6 @@ ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 # The target of [text](target) and ![text](target). A text may contain brackets in backticks.
 LINK = re.compile(r"!?\[(?:[^\]\[`]|`[^`]*`|\[[^\]]*\])*\]\(([^()\s]+(?:\([^()\s]*\))?)\)")
-
 # The end of a link whose text begins on the line before.
 CONTINUED = re.compile(r"^(?:[^\]\[`]|`[^`]*`)*\]\(([^()\s]+)\)")
 
