@@ -5,7 +5,7 @@ use crate::plan::report::Unschedulable;
 use crate::plan::whatif::changes::repacked;
 use crate::plan::whatif::cost::{PricedNode, after};
 use nodeless_api::view::ClusterView;
-use nodeless_model::{Pod, is_virtual};
+use nodeless_model::Pod;
 use nodeless_scheduling::{Advice, Options, Problem, Solution, advise};
 use nodeless_snapshot::Snapshot;
 use std::collections::BTreeSet;
@@ -58,7 +58,7 @@ fn unschedulable(
     faulty: &[(&Pod, &str)],
     known: &BTreeSet<String>,
 ) -> Vec<Unschedulable> {
-    let pod = |index: usize| problem.pods.get(index).copied().filter(|pod| !is_virtual(pod));
+    let pod = |index: usize| problem.pods.get(index).copied().filter(|pod| !pod.is_virtual());
     let is_new = |index: usize| pod(index).is_some_and(|pod| !known.contains(&pod.key()));
     let new = solution.unschedulable.iter().filter(|refused| is_new(refused.pod));
     let mut advice = advise(problem, solution, new, &options).advice.into_iter();

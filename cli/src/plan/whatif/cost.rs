@@ -162,7 +162,7 @@ pub(super) fn unschedulable(
     faulty: &[(&Pod, &str)],
 ) -> Vec<PodWithoutNode> {
     let refused = solution.unschedulable.iter().filter_map(|refused| {
-        let pod = problem.pods.get(refused.pod).filter(|pod| !nodeless_model::is_virtual(pod))?;
+        let pod = problem.pods.get(refused.pod).filter(|pod| !pod.is_virtual())?;
         let reasons = refused.reasons.iter().map(ToString::to_string).collect();
         Some(PodWithoutNode { pod: pod.key(), reasons })
     });

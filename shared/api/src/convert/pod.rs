@@ -83,6 +83,7 @@ fn convert(pod: &slim::Pod) -> Result<model::Pod, FieldError> {
         marked_unschedulable: condition("PodScheduled").is_some_and(|it| it.reason.as_deref() == Some("Unschedulable")),
         start_time: pod.status.start_time.as_ref().map(|time| time.0),
         template: Arc::new(template),
+        origin: model::PodOrigin::Cluster,
     })
 }
 

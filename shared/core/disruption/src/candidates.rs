@@ -13,7 +13,7 @@ use nodeless_model::claim::{Charge, condition};
 use nodeless_model::provisioning_request::request_of;
 use nodeless_model::{
     ConsolidationPolicy, DisruptionReason, InstanceType, NillableDuration, Node, NodeClaim, NodePool, Phase, Pod,
-    Quantity, is_virtual, labels, resources,
+    Quantity, labels, resources,
 };
 use nodeless_scheduling::PoolOffer;
 use std::collections::HashMap;
@@ -156,8 +156,8 @@ pub(crate) fn reasons_to_stay(
         } else if disruption.consolidate_after == NillableDuration::Never {
             Some(KeptReason::ConsolidationNever)
         } else if disruption.consolidation_policy == ConsolidationPolicy::WhenEmpty && !pods::is_empty(&one.of.pods) {
-            let real = pods::reschedulable(&one.of.pods).filter(|pod| !is_virtual(pod)).count();
-            let buffer = pods::reschedulable(&one.of.pods).filter(|pod| is_virtual(pod)).map(Pod::key).min();
+            let real = pods::reschedulable(&one.of.pods).filter(|pod| !pod.is_virtual()).count();
+            let buffer = pods::reschedulable(&one.of.pods).filter(|pod| pod.is_virtual()).map(Pod::key).min();
             match buffer.filter(|_| real == 0) {
                 Some(pod) => Some(KeptReason::PendingPod(pod)),
                 None => Some(KeptReason::NotEmptyPolicy { pods: real }),

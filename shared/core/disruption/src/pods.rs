@@ -5,7 +5,7 @@ use nodeless_model::events::{do_not_disrupt_elapsed, do_not_disrupt_until, inval
 use nodeless_model::object::{ObjectEvent, PodRef};
 use nodeless_model::pod::Protection;
 use nodeless_model::surge::SurgeMode;
-use nodeless_model::{Pod, PodDisruptionBudget, is_virtual, labels};
+use nodeless_model::{Pod, PodDisruptionBudget, labels};
 
 use crate::reasons::KeptReason;
 use std::collections::HashMap;
@@ -27,7 +27,7 @@ pub(crate) fn reschedulable<'p, 'a>(pods: &'p [&'a Pod]) -> impl Iterator<Item =
 
 /// The pods that are evicted when their node is disrupted, in order. Virtual pods of CapacityBuffers are not evicted.
 pub(crate) fn evicted<'p>(pods: impl Iterator<Item = &'p Pod>) -> Vec<PodRef> {
-    let mut evicted: Vec<PodRef> = pods.filter(|pod| !is_virtual(pod)).map(PodRef::from).collect();
+    let mut evicted: Vec<PodRef> = pods.filter(|pod| !pod.is_virtual()).map(PodRef::from).collect();
     evicted.sort();
     evicted
 }
@@ -43,7 +43,7 @@ pub(crate) fn reschedule_cost(pods: &[&Pod]) -> f64 {
 /// Whether the node is empty: it has no pods to reschedule, or only pods without an eviction cost. A node that holds the virtual
 /// pods of a CapacityBuffer is not empty, although moving them costs nothing.
 pub(crate) fn is_empty(pods: &[&Pod]) -> bool {
-    reschedulable(pods).all(|pod| eviction_cost(pod) <= 0.0 && !is_virtual(pod))
+    reschedulable(pods).all(|pod| eviction_cost(pod) <= 0.0 && !pod.is_virtual())
 }
 
 /// How long a PodDisruptionBudget may block a drain before no capacity is reserved elsewhere for the pods. A budget
@@ -69,7 +69,7 @@ impl<'a> DisruptionBudgetIndex<'a> {
     /// The first pod, by name, that blocks the disruption of its node: by its annotation, or else by a PodDisruptionBudget. A budget
     /// does not block a pod that moves by a raise of its Deployment's replicas.
     pub(crate) fn first_blocking(&self, pods: &[&Pod], now: Timestamp) -> Option<KeptReason> {
-        let active = || pods.iter().copied().filter(|pod| pod.is_active() && !is_virtual(pod));
+        let active = || pods.iter().copied().filter(|pod| pod.is_active() && !pod.is_virtual());
         let name = |pod: &&Pod| (pod.namespace.clone(), pod.name.clone());
         if let Some(pod) = active().filter(|pod| pod.protection(now) == Protection::Active).min_by_key(name) {
             return Some(protected(pod));
@@ -84,7 +84,7 @@ impl<'a> DisruptionBudgetIndex<'a> {
 
     /// All reasons for which a pod blocks the disruption of its node.
     pub(crate) fn blocking(&self, pod: &Pod, now: Timestamp) -> Vec<KeptReason> {
-        if !pod.is_active() || is_virtual(pod) {
+        if !pod.is_active() || pod.is_virtual() {
             return Vec::new();
         }
         let annotation = (pod.protection(now) == Protection::Active).then(|| protected(pod));
@@ -97,7 +97,7 @@ impl<'a> DisruptionBudgetIndex<'a> {
     /// Once evicted, it is a pending pod.
     #[must_use]
     pub fn holds(&self, pod: &Pod, drain_started: Option<Timestamp>, now: Timestamp) -> bool {
-        if is_virtual(pod) {
+        if pod.is_virtual() {
             return false;
         }
         if pod.protection(now) == Protection::Active {
@@ -157,7 +157,7 @@ const ELAPSED_IS_NEWS: SignedDuration = SignedDuration::from_mins(5);
 /// Events on pods about the annotation `karpenter.sh/do-not-disrupt`: until when it protects them, that it has expired,
 /// or that it is invalid.
 pub(crate) fn annotation_events(pods: &[&Pod], now: Timestamp) -> Vec<ObjectEvent> {
-    let real = pods.iter().filter(|pod| pod.is_active() && !is_virtual(pod));
+    let real = pods.iter().filter(|pod| pod.is_active() && !pod.is_virtual());
     real.filter_map(|pod| annotation_event(pod, now)).collect()
 }
 

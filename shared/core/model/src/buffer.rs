@@ -2,16 +2,12 @@
 //!
 //! A buffer is represented by virtual pods ([`crate::virtual_pod`]).
 
-use crate::virtual_pod::virtual_pod;
-use crate::{Pod, ResourceList};
+use crate::virtual_pod::VirtualPods;
+use crate::{Pod, PodOrigin, ResourceList};
 use serde::{Deserialize, Serialize};
 
 /// The strategy that provisions nodes for a buffer. Other strategies belong to other controllers.
 pub const ACTIVE_CAPACITY: &str = "buffer.x-k8s.io/active-capacity";
-/// The buffer of a virtual pod.
-pub const BUFFER_NAME: &str = "karpenter.sh/capacity-buffer-name";
-/// The namespace of the buffer of a virtual pod.
-pub const BUFFER_NAMESPACE: &str = "karpenter.sh/capacity-buffer-namespace";
 /// The maximum number of chunks of one buffer. A mistake in a limit must not use up the planner's memory.
 pub const MAX_CHUNKS: u32 = 10_000;
 
@@ -178,17 +174,16 @@ impl CapacityBuffer {
     /// The virtual pods for a number of chunks, of the lowest priority.
     #[must_use]
     pub fn virtual_pods(&self, shape: &BufferShape, chunks: u32) -> Vec<Pod> {
-        let mut pod = virtual_pod(&shape.pod, &self.namespace, i32::MIN);
-        pod.template_mut().annotations.extend([
-            (BUFFER_NAME.to_owned(), self.name.clone()),
-            (BUFFER_NAMESPACE.to_owned(), self.namespace.clone()),
-        ]);
-        let numbered = |index: u32| Pod {
-            name: format!("capacity-buffer-{}-{index}", self.name),
-            uid: format!("{}-{index}", self.uid),
-            ..pod.clone()
+        let pods = VirtualPods {
+            origin: PodOrigin::CapacityBuffer(self.name.as_str().into()),
+            template: &shape.pod,
+            namespace: &self.namespace,
+            name: format!("capacity-buffer-{}", self.name),
+            uid: self.uid.clone(),
+            created: shape.pod.created,
+            priority: i32::MIN,
         };
-        (0..chunks).map(numbered).collect()
+        pods.pods(chunks)
     }
 }
 
@@ -203,8 +198,8 @@ fn chunks_within(limits: &ResourceList, requests: &ResourceList) -> Option<u32> 
 mod tests {
     use super::*;
     use crate::PodTemplate;
+    use crate::Quantity;
     use crate::pod::VolumeClaim;
-    use crate::{Quantity, is_virtual};
 
     fn cpu(units: i64) -> ResourceList {
         ResourceList::from([("cpu", Quantity::from_units(units))])
@@ -270,8 +265,8 @@ mod tests {
         );
         assert!(pods.iter().all(|pod| pod.is_provisionable() && pod.template.priority == i32::MIN));
         assert!(pods.iter().all(|pod| pod.template.volume_claims.is_empty() && pod.template.requests == cpu(1)));
-        assert!(pods.iter().all(is_virtual));
-        assert!(!is_virtual(&shape(0).pod), "not what it is made from");
+        assert!(pods.iter().all(|pod| pod.origin == PodOrigin::CapacityBuffer("spare".into()) && pod.is_virtual()));
+        assert!(!shape(0).pod.is_virtual(), "not what it is made from");
     }
 
     #[test]

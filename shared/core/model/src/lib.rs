@@ -71,7 +71,7 @@ pub use selector::LabelSelector;
 pub use shared_templates::SharedTemplates;
 pub use taint::{Taint, TaintEffect, Toleration};
 pub use templating::Template;
-pub use virtual_pod::is_virtual;
+pub use virtual_pod::PodOrigin;
 pub use warm::Warm;
 pub use workload::{DaemonSet, DaemonSetName, PodDisruptionBudget};
 

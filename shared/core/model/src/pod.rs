@@ -3,7 +3,7 @@
 use crate::duration::parse_go_duration;
 use crate::requirement::{Operator, RequirementTerm};
 use crate::surge::SurgeMode;
-use crate::{InvalidAnnotation, LabelSelector, ResourceList, StringMap, Taint, Toleration, labels};
+use crate::{InvalidAnnotation, LabelSelector, PodOrigin, ResourceList, StringMap, Taint, Toleration, labels};
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -59,6 +59,9 @@ pub struct Pod {
     pub start_time: Option<Timestamp>,
     /// What the pods of a workload have in common, which they share.
     pub template: Arc<PodTemplate>,
+    /// Whether it is a pod of the cluster or a virtual one.
+    #[serde(skip)]
+    pub origin: PodOrigin,
 }
 
 /// What the pods of a workload have in common: most of what is known of a pod, and the same for thousands of them.

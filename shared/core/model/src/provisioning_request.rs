@@ -5,13 +5,11 @@
 //! (`cluster-autoscaler/provisioningrequest/conditions/conditions.go`), which Kueue reads.
 
 use crate::pod::PodAffinityTerm;
-use crate::virtual_pod::virtual_pod;
-use crate::{LabelSelector, Pod, StringMap, is_virtual, labels};
+use crate::virtual_pod::VirtualPods;
+use crate::{LabelSelector, Pod, PodOrigin, StringMap, labels};
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
-/// The annotation with the class of a request that Cluster Autoscaler's virtual pods have.
-const CLASS_NAME: &str = "autoscaling.x-k8s.io/provisioning-class-name";
 /// The parameter with the seconds after which a request that is not provisioned fails.
 const VALID_UNTIL_SECONDS: &str = "ValidUntilSeconds";
 /// The parameter with which a request of [`Class::CheckCapacity`] fails at once if there is no capacity.
@@ -380,18 +378,16 @@ impl ProvisioningRequest {
     }
 
     fn set_of_pods(&self, template: &Pod, set: usize, count: u32, rank: i32) -> Vec<Pod> {
-        let mut pod = virtual_pod(template, &self.namespace, i32::MIN.saturating_add(rank.max(0)));
-        pod.created = Some(self.created);
-        pod.template_mut().annotations.extend([
-            (labels::CONSUMES_REQUEST.to_owned(), self.name.clone()),
-            (CLASS_NAME.to_owned(), self.class_name.clone()),
-        ]);
-        let numbered = |index: u32| Pod {
-            name: format!("provisioning-request-{}-{set}-{index}", self.name),
-            uid: format!("{}-{set}-{index}", self.uid),
-            ..pod.clone()
+        let pods = VirtualPods {
+            origin: PodOrigin::ProvisioningRequest(self.name.as_str().into()),
+            template,
+            namespace: &self.namespace,
+            name: format!("provisioning-request-{}-{set}", self.name),
+            uid: format!("{}-{set}", self.uid),
+            created: Some(self.created),
+            priority: i32::MIN.saturating_add(rank.max(0)),
         };
-        (0..count).map(numbered).collect()
+        pods.pods(count)
     }
 
     /// The request as `namespace/name`.
@@ -423,19 +419,21 @@ fn booking_step(finding: &Finding, since: Timestamp, now: Timestamp) -> Vec<Verd
     }
 }
 
-/// The request whose capacity a real pod uses: its name, in the pod's namespace.
+/// The request whose capacity a pod of the cluster uses: its name, in the pod's namespace.
 #[must_use]
 pub fn consumed_by(pod: &Pod) -> Option<&str> {
     let annotated = |key: &str| pod.template.annotations.get(key);
     let name = || annotated(labels::CONSUMES_REQUEST).or_else(|| annotated(labels::CONSUMES_REQUEST_DEPRECATED));
-    if is_virtual(pod) { None } else { name().map(String::as_str) }
+    if pod.is_virtual() { None } else { name().map(String::as_str) }
 }
 
 /// The request that a virtual pod is of: its namespace and name.
 #[must_use]
 pub fn request_of(pod: &Pod) -> Option<(&str, &str)> {
-    let name = pod.template.annotations.get(labels::CONSUMES_REQUEST)?;
-    (pod.template.annotations.contains_key(CLASS_NAME) && is_virtual(pod)).then_some((&pod.namespace, name))
+    match &pod.origin {
+        PodOrigin::ProvisioningRequest(name) => Some((&pod.namespace, name)),
+        PodOrigin::Cluster | PodOrigin::CapacityBuffer(_) => None,
+    }
 }
 
 #[cfg(test)]
@@ -607,7 +605,7 @@ mod tests {
         let templates = [template(4), template(1)];
         let names = |consumers: &[Pod]| -> Vec<String> {
             let pods = request.virtual_pods(&templates, consumers.iter(), 3).unwrap();
-            assert!(pods.iter().all(|pod| is_virtual(pod)
+            assert!(pods.iter().all(|pod| pod.is_virtual()
                 && request_of(pod) == Some(("team", "train"))
                 && consumed_by(pod).is_none()));
             assert!(pods.iter().all(|pod| pod.is_provisionable() && pod.template.priority == i32::MIN + 3));

@@ -9,7 +9,7 @@ use crate::constraints::groups::{GroupId, Groups, Kind};
 use crate::problem::solution::{Placement, Solution};
 use crate::problem::{ExistingNode, Problem};
 use crate::topology::Topology;
-use nodeless_model::{Pod, Requirement, is_virtual, labels};
+use nodeless_model::{Pod, Requirement, labels};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 /// Where a pod is planned: an index of nodes or of launches. Pods on existing nodes are bound first.
@@ -35,7 +35,7 @@ pub fn exchange_equal_pods(problem: &Problem<'_>, solution: &mut Solution) {
     let mut exchanged: BTreeMap<usize, Site> = BTreeMap::new();
     for mut pods in equal_pods(problem, &topology.groups.relations) {
         // Pods of buffers do not exist, and must not take the place of others.
-        pods.retain(|pod| sites.contains_key(pod) && !is_virtual(problem.pods[*pod]));
+        pods.retain(|pod| sites.contains_key(pod) && !problem.pods[*pod].is_virtual());
         let Some(first) = pods.first().filter(|_| pods.len() > 1) else { continue };
         let owned = &topology.groups.owned[topology.groups.relations[*first].owned];
         let spreads: Vec<GroupId> = owned.required.iter().filter(is_spread).copied().collect();

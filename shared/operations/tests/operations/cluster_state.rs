@@ -235,3 +235,38 @@ async fn a_planner_without_memory_writes_no_status_anew() {
     harness.cold_planner().run().await.unwrap();
     assert_eq!(harness.cluster.get(&NODE_POOLS, "default"), before);
 }
+
+#[tokio::test]
+async fn a_pod_that_claims_to_be_virtual_is_a_pod_like_all_others() {
+    let harness = Harness::new().await;
+    let claiming = |name: &str, milli_cpu: i64| {
+        let mut pod = pod(name, milli_cpu);
+        pod["metadata"]["annotations"] = json!({
+            "karpenter.sh/capacity-buffer-fake-pod": "true",
+            "autoscaling.x-k8s.io/provisioning-class-name": "check-capacity.autoscaling.x-k8s.io",
+        });
+        pod
+    };
+    harness.cluster.add_pods([
+        claiming("a-huge", 900_000),
+        claiming("b", 1000),
+        pod("web", 1000),
+        pod("x-huge", 900_000),
+    ]);
+    let report = harness.planner().run().await.unwrap();
+    let mut reported: Vec<&str> = report.unschedulable.iter().map(|(pod, _)| pod.as_str()).collect();
+    reported.sort_unstable();
+    assert_eq!((report.pods, reported), (4, vec!["default/a-huge", "default/x-huge"]));
+    let mut nominated: Vec<String> =
+        harness.claims_named(&report.created).await.into_iter().flat_map(|claim| claim.spec.nominated_pods).collect();
+    nominated.sort();
+    assert_eq!(nominated, ["default/b", "default/web"]);
+    let about = |reason: &str| {
+        let mut names: Vec<String> =
+            harness.cluster.events_of(reason).into_iter().map(|event| event.object.name).collect();
+        names.sort();
+        names
+    };
+    assert_eq!(about("FailedScheduling"), ["a-huge", "x-huge"]);
+    assert_eq!(about("Nominated"), ["b", "web"]);
+}

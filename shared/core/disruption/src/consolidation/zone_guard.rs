@@ -11,7 +11,7 @@ use crate::policy::schedules::may_launch;
 use crate::reasons::KeptReason;
 use crate::simulation::bound_pods;
 use jiff::Timestamp;
-use nodeless_model::{Pod, is_virtual};
+use nodeless_model::Pod;
 use nodeless_scheduling::{ExistingNode, PoolOffer, Prepared, ZoneChanges, ZoneSpreadId, ZoneSpreads};
 use std::collections::HashMap;
 
@@ -36,7 +36,7 @@ impl<'a> ZoneGuard<'a> {
         if pools.is_empty() {
             return None;
         }
-        let real = |pod: &&Pod| !is_virtual(pod);
+        let real = |pod: &&Pod| !pod.is_virtual();
         let is_balanced = |node: &&crate::ClusterNode<'a>| node.node_pool().is_some_and(|pool| pools.contains(pool));
         let owners = declared.nodes.iter().filter(is_balanced).flat_map(|node| &node.pods).copied().filter(real);
         let mut running = bound_pods(declared);

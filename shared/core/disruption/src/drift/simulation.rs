@@ -12,7 +12,7 @@ use crate::reasons::drift::Drift;
 use crate::simulation::node_prices::Reserved;
 use crate::simulation::{self, Expected};
 use jiff::Timestamp;
-use nodeless_model::{DisruptionReason, Pod, is_virtual};
+use nodeless_model::{DisruptionReason, Pod};
 use nodeless_scheduling::{Cause, ExistingNode, Launch, LimitScope, PoolOffer, Prepared, Problem, Reason};
 use std::collections::{BTreeSet, HashSet};
 
@@ -223,7 +223,8 @@ impl<'c, 'a> DriftSimulation<'c, 'a> {
         let by_name = |a: &&Pod, b: &&Pod| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name));
         let (coming, mut waiting) = self.expected.coming_to(one.of.name());
         let own = pods::reschedulable(&one.of.pods).filter(|pod| !self.budget_index.holds(pod, None, self.now));
-        let (mut virtual_pods, mut moving): (Vec<&Pod>, Vec<&Pod>) = own.chain(coming).partition(|pod| is_virtual(pod));
+        let (mut virtual_pods, mut moving): (Vec<&Pod>, Vec<&Pod>) =
+            own.chain(coming).partition(|pod| pod.is_virtual());
         moving.sort_by(by_name);
         virtual_pods.sort_by(by_name);
         waiting.sort_by(by_name);

@@ -228,6 +228,6 @@ proptest! {
             rounds += 1;
             prop_assert!(rounds < 30, "it comes to no end");
         }
-        prop_assert!(world.buffers.iter().all(is_virtual));
+        prop_assert!(world.buffers.iter().all(Pod::is_virtual));
     }
 }

@@ -6,7 +6,7 @@ use crate::plan::pools::EvaluatedPool;
 use jiff::{SignedDuration, Timestamp};
 use nodeless_disruption::DisruptionBudgetIndex;
 use nodeless_model::claim::condition;
-use nodeless_model::{Node, NodeClaim, Phase, Pod, is_virtual};
+use nodeless_model::{Node, NodeClaim, Phase, Pod};
 use nodeless_ports::ShiftedZone;
 use nodeless_ports::cluster::{ClusterView, InvalidObject};
 use nodeless_scheduling::{BoundPods, ClusterFacts, ExistingNodes, Problem, failed_to_initialize};
@@ -141,7 +141,7 @@ impl<'a> ClusterState<'a> {
             self.places.iter().filter_map(|place| place.node).map(|node| (node.name.as_str(), node)).collect();
         for (name, pod) in pods {
             let Some(node) = nodes.get(name.as_str()) else { continue };
-            let counted = if is_virtual(pod) { &mut self.held } else { &mut self.promised };
+            let counted = if pod.is_virtual() { &mut self.held } else { &mut self.promised };
             counted.entry(&node.name).or_default().push(pod);
         }
     }

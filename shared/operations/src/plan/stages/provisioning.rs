@@ -24,7 +24,7 @@ use nodeless_disruption::spot_interruptions::LeftOut;
 use nodeless_model::events::{failed_scheduling, nominated};
 use nodeless_model::object::{ObjectEvent, ObjectRef};
 use nodeless_model::provisioning_request::{Finding, request_of};
-use nodeless_model::{NodeClaim, Pod, is_virtual, labels};
+use nodeless_model::{NodeClaim, Pod, labels};
 use nodeless_scheduling::{Launch, Placement, Problem, Reason, Solution, Unschedulable};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -37,8 +37,6 @@ pub(in crate::plan) struct Placed<'a> {
     pub(in crate::plan) cluster_state: ClusterState<'a>,
     pub(in crate::plan) problem: Problem<'a>,
     pub(in crate::plan) solution: Solution,
-    /// The number of real pods. Virtual pods come after them and get no events.
-    pods: usize,
     reserved: &'a [Reserved<'a>],
     requested: &'a [Requested<'a>],
     /// What was found for each request.
@@ -65,8 +63,7 @@ pub(in crate::plan) fn place<'a>(
     let mut findings = requests::findings(requested);
     request_capacity::hold(facts, &mut cluster_state, requested, &mut findings);
     let (problem, solution) = request_capacity::solve_whole(facts, &mut cluster_state, requested, &mut findings);
-    let pods = problem.pods.iter().take_while(|pod| !is_virtual(pod)).count();
-    Placed { cluster_state, problem, solution, pods, reserved, requested, findings }
+    Placed { cluster_state, problem, solution, reserved, requested, findings }
 }
 
 /// The cluster with its claims, as pods see it.
@@ -80,20 +77,25 @@ pub(in crate::plan) fn cluster_state<'a>(facts: Facts<'a>, virtual_pods: Vec<&'a
 }
 
 impl<'a> Placed<'a> {
-    /// The pod of this index, if it exists.
+    /// The pod of this index, if it is one of the cluster. Virtual pods get no events.
     fn pod(&self, index: usize) -> Option<&'a Pod> {
-        self.problem.pods.get(index).copied().filter(|_| index < self.pods)
+        self.problem.pods.get(index).copied().filter(|pod| !pod.is_virtual())
+    }
+
+    /// All pods of the cluster that are scheduled.
+    fn pods(&self) -> impl Iterator<Item = &'a Pod> {
+        self.problem.pods.iter().copied().filter(|pod| !pod.is_virtual())
     }
 
     /// The pod of this index, if the node that is launched for it is kept for it: a real pod, or one of a request, so that the next
     /// plans do not pack the request anew.
     fn nominated(&self, index: usize) -> Option<&'a Pod> {
-        self.problem.pods.get(index).copied().filter(|pod| index < self.pods || request_of(pod).is_some())
+        self.problem.pods.get(index).copied().filter(|pod| !pod.is_virtual() || request_of(pod).is_some())
     }
 
     /// The pods that wait for a node.
     pub(in crate::plan) fn pending(&self) -> impl Iterator<Item = &'a Pod> {
-        self.problem.pods.iter().take(self.pods).copied().filter(|pod| pod.node_name.is_none())
+        self.pods().filter(|pod| pod.node_name.is_none())
     }
 
     /// The node that each pod is placed on, by the pod's uid, and whether it is ready for pods.
@@ -129,12 +131,12 @@ impl<'a> Placed<'a> {
 
     /// The number of pending pods.
     fn all_pods(&self) -> usize {
-        self.pods + self.promised()
+        self.pods().count() + self.promised()
     }
 
     /// How many pending pods fit on existing or launching nodes.
     fn fitting_pods(&self) -> usize {
-        self.promised() + self.solution.placements.iter().filter(|placement| placement.pod < self.pods).count()
+        self.promised() + self.solution.placements.iter().filter_map(|placement| self.pod(placement.pod)).count()
     }
 
     /// How many pods were left for the next plan.
@@ -267,7 +269,7 @@ fn wakes(created: &Created, placed: &Placed<'_>) -> Vec<Action> {
 
 /// The explanation of this decision, if anything was decided.
 fn decision_record(placed: &Placed<'_>, created: &[NodeClaim], facts: Facts<'_>) -> Option<Action> {
-    let refused = placed.solution.unschedulable.iter().filter(|refused| refused.pod < placed.pods).count();
+    let refused = placed.solution.unschedulable.iter().filter_map(|refused| placed.pod(refused.pod)).count();
     if created.is_empty() && refused == 0 {
         return None;
     }
@@ -292,7 +294,7 @@ fn decision_record(placed: &Placed<'_>, created: &[NodeClaim], facts: Facts<'_>)
 /// The virtual pods, `namespace/name`, that fit on existing or launching nodes.
 fn fitting(placed: &Placed<'_>) -> BTreeSet<String> {
     let pods = placed.solution.placements.iter().filter_map(|placement| placed.problem.pods.get(placement.pod));
-    let mut fitting: BTreeSet<String> = pods.filter(|pod| is_virtual(pod)).map(|pod| pod.key()).collect();
+    let mut fitting: BTreeSet<String> = pods.filter(|pod| pod.is_virtual()).map(|pod| pod.key()).collect();
     fitting.extend(placed.cluster_state.awaited.iter().cloned());
     fitting
 }
@@ -303,12 +305,11 @@ fn nominations(created: &[NodeClaim], placed: &Placed<'_>) -> Vec<ObjectEvent> {
         .iter()
         .flat_map(|claim| claim.spec.nominated_pods.iter().map(|pod| (pod.as_str(), claim.name.as_str())))
         .collect();
-    let pods = placed.problem.pods.iter().take(placed.pods);
-    let event = |pod: &&Pod| {
+    let event = |pod: &Pod| {
         let claim = by_pod.get(pod.key().as_str())?;
-        Some(nominated(*pod, &format!("nodeclaim/{claim}")))
+        Some(nominated(pod, &format!("nodeclaim/{claim}")))
     };
-    pods.filter_map(event).collect()
+    placed.pods().filter_map(event).collect()
 }
 
 /// Reports on pods why their nodes wait for a launch budget, and requests the next plan soon.

@@ -17,6 +17,7 @@ mod seeds;
 mod shortages;
 mod spot;
 mod support;
+mod tenants;
 mod warm;
 mod webhook;
 mod zonal_shift;

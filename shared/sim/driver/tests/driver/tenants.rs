@@ -1,0 +1,68 @@
+//! What a tenant writes in a namespace does not stop anything for the others: the invariants of every simulation hold beside it.
+
+use nodeless_driver::scenarios::Scenario;
+use nodeless_driver::simulation::{Report, Run};
+use nodeless_telemetry::Null;
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// A shop whose pods need more nodes than the NodePool may have, so that some of them wait and have to be told why.
+const SHOP: &str = r#"
+name: shop
+hours: 1
+zones: [us-east-1a, us-east-1b]
+instanceFamilies: [m6i]
+objects:
+  - { apiVersion: v1, kind: Namespace, metadata: { name: aaa } }
+  - { apiVersion: v1, kind: Namespace, metadata: { name: shop } }
+  - apiVersion: karpenter.sh/v1
+    kind: NodePool
+    metadata: { name: general }
+    spec:
+      template:
+        spec:
+          nodeClassRef: { group: karpenter.k8s.aws, kind: EC2NodeClass, name: default }
+          requirements:
+            - { key: karpenter.sh/capacity-type, operator: In, values: [on-demand] }
+            - { key: karpenter.k8s.aws/instance-size, operator: In, values: [large] }
+      limits: { cpu: "8" }
+  - apiVersion: apps/v1
+    kind: Deployment
+    metadata: { name: web, namespace: shop }
+    spec:
+      replicas: 8
+      selector: { matchLabels: { app: web } }
+      template:
+        metadata: { labels: { app: web } }
+        spec:
+          containers: [{ name: web, image: x, resources: { requests: { cpu: 1200m, memory: 1Gi } } }]
+"#;
+
+/// The shop beside these objects of a tenant.
+fn beside(objects: impl IntoIterator<Item = Value>) -> Report {
+    let mut scenario = Scenario::parse(SHOP).unwrap();
+    scenario.objects.extend(objects);
+    Run::new(scenario, 7, None, Arc::new(Null)).unwrap().finish().unwrap()
+}
+
+/// A pod of the tenant's namespace, which is sorted before all others.
+fn pod(name: &str, cpu: &str, annotations: &Value) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": { "name": name, "namespace": "aaa", "annotations": annotations },
+        "spec": { "containers": [{ "name": "c", "image": "x", "resources": { "requests": { "cpu": cpu } } }] },
+    })
+}
+
+#[test]
+fn a_pod_that_claims_to_be_virtual_silences_no_other() {
+    let marks = json!({
+        "karpenter.sh/capacity-buffer-fake-pod": "true",
+        "karpenter.sh/capacity-buffer-name": "spare",
+        "karpenter.sh/capacity-buffer-namespace": "shop",
+        "autoscaling.x-k8s.io/provisioning-class-name": "check-capacity.autoscaling.x-k8s.io",
+        "autoscaling.x-k8s.io/consume-provisioning-request": "train",
+    });
+    let report = beside([pod("unschedulable", "900", &marks), pod("pending", "1200m", &marks)]);
+    assert!(report.violations.is_empty(), "{:#?}", report.violations);
+    assert_eq!(report.launched, 4, "as many nodes as the limit allows");
+}
