@@ -40,7 +40,8 @@ pub struct Entry {
 /// When EKS does not answer, or refuses the request.
 pub async fn authentication(config: &SdkConfig, cluster: &str) -> Result<Authentication, PortError> {
     let client = Client::new(config);
-    let described = client.describe_cluster().name(cluster).send().await.map_err(|error| failed(DESCRIBE_CLUSTER, &error))?;
+    let described =
+        client.describe_cluster().name(cluster).send().await.map_err(|error| failed(DESCRIBE_CLUSTER, &error))?;
     let mode = described.cluster().map_or(CONFIG_MAP, mode).to_owned();
     if mode == CONFIG_MAP {
         return Ok(Authentication { mode, entries: Vec::new() });

@@ -43,8 +43,8 @@ impl<'a> SiteDevices<'a> {
         }
     }
 
-    pub(crate) fn device(&self, (pool, device): DeviceAt) -> (&'a Slice, &'a Device) {
-        self.pools[pool].devices[device]
+    pub(crate) fn device(&self, at: DeviceAt) -> (&'a Slice, &'a Device) {
+        self.pools[at.0].devices[at.1]
     }
 
     pub(crate) fn id(&self, device: DeviceAt) -> DeviceId {

@@ -132,7 +132,7 @@ pub(crate) struct Counted {
 
 impl Counted {
     /// Of these kinds on a number of nodes or instance types.
-    fn of(kinds: &[PodClaims<'_>], sites: usize) -> Self {
+    fn new(kinds: &[PodClaims<'_>], sites: usize) -> Self {
         let made = kinds.iter().map(|kind| kind.attempts.made()).sum::<u64>();
         let costly = kinds
             .iter()
@@ -193,10 +193,11 @@ impl Claims {
         for (slices, names) in &sites {
             // Devices that other nodes can use too are not certain to be for a node that is not launched yet.
             let (inventory, taken) = (Inventory::new(slices), Taken::default());
-            let fit = Rc::new(fit(&mut kinds, &inventory, (PLANNED, &labels), &taken, None));
+            let place = Place { name: Some(PLANNED), labels: &labels };
+            let fit = Rc::new(fit(&mut kinds, &inventory, &place, &taken, None));
             of_type.extend(names.iter().map(|name| ((*name).to_owned(), Rc::clone(&fit))));
         }
-        (of_type, Counted::of(&kinds, sites.len()))
+        (of_type, Counted::new(&kinds, sites.len()))
     }
 
     /// The searches of all kinds where there are this many devices, for this many pods of each.
@@ -253,16 +254,16 @@ impl Claims {
             let awaits = !node.initialized || node.nominated.iter().any(|pod| pending.contains(pod));
             let expected = if awaits { expected(problem, node, &inventory) } else { Vec::new() };
             let labels = node.requirements.single_values();
-            let at = (node.name.as_str(), &labels);
+            let place = Place { name: Some(&node.name), labels: &labels };
             let fit = if expected.is_empty() {
-                fit(&mut kinds, &inventory, at, &taken, Some(&self.takes))
+                fit(&mut kinds, &inventory, &place, &taken, Some(&self.takes))
             } else {
                 let slices = inventory.usable_by(&node.name).chain(&expected);
-                fit(&mut kinds, &Inventory::new(slices), at, &taken, Some(&self.takes))
+                fit(&mut kinds, &Inventory::new(slices), &place, &taken, Some(&self.takes))
             };
             set(amounts, &fit, resources);
         }
-        let counted = Counted::of(&kinds, sites);
+        let counted = Counted::new(&kinds, sites);
         Counted { work: counted.work.saturating_add(devices), ..counted }
     }
 
@@ -361,8 +362,8 @@ impl Claims {
         let (claims, slices) = (claims_of(needs), facts.devices.predicted(kind, PLANNED));
         let (labels, attempts) = (StringMap::new(), Attempts::at_most(ATTEMPTS));
         let mut named = [PodClaims::new(&claims, &facts.devices.classes, &self.selectors, 1, attempts)];
-        let at = (PLANNED, &labels);
-        let mut alone = fit(&mut named, &Inventory::new(&slices), at, &Taken::default(), None);
+        let place = Place { name: Some(PLANNED), labels: &labels };
+        let mut alone = fit(&mut named, &Inventory::new(&slices), &place, &Taken::default(), None);
         let competes = || Refusal::Competes { claim: claims.first().map_or_else(String::new, |it| it.name.clone()) };
         Some(alone.times.pop()?.err().unwrap_or_else(competes).to_string())
     }
@@ -372,13 +373,12 @@ impl Claims {
 fn fit(
     kinds: &mut [PodClaims<'_>],
     inventory: &Inventory<'_>,
-    (name, labels): (&str, &StringMap),
+    place: &Place<'_>,
     taken: &Taken,
     counted: Option<&[BTreeMap<String, u32>]>,
 ) -> Fit {
-    let place = Place { name: Some(name), labels };
-    match inventory.pools(&place) {
-        Ok(pools) => Site { place: &place, pools: &pools, taken }.fit(kinds, counted),
+    match inventory.pools(place) {
+        Ok(pools) => Site { place, pools: &pools, taken }.fit(kinds, counted),
         Err(error) => {
             let refused = || Err(Refusal::NodeSelector { message: error.to_string() });
             Fit { times: kinds.iter().map(|_| refused()).collect(), ..Fit::default() }

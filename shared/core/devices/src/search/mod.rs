@@ -44,8 +44,8 @@ impl At {
         Self { claim: self.claim, request: self.request + 1, ..Self::default() }
     }
 
-    const fn after(self, (pool, device): DeviceAt) -> Self {
-        Self { devices: self.devices + 1, from: (pool, device + 1), ..self }
+    const fn after(self, device: DeviceAt) -> Self {
+        Self { devices: self.devices + 1, from: (device.0, device.1 + 1), ..self }
     }
 }
 

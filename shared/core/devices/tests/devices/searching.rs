@@ -164,7 +164,8 @@ fn first(gpus: &[Gpu], asked: &[Asked], constraints: &[Constraint], given: &mut 
     false
 }
 
-fn holds(gpus: &[Gpu], (distinct, of): &Constraint, given: &[Vec<usize>]) -> bool {
+fn holds(gpus: &[Gpu], constraint: &Constraint, given: &[Vec<usize>]) -> bool {
+    let (distinct, of) = constraint;
     let is_for = |request: &usize| !of.contains(&true) || of.get(*request) == Some(&true);
     let of_all = (0..given.len()).filter(is_for).flat_map(|request| &given[request]);
     let values: Vec<u8> = of_all.map(|device| gpus[*device].1).collect();
