@@ -67,6 +67,14 @@ pub(crate) enum CliError {
         /// Why.
         source: SavedError,
     },
+    /// A symbolic link in a folder leads out of it.
+    #[error("{path} is a symbolic link that leaves {folder}; put the file into the folder, or give its own path")]
+    LinkOutside {
+        /// The link.
+        path: PathBuf,
+        /// The folder that was given.
+        folder: PathBuf,
+    },
     /// A folder contains no YAML or JSON file.
     #[error("{path} has no .yaml, .yml or .json file; give the paths of the files")]
     EmptyFolder {

@@ -41,7 +41,7 @@ pub(crate) fn each(path: &Path, take: &mut dyn FnMut(String, Vec<u8>)) -> Result
     if !path.is_dir() {
         return read_file(path, take);
     }
-    let files = exports(path).map_err(failed)?;
+    let files = exports(path)?;
     if files.is_empty() {
         return Err(CliError::EmptyFolder { path: path.to_owned() });
     }
@@ -55,20 +55,33 @@ fn read_file(path: &Path, take: &mut dyn FnMut(String, Vec<u8>)) -> Result<(), C
 }
 
 /// The YAML and JSON files of a directory and of the directories in it, sorted by path. Names that begin with a dot are left out, as in
-/// kubectl and Helm, and directories behind symbolic links, which may lead back.
-fn exports(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
-    let (mut files, mut folders) = (Vec::new(), vec![folder.to_owned()]);
+/// kubectl and Helm, and directories behind symbolic links, which may lead back. A link that leaves the directory is an error: whoever
+/// wrote the directory may not read what is outside of it, but sees the errors about its files.
+fn exports(root: &Path) -> Result<Vec<PathBuf>, CliError> {
+    let failed = |path: &Path| {
+        let path = path.to_owned();
+        move |source| CliError::Read { path, source }
+    };
+    let whole = root.canonicalize().map_err(failed(root))?;
+    let (mut files, mut folders) = (Vec::new(), vec![root.to_owned()]);
     while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(folder)? {
-            let entry = entry?;
-            let path = entry.path();
+        for entry in fs::read_dir(&folder).map_err(failed(&folder))? {
+            let entry = entry.map_err(failed(&folder))?;
+            let (path, kind) = (entry.path(), entry.file_type().map_err(failed(&entry.path()))?);
             let extension = path.extension().and_then(|extension| extension.to_str());
+            let is_export = matches!(extension, Some("yaml" | "yml" | "json"));
             if entry.file_name().as_encoded_bytes().starts_with(b".") {
                 continue;
             }
-            if entry.file_type()?.is_dir() {
+            if kind.is_symlink() && (is_export || path.is_dir()) {
+                let target = path.canonicalize().map_err(failed(&path))?;
+                if !target.starts_with(&whole) {
+                    return Err(CliError::LinkOutside { path, folder: root.to_owned() });
+                }
+            }
+            if kind.is_dir() {
                 folders.push(path);
-            } else if path.is_file() && matches!(extension, Some("yaml" | "yml" | "json")) {
+            } else if is_export && path.is_file() {
                 files.push(path);
             }
         }

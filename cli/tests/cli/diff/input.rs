@@ -72,6 +72,62 @@ fn paths_without_objects_are_refused() {
     is_error(&between([Path::new("-"), Path::new("-")], &[]), "standard input can be given once");
 }
 
+/// Whoever opens a pull request chooses what links in it lead to, and sees the errors.
+#[cfg(unix)]
+#[test]
+fn links_that_leave_the_directory_are_refused() {
+    use std::os::unix::fs::symlink;
+    let folder = Folder::new();
+    let base = written(&folder, "base", &set(&[]));
+    let outside = folder.path().join("outside");
+    fs::create_dir(&outside).unwrap();
+    fs::write(outside.join("secret.yaml"), "root:x:0:0:root:/root:/bin/bash").unwrap();
+    for (name, target) in [
+        ("p.yaml", "/etc/passwd"),
+        ("p.yml", "../outside/secret.yaml"),
+        ("charts/p.json", "../../outside/secret.yaml"),
+        ("charts/p.yaml", "web/../../../outside/secret.yaml"),
+        ("p.yaml", "charts/.hidden"),
+        ("charts/deeper", "../../outside"),
+        ("all", "/"),
+    ] {
+        let head = written(&folder, "head", &set(&[]));
+        symlink(&outside.join("secret.yaml"), head.join("charts/.hidden")).unwrap();
+        symlink(target, head.join(name)).unwrap();
+        for paths in [[&base, &head], [&head, &base]] {
+            let ended = between([paths[0], paths[1]], &["-o", "markdown"]);
+            is_error(&ended, &format!("{name} is a symbolic link that leaves "));
+            assert!(!ended.stderr.contains("root:"), "{name}: {}", ended.stderr);
+        }
+        let refused = run(nodeless().arg("convert").arg("-f").arg(&head));
+        assert!(refused.code == Some(1) && refused.stderr.contains("is a symbolic link that leaves "), "{refused:?}");
+        fs::remove_dir_all(&head).unwrap();
+    }
+    let head = written(&folder, "head", &set(&[]));
+    symlink("nothing.yaml", head.join("p.yaml")).unwrap();
+    is_error(&between([&base, &head], &[]), "p.yaml cannot be read");
+}
+
+/// A link to another file of the directory is read, as is a path that is a link itself: the caller gave it.
+#[cfg(unix)]
+#[test]
+fn links_within_the_directory_are_followed() {
+    use std::os::unix::fs::symlink;
+    let folder = Folder::new();
+    let base = written(&folder, "base", &set(&[]));
+    let head = written(&folder, "head", &set(&[]));
+    fs::create_dir(head.join("..data")).unwrap();
+    fs::write(head.join("..data/web.yaml"), deployment("web", 1, "1").to_string()).unwrap();
+    symlink("..data/web.yaml", head.join("web.yaml")).unwrap();
+    symlink("..", head.join("charts/above")).unwrap();
+    symlink("/etc", head.join(".hidden")).unwrap();
+    symlink("/etc/passwd", head.join("README.md")).unwrap();
+    symlink(&head, folder.path().join("link")).unwrap();
+    let ended = between([&base, &folder.path().join("link")], &["-o", "json"]);
+    let report: Value = serde_json::from_str(&ended.stdout).unwrap_or_else(|_| panic!("{ended:?}"));
+    assert_eq!(super::names(&report["workloads"]), ["web"], "{report}");
+}
+
 #[test]
 fn a_cluster_or_catalog_that_cannot_be_read_is_an_error() {
     let folder = Folder::new();

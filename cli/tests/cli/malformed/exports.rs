@@ -5,6 +5,7 @@ use super::{ended, seeds};
 use crate::support::objects::{LATEST, Objects};
 use nodeless_catalog::{Catalog, Location};
 use nodeless_convert::Source;
+use nodeless_fake_kubernetes::schema::Schema;
 use nodeless_operations::plan::PlanSettings;
 use nodeless_operations::{DryRun, DryRunInput};
 use nodeless_snapshot::Reader;
@@ -253,5 +254,93 @@ fn commands_end_with_a_message_for_changed_items() {
         ended(&["report", "-"], &changed(&mut numbers, items), &what);
         let stored = json!({ "pk": { "S": "prod" }, "sk": { "S": "decision#2" }, "record": { "S": kept.to_string() } });
         ended(&["decisions", "-"], &changed(&mut numbers, json!({ "Items": [stored] })), &what);
+    }
+}
+
+/// The errors of an API server, as the command checks them.
+fn definition_errors(kind: &str, object: &Value) -> Vec<(String, String)> {
+    let definitions = nodeless_api::crds().unwrap();
+    let definition = definitions.iter().find(|crd| crd.spec.names.kind == kind).unwrap();
+    let schema = Schema::from_crd(definition, "v1").unwrap();
+    schema.validate(object, None).into_iter().map(|error| (error.path, error.message)).collect()
+}
+
+/// A value of 2,000 characters: `000x001x…`.
+fn long_value() -> String {
+    (0..500).map(|number| format!("{number:03}x")).collect()
+}
+
+/// The number of characters of the long value that a message contains.
+fn quoted(message: &str) -> usize {
+    (0..500).filter(|number| message.contains(&format!("{number:03}x"))).count() * 4
+}
+
+/// The errors about a text, and the reasons of a plan why it uses no object of it.
+fn messages(bytes: &[u8]) -> Vec<String> {
+    let mut reader = Reader::default().with_pods_of_workloads().with_check(definition_errors);
+    reader.read("file", bytes);
+    let snapshot = reader.finish();
+    let source = Source { name: "file".to_owned(), text: String::from_utf8_lossy(bytes).into_owned() };
+    let conversion = nodeless_convert::convert(&[source], &nodeless_convert::Options::default());
+    let faults = snapshot.faults.iter().map(ToString::to_string);
+    let unusable = snapshot.view.invalid.into_iter().map(|object| object.message);
+    let shapes = snapshot.view.capacity_buffers.into_iter().filter_map(|buffer| Some(buffer.shape.err()?.to_string()));
+    let problems = conversion.problems.iter().map(ToString::to_string);
+    let skipped = snapshot.skipped.into_keys();
+    faults.chain(unusable).chain(shapes).chain(problems).chain(skipped).chain(snapshot.warnings).collect()
+}
+
+/// Whoever opens a pull request chooses which files are read, and sees the errors about them.
+#[test]
+fn errors_quote_at_most_60_characters_of_a_value() {
+    let mut found = 0;
+    for object in cluster().into_iter().chain(earlier()) {
+        let mut pointers = Vec::new();
+        super::mutation::pointers(&object, "", &mut pointers);
+        for pointer in pointers {
+            let mut with_value = object.clone();
+            *with_value.pointer_mut(&pointer).unwrap() = json!(long_value());
+            let mut with_key = object.clone();
+            if let Some(fields) = with_key.pointer_mut(&pointer).unwrap().as_object_mut() {
+                fields.insert(long_value(), json!([]));
+            }
+            let mut with_text = object.clone();
+            *with_text.pointer_mut(&pointer).unwrap() = json!(format!("a: \"{0}\"\n`{0}` '{0}'", long_value()));
+            for changed in [with_value, with_key, with_text] {
+                for text in [changed.to_string(), serde_saphyr::to_string(&changed).unwrap()] {
+                    for message in messages(text.as_bytes()) {
+                        assert!(quoted(&message) <= 60, "{pointer}: {message}");
+                        found += 1;
+                    }
+                }
+            }
+        }
+    }
+    assert!(found > 1_000, "{found} errors");
+}
+
+#[test]
+fn errors_about_text_quote_at_most_60_characters_of_it() {
+    let long = long_value();
+    for text in [
+        long.clone(),
+        format!("- {long}"),
+        format!("[{long}"),
+        format!("{long}: 1\n{long}: 2"),
+        format!("a: *{long}"),
+        format!("a: !{long} 1"),
+        format!("%{long}\n---\na: [1"),
+        format!("kind: {long}\napiVersion: v1\nmetadata: {{name: a}}"),
+        format!("kind: {long}\napiVersion: karpenter.sh/{long}"),
+        format!("kind: NodePool\napiVersion: karpenter.sh/{long}"),
+        format!("kind: List\nitems:\n- {long}\n- kind: Pod\n  metadata: {long}\n- {{{{ .Values.{long} }}}}\n"),
+        format!("kind: Pod\nmetadata: {{name: '{{{{ .{long} }}}}'}}"),
+        format!("{{\"kind\": \"{long}"),
+        format!("{{\"{long}\": }}"),
+        format!("\"{long}\""),
+    ] {
+        for message in messages(text.as_bytes()) {
+            assert!(quoted(&message) <= 60, "{message}");
+        }
     }
 }

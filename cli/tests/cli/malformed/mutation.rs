@@ -68,7 +68,7 @@ fn other(numbers: &mut Numbers) -> Value {
 }
 
 /// The JSON pointers of all values inside a value.
-fn pointers(value: &Value, at: &str, found: &mut Vec<String>) {
+pub(super) fn pointers(value: &Value, at: &str, found: &mut Vec<String>) {
     let escaped = |name: &str| name.replace('~', "~0").replace('/', "~1");
     let inner: Vec<(String, &Value)> = match value {
         Value::Object(fields) => fields.iter().map(|(name, inner)| (escaped(name), inner)).collect(),

@@ -30,6 +30,7 @@ mod pod_ref;
 pub mod printable;
 pub mod provisioning_request;
 pub mod quantity;
+pub mod quotes;
 pub mod requirement;
 pub mod resource_index;
 pub mod resources;

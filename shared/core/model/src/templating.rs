@@ -1,5 +1,6 @@
 //! Expressions of a template engine that were left in a manifest.
 
+use crate::quotes::shortened;
 use std::fmt::{Display, Formatter, Result};
 
 /// A template expression, such as `{{ .Values.name }}`, in a text that should have been rendered.
@@ -30,7 +31,7 @@ impl Display for Template {
         write!(
             f,
             "the manifest has templating left in it ({}); render it first, for example with `helm template`",
-            self.expression
+            shortened(&self.expression)
         )
     }
 }

@@ -1,6 +1,7 @@
 //! The kinds of objects.
 
 use crate::yaml::{Map, Node};
+use nodeless_model::quotes::shortened;
 
 /// The group of NodePools.
 pub(crate) const CORE: &str = "karpenter.sh";
@@ -89,8 +90,9 @@ pub(crate) fn name(object: &Map) -> String {
 /// Kind and name, such as `NodePool default`.
 pub(crate) fn described(object: &Map) -> String {
     let (_, kind) = head(object);
+    let kind = shortened(&kind);
     let namespace = object.get("metadata").and_then(|metadata| metadata.at(&["namespace"])).and_then(Node::as_str);
-    match (namespace, name(object).as_str()) {
+    match (namespace.map(shortened), &*shortened(&name(object))) {
         (_, "") => format!("{kind} without a name"),
         (Some(namespace), name) => format!("{kind} {namespace}/{name}"),
         (None, name) => format!("{kind} {name}"),

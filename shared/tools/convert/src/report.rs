@@ -1,5 +1,6 @@
 //! The report of a conversion.
 
+use nodeless_model::quotes::{with_short_keys, with_short_quotes};
 use std::fmt;
 
 /// The effect of a conversion on a field.
@@ -69,9 +70,9 @@ impl fmt::Display for Problem {
             write!(f, ": {object}")?;
         }
         if !self.field.is_empty() {
-            write!(f, ": {}", self.field)?;
+            write!(f, ": {}", with_short_keys(&self.field))?;
         }
-        write!(f, ": {}", self.problem)
+        write!(f, ": {}", with_short_quotes(&self.problem))
     }
 }
 

@@ -4,6 +4,7 @@ use crate::block;
 use crate::fault::{Fault, Place};
 use crate::items::{Item, split_items};
 use nodeless_model::Template;
+use nodeless_model::quotes::shortened;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
@@ -220,7 +221,11 @@ impl From<&serde_saphyr::Error> for Syntax {
         let line = plain.location().and_then(|location| usize::try_from(location.line()).ok());
         let text = plain.to_string();
         // The position in the error is relative to the document or item.
-        let problem = text.split(" at line ").next().unwrap_or(&text).trim_end().to_owned();
+        let problem = text.split(" at line ").next().unwrap_or(&text).trim_end();
+        // The parser adds a key without quotes.
+        let problem = problem
+            .split_once(": ")
+            .map_or_else(|| problem.to_owned(), |(problem, value)| format!("{problem}: {}", shortened(value)));
         Self { line, problem }
     }
 }

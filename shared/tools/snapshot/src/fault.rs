@@ -1,6 +1,11 @@
 //! Errors in an export, with their location.
 
+use nodeless_model::Template;
+use nodeless_model::quotes::{with_short_keys, with_short_quotes};
 use std::fmt;
+
+/// The maximum number of characters of a problem, which may quote many values.
+const MAXIMUM_PROBLEM: usize = 500;
 
 /// The location of an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -38,8 +43,17 @@ impl Place {
 
     /// A fault of the text, not of an object in it.
     pub(crate) fn unreadable(&self, problem: impl fmt::Display) -> Fault {
-        Fault { place: self.clone(), object: None, field: String::new(), problem: problem.to_string() }
+        Fault { place: self.clone(), object: None, field: String::new(), problem: bounded(&problem.to_string()) }
     }
+}
+
+/// A problem with no more than the beginnings of the values that it quotes.
+pub(crate) fn bounded(problem: &str) -> String {
+    let mut problem = Template::find(problem).map_or_else(|| with_short_quotes(problem), |found| found.to_string());
+    if let Some((end, _)) = problem.char_indices().nth(MAXIMUM_PROBLEM) {
+        problem.replace_range(end.., "…");
+    }
+    problem
 }
 
 impl fmt::Display for Place {
@@ -59,7 +73,7 @@ impl fmt::Display for Fault {
             write!(f, ": {object}")?;
         }
         if !self.field.is_empty() {
-            write!(f, ": {}", self.field)?;
+            write!(f, ": {}", with_short_keys(&self.field))?;
         }
         write!(f, ": {}", self.problem)
     }

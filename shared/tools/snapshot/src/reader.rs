@@ -4,7 +4,7 @@ use crate::complete;
 use crate::created::{Created, create_pods};
 use crate::decode::{Undecoded, decode, decode_tree, tree, without_nulls};
 use crate::documents::{self, Body, Found};
-use crate::fault::{Fault, Place};
+use crate::fault::{Fault, Place, bounded};
 use crate::kinds::{Head, Kind, head, identity, is_sequence, items, removed};
 use crate::manifests::{Identity, Manifest, described};
 use crate::objects::{Key, Objects, ReadPod};
@@ -18,6 +18,7 @@ use nodeless_api::slim;
 use nodeless_api::view::{InvalidObject, Outline};
 use nodeless_model as model;
 use nodeless_model::Template;
+use nodeless_model::quotes::{shortened, with_short_keys};
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
@@ -25,8 +26,6 @@ use std::collections::btree_map::Entry;
 
 /// The maximum nesting depth of Lists.
 const MAXIMUM_NESTING: usize = 16;
-/// The maximum number of characters of an error, which may quote a value.
-const MAXIMUM_PROBLEM: usize = 500;
 /// The namespace of objects without one, as in kubectl.
 const DEFAULT_NAMESPACE: &str = "default";
 
@@ -137,7 +136,8 @@ impl Reader {
         }
         for (place, kind, (namespace, name), undecoded) in found {
             invalid.push(unusable(kind, format!("{namespace}/{name}"), &undecoded, Outline::default()));
-            faults.push(fault(&place, Some(described(kind, &namespace, &name)), undecoded));
+            let object = described(kind, &shortened(&namespace), &shortened(&name));
+            faults.push(fault(&place, Some(object), undecoded));
         }
         let created = pods
             .into_iter()
@@ -178,11 +178,11 @@ impl Reader {
             let (_, name) = identity(&body);
             let problem = format!("{:?} was removed in Karpenter 1.0; {advice}", given.unwrap_or_default());
             let undecoded = Undecoded { field: "apiVersion".to_owned(), problem };
-            return self.faults.push(fault(place, Some(described(&kind, "", &name)), undecoded));
+            return self.faults.push(fault(place, Some(described(&kind, "", &shortened(&name))), undecoded));
         }
         let is_used = |known: &Kind| !matches!(known, Kind::Selecting(_)) || !self.scheduler_config.is_empty();
         let Some(known) = Kind::of(given, &kind).filter(is_used) else {
-            *self.skipped.entry(kind.into_owned()).or_default() += 1;
+            *self.skipped.entry(shortened(&kind).into_owned()).or_default() += 1;
             return;
         };
         let incoming = Incoming { place, kind: known };
@@ -401,8 +401,8 @@ impl Reader {
         let (namespace, name) = identity(body);
         let namespace = if namespace.is_empty() { DEFAULT_NAMESPACE.to_owned() } else { namespace };
         let shape = match decode::<T>(body) {
-            Ok(object) => convert(&object).map_err(|error| format!("{}: {}", error.field, error.problem)),
-            Err(undecoded) => Err(format!("{}: {}", undecoded.field, undecoded.problem)),
+            Ok(object) => convert(&object).map_err(|error| format!("{}: {}", error.field, bounded(&error.problem))),
+            Err(undecoded) => Err(format!("{}: {}", undecoded.field, bounded(&undecoded.problem))),
         };
         self.objects.shapes.insert((kind, (namespace, name)), shape);
     }
@@ -561,7 +561,7 @@ impl Reader {
             "" => DEFAULT_NAMESPACE,
             given => given,
         };
-        let what = described(incoming.kind.name(), namespace, &name);
+        let what = described(incoming.kind.name(), &shortened(namespace), &shortened(&name));
         let key = if namespace.is_empty() { name } else { format!("{namespace}/{name}") };
         self.invalid.push(unusable(incoming.kind.name(), key, &undecoded, outline(body)));
         self.faults.push(fault(incoming.place, Some(what), undecoded));
@@ -590,9 +590,10 @@ fn templated(body: &Body<'_>) -> Option<Undecoded> {
 }
 
 fn unusable(kind: &str, name: String, undecoded: &Undecoded, outline: Outline) -> InvalidObject {
+    let problem = bounded(&undecoded.problem);
     let message = match undecoded.field.as_str() {
-        "" => undecoded.problem.clone(),
-        field => format!("{field}: {}", undecoded.problem),
+        "" => problem,
+        field => format!("{}: {problem}", with_short_keys(field)),
     };
     InvalidObject { kind: kind.to_owned(), name, message, outline }
 }
@@ -606,10 +607,5 @@ fn outline(body: &Body<'_>) -> Outline {
 
 fn fault(place: &Place, object: Option<String>, undecoded: Undecoded) -> Fault {
     let Undecoded { field, problem } = undecoded;
-    // Errors quote the invalid value.
-    let mut problem = Template::find(&problem).map_or(problem, |template| template.to_string());
-    if let Some((end, _)) = problem.char_indices().nth(MAXIMUM_PROBLEM) {
-        problem.replace_range(end.., "…");
-    }
-    Fault { place: place.clone(), object, field, problem }
+    Fault { place: place.clone(), object, field, problem: bounded(&problem) }
 }

@@ -1,7 +1,7 @@
 //! The snapshot, the input of planning, from the objects that were read.
 
 use crate::complete;
-use crate::fault::Fault;
+use crate::fault::{Fault, bounded};
 use crate::manifests::{Identity, Manifest};
 use crate::objects::{Key, Objects, ReadPod};
 use jiff::Timestamp;
@@ -10,6 +10,7 @@ use nodeless_api::default_spread::{SchedulerConfig, Selectors};
 use nodeless_api::view::{BufferView, ClusterView, DeviceObjects, InvalidObject, Outline};
 use nodeless_api::{CapacityBufferStatus, slim};
 use nodeless_model::object::MirroredClaim;
+use nodeless_model::quotes::shortened;
 use nodeless_model::{
     BufferError, BufferShape, BufferSource, CapacityBuffer, Node, NodeClaim, Pod, PodDisruptionBudget,
 };
@@ -181,7 +182,8 @@ impl Snapshot {
         }
         for (class, pods) in unknown {
             self.warnings.push(format!(
-                "PriorityClass {class} of {pods} pods is not in the export; their priority is assumed to be 0"
+                "PriorityClass {} of {pods} pods is not in the export; their priority is assumed to be 0",
+                shortened(&class)
             ));
         }
     }
@@ -222,11 +224,12 @@ impl Snapshot {
                     self.claims.push(claim);
                 }
                 Err(error) => {
-                    let message = format!("{}: {}", error.field, error.problem);
+                    let problem = bounded(&error.problem);
+                    let message = format!("{}: {problem}", error.field);
                     let (kind, outline) = ("NodeClaim".to_owned(), Outline::default());
                     self.view.invalid.push(InvalidObject { kind, name, message, outline });
                     let object = Some(error.object);
-                    self.faults.push(Fault { place, object, field: error.field, problem: error.problem });
+                    self.faults.push(Fault { place, object, field: error.field, problem });
                 }
             }
         }
