@@ -40,7 +40,7 @@ pub(crate) async fn read(
         earlier: facts::earlier(connection).await?,
         lease: facts::lease(connection).await?,
         karpenter: facts::karpenter(&deployments),
-        other_deployments: facts::other_deployments(connection, now).await?,
+        other_deployment: facts::other_deployment(connection, now).await?,
         access: access(cluster_name).await,
         quotas: quotas(cluster_name).await,
         surges: facts::surges(connection, &deployments).await?,

@@ -16,6 +16,7 @@ use nodeless_model::Pod;
 use nodeless_model::events::OTHER_DEPLOYMENT;
 use nodeless_model::labels::SURGE_BEFORE_DRAIN;
 use nodeless_model::surge::SurgeMode;
+use nodeless_ports::cluster::SYSTEM_NAMESPACE;
 use nodeless_ports::{ErrorKind, PortError};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -264,16 +265,21 @@ pub async fn lease(connection: &Connection) -> Result<Read<Option<Timestamp>>, P
     })
 }
 
-/// What the planners of deployments that do not serve the cluster reported lately, in their Events.
+/// Whether an Event on the Namespace `kube-system` says lately that a deployment runs which does not serve the cluster. Nobody has verified
+/// who wrote it.
 ///
 /// # Errors
 /// When the API server does not answer.
-pub async fn other_deployments(connection: &Connection, now: Timestamp) -> Result<Read<Vec<String>>, PortError> {
-    let params = ListParams::default().fields(&format!("reason={OTHER_DEPLOYMENT}"));
-    let messages = export::list_selected(connection, EVENTS, &params, |event| {
+pub async fn other_deployment(connection: &Connection, now: Timestamp) -> Result<Read<bool>, PortError> {
+    let about = format!("involvedObject.kind=Namespace,involvedObject.name={SYSTEM_NAMESPACE}");
+    let params = ListParams::default().fields(&format!("{about},reason={OTHER_DEPLOYMENT}"));
+    let recent = export::list_selected(connection, EVENTS, &params, |event| {
         let event = serde_json::from_str::<Value>(event.get()).ok()?;
         let last = event["lastTimestamp"].as_str()?.parse::<Timestamp>().ok()?;
-        (now.duration_since(last) < RECENT).then(|| event["message"].as_str().unwrap_or_default().to_owned())
+        (now.duration_since(last) < RECENT).then_some(())
     });
-    permitted(messages.await)
+    Ok(match permitted(recent.await)? {
+        Read::Done(events) => Read::Done(!events.is_empty()),
+        Read::Not(why) => Read::Not(why),
+    })
 }

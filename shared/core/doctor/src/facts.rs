@@ -30,8 +30,8 @@ pub struct Facts {
     pub karpenter: Read<Vec<Workload>>,
     /// When Karpenter's leader last renewed its lease.
     pub lease: Read<Option<Timestamp>>,
-    /// What the planners of deployments that do not serve the cluster reported within the last ten minutes.
-    pub other_deployments: Read<Vec<String>>,
+    /// Whether an Event of the last ten minutes says that a deployment runs which does not serve the cluster.
+    pub other_deployment: Read<bool>,
     /// What the planner reports.
     pub planned: Read<Planned>,
     /// What EKS reports about access to the cluster.
@@ -54,7 +54,7 @@ impl Facts {
             earlier: Read::Not(why.to_owned()),
             karpenter: Read::Not(why.to_owned()),
             lease: Read::Not(why.to_owned()),
-            other_deployments: Read::Not(why.to_owned()),
+            other_deployment: Read::Not(why.to_owned()),
             planned: Read::Not(why.to_owned()),
             access: Read::Not(why.to_owned()),
             quotas: Read::Not(why.to_owned()),

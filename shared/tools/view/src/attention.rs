@@ -188,18 +188,18 @@ fn budgets(rows: Rows<'_>) -> impl Iterator<Item = Attention> {
     all.into_iter().filter_map(|(who, budget)| budget_of(&who, budget))
 }
 
-/// A budget that nodeless warned about. Otherwise the present price counts, which nodeless compares only every five minutes.
+/// A budget that the present price exceeds, or an Event says so: nodeless counts what the month has cost so far.
 fn budget_of(who: &str, budget: &BudgetRow) -> Option<Attention> {
-    if let Some(warning) = &budget.warning {
-        return Some(Attention::new(Problem::Budget, format!("{who} is over its budget: {warning}")));
-    }
-    let whole = budget.price_per_hour * HOURS_PER_MONTH;
-    let text = format!(
-        "{who} costs {} in a month of 730 hours at its present price, more than its budget of {}",
-        Dollars(whole),
-        Dollars(budget.dollars_per_month)
-    );
-    (whole > budget.dollars_per_month).then(|| Attention { urgent: false, ..Attention::new(Problem::Budget, text) })
+    let (whole, allowed) = (budget.price_per_hour * HOURS_PER_MONTH, Dollars(budget.dollars_per_month));
+    let text = if whole > budget.dollars_per_month {
+        let whole = Dollars(whole);
+        format!("{who} costs {whole} in a month of 730 hours at its present price, more than its budget of {allowed}")
+    } else if budget.reported {
+        format!("{who} is over its budget of {allowed}, or will be at the present pace: an Event says so, not verified")
+    } else {
+        return None;
+    };
+    Some(Attention { urgent: false, ..Attention::new(Problem::Budget, text) })
 }
 
 #[cfg(test)]
@@ -353,9 +353,10 @@ mod tests {
                 && at_this_price[0].1.ends_with("budget of $20.0000"),
             "{at_this_price:?}"
         );
-        let message = "nodes have cost $30.0000 this month, more than the budget of $20.0000";
-        objects.push((Kind::Event, event_value("NodePool", "default", "BudgetExceeded", message)));
-        let text = format!("NodePool default is over its budget: {message}");
-        assert_eq!(found(&objects, 5), [(Problem::Budget, text)]);
+        objects.push((Kind::Event, event_value("NodePool", "default", "BudgetExceeded", "pay at http://example.com")));
+        assert_eq!(found(&objects, 5), at_this_price);
+        objects.remove(1);
+        let text = "NodePool default is over its budget of $20.0000, or will be at the present pace: an Event says so, not verified";
+        assert_eq!(found(&objects, 5), [(Problem::Budget, text.to_owned())]);
     }
 }

@@ -216,7 +216,7 @@ fn events(lines: &mut Vec<Line>, picture: &Picture, target: &Target) {
     let own: Vec<Line> = own.map(|event| Line { target: None, ..event_line(event, picture.at) }).collect();
     if !own.is_empty() {
         lines.push(Line::default());
-        lines.push(Line::new(Tone::Heading, "Events of nodeless"));
+        lines.push(Line::new(Tone::Heading, "Events in the name of nodeless"));
         lines.extend(own);
     }
 }

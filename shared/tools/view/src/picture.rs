@@ -17,7 +17,8 @@ use crate::pending::{PendingRow, Reasons};
 use crate::pod::PodFacts;
 use crate::pool::{BudgetRow, PoolFacts, PoolRow};
 use crate::reservation::{ReservationRow, reservations};
-use crate::timeline::{Entry, timeline};
+use crate::timeline::reasons::is_name;
+use crate::timeline::{Entry, TimelineRows, timeline};
 use crate::viewing::{GroupBy, Viewing};
 use jiff::Timestamp;
 use nodeless_catalog::Catalog;
@@ -113,7 +114,10 @@ impl Picture {
             .events
             .values()
             .filter(|event| event.row.reason == DISRUPTION_LAUNCHING && event.is_decision())
-            .map(|event| (event.row.name.as_str(), replaced_nodes(&event.row.message).collect()))
+            .map(|event| {
+                let nodes = replaced_nodes(&event.row.message).filter(|node| is_name(node));
+                (event.row.name.as_str(), nodes.collect())
+            })
             .collect();
         let (mut nodes, unbound) = nodes(cluster, prices, now, &viewing.label_columns);
         let joined: HashSet<&str> = nodes.iter().filter_map(|node| node.node_claim.as_deref()).collect();
@@ -126,7 +130,8 @@ impl Picture {
         let mut node_pools = pools(cluster, &nodes, &claims);
         let node_classes: Vec<NodeClassRow> = cluster.classes.values().cloned().collect();
         let settings = settings(cluster, &node_pools, now);
-        let timeline = timeline(cluster, &nodes, prices);
+        let rows = TimelineRows { nodes: &nodes, node_pools: &node_pools, settings: &settings, prices };
+        let timeline = timeline(cluster, rows);
         let rows = Rows {
             at: now,
             cluster: &settings,
@@ -254,7 +259,7 @@ fn settings(cluster: &Cluster, rows: &[PoolRow], now: Timestamp) -> ClusterRow {
     let mut row = ClusterRow::new(annotations, &pools, now);
     if let Some(budget) = &mut row.budget {
         budget.price_per_hour = pools.iter().map(|(_, price)| price).sum();
-        budget.warning = budget_warning(cluster, "Namespace", SYSTEM);
+        budget.reported = is_budget_reported(cluster, "Namespace", SYSTEM);
     }
     row
 }
@@ -278,19 +283,18 @@ fn pools(cluster: &Cluster, nodes: &[NodeRow], claims: &[ClaimRow]) -> Vec<PoolR
             row.budget = facts.budget().map(|dollars_per_month| BudgetRow {
                 dollars_per_month,
                 price_per_hour: row.price_per_hour,
-                warning: budget_warning(cluster, "NodePool", &facts.pool.name),
+                reported: is_budget_reported(cluster, "NodePool", &facts.pool.name),
             });
         }
     }
     rows.into_values().collect()
 }
 
-/// What nodeless reports about the budget of an object. The Event is gone an hour after nodeless has reported it for the last time.
-fn budget_warning(cluster: &Cluster, kind: &str, name: &str) -> Option<String> {
+/// Whether an Event says that an object is over its budget. It is gone an hour after nodeless has reported it for the last time.
+fn is_budget_reported(cluster: &Cluster, kind: &str, name: &str) -> bool {
     let about =
         |row: &&EventRow| (row.reason.as_str(), row.kind.as_str(), row.name.as_str()) == (BUDGET_EXCEEDED, kind, name);
-    let events = cluster.events.values().filter(|event| event.is_decision()).map(|event| &event.row);
-    events.filter(about).max_by_key(|row| row.time).map(|row| row.message.clone())
+    cluster.events.values().filter(|event| event.is_decision()).map(|event| &event.row).any(|row| about(&row))
 }
 
 impl Totals {

@@ -58,8 +58,8 @@ pub struct BudgetRow {
     pub dollars_per_month: f64,
     /// The price of the nodes in dollars an hour, as far as it is known.
     pub price_per_hour: f64,
-    /// The message of the latest Event about it; `null` if nodeless does not warn.
-    pub warning: Option<String>,
+    /// Whether an Event in the name of nodeless says that it is exceeded, or will be.
+    pub reported: bool,
 }
 
 /// A limit of a NodePool or of the cluster.

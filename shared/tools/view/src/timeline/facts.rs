@@ -1,9 +1,12 @@
 //! What the time line is made of.
 
+use super::reasons::{is_about_an_object, is_name};
 use crate::claim::ClaimFacts;
 use crate::cluster::Cluster;
+use crate::cluster_settings::ClusterRow;
 use crate::event::{DISRUPTION_LAUNCHING, EventFacts, NOMINATED};
 use crate::node::NodeRow;
+use crate::pool::{LimitRow, PoolRow};
 use jiff::Timestamp;
 use nodeless_catalog::Catalog;
 use nodeless_disruption::command::replaced_nodes;
@@ -11,6 +14,15 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// The start of the target of a nomination, before the name of the NodeClaim.
 const CLAIM: &str = "nodeclaim/";
+
+/// What is known of a cluster besides its Events.
+#[derive(Clone, Copy)]
+pub(crate) struct TimelineRows<'c> {
+    pub(crate) nodes: &'c [NodeRow],
+    pub(crate) node_pools: &'c [PoolRow],
+    pub(crate) settings: &'c ClusterRow,
+    pub(crate) prices: &'c Catalog,
+}
 
 /// The objects and Events of a cluster, by what they are about.
 pub(super) struct Facts<'c> {
@@ -23,12 +35,13 @@ pub(super) struct Facts<'c> {
     pods: HashMap<&'c str, BTreeSet<(&'c str, &'c str)>>,
     /// The nodes that each NodeClaim replaces.
     replaced: BTreeMap<&'c str, Vec<&'c str>>,
-    prices: &'c Catalog,
+    rows: TimelineRows<'c>,
 }
 
 impl<'c> Facts<'c> {
-    pub(super) fn new(cluster: &'c Cluster, nodes: &'c [NodeRow], prices: &'c Catalog) -> Self {
+    pub(super) fn new(cluster: &'c Cluster, rows: TimelineRows<'c>) -> Self {
         let decisions = cluster.events.values().filter(|event| event.is_decision());
+        let decisions = decisions.filter(|event| is_about_an_object(cluster, &event.row));
         let mut events: Vec<_> = decisions.filter_map(|event| Some((event.first?, event))).collect();
         events.sort_by_key(|(time, event)| (*time, event.row.name.as_str(), event.row.reason.as_str()));
         let mut pods = HashMap::<_, BTreeSet<_>>::new();
@@ -37,22 +50,34 @@ impl<'c> Facts<'c> {
             if row.reason == NOMINATED
                 && let Some((_, target)) = row.message.split_once(CLAIM)
             {
-                let claim = target.split([',', ' ']).next().unwrap_or(target);
+                let claim = target.split([',', ' ']).next().filter(|claim| is_name(claim));
+                let Some(claim) = claim else { continue };
                 pods.entry(claim).or_default().insert((row.namespace.as_str(), row.name.as_str()));
             }
             if row.reason == DISRUPTION_LAUNCHING {
-                replaced.insert(row.name.as_str(), replaced_nodes(&row.message).collect());
+                replaced.insert(row.name.as_str(), replaced_nodes(&row.message).filter(|node| is_name(node)).collect());
             }
         }
         Self {
             events,
             claims: cluster.claims.values().map(|claim| (claim.name.as_str(), claim)).collect(),
-            nodes: nodes.iter().map(|node| (node.name.as_str(), node)).collect(),
-            nodes_of_claims: nodes.iter().filter_map(|node| Some((node.node_claim.as_deref()?, node))).collect(),
+            nodes: rows.nodes.iter().map(|node| (node.name.as_str(), node)).collect(),
+            nodes_of_claims: rows.nodes.iter().filter_map(|node| Some((node.node_claim.as_deref()?, node))).collect(),
             pods,
             replaced,
-            prices,
+            rows,
         }
+    }
+
+    /// The limit of a NodePool with a name.
+    pub(super) fn limit_of_pool(&self, pool: &str, resource: &str) -> Option<&LimitRow> {
+        let pool = self.rows.node_pools.iter().find(|row| row.name.as_deref() == Some(pool))?;
+        pool.limits.iter().find(|limit| limit.resource == resource)
+    }
+
+    /// The limit of the cluster in an annotation.
+    pub(super) fn limit_of_cluster(&self, annotation: &str) -> Option<&LimitRow> {
+        self.rows.settings.limits.iter().find(|limit| limit.resource == annotation)
     }
 
     pub(super) fn node(&self, name: &str) -> Option<&'c NodeRow> {
@@ -87,7 +112,7 @@ impl<'c> Facts<'c> {
 
     pub(super) fn price(&self, claim: &ClaimFacts) -> Option<f64> {
         let of_node = || self.node_of(&claim.name).and_then(|node| node.price_per_hour);
-        claim.price.or_else(of_node).or_else(|| self.prices.node_price(&claim.labels))
+        claim.price.or_else(of_node).or_else(|| self.rows.prices.node_price(&claim.labels))
     }
 
     /// The Events with one of these reasons, each with the time when it was first published. nodeless publishes an Event about a node on

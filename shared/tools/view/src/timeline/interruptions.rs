@@ -1,6 +1,7 @@
 //! Interruptions of instances by AWS.
 
 use super::facts::Facts;
+use super::reasons::meaning;
 use super::{Entry, EntryKind};
 use crate::event::EventFacts;
 use crate::line::Target;
@@ -45,7 +46,7 @@ fn entry(facts: &Facts<'_>, time: Timestamp, event: &EventFacts) -> Entry {
     Entry {
         time,
         kind: EntryKind::Interruption,
-        text: format!("{what}{offering}: {}", row.message),
+        text: format!("{what}{offering}: {}", meaning(&row.reason).unwrap_or_default()),
         followed: Some(followed(facts, event)),
         object,
     }

@@ -1,4 +1,5 @@
-//! The time line: what nodeless did and what happened to nodes, a line for each, made of Events and of the objects that exist.
+//! The time line: what nodeless did and what happened to nodes, a line for each, made of Events and of the objects that exist. Everybody
+//! who may create Events can claim to be nodeless: entries have no text of an Event.
 //!
 //! The API server deletes Events after an hour. Launches are also found by their NodeClaims, for as long as these exist. Transitions of
 //! conditions, why nodes are not consolidated, and nominations are no entries: they are in the list of Events.
@@ -7,14 +8,14 @@ mod commands;
 mod facts;
 mod interruptions;
 mod launches;
+pub(crate) mod reasons;
 mod warnings;
 
 use crate::cluster::Cluster;
 use crate::line::Target;
-use crate::node::NodeRow;
 use facts::Facts;
+pub(crate) use facts::TimelineRows;
 use jiff::Timestamp;
-use nodeless_catalog::Catalog;
 use serde::Serialize;
 
 /// The number of entries that are shown.
@@ -85,8 +86,8 @@ impl Entry {
 }
 
 /// The entries of a cluster, the newest first.
-pub(crate) fn timeline(cluster: &Cluster, nodes: &[NodeRow], prices: &Catalog) -> Vec<Entry> {
-    let facts = Facts::new(cluster, nodes, prices);
+pub(crate) fn timeline(cluster: &Cluster, rows: TimelineRows<'_>) -> Vec<Entry> {
+    let facts = Facts::new(cluster, rows);
     let mut all = launches::launches(&facts);
     all.extend(commands::commands(&facts));
     all.extend(interruptions::interruptions(&facts));

