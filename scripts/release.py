@@ -44,16 +44,10 @@ sys.path.insert(0, str(ROOT / "scripts"))
 
 import packages  # noqa: E402
 import sbom  # noqa: E402
+from archives import CHECKSUMS, MODULE, SYSTEMS, archive_name  # noqa: E402
 
 FUNCTIONS = ("planner", "lifecycle", "interruption", "catalog", "wake", "installer")
 ARM64 = "aarch64-unknown-linux-gnu"
-# The systems of the archives of the command, by the target of the compiler.
-SYSTEMS = {
-    "x86_64-unknown-linux-gnu": "linux-amd64",
-    ARM64: "linux-arm64",
-    "x86_64-apple-darwin": "darwin-amd64",
-    "aarch64-apple-darwin": "darwin-arm64",
-}
 # The oldest C library of a Linux that runs the command: the oldest that Rust supports. A compiler links the library of its own system,
 # ubuntu-24.04 has 2.39, and Amazon Linux 2023 has 2.34. Zig has the symbols of each version. A static binary with musl would need no
 # library at all, but would not read /etc/nsswitch.conf.
@@ -194,7 +188,7 @@ def make_functions(version: str, time: int, target: Path) -> dict[str, bytes]:
     """The archive for users of Terraform, and its bill of materials."""
     folder, commit = f"nodeless-{version}", run("git", "rev-parse", "HEAD").strip()
     zips = {name: function_zip(executable) for name, executable in build_functions(target, variables(target, time)).items()}
-    name = f"{folder}-terraform.tar.gz"
+    name = archive_name(version, MODULE)
     files = module_files(folder, zips, with_whole_links(tracked(PUBLISHED), commit))
     return {name: archive(files, time), f"{name}.cdx.json": bill(name, version, FUNCTIONS, ARM64)}
 
@@ -204,14 +198,14 @@ def make_command(version: str, time: int, target: Path) -> dict[str, bytes]:
     host = next(line.split()[1] for line in run("rustc", "-vV").splitlines() if line.startswith("host:"))
     if host not in SYSTEMS:
         sys.exit(f"There are no releases for {host}, but for {', '.join(SYSTEMS)}.")
-    name = packages.archive_name(version, SYSTEMS[host])
+    name = archive_name(version, SYSTEMS[host])
     files = command_files(f"nodeless-{version}", build_command(target, host, variables(target, time)))
     return {name: archive(files, time), f"{name}.cdx.json": bill(name, version, ("nodeless",), host)}
 
 
 def make_packages(version: str, output: Path) -> dict[str, bytes]:
     """What package managers read, of the archives in the folder."""
-    names = {system: packages.archive_name(version, system) for system in SYSTEMS.values()}
+    names = {system: archive_name(version, system) for system in SYSTEMS.values()}
     missing = [name for name in names.values() if not (output / name).is_file()]
     if missing:
         sys.exit(f"{output} does not contain {', '.join(missing)}. Build each on a system of its kind with `{Path(__file__).name} command`.")
@@ -240,7 +234,7 @@ def main() -> None:
     output.mkdir(parents=True)
     for name, contents in made.items():
         (output / name).write_bytes(contents)
-    (output / "SHA256SUMS").write_text(checksums(made))
+    (output / CHECKSUMS).write_text(checksums(made))
     print(f"{checksums(made)}written to {output}")
 
 

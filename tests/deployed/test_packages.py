@@ -21,6 +21,7 @@ import yaml
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts"))
 
+import archives  # noqa: E402
 import packages  # noqa: E402
 import release  # noqa: E402
 import repository_links  # noqa: E402
@@ -29,7 +30,7 @@ from tools import artifacts  # noqa: E402
 from tools.results import needs  # noqa: E402
 
 VERSION = "7.8.9"
-HERE = {"x86_64": "linux-amd64", "aarch64": "linux-arm64"}.get(platform.machine(), "linux-amd64")
+HERE = archives.system_named(platform.system(), platform.machine()) or "linux-amd64"
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +46,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         contents = dict(files)
         if system != HERE:
             contents[f"nodeless-{VERSION}/nodeless"] = (system.encode(), True)
-        (folder / packages.archive_name(VERSION, system)).write_bytes(archived(contents))
+        (folder / archives.archive_name(VERSION, system)).write_bytes(archived(contents))
     made = release.make_packages(VERSION, folder)
     for name, contents in made.items():
         (folder / name).write_bytes(contents)
@@ -70,11 +71,11 @@ def address(system: str) -> str:
 
 
 def checksum(folder: Path, system: str) -> str:
-    return hashlib.sha256((folder / packages.archive_name(VERSION, system)).read_bytes()).hexdigest()
+    return hashlib.sha256((folder / archives.archive_name(VERSION, system)).read_bytes()).hexdigest()
 
 
 def test_an_archive_has_the_command_its_licence_scripts_and_pages(folder: Path) -> None:
-    with tarfile.open(folder / packages.archive_name(VERSION, HERE)) as archive:
+    with tarfile.open(folder / archives.archive_name(VERSION, HERE)) as archive:
         names = set(archive.getnames())
         assert all(name.startswith(f"nodeless-{VERSION}/") for name in names)
         assert {entry.name for entry in archive if entry.mode & 0o111} == {f"nodeless-{VERSION}/nodeless"}
@@ -83,7 +84,7 @@ def test_an_archive_has_the_command_its_licence_scripts_and_pages(folder: Path) 
 
 
 def test_packages_need_the_archives_of_all_systems(tmp_path: Path) -> None:
-    (tmp_path / packages.archive_name(VERSION, "linux-amd64")).write_bytes(b"archive")
+    (tmp_path / archives.archive_name(VERSION, "linux-amd64")).write_bytes(b"archive")
     with pytest.raises(SystemExit, match=f"does not contain nodeless-{VERSION}-linux-arm64.tar.gz, .*darwin-arm64.tar.gz"):
         release.make_packages(VERSION, tmp_path)
 
@@ -112,7 +113,7 @@ def test_the_formula_has_the_archive_of_each_system(folder: Path) -> None:
 
 def test_the_formula_installs_what_the_archive_has(folder: Path) -> None:
     formula = (folder / "nodeless.rb").read_text()
-    with tarfile.open(folder / packages.archive_name(VERSION, HERE)) as archive:
+    with tarfile.open(folder / archives.archive_name(VERSION, HERE)) as archive:
         # Homebrew installs from the only folder of an archive.
         names = {str(PurePosixPath(name).relative_to(f"nodeless-{VERSION}")) for name in archive.getnames()}
     installed = re.findall(r'^    \w+\.install (?:Dir\[)?"([^"]+)"', formula, re.M)
@@ -155,7 +156,7 @@ def test_the_manifest_of_krew_is_one_that_krew_accepts(folder: Path) -> None:
         assert (one["uri"], one["sha256"]) == (address(system), checksum(folder, system))
         assert re.fullmatch(r"[a-f0-9]{64}", one["sha256"])
         assert one["files"] and all(set(file) == {"from", "to"} and file["from"] and file["to"] for file in one["files"])
-        with tarfile.open(folder / packages.archive_name(VERSION, system)) as archive:
+        with tarfile.open(folder / archives.archive_name(VERSION, system)) as archive:
             assert {file["from"] for file in one["files"]} <= set(archive.getnames())
         assert one["bin"] in {PurePosixPath(file["from"]).name for file in one["files"] if file["to"] == "."}
     assert len({str(one["selector"]) for one in spec["platforms"]}) == len(release.SYSTEMS)
@@ -164,7 +165,7 @@ def test_the_manifest_of_krew_is_one_that_krew_accepts(folder: Path) -> None:
 def test_kubectl_runs_the_plugin_that_krew_installs(folder: Path, tmp_path: Path) -> None:
     needs("kubectl")
     (here,) = [one for one in plugin(folder)["spec"]["platforms"] if "-".join(one["selector"]["matchLabels"][key] for key in ("os", "arch")) == HERE]
-    with tarfile.open(folder / packages.archive_name(VERSION, HERE)) as archive:
+    with tarfile.open(folder / archives.archive_name(VERSION, HERE)) as archive:
         archive.extractall(tmp_path / "archive", filter="data")
     store, links = tmp_path / "store", tmp_path / "bin"
     store.mkdir()
@@ -213,7 +214,7 @@ def test_the_image_has_the_command_of_its_processor(folder: Path) -> None:
     # A tag, and one of a user without rights; never `latest`.
     assert re.fullmatch(r"gcr\.io/distroless/base-nossl-debian\d+:nonroot", last["FROM"])
     source, copied, target = re.fullmatch(r"--from=(\w+) /(\S+) (\S+)", last["COPY"]).groups()  # type: ignore[union-attr]
-    with tarfile.open(folder / packages.archive_name(VERSION, HERE)) as archive:
+    with tarfile.open(folder / archives.archive_name(VERSION, HERE)) as archive:
         assert source == "archive" and archive.getmember(copied).mode & 0o111
     assert re.fullmatch(r"[1-9]\d*:[1-9]\d*", last["USER"])
     assert shlex.split(last["ENTRYPOINT"].strip("[]")) == [target] and target.startswith("/")
@@ -249,7 +250,7 @@ def test_the_commands_of_the_page_install_an_archive(folder: Path, tmp_path: Pat
 def test_the_link_of_the_page_is_a_plugin_of_kubectl(folder: Path, tmp_path: Path) -> None:
     needs("kubectl")
     (tmp_path / ".local/bin").mkdir(parents=True)
-    with tarfile.open(folder / packages.archive_name(VERSION, HERE)) as archive:
+    with tarfile.open(folder / archives.archive_name(VERSION, HERE)) as archive:
         (tmp_path / ".local/bin/nodeless").write_bytes(archive.extractfile(f"nodeless-{VERSION}/nodeless").read())  # type: ignore[union-attr]
     (tmp_path / ".local/bin/nodeless").chmod(0o755)
     text = commands_of("docs/install/command.md", "As a plugin of kubectl")
@@ -261,7 +262,7 @@ def test_the_page_names_the_addresses_of_the_release() -> None:
     page = (packages.ROOT / "docs/install/command.md").read_text()
     assert f"{repository_links.repository()}/releases/download/v$VERSION" in page
     for system in release.SYSTEMS.values():
-        assert f"`{packages.archive_name('VERSION', system)}`" in page
+        assert f"`{archives.archive_name('VERSION', system)}`" in page
     assert f"glibc {release.GLIBC} or newer" in page and f"macOS {release.MACOS.partition('.')[0]} or newer" in page
 
 

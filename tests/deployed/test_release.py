@@ -19,6 +19,7 @@ import yaml
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts"))
 
+import archives  # noqa: E402
 import release  # noqa: E402
 
 import pages  # noqa: E402
@@ -129,6 +130,29 @@ def test_each_system_of_a_release_has_a_runner() -> None:
     text = json.dumps(workflow["publish"])
     for kind in ("terraform", *release.SYSTEMS.values()):
         assert f"-{kind}.tar.gz.cdx.json" in text, "the bill of materials of each archive is attested"
+
+
+def test_all_archives_of_a_release_are_in_the_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the list has and what is made, published and documented is the same."""
+    monkeypatch.setattr(release, "bill", lambda *_: b"{}")
+    monkeypatch.setattr(release, "variables", lambda *_: {})
+    monkeypatch.setattr(release, "build_functions", lambda *_: {})
+    monkeypatch.setattr(release, "command_files", lambda *_: FILES)
+    monkeypatch.setattr(release, "build_command", lambda *_: tmp_path)
+    made = release.make_functions("VERSION", TIME, tmp_path)
+    for target in archives.SYSTEMS:
+        monkeypatch.setattr(release, "run", lambda *_, host=target, **__: f"host: {host}")
+        made |= release.make_command("VERSION", TIME, tmp_path)
+    names = archives.archive_names("VERSION")
+    assert sorted(made) == sorted([*names, *(f"{name}.cdx.json" for name in names)])
+    for path in ("docs/install/command.md", "CONTRIBUTING.md"):
+        named = set(re.findall(r"nodeless-VERSION-[\w-]+\.tar\.gz", (release.ROOT / path).read_text())) - {"nodeless-VERSION-SYSTEM.tar.gz"}
+        assert named == {archives.archive_name("VERSION", system) for system in archives.SYSTEMS.values()}, path
+    published = (release.ROOT / ".github/workflows/release.yml").read_text()
+    attested = re.findall(r"subject-path: release/(nodeless-.+\.tar\.gz)", published)
+    assert [name.replace("${{ steps.version.outputs.number }}", "VERSION") for name in attested] == names
+    for path in ("packaging/homebrew/nodeless.rb", "packaging/krew/nodeless.yaml"):
+        assert set(re.findall(r"@URL ([\w-]+)@", (release.ROOT / path).read_text())) == set(archives.SYSTEMS.values()), path
 
 
 PROGRAM = "fn main() { println!(\"{}\", std::env::args().count()) }"

@@ -3,15 +3,15 @@ checkout of a pull request, with a `gh` that keeps its comments in a file."""
 
 from __future__ import annotations
 
-import hashlib
+import io
 import json
 import os
-import platform
 import re
 import stat
 import subprocess
 import sys
 import tarfile
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,16 @@ import pytest
 import yaml
 from tools import artifacts
 
+sys.path.insert(0, str(pages.ROOT / "scripts"))
+
+import archives  # noqa: E402
+import release  # noqa: E402
+
 FOLDER = pages.ROOT / ".github/actions/plan-diff"
+sys.path.insert(0, str(FOLDER))
+
+import plan_diff  # noqa: E402
+
 ACTION = yaml.safe_load((FOLDER / "action.yml").read_text())
 USES = "nodeless/nodeless/.github/actions/plan-diff@"
 EXPRESSION = re.compile(r"\$\{\{\s*(.*?)\s*\}\}")
@@ -38,16 +47,21 @@ spec:
 """
 # What `gh` does with the comments of a pull request, as the action calls it.
 GH = """
-import json, os, pathlib, sys
+import fnmatch, json, os, pathlib, sys
 comments, refused = pathlib.Path(os.environ["COMMENTS"]), os.environ.get("REFUSED", "")
 known = json.loads(comments.read_text())
 arguments = sys.argv[1:]
 assert os.environ["GH_TOKEN"] == "token", arguments
 if arguments[:2] == ["release", "download"]:
     assert arguments[2:5] == ["v0.1.0", "--repo", "nodeless/nodeless"], arguments
-    for file in pathlib.Path(os.environ["RELEASE"]).iterdir():
+    patterns = [arguments[place + 1] for place, word in enumerate(arguments) if word == "--pattern"]
+    files = [file for file in pathlib.Path(os.environ["RELEASE"]).iterdir() if any(fnmatch.fnmatch(file.name, pattern) for pattern in patterns)]
+    for file in files:
         (pathlib.Path(arguments[arguments.index("--dir") + 1]) / file.name).write_bytes(file.read_bytes())
-    sys.exit(0)
+    sys.exit(0 if files else "no assets match the file pattern")
+if arguments[:2] == ["attestation", "verify"]:
+    assert arguments[3:] == ["--repo", "nodeless/nodeless"] and pathlib.Path(arguments[2]).is_file(), arguments
+    sys.exit(os.environ.get("UNATTESTED", "") or 0)
 assert arguments[0] == "api", arguments
 if arguments[1] == "graphql":
     assert "number=7" in arguments and "owner=shop" in arguments and "repository=web" in arguments, arguments
@@ -129,7 +143,7 @@ class PullRequest:
         self.git("merge", "--quiet", "--no-ff", "change", "--message", "merge")
         return self
 
-    def run(self, refused: str = "", event: dict[str, Any] | None = None, **inputs: str) -> Done:
+    def run(self, refused: str = "", unattested: str = "", event: dict[str, Any] | None = None, **inputs: str) -> Done:
         """Runs each step of the action as the runner does."""
         bin_folder = self.folder / "bin"
         bin_folder.mkdir(exist_ok=True)
@@ -153,7 +167,7 @@ class PullRequest:
             script.write_text(step["run"])
             environment = {name: EXPRESSION.sub(lambda found: context[found[1]], value) for name, value in step["env"].items()}
             environment |= {name: str(file) for name, file in files.items()}
-            environment |= {"PATH": f"{bin_folder}{os.pathsep}{os.environ['PATH']}", "HOME": str(self.folder), "REFUSED": refused}
+            environment |= {"PATH": f"{bin_folder}{os.pathsep}{os.environ['PATH']}", "HOME": str(self.folder), "REFUSED": refused, "UNATTESTED": unattested}
             environment |= {"GITHUB_ACTION_PATH": str(FOLDER), "GITHUB_REPOSITORY": "shop/web", "RUNNER_TEMP": str(self.folder), "RELEASE": str(self.folder / "release")}
             command = ["bash", "--noprofile", "--norc", "-eo", "pipefail", script]
             done = subprocess.run(command, cwd=self.checkout, env=environment, capture_output=True, text=True, check=False)
@@ -248,22 +262,115 @@ def test_the_base_is_that_of_the_event_without_a_merge(pull_request: PullRequest
     assert failed.code == 1 and "the event names no base" in failed.log
 
 
-@pytest.mark.skipif(platform.machine() != "x86_64", reason="a release has a binary for x86-64")
-def test_a_release_is_used_if_its_checksum_is_right(pull_request: PullRequest) -> None:
-    change = pull_request.of(with_pool(deployment(1)), with_pool(deployment(4)))
-    folder = change.folder / "release"
+def tar(files: Mapping[str, tuple[bytes, bool]], _time: int) -> bytes:
+    """An archive as a release has it, not compressed: the command of the tests is large."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        for name, (contents, _) in files.items():
+            entry = tarfile.TarInfo(name)
+            entry.size = len(contents)
+            archive.addfile(entry, io.BytesIO(contents))
+    return buffer.getvalue()
+
+
+def released(folder: Path, monkeypatch: pytest.MonkeyPatch, executables: Mapping[str, Path]) -> Path:
+    """The files of the release 0.1.0 that scripts/release.py makes of these executables, by the targets of the compiler."""
     folder.mkdir()
-    archive = folder / "nodeless-0.1.0-x86_64-unknown-linux-gnu.tar.gz"
-    with tarfile.open(archive, "w:gz", compresslevel=1) as files:
-        files.add(change.nodeless, "nodeless-0.1.0/nodeless")
-    listed = f"{hashlib.sha256(archive.read_bytes()).hexdigest()}  {archive.name}\n{'0' * 64}  nodeless-0.1.0-terraform.tar.gz\n"
-    (folder / "SHA256SUMS").write_text(listed)
+    monkeypatch.setattr(release, "archive", tar)
+    monkeypatch.setattr(release, "bill", lambda *_: b"{}")
+    monkeypatch.setattr(release, "variables", lambda *_: {})
+    monkeypatch.setattr(release, "command_files", lambda name, executable: {f"{name}/nodeless": (executable.read_bytes(), True)})
+    monkeypatch.setattr(release, "build_functions", lambda *_: {})
+    made = release.make_functions("0.1.0", 0, folder)
+    for target, executable in executables.items():
+        monkeypatch.setattr(release, "run", lambda *_, host=target, **__: f"host: {host}")
+        monkeypatch.setattr(release, "build_command", lambda *_, path=executable: path)
+        made |= release.make_command("0.1.0", 0, folder)
+    for name, contents in made.items():
+        (folder / name).write_bytes(contents)
+    (folder / archives.CHECKSUMS).write_text(release.checksums(made))
+    return folder
+
+
+def test_a_release_is_used_if_its_checksum_and_its_attestation_are_right(pull_request: PullRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    change = pull_request.of(with_pool(deployment(1)), with_pool(deployment(4)))
+    folder = released(change.folder / "release", monkeypatch, dict.fromkeys(archives.SYSTEMS, change.nodeless))
     done = change.run(binary="", version="0.1.0")
     assert done.code == 0 and len(change.bodies) == 1, done.log
-    for sums in (f"{'1' * 64}  {archive.name}\n", f"{'0' * 64}  another\n"):
-        (folder / "SHA256SUMS").write_text(sums)
+    failed = change.run(binary="", version="0.1.0", unattested="verification failed")
+    assert failed.code == 1 and ".tar.gz is not that of nodeless/nodeless: verification failed" in failed.log, failed.log
+    older = change.run(binary="", version="0.1.0", unattested='unknown command "attestation" for "gh"')
+    assert older.code == 0 and "::warning " in older.log and "update `gh`" in older.log, older.log
+    sums = (folder / archives.CHECKSUMS).read_text()
+    for wrong in (re.sub(r"^\w{64}", "1" * 64, sums, flags=re.M), sums.replace(".tar.gz", ".zip")):
+        (folder / archives.CHECKSUMS).write_text(wrong)
         failed = change.run(binary="", version="v0.1.0")
         assert failed.code == 1 and "another checksum than its release states" in failed.log, failed.log
+    (folder / archives.CHECKSUMS).unlink()
+    failed = change.run(binary="", version="0.1.0")
+    assert failed.code == 1 and "it has no SHA256SUMS" in failed.log, failed.log
+
+
+@pytest.mark.parametrize("has_gh", [True, False])
+@pytest.mark.parametrize(
+    ("kernel", "machine", "target"),
+    [
+        ("Linux", "x86_64", "x86_64-unknown-linux-gnu"),
+        ("Linux", "aarch64", "aarch64-unknown-linux-gnu"),
+        ("Darwin", "x86_64", "x86_64-apple-darwin"),
+        ("Darwin", "arm64", "aarch64-apple-darwin"),
+    ],
+)
+def test_each_runner_gets_the_archive_of_its_system(
+    kernel: str, machine: str, target: str, has_gh: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    executables = {target: written(tmp_path / target, target) for target in archives.SYSTEMS}
+    folder = released(tmp_path / "release", monkeypatch, executables)
+    program = written(tmp_path / "gh", f"#!{sys.executable}\n{GH}")
+    program.chmod(0o755)
+    monkeypatch.setattr(plan_diff.shutil, "which", lambda _: str(program) if has_gh else None)
+    values = {"PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}", "RELEASE": str(folder), "COMMENTS": str(written(tmp_path / "comments", "{}"))}
+    for name, value in (values | {"GH_TOKEN": "token", "INPUT_VERSION": "0.1.0", "NODELESS_RELEASE": folder.as_uri()}).items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(plan_diff.platform, "system", lambda: kernel)
+    monkeypatch.setattr(plan_diff.platform, "machine", lambda: machine)
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    binary = Path(plan_diff.nodeless(scratch))
+    assert binary.read_text() == target and binary.stat().st_mode & stat.S_IXUSR
+
+
+def test_a_runner_without_an_archive_is_told_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("INPUT_VERSION", "0.1.0")
+    for kernel, machine in (("Windows", "AMD64"), ("Linux", "riscv64")):
+        monkeypatch.setattr(plan_diff.platform, "system", lambda kernel=kernel: kernel)
+        monkeypatch.setattr(plan_diff.platform, "machine", lambda machine=machine: machine)
+        with pytest.raises(plan_diff.Failure, match="linux-amd64, linux-arm64, darwin-amd64, darwin-arm64; build nodeless"):
+            plan_diff.nodeless(tmp_path)
+
+
+def test_links_of_a_pull_request_lead_nowhere_else(pull_request: PullRequest) -> None:
+    """Whoever opens a pull request chooses the links in it, and reads the log."""
+    change = pull_request.of(with_pool(deployment(1)), with_pool(deployment(4)))
+    secret = written(change.folder / "secret.yaml", "root:x:0:0:root:/root:/bin/bash")
+    (change.checkout / "file.yaml").symlink_to(secret)
+    (change.checkout / "all").symlink_to(change.folder)
+    (change.checkout / "set").mkdir()
+    (change.checkout / "set/p.yaml").symlink_to(secret)
+    (change.checkout / "within.yaml").symlink_to("deploy/web.yaml")
+    empty = os.devnull
+    leaves = "is a symbolic link, or in one, that leaves the checkout"
+    for inputs, message in (
+        ({"head": "file.yaml", "base": empty}, leaves),
+        ({"head": "file.yaml"}, leaves),
+        ({"head": "all/secret.yaml", "base": empty}, leaves),
+        ({"base": "all"}, leaves),
+        ({"cluster": "file.yaml"}, leaves),
+        ({"head": "set", "base": empty}, "is a symbolic link that leaves"),
+    ):
+        failed = change.run(**inputs)
+        assert failed.code == 1 and message in failed.log and "root:" not in failed.log, failed.log
+    assert change.run(head="within.yaml", base=empty).code == 0
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,13 @@
 """Compares the manifests of a pull request with those of its base, and writes the result into the summary of the job and a comment.
 
-Inputs are the environment variables INPUT_*, see action.yml. It needs `git`, and `gh` for a comment and for a release. The exit code is
-that of `nodeless plan --diff`. A comment that cannot be written is a warning: a pull request of a fork has no token with that right.
+Inputs are the environment variables INPUT_*, see action.yml. It needs `git`, and `gh` for a comment and to verify who built a release. The
+exit code is that of `nodeless plan --diff`. A comment that cannot be written is a warning: a pull request of a fork has no token with that
+right.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import platform
@@ -16,7 +18,13 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import urllib.request
 from pathlib import Path
+
+# GitHub downloads the whole repository for an action in a folder of it.
+sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "scripts"))
+
+import archives  # noqa: E402
 
 REPOSITORY = "nodeless/nodeless"
 # The exit codes of a comparison that was made: no further unschedulable pod, some, and a larger increase than is allowed.
@@ -69,6 +77,37 @@ def run(*command: str, stdin: str = "", directory: Path | None = None) -> subpro
         raise Failure(f"{command[0]} cannot be started: {error}") from error
 
 
+def download(version: str, names: tuple[str, ...], scratch: Path) -> None:
+    """Downloads files of a release."""
+    refused = f"the release v{version} of {REPOSITORY} cannot be read"
+    if shutil.which("gh"):
+        files = [part for name in names for part in ("--pattern", name)]
+        done = run("gh", "release", "download", f"v{version}", "--repo", REPOSITORY, "--dir", str(scratch), *files)
+        missing = [name for name in names if not (scratch / name).is_file()]
+        if done.returncode != 0 or missing:
+            raise Failure(f"{refused}: {done.stderr.strip() or 'it has no ' + ', '.join(missing)}")
+        return
+    address = os.environ.get("NODELESS_RELEASE") or f"https://github.com/{REPOSITORY}/releases/download/v{version}"
+    for name in names:
+        try:
+            with urllib.request.urlopen(f"{address}/{name}", timeout=60) as answer:
+                (scratch / name).write_bytes(answer.read())
+        except OSError as error:
+            raise Failure(f"{refused}: {address}/{name}: {error}") from error
+
+
+def verify(archive: Path) -> None:
+    """Verifies that the release workflow of the repository built an archive."""
+    if not shutil.which("gh"):
+        return annotate("notice", f"the attestation of {archive.name} is not verified, because `gh` is not installed; its checksum is right")
+    done = run("gh", "attestation", "verify", str(archive), "--repo", REPOSITORY)
+    if done.returncode != 0 and done.stderr.startswith('unknown command "attestation"'):
+        return annotate("warning", f"the attestation of {archive.name} is not verified; update `gh` to 2.49 or newer")
+    if done.returncode != 0:
+        raise Failure(f"the attestation of {archive.name} is not that of {REPOSITORY}: {done.stderr.strip()}")
+    return None
+
+
 def nodeless(scratch: Path) -> str:
     """The binary: that of the input, or of a release."""
     binary, version = given("BINARY"), given("VERSION").removeprefix("v")
@@ -78,16 +117,16 @@ def nodeless(scratch: Path) -> str:
         raise Failure("give `version` (a release of nodeless, such as 0.1.0) or `binary` (a path)")
     if not re.fullmatch(r"[0-9A-Za-z.+-]+", version):
         raise Failure(f"version: {version!r} is not a release")
-    if (platform.system(), platform.machine()) != ("Linux", "x86_64"):
-        raise Failure("releases have a binary for Linux on x86-64 only; build nodeless for this runner, and give its path as `binary`")
-    archive = f"nodeless-{version}-x86_64-unknown-linux-gnu.tar.gz"
-    files = [part for name in (archive, "SHA256SUMS") for part in ("--pattern", name)]
-    done = run("gh", "release", "download", f"v{version}", "--repo", REPOSITORY, "--dir", str(scratch), *files)
-    if done.returncode != 0:
-        raise Failure(f"the release v{version} of {REPOSITORY} cannot be read: {done.stderr.strip()}")
-    done = run("sha256sum", "--check", "--strict", "--ignore-missing", "SHA256SUMS", directory=scratch)
-    if done.returncode != 0 or f"{archive}: OK" not in done.stdout:
-        raise Failure(f"{archive} has another checksum than its release states: {done.stderr.strip()}")
+    system = archives.system_named(platform.system(), platform.machine())
+    if system is None:
+        known = ", ".join(archives.SYSTEMS.values())
+        raise Failure(f"a release has binaries for {known}; build nodeless for this runner, and give its path as `binary`")
+    archive = archives.archive_name(version, system)
+    download(version, (archive, archives.CHECKSUMS), scratch)
+    listed = [line.split() for line in (scratch / archives.CHECKSUMS).read_text(encoding="utf-8").splitlines()]
+    if [hashlib.sha256((scratch / archive).read_bytes()).hexdigest(), archive] not in listed:
+        raise Failure(f"{archive} has another checksum than its release states")
+    verify(scratch / archive)
     with tarfile.open(scratch / archive) as files_of:
         member = files_of.extractfile(f"nodeless-{version}/nodeless")
         if member is None:
@@ -125,14 +164,23 @@ def base_commit() -> str:
     return commit
 
 
+def refuse_link(name: str, value: str, path: Path, root: Path) -> None:
+    """A path in the checkout is chosen by the workflow, but what is there by the pull request."""
+    root, lexical = root.resolve(), Path(os.path.normpath(Path.cwd().resolve() / path))
+    if lexical.is_relative_to(root) and not lexical.resolve().is_relative_to(root):
+        raise Failure(f"{name}: {value} is a symbolic link, or in one, that leaves the checkout")
+
+
 def sets(scratch: Path) -> tuple[str, str]:
     """The paths of both sets of manifests. A path that a commit does not have has no objects there: it was added or removed."""
     head, base = given("HEAD"), given("BASE")
     if not head:
         raise Failure("give `head`, the path of the manifests")
+    root = Path(run("git", "rev-parse", "--show-toplevel").stdout.strip() or ".").resolve()
+    for name, value in (("head", head), ("base", base), ("cluster", given("CLUSTER"))):
+        refuse_link(name, value, Path(value), root)
     if base:
         return base, head
-    root = Path(run("git", "rev-parse", "--show-toplevel").stdout.strip() or ".").resolve()
     try:
         path = Path(os.path.normpath(Path.cwd().resolve() / head)).relative_to(root)
     except ValueError as error:
@@ -141,6 +189,7 @@ def sets(scratch: Path) -> tuple[str, str]:
     if added.returncode != 0:
         raise Failure(f"the base commit cannot be checked out: {added.stderr.strip()}")
     both = (scratch / "base" / path, root / path)
+    refuse_link("head", f"{head} of the base", both[0], scratch / "base")
     if not any(each.exists() for each in both):
         raise Failure(f"head: neither the pull request nor its base has {head}")
     old, new = (str(each) if each.exists() else os.devnull for each in both)
