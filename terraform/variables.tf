@@ -631,7 +631,7 @@ variable "wake_endpoint" {
 }
 
 variable "remove_nodes_on_destroy" {
-  description = "Whether terraform destroy first deletes all NodePools, NodeClaims and EC2NodeClasses of the cluster and waits, up to the installer's timeout, until their nodes are drained and their instances gone. false (default) leaves the nodes as they are, as a move to Karpenter needs."
+  description = "Whether terraform destroy first deletes all EC2NodeClasses and the NodePools and NodeClaims that refer to one, and waits, up to the installer's timeout, until their nodes are drained and their instances gone. false (default) leaves the nodes as they are, as a move to Karpenter needs."
   type        = bool
   default     = false
   nullable    = false

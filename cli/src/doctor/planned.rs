@@ -63,6 +63,7 @@ fn probing(view: &ClusterView, pool: &NodePool) -> ClusterView {
         node_pools: vec![pool],
         nodes: Vec::new(),
         node_claims: Vec::new(),
+        other_node_claims: Vec::new(),
         capacity_buffers: Vec::new(),
         provisioning_requests: Vec::new(),
         ..view.clone()

@@ -56,6 +56,7 @@ fn topic(finding: &Finding) -> String {
         Check::Access => "access entries",
         Check::Definitions => "CustomResourceDefinitions",
         Check::Karpenter => "Karpenter",
+        Check::OtherControllers => "other controllers",
         Check::Table => "deployments of nodeless",
         Check::Objects => "objects",
         Check::NodeClasses => "EC2NodeClasses",

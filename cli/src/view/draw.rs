@@ -125,7 +125,8 @@ mod tests {
         {
             let node = json!({
                 "metadata": { "name": name, "creationTimestamp": "2026-01-01T00:00:00Z", "labels": {
-                    "karpenter.sh/nodepool": "default", "node.kubernetes.io/instance-type": instance_type,
+                    "karpenter.sh/nodepool": "default", "karpenter.k8s.aws/ec2nodeclass": "default",
+                "node.kubernetes.io/instance-type": instance_type,
                     "karpenter.sh/capacity-type": "on-demand", "topology.kubernetes.io/zone": "us-east-1a",
                     "karpenter.sh/initialized": "true"
                 } },

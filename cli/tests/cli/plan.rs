@@ -102,6 +102,59 @@ fn what_the_api_server_would_refuse_is_an_error() {
     }
 }
 
+/// The built-in NodePool of EKS Auto Mode, whose class has the name of the EC2NodeClass.
+const AUTO_MODE: &str = "
+apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata: {name: general-purpose}
+spec:
+  template:
+    spec:
+      nodeClassRef: {group: eks.amazonaws.com, kind: NodeClass, name: default}
+      requirements: [{key: eks.amazonaws.com/instance-category, operator: In, values: [c, m, r]}]
+  disruption: {consolidationPolicy: WhenAWSLikes}
+";
+
+#[test]
+fn a_node_pool_of_another_controller_is_named_once_and_launches_nothing() {
+    let pod = pod("web", "1", "  nodeSelector: {karpenter.sh/nodepool: general-purpose}");
+    let ended = piped(&documents(&[POOL, AUTO_MODE, CLASS, &pod]), &["-o", "json"]);
+    assert_eq!(parsed(&ended)["launches"], json!([]), "{}", ended.stdout);
+    let named: Vec<&str> = ended.stderr.lines().filter(|line| line.contains("general-purpose")).collect();
+    let [line] = named[..] else { panic!("{}", ended.stderr) };
+    assert!(
+        line.starts_with("warning: NodePool of other controllers: general-purpose (class eks.amazonaws.com/NodeClass)")
+    );
+}
+
+#[test]
+fn what_another_controller_launches_is_capacity_for_pods() {
+    let claim = |name: &str, created: &str| {
+        format!(
+            "
+apiVersion: karpenter.sh/v1
+kind: NodeClaim
+metadata:
+  name: {name}
+  creationTimestamp: {created}
+  labels: {{karpenter.sh/nodepool: general-purpose, topology.kubernetes.io/zone: us-east-1a}}
+spec:
+  nodeClassRef: {{group: eks.amazonaws.com, kind: NodeClass, name: default}}
+  requirements: []
+status: {{providerID: 'aws:///us-east-1a/i-0a', allocatable: {{cpu: 4, memory: 8Gi, pods: 50}}}}
+"
+        )
+    };
+    let at = |seconds: u32| format!("'2026-01-01T00:{:02}:{:02}Z'", seconds / 60, seconds % 60);
+    let web = pod("web", "1", "").replace("{name: web}", &format!("{{name: web, creationTimestamp: {}}}", at(1200)));
+    let launches =
+        |claim: &str| planned(0, &[POOL, AUTO_MODE, CLASS, &web, claim])["launches"].as_array().unwrap().len();
+    assert_eq!(launches(&claim("general-purpose-abcde", &at(1190))), 0, "its node is about to join");
+    assert_eq!(launches(&claim("general-purpose-abcde", &at(100))), 1, "its node does not join any more");
+    let small = claim("general-purpose-abcde", &at(1190)).replace("cpu: 4", "cpu: 500m");
+    assert_eq!(launches(&small), 1, "it is too small");
+}
+
 #[test]
 fn a_launch_has_every_documented_field() {
     let plan = planned(0, &[POOL, CLASS, &pod("web", "1", "")]);

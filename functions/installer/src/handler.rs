@@ -23,9 +23,10 @@ use tokio::time::{Instant, timeout};
 const KEPT_FOR_THE_ANSWER: Duration = Duration::from_secs(20);
 
 /// The checks after an installation: those that need the API server only.
-const CHECKS: [Check; 6] = [
+const CHECKS: [Check; 7] = [
     Check::Definitions,
     Check::Karpenter,
+    Check::OtherControllers,
     Check::Objects,
     Check::NodeClasses,
     Check::Discovery,

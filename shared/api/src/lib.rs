@@ -9,6 +9,7 @@
 //! - [`convert`]: from these objects to the plain values of `nodeless-model`, and NodeClaims back.
 //! - [`default_spread`]: the topology spread constraints of kube-scheduler for pods that have none.
 //! - [`deployment`]: what a surge reads of a Deployment, and its patches.
+//! - [`managed`]: whose NodePools and NodeClaims are, decided where they are decoded.
 //! - [`view`]: a cluster at one moment, decoded, as a plan reads it.
 //! - [`hash`]: the hashes by which static drift is found.
 //! - [`resources`]: groups, versions and names of the custom resources.
@@ -30,6 +31,7 @@ pub mod daemon_sets;
 pub mod default_spread;
 pub mod deployment;
 pub mod hash;
+pub mod managed;
 pub mod nodeclaim;
 pub mod nodeclass;
 pub mod nodeoverlay;

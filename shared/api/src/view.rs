@@ -9,8 +9,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use nodeless_devices::{ClaimState, ClusterDevices, DeviceClass, Slice};
 use nodeless_model::object::MirroredClaim;
 use nodeless_model::{
-    BufferError, BufferShape, CapacityBuffer, DaemonSet, DaemonSetName, Node, NodeOverlay, NodePool, Pod,
-    PodDisruptionBudget, ProvisioningRequest, RequestError, Requirements, StringMap,
+    BufferError, BufferShape, CapacityBuffer, DaemonSet, DaemonSetName, Node, NodeOverlay, NodePool, OtherNodeClaim,
+    OtherNodePool, Pod, PodDisruptionBudget, ProvisioningRequest, RequestError, Requirements, StringMap,
 };
 use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,7 +28,7 @@ pub struct ClusterView {
     pub daemon_sets: Vec<DaemonSet>,
     /// All PodDisruptionBudgets.
     pub disruption_budgets: Vec<PodDisruptionBudget>,
-    /// All NodePools that could be decoded.
+    /// The NodePools of nodeless that could be decoded.
     pub node_pools: Vec<NodePool>,
     /// All EC2NodeClasses that could be decoded, by name.
     pub node_classes: BTreeMap<String, EC2NodeClass>,
@@ -58,8 +58,14 @@ pub struct ClusterView {
     pub namespaces: BTreeMap<String, StringMap>,
     /// The annotations of the Namespace `kube-system` that are ours (`nodeless.sh/`): they hold for the whole cluster.
     pub annotations: StringMap,
-    /// The NodeClaim objects, ours and not.
+    /// The NodeClaim objects whose class is an EC2NodeClass, with a record or not.
     pub node_claims: Vec<MirroredClaim>,
+    /// The NodePools of other controllers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub other_node_pools: Vec<OtherNodePool>,
+    /// The NodeClaims of other controllers. Their nodes are capacity that is used.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub other_node_claims: Vec<OtherNodeClaim>,
     /// Objects that could not be decoded, and why.
     pub invalid: Vec<InvalidObject>,
 }
@@ -320,6 +326,14 @@ impl Outline {
         let Ok(Object { metadata, spec }) = Object::deserialize(object) else { return Self::default() };
         let node = spec.node_name.filter(|name| !name.is_empty());
         Self { uid: metadata.uid.unwrap_or_default(), binding: node.map_or(Binding::Unbound, Binding::Node) }
+    }
+}
+
+/// A NodeClaim of another controller, where one of nodeless is expected: nothing is known about that.
+impl From<&OtherNodeClaim> for InvalidObject {
+    fn from(other: &OtherNodeClaim) -> Self {
+        let (kind, name) = ("NodeClaim".to_owned(), other.name.clone());
+        Self { kind, name, message: other.to_string(), outline: Outline::default() }
     }
 }
 

@@ -118,7 +118,7 @@ async fn uids(cluster: &dyn Cluster, names: &BTreeSet<String>) -> Result<BTreeMa
     let mirrors = match (few.next(), few.next()) {
         (None, _) => return Ok(BTreeMap::new()),
         (Some(name), None) => cluster.mirrored_claim(name).await?.into_iter().collect(),
-        _ => cluster.mirrored_claims().await?,
+        _ => cluster.mirrored_claims().await?.mirrors,
     };
     Ok(mirrors.into_iter().map(|mirror| (mirror.name, mirror.uid)).collect())
 }

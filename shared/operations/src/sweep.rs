@@ -1,5 +1,6 @@
 //! Compares all claims with EC2 and the cluster once a minute, and so finds what a lost message missed.
 
+mod abandoned;
 mod conditions;
 mod idle;
 mod moved;
@@ -26,7 +27,7 @@ use nodeless_model::events::instance_unhealthy;
 use nodeless_model::node_pool::PoolUsage;
 use nodeless_model::object::{MirroredClaim, NodePatch, ObjectEvent, ObjectRef};
 use nodeless_model::{Instance, Node, NodeClaim, NodePool, Phase, check_owner, labels};
-use nodeless_ports::cluster::SystemNamespace;
+use nodeless_ports::cluster::{FoundNodeClaims, OtherNodeClaim, SystemNamespace};
 use nodeless_ports::queue::WakeSource;
 use nodeless_ports::{Cloud, Cluster, ErrorKind, PortError, Queue, ShiftedZone, ZonalShifts};
 use nodeless_state::State;
@@ -91,10 +92,13 @@ pub struct SweepError(#[from] pub PortError);
 /// The observed state of EC2 and the cluster.
 struct Read {
     instances: Vec<Instance>,
+    /// With the label of a NodePool or EC2NodeClass, whosever they are.
     nodes: Vec<Node>,
     mirrors: Vec<MirroredClaim>,
+    /// The NodeClaims of other controllers.
+    other_claims: Vec<OtherNodeClaim>,
     node_pools: Vec<NodePool>,
-    /// The names of all NodePools, including invalid ones.
+    /// The names of all NodePools, including invalid ones and those of other controllers.
     pool_names: BTreeSet<String>,
     system: SystemNamespace,
 }
@@ -177,9 +181,11 @@ impl Sweeper {
             instances: &read.instances,
             nodes: &read.nodes,
             mirrors: &read.mirrors,
+            other_claims: &read.other_claims,
             node_pools: &read.node_pools,
         };
-        for collection in collect(&world, now, &self.settings) {
+        let found = collect(&world, now, &self.settings);
+        for collection in self.without_doubt(found, &read, &mut report).await {
             if outlasts_a_shift(&collection, &read.instances, &shifted) {
                 continue;
             }
@@ -203,16 +209,16 @@ impl Sweeper {
     }
 
     async fn read(&self) -> Result<Read, PortError> {
-        let (instances, nodes, mirrors, pools, system) = futures::try_join!(
+        let (instances, nodes, claims, pools, system) = futures::try_join!(
             self.cloud.all_instances(),
-            self.cluster.our_nodes(),
+            self.cluster.labelled_nodes(),
             self.cluster.mirrored_claims(),
             self.cluster.node_pools(),
             self.cluster.system_namespace(),
         )?;
-        let (node_pools, invalid) = pools;
-        let pool_names = node_pools.iter().map(|pool| pool.name.clone()).chain(invalid.into_iter().map(|it| it.name));
-        Ok(Read { instances, nodes, mirrors, pool_names: pool_names.collect(), node_pools, system })
+        let (pool_names, node_pools) = (pools.names().cloned().collect(), pools.node_pools);
+        let FoundNodeClaims { mirrors, others: other_claims } = claims;
+        Ok(Read { instances, nodes, mirrors, other_claims, node_pools, pool_names, system })
     }
 
     async fn deal_with(&self, collection: &Collection, read: &Read, now: Timestamp) -> Result<(), PortError> {
@@ -225,7 +231,7 @@ impl Sweeper {
                 self.cloud.terminate(std::slice::from_ref(id)).await?;
                 ("instance terminated", id.clone(), why.clone())
             }
-            Collection::ReleaseNode { name, uid } => {
+            Collection::ReleaseNode { name, uid, .. } => {
                 let patch = NodePatch {
                     remove_finalizer: Some(labels::TERMINATION_FINALIZER.to_owned()),
                     ..NodePatch::default()
@@ -422,7 +428,9 @@ impl Sweeper {
 
     /// Creates missing NodeClaim objects.
     async fn mirror_missing(&self, claims: &[NodeClaim], read: &Read, now: Timestamp, report: &mut SweepReport) {
-        let present: BTreeSet<&str> = read.mirrors.iter().map(|mirror| mirror.name.as_str()).collect();
+        // No object is written whose name another controller has taken.
+        let taken = read.other_claims.iter().map(|other| other.name.as_str());
+        let present: BTreeSet<&str> = read.mirrors.iter().map(|mirror| mirror.name.as_str()).chain(taken).collect();
         let missing = claims.iter().filter(|claim| {
             claim.phase != Phase::Gone
                 && !claim.is_standalone()

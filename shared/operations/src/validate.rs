@@ -166,7 +166,7 @@ impl Validator {
         })?;
         let settings = node_class::settings_with(class, &catalog).map_err(|problems| invalid(problems.to_string()))?;
         let name = class.metadata.name.as_deref().unwrap_or_default();
-        let (pools, _) = self.cluster.node_pools().await?;
+        let pools = self.cluster.node_pools().await?.node_pools;
         // After the last read, so that they are in memory for as short a time as possible.
         let types = catalog.instance_types(&settings, &shortages(&[], &[], self.context.now()));
         let own = pools.iter().filter(|pool| pool.template.node_class == name).map(Some);

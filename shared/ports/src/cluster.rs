@@ -13,6 +13,7 @@ pub use nodeless_model::object::{
 };
 pub use nodeless_model::surge::{DeploymentChange, OwningDeployment};
 use nodeless_model::{DaemonSet, DaemonSetName, Node, NodeClaim, NodeOverlay, NodePool, Pod, PodDisruptionBudget};
+pub use nodeless_model::{OtherNodeClaim, OtherNodePool};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
@@ -30,7 +31,7 @@ pub enum Eviction {
     },
 }
 
-/// The label selector of the Nodes that nodeless manages without a NodePool: they have the label of their EC2NodeClass.
+/// The label selector of the Nodes of NodeClaims without a NodePool: they have the label of their EC2NodeClass.
 pub const STANDALONE_NODES: &str = "!karpenter.sh/nodepool,karpenter.k8s.aws/ec2nodeclass";
 
 /// A node to look up by its instance.
@@ -109,6 +110,35 @@ pub struct FoundNodes {
     pub joining_listed: usize,
 }
 
+/// The NodePools that were found.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct FoundNodePools {
+    /// Those of nodeless that can be decoded.
+    pub node_pools: Vec<NodePool>,
+    /// Those of nodeless that cannot be decoded.
+    pub invalid: Vec<InvalidObject>,
+    /// Those of other controllers.
+    pub others: Vec<OtherNodePool>,
+}
+
+impl FoundNodePools {
+    /// The names of all of them. A NodePool that cannot be decoded, or that has become one of another controller, was not deleted.
+    pub fn names(&self) -> impl Iterator<Item = &String> {
+        let invalid = self.invalid.iter().map(|object| &object.name);
+        let others = self.others.iter().map(|pool| &pool.name);
+        self.node_pools.iter().map(|pool| &pool.name).chain(invalid).chain(others)
+    }
+}
+
+/// The NodeClaim objects that were found.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct FoundNodeClaims {
+    /// Those whose class is an EC2NodeClass.
+    pub mirrors: Vec<MirroredClaim>,
+    /// Those of other controllers.
+    pub others: Vec<OtherNodeClaim>,
+}
+
 /// What the Namespace [`SYSTEM_NAMESPACE`] shows about the cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SystemNamespace {
@@ -164,11 +194,11 @@ pub trait NodesAndPods: Send + Sync {
     /// When the cluster cannot be read.
     async fn nodes_of_all(&self, sought: &[SoughtNode]) -> Result<FoundNodes, PortError>;
 
-    /// All nodes that nodeless manages: those with the label `karpenter.sh/nodepool`, and [`STANDALONE_NODES`].
+    /// The nodes with the label `karpenter.sh/nodepool`, whosever they are, and [`STANDALONE_NODES`].
     ///
     /// # Errors
     /// When the cluster cannot be read.
-    async fn our_nodes(&self) -> Result<Vec<Node>, PortError>;
+    async fn labelled_nodes(&self) -> Result<Vec<Node>, PortError>;
 
     /// The pods that are bound to a node, including terminated ones.
     ///
@@ -304,14 +334,15 @@ pub trait Configuration: Send + Sync {
     /// Reads a NodePool.
     ///
     /// # Errors
-    /// When the cluster cannot be read, or the object cannot be decoded ([`Invalid`](crate::ErrorKind::Invalid)).
+    /// When the cluster cannot be read, or the object cannot be decoded or is of another controller
+    /// ([`Invalid`](crate::ErrorKind::Invalid)).
     async fn node_pool(&self, name: &str) -> Result<Option<NodePool>, PortError>;
 
-    /// All NodePools that can be decoded, and those that cannot.
+    /// All NodePools.
     ///
     /// # Errors
     /// When the cluster cannot be read.
-    async fn node_pools(&self) -> Result<(Vec<NodePool>, Vec<InvalidObject>), PortError>;
+    async fn node_pools(&self) -> Result<FoundNodePools, PortError>;
 
     /// All NodeOverlays that can be decoded, each with its status. None if the CRD is not installed.
     ///
@@ -372,16 +403,17 @@ pub trait ClaimMirror: Send + Sync {
     /// The NodeClaim objects.
     ///
     /// # Errors
-    /// When the cluster cannot be read.
-    async fn mirrored_claims(&self) -> Result<Vec<MirroredClaim>, PortError>;
+    /// When the cluster cannot be read, or one of nodeless cannot be decoded.
+    async fn mirrored_claims(&self) -> Result<FoundNodeClaims, PortError>;
 
     /// Reads a NodeClaim object.
     ///
     /// # Errors
-    /// When the cluster cannot be read, or the object cannot be decoded ([`Invalid`](crate::ErrorKind::Invalid)).
+    /// When the cluster cannot be read, or the object cannot be decoded or is of another controller
+    /// ([`Invalid`](crate::ErrorKind::Invalid)).
     async fn mirrored_claim(&self, name: &str) -> Result<Option<MirroredClaim>, PortError>;
 
-    /// The existing NodeClaim objects with these names, and those of them that cannot be decoded.
+    /// The existing NodeClaim objects with these names, and those of them that cannot be decoded or are of another controller.
     ///
     /// # Errors
     /// When the cluster cannot be read.

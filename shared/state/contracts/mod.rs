@@ -192,6 +192,7 @@ pub(crate) async fn an_instance_that_ends_is_kept_with_the_deletion_of_its_claim
         name: name.to_owned(),
         uid: format!("uid-{name}"),
         node_pool: Some("default".into()),
+        instance_id: format!("i-{name}"),
         instance_type: "m5.large".into(),
         zone: "us-east-1a".into(),
         capacity_type: CapacityType::Spot,

@@ -89,5 +89,6 @@ fn without_nodes_of_node_pools(offline: Offline<'_>, set: &Snapshot) -> ClusterV
     let stays = nodes.iter().filter(|node| node.node_pool.is_none()).map(|node| node.name.as_str()).collect();
     let mut view = repacked(&set.view, &names, &stays);
     view.node_claims.clear();
+    view.other_node_claims.clear();
     view
 }

@@ -36,7 +36,8 @@ impl Objects {
             "metadata": {
                 "name": name, "creationTimestamp": "2026-01-01T00:00:00Z",
                 "labels": {
-                    "karpenter.sh/nodepool": "default", "node.kubernetes.io/instance-type": instance_type,
+                    "karpenter.sh/nodepool": "default", "karpenter.k8s.aws/ec2nodeclass": "default",
+                "node.kubernetes.io/instance-type": instance_type,
                     "karpenter.sh/capacity-type": capacity_type, "topology.kubernetes.io/zone": "us-east-1a",
                     "karpenter.sh/registered": "true", "karpenter.sh/initialized": "true",
                     "kubernetes.io/hostname": name, "kubernetes.io/arch": "amd64", "kubernetes.io/os": "linux"

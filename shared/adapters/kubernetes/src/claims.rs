@@ -7,8 +7,8 @@ use crate::log_lines::OwnerUnreadable;
 use crate::merge::{difference, is_deleting, string};
 use crate::nodes::remove_finalizer;
 use crate::recent::Recent;
-use nodeless_api::convert;
 use nodeless_api::resources::NODE_CLAIMS;
+use nodeless_api::{convert, managed};
 use nodeless_model::{NodeClaim, Phase, labels};
 use nodeless_ports::{ErrorKind, PortError};
 use nodeless_telemetry::Context;
@@ -141,6 +141,9 @@ async fn create(
 
 /// Adopts an existing object: one of Karpenter's, or of a record that was lost and rebuilt.
 async fn adopt(connection: &Connection, path: &str, object: Value, claim: &NodeClaim) -> Result<Value, PortError> {
+    if let Some(other) = managed::other::<nodeless_api::NodeClaim>(&object) {
+        return Err(PortError::new(ErrorKind::Conflict, OPERATION, other.to_string()));
+    }
     let mirror = convert::mirror(claim, None);
     let mut desired = mirror.metadata.annotations.unwrap_or_default();
     desired.insert(labels::RECORD_UID.to_owned(), claim.uid.clone());

@@ -19,6 +19,7 @@ use kube::core::params::ListParams;
 use nodeless_api::convert::volumes::Storage;
 use nodeless_api::daemon_sets::ReadDaemonSet;
 use nodeless_api::default_spread::{ObjectSelector, SchedulerConfig, Selectors};
+use nodeless_api::managed::Owned;
 use nodeless_api::view::DeviceObjects;
 use nodeless_api::{
     CapacityBufferStatus, EC2NodeClass, EC2NodeClassStatus, NodeOverlayStatus, NodePoolStatus,
@@ -28,9 +29,9 @@ use nodeless_model::{
     DaemonSet, DaemonSetName, Node, NodeClaim, NodeOverlay, NodePool, Pod, PodDisruptionBudget, labels,
 };
 use nodeless_ports::cluster::{
-    BatchWindow, ClusterView, DeploymentChange, Eviction, FoundNodes, InvalidObject, MirroredClaim, NodePatch,
-    ObjectEvent, Outline, OwningDeployment, PodBatch, PodRef, STANDALONE_NODES, SYSTEM_NAMESPACE, SoughtNode,
-    SystemNamespace, UnboundPod, VolumeAttachment,
+    BatchWindow, ClusterView, DeploymentChange, Eviction, FoundNodeClaims, FoundNodePools, FoundNodes, InvalidObject,
+    MirroredClaim, NodePatch, ObjectEvent, OtherNodeClaim, Outline, OwningDeployment, PodBatch, PodRef,
+    STANDALONE_NODES, SYSTEM_NAMESPACE, SoughtNode, SystemNamespace, UnboundPod, VolumeAttachment,
 };
 use nodeless_ports::{ClaimMirror, Configuration, ErrorKind, Events, NodesAndPods, PlanningView, PortError, Workloads};
 use nodeless_telemetry::Context;
@@ -376,7 +377,9 @@ impl PlanningView for KubeCluster {
             node_classes::get_one::<Namespaces>(&self.connection, SYSTEM_NAMESPACE),
         )?;
         let name = |class: &EC2NodeClass| class.metadata.name.clone().unwrap_or_default();
-        let (node_pools, statuses): (Vec<NodePool>, Vec<NodePoolStatus>) = pools.0.into_iter().unzip();
+        let (managed, other_node_pools) = Owned::separate(pools.0);
+        let (node_pools, statuses): (Vec<NodePool>, Vec<NodePoolStatus>) = managed.into_iter().unzip();
+        let (node_claims, other_node_claims) = Owned::separate(claims.0);
         let mut view = ClusterView {
             nodes: nodes.0,
             pods: pods.0,
@@ -388,7 +391,9 @@ impl PlanningView for KubeCluster {
             node_overlays: overlays.0,
             capacity_buffers: buffers::shapes(&self.connection, buffers.0).await?,
             provisioning_requests: requests::templates(&self.connection, asked.0).await?,
-            node_claims: claims.0,
+            node_claims,
+            other_node_pools,
+            other_node_claims,
             invalid: [nodes.1, pods.1, daemon_sets.1, budgets.1, pools.1, classes.1, claims.1].concat(),
             ..ClusterView::default()
         };
@@ -505,7 +510,7 @@ impl NodesAndPods for KubeCluster {
         Ok(FoundNodes { nodes, invalid, joining_listed })
     }
 
-    async fn our_nodes(&self) -> Result<Vec<Node>, PortError> {
+    async fn labelled_nodes(&self) -> Result<Vec<Node>, PortError> {
         let [of_pools, others] =
             [labels::NODE_POOL, STANDALONE_NODES].map(|selector| ListParams::default().labels(selector));
         let ((mut nodes, mut invalid), (standalone, faulty)) = futures::try_join!(
@@ -622,13 +627,19 @@ impl Configuration for KubeCluster {
     }
 
     async fn node_pool(&self, name: &str) -> Result<Option<NodePool>, PortError> {
-        let pool = node_classes::get_one::<NodePools>(&self.connection, name).await?;
-        Ok(pool.map(|(pool, _)| pool))
+        match node_classes::get_one::<NodePools>(&self.connection, name).await? {
+            Some(Owned::Managed((pool, _))) => Ok(Some(pool)),
+            Some(Owned::Other(other)) => {
+                Err(PortError::new(ErrorKind::Invalid, "Kubernetes get NodePool", other.to_string()))
+            }
+            None => Ok(None),
+        }
     }
 
-    async fn node_pools(&self) -> Result<(Vec<NodePool>, Vec<InvalidObject>), PortError> {
+    async fn node_pools(&self) -> Result<FoundNodePools, PortError> {
         let (pools, invalid) = self.current(&self.node_pools).await?;
-        Ok((pools.into_iter().map(|(pool, _)| pool).collect(), invalid))
+        let (managed, others) = Owned::separate(pools);
+        Ok(FoundNodePools { node_pools: managed.into_iter().map(|(pool, _)| pool).collect(), invalid, others })
     }
 
     async fn node_overlays(&self) -> Result<Vec<(NodeOverlay, NodeOverlayStatus)>, PortError> {
@@ -675,14 +686,21 @@ impl Configuration for KubeCluster {
 
 #[async_trait]
 impl ClaimMirror for KubeCluster {
-    async fn mirrored_claims(&self) -> Result<Vec<MirroredClaim>, PortError> {
+    async fn mirrored_claims(&self) -> Result<FoundNodeClaims, PortError> {
         let (claims, invalid) = self.current(&self.node_claims).await?;
         refuse_doubt(true, &invalid)?;
-        Ok(claims)
+        let (mirrors, others) = Owned::separate(claims);
+        Ok(FoundNodeClaims { mirrors, others })
     }
 
     async fn mirrored_claim(&self, name: &str) -> Result<Option<MirroredClaim>, PortError> {
-        node_classes::get_one::<NodeClaims>(&self.connection, name).await
+        match node_classes::get_one::<NodeClaims>(&self.connection, name).await? {
+            Some(Owned::Managed(claim)) => Ok(Some(claim)),
+            Some(Owned::Other(other)) => {
+                Err(PortError::new(ErrorKind::Invalid, "Kubernetes get NodeClaim", other.to_string()))
+            }
+            None => Ok(None),
+        }
     }
 
     async fn mirrors_of(&self, names: &[String]) -> Result<(Vec<MirroredClaim>, Vec<InvalidObject>), PortError> {
@@ -699,9 +717,13 @@ impl ClaimMirror for KubeCluster {
         let names: BTreeSet<&str> = names.iter().map(String::as_str).collect();
         let mut store = self.node_claims.lock().await;
         store.refresh(&self.connection, &self.context).await?;
-        let claims = store.objects().filter(|claim| names.contains(claim.name.as_str())).cloned();
+        let is_sought = |one: &&Owned<MirroredClaim, OtherNodeClaim>| match one {
+            Owned::Managed(claim) => names.contains(claim.name.as_str()),
+            Owned::Other(other) => names.contains(other.name.as_str()),
+        };
+        let (claims, others) = Owned::separate(store.objects().filter(is_sought).cloned());
         let invalid = store.invalid().filter(|object| names.contains(object.name.as_str()));
-        Ok((claims.collect(), invalid.collect()))
+        Ok((claims, invalid.chain(others.iter().map(InvalidObject::from)).collect()))
     }
 
     async fn mirror_claim(&self, claim: &NodeClaim) -> Result<String, PortError> {

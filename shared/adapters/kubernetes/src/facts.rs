@@ -10,6 +10,7 @@ use crate::kinds::{
 use crate::store;
 use jiff::{SignedDuration, Timestamp};
 use kube::core::params::ListParams;
+use nodeless_api::managed::Owned;
 use nodeless_api::view::ClusterView;
 use nodeless_doctor::{Definition, EarlierObjects, Facts, Read, Surging, Workload};
 use nodeless_model::Pod;
@@ -80,13 +81,15 @@ struct Inspection<'c> {
 
 impl Inspection<'_> {
     async fn read(&mut self) -> Result<(), PortError> {
-        let pools = self.selected::<NodePools, _>(|(pool, _)| Some(pool)).await?;
+        let pools = Owned::separate(self.selected::<NodePools, _>(Some).await?);
+        let managed = pools.0.into_iter().map(|(pool, _)| pool).collect();
         let classes = self.selected::<NodeClasses, _>(Some).await?;
         let named = classes.into_iter().map(|class| (class.metadata.name.clone().unwrap_or_default(), class));
         let budgets = self.selected::<DisruptionBudgets, _>(Some).await?;
         let is_covered = |pod: &Pod| budgets.iter().any(|budget| budget.covers(&pod.namespace, &pod.template.labels));
         let pods = self.selected::<Pods, _>(|pod| is_covered(&pod).then_some(pod)).await?;
-        (self.view.node_pools, self.view.node_classes) = (pools, named.collect());
+        (self.view.node_pools, self.view.other_node_pools) = (managed, pools.1);
+        self.view.node_classes = named.collect();
         (self.view.disruption_budgets, self.view.pods) = (budgets, pods);
         // Only objects of these kinds that cannot be decoded are of interest.
         self.selected::<NodeClaims, ()>(|_| None).await?;

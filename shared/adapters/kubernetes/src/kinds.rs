@@ -3,11 +3,13 @@
 use crate::api;
 use nodeless_api::daemon_sets::{LimitRange, ReadDaemonSet};
 use nodeless_api::default_spread::ObjectSelector;
+use nodeless_api::managed::{self, Owned};
 use nodeless_api::{CapacityBufferStatus, NodeOverlayStatus, NodePoolStatus, ProvisioningRequestStatus, slim};
 use nodeless_model as model;
 use nodeless_model::SharedTemplates;
-use nodeless_ports::cluster::MirroredClaim;
+use nodeless_ports::cluster::{MirroredClaim, OtherNodeClaim, OtherNodePool};
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 use std::sync::Arc;
 
 /// A kind of object that is listed, watched and kept.
@@ -28,6 +30,14 @@ pub(crate) trait Kind: Send + Sync + 'static {
     /// # Errors
     /// When the object cannot be converted; the text contains the field.
     fn reduce(object: Self::Slim) -> Result<Self::Model, String>;
+
+    /// Why nodeless may not change an object.
+    ///
+    /// # Errors
+    /// When it is of another controller; the text says so.
+    fn check_owner(_object: &Value) -> Result<(), String> {
+        Ok(())
+    }
 
     /// Lets a kept object share what it has in common with others.
     fn share(_object: &mut Self::Model, _templates: &mut SharedTemplates) {}
@@ -74,8 +84,21 @@ converted!(
     slim::Controller => ObjectSelector
 );
 converted!(StatefulSets, "StatefulSet", "/apis/apps/v1/statefulsets", None, slim::Controller => ObjectSelector);
-// Only the metadata of the mirror is read: the record contains the rest.
-converted!(NodeClaims, "NodeClaim", api::NODE_CLAIMS, None, slim::NodeClaim => MirroredClaim);
+
+/// The kind NodeClaim. Of those of nodeless, the record contains what is not read.
+pub(crate) struct NodeClaims;
+
+impl Kind for NodeClaims {
+    type Slim = Owned<slim::NodeClaim, OtherNodeClaim>;
+    type Model = Owned<MirroredClaim, OtherNodeClaim>;
+    const NAME: &'static str = "NodeClaim";
+    const PATH: &'static str = api::NODE_CLAIMS;
+
+    fn reduce(object: Self::Slim) -> Result<Self::Model, String> {
+        let mirrored = |object| MirroredClaim::try_from(&object);
+        object.convert(mirrored).map_err(|error| format!("{}: {}", error.field, error.problem))
+    }
+}
 
 /// Pods, which views share with the store.
 macro_rules! pods {
@@ -132,13 +155,17 @@ macro_rules! with_status {
 pub(crate) struct NodePools;
 
 impl Kind for NodePools {
-    type Slim = nodeless_api::NodePool;
-    type Model = (model::NodePool, NodePoolStatus);
+    type Slim = Owned<nodeless_api::NodePool, OtherNodePool>;
+    type Model = Owned<(model::NodePool, NodePoolStatus), OtherNodePool>;
     const NAME: &'static str = "NodePool";
     const PATH: &'static str = api::NODE_POOLS;
 
     fn reduce(object: Self::Slim) -> Result<Self::Model, String> {
-        Ok((model::NodePool::from(&object), object.status.unwrap_or_default()))
+        object.convert(|pool| Ok((model::NodePool::from(&pool), pool.status.unwrap_or_default())))
+    }
+
+    fn check_owner(object: &Value) -> Result<(), String> {
+        managed::other::<nodeless_api::NodePool>(object).map_or(Ok(()), |other| Err(other.to_string()))
     }
 }
 

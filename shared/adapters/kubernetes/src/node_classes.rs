@@ -120,6 +120,7 @@ pub(crate) async fn write_status_of<K: Kind>(
     let Some(object) = connection.get(&operation, &path).await? else {
         return Err(PortError::new(ErrorKind::NotFound, &operation, format!("there is no {} {name}", K::NAME)));
     };
+    K::check_owner(&object).map_err(|why| PortError::new(ErrorKind::Conflict, &operation, why))?;
     write_status(connection, &operation, &path, &object, as_value(status)?).await
 }
 

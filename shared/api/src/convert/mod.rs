@@ -14,6 +14,7 @@ pub mod validate;
 pub mod volumes;
 mod workload;
 
+pub(crate) use node_claim::capacity_of_other;
 pub use node_claim::mirror;
 pub use requests::limits;
 

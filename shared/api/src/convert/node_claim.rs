@@ -276,6 +276,20 @@ impl TryFrom<&NodeClaim> for model::NodeClaim {
     }
 }
 
+/// The node that a NodeClaim of another controller describes: one that joins is used capacity. It has no instance, no NodePool and no
+/// class, because those are not of nodeless.
+pub(crate) fn capacity_of_other(mut object: NodeClaim) -> Result<model::NodeClaim, ConvertError> {
+    let provider_id = object.status.as_mut().and_then(|status| status.provider_id.take());
+    // An export may lack them.
+    object.metadata.uid.get_or_insert_default();
+    object.metadata.creation_timestamp.get_or_insert(Time(Timestamp::UNIX_EPOCH));
+    let mut claim = model::NodeClaim::try_from(&object)?;
+    if provider_id.is_some() && claim.phase == Phase::Reserved {
+        claim.phase = Phase::Launched;
+    }
+    Ok(model::NodeClaim { node_pool: None, node_class: String::new(), ..claim })
+}
+
 fn adopt(object: &NodeClaim) -> Result<model::NodeClaim, FieldError> {
     let metadata = &object.metadata;
     let missing = |field: &str| FieldError::new(field, "it is missing");

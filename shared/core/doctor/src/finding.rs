@@ -24,6 +24,8 @@ pub enum Check {
     Definitions,
     /// A Karpenter that runs.
     Karpenter,
+    /// NodePools of other controllers.
+    OtherControllers,
     /// A deployment of nodeless that runs and does not serve the cluster.
     Table,
     /// Objects of Karpenter's earlier APIs, and objects that cannot be read.

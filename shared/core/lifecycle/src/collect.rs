@@ -4,8 +4,9 @@ use crate::adopt::adopted;
 use crate::settings::Settings;
 use crate::time::elapsed;
 use jiff::Timestamp;
+use nodeless_model::managed::may_be_managed;
 use nodeless_model::object::MirroredClaim;
-use nodeless_model::{Instance, Node, NodeClaim, NodePool, Phase, labels};
+use nodeless_model::{Instance, InstanceState, Node, NodeClaim, NodePool, OtherNodeClaim, Phase, labels};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// All claims, instances and nodes. They are read in this order: instances, nodes and NodeClaim objects first, claims last, so
@@ -16,10 +17,12 @@ pub struct World<'a> {
     pub claims: &'a [NodeClaim],
     /// All instances with this cluster's tags, other than terminated ones.
     pub instances: &'a [Instance],
-    /// All nodes with the label of a NodePool or EC2NodeClass.
+    /// All nodes with the label of a NodePool or EC2NodeClass, whosever they are.
     pub nodes: &'a [Node],
-    /// All NodeClaim objects.
+    /// All NodeClaim objects whose class is an EC2NodeClass.
     pub mirrors: &'a [MirroredClaim],
+    /// All other NodeClaim objects.
+    pub other_claims: &'a [OtherNodeClaim],
     /// All NodePools that could be decoded, for the settings of adopted claims.
     pub node_pools: &'a [NodePool],
 }
@@ -36,12 +39,15 @@ pub enum Collection {
         /// The reason.
         why: String,
     },
-    /// A node without claim, instance or kubelet that only its finalizer holds: remove the finalizer.
+    /// A node without claim or kubelet that only its finalizer holds: remove the finalizer if its instance [is proved to be
+    /// gone](is_proved_gone).
     ReleaseNode {
         /// The node's name.
         name: String,
         /// The node's uid.
         uid: String,
+        /// The instance id.
+        instance: String,
     },
     /// A managed NodeClaim object without a record.
     RemoveMirror {
@@ -86,13 +92,10 @@ pub fn collect(world: &World<'_>, now: Timestamp, settings: &Settings) -> Vec<Co
         }
     }
     let present: BTreeSet<&str> = world.instances.iter().map(|instance| instance.id.as_str()).collect();
-    found.extend(
-        world
-            .nodes
-            .iter()
-            .filter(|node| is_abandoned(node, &present, &claimed))
-            .map(|node| Collection::ReleaseNode { name: node.name.clone(), uid: node.uid.clone() }),
-    );
+    let of_objects = world.mirrors.iter().filter_map(MirroredClaim::instance_id);
+    let of_others = world.other_claims.iter().filter_map(OtherNodeClaim::instance_id);
+    let known: BTreeSet<&str> = present.iter().chain(&claimed).copied().chain(of_objects).chain(of_others).collect();
+    found.extend(world.nodes.iter().filter_map(|node| release(node, &known)));
     let unheld = |mirror: &&MirroredClaim| {
         let has_instance = mirror
             .provider_id
@@ -183,8 +186,25 @@ fn is_name_of_pool(name: &str, pool: &str) -> bool {
     name.strip_prefix(pool).and_then(|rest| rest.strip_prefix('-')).is_some_and(|rest| !rest.contains('-'))
 }
 
-/// A node that only its finalizer keeps: registered, not ready, its instance and claim gone.
-fn is_abandoned(node: &Node, present: &BTreeSet<&str>, claimed: &BTreeSet<&str>) -> bool {
+/// Releases a node that only its finalizer keeps: one of nodeless by its label, not ready, whose instance is none of the instances, records
+/// and NodeClaim objects that are known. Every node is not ready when it joins, so its instance has to be looked up by its id before.
+fn release(node: &Node, known: &BTreeSet<&str>) -> Option<Collection> {
     let held = node.finalizers.iter().any(|finalizer| finalizer == labels::TERMINATION_FINALIZER);
-    held && !node.is_ready() && node.instance_id().is_some_and(|id| !present.contains(id) && !claimed.contains(id))
+    let instance = node.instance_id().filter(|id| !known.contains(id))?;
+    (held && !node.is_ready() && may_be_managed(&node.labels)).then(|| Collection::ReleaseNode {
+        name: node.name.clone(),
+        uid: node.uid.clone(),
+        instance: instance.to_owned(),
+    })
+}
+
+/// Whether the instance of a node is gone and was one of nodeless. `described` is the answer of EC2 about its id, `None` if there is no
+/// instance with it, and `recorded` whether the table has a record of its end. An answer that was not received proves nothing.
+#[must_use]
+pub fn is_proved_gone(described: Option<&Instance>, recorded: bool, cluster_name: &str) -> bool {
+    let Some(instance) = described else { return recorded };
+    let tag = |key: &str| instance.tags.get(key).map(String::as_str);
+    let tagged = tag(labels::CLUSTER_NAME_TAG) == Some(cluster_name)
+        && [labels::NODE_POOL, labels::EC2_NODE_CLASS].iter().all(|key| tag(key).is_some());
+    instance.state == InstanceState::Terminated && (recorded || tagged)
 }

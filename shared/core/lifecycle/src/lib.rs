@@ -45,7 +45,7 @@ mod without_instance;
 
 pub use begin_termination::begin_termination;
 pub use charge::{charge_when_written, leaves_by_force};
-pub use collect::{Collection, World, collect};
+pub use collect::{Collection, World, collect, is_proved_gone};
 pub use daemon_sets::Awaited;
 pub use earlier_cluster::of_earlier_cluster;
 pub use effect::{Effect, LaunchResult, Learned, Step};

@@ -16,6 +16,8 @@ pub struct EndedNode {
     /// The NodePool, if it had one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_pool: Option<String>,
+    /// The instance id.
+    pub instance_id: String,
     /// The instance type.
     pub instance_type: String,
     /// The availability zone, by name.
@@ -51,6 +53,7 @@ impl EndedNode {
             name: claim.name.clone(),
             uid: claim.uid.clone(),
             node_pool: claim.node_pool.clone(),
+            instance_id: instance.id.clone(),
             instance_type: instance.instance_type.clone(),
             zone: instance.zone.clone(),
             capacity_type: instance.capacity_type,
@@ -129,6 +132,7 @@ mod tests {
         claim.set_condition(condition::INSTANCE_TERMINATING, ConditionStatus::True, "InstanceTerminating", "", at(80));
         assert_eq!(EndedNode::of(&claim, at(90)).unwrap().stopped, Some(at(80)));
         assert_eq!((ended.ended, ended.reason, ended.instance_type.as_str()), (at(90), Some(reason), "m5.large"));
+        assert_eq!(ended.instance_id, "i-1");
         claim.set_condition(condition::REGISTERED, ConditionStatus::Unknown, Warm::STOPPED, "", at(60));
         assert_eq!(EndedNode::of(&claim, at(90)).unwrap().stopped, Some(at(60)), "it was stopped as a warm node");
     }

@@ -1,5 +1,6 @@
 //! Nodes, reduced to what planning and the lifecycle of claims use.
 
+use crate::managed::may_be_managed;
 use crate::{ResourceList, StringMap, Taint, labels};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -55,10 +56,11 @@ impl Node {
         self.conditions.iter().any(|condition| condition.kind == "Ready" && condition.status == Some(true))
     }
 
-    /// The NodePool, if the node is managed.
+    /// The NodePool. A node that cannot be of nodeless has none, whatever its labels: that of another controller counts as one of a node
+    /// group.
     #[must_use]
     pub fn node_pool(&self) -> Option<&str> {
-        self.labels.get(labels::NODE_POOL).map(String::as_str)
+        self.labels.get(labels::NODE_POOL).filter(|_| may_be_managed(&self.labels)).map(String::as_str)
     }
 
     /// Whether the node is registered.
@@ -115,5 +117,17 @@ mod tests {
         assert_eq!(instance_id(&provider_id("us-east-1b", "i-9")), Some("i-9"));
         assert_eq!(instance_id("gce:///zone/i-0123"), None);
         assert_eq!(instance_id("aws:///us-east-1a/fargate-10.0.0.1"), None);
+    }
+
+    #[test]
+    fn a_node_of_another_controller_has_no_node_pool() {
+        let labelled = |class: &str| Node {
+            labels: [(labels::NODE_POOL, "general-purpose"), (class, "default")]
+                .map(|(key, value)| (key.to_owned(), value.to_owned()))
+                .into(),
+            ..Node::default()
+        };
+        assert_eq!(labelled(labels::EC2_NODE_CLASS).node_pool(), Some("general-purpose"));
+        assert_eq!(labelled("eks.amazonaws.com/nodeclass").node_pool(), None);
     }
 }

@@ -245,7 +245,7 @@ impl Reconciler {
         draining.iter().map(|(claim, nodes)| (claim.name.clone(), pods_in(&found, nodes).into())).collect()
     }
 
-    /// Whether the NodePool of each claim exists. An invalid NodePool counts as existing.
+    /// Whether the NodePool of each claim exists. An invalid NodePool, or one of another controller, counts as existing.
     async fn pools(&self, needs: &[(&NodeClaim, Needs)]) -> Seen<BTreeMap<String, bool>> {
         let sought: BTreeSet<&String> = needs
             .iter()
@@ -263,11 +263,7 @@ impl Reconciler {
             return Seen::Known(found);
         }
         let read = self.cluster.node_pools().await;
-        let names = |(valid, invalid): (Vec<nodeless_model::NodePool>, Vec<InvalidObject>)| {
-            let all = valid.into_iter().map(|pool| pool.name).chain(invalid.into_iter().map(|object| object.name));
-            all.map(|name| (name, true)).collect()
-        };
-        read.map(names).into()
+        read.map(|pools| pools.names().map(|name| (name.clone(), true)).collect()).into()
     }
 
     async fn classes(&self, needs: &[(&NodeClaim, Needs)]) -> BTreeMap<String, Seen<NodeClassState>> {
@@ -294,7 +290,7 @@ impl Reconciler {
         }
     }
 
-    /// An invalid NodePool counts as existing.
+    /// An invalid NodePool, or one of another controller, counts as existing.
     pub(super) async fn node_pool_exists(&self, name: &str) -> Result<bool, PortError> {
         match self.cluster.node_pool(name).await {
             Ok(found) => Ok(found.is_some()),

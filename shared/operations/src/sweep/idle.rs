@@ -1,6 +1,7 @@
 //! Whether a sweep finds nothing to do with what exists.
 
 use super::{Read, charged, same_usage};
+use nodeless_model::managed::may_be_managed;
 use nodeless_model::node_pool::PoolUsage;
 use nodeless_model::{NodeClaim, Phase};
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,7 +15,8 @@ pub(super) fn is_idle(claims: &[NodeClaim], read: &Read, usage: &BTreeMap<String
         read.instances.iter().filter(|instance| instance.is_alive()).map(|instance| instance.id.as_str()).collect();
     let nodes: BTreeSet<&str> = read.nodes.iter().filter_map(|node| node.instance_id()).collect();
     let mirrors: BTreeSet<&str> = read.mirrors.iter().map(|mirror| mirror.name.as_str()).collect();
-    let counts = [instances.len(), read.nodes.len(), read.mirrors.len()];
+    let managed = read.nodes.iter().filter(|node| may_be_managed(&node.labels)).count();
+    let counts = [instances.len(), managed, read.mirrors.len()];
     let is_complete = |claim: &NodeClaim| {
         let id = claim.status.instance.as_ref().map(|instance| instance.id.as_str());
         claim.phase == Phase::Initialized

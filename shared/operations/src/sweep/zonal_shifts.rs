@@ -129,9 +129,9 @@ impl Sweeper {
             report.problems.push(format!("zonal shifts: {error}"));
         }
         let published = async {
-            let ((pools, _), (classes, _)) =
-                futures::try_join!(self.cluster.node_pools(), self.cluster.node_classes())?;
-            crate::events::publish(self.cluster.as_ref(), &events(&pools, &classes, &stored.reported, shifted)).await
+            let (pools, (classes, _)) = futures::try_join!(self.cluster.node_pools(), self.cluster.node_classes())?;
+            let events = events(&pools.node_pools, &classes, &stored.reported, shifted);
+            crate::events::publish(self.cluster.as_ref(), &events).await
         };
         if let Err(error) = published.await {
             self.context.log(&Failed { what: "publish events", why: &error.to_string() });

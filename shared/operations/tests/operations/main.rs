@@ -23,6 +23,7 @@ mod limits;
 mod moves;
 mod not_yet_evaluated;
 mod old_views;
+mod other_controllers;
 mod outages;
 mod quotas;
 mod recovery;

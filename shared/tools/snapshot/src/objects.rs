@@ -43,6 +43,8 @@ pub(crate) struct Objects {
     pub(crate) node_pools: BTreeMap<Key, model::NodePool>,
     pub(crate) node_classes: BTreeMap<Key, EC2NodeClass>,
     pub(crate) node_claims: BTreeMap<Key, (Place, nodeless_api::NodeClaim)>,
+    pub(crate) other_node_pools: BTreeMap<Key, model::OtherNodePool>,
+    pub(crate) other_node_claims: BTreeMap<Key, model::OtherNodeClaim>,
     pub(crate) node_overlays: BTreeMap<Key, (model::NodeOverlay, NodeOverlayStatus)>,
     pub(crate) capacity_buffers: BTreeMap<Key, (model::CapacityBuffer, CapacityBufferStatus)>,
     /// Objects that CapacityBuffers may refer to, by kind, or why one cannot be decoded. The error matters only if a buffer
@@ -208,9 +210,15 @@ impl Objects {
             }
             Kind::PriorityClass => drop(self.priority_classes.remove(key)),
             Kind::LimitRange => drop(self.limit_ranges.remove(key)),
-            Kind::NodePool => drop(self.node_pools.remove(key)),
+            Kind::NodePool => {
+                self.node_pools.remove(key);
+                self.other_node_pools.remove(key);
+            }
             Kind::NodeClass => drop(self.node_classes.remove(key)),
-            Kind::NodeClaim => drop(self.node_claims.remove(key)),
+            Kind::NodeClaim => {
+                self.node_claims.remove(key);
+                self.other_node_claims.remove(key);
+            }
             Kind::NodeOverlay => drop(self.node_overlays.remove(key)),
             Kind::CapacityBuffer => drop(self.capacity_buffers.remove(key)),
             Kind::PodTemplate => drop(self.shapes.remove(&(kind.name(), key.clone()))),

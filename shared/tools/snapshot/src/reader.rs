@@ -1,8 +1,10 @@
 //! Reads the objects in documents.
 
+mod custom;
+
 use crate::complete;
 use crate::created::{Created, create_pods};
-use crate::decode::{Undecoded, decode, decode_tree, tree, without_nulls};
+use crate::decode::{Undecoded, decode, tree};
 use crate::documents::{self, Body, Found};
 use crate::fault::{Fault, Place, bounded};
 use crate::kinds::{Head, Kind, head, identity, is_sequence, items, removed};
@@ -319,13 +321,7 @@ impl Reader {
                 let converted = self.converted(incoming, body, read, |range| LimitRange::try_from(range));
                 self.keep(incoming, converted, |objects| &mut objects.limit_ranges);
             }
-            Kind::NodePool => {
-                let read = self.custom(incoming, body, complete::node_pool, |object: &mut nodeless_api::NodePool| {
-                    &mut object.metadata
-                });
-                let converted = read.map(|(key, pool)| (key, complete::pool(&pool)));
-                self.keep(incoming, converted, |objects| &mut objects.node_pools);
-            }
+            Kind::NodePool => self.node_pool(incoming, body),
             Kind::NodeClass => {
                 let read =
                     self.custom(incoming, body, complete::node_class, |object: &mut nodeless_api::EC2NodeClass| {
@@ -333,14 +329,7 @@ impl Reader {
                     });
                 self.keep(incoming, read, |objects| &mut objects.node_classes);
             }
-            Kind::NodeClaim => {
-                let read = self.custom(incoming, body, complete::node_claim, |object: &mut nodeless_api::NodeClaim| {
-                    &mut object.metadata
-                });
-                let place = incoming.place.clone();
-                let placed = read.map(|(key, claim)| (key, (place, claim)));
-                self.keep(incoming, placed, |objects| &mut objects.node_claims);
-            }
+            Kind::NodeClaim => self.node_claim(incoming, body),
             Kind::NodeOverlay => {
                 let read = self.custom(incoming, body, complete::status, |object: &mut nodeless_api::NodeOverlay| {
                     &mut object.metadata
@@ -444,44 +433,6 @@ impl Reader {
                 None
             }
         }
-    }
-
-    /// A custom resource with its key. In a cluster only fields with defaults may be missing; in manifests users also omit
-    /// required fields that planning does not use.
-    fn custom<T: DeserializeOwned>(
-        &mut self,
-        incoming: &Incoming<'_>,
-        body: &Body<'_>,
-        fill: fn(&mut serde_json::Value),
-        metadata: fn(&mut T) -> &mut ObjectMeta,
-    ) -> Option<(Key, T)> {
-        let given = without_nulls(tree(body));
-        let mut value = given.clone();
-        fill(&mut value);
-        match decode_tree::<T>(&value).and_then(|object| self.checked(incoming, &given, &value).map(|()| object)) {
-            Ok(object) => self.named(incoming, body, object, metadata),
-            Err(undecoded) => {
-                self.refuse(incoming, body, undecoded);
-                None
-            }
-        }
-    }
-
-    /// The first error of an object that no API server has accepted: one of a cluster has a uid, and its definition may be older. Errors
-    /// about fields that were missing are not counted.
-    fn checked(
-        &self,
-        incoming: &Incoming<'_>,
-        given: &serde_json::Value,
-        value: &serde_json::Value,
-    ) -> Result<(), Undecoded> {
-        let (Some(check), Kind::NodePool | Kind::NodeClass) = (self.check, incoming.kind) else { return Ok(()) };
-        if given.pointer("/metadata/uid").is_some() {
-            return Ok(());
-        }
-        let errors = check(incoming.kind.name(), value);
-        let counted = errors.into_iter().find(|(field, _)| complete::is_given(incoming.kind, given, field));
-        counted.map_or(Ok(()), |(field, problem)| Err(Undecoded { field, problem }))
     }
 
     /// Sets the namespace that the object would get, and returns its name.

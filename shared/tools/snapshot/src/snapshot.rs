@@ -113,6 +113,8 @@ impl Snapshot {
         snapshot.view.set_annotations(Some(objects.annotations));
         snapshot.take_budgets(objects.disruption_budgets, &objects.uncounted);
         snapshot.view.node_pools = objects.node_pools.into_values().collect();
+        snapshot.view.other_node_pools = objects.other_node_pools.into_values().collect();
+        snapshot.view.other_node_claims = objects.other_node_claims.into_values().collect();
         snapshot.view.node_classes = objects.node_classes.into_iter().map(|((_, name), class)| (name, class)).collect();
         snapshot.view.node_overlays = objects.node_overlays.into_values().collect();
         let active = objects.capacity_buffers.into_values().filter(|(buffer, _)| buffer.is_active());
@@ -317,7 +319,7 @@ fn count(objects: &Objects) -> usize {
     let Objects { nodes, pods, daemon_sets, disruption_budgets, namespaces, .. } = objects;
     let Objects { persistent_volumes, persistent_volume_claims, storage_classes, csi_nodes, .. } = objects;
     let Objects { priority_classes, node_pools, node_classes, node_claims, .. } = objects;
-    let Objects { node_overlays, capacity_buffers, limit_ranges, .. } = objects;
+    let Objects { node_overlays, capacity_buffers, limit_ranges, other_node_pools, other_node_claims, .. } = objects;
     let Objects { resource_slices, device_classes, resource_claims, resource_claim_templates, .. } = objects;
     nodes.len()
         + pods.len()
@@ -332,6 +334,8 @@ fn count(objects: &Objects) -> usize {
         + node_pools.len()
         + node_classes.len()
         + node_claims.len()
+        + other_node_pools.len()
+        + other_node_claims.len()
         + node_overlays.len()
         + capacity_buffers.len()
         + limit_ranges.len()

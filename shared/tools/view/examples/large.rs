@@ -59,6 +59,7 @@ fn objects(nodes: usize, pods: usize) -> Vec<(Kind, String, String, String)> {
         let claim = format!("default-{index:05}");
         let labels = json!({
             "karpenter.sh/nodepool": format!("pool-{}", index % 20), "karpenter.sh/capacity-type": "spot",
+            "karpenter.k8s.aws/ec2nodeclass": "default",
             "node.kubernetes.io/instance-type": TYPES[index % TYPES.len()], "karpenter.sh/initialized": "true",
             "topology.kubernetes.io/zone": "us-east-1a", "kubernetes.io/hostname": name, "kubernetes.io/os": "linux"
         });
@@ -73,7 +74,8 @@ fn objects(nodes: usize, pods: usize) -> Vec<(Kind, String, String, String)> {
             .to_vec();
         let metadata = json!({ "name": claim, "creationTimestamp": "2026-01-01T00:00:00Z", "labels": labels });
         let status = json!({ "nodeName": name, "conditions": conditions });
-        let spec = json!({ "expireAfter": "720h" });
+        let class = json!({ "group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default" });
+        let spec = json!({ "expireAfter": "720h", "nodeClassRef": class });
         all.push(named(Kind::NodeClaim, "", claim, json!({ "metadata": metadata, "spec": spec, "status": status })));
     }
     for index in 0..pods {

@@ -216,6 +216,7 @@ impl Cluster {
             Object::Event(_) => drop(self.events.remove(&key)),
             Object::PodDisruptionBudget(budget) => drop(self.budgets.insert(key, *budget)),
             Object::Namespace(annotations) => drop(self.namespaces.insert(key, annotations)),
+            Object::OfOther => self.remove(kind, &key),
         }
     }
 }
@@ -227,7 +228,11 @@ fn created(object: &Object) -> Option<Timestamp> {
         Object::Pod(pod) => pod.created,
         Object::NodeClaim(claim) => claim.created,
         Object::Event(event) => event.created,
-        Object::NodePool(_) | Object::NodeClass(_) | Object::PodDisruptionBudget(_) | Object::Namespace(_) => None,
+        Object::NodePool(_)
+        | Object::NodeClass(_)
+        | Object::PodDisruptionBudget(_)
+        | Object::Namespace(_)
+        | Object::OfOther => None,
     }
 }
 
@@ -235,6 +240,29 @@ fn created(object: &Object) -> Option<Timestamp> {
 mod tests {
     use super::*;
     use crate::fixtures::{at, decoded, event_value, node, pod};
+    use nodeless_api::test_support::{auto_mode_node, auto_mode_node_claim, auto_mode_node_pool};
+    use serde_json::{Value, json};
+
+    #[test]
+    fn node_pools_and_node_claims_of_another_controller_are_not_shown_and_their_nodes_are() {
+        let present = |kind: Kind, object: Value| {
+            let (namespace, name, object) = decoded(kind, &object.to_string());
+            Update::Present { kind, namespace, name, object }
+        };
+        let mut cluster = Cluster::default();
+        cluster.apply(present(Kind::NodePool, auto_mode_node_pool()));
+        cluster.apply(present(Kind::NodeClaim, auto_mode_node_claim()));
+        cluster.apply(present(Kind::Node, auto_mode_node()));
+        assert!(cluster.pools.is_empty() && cluster.claims.is_empty() && cluster.invalid.is_empty());
+        assert_eq!(cluster.nodes.values().map(Node::node_pool).collect::<Vec<_>>(), [None]);
+        let mut own = auto_mode_node_pool();
+        let class = json!({ "group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default" });
+        own["spec"]["template"]["spec"]["nodeClassRef"] = class;
+        cluster.apply(present(Kind::NodePool, own));
+        assert_eq!(cluster.pools.len(), 1);
+        cluster.apply(present(Kind::NodePool, auto_mode_node_pool()));
+        assert!(cluster.pools.is_empty(), "it was replaced by one of another controller");
+    }
 
     #[test]
     fn a_list_replaces_what_was_known_and_keeps_faulty_objects_apart() {

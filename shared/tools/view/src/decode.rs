@@ -6,9 +6,10 @@ use crate::event::{EventFacts, RawEvent};
 use crate::node_class::{NodeClassRow, RawNodeClass};
 use crate::pod::{Messages, PodFacts};
 use crate::pool::PoolFacts;
+use nodeless_api::managed::Owned;
 use nodeless_api::{NodePool, resources, slim};
 use nodeless_model::object::MirroredClaim;
-use nodeless_model::{Node, Pod, PodDisruptionBudget, StringMap};
+use nodeless_model::{Node, OtherNodeClaim, OtherNodePool, Pod, PodDisruptionBudget, StringMap};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
@@ -53,6 +54,8 @@ pub enum Object {
     PodDisruptionBudget(Box<PodDisruptionBudget>),
     /// The annotations of a Namespace.
     Namespace(StringMap),
+    /// A NodePool or NodeClaim of another controller, which is not shown.
+    OfOther,
 }
 
 /// Why an object cannot be shown.
@@ -159,12 +162,17 @@ impl Object {
                 Self::Pod(Arc::new(PodFacts::new(pod, unscheduled)))
             }
             Kind::NodePool => {
-                let pool: NodePool = json(object)?;
+                let Some(pool) = json::<Owned<NodePool, OtherNodePool>>(object)?.managed() else {
+                    return Ok(Self::OfOther);
+                };
                 let status = pool.status.clone().unwrap_or_default();
                 Self::NodePool(Box::new(PoolFacts { pool: (&pool).into(), status }))
             }
             Kind::NodeClaim => {
-                let claim: MirroredClaim = reduced::<slim::NodeClaim, _>(object)?;
+                let Some(claim) = json::<Owned<slim::NodeClaim, OtherNodeClaim>>(object)?.managed() else {
+                    return Ok(Self::OfOther);
+                };
+                let claim = MirroredClaim::try_from(&claim)?;
                 Self::NodeClaim(Box::new(ClaimFacts::new(claim, json::<Rest>(object)?)))
             }
             Kind::NodeClass => Self::NodeClass(json::<RawNodeClass>(object)?.into()),

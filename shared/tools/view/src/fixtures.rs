@@ -19,7 +19,8 @@ pub(crate) fn node_value(name: &str, instance_type: &str) -> Value {
         "metadata": {
             "name": name, "uid": name, "creationTimestamp": "2026-01-01T00:00:00Z",
             "labels": {
-                "karpenter.sh/nodepool": "default", "node.kubernetes.io/instance-type": instance_type,
+                "karpenter.sh/nodepool": "default", "karpenter.k8s.aws/ec2nodeclass": "default",
+                "node.kubernetes.io/instance-type": instance_type,
                 "karpenter.sh/capacity-type": "spot", "topology.kubernetes.io/zone": "us-east-1a",
                 "karpenter.sh/registered": "true", "karpenter.sh/initialized": "true"
             }
@@ -69,12 +70,13 @@ pub(crate) fn pool_value(name: &str) -> Value {
 /// The NodeClaim of a node, or of none, with these conditions that are true.
 pub(crate) fn claim_value(name: &str, node: Option<&str>, conditions: &[&str]) -> Value {
     let condition = |kind: &&str| json!({ "type": kind, "status": "True", "reason": kind, "message": "", "lastTransitionTime": "2026-01-01T00:01:00Z" });
+    let class = json!({ "group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default" });
     json!({
         "metadata": {
             "name": name, "uid": name, "creationTimestamp": "2026-01-01T00:00:00Z",
-            "labels": { "karpenter.sh/nodepool": "default" }
+            "labels": { "karpenter.sh/nodepool": "default", "karpenter.k8s.aws/ec2nodeclass": "default" }
         },
-        "spec": { "expireAfter": "720h", "requirements": [] },
+        "spec": { "expireAfter": "720h", "requirements": [], "nodeClassRef": class },
         "status": { "nodeName": node.unwrap_or_default(), "conditions": conditions.iter().map(condition).collect::<Vec<_>>() }
     })
 }

@@ -83,7 +83,7 @@ impl NodeRow {
         }
         Self {
             name: node.name.clone(),
-            node_pool: label(labels::NODE_POOL),
+            node_pool: node.node_pool().map(str::to_owned),
             node_claim: claim.map(|claim| claim.name.clone()),
             instance_type: label(labels::INSTANCE_TYPE),
             zone: label(labels::ZONE),

@@ -3,6 +3,7 @@
 use crate::cluster::Cluster;
 use crate::text::{counted, until};
 use jiff::Timestamp;
+use nodeless_model::managed::may_be_managed;
 use nodeless_model::{StringMap, labels};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -44,7 +45,8 @@ impl ReservationRow {
     fn add(&mut self, own: &StringMap) {
         let label = |key: &str| own.get(key).cloned();
         self.nodes += 1;
-        *self.node_pools.entry(label(labels::NODE_POOL).unwrap_or_default()).or_default() += 1;
+        let node_pool = label(labels::NODE_POOL).filter(|_| may_be_managed(own));
+        *self.node_pools.entry(node_pool.unwrap_or_default()).or_default() += 1;
         for (field, key) in [
             (&mut self.instance_type, labels::INSTANCE_TYPE),
             (&mut self.zone, labels::ZONE),

@@ -6,6 +6,7 @@ use crate::api;
 use crate::connection::Connection;
 use crate::merge::string;
 use nodeless_api::resources::{CustomResource, NODE_CLAIMS, NODE_CLASSES, NODE_POOLS};
+use nodeless_api::{NodeClaim, NodePool, managed};
 use nodeless_ports::PortError;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -17,9 +18,9 @@ const LOOK_EVERY: Duration = Duration::from_secs(5);
 /// The maximum number of objects in an error.
 const NAMED: usize = 5;
 
-/// Deletes all NodePools, so that nothing is launched any more, then all NodeClaims, whose nodes are drained and whose instances
-/// are terminated, and finally all EC2NodeClasses. Waits until all objects of a kind are deleted, which requires that the
-/// functions run. Everything is kept if the deployment with another table than `table` serves the cluster.
+/// Deletes all NodePools of nodeless, so that nothing is launched any more, then all its NodeClaims, whose nodes are drained and whose
+/// instances are terminated, and finally all EC2NodeClasses. Waits until all objects of a kind are deleted, which requires that the
+/// functions run. Those of other controllers stay. Everything is kept if the deployment with another table than `table` serves the cluster.
 ///
 /// # Errors
 /// When the API server rejects a request, or objects still exist after `timeout`. A repeated call continues.
@@ -29,11 +30,16 @@ pub async fn remove_nodes(connection: &Connection, table: &str, timeout: Duratio
     }
     let deadline = Instant::now() + timeout;
     let mut steps = Vec::new();
-    for resource in [NODE_POOLS, NODE_CLAIMS, NODE_CLASSES] {
+    let removed: [(CustomResource, fn(&Value) -> bool); 3] = [
+        (NODE_POOLS, managed::is_managed::<NodePool>),
+        (NODE_CLAIMS, managed::is_managed::<NodeClaim>),
+        (NODE_CLASSES, |_| true),
+    ];
+    for (resource, is_managed) in removed {
         if definition(connection, &resource).await?.is_none() {
             continue;
         }
-        steps.extend(remove_all(connection, &resource, deadline).await?);
+        steps.extend(remove_all(connection, &resource, is_managed, deadline).await?);
     }
     Ok(Report { steps })
 }
@@ -43,39 +49,47 @@ async fn definition(connection: &Connection, resource: &CustomResource) -> Resul
     Ok(connection.get(OPERATION, &api::object(definitions, resource.definition)).await?)
 }
 
-/// Deletes all objects of a kind, also those that are created in the meantime, and waits until none exists.
+/// Deletes the objects of a kind that nodeless manages, also those that are created in the meantime, and waits until none exists.
 async fn remove_all(
     connection: &Connection,
     resource: &CustomResource,
+    is_managed: fn(&Value) -> bool,
     deadline: Instant,
 ) -> Result<Vec<Step>, InstallError> {
     let mut steps: Vec<Step> = Vec::new();
     loop {
-        let present = list(connection, resource).await?;
+        let present = list(connection, resource, is_managed).await?;
         if present.is_empty() {
             return Ok(steps);
         }
         for object in present.iter().filter(|object| string(object, "/metadata/deletionTimestamp").is_none()) {
             let name = string(object, "/metadata/name").unwrap_or_default();
             let path = api::object(resource.path, name);
-            connection.delete(OPERATION, &path, &json!({})).await.map_err(PortError::from)?;
+            let same = json!({ "preconditions": { "uid": string(object, "/metadata/uid") } });
+            connection.delete(OPERATION, &path, &same).await.map_err(PortError::from)?;
             let object = format!("{} {name}", resource.kind);
             if !steps.iter().any(|step| step.object == object) {
                 steps.push(Step { object, outcome: Outcome::Removed, note: String::new() });
             }
         }
         if Instant::now() + LOOK_EVERY > deadline {
-            let present = list(connection, resource).await?;
+            let present = list(connection, resource, is_managed).await?;
             return if present.is_empty() { Ok(steps) } else { Err(left(resource, &present)) };
         }
         sleep(LOOK_EVERY).await;
     }
 }
 
-async fn list(connection: &Connection, resource: &CustomResource) -> Result<Vec<Value>, PortError> {
+async fn list(
+    connection: &Connection,
+    resource: &CustomResource,
+    is_managed: fn(&Value) -> bool,
+) -> Result<Vec<Value>, PortError> {
     let list = connection.get(OPERATION, resource.path).await?;
     let items = list.and_then(|mut list| list.get_mut("items").map(Value::take));
-    Ok(if let Some(Value::Array(items)) = items { items } else { Vec::new() })
+    let Some(Value::Array(mut items)) = items else { return Ok(Vec::new()) };
+    items.retain(is_managed);
+    Ok(items)
 }
 
 /// The error for the remaining objects, with the reasons from their conditions.

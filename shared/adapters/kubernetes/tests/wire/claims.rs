@@ -71,7 +71,7 @@ async fn a_claim_is_mirrored_kept_up_to_date_and_removed() {
     cluster.mirror_claim(&claim).await.unwrap();
     assert!(get().unwrap()["status"].get("nodeName").is_none(), "a field that the claim no longer has must be removed");
 
-    let mirrored = cluster.mirrored_claims().await.unwrap();
+    let mirrored = cluster.mirrored_claims().await.unwrap().mirrors;
     assert_eq!((mirrored.len(), mirrored[0].record_uid.as_deref()), (1, Some("record")));
 
     world.server.delete(&NODE_CLAIMS, "", "default-abcde", &DeleteOptions::default()).unwrap();
@@ -80,7 +80,7 @@ async fn a_claim_is_mirrored_kept_up_to_date_and_removed() {
         uid,
         "an object that is being deleted is not created again"
     );
-    assert!(cluster.mirrored_claims().await.unwrap()[0].deletion_timestamp.is_some());
+    assert!(cluster.mirrored_claims().await.unwrap().mirrors[0].deletion_timestamp.is_some());
     cluster.remove_claim("default-abcde", None).await.unwrap();
     assert!(get().is_none());
     cluster.remove_claim("default-abcde", None).await.unwrap();
@@ -174,7 +174,7 @@ async fn a_node_claim_of_karpenter_is_adopted() {
     let cluster = world.cluster();
     cluster.mirror_claim(&NodeClaim { uid: "lost".into(), ..claim() }).await.unwrap();
     cluster.mirror_claim(&claim()).await.unwrap();
-    assert_eq!(cluster.mirrored_claims().await.unwrap()[0].record_uid.as_deref(), Some("record"));
+    assert_eq!(cluster.mirrored_claims().await.unwrap().mirrors[0].record_uid.as_deref(), Some("record"));
 }
 
 #[tokio::test]
@@ -188,7 +188,7 @@ async fn a_claim_loses_its_reservation_labels_when_its_instance_leaves_the_reser
         .map(|(key, value)| (key.to_owned(), value.to_owned()))
         .collect();
     cluster.mirror_claim(&claim).await.unwrap();
-    assert_eq!(cluster.mirrored_claims().await.unwrap()[0].capacity_type, Some(CapacityType::Reserved));
+    assert_eq!(cluster.mirrored_claims().await.unwrap().mirrors[0].capacity_type, Some(CapacityType::Reserved));
     CapacityType::OnDemand.correct(&mut claim.status.labels);
     for _ in 0..2 {
         cluster.mirror_claim(&claim).await.unwrap();

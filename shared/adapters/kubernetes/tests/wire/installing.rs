@@ -131,7 +131,7 @@ async fn a_cluster_without_definitions_gets_an_error_with_a_fix() {
 async fn a_wrong_token_is_denied_and_a_closed_port_unavailable() {
     let world = World::bare().await;
     let stranger = connect(&serve(&world.server).await.0, "wrong").await;
-    let error = KubeCluster::new(stranger, Stopped::context()).our_nodes().await.unwrap_err();
+    let error = KubeCluster::new(stranger, Stopped::context()).labelled_nodes().await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Denied);
     assert!(error.message.contains("access entry"), "{error}");
 

@@ -8,6 +8,7 @@ mod deployments;
 mod facts;
 mod following;
 mod installing;
+mod other_controllers;
 mod pods;
 mod tokens;
 mod views;
@@ -139,7 +140,9 @@ pub(crate) async fn connect(url: &str, token: &'static str) -> Connection {
 pub(crate) fn node(name: &str) -> Value {
     json!({
         "apiVersion": "v1", "kind": "Node",
-        "metadata": { "name": name, "labels": { "karpenter.sh/nodepool": "default" } },
+        "metadata": { "name": name, "labels": {
+            "karpenter.sh/nodepool": "default", "karpenter.k8s.aws/ec2nodeclass": "default",
+        } },
         "spec": { "providerID": format!("aws:///us-east-1a/i-{name}") }
     })
 }

@@ -56,7 +56,7 @@ async fn a_list_of_several_pages_is_complete() {
     world.requests();
     assert_eq!(cluster.view().await.unwrap().nodes.len(), 1_050);
     assert_eq!(node_reads(&world), (3, 0), "three pages");
-    assert_eq!(cluster.our_nodes().await.unwrap().len(), 1_050);
+    assert_eq!(cluster.labelled_nodes().await.unwrap().len(), 1_050);
 }
 
 /// How often nodes were listed and watched since the last call.

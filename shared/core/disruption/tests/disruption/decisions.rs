@@ -146,6 +146,7 @@ fn instance_type(name: &str, cpu: i64, price: f64) -> InstanceType {
 fn node(index: usize) -> (Node, NodeClaim, Vec<Pod>) {
     let labels = StringMap::from([
         (labels::NODE_POOL.to_owned(), "default".to_owned()),
+        (labels::EC2_NODE_CLASS.to_owned(), "default".to_owned()),
         (labels::ZONE.to_owned(), "us-east-1a".to_owned()),
         (labels::CAPACITY_TYPE.to_owned(), "on-demand".to_owned()),
         (labels::INSTANCE_TYPE.to_owned(), "m9.large".to_owned()),

@@ -5,6 +5,7 @@ mod classes;
 mod definitions;
 mod karpenter;
 mod objects;
+mod other_controllers;
 mod pod_disruption_budgets;
 mod pools;
 mod quotas;
@@ -20,6 +21,7 @@ pub(crate) fn all(facts: &Facts) -> Vec<Finding> {
         access::check as fn(&Facts, &mut Vec<Finding>),
         definitions::check,
         karpenter::check,
+        other_controllers::check,
         table::check,
         objects::check,
         classes::check,

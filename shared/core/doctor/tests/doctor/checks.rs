@@ -2,7 +2,8 @@
 
 use jiff::Timestamp;
 use nodeless_api::common::{Condition, ConditionStatus};
-use nodeless_api::test_support::{ec2_node_class, node_pool_manifest};
+use nodeless_api::managed;
+use nodeless_api::test_support::{auto_mode_node_pool, ec2_node_class, node_pool_manifest};
 use nodeless_api::view::{ClusterView, InvalidObject, Outline};
 use nodeless_api::{EC2NodeClass, EC2NodeClassStatus, NodePool};
 use nodeless_doctor::{
@@ -400,6 +401,17 @@ fn a_deployment_that_does_not_serve_the_cluster() {
     let facts = |read| Facts { other_deployment: read, ..ready() };
     found(&facts(Read::Done(true)), Severity::Warning, Check::Table, "an Event says so, not verified");
     found(&facts(Read::Not("no right".to_owned())), Severity::NotChecked, Check::Table, "no right");
+}
+
+#[test]
+fn node_pools_of_other_controllers() {
+    let pool = auto_mode_node_pool();
+    let other = managed::other::<NodePool>(&pool).unwrap();
+    let mut facts = ready();
+    facts.view.other_node_pools = vec![other];
+    let problem = "general-purpose (class eks.amazonaws.com/NodeClass)";
+    found(&facts, Severity::Warning, Check::OtherControllers, problem);
+    assert!(one(&facts).advice.contains("docs/migrate/auto-mode.md#side-by-side"));
 }
 
 #[test]

@@ -1,7 +1,8 @@
 use super::*;
-use crate::{Collection, World, collect};
+use crate::{Collection, World, collect, is_proved_gone};
 use nodeless_model::Warm;
 use nodeless_model::claim::Charge;
+use nodeless_model::{ClassKind, OtherNodeClaim};
 
 struct Everything {
     claims: Vec<NodeClaim>,
@@ -22,7 +23,7 @@ fn everything() -> Everything {
 
 fn found(everything: &Everything, now: i64) -> Vec<Collection> {
     let Everything { claims, instances, nodes, mirrors } = everything;
-    let world = World { claims, instances, nodes, mirrors, node_pools: &[] };
+    let world = World { claims, instances, nodes, mirrors, other_claims: &[], node_pools: &[] };
     collect(&world, at(now), &settings())
 }
 
@@ -152,9 +153,54 @@ fn what_is_left_of_a_lost_record_is_let_go() {
         "a node that is ready is no ruin"
     );
     all.nodes[0].conditions.clear();
-    assert!(matches!(&found(&all, 10_000)[..], [Collection::ReleaseNode { .. }, Collection::RemoveMirror { .. }]));
+    assert!(matches!(&found(&all, 10_000)[..], [Collection::RemoveMirror { .. }]), "the node after its NodeClaim");
     all.mirrors[0].record_uid = None;
-    assert!(matches!(&found(&all, 10_000)[..], [Collection::ReleaseNode { .. }]), "Karpenter's NodeClaims are its own");
+    assert_eq!(found(&all, 10_000), [], "Karpenter's NodeClaims are its own, and so are their nodes");
+    all.mirrors.clear();
+    let released = found(&all, 10_000);
+    assert!(matches!(&released[..], [Collection::ReleaseNode { instance, .. }] if instance == "i-1"), "{released:?}");
+    all.nodes[0].finalizers.clear();
+    assert_eq!(found(&all, 10_000), [], "it ends without help");
+}
+
+#[test]
+fn a_node_of_another_controller_is_not_let_go() {
+    let mut node = ready_node();
+    node.conditions.clear();
+    let nodes = vec![node];
+    let collected = |nodes: &[Node], other_claims: &[OtherNodeClaim]| {
+        let world = World { claims: &[], instances: &[], nodes, mirrors: &[], other_claims, node_pools: &[] };
+        collect(&world, at(10_000), &settings())
+    };
+    assert_eq!(collected(&nodes, &[]).len(), 1);
+    let other = OtherNodeClaim {
+        name: "general-purpose-abcde".into(),
+        class: ClassKind { group: "eks.amazonaws.com".into(), kind: "NodeClass".into() },
+        provider_id: nodes[0].provider_id.clone(),
+        capacity: None,
+    };
+    assert_eq!(collected(&nodes, &[other]), [], "its NodeClaim exists");
+    let mut auto_mode = nodes[0].clone();
+    auto_mode.labels.remove(labels::EC2_NODE_CLASS);
+    auto_mode.labels.insert("eks.amazonaws.com/nodeclass".into(), "default".into());
+    assert_eq!(collected(&[auto_mode], &[]), [], "it has the label of another class");
+}
+
+#[test]
+fn a_node_is_let_go_only_if_its_instance_is_proved_to_be_gone_and_was_ours() {
+    let tagged = |state| {
+        let mut instance = instance("i-1", state);
+        instance.tags.insert(labels::CLUSTER_NAME_TAG.into(), "demo".into());
+        instance
+    };
+    let untagged = |state| Instance { tags: StringMap::new(), ..instance("i-1", state) };
+    let (running, terminated) = (InstanceState::Running, InstanceState::Terminated);
+    let gone = |described: Option<&Instance>, recorded| is_proved_gone(described, recorded, "demo");
+    assert!(gone(None, true) && !gone(None, false), "nothing shows that an unknown instance was ours");
+    assert!(gone(Some(&tagged(terminated)), false) && gone(Some(&untagged(terminated)), true));
+    assert!(!gone(Some(&untagged(terminated)), false), "it was of others");
+    assert!(!gone(Some(&tagged(running)), true) && !gone(Some(&tagged(InstanceState::ShuttingDown)), true));
+    assert!(!is_proved_gone(Some(&tagged(terminated)), false, "other"), "it was of another cluster");
 }
 
 /// A NodeClaim object of nodeless with a condition that is not true, for this reason.

@@ -48,7 +48,9 @@ pub(crate) fn reserved() -> NodeClaim {
         version: 1,
         spec: NodeClaimSpec {
             launch_group: Some(LaunchGroup { id: "group".into(), index: 1, size: 3, all_or_none: false }),
-            labels: StringMap::from([(labels::NODE_POOL.into(), "default".into())]),
+            labels: StringMap::from(
+                [labels::NODE_POOL, labels::EC2_NODE_CLASS].map(|key| (key.into(), "default".into())),
+            ),
             requests: ResourceList::from([("cpu", Quantity::from_units(1))]),
             ..NodeClaimSpec::default()
         },
@@ -132,7 +134,7 @@ fn joined() -> Node {
         name: "node-1".into(),
         uid: "node-uid".into(),
         provider_id: Some("aws:///us-east-1a/i-1".into()),
-        labels: StringMap::from([(labels::NODE_POOL.into(), "default".into())]),
+        labels: StringMap::from([labels::NODE_POOL, labels::EC2_NODE_CLASS].map(|key| (key.into(), "default".into()))),
         taints: vec![Taint::unregistered()],
         allocatable: ResourceList::from([("cpu", Quantity::from_milli(1900))]),
         conditions: vec![NodeCondition { kind: "Ready".into(), status: Some(true), since: None }],

@@ -49,7 +49,14 @@ fn its_instance_is_adopted_with_the_identity_of_its_object() {
     let mut node = ready_node();
     node.labels.remove(labels::NODE_POOL);
     let (instances, nodes, mirrors) = ([own], [node], [object()]);
-    let world = World { claims: &[], instances: &instances, nodes: &nodes, mirrors: &mirrors, node_pools: &[] };
+    let world = World {
+        claims: &[],
+        instances: &instances,
+        nodes: &nodes,
+        mirrors: &mirrors,
+        other_claims: &[],
+        node_pools: &[],
+    };
     let found = collect(&world, at(100), &settings());
     let [Collection::Adopt(claim)] = &found[..] else { panic!("{found:?}") };
     assert_eq!((&claim.node_pool, claim.uid.as_str(), claim.name.as_str()), (&None, "uid", "default-bbbbb"));
@@ -60,7 +67,8 @@ fn its_instance_is_adopted_with_the_identity_of_its_object() {
 fn its_object_is_removed_without_a_claim_only_if_it_is_being_deleted() {
     let unclaimed = |object: MirroredClaim| {
         let mirrors = [MirroredClaim { provider_id: None, ..object }];
-        let world = World { claims: &[], instances: &[], nodes: &[], mirrors: &mirrors, node_pools: &[] };
+        let world =
+            World { claims: &[], instances: &[], nodes: &[], mirrors: &mirrors, other_claims: &[], node_pools: &[] };
         collect(&world, at(100), &settings())
     };
     assert_eq!(unclaimed(object()), []);

@@ -15,6 +15,7 @@ fn node(name: &str, cpu: i64) -> Node {
 fn ours(name: &str, cpu: i64) -> Node {
     let mut node = node(name, cpu);
     node.labels.insert(labels::NODE_POOL.into(), "default".into());
+    node.labels.insert(labels::EC2_NODE_CLASS.into(), "default".into());
     node.labels.insert(labels::REGISTERED.into(), "true".into());
     node
 }

@@ -12,9 +12,11 @@ pub(crate) fn deleted(claims: &[NodeClaim], view: &ClusterView) -> Vec<String> {
     let instances: BTreeSet<&str> = nodes.filter_map(|node| node.instance_id()).collect();
     let objects = view.node_claims.iter().filter(|object| object.deletion_timestamp.is_some());
     let objects: BTreeSet<&str> = objects.map(|object| object.name.as_str()).collect();
-    // A NodePool that cannot be decoded exists.
+    // A NodePool that cannot be decoded exists, and so does one of another controller.
     let invalid = view.invalid.iter().filter(|object| object.kind == "NodePool").map(|object| object.name.as_str());
-    let pools: BTreeSet<&str> = view.node_pools.iter().map(|pool| pool.name.as_str()).chain(invalid).collect();
+    let others = view.other_node_pools.iter().map(|pool| pool.name.as_str());
+    let pools: BTreeSet<&str> =
+        view.node_pools.iter().map(|pool| pool.name.as_str()).chain(invalid).chain(others).collect();
     let unreadable = view.invalid.iter().any(|object| object.kind == "NodeClaim");
     let has_object = |claim: &NodeClaim| unreadable || view.node_claims.iter().any(|object| object.uid == claim.uid);
     let is_deleted = |claim: &&NodeClaim| {

@@ -11,6 +11,19 @@ use std::collections::BTreeMap;
 /// The prefix of the labels of instance types.
 const OF_INSTANCES: &str = "karpenter.k8s.aws/instance-";
 
+/// Gives Nodes of NodePools of nodeless the label of their EC2NodeClass. Every Node of such a NodePool has it in a cluster; Nodes that
+/// people write may lack it, and would count as Nodes of another controller.
+pub(crate) fn class_labels(view: &mut ClusterView) {
+    let classes: BTreeMap<&str, &str> =
+        view.node_pools.iter().map(|pool| (pool.name.as_str(), pool.template.node_class.as_str())).collect();
+    for node in &mut view.nodes {
+        let class = node.labels.get(labels::NODE_POOL).and_then(|pool| classes.get(pool.as_str()));
+        if let Some(class) = class {
+            node.labels.entry(labels::EC2_NODE_CLASS.to_owned()).or_insert_with(|| (*class).to_owned());
+        }
+    }
+}
+
 /// Creates missing claims for Nodes of NodePools, and completes claims from their Nodes, pods and instance types.
 ///
 /// - A Node without a condition `Ready` is ready.

@@ -36,7 +36,7 @@ impl KnownTypes<'_> {
             view.node_pools.iter().map(|pool| (pool.name.as_str(), pool.template.node_class.as_str())).collect();
         let (mut taken, mut unknown) = (Vec::new(), Vec::new());
         for node in view.nodes.iter_mut().filter(|node| node.allocatable.is_empty()) {
-            let class = node.labels.get(labels::NODE_POOL).and_then(|pool| of_pools.get(pool.as_str())).copied();
+            let class = node.node_pool().and_then(|pool| of_pools.get(pool)).copied();
             match self.of(class, &node.labels) {
                 Some(kind) => {
                     node.allocatable = kind.allocatable();

@@ -29,7 +29,7 @@ use nodeless_lifecycle::begin_termination;
 use nodeless_model::claim::TerminationReason;
 use nodeless_model::node_pool::PoolUsage;
 use nodeless_model::object::ObjectEvent;
-use nodeless_model::{InstanceTypes, NodeClaim, Pod, Quantity, labels, resources};
+use nodeless_model::{InstanceTypes, NodeClaim, OtherNodePool, Pod, Quantity, labels, resources};
 use nodeless_ports::ShiftedZone;
 use nodeless_ports::cluster::ClusterView;
 use nodeless_scheduling::{Problem, Solution};
@@ -87,8 +87,9 @@ impl DryRun {
         let DryRunInput { mut view, claims: mut records, catalog, now, shifted, settings, commitments, disruption } =
             input;
         let (kept, catalog) = (OfferCache::default(), Arc::new(catalog));
-        let mut assumptions = Vec::new();
+        let mut assumptions: Vec<String> = OtherNodePool::in_words(&view.other_node_pools).into_iter().collect();
         assume_node_classes(&mut view, &catalog, &mut assumptions);
+        export_defaults::class_labels(&mut view);
         let reported_memory = reported_memory::of_export(&view, &records, now);
         let memory = reported_memory::known(&reported_memory, &[], &[], now).memory;
         let availability = Availability { unavailable: &[], shifted: &shifted };

@@ -1,6 +1,6 @@
 //! The cluster and its claims combined: which claim belongs to which node, and which pods need a node.
 
-use crate::plan::nodes::place::Place;
+use crate::plan::nodes::place::{Others, Place, may_join};
 use crate::plan::nodes::promised::promised;
 use crate::plan::pools::EvaluatedPool;
 use jiff::{SignedDuration, Timestamp};
@@ -9,7 +9,7 @@ use nodeless_model::claim::condition;
 use nodeless_model::{Node, NodeClaim, Phase, Pod};
 use nodeless_ports::ShiftedZone;
 use nodeless_ports::cluster::{ClusterView, InvalidObject};
-use nodeless_scheduling::{BoundPods, ClusterFacts, ExistingNodes, Problem, failed_to_initialize};
+use nodeless_scheduling::{BoundPods, ClusterFacts, ExistingNode, ExistingNodes, Problem};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// How long a registered node may be missing from the snapshot of the cluster. The next heartbeats read it again.
@@ -19,6 +19,8 @@ pub(crate) struct ClusterState<'a> {
     pub(crate) view: &'a ClusterView,
     pub(crate) records: &'a [NodeClaim],
     pub(crate) places: Vec<Place<'a>>,
+    /// The nodes that other controllers launch, and that have not joined.
+    others_on_the_way: Vec<&'a NodeClaim>,
     /// Pending pods with further requirements, by uid.
     restricted: BTreeMap<&'a str, &'a Pod>,
     /// Pending pods that are about to be bound, by the node that was launched for them. They are not planned again.
@@ -57,6 +59,7 @@ impl<'a> ClusterState<'a> {
             records.iter().filter_map(|claim| Some((claim.status.instance.as_ref()?.id.as_str(), claim))).collect();
         // Exports may lack the instance, and nodes of other providers have no EC2 instance.
         let without_instance = WithoutInstance::of(records, view);
+        let others = Others::of(view);
         let mut joined = BTreeSet::new();
         let mut places = Vec::new();
         for node in &view.nodes {
@@ -65,7 +68,8 @@ impl<'a> ClusterState<'a> {
             joined.extend(claim.map(|claim| claim.name.as_str()));
             let undecoded = undecoded.remove(node.name.as_str()).unwrap_or_default();
             let counts_as_claim = claim.is_none() && without_instance.may_have_launched(node);
-            places.push(Place { node: Some(node), claim, pods: on(node), undecoded, counts_as_claim });
+            let other = if claim.is_none() { others.of_node(node) } else { None };
+            places.push(Place { node: Some(node), claim, other, pods: on(node), undecoded, counts_as_claim });
         }
         // Claims whose node has not joined count as their future nodes, so that a plan never launches twice for the same pods. A
         // claim that lost its node cannot run pods.
@@ -77,6 +81,7 @@ impl<'a> ClusterState<'a> {
             view,
             records,
             places,
+            others_on_the_way: others.on_the_way(view),
             restricted: BTreeMap::new(),
             promised: BTreeMap::new(),
             virtual_pods: Vec::new(),
@@ -203,17 +208,9 @@ impl<'a> ClusterState<'a> {
 
     /// The scheduling problem of these pods.
     pub(crate) fn problem_of(&self, pods: Vec<&'a Pod>, evaluated: &'a [EvaluatedPool], now: Timestamp) -> Problem<'a> {
-        let mut converted = ExistingNodes::new(&self.view.daemon_sets);
         let mut problem = Problem {
             pods,
-            nodes: self
-                .places
-                .iter()
-                .filter(|place| {
-                    !place.failed_to_initialize(now) && place.undecoded.is_empty() && !place.counts_as_claim
-                })
-                .filter_map(|place| converted.of(place.node, place.claim, &self.pods_on(place)).ok())
-                .collect(),
+            nodes: self.existing_nodes(now),
             node_pools: evaluated.iter().map(EvaluatedPool::offer).collect(),
             daemon_sets: &self.view.daemon_sets,
             facts: self.facts(),
@@ -223,6 +220,21 @@ impl<'a> ClusterState<'a> {
             problem.bound_pods = self.bound_pods();
         }
         problem
+    }
+
+    /// The nodes on which pods may be placed, those of other controllers included.
+    fn existing_nodes(&self, now: Timestamp) -> Vec<ExistingNode> {
+        let mut converted = ExistingNodes::new(&self.view.daemon_sets);
+        let takes_pods = |place: &&Place<'_>| {
+            !place.failed_to_initialize(now) && place.undecoded.is_empty() && !place.counts_as_claim
+        };
+        let places = self.places.iter().filter(takes_pods);
+        let mut nodes: Vec<_> =
+            places.filter_map(|place| place.existing(&self.pods_on(place), &mut converted)).collect();
+        for claim in self.others_on_the_way.iter().copied().filter(|claim| may_join(claim, now)) {
+            nodes.extend(Place { other: Some(claim), ..Place::default() }.existing(&[], &mut converted));
+        }
+        nodes
     }
 
     /// The pending pods that mount a volume that cannot be used, each with the reason.
@@ -242,7 +254,8 @@ impl<'a> ClusterState<'a> {
     }
 
     fn moves(&self, place: &Place<'_>) -> bool {
-        place.is_leaving() || place.claim.is_some_and(|claim| self.replaced.contains(&claim.name))
+        (place.is_leaving() && !place.is_of_other())
+            || place.claim.is_some_and(|claim| self.replaced.contains(&claim.name))
     }
 
     /// The pods that run or are about to be bound, by node, for topology constraints.
@@ -260,19 +273,6 @@ impl<'a> ClusterState<'a> {
             namespaces: &self.view.namespaces,
             devices: &self.view.devices,
         }
-    }
-}
-
-impl Place<'_> {
-    /// Whether the node has joined and is no longer expected to become ready.
-    pub(crate) fn failed_to_initialize(&self, now: Timestamp) -> bool {
-        self.node.is_some_and(|node| failed_to_initialize(node, self.claim, now))
-    }
-
-    /// Whether the node is being deleted, as in Karpenter also one that nodeless does not manage.
-    pub(crate) fn is_leaving(&self) -> bool {
-        self.claim.is_some_and(|claim| claim.phase.is_leaving())
-            || self.node.is_some_and(|node| node.deletion_timestamp.is_some())
     }
 }
 
@@ -367,7 +367,9 @@ mod tests {
             name: name.into(),
             provider_id: Some(format!("aws:///us-east-1a/i-{name}")),
             created: Some(second(created)),
-            labels: StringMap::from([(labels::NODE_POOL.into(), "default".into())]),
+            labels: StringMap::from(
+                [labels::NODE_POOL, labels::EC2_NODE_CLASS].map(|key| (key.into(), "default".into())),
+            ),
             allocatable: ResourceList::from([("cpu", Quantity::from_units(4))]),
             ..Node::default()
         }

@@ -3,6 +3,8 @@
 pub(crate) mod cluster_state;
 pub(crate) mod instances;
 pub(crate) mod node_events;
+#[cfg(test)]
+mod other_controllers;
 pub(crate) mod place;
 pub(crate) mod promised;
 pub(crate) mod voluntary_disruption;

@@ -24,7 +24,7 @@ use nodeless_model::money::quantity_of;
 use nodeless_model::node_pool::{DOLLARS_PER_HOUR, PoolUsage};
 use nodeless_model::object::{ObjectEvent, ObjectRef};
 use nodeless_model::resources::format_quantity;
-use nodeless_model::{ClusterLimits, InstanceTypes, NodeClaim, NodePool, ResourceList, Unusable, labels};
+use nodeless_model::{ClusterLimits, InstanceTypes, NodeClaim, NodePool, ResourceList, Unusable};
 use nodeless_ports::cluster::ClusterView;
 use nodeless_scheduling::{ClusterUsage, PoolOffer};
 use std::collections::BTreeMap;
@@ -215,7 +215,7 @@ fn status(
     let (view, pool, now) = (&snapshot.view, &evaluated.pool, snapshot.now);
     let mut total = ResourceList::new();
     let mut nodes = 0_i64;
-    for node in view.nodes.iter().filter(|node| node.labels.get(labels::NODE_POOL) == Some(&pool.name)) {
+    for node in view.nodes.iter().filter(|node| node.node_pool() == Some(&pool.name)) {
         total.add(&node.capacity);
         nodes += 1;
     }

@@ -92,6 +92,7 @@ impl Snapshot {
     pub(super) fn names(&self) -> Names {
         let claims = self.claims.iter().map(|claim| &claim.name);
         let taken = claims.chain(self.view.node_claims.iter().map(|claim| &claim.name));
+        let taken = taken.chain(self.view.other_node_claims.iter().map(|claim| &claim.name));
         let seed = format!("{}/{}", self.cluster_name, self.now.as_nanosecond());
         Names::new(seed, taken.cloned().collect())
     }

@@ -349,7 +349,9 @@ fn placement_events(placed: &Placed<'_>) -> Vec<ObjectEvent> {
         let target = match &node.node_claim {
             Some(claim) if joined.contains(node.name.as_str()) => format!("nodeclaim/{claim}, node/{}", node.name),
             Some(claim) => format!("nodeclaim/{claim}"),
-            None => format!("node/{}", node.name),
+            None if joined.contains(node.name.as_str()) => format!("node/{}", node.name),
+            // Another controller launches it.
+            None => format!("nodeclaim/{}", node.name),
         };
         Some(nominated(pod, &target))
     };

@@ -1,5 +1,7 @@
 //! The match conditions of the webhook (`infra/webhook`), for changes that are already stored.
 
+use nodeless_api::managed::is_managed;
+use nodeless_api::{NodeClaim, NodePool};
 use nodeless_fake_kubernetes::resource::{EVENTS, NODES};
 use nodeless_fake_kubernetes::{Change, ChangeKind};
 use nodeless_model::labels;
@@ -14,13 +16,13 @@ pub(super) fn matches(change: &Change) -> bool {
     } else if change.resource == NODE_CLASSES {
         change.kind != ChangeKind::Deleted && has_new_generation(change)
     } else if change.resource == NODES {
-        is_deleted_by_others(change)
-            && (has_label(change, labels::NODE_POOL) || has_label(change, labels::EC2_NODE_CLASS))
+        is_deleted_by_others(change) && has_label(change, labels::EC2_NODE_CLASS)
     } else if change.resource == NODE_CLAIMS {
         let created = change.previous.is_none() && change.kind != ChangeKind::Deleted;
-        is_deleted_by_others(change) || (created && !has_label(change, labels::NODE_POOL))
+        is_managed::<NodeClaim>(&change.object)
+            && (is_deleted_by_others(change) || (created && !has_label(change, labels::NODE_POOL)))
     } else {
-        change.resource == NODE_POOLS && is_deleted_by_others(change)
+        change.resource == NODE_POOLS && is_managed::<NodePool>(&change.object) && is_deleted_by_others(change)
     }
 }
 
@@ -58,7 +60,7 @@ mod tests {
     use std::sync::Arc;
 
     fn node(pool: Option<&str>, finalizers: &[&str]) -> Value {
-        let labels = pool.map(|pool| json!({ labels::NODE_POOL: pool })).unwrap_or_default();
+        let labels = pool.map(|pool| json!({ labels::NODE_POOL: pool, labels::EC2_NODE_CLASS: "default" }));
         json!({ "metadata": { "name": "n1", "labels": labels, "finalizers": finalizers } })
     }
 
@@ -88,23 +90,29 @@ mod tests {
         assert_eq!(calls(node(Some("default"), &[]), Some(FIELD_MANAGER)), 0);
         assert_eq!(calls(node(Some("default"), &["karpenter.sh/termination"]), Some(FIELD_MANAGER)), 0);
         assert_eq!(calls(node(None, &[]), None), 0, "nodes of others");
+        let mut auto_mode = node(Some("general-purpose"), &[]);
+        auto_mode["metadata"]["labels"].as_object_mut().unwrap().remove(labels::EC2_NODE_CLASS);
+        assert_eq!(calls(auto_mode, None), 0, "nodes of another controller");
         let mut standalone = node(None, &[]);
         standalone["metadata"]["labels"] = json!({ labels::EC2_NODE_CLASS: "default" });
         assert_eq!(calls(standalone, None), 1, "a node without a NodePool");
     }
 
     #[test]
-    fn a_new_node_claim_matches_unless_it_has_a_node_pool() {
+    fn a_new_node_claim_matches_unless_it_has_a_node_pool_or_is_of_another_controller() {
         // The change of another kind, because the API server has no CustomResourceDefinitions.
-        let created = |labels: Value| {
+        let created = |labels: Value, group: &str| {
             let (api, start) = api();
-            let object = json!({ "metadata": { "name": "single", "labels": labels } });
+            let class = json!({ "group": group, "kind": "EC2NodeClass", "name": "default" });
+            let object =
+                json!({ "metadata": { "name": "single", "labels": labels }, "spec": { "nodeClassRef": class } });
             api.create(&NODES, object, &CreateOptions::default()).unwrap();
             let mut created = api.watch_since(None, start).unwrap().remove(0);
             created.resource = NODE_CLAIMS;
             created
         };
-        assert!(matches(&created(json!({}))));
-        assert!(!matches(&created(json!({ labels::NODE_POOL: "default" }))));
+        assert!(matches(&created(json!({}), "karpenter.k8s.aws")));
+        assert!(!matches(&created(json!({ labels::NODE_POOL: "default" }), "karpenter.k8s.aws")));
+        assert!(!matches(&created(json!({}), "eks.amazonaws.com")));
     }
 }

@@ -9,8 +9,9 @@ use nodeless_api::{
 };
 use nodeless_model::{DaemonSet, DaemonSetName, Node, NodeClaim, NodeOverlay, NodePool, Pod, PodDisruptionBudget};
 use nodeless_ports::cluster::{
-    BatchWindow, ClusterView, DeploymentChange, Eviction, FoundNodes, InvalidObject, MirroredClaim, NodePatch,
-    ObjectEvent, OwningDeployment, PodRef, SoughtNode, SystemNamespace, UnboundPod, VolumeAttachment,
+    BatchWindow, ClusterView, DeploymentChange, Eviction, FoundNodeClaims, FoundNodePools, FoundNodes, InvalidObject,
+    MirroredClaim, NodePatch, ObjectEvent, OwningDeployment, PodRef, SoughtNode, SystemNamespace, UnboundPod,
+    VolumeAttachment,
 };
 use nodeless_ports::{ClaimMirror, Cluster, Configuration, Events, NodesAndPods, PlanningView, PortError, Workloads};
 use std::collections::{BTreeMap, BTreeSet};
@@ -75,12 +76,16 @@ impl Part {
             Self::NodePools => {
                 into.node_pools = from.node_pools;
                 into.node_pool_statuses = from.node_pool_statuses;
+                into.other_node_pools = from.other_node_pools;
             }
             Self::NodeClasses => into.node_classes = from.node_classes,
             Self::NodeOverlays => into.node_overlays = from.node_overlays,
             Self::CapacityBuffers => into.capacity_buffers = from.capacity_buffers,
             Self::ProvisioningRequests => into.provisioning_requests = from.provisioning_requests,
-            Self::NodeClaims => into.node_claims = from.node_claims,
+            Self::NodeClaims => {
+                into.node_claims = from.node_claims;
+                into.other_node_claims = from.other_node_claims;
+            }
         }
     }
 }
@@ -147,8 +152,8 @@ impl NodesAndPods for FaultyCluster {
         self.fault_injection.read("cluster nodes of all", self.inner.nodes_of_all(sought)).await
     }
 
-    async fn our_nodes(&self) -> Result<Vec<Node>, PortError> {
-        self.fault_injection.read("cluster our nodes", self.inner.our_nodes()).await
+    async fn labelled_nodes(&self) -> Result<Vec<Node>, PortError> {
+        self.fault_injection.read("cluster labelled nodes", self.inner.labelled_nodes()).await
     }
 
     async fn pods_on_each(&self, nodes: &BTreeSet<String>) -> BTreeMap<String, Result<Vec<Pod>, PortError>> {
@@ -255,7 +260,7 @@ impl Configuration for FaultyCluster {
         self.fault_injection.read("cluster system namespace", self.inner.system_namespace()).await
     }
 
-    async fn node_pools(&self) -> Result<(Vec<NodePool>, Vec<InvalidObject>), PortError> {
+    async fn node_pools(&self) -> Result<FoundNodePools, PortError> {
         self.fault_injection.read("cluster node pools", self.inner.node_pools()).await
     }
 
@@ -310,7 +315,7 @@ impl Configuration for FaultyCluster {
 
 #[async_trait]
 impl ClaimMirror for FaultyCluster {
-    async fn mirrored_claims(&self) -> Result<Vec<MirroredClaim>, PortError> {
+    async fn mirrored_claims(&self) -> Result<FoundNodeClaims, PortError> {
         self.fault_injection.read("cluster mirrored claims", self.inner.mirrored_claims()).await
     }
 

@@ -83,6 +83,7 @@ pub(super) fn measurable(kind: Kind, object: &str) -> Result<Measurable, DecodeE
     }
     let decoded = Object::decode(kind, object)?;
     let more = match kind {
+        _ if matches!(decoded, Object::OfOther) => More::None,
         Kind::Node | Kind::NodePool | Kind::NodeClaim | Kind::NodeClass => {
             let raw: Raw = json(object)?;
             More::Status(Box::new(StatusMore {

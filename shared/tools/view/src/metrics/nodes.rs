@@ -124,7 +124,11 @@ fn node_labels(node: &Node, managed: &str) -> Labels {
     let named = Labels::default().with("node_name", &node.name).with("managed", managed);
     well_known.fold(named, |all, key| {
         let name = key.split_once('/').map_or(*key, |(_, name)| name);
-        all.with(&name.to_lowercase().replace('-', "_"), node.labels.get(*key).map_or("", String::as_str))
+        let value = match *key {
+            labels::NODE_POOL => node.node_pool(),
+            key => node.labels.get(key).map(String::as_str),
+        };
+        all.with(&name.to_lowercase().replace('-', "_"), value.unwrap_or_default())
     })
 }
 

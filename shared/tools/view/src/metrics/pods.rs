@@ -36,7 +36,7 @@ fn state(sources: &Sources<'_>, writer: &mut Writer<'_>) {
             .with("owner", &more.owner)
             .with("node", pod.node.as_deref().unwrap_or_default())
             .with("scheduled", truth(pod.node.is_some()))
-            .with("nodepool", of_node(labels::NODE_POOL))
+            .with("nodepool", node.and_then(Node::node_pool).unwrap_or_default())
             .with("zone", of_node(labels::ZONE))
             .with("arch", of_node(labels::ARCH))
             .with("capacity_type", of_node(labels::CAPACITY_TYPE))

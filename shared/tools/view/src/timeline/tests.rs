@@ -15,7 +15,8 @@ fn launched(name: &str, node: Option<&str>, conditions: &[&str]) -> (Kind, Value
     let mut claim = claim_value(name, node, conditions);
     claim["metadata"]["annotations"] = json!({ "nodeless.sh/price-per-hour": "0.05" });
     claim["metadata"]["labels"] = json!({
-        "karpenter.sh/nodepool": "default", "node.kubernetes.io/instance-type": "m5.large",
+        "karpenter.sh/nodepool": "default", "karpenter.k8s.aws/ec2nodeclass": "default",
+                "node.kubernetes.io/instance-type": "m5.large",
         "karpenter.sh/capacity-type": "spot", "topology.kubernetes.io/zone": "us-east-1a"
     });
     (Kind::NodeClaim, claim)

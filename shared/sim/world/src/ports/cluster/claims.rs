@@ -3,7 +3,7 @@
 use super::FIELD_MANAGER;
 use super::objects::{delete, failed, get, remove_finalizer, update, write_status};
 use crate::resources::{NODE_CLAIMS, NODE_POOLS};
-use nodeless_api::convert;
+use nodeless_api::{convert, managed};
 use nodeless_fake_kubernetes::controllers::object::{is_deleting, uid};
 use nodeless_fake_kubernetes::{ApiServer, CreateOptions};
 use nodeless_model::{NodeClaim, labels};
@@ -50,6 +50,9 @@ fn create(api: &ApiServer, claim: &NodeClaim) -> Result<Arc<Value>, PortError> {
 
 /// Adopts an existing object.
 fn adopt(api: &ApiServer, object: Arc<Value>, claim: &NodeClaim) -> Result<Arc<Value>, PortError> {
+    if let Some(other) = managed::other::<nodeless_api::NodeClaim>(&object) {
+        return Err(PortError::new(ErrorKind::Conflict, OPERATION, other.to_string()));
+    }
     let mirror = convert::mirror(claim, None).metadata;
     let mut changed = object.as_ref().clone();
     let shown = mirror.labels.clone().unwrap_or_default();

@@ -2,6 +2,7 @@
 
 use crate::resources::{CAPACITY_BUFFERS, NODE_CLAIMS, NODE_CLASSES, NODE_OVERLAYS, NODE_POOLS, PROVISIONING_REQUESTS};
 use nodeless_api::daemon_sets::{LimitRange, ReadDaemonSet};
+use nodeless_api::managed::{self, Owned, RefersToClass};
 use nodeless_api::{
     CapacityBufferStatus, EC2NodeClass, NodeOverlayStatus, NodePoolStatus, ProvisioningRequestStatus, slim,
 };
@@ -12,7 +13,7 @@ use nodeless_fake_kubernetes::resource::{
 };
 use nodeless_model::node_pool::NodePool;
 use nodeless_model::{CapacityBuffer, Node, NodeOverlay, Pod, PodDisruptionBudget, ProvisioningRequest};
-use nodeless_ports::cluster::{MirroredClaim, PodRef, UnboundPod};
+use nodeless_ports::cluster::{MirroredClaim, OtherNodeClaim, OtherNodePool, PodRef, UnboundPod};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -67,8 +68,9 @@ pub(super) static ALL_BUDGETS: Kind<PodDisruptionBudget> = Kind {
     reduce: converted::<slim::PodDisruptionBudget, PodDisruptionBudget>,
     fields: "",
 };
-pub(super) static ALL_NODE_POOLS: Kind<NodePool> = Kind { resource: || NODE_POOLS, reduce: pool, fields: "" };
-pub(super) static NODE_POOL_STATUSES: Kind<(String, NodePoolStatus)> =
+pub(super) static ALL_NODE_POOLS: Kind<Owned<NodePool, OtherNodePool>> =
+    Kind { resource: || NODE_POOLS, reduce: pool, fields: "" };
+pub(super) static NODE_POOL_STATUSES: Kind<Owned<(String, NodePoolStatus), OtherNodePool>> =
     Kind { resource: || NODE_POOLS, reduce: pool_status, fields: "" };
 pub(super) static ALL_NODE_OVERLAYS: Kind<(NodeOverlay, NodeOverlayStatus)> =
     Kind { resource: || NODE_OVERLAYS, reduce: overlay, fields: "" };
@@ -88,20 +90,37 @@ pub(super) static ALL_CSI_NODES: Kind<slim::CsiNode> =
     Kind { resource: || CSI_NODES, reduce: whole::<slim::CsiNode>, fields: "" };
 pub(super) static ALL_NODE_CLASSES: Kind<EC2NodeClass> =
     Kind { resource: || NODE_CLASSES, reduce: whole::<EC2NodeClass>, fields: "" };
-pub(super) static ALL_NODE_CLAIMS: Kind<MirroredClaim> =
-    Kind { resource: || NODE_CLAIMS, reduce: converted::<slim::NodeClaim, MirroredClaim>, fields: "" };
+pub(super) static ALL_NODE_CLAIMS: Kind<Owned<MirroredClaim, OtherNodeClaim>> =
+    Kind { resource: || NODE_CLAIMS, reduce: node_claim, fields: "" };
 pub(super) static ALL_VOLUME_ATTACHMENTS: Kind<slim::VolumeAttachment> =
     Kind { resource: || VOLUME_ATTACHMENTS, reduce: whole::<slim::VolumeAttachment>, fields: "" };
 
 /// A NodePool. If a part of it cannot be decoded, its readiness reports that.
-fn pool(object: &Value) -> Result<NodePool, String> {
-    Ok(NodePool::from(&whole::<nodeless_api::NodePool>(object)?))
+fn pool(object: &Value) -> Result<Owned<NodePool, OtherNodePool>, String> {
+    owned::<nodeless_api::NodePool, _>(object, |object| Ok(NodePool::from(&whole::<nodeless_api::NodePool>(object)?)))
 }
 
 /// The status of a NodePool that can be decoded. Others are reported separately.
-fn pool_status(object: &Value) -> Result<(String, NodePoolStatus), String> {
-    let pool = whole::<nodeless_api::NodePool>(object)?;
-    Ok((pool.metadata.name.unwrap_or_default(), pool.status.unwrap_or_default()))
+fn pool_status(object: &Value) -> Result<Owned<(String, NodePoolStatus), OtherNodePool>, String> {
+    owned::<nodeless_api::NodePool, _>(object, |object| {
+        let pool = whole::<nodeless_api::NodePool>(object)?;
+        Ok((pool.metadata.name.unwrap_or_default(), pool.status.unwrap_or_default()))
+    })
+}
+
+fn node_claim(object: &Value) -> Result<Owned<MirroredClaim, OtherNodeClaim>, String> {
+    owned::<slim::NodeClaim, _>(object, converted::<slim::NodeClaim, MirroredClaim>)
+}
+
+/// Decodes an object of nodeless.
+fn owned<T: RefersToClass, M>(
+    object: &Value,
+    decode: impl FnOnce(&Value) -> Result<M, String>,
+) -> Result<Owned<M, T::Other>, String> {
+    match managed::other::<T>(object) {
+        Some(other) => Ok(Owned::Other(other)),
+        None => decode(object).map(Owned::Managed),
+    }
 }
 
 fn overlay(object: &Value) -> Result<(NodeOverlay, NodeOverlayStatus), String> {

@@ -17,6 +17,7 @@ use async_trait::async_trait;
 use decoded::Decoded;
 use kinds::Kind;
 use nodeless_api::convert::volumes::Storage;
+use nodeless_api::managed::Owned;
 use nodeless_api::{
     CapacityBufferStatus, EC2NodeClass, EC2NodeClassStatus, NodeOverlayStatus, NodePoolStatus,
     ProvisioningRequestStatus, hash,
@@ -28,9 +29,9 @@ use nodeless_model::{
     DaemonSet, DaemonSetName, Node, NodeClaim, NodeOverlay, NodePool, Pod, PodDisruptionBudget, labels,
 };
 use nodeless_ports::cluster::{
-    BatchWindow, ClusterView, DeploymentChange, Eviction, FoundNodes, InvalidObject, MirroredClaim, NodePatch,
-    ObjectEvent, OwningDeployment, PodBatch, PodRef, STANDALONE_NODES, SYSTEM_NAMESPACE, SoughtNode, SystemNamespace,
-    UnboundPod, VolumeAttachment,
+    BatchWindow, ClusterView, DeploymentChange, Eviction, FoundNodeClaims, FoundNodePools, FoundNodes, InvalidObject,
+    MirroredClaim, NodePatch, ObjectEvent, OwningDeployment, PodBatch, PodRef, STANDALONE_NODES, SYSTEM_NAMESPACE,
+    SoughtNode, SystemNamespace, UnboundPod, VolumeAttachment,
 };
 use nodeless_ports::{
     ClaimMirror, Clock, Configuration, ErrorKind, Events, NodesAndPods, PlanningView, PortError, Workloads,
@@ -117,18 +118,23 @@ impl PlanningView for MemoryCluster {
         let overlays = self.read_if_known(&kinds::ALL_NODE_OVERLAYS)?;
         let buffers = self.read_if_known(&kinds::ALL_CAPACITY_BUFFERS)?;
         let asked = self.read_if_known(&kinds::ALL_PROVISIONING_REQUESTS)?;
+        let (node_pools, other_node_pools) = Owned::separate(pools.0);
+        let (node_claims, other_node_claims) = Owned::separate(claims.0);
+        let statuses = self.read(&kinds::NODE_POOL_STATUSES)?.0.into_iter().filter_map(Owned::managed);
         let mut view = ClusterView {
             nodes: nodes.0,
             pods: pods.0.into_iter().map(Arc::new).collect(),
             daemon_sets: daemon_sets.0.iter().map(|read| read.set.clone()).collect(),
             disruption_budgets: budgets.0,
-            node_pools: pools.0,
-            node_pool_statuses: self.read(&kinds::NODE_POOL_STATUSES)?.0.into_iter().collect(),
+            node_pools,
+            node_pool_statuses: statuses.collect(),
             node_classes: classes.0.into_iter().map(|class| (name(&class), class)).collect(),
             node_overlays: overlays.0,
             capacity_buffers: buffers::shapes(&self.api, buffers.0)?,
             provisioning_requests: requests::templates(&self.api, asked.0)?,
-            node_claims: claims.0,
+            node_claims,
+            other_node_pools,
+            other_node_claims,
             invalid: [nodes.1, pods.1, daemon_sets.1, budgets.1, pools.1, classes.1, claims.1].concat(),
             ..ClusterView::default()
         };
@@ -197,7 +203,7 @@ impl NodesAndPods for MemoryCluster {
         Ok(FoundNodes { nodes, invalid, joining_listed })
     }
 
-    async fn our_nodes(&self) -> Result<Vec<Node>, PortError> {
+    async fn labelled_nodes(&self) -> Result<Vec<Node>, PortError> {
         let (mut nodes, mut invalid) = self.select(&kinds::ALL_NODES, labels::NODE_POOL, "")?;
         let (standalone, faulty) = self.select(&kinds::ALL_NODES, STANDALONE_NODES, "")?;
         nodes.extend(standalone);
@@ -301,7 +307,13 @@ impl Configuration for MemoryCluster {
     }
 
     async fn node_pool(&self, name: &str) -> Result<Option<NodePool>, PortError> {
-        get_one(&self.api, &kinds::ALL_NODE_POOLS, name)
+        match get_one(&self.api, &kinds::ALL_NODE_POOLS, name)? {
+            Some(Owned::Managed(pool)) => Ok(Some(pool)),
+            Some(Owned::Other(other)) => {
+                Err(PortError::new(ErrorKind::Invalid, "Kubernetes get NodePool", other.to_string()))
+            }
+            None => Ok(None),
+        }
     }
 
     async fn system_namespace(&self) -> Result<SystemNamespace, PortError> {
@@ -312,8 +324,10 @@ impl Configuration for MemoryCluster {
         Ok(SystemNamespace { created: metadata.creation_timestamp.map(|time| time.0), table })
     }
 
-    async fn node_pools(&self) -> Result<(Vec<NodePool>, Vec<InvalidObject>), PortError> {
-        self.read(&kinds::ALL_NODE_POOLS)
+    async fn node_pools(&self) -> Result<FoundNodePools, PortError> {
+        let (pools, invalid) = self.read(&kinds::ALL_NODE_POOLS)?;
+        let (node_pools, others) = Owned::separate(pools);
+        Ok(FoundNodePools { node_pools, invalid, others })
     }
 
     async fn node_overlays(&self) -> Result<Vec<(NodeOverlay, NodeOverlayStatus)>, PortError> {
@@ -357,18 +371,27 @@ impl Configuration for MemoryCluster {
 
 #[async_trait]
 impl ClaimMirror for MemoryCluster {
-    async fn mirrored_claims(&self) -> Result<Vec<MirroredClaim>, PortError> {
+    async fn mirrored_claims(&self) -> Result<FoundNodeClaims, PortError> {
         let (claims, invalid) = self.read(&kinds::ALL_NODE_CLAIMS)?;
         refuse_doubt(true, &invalid)?;
-        Ok(claims)
+        let (mirrors, others) = Owned::separate(claims);
+        Ok(FoundNodeClaims { mirrors, others })
     }
 
     async fn mirrored_claim(&self, name: &str) -> Result<Option<MirroredClaim>, PortError> {
-        get_one(&self.api, &kinds::ALL_NODE_CLAIMS, name)
+        match get_one(&self.api, &kinds::ALL_NODE_CLAIMS, name)? {
+            Some(Owned::Managed(claim)) => Ok(Some(claim)),
+            Some(Owned::Other(other)) => {
+                Err(PortError::new(ErrorKind::Invalid, "Kubernetes get NodeClaim", other.to_string()))
+            }
+            None => Ok(None),
+        }
     }
 
     async fn mirrors_of(&self, names: &[String]) -> Result<(Vec<MirroredClaim>, Vec<InvalidObject>), PortError> {
-        let (mut claims, mut invalid) = self.read(&kinds::ALL_NODE_CLAIMS)?;
+        let (claims, mut invalid) = self.read(&kinds::ALL_NODE_CLAIMS)?;
+        let (mut claims, others) = Owned::separate(claims);
+        invalid.extend(others.iter().map(InvalidObject::from));
         claims.retain(|claim| names.contains(&claim.name));
         invalid.retain(|object| names.contains(&object.name));
         Ok((claims, invalid))

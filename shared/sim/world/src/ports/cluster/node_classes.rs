@@ -2,8 +2,8 @@
 
 use super::claims::as_value;
 use super::objects::{self, remove_finalizer, strings, update, write_status};
-use crate::resources::NODE_CLASSES;
-use nodeless_api::{EC2NodeClass, EC2NodeClassStatus, hash};
+use crate::resources::{NODE_CLASSES, NODE_POOLS};
+use nodeless_api::{EC2NodeClass, EC2NodeClassStatus, NodePool, hash, managed};
 use nodeless_fake_kubernetes::controllers::object::is_deleting;
 use nodeless_fake_kubernetes::{ApiServer, Resource};
 use nodeless_model::labels;
@@ -61,6 +61,9 @@ pub(super) fn write_status_of(
     let Some(object) = objects::get(api, &operation, resource, namespace, name)? else {
         return Err(PortError::new(ErrorKind::NotFound, &operation, format!("there is no {} {name}", resource.kind)));
     };
+    if let Some(other) = managed::other::<NodePool>(&object).filter(|_| *resource == NODE_POOLS) {
+        return Err(PortError::new(ErrorKind::Conflict, &operation, other.to_string()));
+    }
     write_status(api, &operation, resource, &object, as_value(&operation, status)?)
 }
 

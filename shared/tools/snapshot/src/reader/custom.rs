@@ -1,0 +1,120 @@
+//! Custom resources, which may lack required fields, and NodePools and NodeClaims, which may be of another controller.
+
+use super::{Incoming, Reader};
+use crate::complete;
+use crate::decode::{Undecoded, decode_tree, tree, without_nulls};
+use crate::documents::Body;
+use crate::kinds::Kind;
+use crate::objects::Key;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use nodeless_api::managed::{self, Owned, RefersToClass};
+use nodeless_api::{NodeClaim, NodePool};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+/// A custom resource, as it was given, and with the fields that were missing.
+struct Completed {
+    given: Value,
+    value: Value,
+}
+
+impl Completed {
+    fn of(body: &Body<'_>, fill: fn(&mut Value)) -> Self {
+        let given = without_nulls(tree(body));
+        let mut value = given.clone();
+        fill(&mut value);
+        Self { given, value }
+    }
+}
+
+impl Reader {
+    /// A NodePool of nodeless or of another controller.
+    pub(super) fn node_pool(&mut self, incoming: &Incoming<'_>, body: &Body<'_>) {
+        let read = self.owned(incoming, body, complete::node_pool, |object: &mut NodePool| &mut object.metadata);
+        match read {
+            Some(Owned::Managed((key, pool))) => {
+                self.objects.other_node_pools.remove(&key);
+                self.keep(incoming, Some((key, complete::pool(&pool))), |objects| &mut objects.node_pools);
+            }
+            Some(Owned::Other(other)) => {
+                let key = (String::new(), other.name.clone());
+                self.objects.node_pools.remove(&key);
+                self.keep(incoming, Some((key, other)), |objects| &mut objects.other_node_pools);
+            }
+            None => {}
+        }
+    }
+
+    /// A NodeClaim of nodeless or of another controller.
+    pub(super) fn node_claim(&mut self, incoming: &Incoming<'_>, body: &Body<'_>) {
+        let read = self.owned(incoming, body, complete::node_claim, |object: &mut NodeClaim| &mut object.metadata);
+        match read {
+            Some(Owned::Managed((key, claim))) => {
+                self.objects.other_node_claims.remove(&key);
+                let placed = (incoming.place.clone(), claim);
+                self.keep(incoming, Some((key, placed)), |objects| &mut objects.node_claims);
+            }
+            Some(Owned::Other(other)) => {
+                let key = (String::new(), other.name.clone());
+                self.objects.node_claims.remove(&key);
+                self.keep(incoming, Some((key, other)), |objects| &mut objects.other_node_claims);
+            }
+            None => {}
+        }
+    }
+
+    /// A custom resource with its key. In a cluster only fields with defaults may be missing; in manifests users also omit
+    /// required fields that planning does not use.
+    pub(super) fn custom<T: DeserializeOwned>(
+        &mut self,
+        incoming: &Incoming<'_>,
+        body: &Body<'_>,
+        fill: fn(&mut Value),
+        metadata: fn(&mut T) -> &mut ObjectMeta,
+    ) -> Option<(Key, T)> {
+        self.accepted(incoming, body, &Completed::of(body, fill), metadata)
+    }
+
+    /// Like [`custom`](Self::custom), for a NodePool or NodeClaim, which may be of another controller.
+    fn owned<T: RefersToClass>(
+        &mut self,
+        incoming: &Incoming<'_>,
+        body: &Body<'_>,
+        fill: fn(&mut Value),
+        metadata: fn(&mut T) -> &mut ObjectMeta,
+    ) -> Option<Owned<(Key, T), T::Other>> {
+        let completed = Completed::of(body, fill);
+        match managed::other::<T>(&completed.value) {
+            Some(other) => Some(Owned::Other(other)),
+            None => self.accepted(incoming, body, &completed, metadata).map(Owned::Managed),
+        }
+    }
+
+    fn accepted<T: DeserializeOwned>(
+        &mut self,
+        incoming: &Incoming<'_>,
+        body: &Body<'_>,
+        Completed { given, value }: &Completed,
+        metadata: fn(&mut T) -> &mut ObjectMeta,
+    ) -> Option<(Key, T)> {
+        match decode_tree::<T>(value).and_then(|object| self.checked(incoming, given, value).map(|()| object)) {
+            Ok(object) => self.named(incoming, body, object, metadata),
+            Err(undecoded) => {
+                self.refuse(incoming, body, undecoded);
+                None
+            }
+        }
+    }
+
+    /// The first error of an object that no API server has accepted: one of a cluster has a uid, and its definition may be older. Errors
+    /// about fields that were missing are not counted.
+    fn checked(&self, incoming: &Incoming<'_>, given: &Value, value: &Value) -> Result<(), Undecoded> {
+        let (Some(check), Kind::NodePool | Kind::NodeClass) = (self.check, incoming.kind) else { return Ok(()) };
+        if given.pointer("/metadata/uid").is_some() {
+            return Ok(());
+        }
+        let errors = check(incoming.kind.name(), value);
+        let counted = errors.into_iter().find(|(field, _)| complete::is_given(incoming.kind, given, field));
+        counted.map_or(Ok(()), |(field, problem)| Err(Undecoded { field, problem }))
+    }
+}
