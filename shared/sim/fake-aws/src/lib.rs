@@ -22,6 +22,7 @@ mod instance;
 mod launch;
 mod launch_templates;
 mod offering;
+mod others;
 mod placement;
 mod query;
 mod quota_family;

@@ -142,7 +142,7 @@ impl State {
         Some(ChangedInstance { instance_id: id.to_owned(), previous, current })
     }
 
-    fn terminate(&mut self, id: &str) -> Option<ChangedInstance> {
+    pub(super) fn terminate(&mut self, id: &str) -> Option<ChangedInstance> {
         let code = "Client.UserInitiatedShutdown";
         self.changed(id, |state| state.stop(id, code, "Client.UserInitiatedShutdown: User initiated shutdown"))
     }

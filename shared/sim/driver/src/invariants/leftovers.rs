@@ -2,6 +2,7 @@
 
 use super::text;
 use crate::Driver;
+use crate::scenarios::other_objects::is_of_other;
 use futures::FutureExt as _;
 use nodeless_fake_kubernetes::resource::{DEPLOYMENTS, NODES};
 use nodeless_fake_kubernetes::{ListOptions, Resource};
@@ -21,7 +22,7 @@ pub(crate) fn leftovers(driver: &Driver) -> Vec<String> {
         claims: driver.claims().snapshot(),
         commands: driver.claims().commands_now(),
         usage: driver.claims().usage().now_or_never().and_then(Result::ok).unwrap_or_default(),
-        node_claims: names(driver, &NODE_CLAIMS, |_| true),
+        node_claims: names(driver, &NODE_CLAIMS, |claim| !is_of_other(&NODE_CLAIMS, claim)),
         tainted_nodes: names(driver, &NODES, tainted),
         raised_deployments: names(driver, &DEPLOYMENTS, |one| !one["metadata"]["annotations"][labels::SURGE].is_null()),
     };

@@ -15,6 +15,7 @@ mod node_pools;
 mod nodes;
 mod on_demand_minimum;
 mod oracle;
+mod other_controllers;
 mod recorded_time;
 mod surges;
 
@@ -50,6 +51,7 @@ pub(crate) const METADATA: &str = "a Node has the labels, annotations and taints
 pub(crate) const UNUSABLE_NODE_POOLS: &str = "no claim is created for an unusable NodePool";
 pub(crate) const DELETED_NODE_POOLS: &str = "the nodes of a deleted NodePool are terminated";
 pub(crate) const SURGES: &str = "a pod that asks for its successor first is not the last that goes";
+pub(crate) const OTHER_CONTROLLERS: &str = "nothing of another controller is written";
 pub(crate) const EXPLAINED: &str = "each pending pod has a claim or a reason within two plans";
 pub(crate) const PODS_RUN: &str = "a pod that can be placed runs";
 pub(crate) const BECOMES_QUIESCENT: &str = "the cluster becomes quiescent";

@@ -5,15 +5,17 @@ use super::lifetimes::{InterruptionChecks, drain_too_long, expired};
 use super::node_pools::NodePoolChecks;
 use super::nodes::{Nodes, OpenNodes};
 use super::on_demand_minimum::OnDemandChecks;
+use super::other_controllers::written;
 use super::recorded_time::RecordedTime;
 use super::surges::SurgeChecks;
 use super::{
     AMI_CANARY, CLUSTER_LIMITS, DELETED_NODE_POOLS, DISRUPTION_BUDGETS, DO_NOT_DISRUPT, DRAINS_END, EXPIRY, EXPLAINED,
-    INTERRUPTIONS, LIMITS, MAINTENANCE, METADATA, NO_ORPHANS, ON_DEMAND_MINIMUM, ONE_INSTANCE, PODS_RUN, RECORDED_TIME,
-    STAYS_OPEN, SURGES, UNUSABLE_NODE_POOLS, Violation, ami_canary, condition as condition_of, disruption_budgets,
-    metadata, text,
+    INTERRUPTIONS, LIMITS, MAINTENANCE, METADATA, NO_ORPHANS, ON_DEMAND_MINIMUM, ONE_INSTANCE, OTHER_CONTROLLERS,
+    PODS_RUN, RECORDED_TIME, STAYS_OPEN, SURGES, UNUSABLE_NODE_POOLS, Violation, ami_canary, condition as condition_of,
+    disruption_budgets, metadata, text,
 };
 use crate::scenarios::Scenario;
+use crate::scenarios::other_objects::is_instance_of_other;
 use crate::{Driver, Outcome};
 use jiff::{SignedDuration, Timestamp};
 use nodeless_fake_aws::TypeFacts;
@@ -175,6 +177,9 @@ impl Oracle {
                 }
             }
             for change in &changes {
+                if let Some(detail) = written(driver, change) {
+                    self.violated(now, OTHER_CONTROLLERS, detail);
+                }
                 self.node_pools.changed(change, now);
                 if change.resource.kind == "NodePool" {
                     self.pool_changed(change);
@@ -366,6 +371,9 @@ impl Oracle {
         for instance in driver.world().ec2().instances() {
             if let Some(group) = instance.tags.get(labels::LAUNCH_GROUP_TAG) {
                 *groups.entry(group.clone()).or_default() += 1;
+            }
+            if is_instance_of_other(&instance) {
+                continue;
             }
             self.launched.insert(instance.id.clone());
             if !instance.state.is_alive() {

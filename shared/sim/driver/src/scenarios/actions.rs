@@ -3,6 +3,7 @@
 use super::active_faults::{ActiveFaults, End, set_quota};
 use super::misconfigurations;
 use super::objects::{refused, resource};
+use super::other_objects::{is_instance_of_other, is_of_other};
 use super::selection::{listed, some_of};
 use super::timeline::{Entry, after};
 use super::{Action, BadMachines, ChangePrices, DENIABLE, Named, Quota, ScenarioError, Shortage};
@@ -263,9 +264,9 @@ fn running_pods(driver: &Driver, count: u32, random: &mut Random) -> (Vec<String
     chosen.iter().map(|pod| (field(pod, "uid"), field(pod, "name"))).unzip()
 }
 
-/// Running instances, in the order of their ids.
+/// Running instances, in the order of their ids, without those of another controller.
 fn ids(driver: &Driver, matches: impl Fn(&Instance) -> bool) -> Vec<String> {
-    let all = driver.world().ec2().instances().into_iter();
+    let all = driver.world().ec2().instances().into_iter().filter(|it| !is_instance_of_other(it));
     all.filter(|it| it.state == InstanceState::Running && matches(it)).map(|it| it.id).collect()
 }
 
@@ -273,7 +274,8 @@ fn delete_some(driver: &Driver, kind: &str, count: u32, random: &mut Random) -> 
     let Ok(resource) = resource(kind) else { return String::new() };
     let api = driver.world().api();
     let names = api.list(&resource, &ListOptions::default()).map(|list| list.items).unwrap_or_default();
-    let present = names.iter().filter(|object| object.pointer("/metadata/deletionTimestamp").is_none());
+    let names = names.iter().filter(|object| !is_of_other(&resource, object));
+    let present = names.filter(|object| object.pointer("/metadata/deletionTimestamp").is_none());
     let names = present.filter_map(|object| object["metadata"]["name"].as_str().map(str::to_owned)).collect();
     let chosen = some_of(names, count, random);
     let gone = |name: &String| api.delete(&resource, "", name, &DeleteOptions::default()).is_ok();

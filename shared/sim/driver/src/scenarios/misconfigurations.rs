@@ -3,6 +3,7 @@
 use super::active_faults::{ActiveFaults, End};
 use super::edit::{Edit, name_of, patch_spec};
 use super::objects::{refused, resource};
+use super::other_objects::is_of_other;
 use super::selection::{listed, some_of};
 use super::timeline::after;
 use super::{Misconfiguration, Misconfigure, Recreate, ScenarioError};
@@ -13,13 +14,15 @@ use nodeless_world::resources::NODE_POOLS;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
-/// The objects of a kind that are not being deleted and that no other edit concerns, in the order of their names.
+/// The objects of a kind that are not being deleted and that no other edit concerns, in the order of their names, without those of another
+/// controller.
 fn present(driver: &Driver, kind: &str, active: &ActiveFaults) -> Result<Vec<Arc<Value>>, ScenarioError> {
-    let list = driver.world().api().list(&resource(kind)?, &ListOptions::default());
+    let resource = resource(kind)?;
+    let list = driver.world().api().list(&resource, &ListOptions::default());
     let mut objects = list.map(|list| list.items).unwrap_or_default();
     objects.retain(|object| {
         let edited = active.edits().any(|edit| edit.concerns(kind, name_of(object)));
-        object.pointer("/metadata/deletionTimestamp").is_none() && !edited
+        object.pointer("/metadata/deletionTimestamp").is_none() && !edited && !is_of_other(&resource, object)
     });
     Ok(objects)
 }

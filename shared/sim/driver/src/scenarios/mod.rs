@@ -6,6 +6,8 @@ pub(crate) mod durations;
 mod edit;
 mod misconfigurations;
 pub(crate) mod objects;
+pub(crate) mod other_controller;
+pub(crate) mod other_objects;
 mod selection;
 mod timeline;
 

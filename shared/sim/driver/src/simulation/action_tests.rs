@@ -2,7 +2,9 @@
 
 use super::tests::{CALM, broken, calm, claims, only, patch, pods, write};
 use super::*;
+use crate::scenarios::other_objects::{is_instance_of_other, is_of_other};
 use futures::FutureExt as _;
+use nodeless_fake_aws::Instance;
 use nodeless_fake_aws::requests::TerminateInstances;
 use nodeless_fake_kubernetes::resource::{DEPLOYMENTS, EVENTS, NODES, VOLUME_ATTACHMENTS};
 use nodeless_fake_kubernetes::{DeleteOptions, ListOptions};
@@ -42,6 +44,11 @@ fn minutes(run: &mut Run, minutes: i64) {
 
 fn scale(run: &Run, replicas: u32) {
     patch(run, &DEPLOYMENTS, "default", "web", &json!({ "spec": { "replicas": replicas } }));
+}
+
+/// The instances of nodeless.
+fn own_instances(run: &Run) -> Vec<Instance> {
+    run.driver.world().ec2().instances().into_iter().filter(|it| !is_instance_of_other(it)).collect()
 }
 
 fn pending(run: &Run) -> usize {
@@ -173,15 +180,15 @@ fn nothing_is_launched_beyond_a_quota() {
     assert!(run.driver.world().ec2().account().vcpu_quotas.is_empty());
 }
 
-/// The names of the ready Nodes in a zone.
+/// The names of the ready Nodes of nodeless in a zone.
 fn ready_in(run: &Run, zone: &str) -> Vec<String> {
     let list = run.driver.world().api().list(&NODES, &ListOptions::default()).unwrap().items;
     let ready = |node: &Value| {
         let conditions = node["status"]["conditions"].as_array().unwrap();
         conditions.iter().any(|it| it["type"] == "Ready" && it["status"] == "True")
     };
-    let here =
-        list.iter().filter(|node| node["metadata"]["labels"]["topology.kubernetes.io/zone"] == zone && ready(node));
+    let own = list.iter().filter(|node| !is_of_other(&NODES, node));
+    let here = own.filter(|node| node["metadata"]["labels"]["topology.kubernetes.io/zone"] == zone && ready(node));
     here.map(|node| node["metadata"]["name"].as_str().unwrap().to_owned()).collect()
 }
 
@@ -196,7 +203,7 @@ fn the_pods_of_a_failed_zone_run_in_another_one() {
     let before = claims(&run).iter().filter(|claim| claim.status.instance.as_ref().unwrap().zone == zone).count();
     assert!(before > 0);
     minutes(&mut run, 8);
-    let instances = run.driver.world().ec2().instances();
+    let instances = own_instances(&run);
     let here: Vec<_> = instances.into_iter().filter(|instance| instance.offering.zone == zone).collect();
     assert!(here.iter().all(|it| it.impaired_since.is_some() && it.system_impaired_since.is_some()));
     assert_eq!(ready_in(&run, &zone), Vec::<String>::new());
@@ -218,7 +225,7 @@ fn the_nodes_of_a_zone_that_recovers_soon_are_ready_again_with_their_pods() {
         pod["status"]["conditions"].as_array().unwrap().iter().any(|it| it["type"] == "Ready" && it["status"] != "True")
     };
     assert_eq!(pods(&run).iter().filter(unready).count(), 0);
-    let instances = run.driver.world().ec2().instances();
+    let instances = own_instances(&run);
     assert!(instances.iter().all(|it| it.impaired_since.is_none() && it.system_impaired_since.is_none()));
 }
 
@@ -227,14 +234,14 @@ fn an_instance_without_tags_keeps_its_ready_node_and_is_terminated_with_its_clai
     let mut run = with("untagMachines: 3");
     let kept = names(&run);
     minutes(&mut run, 20);
-    let instances = run.driver.world().ec2().instances();
+    let instances = own_instances(&run);
     assert!(instances.iter().all(|it| !it.tags.contains_key("karpenter.sh/nodepool")), "{instances:?}");
     assert_eq!(names(&run), kept);
     for name in &kept {
         run.driver.world().api().delete(&NODE_CLAIMS, "", name, &DeleteOptions::default()).unwrap();
     }
     minutes(&mut run, 40);
-    let instances = run.driver.world().ec2().instances();
+    let instances = own_instances(&run);
     let alive: Vec<_> = instances.iter().filter(|it| it.state.is_alive()).collect();
     assert!(alive.len() == 3 && alive.iter().all(|it| it.tags.contains_key("karpenter.sh/nodepool")), "{alive:?}");
 }
@@ -255,8 +262,7 @@ fn a_table_that_is_restored_or_created_again_keeps_the_nodes() {
 
 /// The instances that run, by id.
 fn alive(run: &Run) -> BTreeSet<String> {
-    let instances = run.driver.world().ec2().instances();
-    instances.into_iter().filter(|it| it.state.is_alive()).map(|it| it.id).collect()
+    own_instances(run).into_iter().filter(|it| it.state.is_alive()).map(|it| it.id).collect()
 }
 
 /// EC2 gives the instance by its id, so it is not missing: it stays as any instance whose kubelet does not respond.

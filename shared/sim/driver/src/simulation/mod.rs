@@ -10,10 +10,13 @@ mod report;
 
 pub use report::{Note, Report, Sample, Waits};
 
-use crate::invariants::{BECOMES_QUIESCENT, EffectChecks, NO_LEFTOVERS, Oracle, Violation, leftovers};
+use crate::invariants::{
+    BECOMES_QUIESCENT, EffectChecks, NO_LEFTOVERS, OTHER_CONTROLLERS, Oracle, Violation, leftovers,
+};
 use crate::scenarios::actions;
 use crate::scenarios::active_faults::ActiveFaults;
 use crate::scenarios::objects;
+use crate::scenarios::other_controller::OtherController;
 use crate::scenarios::{Action, Scenario, ScenarioError, Timeline, after};
 use crate::{Driver, DriverError, Schedule};
 use jiff::{SignedDuration, Timestamp};
@@ -68,6 +71,7 @@ pub struct Run {
     oracle: Oracle,
     timeline: Timeline,
     active: ActiveFaults,
+    others: OtherController,
     random: Random,
     sampled: Timestamp,
     report: Report,
@@ -138,6 +142,7 @@ impl Run {
         for object in &scenario.objects {
             objects::apply(&driver, object)?;
         }
+        let others = OtherController::start(&driver, seed)?;
         let oracle = Oracle::new(&scenario, &driver);
         let report = Report::new(&scenario, seed, hours);
         let (sampled, random) = (scenario.start, Random::of(seed, "targets"));
@@ -151,6 +156,7 @@ impl Run {
             oracle,
             timeline,
             active: ActiveFaults::default(),
+            others,
             random,
             sampled,
             report,
@@ -205,6 +211,7 @@ impl Run {
                 self.report.note(now, what);
             }
             self.active.end(&mut self.driver, now, false)?;
+            self.others.act(&self.driver)?;
             let sample = after(self.sampled, SAMPLE);
             if sample <= now {
                 self.sample();
@@ -217,7 +224,7 @@ impl Run {
                 return Ok(());
             }
             let sample = after(self.sampled, SAMPLE);
-            let dues = [self.timeline.next(), self.active.next_end(), Some(sample), Some(target)];
+            let dues = [self.timeline.next(), self.active.next_end(), self.others.next(), Some(sample), Some(target)];
             let limit =
                 dues.into_iter().flatten().min().unwrap_or(target).max(after(now, actions::MIN_STEP)).min(target);
             self.step_to(limit)?;
@@ -237,12 +244,16 @@ impl Run {
         self.driver.take_events();
         self.report.violations.append(&mut self.oracle.violations);
         self.report.violations.append(&mut self.effects.observed().violations);
+        let at = self.driver.world().now();
+        let disturbed = self.others.disturbed(&self.driver).into_iter();
+        self.report.violations.extend(disturbed.map(|detail| Violation { at, invariant: OTHER_CONTROLLERS, detail }));
         Ok(())
     }
 
     /// Stops all faults and actions, and checks that the cluster becomes quiescent, and stays so.
     fn become_quiescent(&mut self, end: Timestamp, observe: Observer<'_>) -> Result<(), SimulationError> {
         self.timeline = Timeline::default();
+        self.others.stop();
         self.active.end(&mut self.driver, end, true)?;
         self.fault_injection.set_rates(Rates::default());
         self.fault_injection.end_outages();

@@ -2,8 +2,10 @@
 
 use super::*;
 use crate::Outcome;
+use crate::scenarios::other_objects::{is_instance_of_other, is_of_other};
 use futures::FutureExt as _;
 use nodeless_disruption::command::{CommandPhase, CommandRecord};
+use nodeless_fake_kubernetes::controllers::object::{NewEvent, publish};
 use nodeless_fake_kubernetes::resource::{DEPLOYMENTS, NAMESPACES, NODES, PODS, VOLUME_ATTACHMENTS};
 use nodeless_fake_kubernetes::{CreateOptions, DeleteOptions, ListOptions, PatchOptions, PatchType, Resource};
 use nodeless_lifecycle::begin_termination;
@@ -14,6 +16,7 @@ use nodeless_operations::plan::encode_command;
 use nodeless_state::costs::StoredCosts;
 use nodeless_telemetry::Null;
 use nodeless_world::fault_injection::{Effect, Observer as _};
+use nodeless_world::ports::FIELD_MANAGER;
 use nodeless_world::resources::{NODE_CLAIMS, NODE_POOLS};
 use std::collections::BTreeSet;
 
@@ -106,6 +109,58 @@ pub(super) fn pods(run: &Run) -> Vec<Arc<Value>> {
 fn leave(run: &Run, claim: &mut NodeClaim, reason: TerminationReason) {
     begin_termination(claim, reason, "of a test", run.driver.world().now());
     write(run, claim);
+}
+
+/// What nodeless does with the first of these objects that exists.
+fn nodeless_patches(run: &Run, resource: &Resource, body: &Value) {
+    let all = run.driver.world().api().list(resource, &ListOptions::default()).unwrap().items;
+    let other = all.iter().find(|object| is_of_other(resource, object)).unwrap();
+    let api = run.driver.world().api().as_user(FIELD_MANAGER);
+    let name = other["metadata"]["name"].as_str().unwrap();
+    api.patch(resource, "", name, None, PatchType::Merge, body, &PatchOptions::default()).unwrap();
+}
+
+#[test]
+fn nothing_of_another_controller_may_be_written() {
+    let labelled = json!({ "metadata": { "labels": { "a": "b" } } });
+    let finalized = json!({ "metadata": { "finalizers": null } });
+    for (resource, body) in [(NODE_POOLS, &labelled), (NODE_CLAIMS, &labelled), (NODES, &labelled), (NODES, &finalized)]
+    {
+        let mut run = calm();
+        nodeless_patches(&run, &resource, body);
+        assert_eq!(broken(&mut run), only(OTHER_CONTROLLERS), "{} {body}", resource.kind);
+    }
+    let mut run = calm();
+    let about = run.driver.world().api().get(&NODE_POOLS, "", "other").unwrap();
+    let event = NewEvent { component: FIELD_MANAGER, kind: "Normal", reason: "Any", message: "" };
+    publish(&run.driver.world().api().as_user(FIELD_MANAGER), &about, &event, run.driver.world().now()).unwrap();
+    assert_eq!(broken(&mut run), only(OTHER_CONTROLLERS));
+
+    let mut run = calm();
+    let instance = run.driver.world().ec2().instances().into_iter().find(is_instance_of_other).unwrap();
+    run.driver.world().ec2().change_instance(&instance.id, |one| drop(one.tags.insert("a".into(), "b".into())));
+    let until = after(run.driver.world().now(), SignedDuration::from_secs(5));
+    run.advance(until, &mut |_| std::ops::ControlFlow::Continue(())).unwrap();
+    assert!(run.report.violations.iter().any(|one| one.invariant == OTHER_CONTROLLERS), "{:?}", run.report.violations);
+}
+
+#[test]
+fn the_nodes_of_another_controller_come_and_go() {
+    let mut run = started(CALM);
+    let seen = |run: &Run, resource: &Resource| {
+        let all = run.driver.world().api().list(resource, &ListOptions::default()).unwrap().items;
+        all.iter().filter(|object| is_of_other(resource, object)).count()
+    };
+    let mut counts = BTreeSet::new();
+    for minute in 6..180 {
+        let until = after(run.scenario.start, SignedDuration::from_mins(minute));
+        run.advance(until, &mut |_| std::ops::ControlFlow::Continue(())).unwrap();
+        counts.insert((seen(&run, &NODE_CLAIMS), seen(&run, &NODES)));
+    }
+    assert_eq!(run.report.violations, []);
+    assert!(counts.iter().any(|(claims, nodes)| claims > nodes), "a node joins: {counts:?}");
+    assert!(counts.iter().any(|(claims, nodes)| claims < nodes), "only a finalizer keeps a node: {counts:?}");
+    assert_eq!(claims(&run).len(), 3, "nodeless launches nothing for them");
 }
 
 #[test]
