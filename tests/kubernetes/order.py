@@ -7,7 +7,7 @@ import pytest
 
 FIRST, LAST = "test_migration.py", "test_rights.py"
 SCENARIOS = (
-    "test_scenarios.py", "test_api_server.py", "test_clocks.py",
+    "test_scenarios.py", "test_api_server.py", "test_auto_mode.py", "test_clocks.py",
     "test_kueue.py", "test_managers.py", "test_node_claims.py", "test_pages.py", "test_restarts.py", "test_static.py", "test_stored.py",
     "test_surge.py", "test_webhooks.py",
 )  # fmt: skip
