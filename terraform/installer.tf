@@ -15,6 +15,8 @@ resource "aws_lambda_invocation" "install" {
     ownEndpoint = var.wake_endpoint != null
     # Whether lifecycle may patch pods/status.
     nominations = var.nominations_enabled
+    # Whether the role admin of Kubernetes includes the role nodeless:admin.
+    aggregateToAdmin = var.aggregate_to_admin
     # Invoked again if any of these changes. The zip embeds CRDs, RBAC and the webhook. The table identifies the deployment that serves
     # the cluster, and the function has it from its environment.
     version = join("-", compact([substr(sha256(local.artifact_hashes["installer"]), 0, 12), local.table.name, var.installation_version]))

@@ -341,6 +341,13 @@ variable "nominations_enabled" {
   nullable    = false
 }
 
+variable "aggregate_to_admin" {
+  description = "Add the role nodeless:admin to the role admin of Kubernetes: whoever is admin of a namespace may then create CapacityBuffers and ProvisioningRequests in it, which launch nodes without a pod, up to the ResourceQuotas of the namespace. docs/security.md explains what a namespace can cost."
+  type        = bool
+  default     = false
+  nullable    = false
+}
+
 variable "metrics_by_nodepool" {
   description = "Publish NodeCount, HourlySpendDollars, NodesLaunched and NodesTerminated for each NodePool too, with the dimensions Cluster and NodePool. CloudWatch charges for each of them: about $1.20 a month for each NodePool."
   type        = bool

@@ -599,6 +599,7 @@ run "installer_input" {
       jsondecode(nonsensitive(aws_lambda_invocation.install[0].input)).action == "install" &&
       jsondecode(nonsensitive(aws_lambda_invocation.install[0].input)).cluster == "example" &&
       jsondecode(nonsensitive(aws_lambda_invocation.install[0].input)).wakeUrl == "https://mock.lambda-url.eu-west-1.on.aws/0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKL" &&
+      jsondecode(nonsensitive(aws_lambda_invocation.install[0].input)).aggregateToAdmin == false &&
       aws_lambda_invocation.install[0].lifecycle_scope == "CRUD"
     )
     error_message = "The installer's input changed. events/installer.install.json is its sample."

@@ -31,6 +31,9 @@ pub(crate) struct Arguments {
     /// Do not grant lifecycle the right to nominate nodes for pods (patch of pods/status), or take it away
     #[arg(long)]
     no_nominations: bool,
+    /// Add the role nodeless:admin to the role admin of Kubernetes, so that the admins of a namespace may request capacity for it
+    #[arg(long)]
+    aggregate_to_admin: bool,
 }
 
 #[cfg(feature = "kubernetes")]
@@ -38,7 +41,7 @@ mod connected {
     use super::{Arguments, CatalogArguments, CliError, ClusterArguments, Facts, Reader, SchedulerConfig};
     use crate::output;
     use nodeless_kubernetes::Connection;
-    use nodeless_kubernetes::install::{self, Wake};
+    use nodeless_kubernetes::install::{self, Rights, Wake};
     use std::path::Path;
 
     impl ClusterArguments {
@@ -78,7 +81,9 @@ mod connected {
             None => Wake::Keep,
         };
         let connection = arguments.cluster.connect().await?;
-        output::print(install::install(&connection, None, &wake, !arguments.no_nominations).await?).map(drop)
+        let rights =
+            Rights { nominations: !arguments.no_nominations, aggregate_to_admin: arguments.aggregate_to_admin };
+        output::print(install::install(&connection, None, &wake, rights).await?).map(drop)
     }
 
     pub(crate) async fn uninstall(arguments: &ClusterArguments) -> Result<(), CliError> {
@@ -105,7 +110,8 @@ mod connected {
     }
 
     pub(crate) async fn install(arguments: &Arguments) -> Result<(), CliError> {
-        let _ = (&arguments.cluster, &arguments.wake_url, arguments.no_wake, arguments.no_nominations);
+        let _ = (&arguments.cluster, &arguments.wake_url, arguments.no_wake);
+        let _ = (arguments.no_nominations, arguments.aggregate_to_admin);
         Err(CliError::WithoutKubernetes)
     }
 

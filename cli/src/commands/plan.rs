@@ -28,7 +28,7 @@ use std::process::ExitCode;
 
 The cluster is read from files (--cluster) or from the API server (--kubeconfig). Files contain manifests or the output of \
 `kubectl get ... -o yaml` or `-o json`, in any mix: Node, Pod, NodePool, EC2NodeClass, NodeClaim, NodeOverlay, DaemonSet, PersistentVolume, \
-PersistentVolumeClaim, StorageClass, CSINode, Namespace, PodDisruptionBudget, PriorityClass, LimitRange, CapacityBuffer, Deployment, StatefulSet, \
+PersistentVolumeClaim, StorageClass, CSINode, Namespace, PodDisruptionBudget, PriorityClass, LimitRange, ResourceQuota, CapacityBuffer, Deployment, StatefulSet, \
 ReplicaSet, Job, CronJob and Lists of them. Other kinds are skipped. A workload without pods in the files is planned with all its replicas. \
 Pods that have no node and have not finished count as pending, even if no scheduler has marked \
 them as unschedulable; a NodePool or EC2NodeClass without a status counts as ready.
@@ -42,7 +42,7 @@ increase of the cost is more than --max-increase, and 1 for an error, with nothi
 
 Examples:
   kubectl get nodes,pods,nodepools,ec2nodeclasses,nodeclaims,daemonsets,pv,pvc,storageclasses,csinodes,namespaces,\\
-priorityclasses,limitranges -A -o yaml > cluster.yaml
+priorityclasses,limitranges,resourcequotas -A -o yaml > cluster.yaml
   nodeless plan --cluster cluster.yaml
   nodeless plan --cluster cluster.yaml --explain default/web-0
   kubectl get pods -A -o json | nodeless plan --cluster - infra/nodepools/default.yaml -o json

@@ -35,8 +35,9 @@ const KINDS: [(&str, &str, &str, bool); 20] = [
     custom(resources::CAPACITY_BUFFERS, false),
 ];
 const BUFFER: &str = resources::CAPACITY_BUFFERS.kind;
-/// The kinds that a CapacityBuffer can refer to; read only if the cluster has one.
-const SOURCES: [(&str, &str, &str, bool); 4] = [
+/// The kinds that a CapacityBuffer can refer to, and the quotas that its pods count against; read only if the cluster has one.
+const SOURCES: [(&str, &str, &str, bool); 5] = [
+    ("v1", "ResourceQuota", "/api/v1/resourcequotas", false),
     ("v1", "PodTemplate", "/api/v1/podtemplates", false),
     ("apps/v1", "Deployment", "/apis/apps/v1/deployments", false),
     ("apps/v1", "StatefulSet", "/apis/apps/v1/statefulsets", false),

@@ -721,6 +721,14 @@ spec: {provisioningStrategy: buffer.x-k8s.io/active-capacity, scalableRef: {apiG
         launches.flat_map(|launch| launch["pods"].as_array().unwrap()).map(|pod| pod.as_str().unwrap()).collect();
     assert_eq!(pods.len(), 7, "two of the buffer, and five of the Deployment");
     assert_eq!(pods[..2], ["default/capacity-buffer-spare-0", "default/capacity-buffer-spare-1"]);
+    let quota =
+        "{apiVersion: v1, kind: ResourceQuota, metadata: {name: team, namespace: default}, spec: {hard: {pods: '1'}}}";
+    let limited = piped(&documents(&[POOL, CLASS, buffer, quota, include_str!("../../src/demo/inflate.yaml")]), &[]);
+    assert!(
+        limited.stderr.contains("CapacityBuffer default/spare has 1 of 2 chunks: ResourceQuota default/team"),
+        "{}",
+        limited.stderr
+    );
     let missing = piped(&documents(&[POOL, CLASS, buffer]), &[]);
     assert!(
         missing.stderr.contains("CapacityBuffer default/spare is left out: Deployment inflate does not exist"),

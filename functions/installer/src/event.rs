@@ -1,6 +1,6 @@
 //! The requests of the function.
 
-use nodeless_kubernetes::install::Wake;
+use nodeless_kubernetes::install::{Rights, Wake};
 use nodeless_runtime::terraform::{Invocation, Operation, OtherCluster, same_cluster};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
@@ -23,8 +23,8 @@ pub(crate) enum Action {
         wake: Wake,
         /// Whether the URL is an endpoint of the operator, which the control plane can reach through its own network route.
         own_endpoint: bool,
-        /// Whether lifecycle may nominate nodes for pods.
-        nominations: bool,
+        /// What is granted on request.
+        rights: Rights,
     },
     /// Remove everything except for the CRDs.
     Uninstall,
@@ -62,6 +62,9 @@ struct Event {
     /// Whether lifecycle may nominate nodes for pods.
     #[serde(default = "yes")]
     nominations: bool,
+    /// Whether admins of namespaces may manage the objects of nodeless in them.
+    #[serde(default)]
+    aggregate_to_admin: bool,
     /// Added by Terraform.
     tf: Option<Invocation>,
 }
@@ -101,7 +104,7 @@ pub(crate) fn read(event: Value, cluster: Option<&str>) -> Result<Request, Event
         Verb::Install => Action::Install {
             wake: wake(event.wake_url),
             own_endpoint: event.own_endpoint,
-            nominations: event.nominations,
+            rights: Rights { nominations: event.nominations, aggregate_to_admin: event.aggregate_to_admin },
         },
     };
     Ok(Request { cluster, action })
@@ -128,10 +131,10 @@ mod tests {
     fn reads_what_terraform_sends() {
         let install = sample(include_str!("../../../events/installer.install.json"));
         assert_eq!(install.cluster, "example");
-        let Action::Install { wake: Wake::Url(url), own_endpoint: false, nominations: true } = install.action else {
+        let Action::Install { wake: Wake::Url(url), own_endpoint: false, rights } = install.action else {
             panic!("{install:?}")
         };
-        assert!(url.starts_with("https://"));
+        assert!(url.starts_with("https://") && rights == Rights::default());
         let uninstall = sample(include_str!("../../../events/installer.uninstall.json"));
         assert_eq!(uninstall.action, Action::Uninstall);
         let remove = sample(include_str!("../../../events/installer.remove-nodes.json"));
@@ -141,11 +144,14 @@ mod tests {
     #[test]
     fn a_url_that_is_absent_is_not_a_url_that_is_null() {
         let action = |event| read(event, Some("one")).unwrap().action;
-        let install = |wake| Action::Install { wake, own_endpoint: false, nominations: true };
+        let install = |wake| Action::Install { wake, own_endpoint: false, rights: Rights::default() };
         assert_eq!(action(json!({ "action": "install" })), install(Wake::Keep));
         assert_eq!(action(json!({ "action": "install", "wakeUrl": null })), install(Wake::Off));
-        let without = Action::Install { wake: Wake::Keep, own_endpoint: false, nominations: false };
+        let with = |rights| Action::Install { wake: Wake::Keep, own_endpoint: false, rights };
+        let without = with(Rights { nominations: false, ..Rights::default() });
         assert_eq!(action(json!({ "action": "install", "nominations": false })), without);
+        let aggregated = with(Rights { aggregate_to_admin: true, ..Rights::default() });
+        assert_eq!(action(json!({ "action": "install", "aggregateToAdmin": true })), aggregated);
         assert_eq!(action(json!({ "action": "uninstall" })), Action::Uninstall);
     }
 

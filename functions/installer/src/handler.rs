@@ -111,8 +111,8 @@ async fn perform(
 ) -> Result<Report, InstallError> {
     let left = || until.saturating_duration_since(Instant::now());
     match action {
-        Action::Install { wake, nominations, .. } => {
-            let report = install::install(connection, Some(table), wake, *nominations).await?;
+        Action::Install { wake, rights, .. } => {
+            let report = install::install(connection, Some(table), wake, *rights).await?;
             check_cluster(cluster, connection, CHECKED_WITHIN.min(left() / 2)).await;
             Ok(report)
         }
@@ -145,11 +145,11 @@ async fn check_cluster(cluster: &str, connection: &Connection, within: Duration)
 /// the webhook's timeout of two seconds.
 fn reachable(cluster: &str, action: Action, egress_by_aws: bool) -> Action {
     match action {
-        Action::Install { wake: Wake::Url(_), own_endpoint: false, nominations } if !egress_by_aws => {
+        Action::Install { wake: Wake::Url(_), own_endpoint: false, rights } if !egress_by_aws => {
             let why = "the cluster's controlPlaneEgressMode is not AWS_MANAGED, so its API server may not reach the Function URL of wake: \
                  the webhook is left out, and pods wait for the heartbeat; set wake_endpoint in Terraform where it does";
             log(Some(cluster), &WebhookLeftOut { why });
-            Action::Install { wake: Wake::Off, own_endpoint: false, nominations }
+            Action::Install { wake: Wake::Off, own_endpoint: false, rights }
         }
         other => other,
     }
@@ -158,6 +158,7 @@ fn reachable(cluster: &str, action: Action, egress_by_aws: bool) -> Action {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nodeless_kubernetes::install::Rights;
 
     #[test]
     fn a_cluster_without_access_entries_is_refused_with_a_command() {
@@ -173,11 +174,11 @@ mod tests {
         let install = |own_endpoint| Action::Install {
             wake: Wake::Url("https://a.example/secret".to_owned()),
             own_endpoint,
-            nominations: true,
+            rights: Rights::default(),
         };
         assert_eq!(reachable("one", install(false), true), install(false));
         assert_eq!(reachable("one", install(true), false), install(true));
-        let without = Action::Install { wake: Wake::Off, own_endpoint: false, nominations: true };
+        let without = Action::Install { wake: Wake::Off, own_endpoint: false, rights: Rights::default() };
         assert_eq!(reachable("one", install(false), false), without);
         assert_eq!(reachable("one", Action::Uninstall, false), Action::Uninstall);
     }

@@ -32,55 +32,55 @@ impl ReadDaemonSet {
 
     /// The requests of its first pod: those of the template, with the defaults of the LimitRanges of its namespace.
     pub(crate) fn first_requests(&self, ranges: &[LimitRange]) -> Result<ResourceList, ConvertError> {
-        let mut own: Vec<&LimitRange> = ranges.iter().filter(|range| range.namespace == self.set.namespace).collect();
-        // Of several LimitRanges, the first one that has a default sets it. Kubernetes does not define their order.
-        own.sort_by(|one, other| one.name.cmp(&other.name));
-        let mut defaults = ResourceList::new();
-        for (name, quantity) in own.into_iter().flat_map(|range| range.requests.iter()) {
-            if !defaults.contains(name) {
-                defaults.set(name, quantity);
-            }
-        }
-        let requests = requests::of_template(&self.spec, &defaults);
+        let requests = requests::of_template(&self.spec, &defaults(ranges, &self.set.namespace).0);
         requests.map_err(|error| error.of(format!("DaemonSet {}", self.name())))
     }
 }
 
-/// A LimitRange, reduced to the requests that it sets.
+/// The requests and the limits that the LimitRanges of a namespace give to containers without any.
+pub(crate) fn defaults(ranges: &[LimitRange], namespace: &str) -> (ResourceList, ResourceList) {
+    let mut own: Vec<&LimitRange> = ranges.iter().filter(|range| range.namespace == namespace).collect();
+    // Of several LimitRanges, the first one that has a default sets it. Kubernetes does not define their order.
+    own.sort_by(|one, other| one.name.cmp(&other.name));
+    let merged = |of: fn(&LimitRange) -> &ResourceList| {
+        own.iter().fold(ResourceList::new(), |found, range| requests::filled(found, of(range)))
+    };
+    (merged(|range| &range.requests), merged(|range| &range.limits))
+}
+
+/// A LimitRange, reduced to the requests and limits that it sets.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LimitRange {
     namespace: String,
     name: String,
     /// The requests of a container without requests.
     requests: ResourceList,
+    /// The limits of a container without limits.
+    limits: ResourceList,
 }
 
 impl TryFrom<&slim::LimitRange> for LimitRange {
     type Error = ConvertError;
 
-    /// The default request of a resource is `defaultRequest`, otherwise `default`, otherwise `max`, otherwise `min`, as the API server sets
-    /// it when it stores a LimitRange (`SetDefaults_LimitRangeItem`).
+    /// The default limit of a resource is `default`, otherwise `max`, and the default request `defaultRequest`, otherwise the default limit,
+    /// otherwise `min`, as the API server sets them when it stores a LimitRange (`SetDefaults_LimitRangeItem`).
     fn try_from(range: &slim::LimitRange) -> Result<Self, ConvertError> {
         let namespace = range.metadata.namespace.clone().unwrap_or_default();
         let name = range.metadata.name.clone().unwrap_or_default();
-        let mut requests = ResourceList::new();
+        let (mut requests, mut limits) = (ResourceList::new(), ResourceList::new());
         let containers = |(_, item): &(usize, &slim::LimitRangeItem)| item.type_ == "Container";
         for (index, item) in range.spec.limits.iter().enumerate().filter(containers) {
-            for (list, field) in [
-                (&item.default_request, "defaultRequest"),
-                (&item.default_limit, "default"),
-                (&item.max, "max"),
-                (&item.min, "min"),
-            ] {
-                let list = resource_list(list, &format!("spec.limits[{index}].{field}"))
-                    .map_err(|error| error.of(format!("LimitRange {namespace}/{name}")))?;
-                for (resource, quantity) in list.iter() {
-                    if !requests.contains(resource) {
-                        requests.set(resource, quantity);
-                    }
-                }
+            let list = |list: &crate::common::ResourceList, field: &str| {
+                resource_list(list, &format!("spec.limits[{index}].{field}"))
+                    .map_err(|error| error.of(format!("LimitRange {namespace}/{name}")))
+            };
+            let default_limits = requests::filled(list(&item.default_limit, "default")?, &list(&item.max, "max")?);
+            for defaults in [&list(&item.default_request, "defaultRequest")?, &default_limits, &list(&item.min, "min")?]
+            {
+                requests = requests::filled(requests, defaults);
             }
+            limits = requests::filled(limits, &default_limits);
         }
-        Ok(Self { namespace, name, requests })
+        Ok(Self { namespace, name, requests, limits })
     }
 }

@@ -4,6 +4,7 @@
 //!   defaults and CEL rules of Karpenter 1.14, so that manifests written for it apply unchanged.
 //! - [`NodeOverlay`] (`karpenter.sh/v1alpha1`), [`CapacityBuffer`] (`autoscaling.x-k8s.io/v1beta1`) and [`ProvisioningRequest`]
 //!   (`autoscaling.x-k8s.io/v1`).
+//! - [`pod_shapes`]: the pods that PodTemplates and workloads make.
 //! - [`mod@crds`]: the CustomResourceDefinitions; `infra/crds/` is generated from them.
 //! - [`slim`]: Pods, Nodes and the like with only the fields that a decision needs.
 //! - [`convert`]: from these objects to the plain values of `nodeless-model`, and NodeClaims back.
@@ -36,6 +37,7 @@ pub mod nodeclaim;
 pub mod nodeclass;
 pub mod nodeoverlay;
 pub mod nodepool;
+pub mod pod_shapes;
 pub mod provisioningrequest;
 pub mod resources;
 mod rules;

@@ -9,8 +9,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use nodeless_devices::{ClaimState, ClusterDevices, DeviceClass, Slice};
 use nodeless_model::object::MirroredClaim;
 use nodeless_model::{
-    BufferError, BufferShape, CapacityBuffer, DaemonSet, DaemonSetName, Node, NodeOverlay, NodePool, OtherNodeClaim,
-    OtherNodePool, Pod, PodDisruptionBudget, ProvisioningRequest, RequestError, Requirements, StringMap,
+    BufferError, CapacityBuffer, DaemonSet, DaemonSetName, Node, NodeOverlay, NodePool, OtherNodeClaim, OtherNodePool,
+    Pod, PodDisruptionBudget, PodShape, ProvisioningRequest, QuotaBalance, RequestError, Requirements, ResourceQuota,
+    StringMap,
 };
 use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -42,6 +43,9 @@ pub struct ClusterView {
     /// not installed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub provisioning_requests: Vec<RequestView>,
+    /// All ResourceQuotas. Read only if there are CapacityBuffers or ProvisioningRequests.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub resource_quotas: Vec<ResourceQuota>,
     /// Where the volumes of pods can be used, by `namespace/claim`: any of these alternatives; none at all means
     /// anywhere. It is unknown for a claim that is not listed.
     pub volumes: BTreeMap<String, Vec<Requirements>>,
@@ -95,7 +99,7 @@ pub struct BufferView {
     /// The status.
     pub status: CapacityBufferStatus,
     /// A chunk; or why it is unknown.
-    pub shape: Result<BufferShape, BufferError>,
+    pub shape: Result<PodShape, BufferError>,
 }
 
 /// A ProvisioningRequest with what it is about.
@@ -107,7 +111,7 @@ pub struct RequestView {
     /// The status.
     pub status: ProvisioningRequestStatus,
     /// A pod of each PodTemplate, in the order of the pod sets; or why one is unknown.
-    pub templates: Result<Vec<Pod>, RequestError>,
+    pub templates: Result<Vec<PodShape>, RequestError>,
 }
 
 impl ClusterView {
@@ -193,6 +197,13 @@ impl ClusterView {
                 shape.pod.template = template;
             }
         }
+    }
+
+    /// What the ResourceQuotas leave for virtual pods.
+    #[must_use]
+    pub fn quota_balance(&self) -> QuotaBalance<'_> {
+        let undecoded = self.invalid.iter().filter(|object| object.kind == "ResourceQuota");
+        QuotaBalance::new(&self.resource_quotas, undecoded.filter_map(|object| object.name.split_once('/')))
     }
 
     /// Whether some pod mounts a volume claim, so that the topology of volumes is needed.

@@ -2,21 +2,23 @@
 
 use crate::api;
 use crate::connection::Connection;
+use nodeless_api::daemon_sets::LimitRange;
+use nodeless_api::pod_shapes::ReadShape;
 use nodeless_api::{CapacityBufferStatus, ConvertError, slim};
-use nodeless_model::{BufferError, BufferShape, BufferSource, CapacityBuffer};
+use nodeless_model::{BufferError, BufferSource, CapacityBuffer, PodShape};
 use nodeless_ports::PortError;
 use nodeless_ports::cluster::BufferView;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-/// The active buffers among these, each with its source. One call for each buffer; most clusters have none.
+/// These buffers, each with its source. One call for each buffer; most clusters have none.
 pub(crate) async fn shapes(
     connection: &Connection,
     buffers: Vec<(CapacityBuffer, CapacityBufferStatus)>,
+    ranges: &[LimitRange],
 ) -> Result<Vec<BufferView>, PortError> {
-    let active = buffers.into_iter().filter(|(buffer, _)| buffer.is_active());
-    let read = active.map(|(buffer, status)| async {
-        let shape = shape(connection, &buffer).await?;
+    let read = buffers.into_iter().map(|(buffer, status)| async {
+        let shape = shape(connection, &buffer, ranges).await?;
         Ok(BufferView { buffer, status, shape })
     });
     futures::future::try_join_all(read).await
@@ -25,7 +27,8 @@ pub(crate) async fn shapes(
 async fn shape(
     connection: &Connection,
     buffer: &CapacityBuffer,
-) -> Result<Result<BufferShape, BufferError>, PortError> {
+    ranges: &[LimitRange],
+) -> Result<Result<PodShape, BufferError>, PortError> {
     let source = match buffer.source() {
         Ok(source) => source,
         Err(error) => return Ok(Err(error)),
@@ -43,16 +46,17 @@ async fn shape(
         return Ok(Err(buffer.missing_source(source)));
     };
     let shape = match source {
-        BufferSource::PodTemplate { .. } => decode::<slim::StoredPodTemplate>(object),
-        BufferSource::Workload { .. } => decode::<slim::Scalable>(object),
+        BufferSource::PodTemplate { .. } => decode::<slim::StoredPodTemplate>(object, ranges),
+        BufferSource::Workload { .. } => decode::<slim::Scalable>(object, ranges),
     };
     Ok(shape.map_err(|error| BufferError::Resolution(format!("{kind} cannot be decoded: {error}"))))
 }
 
-fn decode<S: DeserializeOwned>(object: Value) -> Result<BufferShape, String>
+fn decode<S: DeserializeOwned>(object: Value, ranges: &[LimitRange]) -> Result<PodShape, String>
 where
-    for<'a> BufferShape: TryFrom<&'a S, Error = ConvertError>,
+    for<'a> ReadShape: TryFrom<&'a S, Error = ConvertError>,
 {
     let decoded = serde_json::from_value::<S>(object).map_err(|error| error.to_string())?;
-    BufferShape::try_from(&decoded).map_err(|error| error.to_string())
+    let shape = ReadShape::try_from(&decoded).and_then(|read| read.with_limit_ranges(ranges));
+    shape.map_err(|error| error.to_string())
 }

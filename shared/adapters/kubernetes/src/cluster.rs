@@ -5,8 +5,8 @@ use crate::connection::Connection;
 use crate::kinds::{
     BoundPods, CapacityBuffers, CsiNodes, DaemonSets, DeviceClasses, DisruptionBudgets, Kind, LimitRanges, Namespaces,
     NodeClaims, NodeClasses, NodeOverlays, NodePools, Nodes, PersistentVolumeClaims, PersistentVolumes, Pods,
-    ProvisioningRequests, ReplicaSets, ReplicationControllers, ResourceClaimTemplates, ResourceClaims, ResourceSlices,
-    Services, StatefulSets, StorageClasses,
+    ProvisioningRequests, ReplicaSets, ReplicationControllers, ResourceClaimTemplates, ResourceClaims, ResourceQuotas,
+    ResourceSlices, Services, StatefulSets, StorageClasses,
 };
 use crate::recent::Recent;
 use crate::store::{Store, decoded, list_once, list_selected, next, refuse_doubt, separate};
@@ -26,7 +26,8 @@ use nodeless_api::{
     ProvisioningRequestStatus, hash,
 };
 use nodeless_model::{
-    DaemonSet, DaemonSetName, Node, NodeClaim, NodeOverlay, NodePool, Pod, PodDisruptionBudget, labels,
+    CapacityBuffer, DaemonSet, DaemonSetName, Node, NodeClaim, NodeOverlay, NodePool, Pod, PodDisruptionBudget,
+    ProvisioningRequest, labels,
 };
 use nodeless_ports::cluster::{
     BatchWindow, ClusterView, DeploymentChange, Eviction, FoundNodeClaims, FoundNodePools, FoundNodes, InvalidObject,
@@ -69,6 +70,7 @@ pub struct KubeCluster {
     bound_pods: Mutex<Store<BoundPods>>,
     daemon_sets: Mutex<Store<DaemonSets>>,
     limit_ranges: Mutex<Store<LimitRanges>>,
+    resource_quotas: Mutex<Store<ResourceQuotas>>,
     disruption_budgets: Mutex<Store<DisruptionBudgets>>,
     node_pools: Mutex<Store<NodePools>>,
     node_classes: Mutex<Store<NodeClasses>>,
@@ -106,6 +108,7 @@ impl KubeCluster {
             bound_pods: Mutex::new(Store::new()),
             daemon_sets: Mutex::new(Store::new()),
             limit_ranges: Mutex::new(Store::new()),
+            resource_quotas: Mutex::new(Store::new()),
             disruption_budgets: Mutex::new(Store::new()),
             node_pools: Mutex::new(Store::new()),
             node_classes: Mutex::new(Store::new()),
@@ -184,12 +187,13 @@ impl KubeCluster {
     }
 
     /// The stores that a view is read from.
-    fn parts(&self) -> [&dyn Part; 24] {
+    fn parts(&self) -> [&dyn Part; 25] {
         [
             &self.nodes,
             &self.pods,
             &self.daemon_sets,
             &self.limit_ranges,
+            &self.resource_quotas,
             &self.disruption_budgets,
             &self.node_pools,
             &self.node_classes,
@@ -252,19 +256,32 @@ impl KubeCluster {
         Ok(nodes)
     }
 
-    /// What LimitRanges change in the requests of DaemonSets, if any of them has no pod.
-    async fn read_limit_ranges(
+    /// CapacityBuffers and ProvisioningRequests, with the ResourceQuotas that limit their pods, and what LimitRanges change in the requests
+    /// of these and of DaemonSets without a pod.
+    async fn read_pods_to_come(
         &self,
         view: &mut ClusterView,
-        without_pod: &BTreeSet<DaemonSetName>,
         daemon_sets: &[ReadDaemonSet],
+        mut buffers: Vec<(CapacityBuffer, CapacityBufferStatus)>,
+        mut requests: Vec<(ProvisioningRequest, ProvisioningRequestStatus)>,
     ) -> Result<(), PortError> {
-        if without_pod.is_empty() {
+        buffers.retain(|(buffer, _)| buffer.is_active());
+        requests.retain(|(request, _)| request.is_active());
+        let without_pod = view.set_daemon_pods();
+        let has_virtual_pods = !buffers.is_empty() || !requests.is_empty();
+        if without_pod.is_empty() && !has_virtual_pods {
             return Ok(());
         }
         let (ranges, invalid) = self.latest(&self.limit_ranges).await?;
-        view.set_limit_ranges(without_pod, daemon_sets, &ranges);
         view.invalid.extend(invalid);
+        view.set_limit_ranges(&without_pod, daemon_sets, &ranges);
+        if has_virtual_pods {
+            let (quotas, invalid) = self.latest(&self.resource_quotas).await?;
+            view.resource_quotas = quotas;
+            view.invalid.extend(invalid);
+            view.capacity_buffers = buffers::shapes(&self.connection, buffers, &ranges).await?;
+            view.provisioning_requests = requests::templates(&self.connection, requests, &ranges).await?;
+        }
         Ok(())
     }
 
@@ -389,8 +406,6 @@ impl PlanningView for KubeCluster {
             node_pools,
             node_classes: classes.0.into_iter().map(|class| (name(&class), class)).collect(),
             node_overlays: overlays.0,
-            capacity_buffers: buffers::shapes(&self.connection, buffers.0).await?,
-            provisioning_requests: requests::templates(&self.connection, asked.0).await?,
             node_claims,
             other_node_pools,
             other_node_claims,
@@ -400,8 +415,7 @@ impl PlanningView for KubeCluster {
         view.node_classes.values_mut().for_each(|class| hash::renew_ec2_node_class(class, self.ca_bundle.as_deref()));
         view.invalid.extend(overlays.1.into_iter().chain(buffers.1).chain(asked.1));
         view.set_annotations(system.and_then(|namespace| namespace.metadata.annotations));
-        let without_pod = view.set_daemon_pods();
-        self.read_limit_ranges(&mut view, &without_pod, &daemon_sets.0).await?;
+        self.read_pods_to_come(&mut view, &daemon_sets.0, buffers.0, asked.0).await?;
         self.read_volumes(&mut view).await?;
         self.read_devices(&mut view).await?;
         self.read_namespaces(&mut view).await?;

@@ -70,6 +70,13 @@ converted!(Nodes, "Node", api::NODES, None, slim::Node => model::Node);
 converted!(DaemonSets, "DaemonSet", "/apis/apps/v1/daemonsets", None, slim::DaemonSet => ReadDaemonSet);
 converted!(LimitRanges, "LimitRange", "/api/v1/limitranges", None, slim::LimitRange => LimitRange);
 converted!(
+    ResourceQuotas,
+    "ResourceQuota",
+    "/api/v1/resourcequotas",
+    None,
+    slim::ResourceQuota => model::ResourceQuota
+);
+converted!(
     DisruptionBudgets,
     "PodDisruptionBudget",
     "/apis/policy/v1/poddisruptionbudgets",

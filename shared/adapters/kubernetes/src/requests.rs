@@ -2,20 +2,22 @@
 
 use crate::api;
 use crate::connection::Connection;
+use nodeless_api::daemon_sets::LimitRange;
+use nodeless_api::pod_shapes::ReadShape;
 use nodeless_api::{ProvisioningRequestStatus, slim};
-use nodeless_model::{BufferShape, Pod, ProvisioningRequest, RequestError};
+use nodeless_model::{PodShape, ProvisioningRequest, RequestError};
 use nodeless_ports::PortError;
 use nodeless_ports::cluster::RequestView;
 use serde_json::Value;
 
-/// The active requests among these, each with its PodTemplates. One call for each PodTemplate; most clusters have none.
+/// These requests, each with its PodTemplates. One call for each PodTemplate; most clusters have none.
 pub(crate) async fn templates(
     connection: &Connection,
     requests: Vec<(ProvisioningRequest, ProvisioningRequestStatus)>,
+    ranges: &[LimitRange],
 ) -> Result<Vec<RequestView>, PortError> {
-    let active = requests.into_iter().filter(|(request, _)| request.is_active());
-    let read = active.map(|(request, status)| async {
-        let templates = of_request(connection, &request).await?;
+    let read = requests.into_iter().map(|(request, status)| async {
+        let templates = of_request(connection, &request, ranges).await?;
         Ok(RequestView { request, status, templates })
     });
     futures::future::try_join_all(read).await
@@ -24,24 +26,30 @@ pub(crate) async fn templates(
 async fn of_request(
     connection: &Connection,
     request: &ProvisioningRequest,
-) -> Result<Result<Vec<Pod>, RequestError>, PortError> {
+    ranges: &[LimitRange],
+) -> Result<Result<Vec<PodShape>, RequestError>, PortError> {
     let mut templates = Vec::new();
     for set in &request.pod_sets {
         let path = api::object(&api::within("/api/v1/podtemplates", &request.namespace), &set.template);
         let object = connection.get("Kubernetes get PodTemplate", &path).await?;
-        match template(object, &request.namespace, &set.template) {
-            Ok(pod) => templates.push(pod),
+        match template(object, &request.namespace, &set.template, ranges) {
+            Ok(shape) => templates.push(shape),
             Err(error) => return Ok(Err(error)),
         }
     }
     Ok(Ok(templates))
 }
 
-fn template(object: Option<Value>, namespace: &str, name: &str) -> Result<Pod, RequestError> {
+fn template(
+    object: Option<Value>,
+    namespace: &str,
+    name: &str,
+    ranges: &[LimitRange],
+) -> Result<PodShape, RequestError> {
     let missing = || RequestError::TemplateNotFound { name: name.to_owned(), namespace: namespace.to_owned() };
     let invalid = |error: String| RequestError::Invalid(format!("PodTemplate {name} cannot be decoded: {error}"));
     let stored: slim::StoredPodTemplate =
         serde_json::from_value(object.ok_or_else(missing)?).map_err(|error| invalid(error.to_string()))?;
-    let shape = BufferShape::try_from(&stored).map_err(|error| invalid(error.to_string()))?;
-    Ok(shape.pod)
+    let shape = ReadShape::try_from(&stored).and_then(|read| read.with_limit_ranges(ranges));
+    shape.map_err(|error| invalid(error.to_string()))
 }

@@ -1,9 +1,7 @@
-//! CapacityBuffers, and the objects that define their chunks.
+//! CapacityBuffers.
 
 use super::{ConvertError, resource_list};
 use crate::capacitybuffer::CapacityBuffer;
-use crate::slim;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use nodeless_model as model;
 
 impl TryFrom<&CapacityBuffer> for model::CapacityBuffer {
@@ -36,35 +34,4 @@ impl TryFrom<&CapacityBuffer> for model::CapacityBuffer {
             limits,
         })
     }
-}
-
-impl TryFrom<&slim::Scalable> for model::BufferShape {
-    type Error = ConvertError;
-
-    fn try_from(workload: &slim::Scalable) -> Result<Self, ConvertError> {
-        let replicas = u32::try_from(workload.spec.replicas.unwrap_or(1)).unwrap_or(0);
-        let pod = pod(&workload.metadata, &workload.spec.template, "spec.template")?;
-        Ok(Self { pod, replicas, generation: None })
-    }
-}
-
-impl TryFrom<&slim::StoredPodTemplate> for model::BufferShape {
-    type Error = ConvertError;
-
-    fn try_from(stored: &slim::StoredPodTemplate) -> Result<Self, ConvertError> {
-        let pod = pod(&stored.metadata, &stored.template, "template")?;
-        Ok(Self { pod, replicas: 0, generation: stored.metadata.generation })
-    }
-}
-
-/// A pod from the template. Errors contain the namespace and name of the object; the caller adds the kind.
-fn pod(owner: &ObjectMeta, template: &slim::PodTemplate, field: &str) -> Result<model::Pod, ConvertError> {
-    let mut metadata = template.metadata.clone();
-    metadata.namespace.clone_from(&owner.namespace);
-    let pod = slim::Pod { metadata, spec: template.spec.clone(), status: slim::PodStatus::default() };
-    model::Pod::try_from(&pod).map_err(|error| ConvertError {
-        object: format!("{}/{}", owner.namespace.as_deref().unwrap_or(""), owner.name.as_deref().unwrap_or("")),
-        field: format!("{field}.{}", error.field),
-        problem: error.problem,
-    })
 }

@@ -48,6 +48,11 @@ impl FieldError {
         Self { field: field.into(), problem: problem.to_string() }
     }
 
+    /// The error of a field within this one.
+    pub(crate) fn within(self, field: &str) -> Self {
+        Self { field: format!("{field}.{}", self.field), ..self }
+    }
+
     pub(crate) fn of(self, object: impl Into<String>) -> ConvertError {
         ConvertError { object: object.into(), field: self.field, problem: self.problem }
     }

@@ -24,16 +24,18 @@ pub(crate) fn of_template(spec: &PodSpec, defaults: &ResourceList) -> Result<Res
     let own = |container: &Container, field: &str| with_defaults(&container.resources, &ResourceList::new(), field);
     // The API server sets the requests of the whole pod before the admission plugin LimitRanger changes those of containers.
     let whole = of_whole_pod(spec, &of_containers(spec, |container, _, field| own(container, field))?)?;
-    let requests = of_containers(spec, |container, _, field| {
-        let mut requests = own(container, field)?;
-        for (name, quantity) in defaults.iter() {
-            if !requests.contains(name) {
-                requests.set(name, quantity);
-            }
-        }
-        Ok(requests)
-    })?;
+    let requests = of_containers(spec, |container, _, field| Ok(filled(own(container, field)?, defaults)))?;
     total(spec, requests, &whole)
+}
+
+/// The list with these defaults where it has nothing.
+pub(crate) fn filled(mut list: ResourceList, defaults: &ResourceList) -> ResourceList {
+    for (name, quantity) in defaults.iter() {
+        if !list.contains(name) {
+            list.set(name, quantity);
+        }
+    }
+    list
 }
 
 /// The pod-level requests of a pod whose containers request this.
@@ -57,12 +59,13 @@ fn total(spec: &PodSpec, mut requests: ResourceList, whole: &ResourceList) -> Re
 /// # Errors
 /// When a quantity is invalid.
 pub fn limits(pod: &Pod) -> Result<ResourceList, ConvertError> {
-    limits_of_pod(&pod.spec).map_err(|error| error.of("Pod"))
+    limits_of_template(&pod.spec, &ResourceList::new()).map_err(|error| error.of("Pod"))
 }
 
-fn limits_of_pod(spec: &PodSpec) -> Result<ResourceList, FieldError> {
+/// The limits of a new pod of a template, in which these defaults replace the limits that a container has none for.
+pub(crate) fn limits_of_template(spec: &PodSpec, defaults: &ResourceList) -> Result<ResourceList, FieldError> {
     let mut limits = of_containers(spec, |container, _, field| {
-        resource_list(&container.resources.limits, &format!("{field}.limits"))
+        Ok(filled(resource_list(&container.resources.limits, &format!("{field}.limits"))?, defaults))
     })?;
     if let Some(resources) = &spec.resources {
         for (name, quantity) in resource_list(&resources.limits, "spec.resources.limits")?.iter() {

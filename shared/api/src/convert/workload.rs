@@ -1,6 +1,6 @@
-//! DaemonSets and PodDisruptionBudgets.
+//! DaemonSets, PodDisruptionBudgets and ResourceQuotas.
 
-use super::{ConvertError, selector};
+use super::{ConvertError, resource_list, selector};
 use crate::slim;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use nodeless_model as model;
@@ -48,5 +48,25 @@ impl TryFrom<&slim::PodDisruptionBudget> for model::PodDisruptionBudget {
             wants_all: (1..=budget.status.desired_healthy).contains(&budget.status.expected_pods),
             always_allows_unhealthy: spec.unhealthy_pod_eviction_policy.as_deref() == Some("AlwaysAllow"),
         })
+    }
+}
+
+impl TryFrom<&slim::ResourceQuota> for model::ResourceQuota {
+    type Error = ConvertError;
+
+    /// While the status shows the limits of an earlier spec, the lower ones count.
+    fn try_from(quota: &slim::ResourceQuota) -> Result<Self, ConvertError> {
+        let namespace = quota.metadata.namespace.clone().unwrap_or_default();
+        let name = quota.metadata.name.clone().unwrap_or_default();
+        let list = |list, field| {
+            resource_list(list, field).map_err(|error| error.of(format!("ResourceQuota {namespace}/{name}")))
+        };
+        let mut hard = list(&quota.spec.hard, "spec.hard")?;
+        for (resource, enforced) in list(&quota.status.hard, "status.hard")?.iter() {
+            let stated = hard.contains(resource).then(|| hard.get(resource));
+            hard.set(resource, stated.map_or(enforced, |stated| stated.min(enforced)));
+        }
+        let used = list(&quota.status.used, "status.used")?;
+        Ok(Self { namespace, name, hard, used })
     }
 }

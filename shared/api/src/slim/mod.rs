@@ -29,6 +29,7 @@ pub use storage::{
 };
 pub use workload::{
     Controller, ControllerSpec, DaemonSet, DaemonSetSpec, Event, LimitRange, LimitRangeItem, LimitRangeSpec, Namespace,
-    PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus, PodTemplate, PriorityClass, Scalable,
-    ScalableSpec, SelectingByLabels, SelectingByLabelsSpec, StoredPodTemplate,
+    PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus, PodTemplate, PriorityClass, ResourceQuota,
+    ResourceQuotaSpec, ResourceQuotaStatus, Scalable, ScalableSpec, SelectingByLabels, SelectingByLabelsSpec,
+    StoredPodTemplate,
 };

@@ -149,6 +149,38 @@ pub struct LimitRangeItem {
     pub default_request: ResourceList,
 }
 
+/// A ResourceQuota, without its scopes.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, kube::Resource)]
+#[resource(inherit = corev1::ResourceQuota)]
+#[serde(default)]
+pub struct ResourceQuota {
+    /// Name and namespace.
+    #[serde(deserialize_with = "meta::slim")]
+    pub metadata: ObjectMeta,
+    /// The spec.
+    pub spec: ResourceQuotaSpec,
+    /// The status.
+    pub status: ResourceQuotaStatus,
+}
+
+/// The spec of a ResourceQuota.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct ResourceQuotaSpec {
+    /// The limits.
+    pub hard: ResourceList,
+}
+
+/// The status of a ResourceQuota.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct ResourceQuotaStatus {
+    /// The limits that the API server enforces.
+    pub hard: ResourceList,
+    /// What the objects of the namespace use.
+    pub used: ResourceList,
+}
+
 /// A PodDisruptionBudget.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, kube::Resource)]
 #[resource(inherit = policy::v1::PodDisruptionBudget)]

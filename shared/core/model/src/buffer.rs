@@ -57,12 +57,15 @@ impl BufferSource {
     pub const WORKLOADS: [&str; 3] = ["Deployment", "StatefulSet", "ReplicaSet"];
 }
 
-/// The content of a buffer's source.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+/// What a PodTemplate or a workload makes.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct BufferShape {
-    /// A pod from the source, not bound to a node.
+pub struct PodShape {
+    /// A pod, not bound to a node.
     pub pod: Pod,
+    /// The limits of a pod, by resource.
+    #[serde(default)]
+    pub limits: ResourceList,
     /// The replicas of a workload; zero for a PodTemplate.
     pub replicas: u32,
     /// The generation of a PodTemplate.
@@ -150,7 +153,7 @@ impl CapacityBuffer {
     ///
     /// # Errors
     /// When it would be more than [`MAX_CHUNKS`].
-    pub fn chunks(&self, shape: &BufferShape) -> Result<u32, BufferError> {
+    pub fn chunks(&self, shape: &PodShape) -> Result<u32, BufferError> {
         let share = self.percentage.map(|percent| {
             let exact = (u64::from(shape.replicas) * u64::from(percent)).div_ceil(100);
             u32::try_from(exact).unwrap_or(u32::MAX)
@@ -173,7 +176,7 @@ impl CapacityBuffer {
 
     /// The virtual pods for a number of chunks, of the lowest priority.
     #[must_use]
-    pub fn virtual_pods(&self, shape: &BufferShape, chunks: u32) -> Vec<Pod> {
+    pub fn virtual_pods(&self, shape: &PodShape, chunks: u32) -> Vec<Pod> {
         let pods = VirtualPods {
             origin: PodOrigin::CapacityBuffer(self.name.as_str().into()),
             template: &shape.pod,
@@ -205,7 +208,7 @@ mod tests {
         ResourceList::from([("cpu", Quantity::from_units(units))])
     }
 
-    fn shape(replicas: u32) -> BufferShape {
+    fn shape(replicas: u32) -> PodShape {
         let volume = VolumeClaim { claim_name: "data".into(), ephemeral: false };
         let pod = Pod {
             template: PodTemplate {
@@ -217,7 +220,7 @@ mod tests {
             .into(),
             ..Pod::default()
         };
-        BufferShape { pod, replicas, generation: None }
+        PodShape { pod, replicas, ..PodShape::default() }
     }
 
     fn buffer(replicas: Option<u32>, percentage: Option<u32>, limits: Option<ResourceList>) -> CapacityBuffer {

@@ -6,7 +6,7 @@
 
 use crate::pod::PodAffinityTerm;
 use crate::virtual_pod::VirtualPods;
-use crate::{LabelSelector, Pod, PodOrigin, StringMap, labels};
+use crate::{LabelSelector, Pod, PodOrigin, PodShape, StringMap, labels};
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
@@ -20,6 +20,10 @@ pub const SINGLE_TOPOLOGY: &str = "nodeless.sh/single-topology";
 const VALID_FOR: SignedDuration = SignedDuration::from_hours(7 * 24);
 /// How long the capacity of a provisioned request is held for its pods, as in Cluster Autoscaler.
 pub const BOOKED_FOR: SignedDuration = SignedDuration::from_mins(10);
+/// How long nodes take to be launched, registered and initialized at most: claims that take longer are given up.
+const LAUNCHED_WITHIN: SignedDuration = SignedDuration::from_mins(15);
+/// How far the clocks of those who write the status may be ahead.
+const CLOCK_SKEW: SignedDuration = SignedDuration::from_mins(1);
 /// How long the PodTemplates of a request may be missing: Kueue creates them after the request.
 const TEMPLATES_WITHIN: SignedDuration = SignedDuration::from_mins(1);
 /// The maximum number of pods of one request. A mistake in a count must not use up the planner's memory.
@@ -225,7 +229,7 @@ impl ProvisioningRequest {
     pub fn due(&self, now: Timestamp) -> Due {
         match (self.class(), self.progress) {
             (Some(class), Progress::Waiting | Progress::Launching) if !self.has_expired(now) => Due::Capacity(class),
-            (Some(_), Progress::Provisioned { since }) if !booking_has_expired(since, now) => Due::Booking,
+            (Some(_), Progress::Provisioned { since }) if !self.booking_has_expired(since, now) => Due::Booking,
             _ => Due::Nothing,
         }
     }
@@ -233,6 +237,19 @@ impl ProvisioningRequest {
     /// Whether its time for getting capacity is over.
     fn has_expired(&self, now: Timestamp) -> bool {
         now.duration_since(self.created) > self.valid_for().unwrap_or(VALID_FOR)
+    }
+
+    /// When the booking of a request that is provisioned since this time began: no later than now, and no later than its nodes can have
+    /// been launched. Users may write the status, so the creation counts instead of a time in the future.
+    fn booked_since(&self, since: Timestamp, now: Timestamp) -> Timestamp {
+        let is_stated = since.duration_since(now) <= CLOCK_SKEW;
+        let found = if is_stated { self.valid_for().unwrap_or(VALID_FOR) } else { SignedDuration::ZERO };
+        let latest = self.created.checked_add(found).and_then(|found| found.checked_add(LAUNCHED_WITHIN));
+        since.min(now).min(latest.unwrap_or(now))
+    }
+
+    fn booking_has_expired(&self, since: Timestamp, now: Timestamp) -> bool {
+        now.duration_since(self.booked_since(since, now)) > BOOKED_FOR
     }
 
     /// How long after its creation a request that is not provisioned fails.
@@ -251,7 +268,7 @@ impl ProvisioningRequest {
     pub fn step(&self, finding: &Finding, now: Timestamp) -> Vec<Verdict> {
         match self.progress {
             _ if !self.is_active() => Vec::new(),
-            Progress::Provisioned { since } => booking_step(finding, since, now),
+            Progress::Provisioned { since } => self.booking_step(finding, since, now),
             Progress::Waiting | Progress::Launching => self.capacity_step(finding, now),
             Progress::Ended => Vec::new(),
         }
@@ -290,6 +307,24 @@ impl ProvisioningRequest {
         vec![verdict(kind::ACCEPTED, true, "Accepted", "nodeless provides the capacity"), provisioned]
     }
 
+    /// The conditions of a provisioned request.
+    fn booking_step(&self, finding: &Finding, since: Timestamp, now: Timestamp) -> Vec<Verdict> {
+        match finding {
+            Finding::Consumed => {
+                let message = "all pods of the request are bound, so that its capacity is no longer held";
+                vec![verdict(kind::BOOKING_EXPIRED, true, "CapacityBookingConsumed", message)]
+            }
+            _ if self.booking_has_expired(since, now) => {
+                let message = "the capacity was held for 10 minutes";
+                vec![verdict(kind::BOOKING_EXPIRED, true, "CapacityReservationTimeExpired", message)]
+            }
+            Finding::Invalid(error) => {
+                vec![verdict(kind::FAILED, true, "FailedToBookCapacity", error.to_string())]
+            }
+            _ => Vec::new(),
+        }
+    }
+
     fn fails_at_once(&self) -> bool {
         self.class() == Some(Class::CheckCapacity) && self.parameters.get(NO_RETRY).is_some_and(|value| value == "true")
     }
@@ -312,7 +347,7 @@ impl ProvisioningRequest {
         self.pod_sets.iter().map(|set| u64::from(set.count)).sum()
     }
 
-    /// The virtual pods of the request, given the pods that its templates define, in the order of its pod sets: one for each of its
+    /// The virtual pods of the request, given the shapes that its templates define, in the order of its pod sets: one for each of its
     /// pods, less one for each of these consumers. A consumer takes the place of a virtual pod with the same requests, if there is one.
     /// The priority is the lowest, that of CapacityBuffers, and the rank.
     ///
@@ -320,7 +355,7 @@ impl ProvisioningRequest {
     /// When the request has more than [`MAX_PODS`] pods, or an invalid parameter.
     pub fn virtual_pods<'p>(
         &self,
-        templates: &[Pod],
+        templates: &[PodShape],
         consumers: impl Iterator<Item = &'p Pod>,
         rank: i32,
     ) -> Result<Vec<Pod>, RequestError> {
@@ -337,7 +372,7 @@ impl ProvisioningRequest {
         let left = self.left(templates, consumers);
         let sets = templates.iter().zip(left).enumerate();
         let mut pods: Vec<Pod> =
-            sets.flat_map(|(set, (template, left))| self.set_of_pods(template, set, left, rank)).collect();
+            sets.flat_map(|(set, (template, left))| self.set_of_pods(&template.pod, set, left, rank)).collect();
         if together {
             pods.iter_mut().for_each(|pod| self.keep_together(pod));
         }
@@ -356,23 +391,33 @@ impl ProvisioningRequest {
     }
 
     /// How many pods of each set have no consumer.
-    fn left<'p>(&self, templates: &[Pod], consumers: impl Iterator<Item = &'p Pod>) -> Vec<u32> {
+    fn left<'p>(&self, templates: &[PodShape], consumers: impl Iterator<Item = &'p Pod>) -> Vec<u32> {
         let mut left: Vec<u32> = self.pod_sets.iter().map(|set| set.count).collect();
         let mut others = 0_u32;
         for pod in consumers {
-            let same = left
-                .iter_mut()
-                .zip(templates)
-                .find(|(left, own)| **left > 0 && own.template.requests == pod.template.requests);
-            match same {
-                Some((left, _)) => *left -= 1,
-                None => others = others.saturating_add(1),
+            if !take_equal(&mut left, templates, pod) {
+                others = others.saturating_add(1);
             }
         }
         for left in left.iter_mut().rev() {
             let taken = others.min(*left);
             *left -= taken;
             others -= taken;
+        }
+        left
+    }
+
+    /// How many pods of each set are still to be created: those without a consumer, less one for each of these pods, which exist and have
+    /// the same requests. A smaller pod does not count for a larger one.
+    pub fn pods_to_come<'p>(
+        &self,
+        templates: &[PodShape],
+        consumers: impl Iterator<Item = &'p Pod>,
+        existing: impl Iterator<Item = &'p Pod>,
+    ) -> Vec<u32> {
+        let mut left = self.left(templates, consumers);
+        for pod in existing {
+            take_equal(&mut left, templates, pod);
         }
         left
     }
@@ -397,25 +442,16 @@ impl ProvisioningRequest {
     }
 }
 
-fn booking_has_expired(since: Timestamp, now: Timestamp) -> bool {
-    now.duration_since(since) > BOOKED_FOR
-}
-
-/// The conditions of a provisioned request.
-fn booking_step(finding: &Finding, since: Timestamp, now: Timestamp) -> Vec<Verdict> {
-    match finding {
-        Finding::Consumed => {
-            let message = "all pods of the request are bound, so that its capacity is no longer held";
-            vec![verdict(kind::BOOKING_EXPIRED, true, "CapacityBookingConsumed", message)]
+/// Lets a pod take the place of one with the same requests, and returns whether there is one.
+fn take_equal(left: &mut [u32], templates: &[PodShape], pod: &Pod) -> bool {
+    let is_equal =
+        |(left, own): &(&mut u32, &PodShape)| **left > 0 && own.pod.template.requests == pod.template.requests;
+    match left.iter_mut().zip(templates).find(is_equal) {
+        Some((left, _)) => {
+            *left -= 1;
+            true
         }
-        _ if booking_has_expired(since, now) => {
-            let message = "the capacity was held for 10 minutes";
-            vec![verdict(kind::BOOKING_EXPIRED, true, "CapacityReservationTimeExpired", message)]
-        }
-        Finding::Invalid(error) => {
-            vec![verdict(kind::FAILED, true, "FailedToBookCapacity", error.to_string())]
-        }
-        _ => Vec::new(),
+        None => false,
     }
 }
 
@@ -461,6 +497,10 @@ mod tests {
             ],
             progress: Progress::Waiting,
         }
+    }
+
+    fn shape(cpus: i64) -> PodShape {
+        PodShape { pod: template(cpus), ..PodShape::default() }
     }
 
     fn template(cpus: i64) -> Pod {
@@ -562,7 +602,7 @@ mod tests {
     fn a_time_that_is_no_number_of_seconds_fails_the_request() {
         for value in ["soon", "0", "-1", "10m"] {
             let request = request(Class::AtomicScaleUp, &[("ValidUntilSeconds", value)]);
-            let error = request.virtual_pods(&[Pod::default()], std::iter::empty(), 1).unwrap_err();
+            let error = request.virtual_pods(&[PodShape::default()], std::iter::empty(), 1).unwrap_err();
             assert!(error.to_string().contains(value), "{error}");
             assert_eq!(
                 reasons(&request.step(&Finding::Invalid(error), second(1001))),
@@ -586,7 +626,7 @@ mod tests {
 
     #[test]
     fn a_booking_ends_after_ten_minutes_or_with_its_last_pod() {
-        let mut request = request(Class::CheckCapacity, &[("ValidUntilSeconds", "1")]);
+        let mut request = request(Class::CheckCapacity, &[("ValidUntilSeconds", "4000")]);
         request.progress = Progress::Provisioned { since: second(5000) };
         assert_eq!((request.due(second(5600)), request.due(second(5601))), (Due::Booking, Due::Nothing));
         assert_eq!(request.step(&Finding::Booked, second(5600)), []);
@@ -602,7 +642,7 @@ mod tests {
     #[test]
     fn each_pod_that_exists_takes_the_place_of_a_virtual_pod() {
         let request = request(Class::CheckCapacity, &[]);
-        let templates = [template(4), template(1)];
+        let templates = [shape(4), shape(1)];
         let names = |consumers: &[Pod]| -> Vec<String> {
             let pods = request.virtual_pods(&templates, consumers.iter(), 3).unwrap();
             assert!(pods.iter().all(|pod| pod.is_virtual()
@@ -642,7 +682,7 @@ mod tests {
         let of = |domain: &str, progress: Progress| {
             let request = request(Class::AtomicScaleUp, &[(SINGLE_TOPOLOGY, domain)]);
             let request = ProvisioningRequest { progress, ..request };
-            request.virtual_pods(&[template(4), template(1)], std::iter::empty(), 1)
+            request.virtual_pods(&[shape(4), shape(1)], std::iter::empty(), 1)
         };
         let pods = of(labels::ZONE, Progress::Launching).unwrap();
         for pod in &pods {
@@ -657,10 +697,55 @@ mod tests {
     }
 
     #[test]
+    fn only_existing_pods_of_the_same_size_are_not_to_come() {
+        let request = request(Class::AtomicScaleUp, &[]);
+        let templates = [shape(4), shape(1)];
+        let to_come =
+            |consumers: &[Pod], existing: &[Pod]| request.pods_to_come(&templates, consumers.iter(), existing.iter());
+        assert_eq!(to_come(&[], &[]), [1, 3]);
+        assert_eq!(to_come(&[], &[template(1), template(4), template(4)]), [0, 2]);
+        assert_eq!(to_come(&[], &[template(2), template(0)]), [1, 3], "small pods would hide large ones from a quota");
+        assert_eq!(to_come(&[template(2)], &[template(1)]), [1, 1], "capacity is held for one pod less");
+    }
+
+    #[test]
+    fn a_booking_begins_no_later_than_its_nodes_can_have_been_launched() {
+        const MINUTE: i64 = 60;
+        let created = 1000;
+        let is_held = |valid_for: Option<&str>, since: i64, minutes: i64| {
+            let parameters: Vec<(&str, &str)> =
+                valid_for.map(|value| (VALID_UNTIL_SECONDS, value)).into_iter().collect();
+            let progress = Progress::Provisioned { since: second(since) };
+            let request = ProvisioningRequest { progress, ..request(Class::AtomicScaleUp, &parameters) };
+            let now = second(created + minutes * MINUTE);
+            let is_booked = request.due(now) == Due::Booking;
+            assert_eq!(is_booked, request.step(&Finding::Booked, now).is_empty(), "{since} {minutes}");
+            is_booked
+        };
+        let in_2099 = 4_070_908_800;
+        for (since, minutes, expected) in [
+            (in_2099, 25, true),
+            (in_2099, 26, false),
+            // Provisioned two days after its creation.
+            (created + 2880 * MINUTE, 2890, true),
+            (created + 2880 * MINUTE, 2891, false),
+            // The clock of the writer is half a minute ahead.
+            (created + 2880 * MINUTE + 30, 2880, true),
+            (created + 2880 * MINUTE + 90, 2880, false),
+        ] {
+            assert_eq!(is_held(None, since, minutes), expected, "{since} after {minutes} minutes");
+        }
+        let late = created + 30 * MINUTE;
+        assert!(is_held(None, late, 36) && is_held(Some("600"), late, 35));
+        assert!(!is_held(Some("600"), late, 36), "it would have failed before");
+        assert!(is_held(Some("9223372036854775807"), late, 36), "no overflow");
+    }
+
+    #[test]
     fn a_request_of_too_many_pods_is_refused() {
         let mut request = request(Class::AtomicScaleUp, &[]);
         request.pod_sets[1].count = 10_000;
-        let error = request.virtual_pods(&[template(1), template(1)], std::iter::empty(), 1).unwrap_err();
+        let error = request.virtual_pods(&[shape(1), shape(1)], std::iter::empty(), 1).unwrap_err();
         assert!(error.to_string().contains("10001 pods"), "{error}");
     }
 }

@@ -1,11 +1,11 @@
 //! CapacityBuffers: their virtual pods in a plan, and their statuses afterwards.
 
 use crate::plan::action::Action;
-use crate::plan::pools::conditions::condition;
+use crate::plan::pools::conditions::{condition, limited_by_quotas};
 use jiff::Timestamp;
 use nodeless_api::CapacityBufferStatus;
 use nodeless_api::capacitybuffer::PodTemplateReference;
-use nodeless_model::{BufferError, BufferSource, Pod};
+use nodeless_model::{BufferError, BufferSource, Pod, QuotaBalance};
 use nodeless_ports::cluster::{BufferView, ClusterView};
 use std::collections::BTreeSet;
 
@@ -14,6 +14,8 @@ pub(super) struct Reserved<'a> {
     view: &'a BufferView,
     /// The result of computing its chunks; one virtual pod each.
     pub(super) pods: Result<Vec<Pod>, BufferError>,
+    /// Why it has fewer chunks than it asks for, if ResourceQuotas do not allow all.
+    pub(super) limited: Option<String>,
 }
 
 impl Reserved<'_> {
@@ -23,18 +25,24 @@ impl Reserved<'_> {
     }
 }
 
-/// All buffers of the cluster, with their virtual pods.
-pub(super) fn reserve(view: &ClusterView) -> Vec<Reserved<'_>> {
-    view.capacity_buffers.iter().map(of).collect()
+/// All buffers of the cluster, with the virtual pods that ResourceQuotas allow.
+pub(super) fn reserve<'a>(view: &'a ClusterView, quotas: &mut QuotaBalance<'_>) -> Vec<Reserved<'a>> {
+    view.capacity_buffers.iter().map(|buffer| of(buffer, quotas)).collect()
 }
 
-fn of(view: &BufferView) -> Reserved<'_> {
+fn of<'a>(view: &'a BufferView, quotas: &mut QuotaBalance<'_>) -> Reserved<'a> {
     let BufferView { buffer, shape, .. } = view;
-    let pods = match shape {
-        Ok(shape) => buffer.chunks(shape).map(|chunks| buffer.virtual_pods(shape, chunks)),
-        Err(error) => Err(error.clone()),
+    let shape = match shape {
+        Ok(shape) => shape,
+        Err(error) => return Reserved { view, pods: Err(error.clone()), limited: None },
     };
-    Reserved { view, pods }
+    let chunks = match buffer.chunks(shape) {
+        Ok(chunks) => chunks,
+        Err(error) => return Reserved { view, pods: Err(error), limited: None },
+    };
+    let (allowed, why) = quotas.take_some(&buffer.namespace, shape, chunks);
+    let limited = why.map(|why| format!("{allowed} of {chunks} chunks: {why}"));
+    Reserved { view, pods: Ok(buffer.virtual_pods(shape, allowed)), limited }
 }
 
 /// The status of buffers where it changes. These virtual pods, `namespace/name`, fit on existing or launching nodes.
@@ -57,7 +65,11 @@ fn status(one: &Reserved<'_>, fitting: usize, now: Timestamp) -> CapacityBufferS
             let why = (error.reason(), error.to_string());
             (Err(why), Err(("NotReadyForProvisioning", "see the condition ReadyForProvisioning".to_owned())))
         }
-        Ok(pods) if pods.is_empty() => (Ok("Resolved"), Err(("BufferEmpty", "the buffer has no chunks".to_owned()))),
+        Ok(pods) if pods.is_empty() => {
+            let why =
+                if one.limited.is_some() { "its ResourceQuotas allow no chunk" } else { "the buffer has no chunks" };
+            (Ok("Resolved"), Err(("BufferEmpty", why.to_owned())))
+        }
         Ok(pods) if fitting == pods.len() => (Ok("Resolved"), Ok("FitsExistingCapacity")),
         Ok(pods) => {
             let message = format!("{fitting} of {} chunks fit on existing or launching nodes", pods.len());
@@ -73,9 +85,12 @@ fn status(one: &Reserved<'_>, fitting: usize, now: Timestamp) -> CapacityBufferS
         pod_template_ref: template.filter(|_| shape.is_ok()),
         replicas: one.pods.as_ref().ok().and_then(|pods| i32::try_from(pods.len()).ok()),
         provisioning_strategy: Some(buffer.strategy.clone()),
-        conditions: vec![
+        conditions: [
             condition("ReadyForProvisioning", ready, &before.conditions, now),
             condition("Provisioning", provisioned, &before.conditions, now),
-        ],
+        ]
+        .into_iter()
+        .chain(limited_by_quotas(one.limited.as_deref(), &before.conditions, now))
+        .collect(),
     }
 }

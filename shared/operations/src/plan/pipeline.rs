@@ -28,8 +28,9 @@ pub(crate) async fn run(snapshot: &Snapshot, kept: &OfferCache, executor: &dyn E
 
     pools::charge_created(&mut offered.evaluated, snapshot, &claims);
     let facts = Facts { snapshot, evaluated: &offered.evaluated, claims: &claims, commands: &snapshot.commands };
-    let reserved = buffers::reserve(&snapshot.view);
-    let requested = requests::requested(&snapshot.view, snapshot.now);
+    let mut quotas = snapshot.view.quota_balance();
+    let requested = requests::requested(&snapshot.view, &mut quotas, snapshot.now);
+    let reserved = buffers::reserve(&snapshot.view, &mut quotas);
     let waiting = WaitingPods::of(snapshot);
     let restricted = waiting.as_ref().map(|waiting| waiting.restricted(&snapshot.view, &claims)).unwrap_or_default();
     let placed = provisioning::place(facts, &reserved, &requested, &restricted);

@@ -1,11 +1,11 @@
 //! ProvisioningRequests: their virtual pods in a plan, and their conditions afterwards.
 
 use crate::plan::action::Action;
-use crate::plan::pools::conditions::with_status;
+use crate::plan::pools::conditions::{limited_by_quotas, with_status};
 use jiff::Timestamp;
-use nodeless_api::{ConditionStatus, ProvisioningRequestStatus};
+use nodeless_api::{Condition, ConditionStatus, ProvisioningRequestStatus};
 use nodeless_model::provisioning_request::{Class, Due, Finding, Verdict, consumed_by};
-use nodeless_model::{Pod, RequestError};
+use nodeless_model::{Pod, PodShape, QuotaBalance, RequestError};
 use nodeless_ports::cluster::{ClusterView, RequestView};
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
@@ -24,6 +24,10 @@ pub(super) struct Requested<'a> {
     pub(super) pending: Vec<&'a Pod>,
     /// How many pods that use its capacity are bound.
     bound: usize,
+    /// Which of its pods do not exist yet, each shape with their number: those that count against ResourceQuotas.
+    to_come: Vec<(&'a PodShape, u32)>,
+    /// Why ResourceQuotas do not allow its pods, if so.
+    refused: Option<String>,
     /// One virtual pod for each pod of the request that is neither bound nor, once the capacity is held for it, pending.
     pub(super) pods: Result<Vec<Pod>, RequestError>,
 }
@@ -33,12 +37,14 @@ pub(super) struct Requested<'a> {
 struct Consumers<'a> {
     bound: Vec<&'a Pod>,
     pending: Vec<&'a Pod>,
+    /// Pods that the kube-scheduler has not evaluated.
+    unevaluated: Vec<&'a Pod>,
 }
 
 impl Requested<'_> {
-    /// Whether nodes are launched for its pods.
-    pub(super) fn launches(&self) -> bool {
-        self.due == Due::Capacity(Class::AtomicScaleUp)
+    /// Whether capacity is to be found for its pods in this way.
+    pub(super) fn needs(&self, class: Class) -> bool {
+        self.due == Due::Capacity(class) && self.pods.is_ok() && self.refused.is_none()
     }
 
     /// Its virtual pods; none if they cannot be made.
@@ -51,8 +57,13 @@ impl Requested<'_> {
     }
 }
 
-/// All active requests, in the order of their creation. The virtual pods of older requests have a higher priority.
-pub(super) fn requested<'a>(view: &'a ClusterView, now: Timestamp) -> Vec<Requested<'a>> {
+/// All active requests, in the order of their creation. The virtual pods of older requests have a higher priority. Those of provisioned
+/// requests, and then those of older ones, come first for ResourceQuotas too.
+pub(super) fn requested<'a>(
+    view: &'a ClusterView,
+    quotas: &mut QuotaBalance<'_>,
+    now: Timestamp,
+) -> Vec<Requested<'a>> {
     let mut requests: Vec<&RequestView> = view.provisioning_requests.iter().collect();
     if requests.is_empty() {
         return Vec::new();
@@ -64,7 +75,22 @@ pub(super) fn requested<'a>(view: &'a ClusterView, now: Timestamp) -> Vec<Reques
         let key = (view.request.namespace.as_str(), view.request.name.as_str());
         of(view, consumers.remove(&key).unwrap_or_default(), rank, now)
     };
-    requests.into_iter().zip(ranks).map(with_consumers).collect()
+    let mut requested: Vec<Requested<'_>> = requests.into_iter().zip(ranks).map(with_consumers).collect();
+    let mut ordered: Vec<&mut Requested<'_>> = requested.iter_mut().collect();
+    ordered.sort_by_key(|one| one.due != Due::Booking);
+    ordered.into_iter().for_each(|one| charge(one, quotas));
+    requested
+}
+
+/// Takes what the pods of a request use of ResourceQuotas. Nothing is held or launched for a request that exceeds one.
+fn charge(one: &mut Requested<'_>, quotas: &mut QuotaBalance<'_>) {
+    if one.due == Due::Nothing || one.pods.is_err() {
+        return;
+    }
+    one.refused = quotas.take(&one.view.request.namespace, &one.to_come).err();
+    if one.refused.is_some() {
+        one.pods = Ok(Vec::new());
+    }
 }
 
 /// The pods that use the capacity of requests, by the request's namespace and name. A pending pod that the kube-scheduler has not
@@ -78,6 +104,8 @@ fn consumers(view: &ClusterView) -> HashMap<(&str, &str), Consumers<'_>> {
             of.pending.push(pod);
         } else if pod.node_name.is_some() && pod.is_active() {
             of.bound.push(pod);
+        } else if !pod.is_terminal() {
+            of.unevaluated.push(pod);
         }
     }
     consumers
@@ -86,13 +114,18 @@ fn consumers(view: &ClusterView) -> HashMap<(&str, &str), Consumers<'_>> {
 fn of<'a>(view: &'a RequestView, consumers: Consumers<'a>, rank: i32, now: Timestamp) -> Requested<'a> {
     let RequestView { request, templates, .. } = view;
     let due = request.due(now);
-    let Consumers { bound, pending } = consumers;
+    let Consumers { bound, pending, unevaluated } = consumers;
     let held_for: &[&Pod] = if due == Due::Booking { &pending } else { &[] };
     let pods = match templates {
         Ok(templates) => request.virtual_pods(templates, bound.iter().chain(held_for).copied(), rank),
         Err(error) => Err(error.clone()),
     };
-    Requested { view, due, bound: bound.len(), pending, pods }
+    // ResourceQuotas count every pod that exists.
+    let uncounted = pending.iter().filter(|_| due != Due::Booking).chain(&unevaluated).copied();
+    let templates = templates.as_deref().unwrap_or_default();
+    let consumers = bound.iter().chain(held_for).copied();
+    let to_come = templates.iter().zip(request.pods_to_come(templates, consumers, uncounted)).collect();
+    Requested { view, due, bound: bound.len(), pending, to_come, refused: None, pods }
 }
 
 /// Why pending pods get no nodes of their own: nodes are provided for the request whose capacity they use.
@@ -111,7 +144,7 @@ pub(super) fn findings(requests: &[Requested<'_>]) -> Vec<Finding> {
         (_, Due::Booking) if one.is_consumed() => Finding::Consumed,
         (Err(error), _) => Finding::Invalid(error.clone()),
         (Ok(_), Due::Booking) => Finding::Booked,
-        (Ok(_), _) => Finding::NotEvaluated,
+        (Ok(_), _) => one.refused.clone().map_or(Finding::NotEvaluated, Finding::NotFound),
     };
     requests.iter().map(of).collect()
 }
@@ -127,7 +160,10 @@ pub(super) fn again(requests: &[Requested<'_>], findings: &[Finding]) -> Option<
 pub(super) fn statuses(requests: &[Requested<'_>], findings: &[Finding], now: Timestamp) -> Vec<Action> {
     let changed = |(one, finding): (&Requested<'_>, &Finding)| {
         let RequestView { request, status: before, .. } = one.view;
-        let status = status(before, request.step(finding, now), now);
+        let mut status = status(before, request.step(finding, now), now);
+        if let Some(limited) = limited_by_quotas(one.refused.as_deref(), &before.conditions, now) {
+            replace(&mut status, limited);
+        }
         let (namespace, name) = (request.namespace.clone(), request.name.clone());
         (status != *before).then(|| Action::WriteProvisioningRequestStatus(namespace, name, Box::new(status)))
     };
@@ -139,18 +175,19 @@ fn status(before: &ProvisioningRequestStatus, verdicts: Vec<Verdict>, now: Times
     let mut status = before.clone();
     for Verdict { kind, holds, reason, message } in verdicts {
         let state = if holds { ConditionStatus::True } else { ConditionStatus::False };
-        let found = status.conditions.iter_mut().find(|condition| condition.type_ == kind);
-        let is_same = |old: &nodeless_api::Condition| {
-            (old.status, old.reason.as_str(), &old.message) == (state, reason, &message)
-        };
-        if found.as_deref().is_some_and(is_same) {
-            continue;
-        }
-        let condition = with_status(kind, state, reason, message, &before.conditions, now);
-        match found {
-            Some(old) => *old = condition,
-            None => status.conditions.push(condition),
-        }
+        replace(&mut status, with_status(kind, state, reason, message, &before.conditions, now));
     }
     status
+}
+
+/// Sets a condition, unless it states the same already.
+fn replace(status: &mut ProvisioningRequestStatus, condition: Condition) {
+    let found = status.conditions.iter_mut().find(|old| old.type_ == condition.type_);
+    match found {
+        Some(old)
+            if (old.status, &old.reason, &old.message) == (condition.status, &condition.reason, &condition.message) => {
+        }
+        Some(old) => *old = condition,
+        None => status.conditions.push(condition),
+    }
 }

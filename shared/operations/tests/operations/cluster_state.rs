@@ -2,7 +2,9 @@
 
 use crate::common::{Harness, pod};
 use nodeless_api::{CapacityBufferStatus, ConditionStatus};
-use nodeless_fake_kubernetes::resource::{PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, POD_TEMPLATES, REPLICA_SETS};
+use nodeless_fake_kubernetes::resource::{
+    LIMIT_RANGES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, POD_TEMPLATES, REPLICA_SETS, RESOURCE_QUOTAS,
+};
 use nodeless_model::labels;
 use nodeless_world::resources::{CAPACITY_BUFFERS, NODE_OVERLAYS, NODE_POOLS};
 use serde_json::{Value, json};
@@ -269,4 +271,50 @@ async fn a_pod_that_claims_to_be_virtual_is_a_pod_like_all_others() {
     };
     assert_eq!(about("FailedScheduling"), ["a-huge", "x-huge"]);
     assert_eq!(about("Nominated"), ["b", "web"]);
+}
+
+#[tokio::test]
+async fn a_buffer_has_as_many_pods_as_the_quota_of_its_namespace_allows() {
+    let harness = Harness::new().await;
+    add_template(&harness, 1500);
+    add_buffer(&harness, "a", 3);
+    add_buffer(&harness, "b", 3);
+    let quota =
+        json!({ "metadata": { "name": "team" }, "spec": { "hard": { "requests.cpu": "7", "limits.memory": "1Ti" } } });
+    harness.cluster.create(&RESOURCE_QUOTAS, quota);
+    let plan = async || {
+        harness.planner().run().await.unwrap();
+        ["a", "b"].map(|name| {
+            let status = buffer_status(&harness, name);
+            let limited = status.conditions.iter().find(|condition| condition.type_ == "LimitedByQuotas");
+            (status.replicas, limited.map(|condition| (condition.status, condition.message.clone())))
+        })
+    };
+    let [(none, why), _] = plan().await;
+    assert_eq!((none, why.as_ref().map(|(status, _)| *status)), (Some(0), Some(ConditionStatus::True)));
+    let (_, why) = why.unwrap();
+    assert!(why.contains("default/team") && why.contains("limits.memory"), "real pods would have no limit: {why}");
+
+    let item = json!({ "type": "Container", "default": { "memory": "1Gi" } });
+    harness.cluster.create(&LIMIT_RANGES, json!({ "metadata": { "name": "all" }, "spec": { "limits": [item] } }));
+    let [first, second] = plan().await;
+    let allowed = "the ResourceQuotas of the namespace allow all pods".to_owned();
+    assert_eq!(first, (Some(3), Some((ConditionStatus::False, allowed))));
+    assert_eq!(second.0, Some(1), "4.5 of 7 CPUs are taken");
+    let (status, why) = second.1.unwrap();
+    assert!(status == ConditionStatus::True && why.contains("1 of 3 chunks: ResourceQuota default/team"), "{why}");
+}
+
+#[tokio::test]
+async fn the_pods_of_a_buffer_have_the_defaults_of_limit_ranges() {
+    let harness = Harness::new().await;
+    let template = json!({ "spec": { "containers": [{ "name": "c", "image": "c" }] } });
+    harness.cluster.create(&POD_TEMPLATES, json!({ "metadata": { "name": "chunk" }, "template": template }));
+    let item = json!({ "type": "Container", "defaultRequest": { "cpu": "1500m" } });
+    harness.cluster.create(&LIMIT_RANGES, json!({ "metadata": { "name": "all" }, "spec": { "limits": [item] } }));
+    add_buffer(&harness, "spare", 2);
+    let report = harness.planner().run().await.unwrap();
+    let claims = harness.claims_named(&report.created).await;
+    let cpu: i64 = claims.iter().map(|claim| claim.spec.requests.get("cpu").milli()).sum();
+    assert!(cpu >= 3000, "{claims:?}");
 }

@@ -3,7 +3,7 @@
 use crate::common::{Harness, pod};
 use nodeless_api::{Condition, ConditionStatus};
 use nodeless_fake_aws::OfferingPattern;
-use nodeless_fake_kubernetes::resource::POD_TEMPLATES;
+use nodeless_fake_kubernetes::resource::{POD_TEMPLATES, RESOURCE_QUOTAS};
 use nodeless_model::labels::{CONSUMES_REQUEST, CONSUMES_REQUEST_DEPRECATED};
 use nodeless_model::provisioning_request::SINGLE_TOPOLOGY;
 use nodeless_model::{ErrorKind, labels};
@@ -313,4 +313,102 @@ async fn requests_of_other_classes_are_left_alone() {
     harness.cluster.add_pods([consumer("worker", 3000, CONSUMES_REQUEST, "theirs")]);
     let report = harness.planner().run().await.unwrap();
     assert_eq!((conditions(&harness, "theirs"), report.created.len()), (vec![], 1), "a pod of it is a pod like others");
+}
+
+fn add_quota(harness: &Harness, hard: &Value) {
+    harness.cluster.create(&RESOURCE_QUOTAS, json!({ "metadata": { "name": "team" }, "spec": { "hard": hard } }));
+}
+
+fn message(harness: &Harness, name: &str, kind: &str) -> String {
+    let found = conditions(harness, name).into_iter().find(|condition| condition.type_ == kind);
+    found.map(|condition| condition.message).unwrap_or_default()
+}
+
+#[tokio::test]
+async fn a_request_gets_nothing_that_the_quota_of_its_namespace_does_not_allow() {
+    let mut harness = with_workers().await;
+    add_quota(&harness, &json!({ "requests.cpu": "8" }));
+    add_request(&harness, "large", ATOMIC, 3, &json!({}));
+    harness.cluster.advance(std::time::Duration::from_secs(5));
+    add_request(&harness, "small", ATOMIC, 2, &json!({}));
+    harness.cluster.advance(std::time::Duration::from_secs(5));
+    add_request(&harness, "check", CHECK, 1, &json!({}));
+    let report = harness.planner().run().await.unwrap();
+    assert_eq!(report.created.len(), 2, "{report:?}");
+    assert!(is_not(&harness, "small", "CapacityIsLaunching"));
+    for refused in ["large", "check"] {
+        assert!(
+            is_not(&harness, refused, "CapacityIsNotFound")
+                && is(&harness, refused, "LimitedByQuotas", "ResourceQuotasAllocated")
+        );
+        for kind in ["Provisioned", "LimitedByQuotas"] {
+            let why = message(&harness, refused, kind);
+            assert!(why.contains("ResourceQuota default/team") && why.contains("requests.cpu"), "{why}");
+        }
+    }
+    assert_eq!(condition(&harness, "small", "LimitedByQuotas"), None);
+
+    harness.cluster.patch(&RESOURCE_QUOTAS, "team", json!({ "spec": { "hard": { "requests.cpu": "30" } } }));
+    harness
+        .until("all are provisioned", |harness| {
+            ["large", "small", "check"].iter().all(|name| {
+                condition(harness, name, "Provisioned").is_some_and(|(status, _)| status == ConditionStatus::True)
+            })
+        })
+        .await;
+    let limited = condition(&harness, "large", "LimitedByQuotas").unwrap();
+    assert_eq!(limited, (ConditionStatus::False, "ResourceQuotasAllocated".to_owned()));
+}
+
+#[tokio::test]
+async fn pods_that_take_the_capacity_of_a_request_count_once_for_the_quota() {
+    let mut harness = with_workers().await;
+    add_quota(&harness, &json!({ "requests.cpu": "9", "pods": "3" }));
+    add_request(&harness, "train", ATOMIC, 3, &json!({}));
+    harness.until("it is provisioned", |harness| is(harness, "train", "Provisioned", "CapacityIsProvisioned")).await;
+    harness.cluster.add_pods(["a", "b"].map(|name| consumer(name, 3000, CONSUMES_REQUEST, "train")));
+    assert_eq!(harness.cluster.bound(), 2);
+    harness.minutes(2).await;
+    assert_eq!(
+        condition(&harness, "train", "LimitedByQuotas"),
+        None,
+        "{}",
+        message(&harness, "train", "LimitedByQuotas")
+    );
+    assert_eq!(harness.cloud.alive().len(), 3, "the third pod may still come");
+    // Another pod uses up the quota, so that no third pod of the request can be created.
+    harness.cluster.patch(&RESOURCE_QUOTAS, "team", json!({ "spec": { "hard": { "pods": "2" } } }));
+    harness.minutes(2).await;
+    assert!(is(&harness, "train", "LimitedByQuotas", "ResourceQuotasAllocated"));
+    assert_eq!(harness.cloud.alive().len(), 2, "nothing is held for it");
+}
+
+#[tokio::test]
+async fn small_pods_do_not_hide_the_large_pods_of_a_request_from_a_quota() {
+    let harness = with_workers().await;
+    add_quota(&harness, &json!({ "requests.cpu": "1", "pods": "9" }));
+    add_request(&harness, "train", ATOMIC, 3, &json!({}));
+    harness.cluster.add_pods(["a", "b", "c"].map(|name| {
+        let mut small = consumer(name, 100, CONSUMES_REQUEST, "train");
+        small["spec"]["schedulingGates"] = json!([{ "name": "example.com/never" }]);
+        small
+    }));
+    let report = harness.planner().run().await.unwrap();
+    assert_eq!(report.created, Vec::<String>::new());
+    assert!(is(&harness, "train", "LimitedByQuotas", "ResourceQuotasAllocated"));
+}
+
+#[tokio::test]
+async fn a_status_of_the_future_holds_no_nodes() {
+    let mut harness = with_workers().await;
+    add_request(&harness, "train", ATOMIC, 2, &json!({}));
+    harness.until("it is provisioned", |harness| is(harness, "train", "Provisioned", "CapacityIsProvisioned")).await;
+    harness.cluster.change_status(&PROVISIONING_REQUESTS, "train", |status| {
+        for condition in status["conditions"].as_array_mut().unwrap() {
+            condition["lastTransitionTime"] = json!("2099-01-01T00:00:00Z");
+        }
+    });
+    harness.minutes(30).await;
+    assert!(is(&harness, "train", "BookingExpired", "CapacityReservationTimeExpired"));
+    assert_eq!(harness.cloud.alive().len(), 0);
 }

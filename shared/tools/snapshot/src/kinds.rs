@@ -24,6 +24,7 @@ pub(crate) enum Kind {
     PodDisruptionBudget,
     PriorityClass,
     LimitRange,
+    ResourceQuota,
     NodePool,
     NodeClaim,
     NodeClass,
@@ -37,7 +38,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    const ALL: [(Self, &'static str, &'static str); 28] = [
+    const ALL: [(Self, &'static str, &'static str); 29] = [
         (Self::Node, "", "Node"),
         (Self::Pod, "", "Pod"),
         (Self::Namespace, "", "Namespace"),
@@ -53,6 +54,7 @@ impl Kind {
         (Self::PodDisruptionBudget, "policy", "PodDisruptionBudget"),
         (Self::PriorityClass, "scheduling.k8s.io", "PriorityClass"),
         (Self::LimitRange, "", "LimitRange"),
+        (Self::ResourceQuota, "", "ResourceQuota"),
         (Self::NodePool, "karpenter.sh", "NodePool"),
         (Self::NodeClaim, "karpenter.sh", "NodeClaim"),
         (Self::NodeClass, "karpenter.k8s.aws", "EC2NodeClass"),
@@ -89,6 +91,7 @@ impl Kind {
                 | Self::DaemonSet
                 | Self::PodDisruptionBudget
                 | Self::LimitRange
+                | Self::ResourceQuota
                 | Self::ResourceClaim
                 | Self::ResourceClaimTemplate
                 | Self::CapacityBuffer

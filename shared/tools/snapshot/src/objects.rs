@@ -10,6 +10,7 @@ use jiff::Timestamp;
 use nodeless_api::convert::ConvertError;
 use nodeless_api::daemon_sets::{LimitRange, ReadDaemonSet};
 use nodeless_api::default_spread::Selectors;
+use nodeless_api::pod_shapes::ReadShape;
 use nodeless_api::view::SYSTEM_NAMESPACE;
 use nodeless_api::{CapacityBufferStatus, EC2NodeClass, NodeOverlayStatus, slim};
 use nodeless_model as model;
@@ -29,6 +30,7 @@ pub(crate) struct Objects {
     pub(crate) pods: BTreeMap<Key, ReadPod>,
     pub(crate) daemon_sets: BTreeMap<Key, ReadDaemonSet>,
     pub(crate) limit_ranges: BTreeMap<Key, LimitRange>,
+    pub(crate) resource_quotas: BTreeMap<Key, model::ResourceQuota>,
     pub(crate) disruption_budgets: BTreeMap<Key, model::PodDisruptionBudget>,
     pub(crate) namespaces: BTreeMap<Key, slim::Namespace>,
     pub(crate) persistent_volumes: BTreeMap<Key, slim::PersistentVolume>,
@@ -49,7 +51,7 @@ pub(crate) struct Objects {
     pub(crate) capacity_buffers: BTreeMap<Key, (model::CapacityBuffer, CapacityBufferStatus)>,
     /// Objects that CapacityBuffers may refer to, by kind, or why one cannot be decoded. The error matters only if a buffer
     /// refers to the object.
-    pub(crate) shapes: BTreeMap<(&'static str, Key), Result<model::BufferShape, String>>,
+    pub(crate) shapes: BTreeMap<(&'static str, Key), Result<ReadShape, String>>,
     /// The pods that Services and controllers select, for default topology spread constraints.
     pub(crate) selectors: Selectors,
     /// The workloads, by kind.
@@ -210,6 +212,7 @@ impl Objects {
             }
             Kind::PriorityClass => drop(self.priority_classes.remove(key)),
             Kind::LimitRange => drop(self.limit_ranges.remove(key)),
+            Kind::ResourceQuota => drop(self.resource_quotas.remove(key)),
             Kind::NodePool => {
                 self.node_pools.remove(key);
                 self.other_node_pools.remove(key);

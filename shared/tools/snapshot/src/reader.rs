@@ -16,6 +16,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use nodeless_api::convert::ConvertError;
 use nodeless_api::daemon_sets::{LimitRange, ReadDaemonSet};
 use nodeless_api::default_spread::{ObjectSelector, SchedulerConfig};
+use nodeless_api::pod_shapes::ReadShape;
 use nodeless_api::slim;
 use nodeless_api::view::{InvalidObject, Outline};
 use nodeless_model as model;
@@ -321,6 +322,11 @@ impl Reader {
                 let converted = self.converted(incoming, body, read, |range| LimitRange::try_from(range));
                 self.keep(incoming, converted, |objects| &mut objects.limit_ranges);
             }
+            Kind::ResourceQuota => {
+                let read = self.slim::<slim::ResourceQuota>(incoming, body, |object| &mut object.metadata);
+                let converted = self.converted(incoming, body, read, |quota| model::ResourceQuota::try_from(quota));
+                self.keep(incoming, converted, |objects| &mut objects.resource_quotas);
+            }
             Kind::NodePool => self.node_pool(incoming, body),
             Kind::NodeClass => {
                 let read =
@@ -385,7 +391,7 @@ impl Reader {
         &mut self,
         kind: &'static str,
         body: &Body<'_>,
-        convert: impl Fn(&T) -> Result<model::BufferShape, ConvertError>,
+        convert: impl Fn(&T) -> Result<ReadShape, ConvertError>,
     ) {
         let (namespace, name) = identity(body);
         let namespace = if namespace.is_empty() { DEFAULT_NAMESPACE.to_owned() } else { namespace };

@@ -6,14 +6,14 @@ use crate::manifests::{Identity, Manifest};
 use crate::objects::{Key, Objects, ReadPod};
 use jiff::Timestamp;
 use nodeless_api::convert::volumes::Storage;
+use nodeless_api::daemon_sets::LimitRange;
 use nodeless_api::default_spread::{SchedulerConfig, Selectors};
+use nodeless_api::pod_shapes::ReadShape;
 use nodeless_api::view::{BufferView, ClusterView, DeviceObjects, InvalidObject, Outline};
 use nodeless_api::{CapacityBufferStatus, slim};
 use nodeless_model::object::MirroredClaim;
 use nodeless_model::quotes::shortened;
-use nodeless_model::{
-    BufferError, BufferShape, BufferSource, CapacityBuffer, Node, NodeClaim, Pod, PodDisruptionBudget,
-};
+use nodeless_model::{BufferError, BufferSource, CapacityBuffer, Node, NodeClaim, Pod, PodDisruptionBudget};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
@@ -119,7 +119,8 @@ impl Snapshot {
         snapshot.view.node_overlays = objects.node_overlays.into_values().collect();
         let active = objects.capacity_buffers.into_values().filter(|(buffer, _)| buffer.is_active());
         snapshot.view.capacity_buffers =
-            active.map(|(buffer, status)| buffer_view(buffer, status, &objects.shapes)).collect();
+            active.map(|(buffer, status)| buffer_view(buffer, status, &objects.shapes, &ranges)).collect();
+        snapshot.view.resource_quotas = objects.resource_quotas.into_values().collect();
         let named = |namespace: slim::Namespace| {
             (namespace.metadata.name.unwrap_or_default(), namespace.metadata.labels.unwrap_or_default())
         };
@@ -242,7 +243,8 @@ impl Snapshot {
 fn buffer_view(
     buffer: CapacityBuffer,
     status: CapacityBufferStatus,
-    shapes: &BTreeMap<(&'static str, Key), Result<BufferShape, String>>,
+    shapes: &BTreeMap<(&'static str, Key), Result<ReadShape, String>>,
+    ranges: &[LimitRange],
 ) -> BufferView {
     let shape = buffer.source().and_then(|source| {
         let (kind, name) = match source {
@@ -251,11 +253,10 @@ fn buffer_view(
         };
         let own =
             |(known, (namespace, of)): &(&str, Key)| *known == kind && *namespace == buffer.namespace && of == name;
-        match shapes.iter().find(|(key, _)| own(key)) {
-            Some((_, Ok(shape))) => Ok(shape.clone()),
-            Some((_, Err(why))) => Err(BufferError::Resolution(format!("{kind} cannot be decoded: {why}"))),
-            None => Err(buffer.missing_source(source)),
-        }
+        let (_, read) = shapes.iter().find(|(key, _)| own(key)).ok_or_else(|| buffer.missing_source(source))?;
+        let read = read.as_ref().map_err(Clone::clone);
+        let shape = read.and_then(|read| read.with_limit_ranges(ranges).map_err(|error| error.to_string()));
+        shape.map_err(|why| BufferError::Resolution(format!("{kind} cannot be decoded: {why}")))
     });
     BufferView { status, shape, buffer }
 }
@@ -319,7 +320,8 @@ fn count(objects: &Objects) -> usize {
     let Objects { nodes, pods, daemon_sets, disruption_budgets, namespaces, .. } = objects;
     let Objects { persistent_volumes, persistent_volume_claims, storage_classes, csi_nodes, .. } = objects;
     let Objects { priority_classes, node_pools, node_classes, node_claims, .. } = objects;
-    let Objects { node_overlays, capacity_buffers, limit_ranges, other_node_pools, other_node_claims, .. } = objects;
+    let Objects { node_overlays, capacity_buffers, limit_ranges, resource_quotas, .. } = objects;
+    let Objects { other_node_pools, other_node_claims, .. } = objects;
     let Objects { resource_slices, device_classes, resource_claims, resource_claim_templates, .. } = objects;
     nodes.len()
         + pods.len()
@@ -339,6 +341,7 @@ fn count(objects: &Objects) -> usize {
         + node_overlays.len()
         + capacity_buffers.len()
         + limit_ranges.len()
+        + resource_quotas.len()
         + resource_slices.len()
         + device_classes.len()
         + resource_claims.len()

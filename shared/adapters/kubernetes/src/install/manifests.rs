@@ -1,6 +1,6 @@
 //! The manifests in `infra/`, built in.
 
-use super::{InstallError, Wake};
+use super::{InstallError, Rights, Wake};
 use serde_json::Value;
 
 const RBAC: [(&str, &str); 6] = [
@@ -31,14 +31,22 @@ pub(super) fn rbac() -> Result<Vec<Value>, InstallError> {
 /// The role and the binding of nominations.
 const NOMINATIONS: &str = "nodeless:nominations";
 
-/// The roles and bindings. Without the right to nominate nodes for pods, that role has no rules, so that it takes away what an earlier
-/// installation granted.
-pub(super) fn rbac_with(nominations: bool) -> Result<Vec<Value>, InstallError> {
+/// The role for people.
+const ADMIN: &str = "nodeless:admin";
+/// The label of roles that are part of the role `admin` of Kubernetes.
+const AGGREGATE_TO_ADMIN: &str = "rbac.authorization.k8s.io/aggregate-to-admin";
+
+/// The roles and bindings with these rights. Without the right to nominate nodes for pods, that role has no rules, so that it takes away
+/// what an earlier installation granted.
+pub(super) fn rbac_with(rights: Rights) -> Result<Vec<Value>, InstallError> {
     let mut objects = rbac()?;
-    if !nominations {
-        let withheld =
-            |object: &&mut Value| object["kind"] == "ClusterRole" && object["metadata"]["name"] == NOMINATIONS;
-        objects.iter_mut().filter(withheld).for_each(|role| role["rules"] = Value::Array(Vec::new()));
+    for role in objects.iter_mut().filter(|object| object["kind"] == "ClusterRole") {
+        let metadata = &mut role["metadata"];
+        if metadata["name"] == ADMIN {
+            metadata["labels"][AGGREGATE_TO_ADMIN] = rights.aggregate_to_admin.to_string().into();
+        } else if metadata["name"] == NOMINATIONS && !rights.nominations {
+            role["rules"] = Value::Array(Vec::new());
+        }
     }
     Ok(objects)
 }
@@ -102,6 +110,7 @@ mod tests {
             Pods::PATH,
             DaemonSets::PATH,
             LimitRanges::PATH,
+            ResourceQuotas::PATH,
             DisruptionBudgets::PATH,
             NodePools::PATH,
             NodeClasses::PATH,
@@ -177,11 +186,30 @@ mod tests {
     fn without_nominations_their_role_has_no_rules() {
         let patching_pods = |on: bool| {
             let of = |role: &Value| rights(role).into_iter().filter(|(_, resource, ..)| resource == "pods/status");
-            rbac_with(on).unwrap().iter().flat_map(|role| of(role).collect::<Vec<_>>()).count()
+            let rights = Rights { nominations: on, ..Rights::default() };
+            rbac_with(rights).unwrap().iter().flat_map(|role| of(role).collect::<Vec<_>>()).count()
         };
         assert_eq!((patching_pods(true), patching_pods(false)), (1, 0));
-        assert_eq!(rbac_with(true).unwrap(), rbac().unwrap());
-        assert_eq!(rbac_with(false).unwrap().len(), rbac().unwrap().len());
+        assert_eq!(rbac_with(Rights::default()).unwrap(), rbac().unwrap());
+    }
+
+    #[test]
+    fn people_write_no_status_and_admins_of_namespaces_get_the_role_only_on_request() {
+        let admin = |aggregate_to_admin: bool| {
+            let objects = rbac_with(Rights { aggregate_to_admin, ..Rights::default() }).unwrap();
+            objects.into_iter().find(|object| object["metadata"]["name"] == ADMIN).unwrap()
+        };
+        let label = |role: &Value| role["metadata"]["labels"][AGGREGATE_TO_ADMIN].clone();
+        assert_eq!([false, true].map(|on| label(&admin(on))), ["false", "true"]);
+        let statuses: Vec<_> =
+            rights(&admin(true)).into_iter().filter(|(_, resource, ..)| resource.contains('/')).collect();
+        assert_eq!(statuses, []);
+        let aggregated = |role: &Value| {
+            role["metadata"]["labels"].as_object().is_some_and(|labels| {
+                labels.iter().any(|(key, value)| key.contains("/aggregate-to-") && value == "true")
+            })
+        };
+        assert!(!rbac_with(Rights::default()).unwrap().iter().any(aggregated));
     }
 
     /// Every permission as group, resource, name (`*` for all) and verb.

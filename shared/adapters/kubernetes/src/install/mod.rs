@@ -32,6 +32,21 @@ pub enum Wake {
     Url(String),
 }
 
+/// What an installation grants on request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rights {
+    /// Whether lifecycle may nominate nodes for pods.
+    pub nominations: bool,
+    /// Whether the role `admin` of Kubernetes, which administrators of namespaces have, includes the role `nodeless:admin`.
+    pub aggregate_to_admin: bool,
+}
+
+impl Default for Rights {
+    fn default() -> Self {
+        Self { nominations: true, aggregate_to_admin: false }
+    }
+}
+
 /// The result for each object.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Report {
@@ -146,9 +161,9 @@ pub enum InstallError {
     },
 }
 
-/// Installs the objects of nodeless: definitions first, because the others need them, then RBAC, then the webhook. `nominations` grants
-/// lifecycle the right to nominate nodes for pods, or takes it away. `table` is that of the deployment, which then serves the cluster.
-/// Without it, the cluster is served as before.
+/// Installs the objects of nodeless: definitions first, because the others need them, then RBAC, then the webhook. Rights that
+/// are not among `rights` are taken away. `table` is that of the deployment, which then serves the cluster. Without it, the cluster is
+/// served as before.
 ///
 /// # Errors
 /// When an existing CRD conflicts or the deployment with another table serves the cluster (then nothing was changed), or the API server
@@ -157,7 +172,7 @@ pub async fn install(
     connection: &Connection,
     table: Option<&str>,
     wake: &Wake,
-    nominations: bool,
+    rights: Rights,
 ) -> Result<Report, InstallError> {
     let webhook = manifests::webhook(wake)?;
     owner::check(connection, table).await??;
@@ -165,7 +180,7 @@ pub async fn install(
     if let Some(table) = table {
         steps.push(owner::name(connection, table).await?);
     }
-    for object in manifests::rbac_with(nominations)? {
+    for object in manifests::rbac_with(rights)? {
         steps.push(apply::apply(connection, &apply::with_version(object), String::new()).await?);
     }
     match (webhook, wake) {

@@ -3,7 +3,7 @@
 use super::{World, node, pod};
 use nodeless_fake_kubernetes::resource::{
     CSI_NODES, CUSTOM_RESOURCE_DEFINITIONS, DAEMON_SETS, DEPLOYMENTS, LIMIT_RANGES, NODES, PERSISTENT_VOLUME_CLAIMS,
-    PERSISTENT_VOLUMES, POD_TEMPLATES, PODS, REPLICA_SETS, SERVICES, STORAGE_CLASSES,
+    PERSISTENT_VOLUMES, POD_TEMPLATES, PODS, REPLICA_SETS, RESOURCE_QUOTAS, SERVICES, STORAGE_CLASSES,
 };
 use nodeless_fake_kubernetes::{PatchOptions, PatchType};
 use nodeless_model::{PriceChange, labels};
@@ -314,7 +314,7 @@ async fn requests_are_read_with_their_templates_and_get_a_status() {
     let names: Vec<&str> = requests.iter().map(|view| view.request.name.as_str()).collect();
     assert_eq!(names, ["lost", "train"], "other classes belong to other autoscalers");
     assert!(requests[0].templates.as_ref().unwrap_err().to_string().contains("PodTemplate none does not exist"));
-    assert_eq!(requests[1].templates.as_ref().unwrap()[0].template.requests.get("cpu").milli(), 500);
+    assert_eq!(requests[1].templates.as_ref().unwrap()[0].pod.template.requests.get("cpu").milli(), 500);
 
     let mut status = requests[1].status.clone();
     let failed = json!({ "type": "Failed", "status": "True", "reason": "Expired", "message": "late",
@@ -360,4 +360,32 @@ async fn objects_of_a_crd_that_is_not_served_are_an_error_and_not_deleted() {
         assert_eq!(error.kind, ErrorKind::Unavailable);
         assert!(error.message.contains("nodeless install"), "{error}");
     }
+}
+
+#[tokio::test]
+async fn quotas_are_read_only_with_buffers_and_requests() {
+    let world = World::installed().await;
+    let quota = json!({ "metadata": { "name": "team" }, "spec": { "hard": { "requests.cpu": "2", "pods": "5" } } });
+    world.create(&RESOURCE_QUOTAS, quota);
+    let cluster = world.cluster();
+    world.requests();
+    assert!(cluster.view().await.unwrap().resource_quotas.is_empty());
+    assert_eq!(listed(&world), ALWAYS);
+
+    let container = json!({ "name": "c", "image": "c", "resources": { "limits": { "cpu": "500m" } } });
+    let template = json!({ "spec": { "containers": [container] } });
+    world.create(&POD_TEMPLATES, json!({ "metadata": { "name": "chunk" }, "template": template }));
+    let spec = json!({ "podTemplateRef": { "name": "chunk" }, "replicas": 7 });
+    world.create(&CAPACITY_BUFFERS, json!({ "metadata": { "name": "spare" }, "spec": spec }));
+    world.requests();
+    let view = cluster.view().await.unwrap();
+    let more: Vec<String> = listed(&world).into_iter().filter(|path| !ALWAYS.contains(&path.as_str())).collect();
+    assert_eq!(
+        more,
+        ["/api/v1/limitranges", "/api/v1/namespaces/default/podtemplates/chunk", "/api/v1/resourcequotas"]
+    );
+    let quota = &view.resource_quotas[0];
+    assert_eq!((quota.name.as_str(), quota.hard.get("requests.cpu").milli()), ("team", 2000));
+    let shape = view.capacity_buffers[0].shape.as_ref().unwrap();
+    assert_eq!((shape.limits.get("cpu").milli(), shape.pod.template.requests.get("cpu").milli()), (500, 500));
 }

@@ -3,7 +3,9 @@
 use super::{Stopped, World, connect, node_class, node_pool, serve};
 use nodeless_fake_kubernetes::ListOptions;
 use nodeless_kubernetes::KubeCluster;
-use nodeless_kubernetes::install::{Found, InstallError, Outcome, Wake, install, remove_nodes, uninstall, versions};
+use nodeless_kubernetes::install::{
+    Found, InstallError, Outcome, Rights, Wake, install, remove_nodes, uninstall, versions,
+};
 use nodeless_ports::{Configuration as _, ErrorKind, NodesAndPods as _, PlanningView as _};
 use nodeless_world::resources::{NODE_CLASSES, NODE_POOLS};
 use serde_json::json;
@@ -15,15 +17,15 @@ const URL: &str = "https://abc.lambda-url.us-east-1.on.aws/secret";
 #[tokio::test]
 async fn a_second_installation_changes_nothing_and_removal_keeps_the_definitions() {
     let world = World::bare().await;
-    let first = install(&world.connection, None, &Wake::Url(URL.into()), true).await.unwrap();
+    let first = install(&world.connection, None, &Wake::Url(URL.into()), Rights::default()).await.unwrap();
     assert!(first.steps.iter().all(|step| step.outcome == Outcome::Created), "{first}");
     let kinds = ["CustomResourceDefinition", "ClusterRole ", "ClusterRoleBinding", "ValidatingWebhookConfiguration"];
     for kind in kinds {
         assert!(first.steps.iter().any(|step| step.object.starts_with(kind)), "no {kind} in\n{first}");
     }
-    let again = install(&world.connection, None, &Wake::Url(URL.into()), true).await.unwrap();
+    let again = install(&world.connection, None, &Wake::Url(URL.into()), Rights::default()).await.unwrap();
     assert!(again.steps.iter().all(|step| step.outcome == Outcome::Unchanged), "{again}");
-    let moved = install(&world.connection, None, &Wake::Url(format!("{URL}2")), true).await.unwrap();
+    let moved = install(&world.connection, None, &Wake::Url(format!("{URL}2")), Rights::default()).await.unwrap();
     let updated: Vec<_> = moved.steps.iter().filter(|step| step.outcome == Outcome::Updated).collect();
     assert_eq!(updated.len(), 1, "{moved}");
     assert!(updated[0].object.starts_with("ValidatingWebhookConfiguration"));
@@ -44,14 +46,17 @@ async fn objects_state_the_version_that_applied_them() {
     let world = World::bare().await;
     let absent = versions(&world.connection).await.unwrap();
     assert!(absent.iter().all(|one| one.found == Found::Absent), "{absent:?}");
-    let report = install(&world.connection, None, &Wake::Url(URL.into()), false).await.unwrap();
+    let report =
+        install(&world.connection, None, &Wake::Url(URL.into()), Rights { nominations: false, ..Rights::default() })
+            .await
+            .unwrap();
     let applied = versions(&world.connection).await.unwrap();
     let objects: BTreeSet<&String> = applied.iter().map(|one| &one.object).collect();
     assert_eq!(objects, report.steps.iter().map(|step| &step.object).collect());
     let own = Found::Applied(Some(env!("CARGO_PKG_VERSION").to_owned()));
     assert!(applied.iter().all(|one| one.found == own), "{applied:?}");
     assert!(applied.iter().any(|one| one.optional) && applied.iter().any(|one| !one.optional));
-    install(&world.connection, None, &Wake::Off, true).await.unwrap();
+    install(&world.connection, None, &Wake::Off, Rights::default()).await.unwrap();
     let without = versions(&world.connection).await.unwrap();
     let absent: Vec<_> = without.iter().filter(|one| one.found == Found::Absent).collect();
     assert!(absent.len() == 1 && absent[0].optional && absent[0].object.starts_with("ValidatingWebhook"), "{absent:?}");
@@ -63,7 +68,7 @@ async fn nodes_are_removed_in_order_and_remaining_objects_are_listed() {
     let world = World::bare().await;
     let none = remove_nodes(&world.connection, "nodeless-a", Duration::ZERO).await.unwrap();
     assert!(none.steps.is_empty(), "without definitions there is nothing to remove: {none}");
-    install(&world.connection, None, &Wake::Off, true).await.unwrap();
+    install(&world.connection, None, &Wake::Off, Rights::default()).await.unwrap();
     world.create(&NODE_POOLS, node_pool("default"));
     let mut class = node_class("default");
     class["metadata"]["finalizers"] = json!(["karpenter.k8s.aws/termination"]);
@@ -81,14 +86,16 @@ async fn nodes_are_removed_in_order_and_remaining_objects_are_listed() {
 async fn a_deployment_changes_nothing_in_a_cluster_that_another_one_serves() {
     let world = World::bare().await;
     let (wake, first, second) = (Wake::Url(URL.into()), Some("nodeless-a"), Some("nodeless-b"));
-    let installed = install(&world.connection, first, &wake, true).await.unwrap();
+    let installed = install(&world.connection, first, &wake, Rights::default()).await.unwrap();
     assert!(installed.to_string().contains("nodeless.sh/table now names the table nodeless-a"), "{installed}");
-    let again = install(&world.connection, first, &wake, true).await.unwrap();
+    let again = install(&world.connection, first, &wake, Rights::default()).await.unwrap();
     assert!(again.steps.iter().all(|step| step.outcome == Outcome::Unchanged), "{again}");
     world.create(&NODE_POOLS, node_pool("default"));
 
     world.requests();
-    let refused = install(&world.connection, second, &Wake::Off, false).await.unwrap_err();
+    let refused = install(&world.connection, second, &Wake::Off, Rights { nominations: false, ..Rights::default() })
+        .await
+        .unwrap_err();
     let InstallError::OtherTable(other) = &refused else { panic!("{refused}") };
     assert_eq!((other.serving.as_str(), other.own.as_str()), ("nodeless-a", "nodeless-b"));
     let command = "kubectl annotate namespace kube-system --overwrite nodeless.sh/table=nodeless-b";
@@ -103,7 +110,7 @@ async fn a_deployment_changes_nothing_in_a_cluster_that_another_one_serves() {
 
     let removed = uninstall(&world.connection, first).await.unwrap();
     assert!(removed.to_string().contains("nodeless.sh/table is removed"), "{removed}");
-    install(&world.connection, second, &wake, true).await.unwrap();
+    install(&world.connection, second, &wake, Rights::default()).await.unwrap();
     let system = world.cluster().system_namespace().await.unwrap();
     assert_eq!(system.table.as_deref(), second, "the cluster is free after the first was uninstalled");
     assert!(system.created.is_some());
@@ -112,10 +119,10 @@ async fn a_deployment_changes_nothing_in_a_cluster_that_another_one_serves() {
 #[tokio::test]
 async fn the_webhook_is_removed_when_wake_is_off_and_kept_when_wake_is_not_specified() {
     let world = World::bare().await;
-    install(&world.connection, None, &Wake::Url(URL.into()), true).await.unwrap();
-    let kept = install(&world.connection, None, &Wake::Keep, true).await.unwrap();
+    install(&world.connection, None, &Wake::Url(URL.into()), Rights::default()).await.unwrap();
+    let kept = install(&world.connection, None, &Wake::Keep, Rights::default()).await.unwrap();
     assert!(!kept.steps.iter().any(|step| step.object.starts_with("Validating")), "{kept}");
-    let off = install(&world.connection, None, &Wake::Off, true).await.unwrap();
+    let off = install(&world.connection, None, &Wake::Off, Rights::default()).await.unwrap();
     assert_eq!(off.steps.last().unwrap().outcome, Outcome::Removed, "{off}");
 }
 

@@ -19,7 +19,7 @@ use axum::middleware::Next;
 use axum::response::IntoResponse as _;
 use nodeless_api::test_support::{ec2_node_class_manifest, node_pool_manifest};
 use nodeless_fake_kubernetes::{ApiServer, CreateOptions, Options, Resource};
-use nodeless_kubernetes::install::{self, Wake};
+use nodeless_kubernetes::install::{self, Rights, Wake};
 use nodeless_kubernetes::{ApiServer as Address, Connection, KubeCluster};
 use nodeless_ports::Clock;
 use nodeless_telemetry::{Captured, Context, Null, Sink};
@@ -79,7 +79,7 @@ impl World {
     /// A cluster with the CRDs.
     pub(crate) async fn installed() -> Self {
         let world = Self::bare().await;
-        install::install(&world.connection, None, &Wake::Keep, true).await.unwrap();
+        install::install(&world.connection, None, &Wake::Keep, Rights::default()).await.unwrap();
         world
     }
 

@@ -20,7 +20,7 @@ fn chunks(count: u32, cpu_milli: i64, memory_mib: i64) -> Vec<Pod> {
         ..CapacityBuffer::default()
     };
     let chunk = labelled(pod("chunk", cpu_milli, memory_mib), "app", "web");
-    buffer.virtual_pods(&BufferShape { pod: chunk, replicas: 0, generation: None }, count)
+    buffer.virtual_pods(&PodShape { pod: chunk, ..PodShape::default() }, count)
 }
 
 /// The number of equal pods that fit on the nodes, counted node by node.
@@ -133,7 +133,8 @@ fn booked(count: u32, cpu_milli: i64, memory_mib: i64) -> Vec<Pod> {
         pod_sets: vec![provisioning_request::PodSet { template: "worker".into(), count }],
         ..ProvisioningRequest::default()
     };
-    request.virtual_pods(&[pod("worker", cpu_milli, memory_mib)], std::iter::empty(), 1).unwrap()
+    let shape = PodShape { pod: pod("worker", cpu_milli, memory_mib), ..PodShape::default() };
+    request.virtual_pods(&[shape], std::iter::empty(), 1).unwrap()
 }
 
 /// The pods of the request may be bound to it at any moment.

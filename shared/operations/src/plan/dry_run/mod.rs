@@ -132,7 +132,11 @@ impl DryRun {
     }
 
     fn take_buffers(&mut self) {
-        for reserved in buffers::reserve(&self.snapshot.view) {
+        let view = &self.snapshot.view;
+        for reserved in buffers::reserve(view, &mut view.quota_balance()) {
+            if let Some(why) = &reserved.limited {
+                self.assumptions.push(format!("CapacityBuffer {} has {why}", reserved.name()));
+            }
             match &reserved.pods {
                 Ok(pods) => self.virtual_pods.extend(pods.iter().cloned()),
                 Err(why) => self.assumptions.push(format!("CapacityBuffer {} is left out: {why}", reserved.name())),

@@ -40,6 +40,17 @@ pub(crate) fn with_status(
     }
 }
 
+/// The condition that states whether ResourceQuotas do not allow all virtual pods of an object, and why; none if that never was so.
+pub(crate) fn limited_by_quotas(why: Option<&str>, before: &[Condition], now: Timestamp) -> Option<Condition> {
+    const KIND: &str = "LimitedByQuotas";
+    let (status, message) = match why {
+        Some(why) => (ConditionStatus::True, why),
+        None => (ConditionStatus::False, "the ResourceQuotas of the namespace allow all pods"),
+    };
+    let is_stated = why.is_some() || before.iter().any(|condition| condition.type_ == KIND);
+    is_stated.then(|| with_status(KIND, status, "ResourceQuotasAllocated", message.to_owned(), before, now))
+}
+
 fn whole(now: Timestamp) -> Timestamp {
     Timestamp::from_second(now.as_second()).unwrap_or(now)
 }

@@ -31,7 +31,7 @@ pub(super) fn hold<'a>(
         cluster_state.hold(placed.into_iter().map(|(pod, node)| (node, pods[pod])).collect());
     }
     for (one, finding) in requests.iter().zip(findings) {
-        if one.due == Due::Capacity(Class::CheckCapacity) && one.pods.is_ok() && work != Some(0) {
+        if one.needs(Class::CheckCapacity) && work != Some(0) {
             *finding = check(facts, cluster_state, one, &mut work);
         }
     }
@@ -106,7 +106,7 @@ pub(super) fn solve_whole<'a>(
     findings: &mut [Finding],
 ) -> (Problem<'a>, Solution) {
     let buffers = std::mem::take(&mut cluster_state.virtual_pods);
-    let is_planned = |index: &usize| requests[*index].launches() && requests[*index].pods.is_ok();
+    let is_planned = |index: &usize| requests[*index].needs(Class::AtomicScaleUp);
     let mut planned: Vec<usize> = (0..requests.len()).filter(is_planned).collect();
     let mut solve = |planned: Vec<usize>| {
         let pods = planned.iter().flat_map(|index| requests[*index].virtual_pods());

@@ -22,6 +22,7 @@ pub(super) fn resource(kind: &str) -> Result<Resource, ScenarioError> {
         "PodDisruptionBudget" => known::POD_DISRUPTION_BUDGETS,
         "PriorityClass" => known::PRIORITY_CLASSES,
         "LimitRange" => known::LIMIT_RANGES,
+        "ResourceQuota" => known::RESOURCE_QUOTAS,
         "Namespace" => known::NAMESPACES,
         "PodTemplate" => known::POD_TEMPLATES,
         "StorageClass" => known::STORAGE_CLASSES,
@@ -34,7 +35,7 @@ pub(super) fn resource(kind: &str) -> Result<Resource, ScenarioError> {
                 why: format!(
                     "{other} is not simulated; use NodePool, EC2NodeClass, NodeOverlay, CapacityBuffer, ProvisioningRequest, \
                      Deployment, StatefulSet, DaemonSet, ReplicaSet, Job, Pod, PodTemplate, PodDisruptionBudget, PersistentVolume, \
-                     PersistentVolumeClaim, StorageClass, PriorityClass, LimitRange or Namespace"
+                     PersistentVolumeClaim, StorageClass, PriorityClass, LimitRange, ResourceQuota or Namespace"
                 ),
             });
         }

@@ -6,7 +6,7 @@ use nodeless_telemetry::Null;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// A shop whose pods need more nodes than the NodePool may have, so that some of them wait and have to be told why.
+/// A shop whose pods need more nodes than the NodePool may have, so that some of them wait, with a reason on each.
 const SHOP: &str = r#"
 name: shop
 hours: 1
@@ -38,9 +38,11 @@ objects:
           containers: [{ name: web, image: x, resources: { requests: { cpu: 1200m, memory: 1Gi } } }]
 "#;
 
-/// The shop beside these objects of a tenant.
-fn beside(objects: impl IntoIterator<Item = Value>) -> Report {
+/// The shop with this limit of CPUs beside these objects of a tenant.
+fn beside(cpu: &str, objects: impl IntoIterator<Item = Value>) -> Report {
     let mut scenario = Scenario::parse(SHOP).unwrap();
+    let pool = scenario.objects.iter_mut().find(|object| object["kind"] == "NodePool").unwrap();
+    pool["spec"]["limits"]["cpu"] = json!(cpu);
     scenario.objects.extend(objects);
     Run::new(scenario, 7, None, Arc::new(Null)).unwrap().finish().unwrap()
 }
@@ -62,7 +64,31 @@ fn a_pod_that_claims_to_be_virtual_silences_no_other() {
         "autoscaling.x-k8s.io/provisioning-class-name": "check-capacity.autoscaling.x-k8s.io",
         "autoscaling.x-k8s.io/consume-provisioning-request": "train",
     });
-    let report = beside([pod("unschedulable", "900", &marks), pod("pending", "1200m", &marks)]);
+    let report = beside("8", [pod("unschedulable", "900", &marks), pod("pending", "1200m", &marks)]);
     assert!(report.violations.is_empty(), "{:#?}", report.violations);
     assert_eq!(report.launched, 4, "as many nodes as the limit allows");
+}
+
+#[test]
+fn a_namespace_launches_nothing_beyond_its_quota() {
+    let metadata = |name: &str| json!({ "name": name, "namespace": "aaa" });
+    let container =
+        json!({ "name": "c", "image": "x", "resources": { "requests": { "cpu": "1200m", "memory": "1Gi" } } });
+    let alone = beside("40", []).launched;
+    let report = beside(
+        "40",
+        [
+            json!({ "apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata("q"),
+            "spec": { "hard": { "requests.cpu": "1", "pods": "2" } } }),
+            json!({ "apiVersion": "v1", "kind": "PodTemplate", "metadata": metadata("big"),
+            "template": { "spec": { "containers": [container] } } }),
+            json!({ "apiVersion": "autoscaling.x-k8s.io/v1", "kind": "ProvisioningRequest", "metadata": metadata("request"),
+            "spec": { "provisioningClassName": "best-effort-atomic-scale-up.autoscaling.x-k8s.io",
+                "podSets": [{ "podTemplateRef": { "name": "big" }, "count": 2 }] } }),
+            json!({ "apiVersion": "autoscaling.x-k8s.io/v1beta1", "kind": "CapacityBuffer", "metadata": metadata("buffer"),
+            "spec": { "podTemplateRef": { "name": "big" }, "replicas": 2 } }),
+        ],
+    );
+    assert!(report.violations.is_empty(), "{:#?}", report.violations);
+    assert_eq!(report.launched, alone);
 }

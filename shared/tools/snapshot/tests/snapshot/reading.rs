@@ -452,3 +452,25 @@ fn a_daemon_set_without_a_pod_has_the_default_requests_of_its_namespace() {
         faults(&read(&odd))
     );
 }
+
+#[test]
+fn buffers_have_the_quotas_and_the_defaults_of_their_namespace() {
+    let buffer = "{apiVersion: autoscaling.x-k8s.io/v1beta1, kind: CapacityBuffer, metadata: {name: spare}, \
+                  spec: {provisioningStrategy: buffer.x-k8s.io/active-capacity, podTemplateRef: {name: chunk}, replicas: 2}}";
+    let template =
+        "{apiVersion: v1, kind: PodTemplate, metadata: {name: chunk}, template: {spec: {containers: [{name: c}]}}}";
+    let range = "{apiVersion: v1, kind: LimitRange, metadata: {name: all}, spec: {limits: [{type: Container, default: {cpu: 300m}}]}}";
+    let quota = "{apiVersion: v1, kind: ResourceQuota, metadata: {name: team}, spec: {hard: {pods: '5'}}, \
+                 status: {hard: {pods: '3'}, used: {pods: '1'}}}";
+    let snapshot = read(&[buffer, template, range, quota].join("\n---\n"));
+    assert_eq!((faults(&snapshot), snapshot.objects), (Vec::new(), 3));
+    assert!(snapshot.skipped.is_empty());
+    let shape = snapshot.view.capacity_buffers[0].shape.as_ref().unwrap();
+    assert_eq!((shape.limits.get("cpu").milli(), shape.pod.template.requests.get("cpu").milli()), (300, 300));
+    let quota = &snapshot.view.resource_quotas[0];
+    assert_eq!((quota.hard.get("pods").units(), quota.used.get("pods").units()), (3, 1), "the API server enforces 3");
+    assert!(
+        faults(&read("{kind: ResourceQuota, apiVersion: v1, metadata: {name: q}, spec: {hard: {cpu: many}}}"))[0]
+            .contains("spec.hard.cpu")
+    );
+}

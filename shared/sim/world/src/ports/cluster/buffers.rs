@@ -1,25 +1,32 @@
 //! CapacityBuffers and the objects that they refer to.
 
 use super::objects;
+use nodeless_api::daemon_sets::LimitRange;
+use nodeless_api::pod_shapes::ReadShape;
 use nodeless_api::{CapacityBufferStatus, ConvertError, slim};
 use nodeless_fake_kubernetes::ApiServer;
 use nodeless_fake_kubernetes::resource::{DEPLOYMENTS, POD_TEMPLATES, REPLICA_SETS, STATEFUL_SETS};
-use nodeless_model::{BufferError, BufferShape, BufferSource, CapacityBuffer};
+use nodeless_model::{BufferError, BufferSource, CapacityBuffer, PodShape};
 use nodeless_ports::PortError;
 use nodeless_ports::cluster::BufferView;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-/// The active buffers among these, each with the pod template and size of its source.
+/// These buffers, each with the pod template and size of its source.
 pub(super) fn shapes(
     api: &ApiServer,
     buffers: Vec<(CapacityBuffer, CapacityBufferStatus)>,
+    ranges: &[LimitRange],
 ) -> Result<Vec<BufferView>, PortError> {
-    let active = buffers.into_iter().filter(|(buffer, _)| buffer.is_active());
-    active.map(|(buffer, status)| Ok(BufferView { shape: shape(api, &buffer)?, buffer, status })).collect()
+    let view = |(buffer, status)| Ok(BufferView { shape: shape(api, &buffer, ranges)?, buffer, status });
+    buffers.into_iter().map(view).collect()
 }
 
-fn shape(api: &ApiServer, buffer: &CapacityBuffer) -> Result<Result<BufferShape, BufferError>, PortError> {
+fn shape(
+    api: &ApiServer,
+    buffer: &CapacityBuffer,
+    ranges: &[LimitRange],
+) -> Result<Result<PodShape, BufferError>, PortError> {
     let source = match buffer.source() {
         Ok(source) => source,
         Err(error) => return Ok(Err(error)),
@@ -37,16 +44,17 @@ fn shape(api: &ApiServer, buffer: &CapacityBuffer) -> Result<Result<BufferShape,
         return Ok(Err(buffer.missing_source(source)));
     };
     let shape = match source {
-        BufferSource::PodTemplate { .. } => decode::<slim::StoredPodTemplate>(&object),
-        BufferSource::Workload { .. } => decode::<slim::Scalable>(&object),
+        BufferSource::PodTemplate { .. } => decode::<slim::StoredPodTemplate>(&object, ranges),
+        BufferSource::Workload { .. } => decode::<slim::Scalable>(&object, ranges),
     };
     Ok(shape.map_err(|error| BufferError::Resolution(format!("{} cannot be decoded: {error}", resource.kind))))
 }
 
-fn decode<S: DeserializeOwned>(object: &Value) -> Result<BufferShape, String>
+fn decode<S: DeserializeOwned>(object: &Value, ranges: &[LimitRange]) -> Result<PodShape, String>
 where
-    for<'a> BufferShape: TryFrom<&'a S, Error = ConvertError>,
+    for<'a> ReadShape: TryFrom<&'a S, Error = ConvertError>,
 {
     let decoded = S::deserialize(object).map_err(|error| error.to_string())?;
-    BufferShape::try_from(&decoded).map_err(|error| error.to_string())
+    let shape = ReadShape::try_from(&decoded).and_then(|read| read.with_limit_ranges(ranges));
+    shape.map_err(|error| error.to_string())
 }

@@ -9,10 +9,10 @@ use nodeless_api::{
 use nodeless_fake_kubernetes::Resource;
 use nodeless_fake_kubernetes::resource::{
     CSI_NODES, DAEMON_SETS, LIMIT_RANGES, NAMESPACES, NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES,
-    POD_DISRUPTION_BUDGETS, PODS, STORAGE_CLASSES, VOLUME_ATTACHMENTS,
+    POD_DISRUPTION_BUDGETS, PODS, RESOURCE_QUOTAS, STORAGE_CLASSES, VOLUME_ATTACHMENTS,
 };
 use nodeless_model::node_pool::NodePool;
-use nodeless_model::{CapacityBuffer, Node, NodeOverlay, Pod, PodDisruptionBudget, ProvisioningRequest};
+use nodeless_model::{CapacityBuffer, Node, NodeOverlay, Pod, PodDisruptionBudget, ProvisioningRequest, ResourceQuota};
 use nodeless_ports::cluster::{MirroredClaim, OtherNodeClaim, OtherNodePool, PodRef, UnboundPod};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -63,6 +63,8 @@ pub(super) static ALL_DAEMON_SETS: Kind<ReadDaemonSet> =
     Kind { resource: || DAEMON_SETS, reduce: converted::<slim::DaemonSet, ReadDaemonSet>, fields: "" };
 pub(super) static ALL_LIMIT_RANGES: Kind<LimitRange> =
     Kind { resource: || LIMIT_RANGES, reduce: converted::<slim::LimitRange, LimitRange>, fields: "" };
+pub(super) static ALL_QUOTAS: Kind<ResourceQuota> =
+    Kind { resource: || RESOURCE_QUOTAS, reduce: converted::<slim::ResourceQuota, ResourceQuota>, fields: "" };
 pub(super) static ALL_BUDGETS: Kind<PodDisruptionBudget> = Kind {
     resource: || POD_DISRUPTION_BUDGETS,
     reduce: converted::<slim::PodDisruptionBudget, PodDisruptionBudget>,

@@ -116,8 +116,10 @@ impl PlanningView for MemoryCluster {
         let claims = self.read(&kinds::ALL_NODE_CLAIMS)?;
         let name = |class: &EC2NodeClass| class.metadata.name.clone().unwrap_or_default();
         let overlays = self.read_if_known(&kinds::ALL_NODE_OVERLAYS)?;
-        let buffers = self.read_if_known(&kinds::ALL_CAPACITY_BUFFERS)?;
-        let asked = self.read_if_known(&kinds::ALL_PROVISIONING_REQUESTS)?;
+        let mut buffers = self.read_if_known(&kinds::ALL_CAPACITY_BUFFERS)?;
+        let mut asked = self.read_if_known(&kinds::ALL_PROVISIONING_REQUESTS)?;
+        buffers.0.retain(|(buffer, _)| buffer.is_active());
+        asked.0.retain(|(request, _)| request.is_active());
         let (node_pools, other_node_pools) = Owned::separate(pools.0);
         let (node_claims, other_node_claims) = Owned::separate(claims.0);
         let statuses = self.read(&kinds::NODE_POOL_STATUSES)?.0.into_iter().filter_map(Owned::managed);
@@ -130,8 +132,6 @@ impl PlanningView for MemoryCluster {
             node_pool_statuses: statuses.collect(),
             node_classes: classes.0.into_iter().map(|class| (name(&class), class)).collect(),
             node_overlays: overlays.0,
-            capacity_buffers: buffers::shapes(&self.api, buffers.0)?,
-            provisioning_requests: requests::templates(&self.api, asked.0)?,
             node_claims,
             other_node_pools,
             other_node_claims,
@@ -141,9 +141,17 @@ impl PlanningView for MemoryCluster {
         view.node_classes.values_mut().for_each(|class| hash::renew_ec2_node_class(class, None));
         view.invalid.extend(overlays.1.into_iter().chain(buffers.1).chain(asked.1));
         let without_pod = view.set_daemon_pods();
-        if !without_pod.is_empty() {
+        let has_virtual_pods = !buffers.0.is_empty() || !asked.0.is_empty();
+        if has_virtual_pods || !without_pod.is_empty() {
             let (ranges, invalid) = self.read(&kinds::ALL_LIMIT_RANGES)?;
             view.set_limit_ranges(&without_pod, &daemon_sets.0, &ranges);
+            view.invalid.extend(invalid);
+            view.capacity_buffers = buffers::shapes(&self.api, buffers.0, &ranges)?;
+            view.provisioning_requests = requests::templates(&self.api, asked.0, &ranges)?;
+        }
+        if has_virtual_pods {
+            let (quotas, invalid) = self.read(&kinds::ALL_QUOTAS)?;
+            view.resource_quotas = quotas;
             view.invalid.extend(invalid);
         }
         self.read_volumes(&mut view)?;

@@ -1,25 +1,32 @@
 //! ProvisioningRequests and their PodTemplates.
 
 use super::objects;
+use nodeless_api::daemon_sets::LimitRange;
+use nodeless_api::pod_shapes::ReadShape;
 use nodeless_api::{ProvisioningRequestStatus, slim};
 use nodeless_fake_kubernetes::ApiServer;
 use nodeless_fake_kubernetes::resource::POD_TEMPLATES;
-use nodeless_model::{BufferShape, Pod, ProvisioningRequest, RequestError};
+use nodeless_model::{PodShape, ProvisioningRequest, RequestError};
 use nodeless_ports::PortError;
 use nodeless_ports::cluster::RequestView;
 use serde::Deserialize as _;
 use serde_json::Value;
 
-/// The active requests among these, each with the pods that its PodTemplates define.
+/// These requests, each with the pods that its PodTemplates define.
 pub(super) fn templates(
     api: &ApiServer,
     requests: Vec<(ProvisioningRequest, ProvisioningRequestStatus)>,
+    ranges: &[LimitRange],
 ) -> Result<Vec<RequestView>, PortError> {
-    let active = requests.into_iter().filter(|(request, _)| request.is_active());
-    active.map(|(request, status)| Ok(RequestView { templates: of_request(api, &request)?, request, status })).collect()
+    let view = |(request, status)| Ok(RequestView { templates: of_request(api, &request, ranges)?, request, status });
+    requests.into_iter().map(view).collect()
 }
 
-fn of_request(api: &ApiServer, request: &ProvisioningRequest) -> Result<Result<Vec<Pod>, RequestError>, PortError> {
+fn of_request(
+    api: &ApiServer,
+    request: &ProvisioningRequest,
+    ranges: &[LimitRange],
+) -> Result<Result<Vec<PodShape>, RequestError>, PortError> {
     let mut templates = Vec::new();
     for set in &request.pod_sets {
         let found = objects::get(api, "Kubernetes get PodTemplate", &POD_TEMPLATES, &request.namespace, &set.template)?;
@@ -27,8 +34,8 @@ fn of_request(api: &ApiServer, request: &ProvisioningRequest) -> Result<Result<V
             let (name, namespace) = (set.template.clone(), request.namespace.clone());
             return Ok(Err(RequestError::TemplateNotFound { name, namespace }));
         };
-        match template(&object) {
-            Ok(pod) => templates.push(pod),
+        match template(&object, ranges) {
+            Ok(shape) => templates.push(shape),
             Err(error) => {
                 let problem = format!("PodTemplate {} cannot be decoded: {error}", set.template);
                 return Ok(Err(RequestError::Invalid(problem)));
@@ -38,8 +45,8 @@ fn of_request(api: &ApiServer, request: &ProvisioningRequest) -> Result<Result<V
     Ok(Ok(templates))
 }
 
-fn template(object: &Value) -> Result<Pod, String> {
+fn template(object: &Value, ranges: &[LimitRange]) -> Result<PodShape, String> {
     let stored = slim::StoredPodTemplate::deserialize(object).map_err(|error| error.to_string())?;
-    let shape = BufferShape::try_from(&stored).map_err(|error| error.to_string())?;
-    Ok(shape.pod)
+    let shape = ReadShape::try_from(&stored).and_then(|read| read.with_limit_ranges(ranges));
+    shape.map_err(|error| error.to_string())
 }
