@@ -11,9 +11,10 @@ locals {
       BudgetsExceeded         = "Maximum"
     }
     Pods = {
-      PendingPods       = "Maximum"
-      UnschedulablePods = "Maximum"
-      WebhookCalls      = "Sum"
+      PendingPods         = "Maximum"
+      UnschedulablePods   = "Maximum"
+      WebhookCalls        = "Sum"
+      PlansWithoutNewPods = "Sum"
     }
     Launches = {
       ClaimsCreated        = "Sum"
@@ -76,6 +77,10 @@ locals {
       unschedulable-pods = {
         metric      = "UnschedulablePods", statistic = "Maximum", period = 300, periods = 6, threshold = 0, enabled = var.alarms.unschedulable_pods
         description = "A pod has fitted no NodePool for half an hour, so no node is launched for it. The event FailedScheduling of nodeless on the pod has the reason for each NodePool. See docs/operate/alarms.md#unschedulable-pods."
+      }
+      plans-without-new-pods = {
+        metric      = "PlansWithoutNewPods", statistic = "Sum", period = 3600, periods = 1, threshold = var.alarms.plans_without_new_pods_per_hour, enabled = var.alarms.plans_without_new_pods_per_hour > 0
+        description = "The webhook requested more plans in an hour than expected for pods that earlier plans have seen, or for none: somebody creates many Events FailedScheduling, or calls wake. No other pod waits for that, but plans cost more than necessary. See docs/operate/alarms.md#plans-without-new-pods."
       }
       # The schedule refreshes every five minutes.
       catalog-age = {

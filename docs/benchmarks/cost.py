@@ -35,11 +35,11 @@ RUNS = {"planner": MINUTES, "lifecycle": MINUTES, "catalog": MINUTES / 5}
 # published only in hours with activity.
 IDLE_METRICS = 3
 # CloudWatch charges for each metric of an alarm: throttles has three, and errors, stale and wake-silent have two.
-ALARMS = 16
-ALARM_METRICS = 21
+ALARMS = 17
+ALARM_METRICS = 22
 # Clusters that share functions have no alarms for errors and throttles (terraform/observability.tf).
-SHARED_ALARMS = 14
-SHARED_ALARM_METRICS = 16
+SHARED_ALARMS = 15
+SHARED_ALARM_METRICS = 17
 # The clusters of one deployment: IAM attaches ten managed policies to a role (docs/design/many-clusters.md).
 CLUSTERS_OF_A_DEPLOYMENT = 11
 # The registration of a cluster in the table, rounded up. An execution environment that serves another cluster than its own reads all of

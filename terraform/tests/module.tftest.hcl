@@ -742,7 +742,7 @@ run "metrics_and_alarms" {
 
   assert {
     condition = output.metric_names == sort([
-      "PlansUnfinished", "PendingPods", "UnschedulablePods", "WebhookCalls", "ClaimsCreated", "NodesLaunched", "LaunchFailures",
+      "PlansUnfinished", "PendingPods", "UnschedulablePods", "WebhookCalls", "PlansWithoutNewPods", "ClaimsCreated", "NodesLaunched", "LaunchFailures",
       "InsufficientCapacity", "NodesRegistered", "NodesInitialized", "NodesTerminated", "Evictions", "ChurnStopped", "AmiCanariesFailed", "NodesHeldBack", "NodeCount", "HourlySpendDollars", "ClusterLimitUsedPercent",
       "BudgetsExceeded",
       "Interruptions", "InterruptionsLost", "OrphansCollected", "ReconcileErrors", "CatalogAgeSeconds", "LaunchLatencyMilliseconds",
@@ -753,15 +753,16 @@ run "metrics_and_alarms" {
 
   assert {
     condition = { for name, a in aws_cloudwatch_metric_alarm.metric : name => "${a.metric_name} > ${a.threshold} for ${a.evaluation_periods * a.period} s" } == {
-      launch-failures    = "LaunchFailures > 0 for 900 s"
-      unschedulable-pods = "UnschedulablePods > 0 for 1800 s"
-      catalog-age        = "CatalogAgeSeconds > 3600 for 300 s"
-      interruptions-lost = "InterruptionsLost > 0 for 300 s"
-      churn              = "ChurnStopped > 0 for 300 s"
-      ami-canary         = "AmiCanariesFailed > 0 for 600 s"
-      node-count         = "NodeCount > 100 for 60 s"
-      hourly-spend       = "HourlySpendDollars > 50 for 60 s"
-      cluster-limit      = "ClusterLimitUsedPercent > 90 for 60 s"
+      launch-failures        = "LaunchFailures > 0 for 900 s"
+      unschedulable-pods     = "UnschedulablePods > 0 for 1800 s"
+      plans-without-new-pods = "PlansWithoutNewPods > 1000 for 3600 s"
+      catalog-age            = "CatalogAgeSeconds > 3600 for 300 s"
+      interruptions-lost     = "InterruptionsLost > 0 for 300 s"
+      churn                  = "ChurnStopped > 0 for 300 s"
+      ami-canary             = "AmiCanariesFailed > 0 for 600 s"
+      node-count             = "NodeCount > 100 for 60 s"
+      hourly-spend           = "HourlySpendDollars > 50 for 60 s"
+      cluster-limit          = "ClusterLimitUsedPercent > 90 for 60 s"
     }
     error_message = "Each alarm has its metric. A threshold of zero must leave out its alarm, and only that; most clusters have no budget, so its alarm is created on request."
   }

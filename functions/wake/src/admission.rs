@@ -43,13 +43,31 @@ struct Review {
 struct Request {
     uid: String,
     #[serde(default)]
+    namespace: String,
+    #[serde(default)]
     object: Option<Object>,
 }
 
-#[derive(Deserialize)]
+/// An Event, or another object, which has none of these fields.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct Object {
     #[serde(default)]
     series: Option<Series>,
+    /// What an Event of `events.k8s.io/v1` is about.
+    #[serde(default)]
+    regarding: Option<About>,
+    /// What an Event of `v1` is about.
+    #[serde(default)]
+    involved_object: Option<About>,
+}
+
+#[derive(Deserialize)]
+struct About {
+    #[serde(default)]
+    uid: String,
+    #[serde(default)]
+    name: String,
 }
 
 /// The repetitions of an Event.
@@ -68,7 +86,18 @@ const OLD: SignedDuration = SignedDuration::from_mins(2);
 #[derive(Debug)]
 pub(crate) struct Checked {
     pub(crate) answer: Answer,
+    /// The pod that an Event is about; `None` for another object.
+    pub(crate) pod: Option<ReportedPod>,
     last_observed: Option<Timestamp>,
+}
+
+/// A pod that cannot be scheduled.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct ReportedPod {
+    /// The namespace of the Event, which the API server has checked.
+    pub(crate) namespace: String,
+    /// The uid of the pod, or its name in an Event without the uid.
+    pub(crate) uid: String,
 }
 
 impl Checked {
@@ -101,9 +130,14 @@ pub(crate) fn check(call: &Call, secret_path: &str) -> Result<Checked, Answer> {
         "kind": "AdmissionReview",
         "response": { "uid": review.request.uid, "allowed": true },
     });
-    let series = review.request.object.and_then(|object| object.series);
+    let Object { series, regarding, involved_object } = review.request.object.unwrap_or_default();
     let last_observed = series.and_then(|series| series.last_observed_time);
-    Ok(Checked { answer: answer(200, allowed.to_string(), "application/json"), last_observed })
+    let namespace = review.request.namespace;
+    let pod = regarding.or(involved_object).map(|about| {
+        let uid = if about.uid.is_empty() { about.name } else { about.uid };
+        ReportedPod { namespace, uid }
+    });
+    Ok(Checked { answer: answer(200, allowed.to_string(), "application/json"), pod, last_observed })
 }
 
 fn answer(status_code: u16, body: String, content_type: &'static str) -> Answer {
@@ -150,6 +184,20 @@ mod tests {
         assert!(is_news(&observed("2026-05-01T12:08:30.000001Z")));
         assert!(is_news(&observed("2026-05-01T12:11:00.000000Z")), "the clock of the API server is ahead");
         assert!(!is_news(&observed("2026-05-01T12:03:59.000000Z")));
+    }
+
+    #[test]
+    fn an_event_names_the_pod_that_it_is_about() {
+        let pod = |object: &str| {
+            let review = format!(r#"{{"request":{{"uid":"u-1","namespace":"shop","object":{object}}}}}"#);
+            check(&call(PATH, Some(&review), false), PATH).unwrap().pod
+        };
+        let about = |uid: &str| Some(ReportedPod { namespace: "shop".to_owned(), uid: uid.to_owned() });
+        assert_eq!(pod(r#"{"regarding":{"kind":"Pod","namespace":"other","name":"web","uid":"1"}}"#), about("1"));
+        assert_eq!(pod(r#"{"involvedObject":{"kind":"Pod","name":"web","uid":"1"},"regarding":null}"#), about("1"));
+        assert_eq!(pod(r#"{"involvedObject":{"kind":"Pod","name":"web"}}"#), about("web"));
+        assert_eq!(pod(r#"{"kind":"EC2NodeClass","metadata":{"uid":"1"}}"#), None);
+        assert_eq!(pod("null"), None);
     }
 
     #[test]

@@ -1,63 +1,57 @@
 //! The Function URL of the admission webhook, which only requests a plan.
 //!
 //! The API server waits for the answer, so the function answers at once and always "allowed". A lost wake-up is replaced by the
-//! next heartbeat within a minute.
+//! next heartbeat within a minute. `nodeless_model::wake_ups` decides which calls request a plan.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod admission;
 mod log_lines;
 
-use admission::{Answer, Call, check};
-use jiff::Timestamp;
+use admission::{Answer, Call, Checked, check};
+use jiff::{SignedDuration, Timestamp};
 use log_lines::PlannerNotWoken;
+use nodeless_model::wake_ups::WakeUps;
 use nodeless_ports::Queue;
 use nodeless_ports::queue::{WAKE_INTERVAL, WakeSource};
 use nodeless_runtime::{Environment, EnvironmentError};
 use nodeless_storage::SqsQueue;
 use nodeless_telemetry::{Context, Stdout, SystemClock, log};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 struct Wake {
     cluster: String,
     secret_path: String,
     queue: SqsQueue,
-    sent: Sent,
-}
-
-/// When the last message was sent.
-#[derive(Default)]
-struct Sent(Mutex<Option<Instant>>);
-
-impl Sent {
-    /// Whether a call at this time sends a message. Further calls within the interval send none: the plan of the message reads the
-    /// cluster later.
-    fn is_due(&self, now: Instant) -> bool {
-        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let due = last.is_none_or(|last| now.duration_since(last) >= WAKE_INTERVAL);
-        if due {
-            *last = Some(now);
-        }
-        due
-    }
-
-    /// The message could not be sent: the next call tries again.
-    fn failed(&self) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
-    }
+    wake_ups: Mutex<WakeUps>,
 }
 
 impl Wake {
+    /// The source of a wake-up for a call, if it requests a plan.
+    fn requested(&self, call: &Checked, now: Timestamp) -> Option<WakeSource> {
+        if !call.is_news(now) {
+            return None;
+        }
+        let interval = SignedDuration::try_from(WAKE_INTERVAL).unwrap_or_default();
+        let mut wake_ups = self.wake_ups();
+        match &call.pod {
+            Some(pod) => wake_ups.requests_plan(&pod.namespace, &pod.uid, interval, now).then_some(WakeSource::Webhook),
+            None => wake_ups.requests_plan_for_object(interval, now).then_some(WakeSource::Object),
+        }
+    }
+
+    fn wake_ups(&self) -> MutexGuard<'_, WakeUps> {
+        self.wake_ups.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     async fn handle(&self, call: Call) -> Answer {
         let checked = match check(&call, &self.secret_path) {
             Ok(checked) => checked,
             Err(answer) => return answer,
         };
-        if checked.is_news(Timestamp::now())
-            && self.sent.is_due(Instant::now())
-            && let Err(error) = self.queue.wake_planner(WakeSource::Webhook).await
+        if let Some(source) = self.requested(&checked, Timestamp::now())
+            && let Err(error) = self.queue.wake_planner(source).await
         {
-            self.sent.failed();
+            self.wake_ups().request_failed();
             log(Some(&self.cluster), &PlannerNotWoken { error: &error.to_string() });
         }
         checked.answer
@@ -82,20 +76,5 @@ async fn connect() -> Result<Wake, EnvironmentError> {
         sink: Arc::new(Stdout { cluster: Some(cluster.clone()), ..Stdout::default() }),
     };
     let queue = SqsQueue::new(&nodeless_aws::load_config().await, context, plan_queue_url, None);
-    Ok(Wake { cluster, secret_path, queue, sent: Sent::default() })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::time::Duration;
-
-    #[test]
-    fn one_call_in_an_interval_sends_a_message() {
-        let (sent, start) = (Sent::default(), Instant::now());
-        let is_due = |milliseconds| sent.is_due(start + Duration::from_millis(milliseconds));
-        assert_eq!([0, 300, 499, 500, 999, 1000].map(is_due), [true, false, false, true, false, true]);
-        sent.failed();
-        assert!(is_due(1001), "nothing was sent");
-    }
+    Ok(Wake { cluster, secret_path, queue, wake_ups: Mutex::default() })
 }

@@ -36,8 +36,10 @@ impl PlanMessage {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WakeSource {
-    /// The API server, through the admission webhook.
+    /// The API server, through the admission webhook: a pod cannot be scheduled.
     Webhook,
+    /// The API server, through the admission webhook: another object was created, changed or deleted.
+    Object,
     /// The minute heartbeat.
     Heartbeat,
     /// A claim failed or was deleted, so its pods have to be planned again.

@@ -126,6 +126,7 @@ impl Queue for SqsQueue {
 fn deduplication_id(source: WakeSource, now: Timestamp) -> String {
     let source = match source {
         WakeSource::Webhook => "webhook",
+        WakeSource::Object => "object",
         WakeSource::Heartbeat => "heartbeat",
         WakeSource::Lifecycle => "lifecycle",
         WakeSource::Interruption => "interruption",

@@ -85,6 +85,9 @@ metrics! {
     PendingPods: Count, Last;
     /// Calls of the webhook that led to a plan. Published only if there are any, or pods are pending.
     WebhookCalls: Count, SumOrZero;
+    /// Requests for a plan by the webhook that were only about pods that the last plan has seen, or about none. An alarm fires above 1,000
+    /// an hour.
+    PlansWithoutNewPods: Count, Sum;
     /// Pods that no NodePool can schedule. Published only if there are any.
     UnschedulablePods: Count, Last;
     /// NodeClaims that were written.

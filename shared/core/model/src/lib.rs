@@ -47,6 +47,7 @@ pub mod templating;
 #[cfg(feature = "test-support")]
 pub mod test_support;
 pub mod virtual_pod;
+pub mod wake_ups;
 pub mod warm;
 pub mod workload;
 

@@ -178,7 +178,7 @@ fn shortest_window(woken: &[WakeSource]) -> Duration {
     let of = |source: &WakeSource| match source {
         WakeSource::Heartbeat => Duration::ZERO,
         // The API server stores an object after it called the webhook about it.
-        WakeSource::Webhook => WAKE_INTERVAL.saturating_mul(2),
+        WakeSource::Webhook | WakeSource::Object => WAKE_INTERVAL.saturating_mul(2),
         WakeSource::Lifecycle | WakeSource::Interruption | WakeSource::Catalog | WakeSource::Planner => WAKE_INTERVAL,
     };
     woken.iter().map(of).max().unwrap_or_default()
@@ -265,7 +265,8 @@ impl Planner {
         match &result {
             Ok(report) => {
                 self.failures.store(0, Ordering::Relaxed);
-                let calls = woken.iter().filter(|source| **source == WakeSource::Webhook).count();
+                let is_call = |source: &&WakeSource| matches!(source, WakeSource::Webhook | WakeSource::Object);
+                let calls = woken.iter().filter(is_call).count();
                 if calls > 0 || report.pods > 0 {
                     metrics.count(Metric::WebhookCalls, calls);
                 }
@@ -318,12 +319,14 @@ impl Planner {
         metrics: &mut Metrics,
     ) -> Result<PlanReport, PlanError> {
         let pending = self.cluster.wait_for_batch(self.batch_window(deadline, woken)).await?;
+        if self.last.has_seen(woken, &pending) {
+            metrics.count(Metric::PlansWithoutNewPods, 1);
+        }
         if let Some(wait) = self.last.wait(woken, &pending, self.context.now()) {
             let pods = pending.len();
-            let why =
-                "the kube-scheduler reports pods again for which the last plan launched nodes, or that fit on others";
+            let why = "only pods that the last plan has seen are reported";
             self.context.log(&PlanDelayed { pods, seconds: wait.as_secs_f64(), why });
-            let report = PlanReport { pods, placed: pods, next: Some(wait), repeated: true, ..PlanReport::default() };
+            let report = PlanReport { pods, next: Some(wait), repeated: true, ..PlanReport::default() };
             self.plan_later(&report).await;
             return Ok(report);
         }
@@ -335,7 +338,7 @@ impl Planner {
             None => pipeline::run(&snapshot, &self.offers, &live).await,
             Some(_) => self.made_on_record(&snapshot, &live).await.outcome,
         };
-        self.conclude(&snapshot, &outcome, metrics).await;
+        self.conclude(&snapshot, &outcome, woken, metrics).await;
         Ok(outcome.report)
     }
 
@@ -367,14 +370,14 @@ impl Planner {
         self.keep(&snapshot).await;
         let live = Live { planner: self, snapshot: &snapshot, deadline: None, revision, proof: ViewProof::default() };
         let replay = self.made_on_record(&snapshot, &live).await;
-        self.conclude(&snapshot, &replay.outcome, &mut Metrics::new()).await;
+        self.conclude(&snapshot, &replay.outcome, &[], &mut Metrics::new()).await;
         Ok(replay)
     }
 
     /// Reports the outcome of a plan.
-    async fn conclude(&self, snapshot: &Snapshot, outcome: &Outcome, metrics: &mut Metrics) {
+    async fn conclude(&self, snapshot: &Snapshot, outcome: &Outcome, woken: &[WakeSource], metrics: &mut Metrics) {
         self.publish(outcome.events.clone(), snapshot.now).await;
-        self.last.note(snapshot.view.pods(), &outcome.report, snapshot.now);
+        self.last.note(woken, snapshot.view.pods(), &outcome.report, snapshot.now);
         self.plan_later(&outcome.report).await;
         if outcome.stopped > 0 {
             metrics.count(Metric::ChurnStopped, outcome.stopped);

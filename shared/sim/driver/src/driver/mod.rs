@@ -28,7 +28,7 @@ use futures::stream::{FuturesUnordered, Stream as _};
 use invocation::Invocation;
 use jiff::{SignedDuration, Timestamp};
 use nodeless_operations::gates::FeatureGates;
-use nodeless_ports::queue::{ShardMessage, WAKE_INTERVAL, WakeSource};
+use nodeless_ports::queue::{ShardMessage, WakeSource};
 use nodeless_telemetry::{Sink, emit};
 use nodeless_world::fault_injection::{Fate, FaultInjection};
 use nodeless_world::memory::{Chain, MemoryQueue, MemoryState};
@@ -38,6 +38,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
+use webhook::Webhook;
 
 /// The minimum step of the clock. Kubernetes' times have whole seconds, so nothing is due more often.
 const STEP: SignedDuration = SignedDuration::from_millis(1);
@@ -99,7 +100,7 @@ pub struct Driver {
     /// Work that is due at a later time.
     later: BTreeMap<Work, Timestamp>,
     seen: u64,
-    webhook_sent: Option<Timestamp>,
+    webhook: Webhook,
     /// The sources of the plan that is due.
     woken: Vec<WakeSource>,
     /// The time until which the message of a killed planner is in flight, and no plan starts.
@@ -185,7 +186,7 @@ impl Driver {
             deliveries: Deliveries::default(),
             dead_letters: 0,
             later: BTreeMap::new(),
-            webhook_sent: None,
+            webhook: Webhook::default(),
             woken: Vec::new(),
             plans_held_until: None,
             outcomes: VecDeque::new(),
@@ -367,7 +368,7 @@ impl Driver {
     /// A message from outside is due. Messages for the planner are from the webhook.
     fn receive(&mut self, work: Work) {
         if work == Work::Plan {
-            self.woken.push(WakeSource::Webhook);
+            self.woken.push(self.webhook.take_source());
         }
         self.due.insert(work);
     }
@@ -381,9 +382,7 @@ impl Driver {
         }
         let changes = self.world.api().watch_since(None, self.seen).unwrap_or_default();
         self.seen = current;
-        let interval = |sent: &Timestamp| now.duration_since(*sent).unsigned_abs() < WAKE_INTERVAL;
-        if changes.iter().any(webhook::matches) && !self.webhook_sent.as_ref().is_some_and(interval) {
-            self.webhook_sent = Some(now);
+        if self.webhook.requests_plan(&changes, now) {
             self.deliver(&Work::Plan, now);
         }
     }

@@ -1,16 +1,51 @@
-//! The match conditions of the webhook (`infra/webhook`), for changes that are already stored.
+//! The match conditions of the webhook (`infra/webhook`), for changes that are already stored, and the wake function behind it.
 
+use jiff::{SignedDuration, Timestamp};
 use nodeless_api::managed::is_managed;
 use nodeless_api::{NodeClaim, NodePool};
 use nodeless_fake_kubernetes::resource::{EVENTS, NODES};
 use nodeless_fake_kubernetes::{Change, ChangeKind};
 use nodeless_model::labels;
+use nodeless_model::wake_ups::WakeUps;
+use nodeless_ports::queue::{WAKE_INTERVAL, WakeSource};
 use nodeless_world::ports::FIELD_MANAGER;
 use nodeless_world::resources::{NODE_CLAIMS, NODE_CLASSES, NODE_POOLS};
 use serde_json::Value;
 
+/// The wake function.
+#[derive(Default)]
+pub(super) struct Webhook {
+    wake_ups: WakeUps,
+    /// Whether a plan was requested for another object than a pod, and has not been received.
+    for_object: bool,
+}
+
+impl Webhook {
+    /// Whether the calls for these changes request a plan.
+    pub(super) fn requests_plan(&mut self, changes: &[Change], now: Timestamp) -> bool {
+        let interval = SignedDuration::try_from(WAKE_INTERVAL).unwrap_or_default();
+        let mut is_requested = false;
+        for change in changes.iter().filter(|change| matches(change)) {
+            is_requested |= match reported_pod(change) {
+                Some((namespace, uid)) => self.wake_ups.requests_plan(namespace, uid, interval, now),
+                None => {
+                    let is_due = self.wake_ups.requests_plan_for_object(interval, now);
+                    self.for_object |= is_due;
+                    is_due
+                }
+            };
+        }
+        is_requested
+    }
+
+    /// The source of the next message that is received.
+    pub(super) fn take_source(&mut self) -> WakeSource {
+        if std::mem::take(&mut self.for_object) { WakeSource::Object } else { WakeSource::Webhook }
+    }
+}
+
 /// Whether the API server calls the webhook for the request that made this change.
-pub(super) fn matches(change: &Change) -> bool {
+fn matches(change: &Change) -> bool {
     if change.resource == EVENTS {
         change.kind != ChangeKind::Deleted && is_failed_scheduling(&change.object)
     } else if change.resource == NODE_CLASSES {
@@ -24,6 +59,12 @@ pub(super) fn matches(change: &Change) -> bool {
     } else {
         change.resource == NODE_POOLS && is_managed::<NodePool>(&change.object) && is_deleted_by_others(change)
     }
+}
+
+/// The namespace and uid of the pod that the call is about, if it is about an Event.
+fn reported_pod(change: &Change) -> Option<(&str, &str)> {
+    let text = |pointer: &str| change.object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+    (change.resource == EVENTS).then(|| (text("/metadata/namespace"), text("/involvedObject/uid")))
 }
 
 fn has_label(change: &Change, key: &str) -> bool {
@@ -54,7 +95,6 @@ fn is_deleted_by_others(change: &Change) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use jiff::Timestamp;
     use nodeless_fake_kubernetes::{ApiServer, CreateOptions, DeleteOptions, Options};
     use serde_json::json;
     use std::sync::Arc;

@@ -2,8 +2,8 @@
 
 use crate::support::{configure, create, list, picture, running, within};
 use jiff::SignedDuration;
-use nodeless_driver::{Driver, Schedule};
-use nodeless_fake_kubernetes::resource::{DEPLOYMENTS, NODES};
+use nodeless_driver::{Driver, Outcome, Schedule};
+use nodeless_fake_kubernetes::resource::{DEPLOYMENTS, EVENTS, NAMESPACES, NODES, PODS};
 use nodeless_fake_kubernetes::{DeleteOptions, Resource};
 use nodeless_model::Phase;
 use nodeless_telemetry::Null;
@@ -128,4 +128,42 @@ fn a_node_claim_that_a_user_creates_is_launched_and_terminated_within_minutes() 
     let limit = within(&driver, 300);
     let came = driver.advance_until(limit, |driver| claims(driver, |_| true).len() == 3).unwrap();
     assert!(came && list(&driver, &NODE_CLAIMS).len() == 3, "{}", picture(&mut driver));
+}
+
+/// An Event about a pod that does not exist, as whoever may create Events in a namespace can write it.
+fn forge(driver: &mut Driver, number: usize) {
+    let event = json!({
+        "metadata": { "name": format!("forged-{number}"), "namespace": "default" },
+        "type": "Warning", "reason": "FailedScheduling", "message": "0/3 nodes are available",
+        "reportingComponent": "default-scheduler",
+        "involvedObject": { "apiVersion": "v1", "kind": "Pod", "namespace": "default", "name": "x", "uid": format!("x-{number}") },
+    });
+    create(driver, &EVENTS, event);
+    let soon = driver.world().now().saturating_add(SignedDuration::from_millis(500)).unwrap();
+    driver.advance_to(soon).unwrap();
+}
+
+#[test]
+fn a_flood_of_events_makes_few_plans_and_delays_no_pod_of_another_namespace() {
+    let mut driver = with_three_nodes();
+    driver.take_outcomes();
+    (0..600).for_each(|number| forge(&mut driver, number));
+    let is_made = |outcome: &Outcome| matches!(outcome, Outcome::Planned(Ok(report)) if !report.repeated);
+    let plans = driver.take_outcomes().iter().filter(|(_, outcome)| is_made(outcome)).count();
+    assert!((1..20).contains(&plans), "{plans} plans in five minutes");
+
+    create(&driver, &NAMESPACES, json!({ "metadata": { "name": "shop" } }));
+    let requests = json!({ "cpu": "1500m", "memory": "1Gi" });
+    let container =
+        json!({ "name": "web", "image": "registry.k8s.io/pause:3.9", "resources": { "requests": requests } });
+    create(
+        &driver,
+        &PODS,
+        json!({ "metadata": { "name": "web", "namespace": "shop" }, "spec": { "containers": [container] } }),
+    );
+    let began = (600..800).find(|number| {
+        forge(&mut driver, *number);
+        !claims(&driver, |phase| phase != Phase::Initialized).is_empty()
+    });
+    assert!(began.is_some_and(|number| number < 620), "a claim after {began:?} Events, two a second");
 }
