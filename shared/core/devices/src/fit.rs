@@ -53,7 +53,10 @@ impl Site<'_> {
             fit.times.push(times);
             fit.takes.push(takes);
         }
-        self.share(kinds, &devices, counted, &mut fit);
+        let present: Vec<usize> = (0..kinds.len()).filter(|kind| fit.times[*kind].is_ok()).collect();
+        if present.len() > 1 {
+            self.share(kinds, &devices, &present, counted, &mut fit);
+        }
         fit
     }
 
@@ -61,13 +64,10 @@ impl Site<'_> {
         &self,
         kinds: &mut [PodClaims<'_>],
         devices: &SiteDevices<'_>,
+        present: &[usize],
         counted: Option<&[BTreeMap<String, u32>]>,
         fit: &mut Fit,
     ) {
-        let present: Vec<usize> = (0..kinds.len()).filter(|kind| fit.times[*kind].is_ok()).collect();
-        if present.len() < 2 {
-            return;
-        }
         let is_counted = |kind: &usize| {
             let enough = |(driver, count): (&String, &u32)| {
                 let of_kind = counted.map(|counted| counted.get(*kind).and_then(|of_kind| of_kind.get(driver)));
@@ -86,7 +86,7 @@ impl Site<'_> {
             return;
         }
         let mut kept: BTreeSet<(usize, usize)> = BTreeSet::new();
-        for kind in &present {
+        for kind in present {
             let own = selected.iter().find(|(known, _)| known == kind);
             let own: Option<BTreeSet<(usize, usize)>> = own.map(|(_, sets)| sets.iter().flatten().copied().collect());
             match own {

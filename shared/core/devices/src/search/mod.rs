@@ -191,7 +191,7 @@ impl<'s> Search<'s> {
         match self.next(At::claim(0), false) {
             Ok(true) => {
                 let allocations = self.allocations();
-                self.settle();
+                self.keep_devices();
                 Ok(allocations)
             }
             Ok(false) | Err(Stop::TooMany) => Err(self.failure()),
@@ -199,8 +199,8 @@ impl<'s> Search<'s> {
         }
     }
 
-    /// Prepares the search for the next pod. Devices with administrative access are not taken.
-    fn settle(&mut self) {
+    /// Prepares the search for the next pod: the devices of this solution are taken. Devices with administrative access are not taken.
+    fn keep_devices(&mut self) {
         let checked = self.checked;
         for ((claim, request, option), device) in self.solution.iter_mut().flat_map(|of_claim| of_claim.drain(..)) {
             if checked.requests[claim][request].options[option].admin_access {
@@ -313,7 +313,7 @@ impl<'s> Search<'s> {
         };
         for device in devices {
             self.attempts.add(1)?;
-            if !self.is_free_for(at, choice, device) || !self.is_selectable(at.choice(), choice, device)? {
+            if !self.is_available(at, choice, device) || !self.is_selectable(at.choice(), choice, device)? {
                 continue;
             }
             if matches!(self.take(at, request, choice, device)?, Take::Done)
@@ -344,22 +344,24 @@ impl<'s> Search<'s> {
         done
     }
 
-    /// Whether a device may be allocated, without regard to selectors and constraints.
-    fn is_free_for(&self, at: At, choice: &Choice<'_>, device: DeviceAt) -> bool {
-        let (_, it) = self.site.device(device);
+    /// Whether a device has no other claim.
+    fn is_available(&self, at: At, choice: &Choice<'_>, device: DeviceAt) -> bool {
         let holders = self.holders.get(&device).map_or(&[][..], Vec::as_slice);
-        let is_available = if choice.admin_access {
-            !holders.contains(&at.claim)
-        } else {
-            !self.taken[device.0][device.1] && holders.is_empty()
-        };
-        is_available
-            && !it.taints.iter().any(|taint| taint.repels(&choice.request.tolerations))
+        if choice.admin_access {
+            return !holders.contains(&at.claim);
+        }
+        !self.taken[device.0][device.1] && holders.is_empty()
+    }
+
+    /// Whether the taints of a device are tolerated, and its counters suffice.
+    fn is_usable(&self, choice: &Choice<'_>, device: DeviceAt) -> bool {
+        let (_, it) = self.site.device(device);
+        !it.taints.iter().any(|taint| taint.repels(&choice.request.tolerations))
             && self.counters[device.0].suffice_for(it)
     }
 
     fn take(&mut self, at: At, request: &Request<'s>, choice: &Choice<'s>, device: DeviceAt) -> Result<Take, Stop> {
-        if !self.is_free_for(at, choice, device) {
+        if !self.is_available(at, choice, device) || !self.is_usable(choice, device) {
             return Ok(Take::Unavailable);
         }
         let (slice, it) = self.site.device(device);

@@ -49,12 +49,12 @@ impl<'s> Search<'s> {
         let mut found: HashMap<Vec<&'s Attribute>, Equal<'s>> = HashMap::new();
         for device in self.devices_from(at.from) {
             self.attempts.add(1)?;
-            if !self.is_free_for(at, choice, device) {
+            if !self.is_available(at, choice, device) {
                 continue;
             }
             // The selector fails when the search comes to the device.
             let Ok(is_selectable) = self.is_selectable(at.choice(), choice, device) else { return Ok(Supply::Enough) };
-            if !is_selectable {
+            if !is_selectable || !self.is_usable(choice, device) {
                 continue;
             }
             let (slice, it) = self.site.device(device);

@@ -138,3 +138,17 @@ fn constraints_for_what_is_not_published_are_refused() {
         "a constraint of ResourceClaim c needs attribute gpu.example.com/numa of driver gpu.example.com, which is not known before the driver publishes the device"
     );
 }
+
+/// The kube-scheduler evaluates selectors before it looks at taints.
+#[test]
+fn a_selector_fails_for_devices_that_are_tainted() {
+    let taint = json!([{"key": "health", "effect": "NoSchedule"}]);
+    let slices = json!([slice("p", json!([{"name": "a", "taints": taint}, device("b", "model", "t4")]))]);
+    let selectors = json!([{"cel": {"expression": "device.attributes['gpu.example.com'].model == 't4'"}}]);
+    let claims = json!([claim_of(json!([request("r", json!({"selectors": selectors}))]), json!([]))]);
+    let outcome = Case::new(slices, claims).outcome();
+    assert!(
+        outcome.starts_with("selector 0 of ResourceClaim c, request r fails for device gpu.example.com/p/a"),
+        "{outcome}"
+    );
+}
