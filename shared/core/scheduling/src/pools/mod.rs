@@ -460,17 +460,18 @@ impl<'a> Pool<'a> {
         {
             return None;
         }
-        let share = |other: &Choice| {
-            let shares = own.iter().zip(allocatable(other)).filter(|(own, _)| **own > 0);
-            shares.map(|(own, other)| *other as f64 / *own as f64).fold(1.0, f64::min)
+        let least = 1.0 - MIN_SAVING_OF_FEW_TYPES;
+        let share = |other: &Choice| -> Option<f64> {
+            let pairs = own.iter().zip(allocatable(other)).filter(|(own, _)| **own > 0);
+            pairs
+                .map(|(own, other)| *other as f64 / *own as f64)
+                .try_fold(1.0, |most: f64, share| (share >= least).then_some(most.min(share)))
         };
-        let mut close: Vec<(f64, &Choice)> = choices.iter().map(|other| (share(other), other)).collect();
-        close.retain(|(share, _)| *share > 0.0);
+        let mut close: Vec<(f64, &Choice)> = choices.iter().filter_map(|other| Some((share(other)?, other))).collect();
         close.sort_by(|(a, _), (b, _)| b.total_cmp(a));
         close.truncate(FLEXIBLE);
         let common = |place: usize| close.iter().map(|(_, other)| allocatable(other)[place]).fold(own[place], i64::min);
-        let last = close.get(FLEXIBLE - 1).map_or(0.0, |(share, _)| *share);
-        (last >= 1.0 - MIN_SAVING_OF_FEW_TYPES).then(|| (0..own.len()).map(common).collect())
+        (close.len() == FLEXIBLE).then(|| (0..own.len()).map(common).collect())
     }
 
     /// The price of a pod of a class if fractions of nodes of a set could be launched; `None` if no instance type fits.
