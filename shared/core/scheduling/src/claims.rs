@@ -96,6 +96,15 @@ fn kind_of(needs: &[Need<'_>]) -> Vec<ResourceClaim> {
         .collect()
 }
 
+/// Where the requests of claims are stored: pods with claims from one template have the same, which need not be compared then.
+fn objects_of(needs: &[Need<'_>]) -> Vec<*const DeviceRequests> {
+    let objects = needs.iter().filter_map(|need| match need {
+        Need::Devices { devices, .. } => Some(std::ptr::from_ref(*devices)),
+        Need::Allocated { .. } | Need::Missing { .. } => None,
+    });
+    objects.collect()
+}
+
 /// The number of pods that wait for each ResourceClaim, by its namespace and name.
 pub(crate) type Waiting<'a> = HashMap<(&'a str, &'a str), usize>;
 
@@ -150,8 +159,13 @@ impl Counted {
 impl Claims {
     /// Of pods with claims, for which nodes of these NodePools may be launched.
     pub(crate) fn of(pods: &[&Pod], facts: &ClusterFacts<'_>, offers: &[&PoolOffer<'_>]) -> Self {
-        let kinds: BTreeSet<Vec<ResourceClaim>> = pods.iter().map(|pod| kind_of(&needs(pod, facts))).collect();
-        let kinds = kinds.into_iter().filter(|kind| !kind.is_empty()).collect();
+        let (mut kinds, mut seen) = (BTreeSet::new(), HashSet::new());
+        for needs in pods.iter().map(|pod| needs(pod, facts)) {
+            if seen.insert(objects_of(&needs)) {
+                kinds.insert(kind_of(&needs));
+            }
+        }
+        let kinds = kinds.into_iter().filter(|kind: &Vec<ResourceClaim>| !kind.is_empty()).collect();
         let mut claims = Self { kinds, ..Self::default() };
         if claims.kinds.is_empty() {
             return claims;
@@ -189,11 +203,11 @@ impl Claims {
         }
         let devices = sites.iter().flat_map(|(slices, _)| slices).map(|slice| slice.spec.devices.len()).sum();
         let mut kinds = self.searches(facts, devices, &vec![u32::MAX; self.kinds.len()]);
-        let (mut of_type, labels) = (HashMap::new(), StringMap::new());
+        let mut of_type = HashMap::new();
+        let place = Place { name: Some(PLANNED), labels: &StringMap::new() };
         for (slices, names) in &sites {
             // Devices that other nodes can use too are not certain to be for a node that is not launched yet.
             let (inventory, taken) = (Inventory::new(slices), Taken::default());
-            let place = Place { name: Some(PLANNED), labels: &labels };
             let fit = Rc::new(fit(&mut kinds, &inventory, &place, &taken, None));
             of_type.extend(names.iter().map(|name| ((*name).to_owned(), Rc::clone(&fit))));
         }
@@ -270,9 +284,12 @@ impl Claims {
     /// The number of pods of each kind.
     fn pods_of_kinds(&self, problem: &Problem<'_>) -> Vec<u32> {
         let mut pods = vec![0_u32; self.kinds.len()];
-        let claiming = problem.pods.iter().filter(|pod| !pod.template.resource_claims.is_empty());
-        for kind in claiming.filter_map(|pod| self.kind(&needs(pod, &problem.facts))) {
-            pods[kind] = pods[kind].saturating_add(1);
+        let mut known: HashMap<Vec<*const DeviceRequests>, Option<usize>> = HashMap::new();
+        for pod in problem.pods.iter().filter(|pod| !pod.template.resource_claims.is_empty()) {
+            let needs = needs(pod, &problem.facts);
+            if let Some(kind) = *known.entry(objects_of(&needs)).or_insert_with(|| self.kind(&needs)) {
+                pods[kind] = pods[kind].saturating_add(1);
+            }
         }
         pods
     }
@@ -296,7 +313,8 @@ impl Claims {
     /// Why no node can run them.
     pub(crate) fn request(
         &self,
-        (problem, waiting, pods): (&Problem<'_>, &Waiting<'_>, usize),
+        problem: &Problem<'_>,
+        waiting: &Waiting<'_>,
         needs: &[Need<'_>],
         resources: &ResourceIndex,
         amounts: &mut Amounts,
@@ -311,7 +329,7 @@ impl Claims {
                 Need::Devices { shared: None, .. } => {}
                 Need::Devices { shared: Some(claim), .. } => {
                     let users = claim.split_once('/').and_then(|key| waiting.get(&key)).copied().unwrap_or(0);
-                    if users > 1 || pods > 1 {
+                    if users > 1 {
                         let message = format!(
                             "ResourceClaim {claim} has no devices yet, and {users} pods wait for it, which is not supported; use a ResourceClaimTemplate, or schedule one of the pods first"
                         );
@@ -360,9 +378,9 @@ impl Claims {
         let (kind, _) = refused.iter().find(explains).or(refused.first())?;
         // The names of the pod's claims, which other pods of the kind do not have.
         let (claims, slices) = (claims_of(needs), facts.devices.predicted(kind, PLANNED));
-        let (labels, attempts) = (StringMap::new(), Attempts::at_most(ATTEMPTS));
+        let attempts = Attempts::at_most(ATTEMPTS);
         let mut named = [PodClaims::new(&claims, &facts.devices.classes, &self.selectors, 1, attempts)];
-        let place = Place { name: Some(PLANNED), labels: &labels };
+        let place = Place { name: Some(PLANNED), labels: &StringMap::new() };
         let mut alone = fit(&mut named, &Inventory::new(&slices), &place, &Taken::default(), None);
         let competes = || Refusal::Competes { claim: claims.first().map_or_else(String::new, |it| it.name.clone()) };
         Some(alone.times.pop()?.err().unwrap_or_else(competes).to_string())

@@ -236,7 +236,7 @@ impl<'a> Classes<'a> {
             let shared_volumes = classes.volumes.request(example, &mut requests);
             let pins = match claims {
                 Some(claims) if !key.claims.is_empty() => {
-                    claims.request((problem, &waiting, pods.len()), &key.claims, resources, &mut requests)
+                    claims.request(problem, &waiting, &key.claims, resources, &mut requests)
                 }
                 _ => Ok(Vec::new()),
             };

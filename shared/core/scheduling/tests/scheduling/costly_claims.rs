@@ -115,7 +115,7 @@ fn equal_claims_share_a_search() {
     assert!(own < shared + 10_000, "{own} {shared}");
 }
 
-/// What is wrong with claims is said in the names of their pods.
+/// Reasons have the names that the pod has for its claims, which other pods of the kind do not have.
 #[test]
 fn reasons_name_the_claims_of_the_pod() {
     let pools = [node_pool("default")];
