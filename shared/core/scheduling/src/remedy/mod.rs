@@ -50,12 +50,12 @@ pub struct Advised {
     pub work: u64,
 }
 
-/// What is said of changes that were not tried because of the work limit.
+/// What is stated about changes that were not tried because of the work limit.
 const NOT_TRIED: &str = "no change was tried, because that takes too much work";
 const NOT_ALL_TRIED: &str = "not all changes were tried, because that takes too much work";
 
 /// Advice for unschedulable pods of a solution, in their order. Each change is tried with the pod alone, after the plan. That takes at
-/// most [`Options::max_work`], and less than a second in total; the advice for pods after that says so.
+/// most [`Options::max_work`], and less than a second in total; the advice for pods after that states it.
 #[must_use]
 pub fn advise<'u>(
     problem: &Problem<'_>,

@@ -222,7 +222,7 @@ fn changes_are_tried_after_the_plan_and_within_its_work() {
 
 /// Fifty pods with many constraints each, of which none can be scheduled.
 #[test]
-fn the_work_of_trials_is_bounded_and_what_is_not_tried_is_said() {
+fn the_work_of_trials_is_bounded_and_what_is_not_tried_is_stated() {
     let pools: Vec<NodePool> = (0..20)
         .map(|index| {
             let mut pool = node_pool(&format!("pool-{index}"));
@@ -246,9 +246,9 @@ fn the_work_of_trials_is_bounded_and_what_is_not_tried_is_said() {
         let options = Options { max_work, ..Options::default() };
         let Advised { advice, work } = advise(&problem, &solution, &solution.unschedulable, &options);
         assert!(advice.iter().all(|advice| advice.remedies.is_empty() && advice.obstacle.is_some()), "{advice:#?}");
-        let said = |said: &str| advice.iter().filter(|advice| advice.obstacle.as_deref() == Some(said)).count();
-        let not_all = said("not all changes were tried, because that takes too much work");
-        (not_all + said("no change was tried, because that takes too much work"), work)
+        let with = |text: &str| advice.iter().filter(|advice| advice.obstacle.as_deref() == Some(text)).count();
+        let not_all = with("not all changes were tried, because that takes too much work");
+        (not_all + with("no change was tried, because that takes too much work"), work)
     };
     let (not_tried, work) = advised(None);
     assert!(work < 10_500_000, "{work}");
