@@ -16,3 +16,4 @@ mod reservations;
 mod support;
 mod topology;
 mod volumes;
+mod work;
