@@ -9,7 +9,10 @@ use nodeless_api::slim;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The maximum number of pods that are created for all workloads together, so that invalid numbers do not use all memory.
-const MAXIMUM_PODS: u32 = 100_000;
+const MAXIMUM_PODS: u64 = 100_000;
+
+/// A pod with volumes of its own counts as this many: it is decoded and planned by itself.
+const WEIGHT_OF_OWN_VOLUMES: u64 = 10;
 
 /// The pods that were created for workloads without any, and the workloads whose template is invalid.
 #[derive(Default)]
@@ -40,10 +43,10 @@ pub(crate) fn create_pods(objects: &mut Objects) -> Created {
         .map(|(of, workload)| (number(of.0, &of.1, workload), of, workload))
         .collect();
     // The smallest first, so that a workload with too many pods leaves out no other.
-    without_pods.sort_by_key(|(number, of, _)| (*number, *of));
+    without_pods.sort_by_key(|(number, of, workload)| (weight(workload, *number), *of));
     let mut left = MAXIMUM_PODS;
     for (number, (kind, key), workload) in without_pods {
-        let made = match left.checked_sub(number) {
+        let made = match left.checked_sub(weight(workload, number)) {
             Some(rest) => {
                 left = rest;
                 create(objects, key, workload, number)
@@ -59,13 +62,23 @@ pub(crate) fn create_pods(objects: &mut Objects) -> Created {
     created
 }
 
+/// What the pods of a workload count as.
+fn weight(workload: &Workload, number: u32) -> u64 {
+    u64::from(number) * if workload.has_own_volumes() { WEIGHT_OF_OWN_VOLUMES } else { 1 }
+}
+
 fn too_many(workload: &Workload, number: u32) -> Undecoded {
-    let problem = if number > MAXIMUM_PODS {
-        format!("{number} pods are more than the {MAXIMUM_PODS} that can be planned for")
+    let (most, with_volumes) = if workload.has_own_volumes() {
+        (MAXIMUM_PODS / WEIGHT_OF_OWN_VOLUMES, " with volumes of their own")
+    } else {
+        (MAXIMUM_PODS, "")
+    };
+    let problem = if u64::from(number) > most {
+        format!("{number} pods{with_volumes} are more than the {most} that can be planned for")
     } else {
         format!(
-            "its {number} pods are not planned, because with those of smaller workloads they are more than the {MAXIMUM_PODS} that can \
-             be planned for"
+            "its {number} pods{with_volumes} are not planned, because with those of smaller workloads they are more than the {most} that \
+             can be planned for"
         )
     };
     Undecoded { field: workload.number_field().to_owned(), problem }
@@ -84,10 +97,9 @@ fn create(objects: &mut Objects, key: &Key, workload: &Workload, number: u32) ->
         let read = decode::<slim::Pod>(&body).map_err(in_template)?;
         let converted = ReadPod::try_from(&read)
             .map_err(|error| in_template(Undecoded { field: error.field, problem: error.problem }))?;
-        let mounts = !converted.pod.template.volume_claims.is_empty();
         pods.push((body, converted, claims));
-        // Without volumes, which may be named by their pods, the others differ in their names only.
-        if !mounts {
+        // The others differ in their names only.
+        if !workload.has_own_volumes() {
             break;
         }
     }

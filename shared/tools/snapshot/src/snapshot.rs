@@ -13,7 +13,9 @@ use nodeless_api::view::{BufferView, ClusterView, DeviceObjects, InvalidObject, 
 use nodeless_api::{CapacityBufferStatus, slim};
 use nodeless_model::object::MirroredClaim;
 use nodeless_model::quotes::shortened;
-use nodeless_model::{BufferError, BufferSource, CapacityBuffer, Node, NodeClaim, Pod, PodDisruptionBudget};
+use nodeless_model::{
+    BufferError, BufferSource, CapacityBuffer, Node, NodeClaim, Pod, PodDisruptionBudget, PodTemplate,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
@@ -158,6 +160,8 @@ impl Snapshot {
 
     fn take_pods(&mut self, objects: &mut Objects) {
         let mut unknown: BTreeMap<String, usize> = BTreeMap::new();
+        // Equal pods share their template, which is changed once for pods that follow each other.
+        let mut changed: Option<[Arc<PodTemplate>; 2]> = None;
         for ReadPod { mut pod, without_priority, on_fargate } in std::mem::take(&mut objects.pods).into_values() {
             if pod.is_terminal() {
                 self.ended += 1;
@@ -165,9 +169,15 @@ impl Snapshot {
             }
             if without_priority {
                 match priority(pod.template.priority_class_name.as_deref(), &objects.priority_classes) {
-                    // Equal pods share their template.
                     Some(priority) if priority == pod.template.priority => {}
-                    Some(priority) => pod.template_mut().priority = priority,
+                    Some(priority) => match &changed {
+                        Some([before, after]) if Arc::ptr_eq(before, &pod.template) => pod.template = Arc::clone(after),
+                        _ => {
+                            let before = Arc::clone(&pod.template);
+                            pod.template_mut().priority = priority;
+                            changed = Some([before, Arc::clone(&pod.template)]);
+                        }
+                    },
                     None => {
                         *unknown.entry(pod.template.priority_class_name.clone().unwrap_or_default()).or_default() += 1;
                     }

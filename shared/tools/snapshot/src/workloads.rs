@@ -124,6 +124,12 @@ impl Workload {
         })
     }
 
+    /// Whether each of its pods has volumes of its own.
+    pub(crate) fn has_own_volumes(&self) -> bool {
+        let volumes = self.template["spec"]["volumes"].as_array();
+        !self.claims.is_empty() || volumes.into_iter().flatten().any(|volume| volume["ephemeral"].is_object())
+    }
+
     /// The field with the number of its pods.
     pub(crate) fn number_field(&self) -> &'static str {
         match self.kind {

@@ -170,7 +170,19 @@ fn too_many_pods_of_several_workloads_are_faults() {
     ] {
         assert!(faults.iter().any(|fault| fault.contains(expected)), "{expected}: {faults:?}");
     }
-    // The pods of a workload share what they have in common.
+    // Each pod with volumes of its own is planned by itself.
+    let mut stateful = workload("StatefulSet", "db", json!({ "replicas": 10_001 }));
+    stateful["spec"]["volumeClaimTemplates"] = json!([{ "metadata": { "name": "data" }, "spec": {} }]);
+    assert_eq!(
+        applied(&[stateful]).faults[0].to_string(),
+        "file: document 1, items[0]: StatefulSet shop/db: spec.replicas: 10001 pods with volumes of their own are more than the 10000 that \
+         can be planned for"
+    );
+    // The pods of a workload share what they have in common, with the priority of their class.
+    let mut urgent = workload("Deployment", "large", json!({ "replicas": 3 }));
+    urgent["spec"]["template"]["spec"]["priorityClassName"] = json!("system-node-critical");
+    let snapshot = applied(&[urgent]);
+    assert_eq!(snapshot.view.pods[2].template.priority, 2_000_001_000);
     let pods: Vec<_> = snapshot.view.pods.iter().filter(|pod| pod.name.starts_with("large")).collect();
     assert!(pods.iter().all(|pod| Arc::ptr_eq(&pod.template, &pods[0].template)));
 }
