@@ -4,7 +4,7 @@
 
 use crate::convert::capacity_of_other;
 use crate::{NodeClaim, NodePool, slim};
-use nodeless_model::managed::{ClassKind, OtherNodeClaim, OtherNodePool};
+use nodeless_model::{ClassKind, OtherNodeClaim, OtherNodePool};
 use serde::de::{DeserializeOwned, Error};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;

@@ -156,7 +156,10 @@ fn conditions_have_their_status_reason_and_time() {
         &super::tests::measured(&[(Kind::NodeClaim, deleted)]),
         "operator_nodeclaim_termination_current_time_seconds",
     );
-    assert_eq!(terminating, ["{karpenter_k8s_aws_ec2nodeclass=\"default\",karpenter_sh_nodepool=\"default\",name=\"claim-b\"} 60"]);
+    assert_eq!(
+        terminating,
+        ["{karpenter_k8s_aws_ec2nodeclass=\"default\",karpenter_sh_nodepool=\"default\",name=\"claim-b\"} 60"]
+    );
 }
 
 #[test]
