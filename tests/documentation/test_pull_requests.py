@@ -340,7 +340,7 @@ def test_each_runner_gets_the_archive_of_its_system(
     assert binary.read_text() == target and binary.stat().st_mode & stat.S_IXUSR
 
 
-def test_a_runner_without_an_archive_is_told_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_runner_without_an_archive_gets_advice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("INPUT_VERSION", "0.1.0")
     for kernel, machine in (("Windows", "AMD64"), ("Linux", "riscv64")):
         monkeypatch.setattr(plan_diff.platform, "system", lambda kernel=kernel: kernel)

@@ -268,7 +268,7 @@ pub async fn lease(connection: &Connection) -> Result<Read<Option<Timestamp>>, P
     })
 }
 
-/// Whether an Event on the Namespace `kube-system` says lately that a deployment runs which does not serve the cluster. Nobody has verified
+/// Whether an Event on the Namespace `kube-system` states lately that a deployment runs which does not serve the cluster. Nobody has verified
 /// who wrote it.
 ///
 /// # Errors

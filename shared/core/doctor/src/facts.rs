@@ -30,7 +30,7 @@ pub struct Facts {
     pub karpenter: Read<Vec<Workload>>,
     /// When Karpenter's leader last renewed its lease.
     pub lease: Read<Option<Timestamp>>,
-    /// Whether an Event of the last ten minutes says that a deployment runs which does not serve the cluster.
+    /// Whether an Event of the last ten minutes states that a deployment runs which does not serve the cluster.
     pub other_deployment: Read<bool>,
     /// What the planner reports.
     pub planned: Read<Planned>,

@@ -188,14 +188,16 @@ fn budgets(rows: Rows<'_>) -> impl Iterator<Item = Attention> {
     all.into_iter().filter_map(|(who, budget)| budget_of(&who, budget))
 }
 
-/// A budget that the present price exceeds, or an Event says so: nodeless counts what the month has cost so far.
+/// A budget that the present price exceeds, or an Event states so: nodeless counts what the month has cost so far.
 fn budget_of(who: &str, budget: &BudgetRow) -> Option<Attention> {
     let (whole, allowed) = (budget.price_per_hour * HOURS_PER_MONTH, Dollars(budget.dollars_per_month));
     let text = if whole > budget.dollars_per_month {
         let whole = Dollars(whole);
         format!("{who} costs {whole} in a month of 730 hours at its present price, more than its budget of {allowed}")
     } else if budget.reported {
-        format!("{who} is over its budget of {allowed}, or will be at the present pace: an Event says so, not verified")
+        format!(
+            "{who} is over its budget of {allowed}, or will be at the present pace: an Event states so, not verified"
+        )
     } else {
         return None;
     };
@@ -356,7 +358,7 @@ mod tests {
         objects.push((Kind::Event, event_value("NodePool", "default", "BudgetExceeded", "pay at http://example.com")));
         assert_eq!(found(&objects, 5), at_this_price);
         objects.remove(1);
-        let text = "NodePool default is over its budget of $20.0000, or will be at the present pace: an Event says so, not verified";
+        let text = "NodePool default is over its budget of $20.0000, or will be at the present pace: an Event states so, not verified";
         assert_eq!(found(&objects, 5), [(Problem::Budget, text.to_owned())]);
     }
 }

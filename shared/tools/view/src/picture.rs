@@ -290,7 +290,7 @@ fn pools(cluster: &Cluster, nodes: &[NodeRow], claims: &[ClaimRow]) -> Vec<PoolR
     rows.into_values().collect()
 }
 
-/// Whether an Event says that an object is over its budget. It is gone an hour after nodeless has reported it for the last time.
+/// Whether an Event states that an object is over its budget. It is gone an hour after nodeless has reported it for the last time.
 fn is_budget_reported(cluster: &Cluster, kind: &str, name: &str) -> bool {
     let about =
         |row: &&EventRow| (row.reason.as_str(), row.kind.as_str(), row.name.as_str()) == (BUDGET_EXCEEDED, kind, name);

@@ -58,7 +58,7 @@ pub struct BudgetRow {
     pub dollars_per_month: f64,
     /// The price of the nodes in dollars an hour, as far as it is known.
     pub price_per_hour: f64,
-    /// Whether an Event in the name of nodeless says that it is exceeded, or will be.
+    /// Whether an Event in the name of nodeless states that it is exceeded, or will be.
     pub reported: bool,
 }
 

