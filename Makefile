@@ -233,11 +233,16 @@ lock-files: ## Check that the lock files are up to date
 
 .PHONY: nightly
 nightly: dynamodb ## Run what takes longer: hundreds of seeds, fuzz targets, shipped features, all deployed tests, control planes, benches
-	$(SUITES) simulate malformed fuzz lint doc shipped test-deployed-nightly test-kubernetes-oldest test-kubernetes bench docs
+	$(SUITES) simulate malformed isolation fuzz lint doc shipped test-deployed-nightly test-kubernetes-oldest test-kubernetes bench docs
 
 .PHONY: malformed
 malformed: ## Give 400 changed exports and requests to the commands and servers of the command line
 	NODELESS_SEEDS=$(FIRST_SEED)..$(shell expr $(FIRST_SEED) + 400) cargo test --all-features -p nodeless --test cli malformed
+
+.PHONY: isolation
+isolation: ## Write random objects of a tenant, keys and statuses into 400 clusters: they must change nothing for others
+	NODELESS_SEEDS=$(FIRST_SEED)..$(shell expr $(FIRST_SEED) + 400) cargo test --all-features -p nodeless -p lifecycle \
+		-p nodeless-operations --test operations -p nodeless-workloads --test workloads -- isolation keys
 
 .PHONY: test-kubernetes-oldest
 test-kubernetes-oldest:

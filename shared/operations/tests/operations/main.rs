@@ -17,6 +17,7 @@ mod events;
 mod graceful_expiration;
 mod held_back;
 mod interruption;
+mod isolation;
 mod launch_groups;
 mod lifecycle;
 mod limits;

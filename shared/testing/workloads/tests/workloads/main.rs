@@ -3,6 +3,7 @@
 
 mod bad_inputs;
 mod bounds;
+mod keys;
 mod workloads;
 
 // The modules of the bench `price`, whose bounds are tested here.
