@@ -12,7 +12,8 @@ use nodeless_model::taint::TolerationOperator;
 use nodeless_model::{NodeClaim, NodePool, Pod, PodTemplate, Quantity, ResourceList, Toleration};
 use nodeless_operations::plan::PlanSettings;
 use nodeless_operations::{DryRun, DryRunInput};
-use nodeless_scheduling::advise;
+use nodeless_scheduling::{DaemonSetEffect, Effect, advise};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// The namespace of probes, which exist only in this process.
@@ -23,15 +24,19 @@ pub(super) fn planned(view: &ClusterView, claims: &[NodeClaim], catalog: &Catalo
     if let Some(region) = other_region(view, catalog) {
         return Read::Not(format!("the cluster is in {region}, and the catalog is of {}", catalog.region));
     }
-    let pending = unscheduled(view.clone(), claims.to_vec(), catalog, now);
-    let probes = view.node_pools.iter().map(|pool| Placed {
-        name: pool.name.clone(),
-        outcome: unscheduled(probing(view, pool), Vec::new(), catalog, now)
-            .into_iter()
-            .next()
-            .map_or(Outcome::Placed, |refused| refused.outcome),
+    let run = dry_run(view.clone(), claims.to_vec(), catalog, now);
+    let (pending, of_launches) = unscheduled(&run);
+    let large: Vec<DaemonSetEffect> = run.large_daemon_sets();
+    let mut daemon_sets = findings(of_launches.iter().chain(&large));
+    let probes = view.node_pools.iter().map(|pool| {
+        let (refused, effects) = unscheduled(&dry_run(probing(view, pool), Vec::new(), catalog, now));
+        // A DaemonSet may take most of the small node for a probe.
+        daemon_sets.extend(findings(effects.iter().filter(|found| found.effect == Effect::LeftOut)));
+        let outcome = refused.into_iter().next().map_or(Outcome::Placed, |refused| refused.outcome);
+        Placed { name: pool.name.clone(), outcome }
     });
-    Read::Done(Planned { probes: probes.collect(), pending })
+    let probes = probes.collect();
+    Read::Done(Planned { probes, pending, daemon_sets })
 }
 
 /// The region of the cluster, if it is not that of the catalog.
@@ -70,8 +75,13 @@ fn probing(view: &ClusterView, pool: &NodePool) -> ClusterView {
     }
 }
 
-fn unscheduled(view: ClusterView, claims: Vec<NodeClaim>, catalog: &Catalog, now: Timestamp) -> Vec<Placed> {
-    let run = DryRun::new(DryRunInput {
+/// The names of DaemonSets, and what each takes. The same DaemonSet is left out for every pod, with another number of nodes.
+fn findings<'f>(effects: impl Iterator<Item = &'f DaemonSetEffect>) -> BTreeSet<(String, String)> {
+    effects.map(|found| (found.daemon_set.to_string(), found.event_message())).collect()
+}
+
+fn dry_run(view: ClusterView, claims: Vec<NodeClaim>, catalog: &Catalog, now: Timestamp) -> DryRun {
+    DryRun::new(DryRunInput {
         view,
         claims,
         catalog: catalog.clone(),
@@ -80,7 +90,11 @@ fn unscheduled(view: ClusterView, claims: Vec<NodeClaim>, catalog: &Catalog, now
         settings: PlanSettings::default(),
         commitments: None,
         disruption: None,
-    });
+    })
+}
+
+/// The pods that cannot be scheduled, and the DaemonSets that decide what is launched.
+fn unscheduled(run: &DryRun) -> (Vec<Placed>, Vec<DaemonSetEffect>) {
     let (problem, solution) = run.place();
     let advice = advise(&problem, &solution, &solution.unschedulable, &PlanSettings::default().scheduling).advice;
     let report = Report::new(&problem, &solution, &run.faulty(), &advice);
@@ -91,5 +105,5 @@ fn unscheduled(view: ClusterView, claims: Vec<NodeClaim>, catalog: &Catalog, now
             remedies: refused.remedies,
         },
     });
-    placed.collect()
+    (placed.collect(), report.daemon_sets)
 }

@@ -65,6 +65,7 @@ fn topic(finding: &Finding) -> String {
         Check::Quotas => "quotas",
         Check::DisruptionBudgets => "PodDisruptionBudgets",
         Check::Pods => "pods",
+        Check::DaemonSets => "DaemonSets",
         Check::Surges => "successors before drains",
     }
     .to_owned()

@@ -230,7 +230,8 @@ fn in_short(cause: &RuledOutCause) -> String {
         RuledOutCause::Unavailable { .. } => "temporarily unavailable".to_owned(),
         RuledOutCause::TooSmall { resource, .. } => format!("with too little {resource}"),
         RuledOutCause::TooManyVolumes { .. } => "with too few volume attachments".to_owned(),
-        RuledOutCause::HostPort { port } => format!("where host port {port} is taken"),
+        RuledOutCause::DaemonSet { lacking, .. } => format!("with too little {} for DaemonSets", lacking.resource),
+        RuledOutCause::HostPort { port, .. } => format!("where host port {port} is taken"),
         RuledOutCause::Limit { limit } => format!("by limit {limit}"),
         RuledOutCause::Unused => "used elsewhere in the plan".to_owned(),
     }

@@ -7,7 +7,7 @@ use super::parts::{Launch, Placement, rounded, sorted};
 use crate::commitments::Summary;
 use nodeless_model::{Pod, ResourceList};
 use nodeless_operations::plan::CurrentCluster;
-use nodeless_scheduling::{Advice, Problem, Solution};
+use nodeless_scheduling::{Advice, DaemonSetEffect, Problem, Solution, daemon_set_effects};
 use serde::Serialize;
 
 /// The plan.
@@ -20,6 +20,9 @@ pub(crate) struct Report {
     pub(crate) placements: Vec<Placement>,
     /// Unschedulable pods, by name.
     pub(crate) unschedulable: Vec<Unschedulable>,
+    /// The DaemonSets that take more than half of a new node, and those that new nodes are planned without.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) daemon_sets: Vec<DaemonSetEffect>,
     /// The price per hour of the offerings chosen for all launches, in dollars.
     pub(crate) price_per_hour: f64,
     /// The cluster before the plan.
@@ -152,6 +155,7 @@ impl Report {
             launches: solution.launches.iter().map(launch).collect(),
             placements: sorted(placements),
             unschedulable: sorted(refused.chain(faulty_pods)),
+            daemon_sets: daemon_set_effects(problem, &solution.launches),
             price_per_hour: rounded(solution.price_per_hour()),
             current: Current::default(),
             commitments: None,

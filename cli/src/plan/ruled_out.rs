@@ -56,6 +56,7 @@ fn list(why: &str, types: &[&RuledOut]) -> List {
 fn key(cause: &RuledOutCause) -> String {
     match cause {
         RuledOutCause::TooSmall { resource, .. } => format!("too small {resource}"),
+        RuledOutCause::DaemonSet { lacking, .. } => format!("DaemonSet {} {}", lacking.name, lacking.resource),
         RuledOutCause::Unavailable { .. } => "unavailable".to_owned(),
         // Each of the pods may require the same.
         RuledOutCause::Pod { required, .. } => format!("required {required}"),
@@ -76,6 +77,15 @@ fn text(types: &[&RuledOut]) -> String {
             let [largest, needed] = compared(resource, [largest, *needed]);
             format!("the pods need {resource} {needed}, the largest leaves {largest}")
         }
+        RuledOutCause::DaemonSet { lacking, .. } => {
+            let left = |one: &&RuledOut| match &one.cause {
+                RuledOutCause::DaemonSet { left, .. } => Some(*left),
+                _ => None,
+            };
+            let largest = types.iter().filter_map(left).max().unwrap_or(Quantity::ZERO);
+            let [largest, needed] = compared(&lacking.resource, [largest, lacking.requested]);
+            format!("DaemonSet {} needs {} {needed}, the largest leaves {largest}", lacking.name, lacking.resource)
+        }
         RuledOutCause::Unavailable { .. } => "unavailable now in the zones and capacity types that remain".to_owned(),
         other => other.to_string(),
     }
@@ -91,7 +101,12 @@ mod tests {
 
     fn too_small(left: i64) -> RuledOutCause {
         let quantity = Quantity::from_units;
-        RuledOutCause::TooSmall { resource: "cpu".to_owned(), needed: quantity(900), left: quantity(left) }
+        RuledOutCause::TooSmall {
+            resource: "cpu".to_owned(),
+            needed: quantity(900),
+            left: quantity(left),
+            daemon_set: None,
+        }
     }
 
     #[test]

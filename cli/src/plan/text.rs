@@ -8,6 +8,7 @@ use super::report::{Current, Explained, Report, Unschedulable};
 use super::text_parts::{alternatives, dollars, shortened};
 use super::{answer_node, answer_pod, disruption_text};
 use crate::plural::counted;
+use nodeless_scheduling::DaemonSetEffect;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
@@ -48,6 +49,7 @@ fn plan(out: &mut String, report: &Report, why: &Why<'_>) -> std::fmt::Result {
     if !report.launches.is_empty() {
         launches(out, &report.launches, why)?;
     }
+    daemon_sets(out, &report.daemon_sets)?;
     if !report.placements.is_empty() {
         placements(out, report)?;
     }
@@ -86,6 +88,14 @@ fn launches(out: &mut String, launches: &[Launch], why: &Why<'_>) -> std::fmt::R
             writeln!(out, "    why       {why}")?;
         }
     }
+    writeln!(out)
+}
+
+fn daemon_sets(out: &mut String, found: &[DaemonSetEffect]) -> std::fmt::Result {
+    if found.is_empty() {
+        return Ok(());
+    }
+    found.iter().try_for_each(|found| writeln!(out, "{found}."))?;
     writeln!(out)
 }
 

@@ -372,6 +372,33 @@ spec:
 }
 
 #[test]
+fn daemon_sets_that_take_most_of_a_node_or_have_no_room_are_named() {
+    let daemon = |cpu: &str| {
+        format!(
+            "
+apiVersion: apps/v1
+kind: DaemonSet
+metadata: {{name: large, namespace: tenant}}
+spec: {{template: {{spec: {{containers: [{{name: c, resources: {{requests: {{cpu: '{cpu}'}}}}}}]}}}}}}
+"
+        )
+    };
+    let web = pod("web", "1", "");
+    let without = planned(0, &[POOL, CLASS, &web]);
+    assert_eq!(without["daemonSets"], json!(null));
+    let left_out = planned(0, &[POOL, CLASS, &daemon("1000"), &web]);
+    assert_eq!(left_out["launches"], without["launches"]);
+    let found = &left_out["daemonSets"][0];
+    assert_eq!((&found["daemonSet"], &found["effect"]), (&json!("tenant/large"), &json!("leftOut")));
+    let large = planned(0, &[POOL, CLASS, &daemon("90"), &web]);
+    let (found, launch) = (&large["daemonSets"][0], &large["launches"][0]);
+    assert_eq!((&found["effect"], &found["requested"]), (&json!("large"), &json!("90")));
+    let price = launch["offering"]["pricePerHour"].as_f64().unwrap();
+    let expected = found["share"].as_f64().unwrap() * price;
+    assert!((found["pricePerHour"].as_f64().unwrap() - expected).abs() < 1e-9 && expected > price / 2.0, "{found}");
+}
+
+#[test]
 fn limits_count_existing_nodes() {
     let limited = format!("{POOL}  limits: {{cpu: 6}}\n");
     let existing =

@@ -27,7 +27,7 @@ impl ReadDaemonSet {
     /// The name.
     #[must_use]
     pub fn name(&self) -> DaemonSetName {
-        DaemonSetName { namespace: self.set.namespace.clone(), name: self.set.name.clone() }
+        self.set.key()
     }
 
     /// The requests of its first pod: those of the template, with the defaults of the LimitRanges of its namespace.

@@ -101,6 +101,6 @@ mod tests {
         let explained = explanation(&shifted, &scarce).unwrap();
         assert_eq!(explained, "a zonal shift away from us-east-1a (use1-az1) is in effect until 1970-01-01T00:15:00Z");
         assert_eq!(explanation(&[], &scarce), None);
-        assert_eq!(explanation(&shifted, &[of_pool(Cause::NoTypeFits { most: Vec::new() })]), None);
+        assert_eq!(explanation(&shifted, &[of_pool(Cause::NoTypeFits { most: Vec::new(), daemon_set: None })]), None);
     }
 }

@@ -21,7 +21,7 @@ impl TryFrom<&slim::DaemonSet> for model::DaemonSet {
             problem: error.problem,
         })?;
         template.owner_kind = Some("DaemonSet".to_owned());
-        Ok(Self { namespace, name, template })
+        Ok(Self { namespace, name, uid: daemon_set.metadata.uid.clone().unwrap_or_default(), template })
     }
 }
 

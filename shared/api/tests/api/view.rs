@@ -26,7 +26,8 @@ fn pod(name: &str, namespace: &str, created: i64, cpu: i64) -> Pod {
 
 fn view(pods: Vec<Pod>) -> ClusterView {
     let template = pod("agent", "kube-system", 0, 100);
-    let daemon_sets = vec![DaemonSet { namespace: "kube-system".into(), name: "agent".into(), template }];
+    let daemon_sets =
+        vec![DaemonSet { namespace: "kube-system".into(), name: "agent".into(), template, ..DaemonSet::default() }];
     let mut view =
         ClusterView { pods: pods.into_iter().map(Into::into).collect(), daemon_sets, ..ClusterView::default() };
     let _ = view.set_daemon_pods();

@@ -3,6 +3,7 @@
 use crate::quota::Quota;
 use jiff::Timestamp;
 use nodeless_api::view::ClusterView;
+use std::collections::BTreeSet;
 
 /// A fact, or why it could not be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -116,6 +117,8 @@ pub struct Planned {
     pub probes: Vec<Placed>,
     /// Pending pods.
     pub pending: Vec<Placed>,
+    /// What DaemonSets take of nodes that run or would be launched, each with its name, `namespace/name`.
+    pub daemon_sets: BTreeSet<(String, String)>,
 }
 
 /// The outcome of planning for a pod, with its name.

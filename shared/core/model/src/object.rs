@@ -3,7 +3,7 @@
 use crate::claim::Condition;
 use crate::node_pool::NodeTemplate;
 pub use crate::pod_ref::PodRef;
-use crate::{CapacityType, ConditionStatus, Node, NodePool, Pod, ResourceList, StringMap, Taint, Unusable};
+use crate::{CapacityType, ConditionStatus, DaemonSet, Node, NodePool, Pod, ResourceList, StringMap, Taint, Unusable};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -268,6 +268,12 @@ impl ObjectRef {
         Self { namespace: namespace.to_owned(), ..Self::cluster_scoped("policy/v1", "PodDisruptionBudget", name, "") }
     }
 
+    /// A DaemonSet.
+    #[must_use]
+    pub fn daemon_set(namespace: &str, name: &str, uid: &str) -> Self {
+        Self { namespace: namespace.to_owned(), ..Self::cluster_scoped("apps/v1", "DaemonSet", name, uid) }
+    }
+
     /// A Pod.
     #[must_use]
     pub fn pod(namespace: &str, name: &str, uid: &str) -> Self {
@@ -294,6 +300,12 @@ impl From<&Node> for ObjectRef {
 impl From<&NodePool> for ObjectRef {
     fn from(pool: &NodePool) -> Self {
         Self::cluster_scoped("karpenter.sh/v1", "NodePool", &pool.name, &pool.uid)
+    }
+}
+
+impl From<&DaemonSet> for ObjectRef {
+    fn from(set: &DaemonSet) -> Self {
+        Self::daemon_set(&set.namespace, &set.name, &set.uid)
     }
 }
 

@@ -1,6 +1,7 @@
 //! Existing nodes and launching claims as nodes for pods.
 
 use crate::constraints::daemons;
+use crate::daemon_sets::{self, OnNode, WithLabels};
 use crate::problem::ExistingNode;
 use jiff::Timestamp;
 use nodeless_model::claim::REGISTRATION_TIMEOUT;
@@ -58,8 +59,8 @@ pub fn existing_node(
 /// stored once.
 #[derive(Debug)]
 pub struct ExistingNodes<'d> {
-    /// The DaemonSets, each with the alternative requirements of its pods.
-    daemon_sets: Vec<(&'d DaemonSet, Vec<Requirements>)>,
+    /// The DaemonSets, in the order in which they get capacity.
+    daemon_sets: Vec<WithLabels<'d>>,
     labels: SharedLabels,
 }
 
@@ -67,8 +68,7 @@ impl<'d> ExistingNodes<'d> {
     /// For the nodes of a cluster with these DaemonSets.
     #[must_use]
     pub fn new(daemon_sets: &'d [DaemonSet]) -> Self {
-        let daemon_sets = daemon_sets.iter().map(|set| (set, daemons::alternatives(&set.template))).collect();
-        Self { daemon_sets, labels: SharedLabels::default() }
+        Self { daemon_sets: daemon_sets::ranked(daemon_sets.iter()), labels: SharedLabels::default() }
     }
 
     /// The free capacity of a node, from its Node, its NodeClaim, or both, and the pods that are bound to it.
@@ -92,19 +92,12 @@ impl<'d> ExistingNodes<'d> {
         let requirements = node_requirements(node, claim, &mut self.labels);
         let taints = effective_taints(node, claim, initialized);
         let present = || pods.iter().filter(|pod| !pod.is_terminal());
-        let runs = |(set, alternatives): &&(&DaemonSet, Vec<Requirements>)| {
-            daemons::runs_with(&set.template, alternatives, &requirements, &taints)
-        };
-        let on_board: Vec<&DaemonSet> = self.daemon_sets.iter().filter(runs).map(|(set, _)| *set).collect();
-
         let mut available = allocatable(node, claim);
-        let mut reserved = ResourceList::new();
-        for set in &on_board {
-            reserved.add(&set.template.template.requests);
-        }
+        let daemons = OnNode::of(&self.daemon_sets, &requirements, &taints, &available);
+        let mut reserved = daemons.requests.clone();
         for pod in present() {
             available.subtract(&pod.template.requests);
-            if pod.is_owned_by_daemon_set() {
+            if pod.is_owned_by_daemon_set() && !daemons.leaves_out(pod) {
                 reserved.subtract(&pod.template.requests);
             }
         }
@@ -113,7 +106,7 @@ impl<'d> ExistingNodes<'d> {
                 available.set(resource, available.get(resource) - quantity);
             }
         }
-        let daemon_ports = on_board.iter().flat_map(|set| &set.template.template.host_ports);
+        let daemon_ports = daemons.sets.iter().flat_map(|set| &set.template.template.host_ports);
         let mut host_ports: Vec<HostPort> =
             present().flat_map(|pod| &pod.template.host_ports).chain(daemon_ports).cloned().collect();
         host_ports.sort();

@@ -135,7 +135,7 @@ fn launch(
 
 /// The minimum requests of the DaemonSets on any of the instance types, resource by resource.
 fn min_daemons(pool: &Pool<'_>, choices: &[Choice]) -> ResourceList {
-    let mut all = choices.iter().map(|choice| &pool.types[choice.kind].daemons);
+    let mut all = choices.iter().map(|choice| &pool.types[choice.kind].daemons.requests);
     let Some(first) = all.next() else { return ResourceList::new() };
     let mut least = first.clone();
     for other in all {

@@ -29,6 +29,7 @@ mod binding;
 mod claims;
 mod classes;
 mod constraints;
+mod daemon_sets;
 mod dense;
 mod engine;
 mod exchange;
@@ -51,10 +52,11 @@ pub use engine::new_nodes::NewNode;
 pub use engine::{Prepared, solve};
 pub use exchange::exchange_equal_pods;
 pub use existing::{Excluded, ExistingNodes, existing_node, failed_to_initialize, first_not_tolerated, may_carry};
+pub use explain::daemon_set_effects::{DaemonSetEffect, Effect, LargeShare, daemon_set_effects};
 pub use explain::ruled_out::{LaunchExplanation, RuledOut, RuledOutCause, explain_launch};
 pub use preferences::{HeldPod, held_preferences};
 pub use problem::excess::{Excess, MAX_CONDITIONS, MAX_CONSTRAINTS, MAX_VALUES};
-pub use problem::reason::{Barrier, BarrierKind, Cause, LimitScope, PodFault, Reason};
+pub use problem::reason::{Barrier, BarrierKind, Cause, LimitScope, PodFault, Reason, TakenByDaemonSet};
 pub use problem::solution::{ChosenOffering, Launch, Placement, PricedType, Solution, Unschedulable};
 pub use problem::{
     BoundPods, ClusterFacts, ClusterUsage, ExistingNode, MinValuesPolicy, Options, PoolOffer, PreferencePolicy,

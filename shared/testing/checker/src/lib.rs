@@ -9,8 +9,8 @@ use self::topology::World;
 use nodeless_model::pod::HostPort;
 use nodeless_model::requirement::{Operator, RequirementTerm};
 use nodeless_model::{
-    EBS_DRIVER, InstanceType, Offering, Pod, Quantity, Requirement, Requirements, ResourceList, Taint, TaintEffect,
-    labels, resources,
+    DaemonSet, EBS_DRIVER, InstanceType, Offering, Pod, Quantity, Requirement, Requirements, ResourceList, Taint,
+    TaintEffect, labels, resources,
 };
 use nodeless_scheduling::{ExistingNode, Launch, MinValuesPolicy, Options, PoolOffer, Problem, Solution};
 use std::collections::{BTreeMap, BTreeSet};
@@ -93,7 +93,15 @@ fn fits_fresh<'p>(
     if !usable(offer) {
         return;
     }
-    for kind in offer.instance_types.iter() {
+    // Where most DaemonSets have room, of the types that hold the pod alone.
+    let mut types: Vec<(Vec<bool>, &InstanceType)> = Vec::new();
+    for kind in offer.instance_types.iter().filter(|kind| pod.template.requests.fits(&kind.allocatable())) {
+        let labels = kind.offerings.iter().find_map(|offering| own_labels(problem, offer, kind, offering, pod));
+        let labels = labels.filter(|labels| accepts_labels(pod, labels));
+        types.extend(labels.map(|labels| (left_out(problem, offer, kind, &labels), kind)));
+    }
+    let best = types.iter().map(|(without, _)| without.clone()).min();
+    for (_, kind) in types.into_iter().filter(|(without, _)| Some(without) == best.as_ref()) {
         for offering in kind.offerings.iter().filter(|offering| offering.available) {
             let Some(labels) = own_labels(problem, offer, kind, offering, pod) else { continue };
             let holds = |place: &Place<'_>| place.violations(problem, &[pod]).is_empty();
@@ -377,21 +385,71 @@ fn launched(
     name: &str,
     ask: impl FnOnce(&Place<'_>) -> bool,
 ) -> bool {
+    let taints = &offer.pool.template.taints;
+    let mut available = kind.allocatable();
+    let mut ports = Vec::new();
+    let on_board =
+        daemon_sets_on(problem, offer, kind, node).into_iter().filter(|(_, has_room)| *has_room == Some(true));
+    for (set, _) in on_board {
+        available.subtract(&set.template.template.requests);
+        ports.extend(set.template.template.host_ports.iter().cloned());
+    }
+    let ebs_volumes = kind.ebs_volumes;
+    ask(&Place { name: name.to_owned(), labels: node, taints, available: &available, ports: &ports, ebs_volumes })
+}
+
+/// All DaemonSets by priority, then the smallest first: for those that run on a new node, whether they have room there beside those
+/// before them.
+fn daemon_sets_on<'p>(
+    problem: &Problem<'p>,
+    offer: &PoolOffer<'_>,
+    kind: &InstanceType,
+    node: &Requirements,
+) -> Vec<(&'p DaemonSet, Option<bool>)> {
     let mut with_state = node.clone();
     with_state.add(labels::REGISTERED, Requirement::one_of(["true"]));
     with_state.add(labels::INITIALIZED, Requirement::one_of(["true"]));
     let taints = &offer.pool.template.taints;
-    let mut available = kind.allocatable();
-    let mut ports = Vec::new();
-    for set in problem.daemon_sets {
-        let template = &set.template;
-        if first_untolerated(taints, template).is_none() && accepts_labels(template, &with_state) {
-            available.subtract(&template.template.requests);
-            ports.extend(template.template.host_ports.iter().cloned());
+    // 4 GiB of memory count as one CPU.
+    let size = |set: &DaemonSet| {
+        let requests = &set.template.template.requests;
+        requests.get("cpu").milli().max(requests.get("memory").milli() / (4 << 30))
+    };
+    let mut sets: Vec<&DaemonSet> = problem.daemon_sets.iter().collect();
+    sets.sort_by_key(|set| (-i64::from(set.template.template.priority), size(set), &set.namespace, &set.name));
+    let mut left = kind.allocatable();
+    let has_room = |set: &'p DaemonSet| {
+        let requests = &set.template.template.requests;
+        let runs = first_untolerated(taints, &set.template).is_none() && accepts_labels(&set.template, &with_state);
+        let fits = requests.iter().all(|(name, asked)| asked <= left.get(name));
+        if runs && fits {
+            left.subtract(requests);
         }
-    }
-    let ebs_volumes = kind.ebs_volumes;
-    ask(&Place { name: name.to_owned(), labels: node, taints, available: &available, ports: &ports, ebs_volumes })
+        (set, runs.then_some(fits))
+    };
+    sets.into_iter().map(has_room).collect()
+}
+
+/// Which DaemonSets have no room on a new node. Of two types, the one is better that lacks room only for later ones.
+fn left_out(problem: &Problem<'_>, offer: &PoolOffer<'_>, kind: &InstanceType, node: &Requirements) -> Vec<bool> {
+    daemon_sets_on(problem, offer, kind, node).into_iter().map(|(_, has_room)| has_room == Some(false)).collect()
+}
+
+/// The types of a launch that leave out DaemonSets which have room on another type that each of its pods could use.
+fn left_out_violations(problem: &Problem<'_>, launch: &Launch, offer: &PoolOffer<'_>, pods: &[&Pod]) -> Vec<String> {
+    let mut wanted = launch.requirements.clone();
+    wanted.remove(labels::INSTANCE_TYPE);
+    let without = |kind: &InstanceType| left_out(problem, offer, kind, &wanted.with(&kind.requirements));
+    let could_be_used = |kind: &&InstanceType| {
+        let node = wanted.with(&kind.requirements);
+        wanted.intersects(&kind.requirements)
+            && kind.offerings.iter().any(|one| one.available && one.meets(&wanted))
+            && pods.iter().all(|pod| accepts_labels(pod, &node) && pod.template.requests.fits(&kind.allocatable()))
+    };
+    let Some(best) = offer.instance_types.iter().filter(could_be_used).map(without).min() else { return Vec::new() };
+    let listed = |kind: &&InstanceType| launch.instance_types.iter().any(|one| one.name == kind.name);
+    let listed = offer.instance_types.iter().filter(listed).filter(|kind| without(kind) > best);
+    listed.map(|kind| format!("{} leaves out DaemonSets that have room on others", kind.name)).collect()
 }
 
 fn launch_violations(problem: &Problem<'_>, launch: &Launch, options: &Options) -> Vec<String> {
@@ -423,6 +481,7 @@ fn launch_violations(problem: &Problem<'_>, launch: &Launch, options: &Options) 
         kinds.push(kind);
         wrong.extend(type_violations(problem, offer, launch, kind, listed.price, &pods));
     }
+    wrong.extend(left_out_violations(problem, launch, offer, &pods));
     if launch.instance_types.first().map(|first| (&first.name, first.price))
         != Some((&launch.offering.instance_type, launch.offering.price))
     {

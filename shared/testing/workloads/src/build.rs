@@ -76,5 +76,5 @@ pub fn daemon_set(name: &str, cpu_milli: i64, memory_mib: i64) -> DaemonSet {
         operator: nodeless_model::taint::TolerationOperator::Exists,
         ..nodeless_model::Toleration::default()
     }];
-    DaemonSet { namespace: "kube-system".into(), name: name.into(), template }
+    DaemonSet { namespace: "kube-system".into(), name: name.into(), template, ..DaemonSet::default() }
 }

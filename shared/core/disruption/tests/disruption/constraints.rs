@@ -159,7 +159,8 @@ fn host_ports_are_taken_once_a_node() {
             let mut template = pod("agent", 10, 10);
             template.template_mut().host_ports = vec![there];
             template.template_mut().node_selector.insert(labels::HOSTNAME.into(), world.places[1].node.name.clone());
-            world.daemon_sets = vec![DaemonSet { namespace: "default".into(), name: "agent".into(), template }];
+            world.daemon_sets =
+                vec![DaemonSet { namespace: "default".into(), name: "agent".into(), template, ..DaemonSet::default() }];
         } else {
             world.places[1].pods[0].template_mut().host_ports = vec![there];
         }
@@ -183,7 +184,8 @@ fn a_replacement_has_the_ports_of_its_daemon_sets_taken() {
             vec![vec![term(labels::INSTANCE_SIZE, Operator::NotIn, &["old"])]];
         let mut world = oversized(vec![web("a").with_template(|it| it.host_ports = port(80))]);
         world.places[0].node.labels.insert(labels::INSTANCE_SIZE.into(), "old".into());
-        world.daemon_sets = vec![DaemonSet { namespace: "default".into(), name: "agent".into(), template }];
+        world.daemon_sets =
+            vec![DaemonSet { namespace: "default".into(), name: "agent".into(), template, ..DaemonSet::default() }];
         goes(&world)
     };
     assert!(decide(81));
@@ -271,7 +273,12 @@ fn a_replacement_attaches_the_volumes_of_its_pods() {
 #[test]
 fn daemon_sets_have_their_capacity_on_other_nodes_and_on_replacements() {
     let daemon_set = |cpu_milli: i64| {
-        vec![DaemonSet { namespace: "default".into(), name: "agent".into(), template: pod("agent", cpu_milli, 10) }]
+        vec![DaemonSet {
+            namespace: "default".into(),
+            name: "agent".into(),
+            template: pod("agent", cpu_milli, 10),
+            ..DaemonSet::default()
+        }]
     };
     let decide = |cpu_milli: i64| {
         let mut world = pair(web("mover"));
@@ -288,6 +295,29 @@ fn daemon_sets_have_their_capacity_on_other_nodes_and_on_replacements() {
 }
 
 #[test]
+fn daemon_sets_without_room_take_nothing_on_other_nodes_and_on_replacements() {
+    let daemon_sets = |units: i64| {
+        let mut template = pod("large", 10, 10);
+        template.template_mut().requests.set("example.com/thing", Quantity::from_units(units));
+        let with_cpu = pod("huge", units * 1_000_000, 10);
+        let set = |template: Pod| DaemonSet {
+            namespace: "default".into(),
+            name: template.name.clone(),
+            template,
+            ..DaemonSet::default()
+        };
+        vec![set(template), set(with_cpu)]
+    };
+    let mut world = pair(web("mover"));
+    world.daemon_sets = daemon_sets(1);
+    assert!(goes(&world));
+    let expected = replaced(&oversized(vec![web("a")])).unwrap();
+    let mut world = oversized(vec![web("a")]);
+    world.daemon_sets = daemon_sets(1);
+    assert_eq!(replaced(&world).unwrap(), expected);
+}
+
+#[test]
 fn daemon_sets_that_do_not_run_on_a_node_take_nothing_there() {
     let decide = |selected: bool| {
         let mut template = pod("agent", 200, 10);
@@ -295,7 +325,8 @@ fn daemon_sets_that_do_not_run_on_a_node_take_nothing_there() {
             template.template_mut().node_selector.insert(labels::INSTANCE_FAMILY.into(), "m9".into());
         }
         let mut world = pair(web("mover"));
-        world.daemon_sets = vec![DaemonSet { namespace: "default".into(), name: "agent".into(), template }];
+        world.daemon_sets =
+            vec![DaemonSet { namespace: "default".into(), name: "agent".into(), template, ..DaemonSet::default() }];
         goes(&world)
     };
     assert!(!decide(false));

@@ -1,4 +1,4 @@
-//! NodePools that nothing can serve, and pods that cannot be scheduled.
+//! NodePools that nothing can serve, pods that cannot be scheduled, and DaemonSets that take most of nodes.
 
 use crate::facts::{Facts, Outcome, Placed, Planned, Read};
 use crate::finding::{Check, Finding, Severity};
@@ -18,7 +18,7 @@ pub(super) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
     let planned = match &facts.planned {
         Read::Done(planned) => planned,
         Read::Not(why) => {
-            for check in [Check::NodePools, Check::Pods] {
+            for check in [Check::NodePools, Check::Pods, Check::DaemonSets] {
                 findings.push(Finding::not_checked(
                     check,
                     why,
@@ -55,6 +55,13 @@ pub(super) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
         }
     }
     pods(&planned.pending, findings);
+    for (name, problem) in &planned.daemon_sets {
+        findings.push(
+            Finding::new(Severity::Warning, Check::DaemonSets, format!("DaemonSet {name}"))
+                .problem(problem.clone())
+                .advice("reduce its requests, or exclude the nodes with its node affinity"),
+        );
+    }
 }
 
 fn refusal(placed: Option<&Placed>) -> Option<(&[String], &[String])> {

@@ -12,6 +12,7 @@ use nodeless_doctor::{
 };
 use nodeless_model::{LabelSelector, Pod, PodDisruptionBudget};
 use serde_json::json;
+use std::collections::BTreeSet;
 
 fn now() -> Timestamp {
     "2026-01-10T12:00:00Z".parse().unwrap()
@@ -60,6 +61,7 @@ fn ready() -> Facts {
         planned: Read::Done(Planned {
             probes: vec![Placed { name: "web".to_owned(), outcome: Outcome::Placed }],
             pending: Vec::new(),
+            daemon_sets: BTreeSet::new(),
         }),
         access: Read::Done(Access {
             cluster: "demo".to_owned(),
@@ -297,7 +299,7 @@ fn node_pools_that_nothing_serves() {
         remedies: vec!["widen them".to_owned()],
     };
     let probes = vec![Placed { name: "web".to_owned(), outcome: refused }];
-    let facts = Facts { planned: Read::Done(Planned { probes, pending: Vec::new() }), ..ready() };
+    let facts = Facts { planned: Read::Done(Planned { probes, ..Planned::default() }), ..ready() };
     found(&facts, Severity::Error, Check::NodePools, "small pod: no instance type meets its requirements");
     assert_eq!(one(&facts).advice, "widen them");
 }
@@ -310,7 +312,7 @@ fn pods_with_the_same_reason_are_one_finding() {
     };
     let mut pending = ["a", "b", "c", "d", "e"].map(|name| pod(name, "too large")).to_vec();
     pending.push(pod("f", "no zone"));
-    let facts = Facts { planned: Read::Done(Planned { pending, probes: Vec::new() }), ..ready() };
+    let facts = Facts { planned: Read::Done(Planned { pending, ..Planned::default() }), ..ready() };
     let findings = check(&facts);
     let objects = findings.iter().map(|finding| finding.object.as_str()).collect::<Vec<_>>();
     assert_eq!(objects, ["Pod default/f", "Pods default/a, default/b, default/c and 2 more"]);

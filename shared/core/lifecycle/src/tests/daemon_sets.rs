@@ -17,7 +17,7 @@ fn tolerating(key: &str) -> Vec<Toleration> {
 /// A DaemonSet that tolerates every taint.
 fn set(name: &str) -> DaemonSet {
     let template = pod(name).with_template(|it| it.tolerations = tolerating(""));
-    DaemonSet { namespace: "kube-system".into(), name: name.into(), template }
+    DaemonSet { namespace: "kube-system".into(), name: name.into(), template, ..DaemonSet::default() }
 }
 
 fn pod_of(name: &str, ready: bool) -> Pod {

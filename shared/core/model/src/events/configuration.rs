@@ -7,6 +7,10 @@ use std::time::Duration;
 /// The deduplication time of Events about a budget, which change slowly.
 const BUDGET_DEDUPE_TIMEOUT: Duration = Duration::from_hours(1);
 
+/// The reasons of Events about what DaemonSets take of new nodes.
+const DAEMON_SET_LEFT_OUT: &str = "DaemonSetLeftOut";
+const DAEMON_SET_LARGE: &str = "DaemonSetLarge";
+
 /// The reason of the Event of [`other_deployment`], by which it is found.
 pub const OTHER_DEPLOYMENT: &str = "OtherDeployment";
 
@@ -84,11 +88,26 @@ pub fn below_min_on_demand(pool: impl Into<ObjectRef>, message: &str) -> ObjectE
     warning(pool, "BelowMinOnDemand", message)
 }
 
+/// The reasons of Events about DaemonSets that each plan finds again.
+pub(super) const LASTING: [&str; 2] = [DAEMON_SET_LEFT_OUT, DAEMON_SET_LARGE];
+
 /// On a NodePool: its nodes do not wait for a DaemonSet that its annotation `nodeless.sh/wait-for-daemonsets` names, or the annotation is
 /// invalid.
 #[must_use]
 pub fn daemon_set_not_awaited(pool: impl Into<ObjectRef>, message: &str) -> ObjectEvent {
     warning(pool, "DaemonSetNotAwaited", message).keyed([message])
+}
+
+/// On a DaemonSet: its pod has no room on any instance type that the pods of new nodes could use, so the nodes are planned without it.
+#[must_use]
+pub fn daemon_set_left_out(set: impl Into<ObjectRef>, node_pool: &str, message: &str) -> ObjectEvent {
+    warning(set, DAEMON_SET_LEFT_OUT, message).keyed([node_pool])
+}
+
+/// On a DaemonSet: its pod takes more than half of a new node.
+#[must_use]
+pub fn daemon_set_large(set: impl Into<ObjectRef>, node_pool: &str, message: &str) -> ObjectEvent {
+    warning(set, DAEMON_SET_LARGE, message).keyed([node_pool]).quiet_for(BUDGET_DEDUPE_TIMEOUT)
 }
 
 /// On a NodePool: no node is launched in a zone, because a zonal shift away from it is in effect.

@@ -75,7 +75,13 @@ impl ObjectEvent {
     /// published again only when the API server has deleted it.
     #[must_use]
     pub fn is_about_a_lasting_state(&self) -> bool {
-        self.is_about_a_kept_node() || self.is_about_disruption_of_a_pod()
+        self.is_about_a_kept_node() || self.is_about_disruption_of_a_pod() || self.is_about_a_daemon_set()
+    }
+
+    /// Whether the Event reports what a DaemonSet takes of new nodes.
+    #[must_use]
+    pub fn is_about_a_daemon_set(&self) -> bool {
+        self.object.kind == "DaemonSet" && configuration::LASTING.contains(&self.reason.as_str())
     }
 
     /// Whether the Event reports where a pod is expected to be scheduled.

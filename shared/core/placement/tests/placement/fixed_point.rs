@@ -76,7 +76,8 @@ fn make_world((kinds, budgets, limit, daemons, spot_to_spot): PoolSeed) -> World
     world.options.spot_to_spot = spot_to_spot;
     if daemons {
         let template = Pod { owner_kind: None, ..pod("agent", 100, 200) };
-        world.daemon_sets = vec![DaemonSet { namespace: "kube-system".into(), name: "agent".into(), template }];
+        world.daemon_sets =
+            vec![DaemonSet { namespace: "kube-system".into(), name: "agent".into(), template, ..DaemonSet::default() }];
     }
     world
 }

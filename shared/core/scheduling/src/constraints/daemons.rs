@@ -31,12 +31,6 @@ pub(crate) fn runs_on_template(template: &Pod, node_pool: &Requirements, taints:
         })
 }
 
-/// Whether a DaemonSet's pod would run on some node with these requirements of an instance type. Labels that the requirements do
-/// not mention may have any value.
-pub(crate) fn may_run_on(template: &Pod, node: &Requirements) -> bool {
-    alternatives(template).iter().any(|required| node.intersects(required))
-}
-
 /// The required labels of a DaemonSet pod's node: any of these alternatives. If there are none, it runs on no node.
 pub(crate) fn alternatives(template: &Pod) -> Vec<Requirements> {
     required_alternatives(template).unwrap_or_default()

@@ -285,7 +285,8 @@ impl Engine<'_, '_, '_> {
         let mut worths = Vec::new();
         for pool in &mut self.pools {
             for &alternative in alternatives {
-                if let Some(set) = pool.admit(pools::BASE, alternative, &self.classes.alternatives) {
+                let all = &self.classes.alternatives;
+                if let Some(set) = pool.admit_class(pools::BASE, alternative, all, (class, requests)) {
                     worths.extend(pool.worth(set, class, requests));
                 }
             }

@@ -52,9 +52,9 @@ fn prices(pool: &mut Pool<'_>, admission: &Admission) -> Vec<(usize, f64)> {
                 continue;
             }
             let Some(set) = pool.narrowed(required) else { continue };
-            for choice in &pool.set(set).offer.choices {
-                let price = &mut prices[choice.kind];
-                *price = Some(price.map_or(choice.price, |known| known.min(choice.price)));
+            for (kind, price) in pool.priced(set) {
+                let known = &mut prices[kind];
+                *known = Some(known.map_or(price, |known| known.min(price)));
             }
         }
     }

@@ -59,7 +59,8 @@ fn together(
             return None;
         }
         let alternatives = &class.levels.last()?.alternatives;
-        bin.set = alternatives.iter().find_map(|id| pool.admit(bin.set, *id, &classes.alternatives))?;
+        let asked = (index, &class.requests[..]);
+        bin.set = alternatives.iter().find_map(|id| pool.admit_class(bin.set, *id, &classes.alternatives, asked))?;
         bin.add(index, class, 0, count);
         pods.extend(&class.pods);
     }

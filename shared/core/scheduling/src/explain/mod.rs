@@ -1,5 +1,6 @@
 //! Why a class of pods is unschedulable. Computed only for unschedulable pods.
 
+pub(crate) mod daemon_set_effects;
 pub(crate) mod ruled_out;
 pub(crate) mod topology_barriers;
 
@@ -7,6 +8,7 @@ use crate::claims::{self, Claims};
 use crate::classes::{Class, Classes};
 use crate::constraints::Alternative;
 use crate::constraints::AlternativeId;
+use crate::daemon_sets;
 use crate::dense;
 use crate::pools::limits::Limit;
 use crate::pools::{self, Choice, Pool, PoolType};
@@ -137,7 +139,9 @@ impl Launched {
         let matching = pool.types.iter().enumerate().filter(|(_, kind)| changed.intersects(&kind.kind.requirements));
         let types: Vec<usize> = matching.map(|(place, _)| place).collect();
         let priced = || types.iter().filter_map(|place| pool.choice(*place, &pool.types[*place], &merged)).collect();
-        let choices = pool.known(&merged).map_or_else(priced, |set| {
+        // The types of a set are those for pods of any size.
+        let known = pool.known(&merged).filter(|_| !pool.is_ranked());
+        let choices = known.map_or_else(priced, |set| {
             let mut choices = set.offer.choices.clone();
             choices.sort_unstable_by_key(|choice| choice.kind);
             choices
@@ -158,19 +162,19 @@ impl Examination<'_, '_> {
             return cause;
         }
         let launched = launched();
-        let types: Vec<&PoolType<'_>> = launched.types.iter().map(|place| &self.pool.types[*place]).collect();
-        if types.is_empty() {
+        if launched.types.is_empty() {
             return Cause::NoTypeMatches { required: self.alternative.requirements.to_string() };
         }
         let requests = volumes::alone(self.class.mounts());
+        let types = self.usable(&launched, &requests);
         let fitting: Vec<&PoolType<'_>> =
             types.iter().copied().filter(|kind| dense::fits(&requests, &kind.allocatable)).collect();
         if fitting.is_empty() {
             return self.resource(&types);
         }
-        let free = |kind: &&&PoolType<'_>| self.class.ports_free(&kind.daemon_ports);
+        let free = |kind: &&&PoolType<'_>| self.class.ports_free(&kind.daemons.ports);
         let Some(_) = fitting.iter().find(free) else { return self.port(&fitting) };
-        let choices: Vec<&Choice> = self.choices(&launched);
+        let choices: Vec<&Choice> = self.choices(&launched, fitting[0].rank);
         if choices.is_empty() {
             let instance_types = fitting.iter().filter(free).map(|kind| kind.kind.name.clone()).collect();
             return Cause::NoOffering { instance_types };
@@ -184,6 +188,23 @@ impl Examination<'_, '_> {
             return Cause::MinValues { key: key.to_owned(), required, found };
         }
         self.limit(&choices)
+    }
+
+    /// The types for pods of the class: of those that are large enough without DaemonSets, or of all if none is, the types on which the
+    /// DaemonSets with the highest rank have room.
+    fn usable(&self, launched: &Launched, requests: &[i64]) -> Vec<&PoolType<'_>> {
+        let all = || launched.types.iter().map(|place| &self.pool.types[*place]);
+        if !self.pool.is_ranked() {
+            return all().collect();
+        }
+        let merged = self.pool.requirements.with(&self.alternative.requirements);
+        let is_large_enough = |kind: &&PoolType<'_>| kind.holds_alone(requests);
+        let rank = if all().any(|kind| is_large_enough(&kind)) {
+            self.pool.lowest_rank(&merged, all().filter(is_large_enough))
+        } else {
+            self.pool.lowest_rank(&merged, all())
+        };
+        all().filter(|kind| kind.rank == rank).collect()
     }
 
     fn label(&self) -> Option<Cause> {
@@ -205,7 +226,8 @@ impl Examination<'_, '_> {
         let requests = volumes::alone(self.class.mounts());
         for (place, asked) in requests.iter().enumerate().filter(|(_, asked)| **asked > 0) {
             let resource = self.resources.name(place);
-            let largest = types.iter().map(|kind| kind.allocatable[place]).max().unwrap_or(0);
+            let kind = types.iter().max_by_key(|kind| kind.allocatable[place]);
+            let largest = kind.map_or(0, |kind| kind.allocatable[place]);
             if claims::is_column(resource) {
                 if largest < *asked
                     && let Some(message) = self.refusal_of_claims(types)
@@ -229,10 +251,19 @@ impl Examination<'_, '_> {
                     resource: resource.to_owned(),
                     requested: Quantity::from_milli(*asked),
                     largest: Quantity::from_milli(largest.max(0)),
+                    daemon_set: types
+                        .iter()
+                        .find(|kind| kind.allocatable[place].saturating_add(kind.daemons.amounts[place]) >= *asked)
+                        .and_then(|kind| daemon_sets::most_taken(&kind.daemons.sets, resource)),
                 };
             }
         }
-        Cause::NoTypeFits { most: self.most(types) }
+        let with_daemons = types.iter().find(|kind| kind.holds_alone(&requests));
+        let daemon_set = with_daemons.and_then(|kind| {
+            let lacking = requests.iter().zip(&kind.allocatable).position(|(asked, left)| asked > left)?;
+            daemon_sets::most_taken(&kind.daemons.sets, self.resources.name(lacking))
+        });
+        Cause::NoTypeFits { most: self.most(types), daemon_set }
     }
 
     /// By requested resource, the most that a type leaves which has enough of all others.
@@ -257,21 +288,21 @@ impl Examination<'_, '_> {
     }
 
     fn port(&self, fitting: &[&PoolType<'_>]) -> Cause {
-        let taken = |kind: &PoolType<'_>| {
-            let conflicts = |port: &&nodeless_model::pod::HostPort| {
-                kind.daemon_ports.iter().any(|other| port.conflicts_with(other))
-            };
-            self.class.host_ports.iter().find(conflicts).map(|port| port.port)
-        };
-        Cause::HostPort { port: fitting.iter().find_map(|kind| taken(kind)).unwrap_or_default() }
+        let own = &self.class.host_ports;
+        let taken = fitting.iter().find_map(|kind| daemon_sets::taken_port(&kind.daemons.sets, own.iter()));
+        // The ports of the DaemonSets are why the pod does not fit.
+        taken.map_or(Cause::NoTypeFits { most: Vec::new(), daemon_set: None }, |(port, daemon_set)| Cause::HostPort {
+            port,
+            daemon_set,
+        })
     }
 
     /// The types that could be launched for one pod, ignoring limits.
-    fn choices<'l>(&self, launched: &'l Launched) -> Vec<&'l Choice> {
+    fn choices<'l>(&self, launched: &'l Launched, rank: usize) -> Vec<&'l Choice> {
         let requests = volumes::alone(self.class.mounts());
         let holds = |choice: &&Choice| {
             let kind = &self.pool.types[choice.kind];
-            dense::fits(&requests, &kind.allocatable) && self.class.ports_free(&kind.daemon_ports)
+            kind.rank == rank && dense::fits(&requests, &kind.allocatable) && self.class.ports_free(&kind.daemons.ports)
         };
         launched.choices.iter().filter(holds).collect()
     }

@@ -3,11 +3,15 @@
 use crate::constraints::admission::new_node_requirements;
 use crate::constraints::daemons;
 use crate::constraints::required_alternatives;
+use crate::daemon_sets::{self, WithLabels};
+use crate::problem::reason::TakenByDaemonSet;
 use crate::problem::solution::{Launch, PricedType};
 use crate::problem::{PoolOffer, Problem};
 use crate::volumes;
 use nodeless_model::resources::compared;
-use nodeless_model::{CapacityType, InstanceType, Pod, Quantity, Requirements, ResourceList, labels};
+use nodeless_model::{
+    CapacityType, DaemonSet, DaemonSetName, InstanceType, Pod, Quantity, Requirements, ResourceList, labels,
+};
 use serde::{Serialize, Serializer};
 use std::fmt;
 
@@ -86,6 +90,15 @@ pub enum RuledOutCause {
         needed: Quantity,
         /// The capacity less the requests of DaemonSets.
         left: Quantity,
+        /// The DaemonSet that takes most of it, if the pods had enough without DaemonSets.
+        daemon_set: Option<TakenByDaemonSet>,
+    },
+    /// A DaemonSet has no room there, and has room on other instance types that the pods could use.
+    DaemonSet {
+        /// The DaemonSet that lacks most of its first missing resource.
+        lacking: TakenByDaemonSet,
+        /// The capacity, less the requests of the other DaemonSets.
+        left: Quantity,
     },
     /// The pods mount more volumes of EBS than a node of the instance type attaches.
     TooManyVolumes {
@@ -98,6 +111,8 @@ pub enum RuledOutCause {
     HostPort {
         /// The port.
         port: i32,
+        /// The DaemonSet.
+        daemon_set: DaemonSetName,
     },
     /// The instance type would use more of a limit than the plan charged for this launch.
     Limit {
@@ -122,14 +137,19 @@ impl fmt::Display for RuledOutCause {
                 let each = offerings.iter().map(|(zone, capacity)| format!("{} in {zone}", capacity.as_str()));
                 write!(f, "it is unavailable now: {}", each.collect::<Vec<_>>().join(", "))
             }
-            Self::TooSmall { resource, needed, left } => {
+            Self::TooSmall { resource, needed, left, daemon_set } => {
                 let [left, needed] = compared(resource, [*left, *needed]);
-                write!(f, "it leaves {resource} {left} for pods, and these need {needed}")
+                write!(f, "it leaves {resource} {left} for pods, and these need {needed}")?;
+                daemon_set.as_ref().map_or(Ok(()), |taken| write!(f, "; {taken}"))
+            }
+            Self::DaemonSet { lacking: TakenByDaemonSet { name, resource, requested }, left } => {
+                let [left, requested] = compared(resource, [*left, *requested]);
+                write!(f, "it leaves {resource} {left} for DaemonSet {name}, which needs {requested}")
             }
             Self::TooManyVolumes { mounted, limit } => {
                 write!(f, "it permits {limit} volume attachments for pods, and these mount {mounted} volumes of EBS")
             }
-            Self::HostPort { port } => write!(f, "a DaemonSet takes host port {port} there"),
+            Self::HostPort { port, daemon_set } => write!(f, "DaemonSet {daemon_set} takes host port {port} there"),
             Self::Limit { limit } => write!(f, "it would take more of limit {limit} than there is for this node"),
             Self::Unused => f.write_str(
                 "it fits, but the plan uses this cheaper capacity, or this node's free capacity, for other pods",
@@ -152,14 +172,11 @@ pub fn explain_launch(problem: &Problem<'_>, launch: &Launch) -> Option<LaunchEx
     let pods: Vec<&Pod> = launch.pods.iter().filter_map(|pod| problem.pods.get(*pod).copied()).collect();
     let mut requests = ResourceList::new();
     pods.iter().for_each(|pod| requests.add(&pod.template.requests));
-    let evaluation = Evaluation {
-        problem,
-        offer,
-        launch,
-        pods: &pods,
-        requests: &requests,
-        node_pool: new_node_requirements(offer.pool),
-    };
+    let node_pool = new_node_requirements(offer.pool);
+    let on_board = on_board(problem, offer, &node_pool);
+    let chosen = offer.instance_types.iter().find(|kind| kind.name == launch.offering.instance_type);
+    let evaluation =
+        Evaluation { problem, offer, launch, pods: &pods, requests: &requests, node_pool, on_board, chosen };
     let listed = |kind: &&InstanceType| launch.instance_types.iter().any(|listed| listed.name == kind.name);
     let mut ruled_out: Vec<RuledOut> = offer
         .instance_types
@@ -179,6 +196,17 @@ pub fn explain_launch(problem: &Problem<'_>, launch: &Launch) -> Option<LaunchEx
     })
 }
 
+/// The DaemonSets that run on nodes of a NodePool, in the order in which they get capacity.
+pub(crate) fn on_board<'j>(
+    problem: &Problem<'j>,
+    offer: &PoolOffer<'_>,
+    node_pool: &Requirements,
+) -> Vec<WithLabels<'j>> {
+    let taints = &offer.pool.template.taints;
+    let runs = |set: &&DaemonSet| daemons::runs_on_template(&set.template, node_pool, taints);
+    daemon_sets::ranked(problem.daemon_sets.iter().filter(runs))
+}
+
 struct Evaluation<'j, 'a> {
     problem: &'j Problem<'a>,
     offer: &'j PoolOffer<'a>,
@@ -186,6 +214,9 @@ struct Evaluation<'j, 'a> {
     pods: &'j [&'a Pod],
     requests: &'j ResourceList,
     node_pool: Requirements,
+    /// The DaemonSets that run on nodes of the NodePool.
+    on_board: Vec<WithLabels<'j>>,
+    chosen: Option<&'j InstanceType>,
 }
 
 impl Evaluation<'_, '_> {
@@ -243,20 +274,25 @@ impl Evaluation<'_, '_> {
     }
 
     fn by_capacity(&self, kind: &InstanceType) -> Option<RuledOutCause> {
-        let node = self.node_pool.with(&kind.requirements);
-        let taints = &self.offer.pool.template.taints;
-        let on_board = self.problem.daemon_sets.iter().map(|set| &set.template).filter(|template| {
-            daemons::runs_on_template(template, &self.node_pool, taints) && daemons::may_run_on(template, &node)
-        });
-        let mut left = kind.allocatable();
-        let mut ports = Vec::new();
-        for template in on_board {
-            left.subtract(&template.template.requests);
-            ports.extend(&template.template.host_ports);
+        let whole = kind.allocatable();
+        let (sets, without_room) = self.daemon_sets(kind, &whole);
+        let mut left = whole.clone();
+        sets.iter().for_each(|set| left.subtract(&set.template.template.requests));
+        if let Some(set) = self.first_with_room_on_chosen(&without_room) {
+            let requests = &set.template.template.requests;
+            let resource = daemon_sets::first_lacking(requests, &left)?;
+            let (resource, requested) = (resource.to_owned(), requests.get(resource));
+            let left = left.get(&resource);
+            return Some(RuledOutCause::DaemonSet {
+                lacking: TakenByDaemonSet { name: set.key(), resource, requested },
+                left,
+            });
         }
         if let Some((resource, needed)) = self.requests.iter().find(|(name, asked)| *asked > left.get(name)) {
+            let daemon_set =
+                (needed <= whole.get(resource)).then(|| daemon_sets::most_taken(&sets, resource)).flatten();
             let left = left.get(resource).max(Quantity::ZERO);
-            return Some(RuledOutCause::TooSmall { resource: resource.to_owned(), needed, left });
+            return Some(RuledOutCause::TooSmall { resource: resource.to_owned(), needed, left, daemon_set });
         }
         if let Some(limit) = kind.ebs_volumes {
             let mounted = volumes::of_ebs(&self.problem.facts, self.pods);
@@ -265,8 +301,24 @@ impl Evaluation<'_, '_> {
             }
         }
         let own = self.pods.iter().flat_map(|pod| &pod.template.host_ports);
-        let taken = own.into_iter().find(|port| ports.iter().any(|other| port.conflicts_with(other)));
-        taken.map(|port| RuledOutCause::HostPort { port: port.port })
+        let taken = daemon_sets::taken_port(&sets, own);
+        taken.map(|(port, daemon_set)| RuledOutCause::HostPort { port, daemon_set })
+    }
+
+    fn first_with_room_on_chosen<'s>(&self, sets: &[&'s DaemonSet]) -> Option<&'s DaemonSet> {
+        let chosen = self.chosen.filter(|_| !sets.is_empty())?;
+        let (_, left_out) = self.daemon_sets(chosen, &chosen.allocatable());
+        sets.iter().copied().find(|set| !left_out.iter().any(|other| std::ptr::eq(*other, *set)))
+    }
+
+    /// The DaemonSets that have room on an instance type, and those that have not.
+    fn daemon_sets(&self, kind: &InstanceType, whole: &ResourceList) -> (Vec<DaemonSet>, Vec<&DaemonSet>) {
+        let node = self.node_pool.with(&kind.requirements);
+        let runs = self.on_board.iter().filter(|(_, alternatives)| alternatives.iter().any(|one| node.intersects(one)));
+        let sets: Vec<&DaemonSet> = runs.map(|(set, _)| *set).collect();
+        let (_, with_room) = daemon_sets::with_room(sets.iter().copied(), whole);
+        let (with, without): (Vec<_>, Vec<_>) = sets.into_iter().zip(with_room).partition(|(_, has_room)| *has_room);
+        (with.into_iter().map(|(set, _)| set.clone()).collect(), without.into_iter().map(|(set, _)| set).collect())
     }
 
     fn by_limits(&self, kind: &InstanceType) -> Option<RuledOutCause> {

@@ -88,7 +88,7 @@ pub(crate) fn holding<'p>(pool: &'p Pool<'_>, bin: &'p Bin) -> impl Iterator<Ite
     pool.set(bin.set).offer.choices.iter().filter(move |choice| {
         let kind = &pool.types[choice.kind];
         dense::fits(&bin.used, &kind.allocatable)
-            && !bin.ports.iter().any(|port| kind.daemon_ports.iter().any(|taken| port.conflicts_with(taken)))
+            && !bin.ports.iter().any(|port| kind.daemons.ports.iter().any(|taken| port.conflicts_with(taken)))
     })
 }
 

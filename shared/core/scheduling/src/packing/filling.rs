@@ -458,7 +458,7 @@ impl<'c> Filler<'_, '_, 'c, '_> {
             count = count.min(filled.bin.hosts.max_added(class, self.context.level, self.topology));
         }
         let kind = filled.bin.shape;
-        if count == 0 || !class.ports_free(&filled.bin.ports) || !class.ports_free(&self.pool.types[kind].daemon_ports)
+        if count == 0 || !class.ports_free(&filled.bin.ports) || !class.ports_free(&self.pool.types[kind].daemons.ports)
         {
             return 0;
         }

@@ -61,7 +61,7 @@ fn fitting(
     let mut free = kind.allocatable.clone();
     dense::take(&mut free, &bin.used, 1);
     let times = bin.volumes.times(class.mounts(), &free, dense::times_fitting(&class.requests, &free, most));
-    if times == 0 || !class.ports_free(&kind.daemon_ports) {
+    if times == 0 || !class.ports_free(&kind.daemons.ports) {
         return None;
     }
     let present = pool.set(bin.set).choice(bin.shape)?.price;
@@ -84,15 +84,16 @@ fn grow(
     if bin.reservation.is_some() {
         return None;
     }
-    let set = pool.admit(bin.set, alternative, &context.classes.alternatives)?;
-    let class = &context.classes.list[class];
+    let of_class = &context.classes.list[class];
+    let set = pool.admit_class(bin.set, alternative, &context.classes.alternatives, (class, &of_class.requests))?;
+    let class = of_class;
     let mut limits = pool.limits.clone();
     limits.refund(&bin.share);
     let wider = Bin { set, ..bin.clone() };
     let mut best: Option<(u32, usize)> = None;
     for choice in holding(pool, &wider) {
         let kind = &pool.types[choice.kind];
-        if limits.allowed(&choice.share, 1) == 0 || !class.ports_free(&kind.daemon_ports) {
+        if limits.allowed(&choice.share, 1) == 0 || !class.ports_free(&kind.daemons.ports) {
             continue;
         }
         let mut free = kind.allocatable.clone();

@@ -120,8 +120,9 @@ fn demands(pool: &mut Pool<'_>, classes: &Classes<'_>, index: usize, unit: &Unit
         portions: 0,
     };
     for &alternative in &unit.alternatives {
-        let Some(set) = pool.admit(BASE, alternative, &classes.alternatives) else { continue };
         let requests = &classes.list[unit.class].requests;
+        let class = (unit.class, &requests[..]);
+        let Some(set) = pool.admit_class(BASE, alternative, &classes.alternatives, class) else { continue };
         if unit.alternatives.len() == 1 {
             demands.extend(pool.may_hold(set, requests).then(|| demand(alternative, set)));
         } else if let Some(worth) = pool.worth(set, unit.class, requests) {

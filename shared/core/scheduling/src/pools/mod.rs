@@ -56,6 +56,10 @@ pub(crate) struct Pool<'a> {
     worths: HashMap<(usize, usize), Option<f64>>,
     /// The number of offers so far.
     offers: usize,
+    /// Whether DaemonSets have room on some of the types only.
+    is_ranked: bool,
+    /// By set and class, the set of [`Pool::narrowed_to_holding`].
+    holding: HashMap<(SetId, usize), Option<SetId>>,
     /// By label, the values that its nodes may have.
     values: HashMap<String, BTreeSet<String>>,
 }
@@ -86,6 +90,8 @@ pub(crate) struct NodeSet {
 pub(crate) struct Offer {
     /// Identifies it among the offers of the NodePool.
     id: usize,
+    /// The [`PoolType::rank`] of its types.
+    rank: usize,
     /// The available types, the cheapest first.
     pub(crate) choices: Vec<Choice>,
     /// The index in `choices` of each instance type.
@@ -235,7 +241,6 @@ impl<'a> Pool<'a> {
         Self {
             pool: offer.pool,
             requirements,
-            types,
             min_values,
             strict,
             limits: Limits::of(offer, &limits::shared(offer.cluster.as_ref())),
@@ -248,7 +253,10 @@ impl<'a> Pool<'a> {
             merged: HashMap::new(),
             worths: HashMap::new(),
             offers: 0,
+            is_ranked: types.iter().any(|kind| kind.rank > 0),
+            holding: HashMap::new(),
             values: HashMap::new(),
+            types,
         }
     }
 
@@ -264,6 +272,7 @@ impl<'a> Pool<'a> {
         self.work = work;
         // Alternatives and classes are numbered anew in each plan.
         self.admitted.clear();
+        self.holding.clear();
         self.worths.clear();
         if self.sets.len() > MAX_KEPT_SETS || self.reservations != self.unused {
             self.sets.truncate(BASE + 1);
@@ -331,6 +340,18 @@ impl<'a> Pool<'a> {
         let base = &self.sets[BASE].requirements;
         let narrowed = base.intersects(within).then(|| base.with(within))?;
         self.intern(BASE, narrowed)
+    }
+
+    /// [`Pool::admit`] for a pod of this class with these requests.
+    pub(crate) fn admit_class(
+        &mut self,
+        set: SetId,
+        id: AlternativeId,
+        alternatives: &[Alternative],
+        class: (usize, &[i64]),
+    ) -> Option<SetId> {
+        let set = self.admit(set, id, alternatives)?;
+        self.narrowed_to_holding(set, class)
     }
 
     fn admit_anew(&mut self, set: SetId, alternative: &Alternative) -> Option<SetId> {
@@ -403,8 +424,10 @@ impl<'a> Pool<'a> {
     /// The launchable types for requirements.
     fn offer(&mut self, requirements: &Requirements) -> Rc<Offer> {
         let kinds = self.types.iter().enumerate().filter(|(_, kind)| requirements.intersects(&kind.kind.requirements));
+        let rank = self.lowest_rank(requirements, kinds.clone().map(|(_, kind)| kind));
+        let kinds = kinds.filter(|(_, kind)| kind.rank == rank);
         let choices = kinds.filter_map(|(place, kind)| self.choice(place, kind, requirements)).collect();
-        self.offer_of(choices)
+        self.offer_of(rank, choices)
     }
 
     /// The offer for requirements that narrow those of another set. Evaluates only the types of that set, and only keys that
@@ -433,10 +456,74 @@ impl<'a> Pool<'a> {
                 choices.push(choice.clone());
             }
         }
-        if same { Rc::clone(&wide.offer) } else { self.offer_of(choices) }
+        // Without these types, others may be the ones on which most DaemonSets have room.
+        if self.is_ranked && choices.is_empty() {
+            return self.offer(merged);
+        }
+        if same { Rc::clone(&wide.offer) } else { self.offer_of(wide.offer.rank, choices) }
     }
 
-    fn offer_of(&mut self, mut choices: Vec<Choice>) -> Rc<Offer> {
+    /// Whether DaemonSets have room on some of its types only.
+    pub(crate) const fn is_ranked(&self) -> bool {
+        self.is_ranked
+    }
+
+    /// The available types of a set with their prices, those included of which DaemonSets exclude pods of most sizes.
+    pub(crate) fn priced(&self, set: SetId) -> Vec<(usize, f64)> {
+        let NodeSet { requirements, offer, .. } = &self.sets[set];
+        if !self.is_ranked {
+            return offer.choices.iter().map(|choice| (choice.kind, choice.price)).collect();
+        }
+        let kinds = self.types.iter().enumerate().filter(|(_, kind)| requirements.intersects(&kind.kind.requirements));
+        let price = |(place, kind)| Some((place, self.choice(place, kind, requirements)?.price));
+        kinds.filter_map(price).collect()
+    }
+
+    /// The lowest rank of these types, which meet the requirements. A type that is not available now counts too.
+    pub(crate) fn lowest_rank<'t>(
+        &self,
+        requirements: &Requirements,
+        types: impl Iterator<Item = &'t PoolType<'a>>,
+    ) -> usize
+    where
+        'a: 't,
+    {
+        if !self.is_ranked {
+            return 0;
+        }
+        let is_sold = |kind: &&PoolType<'_>| {
+            kind.kind.offerings.iter().any(|one| (one.available || !one.lacks_price) && one.meets(requirements))
+        };
+        types.filter(is_sold).map(|kind| kind.rank).min().unwrap_or(0)
+    }
+
+    /// The subset of a set for pods of a class: if the types of the set are too small for such a pod even without DaemonSets, the
+    /// types that are large enough, on which other DaemonSets may have room.
+    fn narrowed_to_holding(&mut self, set: SetId, (class, requests): (usize, &[i64])) -> Option<SetId> {
+        if !self.is_ranked {
+            return Some(set);
+        }
+        if let Some(known) = self.holding.get(&(set, class)) {
+            return *known;
+        }
+        self.work.add(self.types.len());
+        let NodeSet { requirements, offer, .. } = &self.sets[set];
+        let matching = self.types.iter().filter(|kind| requirements.intersects(&kind.kind.requirements));
+        let holding: Vec<&PoolType<'_>> = matching.filter(|kind| kind.holds_alone(requests)).collect();
+        let is_enough = holding.is_empty() || holding.iter().any(|kind| kind.rank == offer.rank);
+        let narrowed = if is_enough {
+            Some(set)
+        } else {
+            let names = holding.iter().map(|kind| kind.kind.name.as_str());
+            let names = Requirements::from([(labels::INSTANCE_TYPE, Requirement::one_of(names))]);
+            let narrowed = requirements.with(&names);
+            self.intern(set, narrowed)
+        };
+        self.holding.insert((set, class), narrowed);
+        narrowed
+    }
+
+    fn offer_of(&mut self, rank: usize, mut choices: Vec<Choice>) -> Rc<Offer> {
         choices.sort_by(|a, b| a.price.total_cmp(&b.price).then(a.kind.cmp(&b.kind)));
         let mut by_type = vec![None; self.types.len()];
         for (place, choice) in choices.iter().enumerate() {
@@ -446,7 +533,7 @@ impl<'a> Pool<'a> {
         let spot = shapes.iter().map(|place| &choices[*place]).filter(|choice| choice.spot);
         let flexible = spot.filter_map(|choice| Some((choice.kind, self.flexible(choice, &choices)?))).collect();
         self.offers += 1;
-        Rc::new(Offer { id: self.offers, choices, by_type, shapes, flexible })
+        Rc::new(Offer { id: self.offers, rank, choices, by_type, shapes, flexible })
     }
 
     /// The common capacity of the [`FLEXIBLE`] types that are closest to a type's capacity. `None` if as many types have all of
@@ -564,6 +651,7 @@ impl<'a> Pool<'a> {
             self.sets[id] = NodeSet { requirements, offer, usable };
         }
         self.admitted.clear();
+        self.holding.clear();
         self.merged.clear();
         self.worths.clear();
     }
@@ -574,7 +662,7 @@ impl<'a> Pool<'a> {
         let better = |a: &Choice, b: &Choice| {
             let (left, right) = (&self.types[a.kind], &self.types[b.kind]);
             dense::fits(&right.allocatable, &left.allocatable)
-                && left.daemon_ports == right.daemon_ports
+                && (Rc::ptr_eq(&left.daemons, &right.daemons) || left.daemons.ports == right.daemons.ports)
                 && a.share.resources.iter().zip(&b.share.resources).all(|(a, b)| a <= b)
                 && a.share.dollars <= b.share.dollars
         };

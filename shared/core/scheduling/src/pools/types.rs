@@ -2,6 +2,7 @@
 
 use crate::claims::Claims;
 use crate::constraints::daemons;
+use crate::daemon_sets::{self, WithLabels};
 use crate::dense::{self, Amounts};
 use crate::problem::{Options, PoolOffer};
 use crate::volumes;
@@ -10,6 +11,7 @@ use nodeless_model::{
     DaemonSet, InstanceType, NodePool, Quantity, Requirements, ResourceIndex, ResourceList, resources,
 };
 use std::cell::LazyCell;
+use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -17,26 +19,39 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(crate) struct PoolType<'a> {
     pub(crate) kind: &'a InstanceType,
-    /// The capacity for pods after the requests of all DaemonSets, the number of volumes that a node attaches, and of
+    /// The capacity for pods after the requests of its DaemonSets, the number of volumes that a node attaches, and of
     /// pods with claims that it has devices for.
     pub(crate) allocatable: Amounts,
-    /// The requests of the DaemonSets.
-    pub(crate) daemons: ResourceList,
-    /// Host ports of DaemonSets.
-    pub(crate) daemon_ports: Vec<HostPort>,
+    /// What its DaemonSets take.
+    pub(crate) daemons: Rc<Daemons>,
+    /// The place of its DaemonSets without room among those of all types of the NodePool: zero for the types on which the DaemonSets
+    /// with the highest rank have room. Pods get the types with the lowest of those that they could use.
+    pub(crate) rank: usize,
 }
 
-/// The DaemonSets that run on a NodePool's nodes, in the order of their names, each with the alternatives of its required labels.
-pub(super) struct OnBoard<'d>(Vec<(&'d DaemonSet, Vec<Requirements>)>);
+/// What the DaemonSets of an instance type take.
+#[derive(Debug)]
+pub(crate) struct Daemons {
+    /// By DaemonSet of the NodePool, in the order of their ranks, whether it would run on the type and has no room there.
+    left_out: Box<[bool]>,
+    /// The requests of the others.
+    pub(crate) requests: ResourceList,
+    /// The same as a row.
+    pub(crate) amounts: Amounts,
+    /// The others.
+    pub(crate) sets: Vec<DaemonSet>,
+    /// Their host ports.
+    pub(crate) ports: Vec<HostPort>,
+}
+
+/// The DaemonSets that run on a NodePool's nodes, in the order of their ranks.
+pub(super) struct OnBoard<'d>(Vec<WithLabels<'d>>);
 
 impl<'d> OnBoard<'d> {
     pub(super) fn of(pool: &NodePool, requirements: &Requirements, daemon_sets: &'d [DaemonSet]) -> Self {
-        let mut sets: Vec<&DaemonSet> = daemon_sets
-            .iter()
-            .filter(|set| daemons::runs_on_template(&set.template, requirements, &pool.template.taints))
-            .collect();
-        sets.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
-        Self(sets.into_iter().map(|set| (set, daemons::alternatives(&set.template))).collect())
+        let taints = &pool.template.taints;
+        let runs = |set: &&DaemonSet| daemons::runs_on_template(&set.template, requirements, taints);
+        Self(daemon_sets::ranked(daemon_sets.iter().filter(runs)))
     }
 
     fn is_same(&self, other: &Self) -> bool {
@@ -90,41 +105,85 @@ pub(super) fn of<'a>(
     columns: (&ResourceIndex, &Claims),
     options: &Options,
 ) -> Rc<[PoolType<'a>]> {
+    let mut daemons = DaemonsOfTypes { on_board, requirements, resources: columns.0, found: Vec::new() };
     let mut types: Vec<PoolType<'a>> = offer
         .instance_types
         .iter()
         .filter(|kind| requirements.intersects(&kind.requirements))
-        .map(|kind| PoolType::new(kind, requirements, on_board, columns, options))
+        .map(|kind| PoolType::new(kind, &mut daemons, columns.1, options))
         .collect();
+    let left_out: BTreeSet<Box<[bool]>> = daemons.found.iter().map(|(_, found)| found.left_out.clone()).collect();
+    if left_out.len() > 1 {
+        for kind in &mut types {
+            kind.rank = left_out.iter().take_while(|lower| **lower != kind.daemons.left_out).count();
+        }
+    }
     types.sort_by(|a, b| a.kind.name.cmp(&b.kind.name));
     types.into()
 }
 
 impl<'a> PoolType<'a> {
-    fn new(
-        kind: &'a InstanceType,
-        node_pool: &Requirements,
-        on_board: &OnBoard<'_>,
-        (resources, claims): (&ResourceIndex, &Claims),
-        options: &Options,
-    ) -> Self {
-        // Most DaemonSets run on all types, for which nothing has to be computed.
-        let node = LazyCell::new(|| node_pool.with(&kind.requirements));
-        let mut daemons = ResourceList::new();
-        let mut daemon_ports = Vec::new();
-        let runs =
-            |alternatives: &[Requirements]| alternatives.iter().any(|any| any.is_empty() || node.intersects(any));
-        for (set, _) in on_board.0.iter().filter(|(_, alternatives)| runs(alternatives)) {
-            daemons.add(&set.template.template.requests);
-            daemon_ports.extend(set.template.template.host_ports.iter().cloned());
-        }
-        let mut allocatable = resources.amounts(&kind.allocatable());
+    fn new(kind: &'a InstanceType, daemons: &mut DaemonsOfTypes<'_, '_>, claims: &Claims, options: &Options) -> Self {
+        let resources = daemons.resources;
+        let whole = kind.allocatable();
+        let daemons = daemons.on(kind, &whole);
+        let mut allocatable = resources.amounts(&whole);
         volumes::set_limits(&mut allocatable, kind, resources);
         claims.set_limits(&mut allocatable, kind, resources);
-        dense::take(&mut allocatable, &resources.amounts(&daemons), 1);
+        dense::take(&mut allocatable, &daemons.amounts, 1);
         if let (Some(most), Some(place)) = (options.max_pods_per_node, resources.place(resources::name::PODS)) {
             allocatable[place] = allocatable[place].min(Quantity::from_units(i64::from(most)).milli());
         }
-        Self { kind, allocatable, daemons, daemon_ports }
+        Self { kind, allocatable, daemons, rank: 0 }
+    }
+
+    /// Whether it has capacity for a pod without its DaemonSets.
+    pub(crate) fn holds_alone(&self, requests: &[i64]) -> bool {
+        let without =
+            self.allocatable.iter().zip(&self.daemons.amounts).map(|(left, taken)| left.saturating_add(*taken));
+        requests.iter().zip(without).all(|(asked, has)| *asked <= has)
+    }
+}
+
+/// The DaemonSets of instance types, computed once for those that have the same ones.
+struct DaemonsOfTypes<'t, 'd> {
+    on_board: &'t OnBoard<'d>,
+    /// Those of the NodePool.
+    requirements: &'t Requirements,
+    resources: &'t ResourceIndex,
+    /// By which DaemonSets run on a type.
+    found: Vec<(Box<[bool]>, Rc<Daemons>)>,
+}
+
+impl DaemonsOfTypes<'_, '_> {
+    fn on(&mut self, kind: &InstanceType, whole: &ResourceList) -> Rc<Daemons> {
+        // Most DaemonSets run on all types, for which nothing has to be computed.
+        let node = LazyCell::new(|| self.requirements.with(&kind.requirements));
+        let may_run =
+            |alternatives: &[Requirements]| alternatives.iter().any(|any| any.is_empty() || node.intersects(any));
+        let runs: Box<[bool]> = self.on_board.0.iter().map(|(_, alternatives)| may_run(alternatives)).collect();
+        let mut alike = self.found.iter().filter(|(known, _)| *known == runs).map(|(_, daemons)| daemons);
+        let is_right = |daemons: &&Rc<Daemons>| {
+            !daemons.left_out.contains(&true) && daemon_sets::first_lacking(&daemons.requests, whole).is_none()
+        };
+        if let Some(known) = alike.find(is_right) {
+            return Rc::clone(known);
+        }
+        let sets = self.on_board.0.iter().zip(&runs).filter(|(_, runs)| **runs).map(|((set, _), _)| *set);
+        let (requests, with_room) = daemon_sets::with_room(sets.clone(), whole);
+        let mut each = with_room.iter();
+        let left_out: Box<[bool]> =
+            runs.iter().map(|runs| *runs && each.next().is_some_and(|has_room| !has_room)).collect();
+        let same = self.found.iter().find(|(known, daemons)| *known == runs && daemons.left_out == left_out);
+        if let Some((_, known)) = same {
+            return Rc::clone(known);
+        }
+        let sets: Vec<DaemonSet> =
+            sets.zip(&with_room).filter(|(_, has_room)| **has_room).map(|(set, _)| set.clone()).collect();
+        let ports = sets.iter().flat_map(|set| set.template.template.host_ports.iter().cloned()).collect();
+        let amounts = self.resources.amounts(&requests);
+        let daemons = Rc::new(Daemons { left_out, requests, amounts, sets, ports });
+        self.found.push((runs, Rc::clone(&daemons)));
+        daemons
     }
 }

@@ -1,8 +1,8 @@
 //! Why a pod is unschedulable.
 
 use crate::problem::excess::Excess;
-use nodeless_model::resources::{compared, name};
-use nodeless_model::{DollarsPerHour, Quantity, Taint, labels};
+use nodeless_model::resources::{at_least, compared, name};
+use nodeless_model::{DaemonSetName, DollarsPerHour, Quantity, Taint, labels};
 use serde::{Serialize, Serializer};
 use std::fmt;
 
@@ -121,6 +121,24 @@ pub enum BarrierKind {
     AntiAffinityOfOthers,
 }
 
+/// What the pod of a DaemonSet takes of a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TakenByDaemonSet {
+    /// The DaemonSet.
+    pub name: DaemonSetName,
+    /// The resource.
+    pub resource: String,
+    /// Its request.
+    pub requested: Quantity,
+}
+
+impl fmt::Display for TakenByDaemonSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let amount = at_least(&self.resource, self.requested);
+        write!(f, "DaemonSet {} takes {} {amount} of each node", self.name, self.resource)
+    }
+}
+
 /// Whose limit it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LimitScope {
@@ -180,6 +198,8 @@ pub enum Cause {
         requested: Quantity,
         /// The maximum of any instance type, less the requests of DaemonSets.
         largest: Quantity,
+        /// The DaemonSet that takes most of it, if the pod had enough without DaemonSets.
+        daemon_set: Option<TakenByDaemonSet>,
     },
     /// The pod mounts more volumes than a node of any instance type that meets the requirements attaches.
     TooManyVolumes {
@@ -199,6 +219,8 @@ pub enum Cause {
     NoTypeFits {
         /// By resource that is requested, the most that an instance type leaves which has enough of all others.
         most: Vec<(String, Quantity)>,
+        /// The DaemonSet that takes most, if the pod had enough without DaemonSets.
+        daemon_set: Option<TakenByDaemonSet>,
     },
     /// Instance types would fit, but they are not available now in the allowed zones and capacity types.
     NoOffering {
@@ -209,6 +231,8 @@ pub enum Cause {
     HostPort {
         /// The port.
         port: i32,
+        /// The DaemonSet.
+        daemon_set: DaemonSetName,
     },
     /// `minValues` cannot be satisfied.
     MinValues {
@@ -361,15 +385,22 @@ impl fmt::Display for Cause {
             }
             Self::NoTypeMatches { required } => write!(f, "no instance type matches {required}"),
             Self::ResourceNotOffered { resource } => write!(f, "no instance type offers {resource}"),
-            Self::TooLarge { resource, requested, largest } => {
+            Self::TooLarge { resource, requested, largest, daemon_set } => {
                 let [requested, largest] = compared(resource, [*requested, *largest]);
-                write!(f, "no instance type has enough {resource}: pod needs {requested}, the largest leaves {largest}")
+                write!(
+                    f,
+                    "no instance type has enough {resource}: pod needs {requested}, the largest leaves {largest}"
+                )?;
+                daemon_set.as_ref().map_or(Ok(()), |taken| write!(f, ", because {taken}"))
             }
             Self::TooManyVolumes { driver, mounted, most } => {
                 write!(f, "no instance type permits {mounted} volume attachments of {driver}, the most is {most}")
             }
             Self::Devices { message } => write!(f, "no instance type has the claimed devices: {message}"),
-            Self::NoTypeFits { .. } => f.write_str("no instance type has enough of all requested resources at once"),
+            Self::NoTypeFits { daemon_set, .. } => {
+                f.write_str("no instance type has enough of all requested resources at once")?;
+                daemon_set.as_ref().map_or(Ok(()), |taken| write!(f, ", because {taken}"))
+            }
             Self::NoOffering { instance_types } => {
                 let shown = instance_types.iter().take(3).map(String::as_str).collect::<Vec<_>>().join(", ");
                 let more = match instance_types.len().saturating_sub(3) {
@@ -378,7 +409,9 @@ impl fmt::Display for Cause {
                 };
                 write!(f, "no offering is available now of the instance types that would fit ({shown}{more})")
             }
-            Self::HostPort { port } => write!(f, "a DaemonSet takes host port {port} on every node that would fit"),
+            Self::HostPort { port, daemon_set } => {
+                write!(f, "DaemonSet {daemon_set} takes host port {port} on every node that would fit")
+            }
             Self::MinValues { key, required, found } => {
                 write!(f, "minValues {required} for {key} cannot be reached: the instance types that fit offer {found}")
             }

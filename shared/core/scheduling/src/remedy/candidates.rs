@@ -95,11 +95,11 @@ fn of_cause(cause: &Cause, pod: &Pod, pool: &NodePool) -> Vec<Change> {
             without_labels(pod).chain(without).chain(without_requirements(pool)).collect()
         }
         Cause::TooManyVolumes { .. } => without_labels(pod).chain(without_requirements(pool)).collect(),
-        Cause::NoTypeFits { most } => {
+        Cause::NoTypeFits { most, .. } => {
             let requests = most.iter().map(|(resource, most)| Change::Pod(PodChange::AtMost(resource.clone(), *most)));
             without_labels(pod).chain(requests).chain(without_requirements(pool)).collect()
         }
-        Cause::HostPort { port } => vec![Change::Pod(PodChange::WithoutHostPort(*port))],
+        Cause::HostPort { port, .. } => vec![Change::Pod(PodChange::WithoutHostPort(*port))],
         Cause::MinValues { key, found, .. } => vec![of_pool(PoolChange::MinValues(key.clone(), *found))],
         Cause::Limit { scope, resource, used, smallest_node, .. } => {
             let (resource, amount) = (resource.clone(), *used + *smallest_node);

@@ -281,7 +281,7 @@ impl Search {
     /// Notes which requests no instance type of the NodePools fulfils.
     fn note(&mut self, reasons: &[Reason]) {
         for reason in reasons {
-            if let Reason::NodePool { cause: Cause::TooLarge { resource, requested, largest }, .. } = reason {
+            if let Reason::NodePool { cause: Cause::TooLarge { resource, requested, largest, .. }, .. } = reason {
                 let (_, most) = self.too_large.entry(resource.clone()).or_insert((*requested, *largest));
                 *most = (*most).max(*largest);
             }

@@ -248,12 +248,12 @@ fn host_ports_are_taken_once_a_node() {
 
     let mut template = web("agent", 80);
     template.owner_kind = Some("DaemonSet".into());
-    let daemons = [DaemonSet { namespace: "default".into(), name: "agent".into(), template }];
+    let daemons = [DaemonSet { namespace: "default".into(), name: "agent".into(), template, ..DaemonSet::default() }];
     let only = [web("a", 80)];
     let with_daemon = Problem { daemon_sets: &daemons, ..problem(&only, &pools) };
     assert_eq!(
         reasons(&solve_checked(&with_daemon)),
-        ["NodePool default: a DaemonSet takes host port 80 on every node that would fit"]
+        ["NodePool default: DaemonSet default/agent takes host port 80 on every node that would fit"]
     );
 }
 
@@ -264,7 +264,7 @@ fn daemon_sets_take_their_share_where_they_run() {
         if let Some(arch) = arch {
             template.template_mut().node_selector.insert(labels::ARCH.into(), arch.into());
         }
-        DaemonSet { namespace: "kube-system".into(), name: name.into(), template }
+        DaemonSet { namespace: "kube-system".into(), name: name.into(), template, ..DaemonSet::default() }
     };
     let pods = with(|_| ());
     let pools = [node_pool("default")];
@@ -456,7 +456,7 @@ fn daemon_sets_weigh_on_the_instance_types_that_they_fit() {
         // 1 cpu and 0.95 for the daemon leave too little on a large with 1.92.
         let mut template = pod("agent", 950, 128);
         template.template_mut().required_node_affinity = terms;
-        let daemons = [DaemonSet { namespace: "d".into(), name: "agent".into(), template }];
+        let daemons = [DaemonSet { namespace: "d".into(), name: "agent".into(), template, ..DaemonSet::default() }];
         let solution = solve_checked(&Problem { daemon_sets: &daemons, ..problem(&pods, &pools) });
         assert_eq!(chosen(&solution), [expected], "{what}");
     }
@@ -484,7 +484,7 @@ fn daemon_sets_run_only_where_they_tolerate_the_taints() {
     for (keys, expected) in [(vec![], "c9.large"), (vec!["other"], "c9.large"), (vec!["team"], "c9.xlarge")] {
         let mut template = pod("agent", 950, 128);
         template.template_mut().tolerations = tolerating(&keys);
-        let daemons = [DaemonSet { namespace: "d".into(), name: "agent".into(), template }];
+        let daemons = [DaemonSet { namespace: "d".into(), name: "agent".into(), template, ..DaemonSet::default() }];
         let solution = solve_checked(&Problem { daemon_sets: &daemons, ..problem(&pods, &pools) });
         assert_eq!(chosen(&solution), [expected], "{keys:?}");
     }

@@ -108,8 +108,18 @@ fn what_pods_and_missing_daemons_take_is_not_available() {
     done.phase = pod::PodPhase::Succeeded;
     let web = pod("web", 1000, 64);
     let daemons = [
-        DaemonSet { namespace: "s".into(), name: "agent".into(), template: pod("agent", 300, 64) },
-        DaemonSet { namespace: "s".into(), name: "proxy".into(), template: pod("proxy", 200, 64) },
+        DaemonSet {
+            namespace: "s".into(),
+            name: "agent".into(),
+            template: pod("agent", 300, 64),
+            ..DaemonSet::default()
+        },
+        DaemonSet {
+            namespace: "s".into(),
+            name: "proxy".into(),
+            template: pod("proxy", 200, 64),
+            ..DaemonSet::default()
+        },
     ];
     let existing = existing_node(Some(&node), None, &[&daemon_pod, &done, &web], &daemons).unwrap();
     // 4000 - 300 for the daemon that is there - 1000 for the pod - 200 for the daemon that is to come.
@@ -194,7 +204,12 @@ fn reserve(launch: &nodeless_scheduling::Launch, pods: &[Pod], index: usize) -> 
 
 #[test]
 fn a_second_look_launches_nothing_more() {
-    let daemons = [DaemonSet { namespace: "s".into(), name: "agent".into(), template: pod("agent", 100, 128) }];
+    let daemons = [DaemonSet {
+        namespace: "s".into(),
+        name: "agent".into(),
+        template: pod("agent", 100, 128),
+        ..DaemonSet::default()
+    }];
     let mut all = pods(23, 1000, 2048);
     all.extend(pods(31, 250, 512));
     for (index, pod) in all.iter_mut().enumerate() {

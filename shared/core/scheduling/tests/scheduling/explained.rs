@@ -94,14 +94,17 @@ fn node_pools_daemons_and_offerings_rule_out_too() {
     template.template_mut().host_ports = vec![port.clone()];
     template.template_mut().required_node_affinity =
         vec![vec![term(labels::INSTANCE_FAMILY, Operator::In, &["c9", "m9g"])]];
-    let daemons = [DaemonSet { namespace: "d".into(), name: "agent".into(), template }];
+    let daemons = [DaemonSet { namespace: "d".into(), name: "agent".into(), template, ..DaemonSet::default() }];
     let mut taking = pods.clone();
     taking[0].template_mut().host_ports = vec![port];
     let pools = [node_pool("default")];
     let with_port = Problem { daemon_sets: &daemons, ..problem(&taking, &pools) };
     assert_eq!(
         ruled_out(&explained(&with_port)),
-        ["c9.large: a DaemonSet takes host port 80 there", "m9g.large: a DaemonSet takes host port 80 there"]
+        [
+            "c9.large: DaemonSet d/agent takes host port 80 there",
+            "m9g.large: DaemonSet d/agent takes host port 80 there"
+        ]
     );
 }
 

@@ -4,6 +4,7 @@
 mod claims;
 mod constraints;
 mod costly_claims;
+mod daemon_sets;
 mod differences;
 mod exchange;
 mod existing_nodes;

@@ -155,7 +155,12 @@ fn make_node(index: usize, cpu: i64) -> ExistingNode {
 fn daemon_sets() -> Vec<DaemonSet> {
     let mut arm = pod("arm-agent", 50, 64);
     arm.template_mut().node_selector.insert(labels::ARCH.into(), "arm64".into());
-    let set = |name: &str, template| DaemonSet { namespace: "kube-system".into(), name: name.into(), template };
+    let set = |name: &str, template| DaemonSet {
+        namespace: "kube-system".into(),
+        name: name.into(),
+        template,
+        ..DaemonSet::default()
+    };
     vec![set("agent", pod("agent", 100, 128)), set("arm-agent", arm)]
 }
 

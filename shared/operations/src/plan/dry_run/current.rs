@@ -6,7 +6,8 @@ use crate::plan::nodes::instances::{self, node_labels, price};
 use crate::plan::nodes::place::Place;
 use nodeless_catalog::Catalog;
 use nodeless_commitments::Instance;
-use nodeless_model::{ResourceList, StringMap};
+use nodeless_model::{DaemonSetName, ResourceList, StringMap, labels};
+use nodeless_scheduling::DaemonSetEffect;
 
 /// A node of the cluster as it is, or a claim whose node has not joined.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -99,6 +100,32 @@ impl DryRun {
         let mut current = CurrentCluster::default();
         self.current_nodes().iter().for_each(|node| current.add(node));
         current
+    }
+
+    /// The DaemonSets whose pods take more than half of nodes of NodePools that run.
+    #[must_use]
+    pub fn large_daemon_sets(&self) -> Vec<DaemonSetEffect> {
+        let state: ClusterState<'_> = self.cluster_state();
+        let mut found = Vec::new();
+        for place in &state.places {
+            let Some((node, node_pool)) = place.node.and_then(|node| Some((node, node.node_pool()?))) else { continue };
+            let instance_type = node.labels.get(labels::INSTANCE_TYPE).map_or("node", String::as_str);
+            let of_daemon_sets = place.pods.iter().filter(|pod| pod.is_owned_by_daemon_set() && !pod.is_terminal());
+            for pod in of_daemon_sets {
+                let name = pod.owner_name.clone().unwrap_or_default();
+                let name = DaemonSetName { namespace: pod.namespace.clone(), name };
+                let price = price(place, &self.snapshot.catalog).unwrap_or_default();
+                found.extend(DaemonSetEffect::large(
+                    name,
+                    node_pool,
+                    &pod.template.requests,
+                    &node.allocatable,
+                    instance_type,
+                    price,
+                ));
+            }
+        }
+        DaemonSetEffect::combined(found)
     }
 
     /// The nodes of the cluster one by one, and the claims whose node has not joined.

@@ -21,11 +21,11 @@ use crate::plan::stages::solving;
 use crate::zonal_shift;
 use nodeless_disruption::held_back::{LaunchForPods, workloads};
 use nodeless_disruption::spot_interruptions::LeftOut;
-use nodeless_model::events::{failed_scheduling, nominated};
+use nodeless_model::events::{daemon_set_large, daemon_set_left_out, failed_scheduling, nominated};
 use nodeless_model::object::{ObjectEvent, ObjectRef};
 use nodeless_model::provisioning_request::{Finding, request_of};
 use nodeless_model::{NodeClaim, Pod, labels};
-use nodeless_scheduling::{Launch, Placement, Problem, Reason, Solution, Unschedulable};
+use nodeless_scheduling::{Effect, Launch, Placement, Problem, Reason, Solution, Unschedulable, daemon_set_effects};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -251,6 +251,7 @@ fn report_placements(placed: &Placed<'_>, facts: Facts<'_>, outcome: &mut Outcom
 fn report_launches(created: &[NodeClaim], placed: &Placed<'_>, facts: Facts<'_>, outcome: &mut Outcome) {
     outcome.events.extend(nominations(created, placed));
     outcome.events.extend(beyond_limits::events(created, facts));
+    outcome.events.extend(daemon_set_events(placed));
     outcome.events.extend(cluster_limits::events(facts.snapshot));
 }
 
@@ -310,6 +311,19 @@ fn nominations(created: &[NodeClaim], placed: &Placed<'_>) -> Vec<ObjectEvent> {
         Some(nominated(pod, &format!("nodeclaim/{claim}")))
     };
     placed.pods().filter_map(event).collect()
+}
+
+/// The events on DaemonSets that take most of new nodes, or are left out of them.
+fn daemon_set_events(placed: &Placed<'_>) -> impl Iterator<Item = ObjectEvent> {
+    let effects = daemon_set_effects(&placed.problem, &placed.solution.launches);
+    effects.into_iter().filter_map(|found| {
+        let set = placed.problem.daemon_sets.iter().find(|set| found.daemon_set.is_of(set))?;
+        let event = match found.effect {
+            Effect::Large(_) => daemon_set_large,
+            Effect::LeftOut => daemon_set_left_out,
+        };
+        Some(event(set, &found.node_pool, &found.event_message()))
+    })
 }
 
 /// Reports on pods why their nodes wait for a launch budget, and requests the next plan soon.

@@ -26,6 +26,10 @@ fn annotate(driver: &Driver, value: &str) {
 
 /// A DaemonSet whose pods are ready 30 seconds after their start.
 fn add_daemon_set(driver: &Driver, name: &str, tolerations: &Value) {
+    add_daemon_set_with(driver, name, tolerations, &json!({}));
+}
+
+fn add_daemon_set_with(driver: &Driver, name: &str, tolerations: &Value, requests: &Value) {
     let probe = json!({ "initialDelaySeconds": READY_AFTER, "httpGet": { "port": 80 } });
     create(
         driver,
@@ -38,7 +42,7 @@ fn add_daemon_set(driver: &Driver, name: &str, tolerations: &Value) {
                     "metadata": { "labels": { "app": name } },
                     "spec": {
                         "tolerations": tolerations,
-                        "containers": [{ "name": "main", "image": "pause", "readinessProbe": probe }],
+                        "containers": [{ "name": "main", "image": "pause", "readinessProbe": probe, "resources": { "requests": requests, "limits": requests } }],
                     },
                 },
             },
@@ -244,4 +248,36 @@ fn a_daemon_set_that_cannot_be_read_closes_only_the_nodes_that_wait_for_it() {
     let limit = within(&driver, 120);
     driver.advance_to(limit).unwrap();
     assert!(!is_bound(&driver, "other"), "its node waits for a DaemonSet that cannot be read");
+}
+
+/// How often the Event about a DaemonSet without room on nodes was published, and its message.
+fn left_out(driver: &Driver) -> Vec<(i64, String)> {
+    let events = list(driver, &EVENTS);
+    let ours = events.iter().filter(|event| event["reason"] == "DaemonSetLeftOut");
+    ours.map(|event| (event["count"].as_i64().unwrap_or(1), event["message"].as_str().unwrap().to_owned())).collect()
+}
+
+#[test]
+fn a_daemon_set_without_room_on_any_node_stops_no_launch_and_is_reported_once() {
+    let mut driver = start();
+    let requests = json!({ "cpu": "1000" });
+    add_daemon_set_with(&driver, "huge", &everything(), &requests);
+    add_daemon_set_with(&driver, "unknown", &everything(), &json!({ "example.com/thing": "1" }));
+    for count in 1..=3 {
+        let container = json!({ "name": "main", "image": "pause", "resources": { "requests": { "cpu": "1500m" } } });
+        let metadata = json!({ "name": format!("pod-{count}"), "namespace": "default" });
+        let spec = json!({ "nodeSelector": { labels::INSTANCE_SIZE: "large" }, "containers": [container] });
+        create(&driver, &PODS, json!({ "metadata": metadata, "spec": spec }));
+        let limit = within(&driver, 600);
+        let all_bound = driver.advance_until(limit, |driver| bound(driver) == count).unwrap();
+        assert!(all_bound, "{}", picture(&mut driver));
+    }
+    let published = left_out(&driver);
+    assert_eq!(published.len(), 2, "{published:?}");
+    assert!(published.iter().all(|(count, _)| *count == 1), "{published:?}");
+    assert!(published.iter().any(|(_, message)| message.starts_with("Its pod needs cpu 1000")), "{published:?}");
+    assert!(
+        published.iter().any(|(_, message)| message.starts_with("Its pod needs example.com/thing 1")),
+        "{published:?}"
+    );
 }

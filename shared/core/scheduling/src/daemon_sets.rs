@@ -1,0 +1,122 @@
+//! Which DaemonSets take capacity of a node.
+//!
+//! The kube-scheduler leaves the pod of a DaemonSet pending on a node that has no room for it, and the node takes other pods. So a
+//! DaemonSet without room on an instance type is left out there, in the order of [`ranked`].
+
+use crate::constraints::daemons;
+use crate::problem::reason::TakenByDaemonSet;
+use nodeless_model::pod::HostPort;
+use nodeless_model::resources::name;
+use nodeless_model::{DaemonSet, DaemonSetName, Pod, Requirements, ResourceList, Taint};
+use std::cmp::Reverse;
+
+/// A DaemonSet and the alternatives of the required labels of its nodes.
+pub(crate) type WithLabels<'d> = (&'d DaemonSet, Vec<Requirements>);
+
+/// Bytes of memory that count as much as one CPU in the size of a DaemonSet, as in general purpose instance types.
+const BYTES_PER_CPU: i64 = 4 << 30;
+
+/// DaemonSets in the order in which they get capacity: the highest priority first, as the kube-scheduler places their pods; then the
+/// smallest, so that a large one does not take the place of many.
+pub(crate) fn ranked<'d>(sets: impl Iterator<Item = &'d DaemonSet>) -> Vec<WithLabels<'d>> {
+    let mut sets: Vec<&DaemonSet> = sets.collect();
+    sets.sort_by_cached_key(|set| {
+        (Reverse(set.template.template.priority), size(set), set.namespace.clone(), set.name.clone())
+    });
+    sets.into_iter().map(|set| (set, daemons::alternatives(&set.template))).collect()
+}
+
+/// In thousandths of a CPU.
+fn size(set: &DaemonSet) -> i64 {
+    let requests = &set.template.template.requests;
+    requests.get(name::CPU).milli().max(requests.get(name::MEMORY).milli() / BYTES_PER_CPU)
+}
+
+/// The DaemonSets of a node.
+pub(crate) struct OnNode<'d> {
+    /// Those that have room there.
+    pub(crate) sets: Vec<&'d DaemonSet>,
+    /// Their requests.
+    pub(crate) requests: ResourceList,
+    /// Those without room.
+    pub(crate) left_out: Vec<&'d DaemonSet>,
+}
+
+impl<'d> OnNode<'d> {
+    /// Of the DaemonSets of [`ranked`], those that run on a node with these labels, taints and capacity.
+    pub(crate) fn of(
+        sets: &[WithLabels<'d>],
+        labels: &Requirements,
+        taints: &[Taint],
+        capacity: &ResourceList,
+    ) -> Self {
+        let runs =
+            |(set, alternatives): &&WithLabels<'d>| daemons::runs_with(&set.template, alternatives, labels, taints);
+        let sets: Vec<&DaemonSet> = sets.iter().filter(runs).map(|(set, _)| *set).collect();
+        let (requests, with_room) = with_room(sets.iter().copied(), capacity);
+        if !with_room.contains(&false) {
+            return Self { sets, requests, left_out: Vec::new() };
+        }
+        let (with, without): (Vec<_>, Vec<_>) = sets.into_iter().zip(with_room).partition(|(_, has_room)| *has_room);
+        let names = |sets: Vec<(&'d DaemonSet, bool)>| sets.into_iter().map(|(set, _)| set).collect();
+        Self { sets: names(with), requests, left_out: names(without) }
+    }
+
+    /// Whether a pod is of a DaemonSet without room, which may have been smaller when the pod was created.
+    pub(crate) fn leaves_out(&self, pod: &Pod) -> bool {
+        let controls =
+            |set: &DaemonSet| pod.namespace == set.namespace && pod.owner_name.as_deref() == Some(set.name.as_str());
+        self.left_out.iter().any(|set| controls(set))
+    }
+}
+
+/// Whether each of these DaemonSets has room on a node beside those before it, and the requests of those that have.
+pub(crate) fn with_room<'d>(
+    sets: impl Iterator<Item = &'d DaemonSet> + Clone,
+    capacity: &ResourceList,
+) -> (ResourceList, Vec<bool>) {
+    let mut all = ResourceList::new();
+    let mut number = 0;
+    for set in sets.clone() {
+        all.add(&set.template.template.requests);
+        number += 1;
+    }
+    if first_lacking(&all, capacity).is_none() {
+        return (all, vec![true; number]);
+    }
+    let mut taken = ResourceList::new();
+    let has_room = |set: &DaemonSet| {
+        let mut with = taken.clone();
+        with.add(&set.template.template.requests);
+        let fits = first_lacking(&with, capacity).is_none();
+        if fits {
+            taken = with;
+        }
+        fits
+    };
+    let with_room = sets.map(has_room).collect();
+    (taken, with_room)
+}
+
+/// The first resource of which more is requested than a node has.
+pub(crate) fn first_lacking<'r>(requests: &'r ResourceList, capacity: &ResourceList) -> Option<&'r str> {
+    requests.iter().find(|(name, asked)| *asked > capacity.get(name)).map(|(name, _)| name)
+}
+
+/// The DaemonSet that takes most of a resource.
+pub(crate) fn most_taken(sets: &[DaemonSet], resource: &str) -> Option<TakenByDaemonSet> {
+    let requested = |set: &&DaemonSet| set.template.template.requests.get(resource);
+    let most = sets.iter().max_by_key(requested).filter(|set| !requested(set).is_zero())?;
+    Some(TakenByDaemonSet { name: most.key(), resource: resource.to_owned(), requested: requested(&most) })
+}
+
+/// The first of these host ports that a DaemonSet takes.
+pub(crate) fn taken_port<'p>(
+    sets: &[DaemonSet],
+    mut ports: impl Iterator<Item = &'p HostPort>,
+) -> Option<(i32, DaemonSetName)> {
+    ports.find_map(|port| {
+        let takes = |set: &&DaemonSet| set.template.template.host_ports.iter().any(|own| own.conflicts_with(port));
+        sets.iter().find(takes).map(|set| (port.port, set.key()))
+    })
+}
