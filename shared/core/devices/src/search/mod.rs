@@ -12,6 +12,7 @@ use crate::refusal::Refusal;
 use crate::requests::{self, Choice, MAX_DEVICES, Request};
 use crate::selector::EvaluationError;
 use crate::site::{DeviceAt, SiteDevices};
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use supply::Supply;
 
@@ -160,9 +161,9 @@ impl<'s> Search<'s> {
         for (claim, of_claim) in checked.requests.iter().enumerate() {
             for (request, of_request) in of_claim.iter().enumerate() {
                 for (option, choice) in of_request.options.iter().enumerate() {
-                    if !selected.contains_key(&choice.selection) {
+                    if let Entry::Vacant(of_selection) = selected.entry(choice.selection) {
                         let devices = self.selected_by((claim, request, option), choice)?;
-                        selected.insert(choice.selection, devices.into_iter().collect());
+                        of_selection.insert(devices.into_iter().collect());
                     }
                 }
             }

@@ -12,9 +12,8 @@ use super::surges::SurgeChecks;
 use super::{
     AMI_CANARY, CLUSTER_LIMITS, DELETED_NODE_POOLS, DISRUPTION_BUDGETS, DO_NOT_DISRUPT, DRAINS_END, EMPTY_NODES,
     EXPIRY, EXPLAINED, INTERRUPTIONS, LIMITS, MAINTENANCE, METADATA, NO_ORPHANS, ON_DEMAND_MINIMUM, ONE_INSTANCE,
-    OTHER_CONTROLLERS,
-    PODS_RUN, RECORDED_TIME, STAYS_OPEN, SURGES, UNUSABLE_NODE_POOLS, Violation, ami_canary, condition as condition_of,
-    disruption_budgets, metadata, text,
+    OTHER_CONTROLLERS, PODS_RUN, RECORDED_TIME, STAYS_OPEN, SURGES, UNUSABLE_NODE_POOLS, Violation, ami_canary,
+    condition as condition_of, disruption_budgets, metadata, text,
 };
 use crate::scenarios::Scenario;
 use crate::scenarios::other_objects::is_instance_of_other;
