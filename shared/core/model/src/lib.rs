@@ -76,7 +76,7 @@ pub use requirement::{Operator, Requirement, RequirementError, Requirements, Sha
 pub use resource_index::ResourceIndex;
 pub use resources::ResourceList;
 pub use selector::LabelSelector;
-pub use shared_templates::SharedTemplates;
+pub use shared_templates::{ByTemplate, SharedTemplates};
 pub use taint::{Taint, TaintEffect, Toleration};
 pub use templating::Template;
 pub use virtual_pod::PodOrigin;

@@ -1,7 +1,8 @@
 //! The templates of many pods, each of which is kept once.
 
-use crate::PodTemplate;
-use std::collections::HashSet;
+use crate::{Pod, PodTemplate};
+use std::collections::{HashMap, HashSet};
+use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
 /// The number of templates up to which unused ones are kept.
@@ -30,6 +31,73 @@ impl SharedTemplates {
     }
 }
 
+/// What follows from the namespace and the template of pods alone, so that it is computed once for all pods that share both.
+#[derive(Clone, Debug)]
+pub struct ByTemplate<'a, T> {
+    /// By the address of the template, which no other one has while its pods are borrowed.
+    known: HashMap<(usize, &'a str), T, BuildHasherDefault<AddressHasher>>,
+}
+
+impl<T> Default for ByTemplate<'_, T> {
+    fn default() -> Self {
+        Self { known: HashMap::default() }
+    }
+}
+
+impl<'a, T: Clone> ByTemplate<'a, T> {
+    /// What is known of the pods like this one.
+    #[must_use]
+    pub fn get(&self, pod: &'a Pod) -> Option<&T> {
+        self.known.get(&key(pod))
+    }
+
+    /// Remembers what follows from the template of a pod, and returns what was known before.
+    pub fn insert(&mut self, pod: &'a Pod, value: T) -> Option<T> {
+        self.known.insert(key(pod), value)
+    }
+
+    /// All that is known.
+    pub fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.known.values_mut()
+    }
+
+    /// What is known of the pods like this one; computed for the first of them.
+    pub fn get_or_insert_with(&mut self, pod: &'a Pod, make: impl FnOnce() -> T) -> T {
+        self.known.entry(key(pod)).or_insert_with(make).clone()
+    }
+}
+
+/// A quick hash of addresses, which nobody can choose (FxHash).
+#[derive(Default)]
+struct AddressHasher(u64);
+
+impl Hasher for AddressHasher {
+    fn finish(&self) -> u64 {
+        // Maps choose the place by the lowest bits, which a multiplication mixes least.
+        self.0.rotate_left(26)
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for chunk in bytes.chunks(8) {
+            let mut word = [0; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            self.write_u64(u64::from_le_bytes(word));
+        }
+    }
+
+    fn write_u8(&mut self, number: u8) {
+        self.write_u64(number.into());
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        self.0 = (self.0.rotate_left(5) ^ number).wrapping_mul(0x517C_C1B7_2722_0A95);
+    }
+}
+
+fn key(pod: &Pod) -> (usize, &str) {
+    (Arc::as_ptr(&pod.template).addr(), &pod.namespace)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -47,6 +115,27 @@ mod tests {
         }
         assert!(Arc::ptr_eq(&first, &second));
         assert_eq!((first.priority, other.priority), (1, 2));
+    }
+
+    #[test]
+    fn what_follows_from_a_template_is_computed_once_for_each_namespace() {
+        let pod = |namespace: &str, template: &Arc<PodTemplate>| Pod {
+            namespace: namespace.into(),
+            template: Arc::clone(template),
+            ..Pod::default()
+        };
+        let (one, other) = (template(1), template(1));
+        let pods = [pod("a", &one), pod("a", &one), pod("b", &one), pod("a", &other)];
+        let mut known = ByTemplate::default();
+        let mut made = 0;
+        let found = pods.each_ref().map(|pod| {
+            known.get_or_insert_with(pod, || {
+                made += 1;
+                made
+            })
+        });
+        assert_eq!(found, [1, 1, 2, 3]);
+        assert_eq!(known.get(&pods[2]), Some(&2));
     }
 
     #[test]

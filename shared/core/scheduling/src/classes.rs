@@ -12,7 +12,7 @@ use crate::topology::{Target, Topology};
 use crate::volumes::{Mounts, PendingVolumes, Volume};
 use nodeless_model::pod::{HostPort, VolumeClaim, Weighted};
 use nodeless_model::requirement::RequirementTerm;
-use nodeless_model::{Pod, ResourceIndex, ResourceList, StringMap, Toleration, resources};
+use nodeless_model::{ByTemplate, Pod, ResourceIndex, ResourceList, StringMap, Toleration, resources};
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -375,22 +375,18 @@ pub(crate) fn equal_pods(problem: &Problem<'_>, relations: &[Relations]) -> Vec<
 fn grouped<'a>(problem: &Problem<'a>, relations: &[Relations]) -> (HashMap<Key<'a>, usize>, Vec<Vec<usize>>) {
     let mut places: HashMap<Key<'a>, usize> = HashMap::new();
     let mut members: Vec<Vec<usize>> = Vec::new();
-    let mut last: Option<(Key<'a>, usize)> = None;
+    let mut known: ByTemplate<'a, usize> = ByTemplate::default();
     for (index, pod) in problem.pods.iter().enumerate() {
-        let key = Key::of(pod, relations[index], &problem.facts);
-        // Equal pods are mostly adjacent.
-        if let Some((known, place)) = &last
-            && *known == key
-        {
-            members[*place].push(index);
-            continue;
-        }
-        let place = *places.entry(key.clone()).or_insert_with(|| {
-            members.push(Vec::new());
-            members.len() - 1
-        });
+        let mut place = || {
+            *places.entry(Key::of(pod, relations[index], &problem.facts)).or_insert_with(|| {
+                members.push(Vec::new());
+                members.len() - 1
+            })
+        };
+        // Claims of running pods differ from those of pending ones.
+        let is_known = pod.template.resource_claims.is_empty();
+        let place = if is_known { known.get_or_insert_with(pod, place) } else { place() };
         members[place].push(index);
-        last = Some((key, place));
     }
     (places, members)
 }

@@ -9,9 +9,10 @@ use crate::problem::excess;
 use crate::problem::{BoundPods, ClusterFacts, Problem};
 use crate::topology::counts_node;
 use nodeless_model::pod::Weighted;
-use nodeless_model::{Pod, Requirements, labels};
+use nodeless_model::{Pod, PodTemplate, Requirements, labels};
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 /// A pod with its satisfied preferences as requirements.
 #[derive(Clone, Debug)]
@@ -50,11 +51,42 @@ pub fn held_preferences(running: &[BoundPods<'_>], facts: ClusterFacts<'_>) -> V
     }
     let mut groups = Groups::of(&problem, true);
     let counts = Counts::of(running, &mut groups);
-    let one = |(index, (node, place)): (usize, (usize, usize))| {
+    let mut templates: HashMap<(usize, Met), Arc<PodTemplate>> = HashMap::new();
+    let mut one = |(index, (node, place)): (usize, (usize, usize))| {
         let running = Running { groups: &groups, counts: &counts, node: &running[node], number: node, index };
-        running.held(problem.pods[index]).map(|pod| HeldPod { node, place, pod })
+        let pod = problem.pods[index];
+        let met = running.met(pod)?;
+        // The pods of a workload with the same satisfied preferences share a template.
+        let template = Arc::as_ptr(&pod.template).addr();
+        let template = templates.entry((template, met)).or_insert_with_key(|(_, met)| held(&pod.template, met));
+        Some(HeldPod { node, place, pod: Pod { template: Arc::clone(template), ..pod.clone() } })
     };
-    with_preferences.into_iter().enumerate().filter_map(one).collect()
+    with_preferences.into_iter().enumerate().filter_map(&mut one).collect()
+}
+
+/// The satisfied preferences of a pod, as places in the lists of its template.
+#[derive(PartialEq, Eq, Hash)]
+struct Met {
+    affinity: Vec<usize>,
+    anti: Vec<usize>,
+    spread: Vec<usize>,
+    node: Vec<usize>,
+}
+
+/// A template with these preferences as requirements.
+fn held(template: &PodTemplate, met: &Met) -> Arc<PodTemplate> {
+    let mut held = template.clone();
+    require(&mut held.required_pod_affinity, take(&mut held.preferred_pod_affinity, &met.affinity));
+    require(&mut held.required_pod_anti_affinity, take(&mut held.preferred_pod_anti_affinity, &met.anti));
+    met.spread.iter().for_each(|place| held.topology_spread[*place].hard = true);
+    let node = take(&mut held.preferred_node_affinity, &met.node);
+    if !node.is_empty() && held.required_node_affinity.is_empty() {
+        held.required_node_affinity.push(Vec::new());
+    }
+    for alternative in &mut held.required_node_affinity {
+        alternative.extend(node.iter().flatten().cloned());
+    }
+    Arc::new(held)
 }
 
 fn has_preferences(pod: &Pod) -> bool {
@@ -157,31 +189,22 @@ struct Running<'r, 'a> {
 }
 
 impl Running<'_, '_> {
-    /// The pod with its satisfied preferences as requirements; nothing if there are none.
-    fn held(&self, pod: &Pod) -> Option<Pod> {
+    /// The satisfied preferences of the pod; nothing if there are none.
+    fn met(&self, pod: &Pod) -> Option<Met> {
         let owned = &self.groups.owned[self.groups.relations[self.index].owned];
-        let affinity = self.met(&pod.template.preferred_pod_affinity, &owned.affinity);
-        let anti = self.met(&pod.template.preferred_pod_anti_affinity, &owned.anti);
         let soft = pod.template.topology_spread.iter().enumerate().filter(|(_, spread)| !spread.hard);
-        let spread: Vec<usize> =
-            soft.zip(&owned.spread).filter(|(_, group)| self.is_met(**group)).map(|((place, _), _)| place).collect();
-        let node = self.met_by_node(pod);
-        if affinity.is_empty() && anti.is_empty() && spread.is_empty() && node.is_empty() {
-            return None;
-        }
-        let mut held = pod.clone();
-        let template = held.template_mut();
-        require(&mut template.required_pod_affinity, take(&mut template.preferred_pod_affinity, &affinity));
-        require(&mut template.required_pod_anti_affinity, take(&mut template.preferred_pod_anti_affinity, &anti));
-        spread.into_iter().for_each(|place| template.topology_spread[place].hard = true);
-        let node = take(&mut template.preferred_node_affinity, &node);
-        if !node.is_empty() && template.required_node_affinity.is_empty() {
-            template.required_node_affinity.push(Vec::new());
-        }
-        for alternative in &mut template.required_node_affinity {
-            alternative.extend(node.iter().flatten().cloned());
-        }
-        Some(held)
+        let met = Met {
+            affinity: self.met_terms(&pod.template.preferred_pod_affinity, &owned.affinity),
+            anti: self.met_terms(&pod.template.preferred_pod_anti_affinity, &owned.anti),
+            spread: soft
+                .zip(&owned.spread)
+                .filter(|(_, group)| self.is_met(**group))
+                .map(|((place, _), _)| place)
+                .collect(),
+            node: self.met_by_node(pod),
+        };
+        let any = [&met.affinity, &met.anti, &met.spread, &met.node].into_iter().any(|places| !places.is_empty());
+        any.then_some(met)
     }
 
     /// The places of the preferred node affinity terms that the labels of the node meet.
@@ -196,7 +219,7 @@ impl Running<'_, '_> {
     }
 
     /// The places of the terms that are met; groups list them with the heaviest first.
-    fn met<T>(&self, terms: &[Weighted<T>], groups: &[GroupId]) -> Vec<usize> {
+    fn met_terms<T>(&self, terms: &[Weighted<T>], groups: &[GroupId]) -> Vec<usize> {
         let mut order: Vec<usize> = (0..terms.len()).collect();
         order.sort_by_key(|place| Reverse(terms[*place].weight));
         order.into_iter().zip(groups).filter(|(_, group)| self.is_met(**group)).map(|(place, _)| place).collect()

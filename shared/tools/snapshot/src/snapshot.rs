@@ -15,6 +15,7 @@ use nodeless_model::object::MirroredClaim;
 use nodeless_model::quotes::shortened;
 use nodeless_model::{
     BufferError, BufferSource, CapacityBuffer, Node, NodeClaim, Pod, PodDisruptionBudget, PodTemplate,
+    SharedTemplates,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -162,6 +163,7 @@ impl Snapshot {
         let mut unknown: BTreeMap<String, usize> = BTreeMap::new();
         // Equal pods share their template, which is changed once for pods that follow each other.
         let mut changed: Option<[Arc<PodTemplate>; 2]> = None;
+        let mut templates = SharedTemplates::default();
         for ReadPod { mut pod, without_priority, on_fargate } in std::mem::take(&mut objects.pods).into_values() {
             if pod.is_terminal() {
                 self.ended += 1;
@@ -191,6 +193,7 @@ impl Snapshot {
                     continue;
                 }
             }
+            templates.share(&mut pod.template);
             self.view.pods.push(Arc::new(pod));
         }
         for (class, pods) in unknown {

@@ -8,9 +8,10 @@ mod terms;
 use crate::problem::{ClusterFacts, Problem};
 use nodeless_model::pod::PodAffinityTerm;
 use nodeless_model::requirement::RequirementTerm;
-use nodeless_model::{LabelSelector, Pod, StringMap, Toleration, labels};
+use nodeless_model::{ByTemplate, LabelSelector, Pod, StringMap, Toleration, labels};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use terms::{Table, Terms, near_group, pending};
+use std::rc::Rc;
+use terms::{Table, Terms, bound, near_group, pending};
 
 /// The index of a [`Group`] in the table of all groups.
 pub(crate) type GroupId = usize;
@@ -126,8 +127,11 @@ pub(crate) struct Groups<'a> {
     by_none: Vec<GroupId>,
     facts: ClusterFacts<'a>,
     signatures: HashMap<(&'a str, &'a StringMap), usize>,
+    signature_of: ByTemplate<'a, usize>,
     signature_ids: HashMap<Vec<GroupId>, usize>,
-    bound: HashMap<Terms<'a>, Vec<GroupId>>,
+    /// The anti-affinity groups of running pods.
+    bound: HashMap<Terms<'a>, Rc<[GroupId]>>,
+    bound_of: ByTemplate<'a, Rc<[GroupId]>>,
 }
 
 impl<'a> Groups<'a> {
@@ -135,12 +139,7 @@ impl<'a> Groups<'a> {
     pub(crate) fn of(problem: &Problem<'a>, respect_preferences: bool) -> Self {
         let mut table = Table::default();
         let (found, spec_of) = pending(problem, respect_preferences, &mut table);
-        let mut bound: HashMap<Terms<'a>, Owned> = HashMap::new();
-        for pod in problem.bound_pods.iter().flat_map(|node| &node.pods).filter(|pod| pod.is_active()) {
-            if let Some(terms) = Terms::of_bound(pod) {
-                bound.entry(terms).or_insert_with_key(|terms| terms.owned(false, &mut table));
-            }
-        }
+        let bound = bound(problem, &mut table);
         let mut groups = Self { owned: vec![Owned::default()], selected: vec![Vec::new()], ..Self::default() };
         groups.relations = vec![Relations::default(); problem.pods.len()];
         if table.list.is_empty() {
@@ -150,7 +149,11 @@ impl<'a> Groups<'a> {
         let id = |group: &GroupId| ids[*group];
         groups.list = list;
         let owned: Vec<Owned> = found.iter().map(|owned| owned.map(id)).collect();
-        groups.bound = bound.into_iter().map(|(terms, owned)| (terms, owned.map(id).required)).collect();
+        for (pod, terms, owned) in bound {
+            let owned: Rc<[GroupId]> = owned.required.iter().map(id).collect();
+            let owned = groups.bound.entry(terms).or_insert(owned);
+            groups.bound_of.insert(pod, Rc::clone(owned));
+        }
         groups.facts = problem.facts;
         groups.index();
         let different: BTreeSet<&Owned> = owned.iter().collect();
@@ -197,11 +200,21 @@ impl<'a> Groups<'a> {
         for relations in &mut self.relations {
             relations.selected = renumbered[relations.selected];
         }
-        self.signatures.values_mut().chain(self.signature_ids.values_mut()).for_each(|id| *id = renumbered[*id]);
+        let known = self.signatures.values_mut().chain(self.signature_ids.values_mut());
+        known.chain(self.signature_of.values_mut()).for_each(|id| *id = renumbered[*id]);
     }
 
     /// The groups that select a pod, as an index into `selected`.
     pub(crate) fn signature(&mut self, pod: &'a Pod) -> usize {
+        if let Some(known) = self.signature_of.get(pod) {
+            return *known;
+        }
+        let id = self.signature_of_labels(pod);
+        self.signature_of.insert(pod, id);
+        id
+    }
+
+    fn signature_of_labels(&mut self, pod: &'a Pod) -> usize {
         if let Some(known) = self.signatures.get(&(pod.namespace.as_str(), &pod.template.labels)) {
             return *known;
         }
@@ -232,7 +245,11 @@ impl<'a> Groups<'a> {
 
     /// The anti-affinity groups that a running pod owns.
     pub(crate) fn owned_by_bound(&self, pod: &'a Pod) -> &[GroupId] {
-        Terms::of_bound(pod).and_then(|terms| self.bound.get(&terms)).map_or(&[], |groups| &groups[..])
+        if pod.template.required_pod_anti_affinity.is_empty() {
+            return &[];
+        }
+        let known = self.bound_of.get(pod);
+        known.or_else(|| self.bound.get(&Terms::of_bound(pod)?)).map_or(&[], |groups| &groups[..])
     }
 }
 

@@ -4,7 +4,7 @@ use super::relations::{Neighbours, Repelling};
 use crate::cluster::Cluster;
 use nodeless_model::pod::{HostPort, ResourceClaim, VolumeClaim};
 use nodeless_model::requirement::RequirementTerm;
-use nodeless_model::{Pod, ResourceIndex, ResourceList, StringMap, Toleration};
+use nodeless_model::{ByTemplate, Pod, ResourceIndex, ResourceList, StringMap, Toleration};
 use nodeless_scheduling::Admission;
 use std::collections::HashMap;
 
@@ -47,6 +47,7 @@ pub(crate) struct Classes<'a> {
     pub(crate) list: Vec<Class<'a>>,
     pub(crate) admissions: Vec<Admission>,
     pub(super) neighbours: Neighbours<'a>,
+    by_template: ByTemplate<'a, usize>,
     ids: HashMap<ClassKey<'a>, usize>,
     admission_ids: HashMap<AdmissionKey<'a>, Result<usize, String>>,
     known: HashMap<Admission, usize>,
@@ -55,6 +56,21 @@ pub(crate) struct Classes<'a> {
 impl<'a> Classes<'a> {
     /// The class of a pod.
     pub(crate) fn of(
+        &mut self,
+        pod: &'a Pod,
+        cluster: &Cluster<'a>,
+        resources: &ResourceIndex,
+        repelling: &Repelling<'a>,
+    ) -> usize {
+        if let Some(known) = self.by_template.get(pod) {
+            return *known;
+        }
+        let class = self.find(pod, cluster, resources, repelling);
+        self.by_template.insert(pod, class);
+        class
+    }
+
+    fn find(
         &mut self,
         pod: &'a Pod,
         cluster: &Cluster<'a>,

@@ -15,7 +15,7 @@ pub(crate) use tree::{Tree, fits};
 use crate::meter;
 use nodeless_model::pod::HostPort;
 use nodeless_model::{Pod, Quantity, Requirement, ResourceIndex, ResourceList, labels};
-use nodeless_scheduling::{BoundPods, ExistingNode, Problem};
+use nodeless_scheduling::{Admission, BoundPods, ExistingNode, Problem};
 use relations::Neighbours;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fmt;
@@ -237,19 +237,11 @@ impl<'a> Packed<'a> {
         let blocked = class.relation.map(|relation| neighbours.blocked(relation));
         let nodes = &self.problem.nodes;
         let known = &mut self.admits[admission];
-        if known.is_empty() {
-            known.resize(nodes.len(), UNKNOWN);
-        }
         let asks = &admissions[admission];
         self.tree.first(&class.asked, &mut |leaf| {
             *work = work.saturating_add(u64::try_from(before.len()).unwrap_or(u64::MAX));
-            if known[leaf] == UNKNOWN {
-                *work = work.saturating_add(WORK_OF_ADMISSION);
-                meter::admission();
-                known[leaf] = if asks.admits(&nodes[leaf]) { YES } else { NO };
-            }
             let mut here = before.iter().filter(|(other, _)| *other == leaf);
-            known[leaf] == YES
+            admits(asks, nodes, leaf, known, work)
                 && blocked.is_none_or(|blocked| !blocked.contains_key(&leaf))
                 && ports_free(class.ports, &nodes[leaf].host_ports)
                 && here.all(|(_, other)| {
@@ -276,9 +268,8 @@ impl<'a> Packed<'a> {
                 if *count == CANDIDATES_PER_ZONE || blocked.contains_key(&leaf) {
                     continue;
                 }
-                self.work = self.work.saturating_add(WORK_OF_ADMISSION);
-                meter::admission();
-                if admissions[*admission].admits(&self.problem.nodes[leaf]) {
+                let (known, work) = (&mut self.admits[*admission], &mut self.work);
+                if admits(&admissions[*admission], &self.problem.nodes, leaf, known, work) {
                     *count += 1;
                     full += usize::from(*count == CANDIDATES_PER_ZONE);
                     found.insert(leaf);
@@ -349,6 +340,19 @@ impl<'a> Packed<'a> {
         }
         seen
     }
+}
+
+/// Whether an admission admits a node, computed once; `known` is what is known by node.
+fn admits(asks: &Admission, nodes: &[ExistingNode], leaf: usize, known: &mut Vec<u8>, work: &mut u64) -> bool {
+    if known.is_empty() {
+        known.resize(nodes.len(), UNKNOWN);
+    }
+    if known[leaf] == UNKNOWN {
+        *work = work.saturating_add(WORK_OF_ADMISSION);
+        meter::admission();
+        known[leaf] = if asks.admits(&nodes[leaf]) { YES } else { NO };
+    }
+    known[leaf] == YES
 }
 
 /// Why a pod does not fit on a node.

@@ -2,7 +2,7 @@
 
 use super::Mover;
 use nodeless_model::pod::{PodAffinityTerm, TopologySpread};
-use nodeless_model::{Pod, StringMap, labels};
+use nodeless_model::{ByTemplate, Pod, StringMap, labels};
 use nodeless_scheduling::BoundPods;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -43,7 +43,12 @@ impl<'a> Terms<'a> {
 impl<'a> Repelling<'a> {
     pub(crate) fn of(pods: impl Iterator<Item = &'a Pod>) -> Self {
         let mut all = Self::default();
-        for pod in pods.filter(|pod| pod.is_active()) {
+        let mut known: ByTemplate<'a, ()> = ByTemplate::default();
+        let restricting = pods.filter(|pod| !pod.template.required_pod_anti_affinity.is_empty() && pod.is_active());
+        for pod in restricting {
+            if known.insert(pod, ()).is_some() {
+                continue;
+            }
             for term in &pod.template.required_pod_anti_affinity {
                 if term.namespace_selector.is_some() {
                     all.anywhere.push(term);
@@ -158,6 +163,7 @@ struct Kind<'a> {
 pub(crate) struct Neighbours<'a> {
     kinds: Vec<Kind<'a>>,
     ids: HashMap<(&'a str, &'a StringMap, &'a [PodAffinityTerm]), Option<usize>>,
+    by_template: ByTemplate<'a, Option<usize>>,
     /// By relation, a pod that has it.
     relations: Vec<&'a Pod>,
     relation_ids: HashMap<RelationKey<'a>, usize>,
@@ -250,6 +256,15 @@ impl<'a> Neighbours<'a> {
 
     /// The kind of a pod, if it affects a relation.
     fn kind(&mut self, pod: &'a Pod) -> Option<usize> {
+        if let Some(known) = self.by_template.get(pod) {
+            return *known;
+        }
+        let kind = self.find_kind(pod);
+        self.by_template.insert(pod, kind);
+        kind
+    }
+
+    fn find_kind(&mut self, pod: &'a Pod) -> Option<usize> {
         let key = (pod.namespace.as_str(), &pod.template.labels, &pod.template.required_pod_anti_affinity[..]);
         let (kinds, all, index, kinds_of) = (&mut self.kinds, &self.relations, &self.index, &mut self.kinds_of);
         *self.ids.entry(key).or_insert_with(|| {

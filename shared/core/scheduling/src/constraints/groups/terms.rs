@@ -6,7 +6,7 @@ use crate::problem::excess;
 use nodeless_model::pod::{PodAffinityTerm, TopologySpread, Weighted};
 use nodeless_model::requirement::RequirementTerm;
 use nodeless_model::selector::{LabelExpression, LabelOperator};
-use nodeless_model::{LabelSelector, Pod, StringMap, Toleration, labels};
+use nodeless_model::{ByTemplate, LabelSelector, Pod, StringMap, Toleration, labels};
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
 
@@ -227,25 +227,33 @@ pub(super) fn pending<'a>(
 ) -> (Vec<Owned>, Vec<Option<usize>>) {
     let mut specs: HashMap<Terms<'a>, usize> = HashMap::new();
     let mut found: Vec<Owned> = Vec::new();
-    let mut last: Option<(Terms<'a>, usize)> = None;
-    let mut spec = |pod: &&'a Pod| {
+    let mut known: ByTemplate<'a, Option<usize>> = ByTemplate::default();
+    let mut spec = |pod: &'a Pod| {
         // Pods with too many constraints are not placed.
         let terms = Terms::of(pod, respect).filter(|_| excess::of(pod).is_none())?;
-        // Equal pods are mostly adjacent.
-        if let Some((known, place)) = &last
-            && *known == terms
-        {
-            return Some(*place);
-        }
-        let place = *specs.entry(terms.clone()).or_insert_with_key(|terms| {
+        Some(*specs.entry(terms).or_insert_with_key(|terms| {
             found.push(terms.owned(respect, table));
             found.len() - 1
-        });
-        last = Some((terms, place));
-        Some(place)
+        }))
     };
-    let spec_of = problem.pods.iter().map(&mut spec).collect();
+    let spec_of = problem.pods.iter().map(|pod| known.get_or_insert_with(pod, || spec(pod))).collect();
     (found, spec_of)
+}
+
+/// The sets of anti-affinity groups of running pods, each once for every template.
+pub(super) fn bound<'a>(problem: &Problem<'a>, table: &mut Table<'a>) -> Vec<(&'a Pod, Terms<'a>, Owned)> {
+    let mut known: ByTemplate<'a, ()> = ByTemplate::default();
+    let mut found = Vec::new();
+    let running = problem.bound_pods.iter().flat_map(|node| &node.pods).copied();
+    for pod in running.filter(|pod| !pod.template.required_pod_anti_affinity.is_empty() && pod.is_active()) {
+        if known.insert(pod, ()).is_none()
+            && let Some(terms) = Terms::of_bound(pod)
+        {
+            let owned = terms.owned(false, table);
+            found.push((pod, terms, owned));
+        }
+    }
+    found
 }
 
 fn in_own_namespace(term: &PodAffinityTerm) -> bool {
