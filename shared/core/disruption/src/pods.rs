@@ -51,19 +51,30 @@ pub(crate) fn is_empty(pods: &[&Pod]) -> bool {
 /// days.
 const BLOCKED_DRAIN: SignedDuration = SignedDuration::from_mins(10);
 
-/// All PodDisruptionBudgets, by namespace.
+/// All PodDisruptionBudgets, by namespace and a label that they require, so that a pod is compared with few of them.
 #[derive(Debug, Default)]
-pub struct DisruptionBudgetIndex<'a>(HashMap<&'a str, Vec<&'a PodDisruptionBudget>>);
+pub struct DisruptionBudgetIndex<'a> {
+    all: &'a [PodDisruptionBudget],
+    /// By namespace, and a label with its value.
+    by_label: HashMap<(&'a str, &'a str, &'a str), Vec<usize>>,
+    /// By namespace, those that require no label by its value.
+    others: HashMap<&'a str, Vec<usize>>,
+}
 
 impl<'a> DisruptionBudgetIndex<'a> {
     /// The index of a cluster's PodDisruptionBudgets.
     #[must_use]
     pub fn of(budgets: &'a [PodDisruptionBudget]) -> Self {
-        let mut all: HashMap<&str, Vec<&PodDisruptionBudget>> = HashMap::new();
-        for budget in budgets {
-            all.entry(&budget.namespace).or_default().push(budget);
+        let mut index = Self { all: budgets, ..Self::default() };
+        for (place, budget) in budgets.iter().enumerate() {
+            let label = budget.selector.as_ref().and_then(|selector| selector.match_labels.first_key_value());
+            let known = match label {
+                Some((key, value)) => index.by_label.entry((&budget.namespace, key, value)).or_default(),
+                None => index.others.entry(&budget.namespace).or_default(),
+            };
+            known.push(place);
         }
-        Self(all)
+        index
     }
 
     /// The first pod, by name, that blocks the disruption of its node: by its annotation, or else by a PodDisruptionBudget. A budget
@@ -74,7 +85,7 @@ impl<'a> DisruptionBudgetIndex<'a> {
         if let Some(pod) = active().filter(|pod| pod.protection(now) == Protection::Active).min_by_key(name) {
             return Some(protected(pod));
         }
-        if self.0.is_empty() {
+        if self.all.is_empty() {
             return None;
         }
         let blocked = active().filter(|pod| is_evicted_by_us(pod) && !moves_by_scale(pod));
@@ -118,9 +129,15 @@ impl<'a> DisruptionBudgetIndex<'a> {
     }
 
     /// The budgets that select a pod.
-    pub(crate) fn covering(&self, pod: &Pod) -> impl Iterator<Item = &'a PodDisruptionBudget> {
-        let of_namespace = self.0.get(pod.namespace.as_str()).into_iter().flatten().copied();
-        of_namespace.filter(|budget| budget.covers(&pod.namespace, &pod.template.labels))
+    pub(crate) fn covering(&self, pod: &Pod) -> impl Iterator<Item = &'a PodDisruptionBudget> + use<'a> {
+        let (namespace, labels) = (pod.namespace.as_str(), &pod.template.labels);
+        let labelled =
+            labels.iter().filter_map(|(key, value)| self.by_label.get(&(namespace, key.as_str(), value.as_str())));
+        let mut places: Vec<usize> = labelled.chain(self.others.get(namespace)).flatten().copied().collect();
+        places.retain(|place| self.all[*place].covers(namespace, labels));
+        places.sort_unstable();
+        let all = self.all;
+        places.into_iter().map(move |place| &all[place])
     }
 
     fn blocking_budget(&self, pod: &Pod) -> Option<KeptReason> {

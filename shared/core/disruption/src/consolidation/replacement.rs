@@ -95,7 +95,7 @@ fn narrow(
         launch.requirements.add(labels::CAPACITY_TYPE, Requirement::one_of([CapacityType::Spot.as_str()]));
     }
     let kinds = launch.instance_types.iter().filter_map(|listed| {
-        let kind = offer.instance_types.iter().find(|kind| kind.name == listed.name)?;
+        let kind = offer.instance_type(&listed.name)?;
         let worst = worst_price(kind, &launch.requirements).filter(|worst| *worst < cap)?;
         Some((worst, kind))
     });

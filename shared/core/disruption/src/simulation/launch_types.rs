@@ -31,9 +31,11 @@ pub(crate) fn on_demand(launch: &Launch, offer: &PoolOffer<'_>) -> Option<Launch
 }
 
 /// Sorts instance types by the price of their cheapest offering that meets the requirements.
-pub(crate) fn cheapest_first(kinds: &mut [&InstanceType], requirements: &Requirements) {
+pub(crate) fn cheapest_first<'k>(kinds: &mut [&'k InstanceType], requirements: &Requirements) {
     let priced = |kind: &InstanceType| kind.cheapest_offering(requirements).map_or(f64::INFINITY, |one| one.price);
-    kinds.sort_by(|a, b| priced(a).total_cmp(&priced(b)).then_with(|| a.name.cmp(&b.name)));
+    let mut sorted: Vec<(f64, &'k InstanceType)> = kinds.iter().map(|kind| (priced(kind), *kind)).collect();
+    sorted.sort_by(|(a, one), (b, other)| a.total_cmp(b).then_with(|| one.name.cmp(&other.name)));
+    kinds.iter_mut().zip(sorted).for_each(|(kind, (_, sorted))| *kind = sorted);
 }
 
 /// The first `minValues` that these types do not satisfy with the values that the requirements of a launch allow.
@@ -68,8 +70,8 @@ pub(crate) fn rebuilt(mut launch: Launch, kinds: &[&InstanceType]) -> Launch {
         };
     }
     let cheapest = |kind: &InstanceType| {
-        let of_kind = offerings.iter().filter(|(other, _)| other.name == kind.name);
-        of_kind.map(|(_, offering)| offering.price).fold(f64::INFINITY, f64::min)
+        let of_kind = kind.available_offerings(&launch.requirements);
+        of_kind.map(|offering| offering.price).fold(f64::INFINITY, f64::min)
     };
     launch.instance_types =
         kinds.iter().map(|kind| PricedType { name: kind.name.clone(), price: cheapest(kind) }).collect();

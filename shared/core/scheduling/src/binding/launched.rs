@@ -18,7 +18,7 @@ impl BindingNode<'_> {
         offer: &PoolOffer<'_>,
         daemon_sets: &[DaemonSet],
     ) -> Result<Self, Excluded> {
-        let known = |name: &str| offer.instance_types.iter().find(|kind| kind.name == name);
+        let known = |name: &str| offer.instance_type(name);
         let kinds = || launch.instance_types.iter().filter_map(|kind| known(&kind.name));
         let node = Node {
             name: name.to_owned(),

@@ -9,7 +9,8 @@ use nodeless_model::claim::Charge;
 use nodeless_model::node_pool::PoolUsage;
 use nodeless_model::pod::HostPort;
 use nodeless_model::{
-    ClusterLimits, DaemonSet, InstanceTypes, Node, NodePool, Pod, Requirements, ResourceList, StringMap, Taint,
+    ClusterLimits, DaemonSet, InstanceType, InstanceTypes, Node, NodePool, Pod, Requirements, ResourceList, StringMap,
+    Taint,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -136,6 +137,14 @@ pub struct ClusterUsage {
 }
 
 impl PoolOffer<'_> {
+    /// The instance type of a name. Catalogs are sorted, other lists need not be.
+    #[must_use]
+    pub fn instance_type(&self, name: &str) -> Option<&InstanceType> {
+        let known = self.instance_types.binary_search_by(|kind| kind.name.as_str().cmp(name));
+        let found = known.ok().map(|place| &self.instance_types[place]);
+        found.or_else(|| self.instance_types.iter().find(|kind| kind.name == name))
+    }
+
     /// Counts a launch for a NodePool against its limits, and against those of the cluster.
     pub fn charge(offers: &mut [Self], node_pool: &str, charge: &Charge) {
         Self::each_usage(offers, node_pool, |usage| usage.add(charge));
