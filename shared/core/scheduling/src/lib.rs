@@ -46,7 +46,7 @@ mod volumes;
 mod work;
 mod zone_spreads;
 
-pub use binding::{BindingNode, Bindings, Bound};
+pub use binding::{BindingLimits, BindingNode, Bindings, Bound};
 pub use constraints::admission::Admission;
 pub use engine::new_nodes::NewNode;
 pub use engine::{Prepared, solve};

@@ -8,8 +8,7 @@ use super::prediction::Nodes;
 use super::round::Round;
 use crate::reasons::KeptReason;
 use crate::simulation::packed::{Mover, Scope};
-use nodeless_model::Pod;
-use nodeless_scheduling::{BindingNode, BoundPods, Launch};
+use nodeless_scheduling::{BindingLimits, BindingNode, Launch};
 
 /// In how many orders the pods have to fit. A command whose pods do not fit in half of all orders passes with a probability
 /// of 3%, and at its validation a later snapshot is tried again; each order takes work in proportion.
@@ -22,18 +21,23 @@ const MAX_TOGETHER: usize = 64;
 
 impl<'c, 'a> Round<'c, 'a, '_> {
     /// Accepts a command if its pods fit where the kube-scheduler is predicted to bind them, once its replacements have
-    /// joined; together with the pods of the commands that were accepted before.
+    /// joined; together with the pods of the commands that were accepted before. With `first_only`, any pod that does not fit may be the
+    /// reason.
     pub(super) fn predict(
         &mut self,
         places: &[usize],
         movers: &[Mover<'a>],
         launches: &[Launch],
+        first_only: bool,
     ) -> Result<(), KeptReason> {
         let Some(mut prediction) = self.prediction.take() else { return Ok(()) };
-        let mut nodes =
-            prediction.nodes.take().unwrap_or_else(|| Nodes::of(&prediction, self.packed.resources.clone()));
+        let mut nodes = prediction.nodes.take().unwrap_or_else(|| {
+            let movers = self.candidates.iter().flat_map(|candidate| &candidate.movers);
+            let pods = movers.map(|mover| self.declared(mover)).collect();
+            Nodes::of(&prediction, self.packed.resources.clone(), pods, self.packed.problem.bound_pods.clone())
+        });
         let before = nodes.bindings.work();
-        let outcome = self.predict_on(&mut nodes, places, movers, launches);
+        let outcome = self.predict_on(&mut nodes, places, movers, launches, first_only);
         self.spend(nodes.bindings.work() - before);
         prediction.nodes = Some(nodes);
         self.prediction = Some(prediction);
@@ -46,6 +50,7 @@ impl<'c, 'a> Round<'c, 'a, '_> {
         places: &[usize],
         movers: &[Mover<'a>],
         launches: &[Launch],
+        first_only: bool,
     ) -> Result<(), KeptReason> {
         let names = places.iter().map(|place| &self.candidates[*place].one.node.name);
         let closing: Vec<usize> = names.filter_map(|name| nodes.by_name.get(name)).copied().collect();
@@ -60,7 +65,7 @@ impl<'c, 'a> Round<'c, 'a, '_> {
                 nodes.bindings.add(node);
             }
         }
-        match self.bound_queue(nodes, &closing, movers) {
+        match self.bound_queue(nodes, &closing, movers, first_only) {
             Ok(queue) => {
                 nodes.bound.retain(|(node, _)| !closing.contains(node));
                 nodes.waiting = queue;
@@ -80,6 +85,7 @@ impl<'c, 'a> Round<'c, 'a, '_> {
         nodes: &mut Nodes<'a>,
         closing: &[usize],
         movers: &[Mover<'a>],
+        first_only: bool,
     ) -> Result<Vec<Mover<'a>>, KeptReason> {
         let moving: Vec<Mover<'a>> = {
             let again = nodes.bound.iter().filter(|(node, _)| closing.contains(node));
@@ -93,14 +99,13 @@ impl<'c, 'a> Round<'c, 'a, '_> {
         let scope = |all: &[Mover<'a>], round: &Self| all.iter().map(|mover| round.packed.scope(mover)).max();
         if scope(&all, self) == Some(Scope::Small)
             && self.no_zones_count(&all)
-            && nodes.bindings.always_bound(&pods(&all))
+            && nodes.bindings.always_bound(&self.all_declared(&all))
         {
             return Ok(all);
         }
         if nodes.waiting.len() > MAX_TOGETHER {
             let waiting = std::mem::take(&mut nodes.waiting);
-            let running = self.running(&waiting);
-            let bound = nodes.bindings.bind(&self.declared(&waiting), running, [0], u64::MAX);
+            let bound = nodes.bindings.bind(&self.all_declared(&waiting), [0], BindingLimits::NONE);
             for (mover, node) in waiting.into_iter().zip(bound.orders.into_iter().flatten()) {
                 match node {
                     Some(node) => {
@@ -113,9 +118,8 @@ impl<'c, 'a> Round<'c, 'a, '_> {
             all = queue(&nodes.waiting);
         }
         self.has_work_left()?;
-        let running = self.running(&all);
-        let left = self.work_left();
-        let found = nodes.bindings.bind(&self.declared(&all), running, 0..ORDERS, left);
+        let limits = BindingLimits { max_work: self.work_left(), first_only };
+        let found = nodes.bindings.bind(&self.all_declared(&all), 0..ORDERS, limits);
         match found.unbound() {
             Some(pod) => Err(KeptReason::PredictedPending { pod: all[pod].pod.key() }),
             None if found.out_of_work => Err(KeptReason::NotEvaluated),
@@ -128,16 +132,12 @@ impl<'c, 'a> Round<'c, 'a, '_> {
         }
     }
 
-    /// The running pods that restrict where these can be bound.
-    fn running(&mut self, movers: &[Mover<'a>]) -> Vec<BoundPods<'a>> {
-        match movers.iter().map(|mover| self.packed.scope(mover)).max() {
-            None | Some(Scope::Small) => Vec::new(),
-            Some(Scope::Related) => self.packed.relevant(movers).0,
-            Some(Scope::Whole) => self.packed.problem.bound_pods.clone(),
+    /// Counts the pods of an accepted command on their new nodes, and those of launches on none, unless they still run.
+    pub(super) fn note_moves(&mut self, leaving: &[Mover<'a>], placed: &[(Mover<'a>, usize)]) {
+        let Some(nodes) = self.prediction.as_mut().and_then(|prediction| prediction.nodes.as_mut()) else { return };
+        leaving.iter().for_each(|mover| nodes.bindings.move_running(mover.pod, None));
+        for (mover, leaf) in placed {
+            nodes.bindings.move_running(mover.pod, Some(&self.packed.problem.nodes[*leaf].name));
         }
     }
-}
-
-fn pods<'a>(movers: &[Mover<'a>]) -> Vec<&'a Pod> {
-    movers.iter().map(|mover| mover.pod).collect()
 }

@@ -150,7 +150,7 @@ fn attempt(round: &mut Round<'_, '_, '_>, places: &[usize]) -> Result<(), Refusa
             return Err(Refusal::Unchanged(unchanged));
         }
         round.check_zones(&movers, &verdict).map_err(Refusal::Kept)?;
-        round.predict(places, &movers, &verdict.launches).map_err(Refusal::Kept)?;
+        round.predict(places, &movers, &verdict.launches, true).map_err(Refusal::Kept)?;
         Ok(verdict)
     });
     match found {

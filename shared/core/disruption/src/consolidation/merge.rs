@@ -189,7 +189,7 @@ fn decide<'a>(
     round.check_zones(movers, &verdict)?;
     // The pods of the other commands wait already.
     let own = round.candidates[into].movers.clone();
-    round.predict(&[into], &own, &verdict.launches)?;
+    round.predict(&[into], &own, &verdict.launches, true)?;
     Ok(verdict)
 }
 

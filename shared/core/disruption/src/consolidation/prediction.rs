@@ -4,7 +4,7 @@ use crate::cluster::Cluster;
 use crate::simulation::packed::Mover;
 use crate::simulation::{Expected, bound_pods};
 use nodeless_model::{Node, Pod, ResourceIndex, ResourceList};
-use nodeless_scheduling::{BindingNode, Bindings, ExistingNode, ExistingNodes, Problem};
+use nodeless_scheduling::{BindingNode, Bindings, BoundPods, ExistingNode, ExistingNodes, Problem};
 use std::collections::HashMap;
 
 /// The predicted bindings of the pods of all commands that were accepted so far.
@@ -33,8 +33,14 @@ impl<'c, 'a> Prediction<'c, 'a> {
 
 impl<'a> Nodes<'a> {
     /// The nodes that the kube-scheduler binds pods to now, whether or not pods are moved there voluntarily: those that joined
-    /// and are neither cordoned nor disrupted. Pods that are expected on them count as bound.
-    pub(super) fn of(prediction: &Prediction<'_, 'a>, resources: ResourceIndex) -> Self {
+    /// and are neither cordoned nor disrupted. Pods that are expected on them count as bound. `pods` are those that may be moved, and
+    /// `running` the running pods that topology constraints count.
+    pub(super) fn of(
+        prediction: &Prediction<'_, 'a>,
+        resources: ResourceIndex,
+        pods: Vec<&'a Pod>,
+        running: Vec<BoundPods<'a>>,
+    ) -> Self {
         let cluster = prediction.cluster;
         let mut known: HashMap<String, &Node> = HashMap::new();
         let mut existing: Vec<ExistingNode> = Vec::new();
@@ -51,13 +57,13 @@ impl<'a> Nodes<'a> {
         let mut problem =
             Problem { nodes: existing, bound_pods: bound_pods(cluster), facts: cluster.facts, ..Problem::default() };
         prediction.expected.subtract_expected(&mut problem);
-        let mut running: HashMap<&str, Vec<&'a Pod>> =
+        let mut bound: HashMap<&str, Vec<&'a Pod>> =
             problem.bound_pods.into_iter().map(|bound| (bound.name, bound.pods)).collect();
-        let mut bindings = Bindings::new(resources, cluster.facts);
+        let mut bindings = Bindings::new(resources, cluster.facts, pods, running);
         let mut by_name = HashMap::new();
         for node in problem.nodes {
             let allocatable = known.get(&node.name).map_or_else(ResourceList::new, |node| node.allocatable.clone());
-            let pods = running.remove(node.name.as_str()).unwrap_or_default();
+            let pods = bound.remove(node.name.as_str()).unwrap_or_default();
             let name = node.name.clone();
             by_name.insert(name, bindings.add(BindingNode { node, allocatable, pods }));
         }

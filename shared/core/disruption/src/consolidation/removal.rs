@@ -77,7 +77,7 @@ pub(super) fn validate<'a>(
     // The free capacity in the problem does not include these moves.
     let verdict = round.ask(movers, moves, scope, false);
     let verdict = verdict.and_then(|verdict| round.check_zones(movers, &verdict).map(|()| verdict));
-    match verdict.and_then(|verdict| round.predict(&[place], movers, &[]).map(|()| verdict)) {
+    match verdict.and_then(|verdict| round.predict(&[place], movers, &[], false).map(|()| verdict)) {
         Ok(verdict) => {
             round.conclude(&[place], movers, moves, verdict);
             Ok(())

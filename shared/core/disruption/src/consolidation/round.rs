@@ -366,6 +366,11 @@ impl<'c, 'a, 'o> Round<'c, 'a, 'o> {
             }
         }
         self.packed.commit(movers, placed);
+        let of_places = places.iter().filter(|_| !replaced).flat_map(|place| &self.candidates[*place].movers);
+        let leaving: Vec<Mover<'a>> = of_places.copied().collect();
+        let placed_movers: Vec<(Mover<'a>, usize)> =
+            placed.iter().map(|(mover, leaf)| (movers[*mover], *leaf)).collect();
+        self.note_moves(&leaving, &placed_movers);
         let receiving: BTreeSet<usize> = placed.iter().filter_map(|(_, leaf)| self.by_leaf[*leaf]).collect();
         for place in receiving {
             let candidate = &mut self.candidates[place];

@@ -91,7 +91,7 @@ fn decide<'a>(
         .and_then(|()| round.ask(movers, moves, scope, true))
         .and_then(|verdict| accept(round, &[place], movers, verdict))
         .and_then(|verdict| round.check_zones(movers, &verdict).map(|()| verdict))
-        .and_then(|verdict| round.predict(&[place], movers, &verdict.launches).map(|()| verdict))
+        .and_then(|verdict| round.predict(&[place], movers, &verdict.launches, false).map(|()| verdict))
         .or_else(|why| if scope == Scope::Small { together(round, place, movers, why) } else { Err(why) });
     match found {
         Ok(verdict) => {
@@ -121,7 +121,7 @@ fn together<'a>(
     let verdict = accept(round, &[place], movers, Verdict { placed: Vec::new(), launches: vec![launch] });
     let Ok(verdict) = verdict else { return Err(why) };
     let checked = round.check_zones(movers, &verdict);
-    match checked.and_then(|()| round.predict(&[place], movers, &verdict.launches)) {
+    match checked.and_then(|()| round.predict(&[place], movers, &verdict.launches, true)) {
         Ok(()) => Ok(verdict),
         Err(_) => Err(why),
     }

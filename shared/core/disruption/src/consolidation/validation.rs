@@ -71,7 +71,7 @@ pub(crate) fn still_right(
     let launched: Vec<Launch> = replacements.iter().map(|replacement| replacement.launch.clone()).collect();
     let all: Vec<usize> = (0..round.candidates.len()).collect();
     round.keeps_minimums(&all, &launched).ok()?;
-    round.predict(&all, &movers, &launched).ok()?;
+    round.predict(&all, &movers, &launched, true).ok()?;
     let savings_per_hour = round.saving(&all, &launched).ok()?;
     min_savings::check(round.candidates.iter().map(|candidate| candidate.one.offer.pool), savings_per_hour).ok()?;
     let mut placements: Vec<PodPlacement> = verdict

@@ -129,7 +129,7 @@ fn evaluate(round: &mut Round<'_, '_, '_>, place: usize, spread: ZoneSpreadId) -
         return Err(KeptReason::ConsolidationWaits);
     }
     round.check_zones(&movers, &verdict)?;
-    round.predict(&[place], &movers, &verdict.launches)?;
+    round.predict(&[place], &movers, &verdict.launches, false)?;
     let changes = round.zone_changes(&movers, &verdict);
     let zones = round.zones.as_ref().and_then(|guard| zone_move(guard, &changes));
     let (cost, _) = round.cost(&[place], &verdict.launches);

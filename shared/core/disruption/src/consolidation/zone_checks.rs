@@ -84,12 +84,13 @@ impl<'a> Round<'_, 'a, '_> {
         movers.iter().all(|mover| guard.spreads.selecting(mover.pod).is_empty())
     }
 
-    /// The pods that the kube-scheduler binds: with a guard, those that users declared.
-    pub(super) fn declared(&self, movers: &[Mover<'a>]) -> Vec<&'a Pod> {
-        let declared = |pod: &'a Pod| {
-            let guard = self.zones.as_ref()?;
-            guard.declared.get(&key(pod)).copied()
-        };
-        movers.iter().map(|mover| declared(mover.pod).unwrap_or(mover.pod)).collect()
+    /// A pod as the kube-scheduler binds it: with a guard, as the user declared it.
+    pub(super) fn declared(&self, mover: &Mover<'a>) -> &'a Pod {
+        let declared = self.zones.as_ref().and_then(|guard| guard.declared.get(&key(mover.pod)));
+        declared.copied().unwrap_or(mover.pod)
+    }
+
+    pub(super) fn all_declared(&self, movers: &[Mover<'a>]) -> Vec<&'a Pod> {
+        movers.iter().map(|mover| self.declared(mover)).collect()
     }
 }

@@ -3,7 +3,7 @@
 use crate::support::*;
 use nodeless_disruption::*;
 use nodeless_model::*;
-use nodeless_scheduling::{BindingNode, Bindings, ClusterFacts, existing_node};
+use nodeless_scheduling::{BindingLimits, BindingNode, Bindings, ClusterFacts, existing_node};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 
@@ -120,7 +120,7 @@ fn unbound(world: &World, decision: &Decision, seed: u64) -> Option<String> {
     let mut queue: Vec<&Pod> = gone.iter().flat_map(|place| &place.pods).filter(|pod| pod.is_reschedulable()).collect();
     queue.sort_by_key(|pod| pod.key());
     let requests = queue.iter().map(|pod| &pod.template.requests);
-    let mut bindings = Bindings::new(ResourceIndex::of(requests), ClusterFacts::default());
+    let mut bindings = Bindings::new(ResourceIndex::of(requests), ClusterFacts::default(), queue.clone(), Vec::new());
     // Closed nodes keep their numbers, from which the choice between equal nodes follows.
     for place in &world.places {
         let pods: Vec<&Pod> = place.pods.iter().collect();
@@ -130,7 +130,7 @@ fn unbound(world: &World, decision: &Decision, seed: u64) -> Option<String> {
             bindings.close(added);
         }
     }
-    let bound = bindings.bind(&queue, Vec::new(), [seed], u64::MAX);
+    let bound = bindings.bind(&queue, [seed], BindingLimits::NONE);
     bound.unbound().map(|pod| queue[pod].key())
 }
 

@@ -2,42 +2,35 @@
 
 use crate::problem::ExistingNode;
 use nodeless_model::{Requirement, labels};
-use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 
-/// The domains of nodes, each determined when it is first asked for.
-#[derive(Debug)]
-pub(super) struct Domains<'p> {
-    nodes: &'p [ExistingNode],
-    keys: Vec<Key<'p>>,
+/// The domains of nodes, of each key from when it is first asked for.
+#[derive(Debug, Default)]
+pub(super) struct Domains {
+    keys: Vec<Key>,
 }
 
 #[derive(Debug)]
-struct Key<'p> {
+struct Key {
     name: String,
-    numbers: RefCell<HashMap<&'p str, u32>>,
+    numbers: HashMap<String, u32>,
     /// By node.
-    of: Vec<Cell<u32>>,
+    of: Vec<u32>,
 }
 
-const UNKNOWN: u32 = u32::MAX;
-
-impl<'p> Domains<'p> {
+impl Domains {
     /// The node lacks the label.
     pub(super) const ABSENT: u32 = 0;
 
-    pub(super) const fn of_nodes(nodes: &'p [ExistingNode]) -> Self {
-        Self { nodes, keys: Vec::new() }
-    }
-
     /// The number of a topology key.
-    pub(super) fn key(&mut self, name: &str) -> usize {
+    pub(super) fn key(&mut self, name: &str, nodes: &[ExistingNode]) -> usize {
         let name = labels::normalize(name);
         if let Some(known) = self.keys.iter().position(|key| key.name == name) {
             return known;
         }
-        let of = vec![Cell::new(UNKNOWN); self.nodes.len()];
-        self.keys.push(Key { name: name.to_owned(), numbers: RefCell::default(), of });
+        let mut key = Key { name: name.to_owned(), numbers: HashMap::new(), of: Vec::new() };
+        nodes.iter().for_each(|node| key.add(node));
+        self.keys.push(key);
         self.keys.len() - 1
     }
 
@@ -45,16 +38,38 @@ impl<'p> Domains<'p> {
         self.keys[key].name == labels::HOSTNAME
     }
 
-    /// The domain of a node.
-    pub(super) fn of(&self, key: usize, node: usize) -> u32 {
-        let key = &self.keys[key];
-        let cell = &key.of[node];
-        if cell.get() == UNKNOWN {
-            let value = self.nodes[node].requirements.get(&key.name).and_then(Requirement::single);
-            let mut numbers = key.numbers.borrow_mut();
-            let next = u32::try_from(numbers.len()).map_or(Self::ABSENT, |count| count + 1);
-            cell.set(value.map_or(Self::ABSENT, |value| *numbers.entry(value).or_insert(next)));
-        }
-        cell.get()
+    /// The domains of a key, by node.
+    pub(super) fn of(&self, key: usize) -> &[u32] {
+        &self.keys[key].of
+    }
+
+    /// One more than the highest number of a domain of a key.
+    pub(super) fn end(&self, key: usize) -> usize {
+        self.keys[key].numbers.len() + 1
+    }
+
+    /// Adds a node behind the others.
+    pub(super) fn add(&mut self, node: &ExistingNode) {
+        self.keys.iter_mut().for_each(|key| key.add(node));
+    }
+
+    /// Removes the nodes that were added last, so that `count` are left.
+    pub(super) fn truncate(&mut self, count: usize) {
+        self.keys.iter_mut().for_each(|key| key.of.truncate(count));
+    }
+}
+
+impl Key {
+    fn add(&mut self, node: &ExistingNode) {
+        let value = node.requirements.get(&self.name).and_then(Requirement::single);
+        let domain = value.map_or(Domains::ABSENT, |value| match self.numbers.get(value) {
+            Some(known) => *known,
+            None => {
+                let next = u32::try_from(self.numbers.len()).map_or(Domains::ABSENT, |count| count + 1);
+                self.numbers.insert(value.to_owned(), next);
+                next
+            }
+        });
+        self.of.push(domain);
     }
 }

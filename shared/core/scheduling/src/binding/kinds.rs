@@ -1,14 +1,14 @@
-//! The running pods by their labels, so that each selector is compared with each set of labels once.
+//! Pods by their labels, so that each selector is compared with each set of labels once.
 
 use super::preference::{Preference, Scoring};
-use nodeless_model::{LabelSelector, Pod, StringMap};
+use nodeless_model::{ByTemplate, LabelSelector, Pod, StringMap};
 use std::collections::HashMap;
 
-/// Running pods with the same namespace, labels and preferences for other pods.
+/// Pods with the same namespace, labels and preferences for other pods.
 #[derive(Debug)]
 pub(super) struct Kind<'a> {
     pub(super) example: &'a Pod,
-    /// The number of these pods by node, ascending.
+    /// The number of these pods by place, ascending.
     pub(super) at: Vec<(usize, i64)>,
 }
 
@@ -26,24 +26,6 @@ pub(super) struct Kinds<'a> {
     terms_by_label: HashMap<(String, String), Vec<usize>>,
     /// Terms that require no label by its value.
     other_terms: Vec<usize>,
-}
-
-/// The kinds that a selector may select.
-#[derive(Clone, Copy)]
-pub(super) enum Selectable<'k, 'a> {
-    All(&'k [Kind<'a>]),
-    /// Those with these indices.
-    Some(&'k [usize], &'k [Kind<'a>]),
-}
-
-impl<'k, 'a> Selectable<'k, 'a> {
-    pub(super) fn iter(self) -> impl Iterator<Item = &'k Kind<'a>> + use<'k, 'a> {
-        let (all, ids, list): (&'k [Kind<'a>], &'k [usize], &'k [Kind<'a>]) = match self {
-            Self::All(list) => (list, &[], &[]),
-            Self::Some(ids, list) => (&[], ids, list),
-        };
-        all.iter().chain(ids.iter().map(|id| &list[*id]))
-    }
 }
 
 fn listed(ids: Option<&Vec<usize>>) -> &[usize] {
@@ -66,31 +48,26 @@ pub(super) fn workload(pod: &Pod) -> Option<Workload<'_>> {
 }
 
 impl<'a> Kinds<'a> {
-    /// The pods of nodes, by the node's index.
-    pub(super) fn of(nodes: impl Iterator<Item = (usize, &'a Pod)>) -> Self {
+    /// Pods with their places, such as the index of their node, ascending.
+    pub(super) fn of(pods: impl Iterator<Item = (usize, &'a Pod)>) -> Self {
         let mut kinds = Self::default();
         let mut ids: HashMap<(&'a str, &'a StringMap, Vec<Preference<'a>>), usize> = HashMap::new();
-        for (node, pod) in nodes.filter(|(_, pod)| pod.is_active()) {
-            let key = (pod.namespace.as_str(), &pod.template.labels, Preference::of(pod).collect::<Vec<_>>());
-            let id = match ids.get(&key) {
-                Some(id) => *id,
-                None => {
-                    let id = kinds.list.len();
-                    kinds.add(pod);
-                    ids.insert(key, id);
-                    id
-                }
-            };
+        let mut known: ByTemplate<'a, usize> = ByTemplate::default();
+        for (place, pod) in pods {
+            let id = known.get_or_insert_with(pod, || {
+                let key = (pod.namespace.as_str(), &pod.template.labels, Preference::of(pod).collect::<Vec<_>>());
+                *ids.entry(key).or_insert_with(|| kinds.add(pod))
+            });
             let at = &mut kinds.list[id].at;
             match at.last_mut() {
-                Some((last, count)) if *last == node => *count += 1,
-                _ => at.push((node, 1)),
+                Some((last, count)) if *last == place => *count += 1,
+                _ => at.push((place, 1)),
             }
         }
         kinds
     }
 
-    fn add(&mut self, pod: &'a Pod) {
+    fn add(&mut self, pod: &'a Pod) -> usize {
         let id = self.list.len();
         self.list.push(Kind { example: pod, at: Vec::new() });
         self.by_namespace.entry(&pod.namespace).or_default().push(id);
@@ -112,26 +89,28 @@ impl<'a> Kinds<'a> {
             }
             self.terms.push((id, term));
         }
+        id
     }
 
     /// The kinds that a selector may select, in one namespace or in all: at least these, by the rarest of the labels that it requires.
     pub(super) fn selectable<'k>(
         &'k self,
-        namespace: Option<&str>,
+        namespace: Option<&'k str>,
         selector: Option<&'k LabelSelector>,
-    ) -> Selectable<'k, 'a> {
-        let Some(selector) = selector else { return Selectable::Some(&[], &self.list) };
-        let labels = selector.match_labels.iter();
-        let by_label = labels.map(|(key, value)| listed(self.by_label.get(&(key.as_str(), value.as_str()))));
-        let by_namespace = namespace.map(|namespace| listed(self.by_namespace.get(namespace)));
-        match by_label.chain(by_namespace).min_by_key(|ids| ids.len()) {
-            Some(ids) => Selectable::Some(ids, &self.list),
-            None => Selectable::All(&self.list),
-        }
+    ) -> impl Iterator<Item = usize> + use<'k, 'a> {
+        let none: Option<&[usize]> = Some(&[]);
+        let ids = selector.map_or(none, |selector| {
+            let labels = selector.match_labels.iter();
+            let by_label = labels.map(|(key, value)| listed(self.by_label.get(&(key.as_str(), value.as_str()))));
+            let by_namespace = namespace.map(|namespace| listed(self.by_namespace.get(namespace)));
+            by_label.chain(by_namespace).min_by_key(|ids| ids.len())
+        });
+        let all = if ids.is_none() { 0..self.list.len() } else { 0..0 };
+        all.chain(ids.into_iter().flatten().copied())
     }
 
     /// The terms that may select a pod, each with its kind.
-    pub(super) fn scoring(&self, pod: &Pod) -> impl Iterator<Item = (&Kind<'a>, &Scoring)> {
+    pub(super) fn scoring(&self, pod: &Pod) -> impl Iterator<Item = (usize, &Scoring)> {
         let by_label = pod.template.labels.iter().filter_map(|(key, value)| {
             if self.terms_by_label.is_empty() {
                 return None;
@@ -141,15 +120,11 @@ impl<'a> Kinds<'a> {
         let places: Vec<usize> = by_label.flatten().chain(&self.other_terms).copied().collect();
         places.into_iter().map(|place| {
             let (kind, term) = &self.terms[place];
-            (&self.list[*kind], term)
+            (*kind, term)
         })
     }
 
-    pub(super) fn of_workload<'k>(
-        &'k self,
-        workload: &Workload<'k>,
-    ) -> impl Iterator<Item = &'k Kind<'a>> + use<'k, 'a> {
-        let ids: &'k [usize] = self.by_workload.get(workload).map_or(&[], |ids| &ids[..]);
-        ids.iter().map(|id| &self.list[*id])
+    pub(super) fn of_workload<'k>(&'k self, workload: &Workload<'k>) -> &'k [usize] {
+        listed(self.by_workload.get(workload))
     }
 }

@@ -18,27 +18,25 @@
 //! Not modelled, because the state is unknown here: `ImageLocality`, whose score is small for images that few nodes have; the
 //! scores of volume plugins, which are off by default; preemption; extenders, and profiles other than the default.
 
-mod affinity;
+mod counted;
 mod domains;
 mod kinds;
 mod launched;
 mod order;
 mod preference;
+mod prepared;
 mod queue;
 mod score;
-mod spread;
 
 use crate::dense;
 use crate::problem::{BoundPods, ClusterFacts, ExistingNode, Options, PreferencePolicy, Problem};
 use crate::volumes;
-use kinds::Kinds;
 use nodeless_model::{Pod, ResourceIndex, ResourceList, TaintEffect};
-use queue::Queue;
+use order::Queue;
+use prepared::{Prepared, Source};
+use queue::Binding;
 use score::Load;
-use std::collections::{BTreeSet, HashMap};
-
-/// Sums by domain.
-type Counts = HashMap<u32, i64>;
+use std::collections::BTreeSet;
 
 /// The number of comparisons of a pod with a node in a unit of work, where a few numbers decide.
 const NODES_PER_UNIT: usize = 8;
@@ -58,25 +56,44 @@ pub struct BindingNode<'a> {
 pub struct Bindings<'a> {
     resources: ResourceIndex,
     facts: ClusterFacts<'a>,
+    /// The pods that may be bound.
+    pods: Vec<&'a Pod>,
+    /// The running pods that topology constraints count.
+    running: Vec<BoundPods<'a>>,
     nodes: Vec<ExistingNode>,
-    pods: Vec<Vec<&'a Pod>>,
+    /// The running pods of each node, which are the same for all predictions.
+    running_on: Vec<Vec<&'a Pod>>,
     rows: Vec<Row>,
     closed: Vec<bool>,
-    /// The running pods by their labels; `None` until they are needed.
-    kinds: Option<Kinds<'a>>,
+    /// `None` until it is needed.
+    prepared: Option<Prepared<'a>>,
     work: u64,
 }
 
 /// The amounts of a node that are compared.
 #[derive(Clone, Debug)]
 struct Row {
-    /// By resource, in thousandths. The limits of volumes are compared with [`Node::times`](crate::engine::nodes::Node::times).
+    /// By resource, in thousandths, without the limits of volumes.
     free: Box<[i64]>,
     allocatable: Load,
     requested: Load,
     /// `requested` with the defaults for pods without requests.
     non_zero: Load,
     prefers_no_schedule: bool,
+}
+
+/// What [`Bindings::bind`] leaves out.
+#[derive(Clone, Copy, Debug)]
+pub struct BindingLimits {
+    /// Once this work is done, no more orders are tried.
+    pub max_work: u64,
+    /// Whether an order ends with the first pod that fits on no node.
+    pub first_only: bool,
+}
+
+impl BindingLimits {
+    /// All pods in all orders.
+    pub const NONE: Self = Self { max_work: u64::MAX, first_only: false };
 }
 
 /// The result of [`Bindings::bind`].
@@ -97,19 +114,27 @@ impl Bound {
 }
 
 impl<'a> Bindings<'a> {
-    /// Without nodes. `resources` are those that the pods request.
+    /// Without nodes. `resources` are those that the pods request. `pods` are all that may be bound, and `running` the running pods
+    /// that topology constraints count, as in [`Problem::bound_pods`]; some of them may be bound elsewhere.
     #[must_use]
-    pub fn new(resources: ResourceIndex, facts: ClusterFacts<'a>) -> Self {
+    pub fn new(
+        resources: ResourceIndex,
+        facts: ClusterFacts<'a>,
+        pods: Vec<&'a Pod>,
+        running: Vec<BoundPods<'a>>,
+    ) -> Self {
         let drivers: BTreeSet<&str> =
             facts.volume_limits.values().flat_map(|limits| limits.keys()).map(String::as_str).collect();
         Self {
             resources: resources.with_columns(volumes::columns(&drivers, &facts, &[])),
             facts,
+            pods,
+            running,
             nodes: Vec::new(),
-            pods: Vec::new(),
+            running_on: Vec::new(),
             rows: Vec::new(),
             closed: Vec::new(),
-            kinds: None,
+            prepared: None,
             work: 0,
         }
     }
@@ -124,9 +149,15 @@ impl<'a> Bindings<'a> {
             prefers_no_schedule: node.node.taints.iter().any(|taint| taint.effect == TaintEffect::PreferNoSchedule),
         };
         node.pods.iter().filter(|pod| !pod.is_terminal()).for_each(|pod| row.add(Load::of(&pod.template.requests)));
+        if let Some(mut prepared) = self.prepared.take()
+            && node.pods.is_empty()
+            && prepared.add(&node.node, &self.source())
+        {
+            self.prepared = Some(prepared);
+        }
         self.rows.push(row);
         self.nodes.push(node.node);
-        self.pods.push(node.pods);
+        self.running_on.push(node.pods);
         self.closed.push(false);
         self.nodes.len() - 1
     }
@@ -134,9 +165,13 @@ impl<'a> Bindings<'a> {
     /// Removes the nodes that were added last, so that `count` are left. They must have no pods.
     pub fn truncate(&mut self, count: usize) {
         self.nodes.truncate(count);
-        self.pods.truncate(count);
+        self.running_on.truncate(count);
         self.rows.truncate(count);
         self.closed.truncate(count);
+        match &mut self.prepared {
+            Some(prepared) if prepared.made_of <= count => prepared.truncate(count),
+            _ => self.prepared = None,
+        }
     }
 
     /// A node by its index.
@@ -159,12 +194,22 @@ impl<'a> Bindings<'a> {
 
     /// Closes a node: its pods leave it, and no pods are bound to it.
     pub fn close(&mut self, node: usize) {
-        self.closed[node] = true;
+        self.set_closed(node, true);
     }
 
     /// Opens a closed node again.
     pub fn open(&mut self, node: usize) {
-        self.closed[node] = false;
+        self.set_closed(node, false);
+    }
+
+    fn set_closed(&mut self, node: usize, closed: bool) {
+        if self.closed[node] == closed {
+            return;
+        }
+        self.closed[node] = closed;
+        if let Some(prepared) = &mut self.prepared {
+            prepared.change_node(node, if closed { -1 } else { 1 }, &self.nodes, &self.closed, &self.facts);
+        }
     }
 
     /// Uses the capacity of a node for a pod that is bound to it.
@@ -174,6 +219,29 @@ impl<'a> Bindings<'a> {
         known.host_ports.extend(pod.template.host_ports.iter().cloned());
         self.rows[node].free = volumes::unlimited(self.resources.amounts(&known.available), &self.resources);
         self.rows[node].add(Load::of(&pod.template.requests));
+        if let Some(prepared) = &mut self.prepared {
+            prepared.place(node, pod, &self.resources);
+        }
+    }
+
+    /// Counts a running pod that may be bound for topology constraints on another Node from now on; without one, on none.
+    pub fn move_running(&mut self, pod: &'a Pod, to: Option<&str>) {
+        let mut prepared = self.take_prepared();
+        let to = to.and_then(|to| prepared.site_of.get(to)).copied();
+        let from = prepared.leave(pod);
+        if let Some(from) = from {
+            self.running[from].pods.retain(|other| prepared::name(other) != prepared::name(pod));
+        }
+        if let Some(to) = to {
+            self.running[to].pods.push(pod);
+            prepared.settle(pod, to, &self.running[to]);
+        }
+        if !pod.template.volume_claims.is_empty() && self.resources.columns().next().is_some() {
+            for site in from.into_iter().chain(to) {
+                prepared.attach(site, &self.nodes, &self.running[site].pods, &self.source());
+            }
+        }
+        self.prepared = Some(prepared);
     }
 
     /// The work so far, in the units of [`crate::Solution::work`].
@@ -189,68 +257,115 @@ impl<'a> Bindings<'a> {
     /// left. It holds only for pods that no topology constraint and no volume limit concerns.
     #[must_use]
     pub fn always_bound(&mut self, pods: &[&'a Pod]) -> bool {
-        let mut largest: Box<[i64]> = vec![0; self.resources.len()].into();
-        for pod in pods {
-            let asked = self.resources.amounts(&pod.template.requests);
-            largest.iter_mut().zip(&asked).for_each(|(largest, asked)| *largest = (*asked).max(*largest));
-        }
-        let problem = self.problem(pods, Vec::new());
-        let queue = Queue::new(self, &problem);
-        let (found, work) = queue.always_bound(&largest);
-        self.done(problem, work);
+        let mut prepared = self.take_prepared();
+        let found = self.are_always_bound(pods, &mut prepared);
+        self.keep(prepared);
         found
+    }
+
+    fn are_always_bound(&self, pods: &[&'a Pod], prepared: &mut Prepared<'a>) -> bool {
+        let mut classes = prepared.classes_of(pods);
+        classes.sort_unstable();
+        classes.dedup();
+        let mut largest: Box<[i64]> = vec![0; self.resources.len()].into();
+        for class in &classes {
+            let asked = &prepared.facts[*class].asked;
+            largest.iter_mut().zip(asked).for_each(|(largest, asked)| *largest = (*asked).max(*largest));
+        }
+        let owns = |class: &usize| {
+            let level = prepared::level(&prepared.classes.list[*class]);
+            level.is_some_and(|level| !level.hosts.is_empty() || !level.bounded.is_empty())
+        };
+        !classes.iter().any(owns) && classes.iter().all(|class| self.takes_all(pods.len(), *class, &largest, prepared))
+    }
+
+    /// Whether the nodes of a class take all pods, of which none asks for more than the largest.
+    fn takes_all(&self, pods: usize, class: usize, largest: &[i64], prepared: &mut Prepared<'a>) -> bool {
+        let most = u32::try_from(pods).unwrap_or(u32::MAX);
+        let mut left: Box<[i64]> = vec![0; self.resources.len()].into();
+        let (mut taken, mut compared) = (0_usize, 0);
+        for (node, row) in self.rows.iter().enumerate() {
+            if taken >= pods {
+                break;
+            }
+            compared += 1;
+            if self.closed[node]
+                || !row.has_capacity(&prepared.facts[class].asked)
+                || !prepared.admits(class, node, &self.nodes)
+            {
+                continue;
+            }
+            left.copy_from_slice(&row.free);
+            dense::take(&mut left, &prepared.facts[class].asked, 1);
+            let of_class = &prepared.classes.list[class];
+            let more = if of_class.host_ports.is_empty() { dense::times_fitting(largest, &left, most) } else { 0 };
+            taken = taken.saturating_add(more as usize + 1);
+        }
+        prepared.work += compared / NODES_PER_UNIT + 1;
+        taken >= pods
     }
 
     /// Binds pods in the order of each seed, until one of them fits on no node. The nodes are not changed.
     ///
-    /// `bound_pods` are the running pods that topology constraints count, as in [`Problem::bound_pods`]; pods of the queue do not
-    /// count there.
-    pub fn bind(
-        &mut self,
-        pods: &[&'a Pod],
-        bound_pods: Vec<BoundPods<'a>>,
-        seeds: impl IntoIterator<Item = u64>,
-        max_work: u64,
-    ) -> Bound {
-        if self.kinds.is_none() {
-            let all = self.pods.iter().enumerate();
-            self.kinds = Some(Kinds::of(all.flat_map(|(node, pods)| pods.iter().map(move |pod| (node, *pod)))));
-            let running: usize = self.pods.iter().map(Vec::len).sum();
-            self.work = self.work.saturating_add(u64::try_from(running * WORK_PER_RUNNING_POD).unwrap_or(u64::MAX));
-        }
-        let problem = self.problem(pods, bound_pods);
-        let mut queue = Queue::new(self, &problem);
+    /// Running pods that are bound here count for topology constraints only where they are bound.
+    pub fn bind(&mut self, pods: &[&'a Pod], seeds: impl IntoIterator<Item = u64>, limits: BindingLimits) -> Bound {
+        let mut prepared = self.take_prepared();
+        let classes = prepared.classes_of(pods);
+        let mut distinct = classes.clone();
+        distinct.sort_unstable();
+        distinct.dedup();
+        prepared.prepare_scores(&distinct, &self.nodes, &self.closed, &self.facts);
+        // The nodes are the same afterwards.
+        let versions = prepared.versions.clone();
+        pods.iter().for_each(|pod| prepared.forget(pod));
+        prepared.work += pods.len();
+        let queue = Queue::of(pods);
         let mut bound = Bound::default();
-        queue.prepare();
+        let mut binding = Binding::new(&mut prepared, &self.nodes, &mut self.rows, &self.closed);
         for seed in seeds {
-            if queue.work() >= max_work {
+            if binding.work() >= limits.max_work {
                 bound.out_of_work = true;
                 break;
             }
-            bound.orders.push(queue.bind(seed));
+            bound.orders.push(binding.bind(&classes, &queue, seed, limits.first_only));
+            binding.revert();
             if bound.unbound().is_some() {
                 break;
             }
         }
-        let work = queue.work();
-        self.done(problem, work);
+        pods.iter().for_each(|pod| prepared.count(pod));
+        prepared.versions = versions;
+        self.keep(prepared);
         bound
     }
 
-    /// The pods and nodes as a problem; [`Self::done`] takes the nodes back.
-    fn problem(&mut self, pods: &[&'a Pod], bound_pods: Vec<BoundPods<'a>>) -> Problem<'a> {
-        let nodes = std::mem::take(&mut self.nodes);
-        Problem { pods: pods.to_vec(), nodes, bound_pods, facts: self.facts, ..Problem::default() }
+    /// What binding needs, computed if it is not known. [`Self::keep`] takes it back.
+    fn take_prepared(&mut self) -> Prepared<'a> {
+        if let Some(prepared) = self.prepared.take() {
+            return prepared;
+        }
+        let problem = Problem {
+            pods: std::mem::take(&mut self.pods),
+            nodes: std::mem::take(&mut self.nodes),
+            bound_pods: std::mem::take(&mut self.running),
+            facts: self.facts,
+            ..Problem::default()
+        };
+        let prepared = Prepared::new(&problem, &self.source());
+        (self.pods, self.nodes, self.running) = (problem.pods, problem.nodes, problem.bound_pods);
+        prepared
     }
 
-    fn done(&mut self, problem: Problem<'a>, work: u64) {
-        self.nodes = problem.nodes;
-        self.work = self.work.saturating_add(work);
+    fn keep(&mut self, mut prepared: Prepared<'a>) {
+        let work = std::mem::take(&mut prepared.work);
+        self.work = self.work.saturating_add(u64::try_from(work).unwrap_or(u64::MAX));
+        self.prepared = Some(prepared);
+    }
+
+    fn source(&self) -> Source<'_, 'a> {
+        Source { resources: &self.resources, facts: self.facts, running_on: &self.running_on }
     }
 }
-
-/// The work to read a running pod.
-const WORK_PER_RUNNING_POD: usize = 10;
 
 impl Row {
     fn add(&mut self, asked: Load) {

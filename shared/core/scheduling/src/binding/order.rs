@@ -26,17 +26,31 @@ impl Choices {
     }
 }
 
-/// The order in which pods are bound: by priority as `PrioritySort` does, and those of equal priority by their creation for the
-/// seed 0, and shuffled for every other one. Pods that are evicted together are created again in an order that nobody knows.
-pub(super) fn queue(pods: &[&Pod], seed: u64, choices: &mut Choices) -> Vec<usize> {
-    let mut queue: Vec<usize> = (0..pods.len()).collect();
-    let name = |place: usize| (&pods[place].namespace, &pods[place].name, &pods[place].uid);
-    queue.sort_by(|a, b| (pods[*a].created, name(*a)).cmp(&(pods[*b].created, name(*b))));
-    if seed != 0 {
-        for last in (1..queue.len()).rev() {
-            queue.swap(last, choices.below(last + 1));
-        }
+/// Pods that wait to be bound.
+pub(super) struct Queue {
+    /// By creation.
+    oldest_first: Vec<usize>,
+    priorities: Vec<i32>,
+}
+
+impl Queue {
+    pub(super) fn of(pods: &[&Pod]) -> Self {
+        let mut oldest_first: Vec<usize> = (0..pods.len()).collect();
+        let name = |place: usize| (&pods[place].namespace, &pods[place].name, &pods[place].uid);
+        oldest_first.sort_by(|a, b| (pods[*a].created, name(*a)).cmp(&(pods[*b].created, name(*b))));
+        Self { oldest_first, priorities: pods.iter().map(|pod| pod.template.priority).collect() }
     }
-    queue.sort_by_key(|place| Reverse(pods[*place].template.priority));
-    queue
+
+    /// The order in which pods are bound: by priority as `PrioritySort` does, and those of equal priority by their creation for the
+    /// seed 0, and shuffled for every other one. Pods that are evicted together are created again in an order that nobody knows.
+    pub(super) fn order(&self, seed: u64, choices: &mut Choices) -> Vec<usize> {
+        let mut queue = self.oldest_first.clone();
+        if seed != 0 {
+            for last in (1..queue.len()).rev() {
+                queue.swap(last, choices.below(last + 1));
+            }
+        }
+        queue.sort_by_key(|place| Reverse(self.priorities[*place]));
+        queue
+    }
 }

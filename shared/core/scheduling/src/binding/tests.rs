@@ -21,9 +21,10 @@ fn near(key: &str, value: &str, topology_key: &str) -> PodAffinityTerm {
 }
 
 /// The nodes with their pods, for these pods to bind.
-fn bindings<'a>(nodes: &'a [(Node, Vec<Pod>)], pods: &[Pod]) -> Bindings<'a> {
-    let mut bindings =
-        Bindings::new(ResourceIndex::of(pods.iter().map(|pod| &pod.template.requests)), ClusterFacts::default());
+fn bindings<'a>(nodes: &'a [(Node, Vec<Pod>)], pods: &'a [Pod]) -> Bindings<'a> {
+    let resources = ResourceIndex::of(pods.iter().map(|pod| &pod.template.requests));
+    let running = nodes.iter().map(|(node, pods)| BoundPods::on(node, pods.iter().collect())).collect();
+    let mut bindings = Bindings::new(resources, ClusterFacts::default(), pods.iter().collect(), running);
     for (node, running) in nodes {
         let running: Vec<&Pod> = running.iter().collect();
         let known = existing_node(Some(node), None, &running, &[]).unwrap();
@@ -34,9 +35,8 @@ fn bindings<'a>(nodes: &'a [(Node, Vec<Pod>)], pods: &[Pod]) -> Bindings<'a> {
 
 /// Where pods are bound in the order of a seed.
 fn bound(nodes: &[(Node, Vec<Pod>)], pods: &[Pod], seed: u64) -> Vec<Option<usize>> {
-    let running = nodes.iter().map(|(node, pods)| BoundPods::on(node, pods.iter().collect())).collect();
     let queue: Vec<&Pod> = pods.iter().collect();
-    bindings(nodes, pods).bind(&queue, running, [seed], u64::MAX).orders.remove(0)
+    bindings(nodes, pods).bind(&queue, [seed], BindingLimits::NONE).orders.remove(0)
 }
 
 /// The nodes of one pod for ten seeds.
@@ -78,9 +78,9 @@ fn pods_that_fit_by_a_plan_may_not_fit_as_bound() {
     let queue: Vec<&Pod> = pods.iter().collect();
     let mut model = bindings(&nodes, &pods);
     assert!(!model.always_bound(&queue));
-    let all = model.bind(&queue, Vec::new(), 0..9, u64::MAX);
+    let all = model.bind(&queue, 0..9, BindingLimits::NONE);
     assert_eq!((all.orders.len(), all.unbound(), all.out_of_work), (1, Some(1), false));
-    let none = model.bind(&queue, Vec::new(), 0..9, 1);
+    let none = model.bind(&queue, 0..9, BindingLimits { max_work: 1, ..BindingLimits::NONE });
     assert!(none.out_of_work && none.orders.is_empty());
 }
 
@@ -122,10 +122,10 @@ fn filters_hold() {
     assert_eq!(choices(&nodes, &together), [1]);
     let mut alone = bindings(&nodes, std::slice::from_ref(&selecting));
     alone.close(2);
-    assert_eq!(alone.bind(&[&selecting], Vec::new(), [0], u64::MAX).unbound(), Some(0));
+    assert_eq!(alone.bind(&[&selecting], [0], BindingLimits::NONE).unbound(), Some(0));
     alone.open(2);
     alone.place(2, &nodes[2].1[0]);
-    assert_eq!(alone.bind(&[&selecting], Vec::new(), [0], u64::MAX).unbound(), Some(0), "its capacity is used");
+    assert_eq!(alone.bind(&[&selecting], [0], BindingLimits::NONE).unbound(), Some(0), "its capacity is used");
 }
 
 #[test]
@@ -137,7 +137,7 @@ fn counts_of_one_order_do_not_remain() {
     web.template_mut().required_pod_affinity = vec![near("app", "web", labels::HOSTNAME)];
     let pods = [web];
     let queue: Vec<&Pod> = pods.iter().collect();
-    let found = bindings(&nodes, &pods).bind(&queue, Vec::new(), 0..20, u64::MAX);
+    let found = bindings(&nodes, &pods).bind(&queue, 0..20, BindingLimits::NONE);
     assert_eq!((found.orders.len(), found.unbound()), (20, None), "each order begins without the others' pods");
 }
 
@@ -203,7 +203,7 @@ fn preferences_for_other_pods_count_both_ways() {
     queue.close(0);
     queue.close(2);
     let mut found: Vec<_> =
-        (0..10).map(|seed| queue.bind(&[&mover], Vec::new(), [seed], u64::MAX).orders[0][0]).collect();
+        (0..10).map(|seed| queue.bind(&[&mover], [seed], BindingLimits::NONE).orders[0][0]).collect();
     found.sort_unstable();
     found.dedup();
     assert_eq!(found, [Some(1), Some(3)], "pods of closed nodes do not count");
@@ -272,11 +272,110 @@ fn workloads_that_no_term_concerns_take_no_work() {
             nodes[other % 2].1.push(preferring_apart(pod(&name, 1, 1), &name));
         }
         let mut model = bindings(&nodes, std::slice::from_ref(&mover));
-        let read = model.bind(&[&mover], Vec::new(), 0..5, u64::MAX);
+        let read = model.bind(&[&mover], 0..5, BindingLimits::NONE);
         assert!(read.orders.iter().all(|order| *order == [Some(0)]), "apart from its own: {read:?}");
         let before = model.work();
-        assert_eq!(model.bind(&[&mover], Vec::new(), 0..5, u64::MAX), read);
+        assert_eq!(model.bind(&[&mover], 0..5, BindingLimits::NONE), read);
         model.work() - before
     };
     assert_eq!(work(10), work(100));
+}
+
+/// A pod of one of six workloads: plain, apart from its own, near another, and three kinds of spread.
+fn of_workload(index: usize, choices: &mut order::Choices) -> Pod {
+    let app = ["plain", "apart", "near", "zones", "hosts", "soft"][index % 6];
+    let size = i64::try_from(1 + choices.below(4)).unwrap();
+    let mut pod = labelled(pod(&format!("{app}-{index:02}"), 250 * size, 1024 * size), "app", app);
+    pod.owner_kind = Some("ReplicaSet".into());
+    let own = |key: &str, hard| TopologySpread { hard, ..topology_spread(key, selector("app", app)) };
+    let template = pod.template_mut();
+    match app {
+        "apart" => template.required_pod_anti_affinity.push(near("app", "apart", labels::HOSTNAME)),
+        "near" => {
+            template.preferred_pod_affinity.push(Weighted { weight: 7, preference: near("app", "soft", labels::ZONE) })
+        }
+        "zones" => template.topology_spread.push(own(labels::ZONE, true)),
+        "hosts" => template.topology_spread.push(TopologySpread { max_skew: 2, ..own(labels::HOSTNAME, true) }),
+        "soft" => template.topology_spread.push(own(labels::ZONE, false)),
+        _ => {}
+    }
+    pod
+}
+
+/// What changes between predictions, in its order.
+#[derive(Clone, Copy)]
+enum Step<'a> {
+    Add(&'a Node),
+    Truncate(usize),
+    Close(usize),
+    Open(usize),
+    Place(usize, &'a Pod),
+    Move(&'a Pod, Option<&'a str>),
+}
+
+fn make<'a>(model: &mut Bindings<'a>, step: Step<'a>) {
+    match step {
+        Step::Add(node) => {
+            let known = existing_node(Some(node), None, &[], &[]).unwrap();
+            model.add(BindingNode { node: known, allocatable: node.allocatable.clone(), pods: Vec::new() });
+        }
+        Step::Truncate(count) => model.truncate(count),
+        Step::Close(node) => model.close(node),
+        Step::Open(node) => model.open(node),
+        Step::Place(node, pod) => model.place(node, pod),
+        Step::Move(pod, to) => model.move_running(pod, to),
+    }
+}
+
+/// A prediction after others is the same as that of a model to which nothing else happened.
+#[test]
+fn what_is_known_from_earlier_predictions_changes_nothing() {
+    for seed in 0..40 {
+        let mut choices = order::Choices::of(seed);
+        let zones = ["z1", "z2", "z3"];
+        let mut nodes: Vec<(Node, Vec<Pod>)> = (0..9)
+            .map(|index| (within(node(&format!("n{index}"), 4000, 16_384), labels::ZONE, zones[index % 3]), Vec::new()))
+            .collect();
+        for index in 0..36 {
+            let pod = of_workload(index, &mut choices);
+            let node = choices.below(9);
+            nodes[node].1.push(pod);
+        }
+        // The last one is in a zone of its own.
+        let more: Vec<Node> = ["z1", "z2", "z4"]
+            .iter()
+            .enumerate()
+            .map(|(index, zone)| within(node(&format!("more{index}"), 4000, 16_384), labels::ZONE, zone))
+            .collect();
+        let pods: Vec<Pod> = nodes.iter().flat_map(|(_, pods)| pods.clone()).collect();
+        let mut model = bindings(&nodes, &pods);
+        let mut steps: Vec<Step<'_>> = Vec::new();
+        for round in 0..12 {
+            let count = 9 + steps.iter().filter(|step| matches!(step, Step::Add(_))).count();
+            let node = choices.below(9);
+            let step = match choices.below(6) {
+                0 if count < 12 => Step::Add(&more[count - 9]),
+                1 => Step::Place(node, &pods[choices.below(pods.len())]),
+                2 => Step::Move(&pods[choices.below(pods.len())], None),
+                3 => Step::Move(&pods[choices.below(pods.len())], Some(&nodes[node].0.name)),
+                4 => Step::Open(node),
+                _ => Step::Close(node),
+            };
+            make(&mut model, step);
+            steps.push(step);
+            let queue: Vec<&Pod> = nodes[node].1.iter().chain(&nodes[(node + 1) % 9].1).collect();
+            let mut fresh = bindings(&nodes, &pods);
+            steps.iter().for_each(|step| make(&mut fresh, *step));
+            assert_eq!(model.always_bound(&queue), fresh.always_bound(&queue), "seed {seed}, round {round}");
+            let expected = fresh.bind(&queue, 0..4, BindingLimits::NONE);
+            assert_eq!(model.bind(&queue, 0..4, BindingLimits::NONE), expected, "seed {seed}, round {round}");
+            // A command that is not accepted.
+            if model.len() == 9 {
+                make(&mut model, Step::Add(&more[2]));
+                model.bind(&queue, 0..2, BindingLimits::NONE);
+                make(&mut model, Step::Truncate(9));
+                assert_eq!(model.bind(&queue, 0..4, BindingLimits::NONE), expected, "seed {seed}, round {round}");
+            }
+        }
+    }
 }

@@ -23,16 +23,22 @@ pub(crate) struct Node<'p> {
     /// The index in the problem.
     pub(crate) index: usize,
     pub(crate) node: &'p ExistingNode,
-    free: Amounts,
+    capacity: Capacity,
     /// The number of resources in a row of amounts; what is behind them are numbers of volumes, and of pods with claims.
     resources: usize,
-    ports: Vec<HostPort>,
-    hosts: HostCounts,
-    volumes: SharedVolumes,
     /// Classes, and the number of their pending pods that it was launched for.
     nominated: Vec<(usize, u32)>,
     /// The total requests of these; empty if there are none.
     held: Amounts,
+}
+
+/// What is free on an existing node, and the pods there that restrict others.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Capacity {
+    free: Amounts,
+    ports: Vec<HostPort>,
+    pub(crate) hosts: HostCounts,
+    volumes: SharedVolumes,
 }
 
 /// The nodes of a problem, in the order in which they are filled, and what it took to count the pods with claims that they hold.
@@ -43,9 +49,16 @@ pub(super) fn of<'a, 'p>(
     topology: &mut Topology<'a>,
 ) -> (Vec<Node<'p>>, Counted) {
     let running = Running::on(input, resources, topology);
-    let node = |index| running.node(input, index, (resources, &classes.volumes));
+    let node = |index| Node {
+        index,
+        node: &input.nodes[index],
+        capacity: running.capacity(input, index, resources, &classes.volumes),
+        resources: resources.len() - resources.columns().count(),
+        nominated: Vec::new(),
+        held: Amounts::default(),
+    };
     let mut nodes: Vec<Node<'p>> = (0..input.nodes.len()).map(node).collect();
-    let counted = claims.on_nodes(input, resources, nodes.iter_mut().map(|node| (node.node, &mut node.free)));
+    let counted = claims.on_nodes(input, resources, nodes.iter_mut().map(|node| (node.node, &mut node.capacity.free)));
     nominate(input, classes, &mut nodes);
     nodes.sort_by_key(|node| (Reverse(node.node.initialized), &node.node.name));
     (nodes, counted)
@@ -67,33 +80,68 @@ impl<'a, 'p> Running<'a, 'p> {
         Self { hosts: count_hosts(input, topology), pods }
     }
 
-    /// A node of a problem, without regard to the pods that it was launched for.
-    pub(crate) fn node(
+    /// The capacity of a node of a problem.
+    pub(crate) fn capacity(
         &self,
-        input: &'p Problem<'a>,
+        input: &Problem<'a>,
         index: usize,
-        (resources, pending): (&ResourceIndex, &PendingVolumes<'_>),
-    ) -> Node<'p> {
+        resources: &ResourceIndex,
+        pending: &PendingVolumes<'_>,
+    ) -> Capacity {
         let node = &input.nodes[index];
         let name = node.name.as_str();
-        let mut made = Node {
-            index,
-            node,
+        let mut made = Capacity {
             free: resources.amounts(&node.available),
-            resources: resources.len() - resources.columns().count(),
             ports: node.host_ports.clone(),
             hosts: self.hosts.get(name).cloned().unwrap_or_default(),
             volumes: SharedVolumes::default(),
-            nominated: Vec::new(),
-            held: Amounts::default(),
         };
         if resources.columns().next().is_some() {
             let pods = self.pods.get(name).copied().unwrap_or_default();
-            let attached = Attached::of(input, resources, pending, node, pods);
-            attached.left.into_iter().for_each(|(place, left)| made.free[place] = left);
-            made.volumes = attached.volumes;
+            made.attach(Attached::of(input, resources, pending, node, pods));
         }
         made
+    }
+}
+
+impl Capacity {
+    /// The number of pods of a class that fit into what is free, at most `most`.
+    fn times(&self, free: &[i64], class: &Class<'_>, level: usize, topology: &Topology<'_>, most: u32) -> u32 {
+        let most = most.min(class.max_per_node());
+        let times = self.volumes.times(class.mounts(), free, dense::times_fitting(&class.requests, free, most));
+        if times == 0 || !class.ports_free(&self.ports) {
+            return 0;
+        }
+        if class.is_related() { times.min(self.hosts.max_added(class, level, topology)) } else { times }
+    }
+
+    /// Whether a pod of a class fits.
+    pub(crate) fn takes(&self, class: &Class<'_>, level: usize, topology: &Topology<'_>) -> bool {
+        dense::fits(&class.requests, &self.free)
+            && self.volumes.times(class.mounts(), &self.free, 1) > 0
+            && class.ports_free(&self.ports)
+            && (!class.is_related() || self.hosts.max_added(class, level, topology) > 0)
+    }
+
+    /// The volumes that are attached.
+    pub(crate) fn attach(&mut self, attached: Attached) {
+        attached.left.into_iter().for_each(|(place, left)| self.free[place] = left);
+        self.volumes = attached.volumes;
+    }
+
+    /// Uses amounts of resources, and ports.
+    pub(crate) fn take(&mut self, amounts: &[i64], ports: &[HostPort]) {
+        dense::take(&mut self.free, amounts, 1);
+        self.ports.extend(ports.iter().cloned());
+    }
+
+    pub(crate) fn put(&mut self, class: &Class<'_>, level: usize, times: u32) {
+        self.volumes.take(class.mounts(), &mut self.free);
+        self.volumes.attach(class.mounts());
+        dense::take(&mut self.free, &class.requests, times);
+        self.ports.extend(class.host_ports.iter().cloned());
+        self.hosts.add(class, level, times);
+        self.hosts.drop_preferences();
     }
 }
 
@@ -204,16 +252,13 @@ fn count_hosts<'a>(input: &Problem<'a>, topology: &mut Topology<'a>) -> HashMap<
     for bound in &input.bound_pods {
         for pod in topology::counted_pods(bound, &pending) {
             let signature = topology.groups.signature(pod);
-            let over_hosts = |groups: &[usize]| -> Vec<usize> {
-                groups.iter().copied().filter(|group| topology.key(*group).is_none()).collect()
-            };
-            let selected: Vec<usize> = over_hosts(&topology.groups.selected[signature])
-                .into_iter()
-                .filter(|group| topology::counts_node(&topology.groups.list[*group].filter, bound))
-                .collect();
-            let owned = over_hosts(topology.groups.owned_by_bound(pod));
-            if !selected.is_empty() || !owned.is_empty() {
-                hosts.entry(bound.name).or_default().add_bound(&selected, &owned);
+            let groups = &topology.groups;
+            let over_hosts = |group: &&usize| topology.key(**group).is_none();
+            let counts = |group: &&usize| topology::counts_node(&groups.list[**group].filter, bound);
+            let mut selected = groups.selected[signature].iter().filter(over_hosts).filter(counts).peekable();
+            let mut owned = groups.owned_by_bound(pod).iter().filter(over_hosts).peekable();
+            if selected.peek().is_some() || owned.peek().is_some() {
+                hosts.entry(bound.name).or_default().change_bound(selected, owned, |number| *number += 1);
             }
         }
     }
@@ -254,50 +299,38 @@ impl Node<'_> {
     }
 
     /// The number of pods of a class that fit in addition to the present and nominated pods, at most `most`.
-    pub(crate) fn times(
+    pub(super) fn times(
         &self,
         (index, class): (usize, &Class<'_>),
         level: usize,
         topology: &Topology<'_>,
         most: u32,
     ) -> u32 {
-        let most = most.min(class.max_per_node());
-        let fitting = |free: &[i64]| {
-            let times = dense::times_fitting(&class.requests, free, most);
-            self.volumes.times(class.mounts(), free, times)
-        };
-        let times =
-            if self.nominated.is_empty() { fitting(&self.free) } else { fitting(&self.unclaimed(index, class)) };
-        if times == 0 || !class.ports_free(&self.ports) {
-            return 0;
+        if self.nominated.is_empty() {
+            return self.capacity.times(&self.capacity.free, class, level, topology, most);
         }
-        if class.is_related() { times.min(self.hosts.max_added(class, level, topology)) } else { times }
+        self.capacity.times(&self.unclaimed(index, class), class, level, topology, most)
     }
 
     /// What is free for pods of a class beside the nominated pods of others.
     fn unclaimed(&self, index: usize, class: &Class<'_>) -> Amounts {
-        let mut free = self.free.clone();
+        let mut free = self.capacity.free.clone();
         dense::take(&mut free, &self.held, 1);
         // The limit of volumes may be lower than it was when the node was planned: as many of the nominated pods as it allows stay.
         free[self.resources..].iter_mut().for_each(|left| *left = (*left).max(0));
         dense::add(&mut free, &class.requests, self.nominated(index));
-        let present = self.free.iter().zip(&mut free).skip(self.resources);
+        let present = self.capacity.free.iter().zip(&mut free).skip(self.resources);
         present.for_each(|(present, left)| *left = (*left).min(*present));
         free
     }
 
-    pub(crate) fn put(&mut self, (index, class): (usize, &Class<'_>), level: usize, times: u32) {
-        self.volumes.take(class.mounts(), &mut self.free);
-        self.volumes.attach(class.mounts());
-        dense::take(&mut self.free, &class.requests, times);
+    pub(super) fn put(&mut self, (index, class): (usize, &Class<'_>), level: usize, times: u32) {
+        self.capacity.put(class, level, times);
         if let Some((_, count)) = self.nominated.iter_mut().find(|(known, _)| *known == index) {
             let expected = times.min(*count);
             *count -= expected;
             dense::take(&mut self.held, &class.requests, expected);
         }
-        self.ports.extend(class.host_ports.iter().cloned());
-        self.hosts.add(class, level, times);
-        self.hosts.drop_preferences();
     }
 }
 

@@ -43,10 +43,15 @@ impl HostCounts {
         self.0.clear();
     }
 
-    /// Counts a pod that runs here.
-    pub(crate) fn add_bound(&mut self, selected: &[GroupId], owned: &[GroupId]) {
-        selected.iter().for_each(|group| self.at(*group).matching += 1);
-        owned.iter().for_each(|group| self.at(*group).owners += 1);
+    /// Changes the counts by a pod that runs here: of the groups that select it, and of those that it owns.
+    pub(crate) fn change_bound<'g>(
+        &mut self,
+        selected: impl Iterator<Item = &'g GroupId>,
+        owned: impl Iterator<Item = &'g GroupId>,
+        change: impl Fn(&mut u32),
+    ) {
+        selected.for_each(|group| change(&mut self.at(*group).matching));
+        owned.for_each(|group| change(&mut self.at(*group).owners));
     }
 
     /// Counts pods of a class that are placed here at a level.

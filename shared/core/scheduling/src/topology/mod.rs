@@ -109,31 +109,47 @@ impl<'a> Topology<'a> {
         }
         let pending = pending_names(problem);
         for node in &problem.bound_pods {
-            let at: Vec<Domain> = (0..self.keys.len()).map(|key| self.domain_of_node(key, node)).collect();
+            let at = self.domains_of_node(node);
             let mut counted: HashMap<GroupId, bool> = HashMap::new();
             for pod in counted_pods(node, &pending) {
                 let signature = groups.signature(pod);
-                for &group in &groups.selected[signature] {
-                    if !*counted.entry(group).or_insert_with(|| counts_node(&groups.list[group].filter, node)) {
-                        continue;
-                    }
-                    match self.key_of[group] {
-                        Some(key) => self.matching[group][at[key]] += 1,
-                        None => self.host_total[group] += 1,
-                    }
-                }
-                for &group in groups.owned_by_bound(pod) {
-                    if let Some(key) = self.key_of[group] {
-                        self.owners[group][at[key]] += 1;
-                    }
-                }
+                let mut counts = |group: &&GroupId| {
+                    *counted.entry(**group).or_insert_with(|| counts_node(&groups.list[**group].filter, node))
+                };
+                let selecting = groups.selected[signature].iter().filter(&mut counts);
+                self.change_running(selecting, groups.owned_by_bound(pod), &at, |number| *number += 1);
             }
         }
     }
 
-    fn domain_of_node(&self, key: usize, node: &BoundPods<'_>) -> Domain {
-        let value = labels::of(node.labels, &self.keys[key]);
-        value.and_then(|value| self.domains[key].binary_search(value).ok()).unwrap_or(ABSENT)
+    /// Changes the counts by a running pod in these domains: of the groups that select it, and of those that it owns.
+    pub(crate) fn change_running<'g>(
+        &mut self,
+        selecting: impl Iterator<Item = &'g GroupId>,
+        owned: &[GroupId],
+        at: &[Domain],
+        change: impl Fn(&mut u32),
+    ) {
+        for &group in selecting {
+            match self.key_of[group] {
+                Some(key) => change(&mut self.matching[group][at[key]]),
+                None => change(&mut self.host_total[group]),
+            }
+        }
+        for &group in owned {
+            if let Some(key) = self.key_of[group] {
+                change(&mut self.owners[group][at[key]]);
+            }
+        }
+    }
+
+    /// By key, the domain of a running node.
+    pub(crate) fn domains_of_node(&self, node: &BoundPods<'_>) -> Vec<Domain> {
+        let domain = |(key, name): (usize, &String)| {
+            let value = labels::of(node.labels, name);
+            value.and_then(|value| self.domains[key].binary_search(value).ok()).unwrap_or(ABSENT)
+        };
+        self.keys.iter().enumerate().map(domain).collect()
     }
 
     /// The key of a group; `None` is the host name.

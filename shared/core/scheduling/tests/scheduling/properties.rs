@@ -3,8 +3,8 @@
 use crate::support::*;
 use nodeless_model::*;
 use nodeless_scheduling::{
-    BindingNode, Bindings, BoundPods, ExistingNode, Launch, MinValuesPolicy, Options, Placement, Problem, Reason,
-    Solution, Unschedulable, existing_node, solve,
+    BindingLimits, BindingNode, Bindings, BoundPods, ExistingNode, Launch, MinValuesPolicy, Options, Placement,
+    Problem, Reason, Solution, Unschedulable, existing_node, solve,
 };
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
@@ -322,7 +322,8 @@ fn running_worlds() -> impl Strategy<Value = World> {
 /// The nodes of a problem for predictions.
 fn nodes<'a>(problem: &Problem<'a>, world: &'a World) -> Bindings<'a> {
     let requests = problem.pods.iter().map(|pod| &pod.template.requests);
-    let mut bindings = Bindings::new(ResourceIndex::of(requests), problem.facts);
+    let (resources, running) = (ResourceIndex::of(requests), problem.bound_pods.clone());
+    let mut bindings = Bindings::new(resources, problem.facts, problem.pods.clone(), running);
     for (node, (place, pods)) in problem.nodes.iter().zip(&world.running) {
         let allocatable = place.allocatable.clone();
         bindings.add(BindingNode { node: node.clone(), allocatable, pods: pods.iter().collect() });
@@ -332,7 +333,7 @@ fn nodes<'a>(problem: &Problem<'a>, world: &'a World) -> Bindings<'a> {
 
 /// Where the kube-scheduler is predicted to bind the pods of a problem.
 fn predicted(problem: &Problem<'_>, world: &World, seed: u64) -> Vec<Option<usize>> {
-    nodes(problem, world).bind(&problem.pods, problem.bound_pods.clone(), [seed], u64::MAX).orders.remove(0)
+    nodes(problem, world).bind(&problem.pods, [seed], BindingLimits::NONE).orders.remove(0)
 }
 
 fn as_solution(bound: &[Option<usize>]) -> Solution {
