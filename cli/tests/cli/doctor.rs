@@ -140,8 +140,14 @@ fn a_catalog_of_another_region_is_not_used() {
     });
     std::fs::write(&path, catalog.to_string()).unwrap();
     let ended = doctor(&world, &["-o", "json", "--catalog", path.to_str().unwrap()]);
-    let expected =
-        ["notChecked access ", "notChecked nodePools ", "notChecked quotas ", "notChecked pods "].map(str::to_owned);
+    let expected = [
+        "notChecked access ",
+        "notChecked nodePools ",
+        "notChecked quotas ",
+        "notChecked pods ",
+        "notChecked daemonSets ",
+    ]
+    .map(str::to_owned);
     assert_eq!(findings(&ended), expected, "{}", ended.stdout);
     assert!(ended.stdout.contains("the cluster is in us-east-1, and the catalog is of eu-west-1"), "{}", ended.stdout);
 }

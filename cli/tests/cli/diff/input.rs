@@ -125,7 +125,7 @@ fn links_within_the_directory_are_followed() {
     symlink(&head, folder.path().join("link")).unwrap();
     let ended = between([&base, &folder.path().join("link")], &["-o", "json"]);
     let report: Value = serde_json::from_str(&ended.stdout).unwrap_or_else(|_| panic!("{ended:?}"));
-    assert_eq!(super::names(&report["workloads"]), ["web"], "{report}");
+    assert!(super::dollars(&report) > 0, "{report}");
 }
 
 #[test]

@@ -499,7 +499,6 @@ fn a_node_claim_without_a_node_pool_describes_a_node() {
         (json!({ "requirements": hostname }), "spec.requirements[0]"),
         (json!({ "requirements": pool }), "spec.requirements[0]"),
         (json!({ "resources": { "requests": { "cpu": "two" } } }), "spec.resources.requests"),
-        (json!({ "nodeClassRef": { "group": "other", "kind": "EC2NodeClass", "name": "a" } }), "spec.nodeClassRef"),
     ] {
         let why = of(json!({}), change).unwrap().unwrap_err().to_string();
         assert!(why.starts_with(field), "{why}");

@@ -37,7 +37,17 @@ pub fn with_short_quotes(message: &str) -> String {
         }
     }
     short.push_str(rest);
-    short
+    // A value may contain the quote that ends it.
+    short.split_inclusive(char::is_whitespace).map(|word| shortened_word(word)).collect()
+}
+
+/// A word with the white space after it; of a longer one than a value may be, the beginning.
+fn shortened_word(word: &str) -> Cow<'_, str> {
+    let text = word.trim_end();
+    match shortened(text) {
+        Cow::Borrowed(_) => Cow::Borrowed(word),
+        Cow::Owned(short) => Cow::Owned(short + &word[text.len()..]),
+    }
 }
 
 /// The index of the closing quote, or of the end. A backslash in double quotes escapes the next character.
@@ -63,6 +73,7 @@ mod tests {
             (format!("unknown variant `{}`, expected `a`", "x".repeat(100)), ", expected `a`"),
             (format!("it is {:?} and {:?}", "y".repeat(100), "z"), " and \"z\""),
             (format!("it is \"{}", "w".repeat(100)), ""),
+            (format!("unknown variant `a`{0}`, expected `b`", "v".repeat(100)), " expected `b`"),
         ];
         for (message, end) in cases {
             let short = with_short_quotes(&message);

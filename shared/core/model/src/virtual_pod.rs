@@ -3,21 +3,8 @@
 //! Nodes are launched and kept for them, and they are never bound, so that real pods find the capacity. A pod is virtual by its
 //! [`PodOrigin`], which only [`VirtualPods::pods`] sets to anything but [`PodOrigin::Cluster`]: no field of an object makes it so.
 
-use crate::Pod;
+use crate::{Pod, PodOrigin};
 use jiff::Timestamp;
-use std::sync::Arc;
-
-/// Where a pod is from. It is not part of any stored or decoded form: a decoded pod is of the cluster.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum PodOrigin {
-    /// An object of the cluster.
-    #[default]
-    Cluster,
-    /// A CapacityBuffer of this name in the pod's namespace.
-    CapacityBuffer(Arc<str>),
-    /// A ProvisioningRequest of this name in the pod's namespace.
-    ProvisioningRequest(Arc<str>),
-}
 
 /// Equal virtual pods.
 #[derive(Clone, Debug)]

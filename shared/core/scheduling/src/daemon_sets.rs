@@ -44,7 +44,7 @@ pub(crate) struct OnNode<'d> {
 
 impl<'d> OnNode<'d> {
     /// Of the DaemonSets of [`ranked`], those that run on a node with these labels, taints and capacity.
-    pub(crate) fn of(
+    pub(crate) fn new(
         sets: &[WithLabels<'d>],
         labels: &Requirements,
         taints: &[Taint],

@@ -93,7 +93,7 @@ impl<'d> ExistingNodes<'d> {
         let taints = effective_taints(node, claim, initialized);
         let present = || pods.iter().filter(|pod| !pod.is_terminal());
         let mut available = allocatable(node, claim);
-        let daemons = OnNode::of(&self.daemon_sets, &requirements, &taints, &available);
+        let daemons = OnNode::new(&self.daemon_sets, &requirements, &taints, &available);
         let mut reserved = daemons.requests.clone();
         for pod in present() {
             available.subtract(&pod.template.requests);

@@ -445,7 +445,7 @@ async fn karpenters_nodes_are_adopted_unharmed() {
 async fn an_orphan_is_collected_and_nothing_while_anything_cannot_be_read() {
     let harness = running_cluster(1).await;
     let orphan = harness.cloud.launch_orphan();
-    for operation in ["cloud", "cluster our nodes", "cluster mirrored claims", "claims list", "claims usage"] {
+    for operation in ["cloud", "cluster labelled nodes", "cluster mirrored claims", "claims list", "claims usage"] {
         harness.faults.fail(operation, ErrorKind::Unavailable);
         harness.sweeper().run().await.unwrap_err();
         harness.faults.end_outages();

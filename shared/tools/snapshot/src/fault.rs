@@ -47,9 +47,14 @@ impl Place {
     }
 }
 
+/// A problem of an object: that it has templating left, if it quotes some, or else the problem with no more than the beginnings of values.
+pub(crate) fn explained(problem: &str) -> String {
+    Template::find(problem).map_or_else(|| bounded(problem), |found| found.to_string())
+}
+
 /// A problem with no more than the beginnings of the values that it quotes.
-pub(crate) fn bounded(problem: &str) -> String {
-    let mut problem = Template::find(problem).map_or_else(|| with_short_quotes(problem), |found| found.to_string());
+fn bounded(problem: &str) -> String {
+    let mut problem = with_short_quotes(problem);
     if let Some((end, _)) = problem.char_indices().nth(MAXIMUM_PROBLEM) {
         problem.replace_range(end.., "…");
     }

@@ -6,7 +6,7 @@ use crate::complete;
 use crate::created::{Created, create_pods};
 use crate::decode::{Undecoded, decode, tree};
 use crate::documents::{self, Body, Found};
-use crate::fault::{Fault, Place, bounded};
+use crate::fault::{Fault, Place, explained};
 use crate::kinds::{Head, Kind, head, identity, is_sequence, items, removed};
 use crate::manifests::{Identity, Manifest, described};
 use crate::objects::{Key, Objects, ReadPod};
@@ -358,7 +358,12 @@ impl Reader {
                 self.keep(incoming, converted, |objects| &mut objects.capacity_buffers);
             }
             Kind::PodTemplate => {
-                self.shape("PodTemplate", body, |template: &slim::StoredPodTemplate| template.try_into());
+                self.shape(
+                    "PodTemplate",
+                    body,
+                    |template| &mut template.metadata,
+                    |template: &slim::StoredPodTemplate| template.try_into(),
+                );
             }
             Kind::Selecting(kind) => {
                 let read = self.slim::<slim::SelectingByLabels>(incoming, body, |object| &mut object.metadata);
@@ -368,7 +373,12 @@ impl Reader {
             }
             Kind::Workload(kind) => {
                 self.controller(incoming, kind, body);
-                self.shape(kind, body, |workload: &slim::Scalable| workload.try_into());
+                self.shape(
+                    kind,
+                    body,
+                    |workload| &mut workload.metadata,
+                    |workload: &slim::Scalable| workload.try_into(),
+                );
                 self.workload(incoming, kind, body);
             }
         }
@@ -391,13 +401,17 @@ impl Reader {
         &mut self,
         kind: &'static str,
         body: &Body<'_>,
+        metadata: fn(&mut T) -> &mut ObjectMeta,
         convert: impl Fn(&T) -> Result<ReadShape, ConvertError>,
     ) {
         let (namespace, name) = identity(body);
         let namespace = if namespace.is_empty() { DEFAULT_NAMESPACE.to_owned() } else { namespace };
         let shape = match decode::<T>(body) {
-            Ok(object) => convert(&object).map_err(|error| format!("{}: {}", error.field, bounded(&error.problem))),
-            Err(undecoded) => Err(format!("{}: {}", undecoded.field, bounded(&undecoded.problem))),
+            Ok(mut object) => {
+                metadata(&mut object).namespace = Some(namespace.clone());
+                convert(&object).map_err(|error| format!("{}: {}", error.field, explained(&error.problem)))
+            }
+            Err(undecoded) => Err(format!("{}: {}", undecoded.field, explained(&undecoded.problem))),
         };
         self.objects.shapes.insert((kind, (namespace, name)), shape);
     }
@@ -547,7 +561,7 @@ fn templated(body: &Body<'_>) -> Option<Undecoded> {
 }
 
 fn unusable(kind: &str, name: String, undecoded: &Undecoded, outline: Outline) -> InvalidObject {
-    let problem = bounded(&undecoded.problem);
+    let problem = explained(&undecoded.problem);
     let message = match undecoded.field.as_str() {
         "" => problem,
         field => format!("{}: {problem}", with_short_keys(field)),
@@ -564,5 +578,5 @@ fn outline(body: &Body<'_>) -> Outline {
 
 fn fault(place: &Place, object: Option<String>, undecoded: Undecoded) -> Fault {
     let Undecoded { field, problem } = undecoded;
-    Fault { place: place.clone(), object, field, problem: bounded(&problem) }
+    Fault { place: place.clone(), object, field, problem: explained(&problem) }
 }

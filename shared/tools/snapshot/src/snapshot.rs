@@ -1,7 +1,7 @@
 //! The snapshot, the input of planning, from the objects that were read.
 
 use crate::complete;
-use crate::fault::{Fault, bounded};
+use crate::fault::{Fault, explained};
 use crate::manifests::{Identity, Manifest};
 use crate::objects::{Key, Objects, ReadPod};
 use jiff::Timestamp;
@@ -14,8 +14,7 @@ use nodeless_api::{CapacityBufferStatus, slim};
 use nodeless_model::object::MirroredClaim;
 use nodeless_model::quotes::shortened;
 use nodeless_model::{
-    BufferError, BufferSource, CapacityBuffer, Node, NodeClaim, Pod, PodDisruptionBudget, PodTemplate,
-    SharedTemplates,
+    BufferError, BufferSource, CapacityBuffer, Node, NodeClaim, Pod, PodDisruptionBudget, PodTemplate, SharedTemplates,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -240,7 +239,7 @@ impl Snapshot {
                     self.claims.push(claim);
                 }
                 Err(error) => {
-                    let problem = bounded(&error.problem);
+                    let problem = explained(&error.problem);
                     let message = format!("{}: {problem}", error.field);
                     let (kind, outline) = ("NodeClaim".to_owned(), Outline::default());
                     self.view.invalid.push(InvalidObject { kind, name, message, outline });

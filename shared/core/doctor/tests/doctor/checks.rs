@@ -130,7 +130,7 @@ fn what_was_not_read_is_a_finding() {
         (Facts { earlier: Read::Not(not()), ..ready() }, &[Check::Objects]),
         (Facts { karpenter: Read::Not(not()), ..ready() }, &[Check::Karpenter]),
         (Facts { lease: Read::Not(not()), ..ready() }, &[Check::Karpenter]),
-        (Facts { planned: Read::Not(not()), ..ready() }, &[Check::NodePools, Check::Pods]),
+        (Facts { planned: Read::Not(not()), ..ready() }, &[Check::NodePools, Check::Pods, Check::DaemonSets]),
         (Facts { access: Read::Not(not()), ..ready() }, &[Check::Access]),
         (Facts { quotas: Read::Not(not()), ..ready() }, &[Check::Quotas]),
         (Facts { unread: vec![("Pod".to_owned(), not())], ..ready() }, &[Check::Objects]),

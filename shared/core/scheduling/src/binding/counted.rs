@@ -79,7 +79,7 @@ struct Included {
 
 /// The input of the counts.
 #[derive(Clone, Copy)]
-pub(super) struct Input<'i, 'a> {
+pub(super) struct CountedInput<'i, 'a> {
     pub(super) classes: &'i Classes<'a>,
     pub(super) nodes: &'i [ExistingNode],
     /// Nodes whose pods do not count.
@@ -136,7 +136,7 @@ impl<'a> Counted<'a> {
     }
 
     /// Computes what the preferences of a class count, if it is not known yet. Returns the work.
-    pub(super) fn prepare(&mut self, index: usize, input: Input<'_, 'a>) -> usize {
+    pub(super) fn prepare(&mut self, index: usize, input: CountedInput<'_, 'a>) -> usize {
         if self.preferred[index].is_some() {
             return 0;
         }
@@ -146,7 +146,7 @@ impl<'a> Counted<'a> {
         // The pods of a class that is refused fit on no node.
         if class.refused.is_none() {
             let mut key = |name: &str| self.domains.key(name, input.nodes);
-            let terms = Terms::of(class, &mut preferred, &mut key);
+            let terms = Terms::new(class, &mut preferred, &mut key);
             for (kind, sum, weight) in terms.matching(&self.running, input.facts, &mut preferred, &mut key) {
                 self.by_running[kind].push(Count { class: index, sum, weight });
                 let of = &mut preferred.sums[sum];
@@ -185,7 +185,7 @@ impl<'a> Counted<'a> {
     }
 
     /// Counts the running pods of a node, with a negative sign no longer.
-    pub(super) fn change_node(&mut self, node: usize, sign: i64, input: Input<'_, 'a>) {
+    pub(super) fn change_node(&mut self, node: usize, sign: i64, input: CountedInput<'_, 'a>) {
         for (kind, pods) in &self.at[node] {
             for Count { class, sum, weight } in &self.by_running[*kind] {
                 let Some(preferred) = &mut self.preferred[*class] else { continue };
@@ -240,7 +240,7 @@ struct Terms<'c, 'a> {
 }
 
 impl<'c, 'a: 'c> Terms<'c, 'a> {
-    fn of(class: &Class<'a>, preferred: &mut Preferred, key: &mut impl FnMut(&str) -> usize) -> Self {
+    fn new(class: &Class<'a>, preferred: &mut Preferred, key: &mut impl FnMut(&str) -> usize) -> Self {
         let pod = class.example;
         let mut terms = Self { pod, spreads: Vec::new(), defaults: Vec::new(), affinity: Vec::new() };
         preferred.needs_labels = !pod.template.topology_spread.is_empty();
@@ -309,7 +309,7 @@ fn is_empty(spread: &TopologySpread) -> bool {
 }
 
 /// Whether the node inclusion policies of a spread count the pods of a node.
-fn includes(class: &Class<'_>, included: Included, node: usize, input: Input<'_, '_>) -> bool {
+fn includes(class: &Class<'_>, included: Included, node: usize, input: CountedInput<'_, '_>) -> bool {
     let node = &input.nodes[node];
     let tolerated = || first_repelling(&node.taints, &class.example.template.tolerations, false).is_none();
     let admits = || {

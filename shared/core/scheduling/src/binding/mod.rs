@@ -319,7 +319,7 @@ impl<'a> Bindings<'a> {
         let versions = prepared.versions.clone();
         pods.iter().for_each(|pod| prepared.forget(pod));
         prepared.work += pods.len();
-        let queue = Queue::of(pods);
+        let queue = Queue::new(pods);
         let mut bound = Bound::default();
         let mut binding = Binding::new(&mut prepared, &self.nodes, &mut self.rows, &self.closed);
         for seed in seeds {

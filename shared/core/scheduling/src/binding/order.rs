@@ -34,7 +34,7 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    pub(super) fn of(pods: &[&Pod]) -> Self {
+    pub(super) fn new(pods: &[&Pod]) -> Self {
         let mut oldest_first: Vec<usize> = (0..pods.len()).collect();
         let name = |place: usize| (&pods[place].namespace, &pods[place].name, &pods[place].uid);
         oldest_first.sort_by(|a, b| (pods[*a].created, name(*a)).cmp(&(pods[*b].created, name(*b))));

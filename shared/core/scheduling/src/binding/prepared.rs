@@ -1,6 +1,6 @@
 //! What binding needs of the nodes and of the pods that may be bound, computed once for all of them.
 
-use super::counted::{Counted, Input};
+use super::counted::{Counted, CountedInput};
 use super::score::{BALANCED_ALLOCATION, Load, RESOURCES_FIT, balanced_allocation, least_allocated};
 use super::{Row, required_only};
 use crate::classes::{Class, Classes, Level, Order};
@@ -355,7 +355,7 @@ impl<'a> Prepared<'a> {
         closed: &[bool],
         facts: &ClusterFacts<'a>,
     ) {
-        let input = Input { classes: &self.classes, nodes, closed, facts };
+        let input = CountedInput { classes: &self.classes, nodes, closed, facts };
         self.work += classes.iter().map(|class| self.counted.prepare(*class, input)).sum::<usize>();
     }
 
@@ -368,7 +368,7 @@ impl<'a> Prepared<'a> {
         closed: &[bool],
         facts: &ClusterFacts<'a>,
     ) {
-        self.counted.change_node(node, sign, Input { classes: &self.classes, nodes, closed, facts });
+        self.counted.change_node(node, sign, CountedInput { classes: &self.classes, nodes, closed, facts });
     }
 }
 

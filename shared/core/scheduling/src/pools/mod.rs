@@ -351,7 +351,7 @@ impl<'a> Pool<'a> {
         class: (usize, &[i64]),
     ) -> Option<SetId> {
         let set = self.admit(set, id, alternatives)?;
-        self.narrowed_to_holding(set, class)
+        self.narrowed_to_holding(set, class.0, class.1)
     }
 
     fn admit_anew(&mut self, set: SetId, alternative: &Alternative) -> Option<SetId> {
@@ -499,7 +499,7 @@ impl<'a> Pool<'a> {
 
     /// The subset of a set for pods of a class: if the types of the set are too small for such a pod even without DaemonSets, the
     /// types that are large enough, on which other DaemonSets may have room.
-    fn narrowed_to_holding(&mut self, set: SetId, (class, requests): (usize, &[i64])) -> Option<SetId> {
+    fn narrowed_to_holding(&mut self, set: SetId, class: usize, requests: &[i64]) -> Option<SetId> {
         if !self.is_ranked {
             return Some(set);
         }

@@ -16,7 +16,7 @@ struct Size {
 }
 
 impl Size {
-    fn of(problem: &Problem<'_>) -> Self {
+    fn new(problem: &Problem<'_>) -> Self {
         let count = |count: usize| u64::try_from(count).unwrap();
         let running: usize = problem.bound_pods.iter().map(|node| node.pods.len()).sum();
         let devices = &problem.facts.devices.slices;
@@ -59,7 +59,7 @@ proptest! {
     #[test]
     fn the_work_of_a_plan_is_bounded_by_pods_nodes_and_types(world in shapes(), limit in 0..200_000_u64) {
         let (problem, options) = (world.problem(), world.options());
-        let size = Size::of(&problem);
+        let size = Size::new(&problem);
         let solution = solve(&problem, &options);
         prop_assert!(solution.work <= size.bound(), "{} of {}", solution.work, size.bound());
         let limited = solve(&problem, &Options { max_work: Some(limit), ..options });
@@ -83,7 +83,7 @@ proptest! {
         let mut problem = problem(&pods, &pools);
         problem.facts = ClusterFacts { devices: &devices, ..problem.facts };
         problem.nodes = (0..nodes.len()).map(|index| crate::claims::existing(&name(index), "g9.12xlarge")).collect();
-        let (work, size) = (solve(&problem, &Options::default()).work, Size::of(&problem));
+        let (work, size) = (solve(&problem, &Options::default()).work, Size::new(&problem));
         prop_assert!(work <= size.bound(), "{work} of {}", size.bound());
     }
 }

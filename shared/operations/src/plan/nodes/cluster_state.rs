@@ -59,7 +59,7 @@ impl<'a> ClusterState<'a> {
             records.iter().filter_map(|claim| Some((claim.status.instance.as_ref()?.id.as_str(), claim))).collect();
         // Exports may lack the instance, and nodes of other providers have no EC2 instance.
         let without_instance = WithoutInstance::of(records, view);
-        let others = Others::of(view);
+        let others = Others::new(view);
         let mut joined = BTreeSet::new();
         let mut places = Vec::new();
         for node in &view.nodes {

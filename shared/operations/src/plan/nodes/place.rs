@@ -58,7 +58,7 @@ pub(crate) struct Others<'a> {
 }
 
 impl<'a> Others<'a> {
-    pub(crate) fn of(view: &'a ClusterView) -> Self {
+    pub(crate) fn new(view: &'a ClusterView) -> Self {
         let known = |other: &'a OtherNodeClaim| Some((other.provider_id.as_deref(), other.capacity.as_deref()?));
         let claims: Vec<_> = view.other_node_claims.iter().filter_map(known).collect();
         let by_provider_id = claims.iter().filter_map(|(id, claim)| Some(((*id)?, *claim))).collect();

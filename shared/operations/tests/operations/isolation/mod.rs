@@ -65,7 +65,7 @@ fn seeds() -> Range<u64> {
 }
 
 impl Seen {
-    fn of(harness: &Harness) -> Self {
+    fn read(harness: &Harness) -> Self {
         let is_others = |pod: &&nodeless_model::Pod| pod.namespace != tenant::NAMESPACE;
         let (nodes, pods) = (harness.cluster.nodes(), harness.cluster.pods());
         let claims = harness.cluster.node_claims();
@@ -130,7 +130,7 @@ async fn observed(seed: u64, with: Option<&[tenant::Kind]>) -> Seen {
         }
         harness.minutes(1).await;
     }
-    Seen::of(&harness)
+    Seen::read(&harness)
 }
 
 /// What differs, one line for each.
@@ -189,5 +189,5 @@ async fn the_comparison_finds_a_shared_node() {
     harness.cluster.add_pods((0..4).map(|number| tenant::anywhere(number)));
     others::create_more(&harness, 0);
     harness.minutes(MINUTES).await;
-    assert!(!differences(&without, &Seen::of(&harness)).is_empty());
+    assert!(!differences(&without, &Seen::read(&harness)).is_empty());
 }

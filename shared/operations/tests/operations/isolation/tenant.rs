@@ -9,6 +9,7 @@ use nodeless_fake_kubernetes::resource::{
 use nodeless_fake_kubernetes::{PatchOptions, PatchType};
 use nodeless_world::resources::{CAPACITY_BUFFERS, PROVISIONING_REQUESTS};
 use serde_json::{Map, Value, json};
+use std::collections::BTreeSet;
 
 /// It sorts between the namespaces of others.
 pub(super) const NAMESPACE: &str = "tenant";
@@ -259,8 +260,10 @@ pub(super) fn forge_statuses(harness: &Harness, seed: u64, written: &[Written]) 
             json!({ "type": kind, "status": status, "reason": "Forged",
             "message": "forged", "lastTransitionTime": "2099-01-01T00:00:00Z", "observedGeneration": 1 })
         };
+        // The API server refuses two conditions of one type.
+        let chosen: BTreeSet<&str> = (0..2).map(|_| numbers.pick(&kinds)).collect();
         let conditions: Vec<Value> =
-            (0..2).map(|_| condition(numbers.pick(&kinds), numbers.pick(&["True", "False"]))).collect();
+            chosen.into_iter().map(|kind| condition(kind, numbers.pick(&["True", "False"]))).collect();
         let mut status = json!({ "conditions": conditions });
         if *resource == CAPACITY_BUFFERS {
             status["replicas"] = json!(numbers.pick(&[0, 1, 1000]));

@@ -19,7 +19,7 @@ struct Completed {
 }
 
 impl Completed {
-    fn of(body: &Body<'_>, fill: fn(&mut Value)) -> Self {
+    fn new(body: &Body<'_>, fill: fn(&mut Value)) -> Self {
         let given = without_nulls(tree(body));
         let mut value = given.clone();
         fill(&mut value);
@@ -72,7 +72,7 @@ impl Reader {
         fill: fn(&mut Value),
         metadata: fn(&mut T) -> &mut ObjectMeta,
     ) -> Option<(Key, T)> {
-        self.accepted(incoming, body, &Completed::of(body, fill), metadata)
+        self.accepted(incoming, body, &Completed::new(body, fill), metadata)
     }
 
     /// Like [`custom`](Self::custom), for a NodePool or NodeClaim, which may be of another controller.
@@ -83,7 +83,7 @@ impl Reader {
         fill: fn(&mut Value),
         metadata: fn(&mut T) -> &mut ObjectMeta,
     ) -> Option<Owned<(Key, T), T::Other>> {
-        let completed = Completed::of(body, fill);
+        let completed = Completed::new(body, fill);
         match managed::other::<T>(&completed.value) {
             Some(other) => Some(Owned::Other(other)),
             None => self.accepted(incoming, body, &completed, metadata).map(Owned::Managed),

@@ -1,0 +1,15 @@
+//! Where pods are from.
+
+use std::sync::Arc;
+
+/// Where a pod is from. It is not part of any stored or decoded form: a decoded pod is of the cluster.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum PodOrigin {
+    /// An object of the cluster.
+    #[default]
+    Cluster,
+    /// A CapacityBuffer of this name in the pod's namespace.
+    CapacityBuffer(Arc<str>),
+    /// A ProvisioningRequest of this name in the pod's namespace.
+    ProvisioningRequest(Arc<str>),
+}
