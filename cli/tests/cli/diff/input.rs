@@ -92,7 +92,7 @@ fn links_that_leave_the_directory_are_refused() {
         ("all", "/"),
     ] {
         let head = written(&folder, "head", &set(&[]));
-        symlink(&outside.join("secret.yaml"), head.join("charts/.hidden")).unwrap();
+        symlink(outside.join("secret.yaml"), head.join("charts/.hidden")).unwrap();
         symlink(target, head.join(name)).unwrap();
         for paths in [[&base, &head], [&head, &base]] {
             let ended = between([paths[0], paths[1]], &["-o", "markdown"]);

@@ -39,7 +39,7 @@ impl ScaledDown {
     /// all nodes would be replaced with spot.
     #[must_use]
     pub fn workload(&self) -> Workload {
-        let mut draw = Draw::new(self.seed ^ 0x5ca1_ed);
+        let mut draw = Draw::new(self.seed ^ 0x005c_a1ed);
         let instance_types = catalog::embedded();
         let daemon_sets = build::five_daemon_sets();
         let pool = node_pool("default", self.mix.categories(), &[CapacityType::OnDemand]);

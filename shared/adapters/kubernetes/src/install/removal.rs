@@ -12,6 +12,9 @@ use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
+/// Whether an object is of nodeless.
+type IsManaged = fn(&Value) -> bool;
+
 const OPERATION: &str = "Kubernetes remove nodes";
 /// The interval at which the objects are listed until they are deleted. Nodes take minutes.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
@@ -30,7 +33,7 @@ pub async fn remove_nodes(connection: &Connection, table: &str, timeout: Duratio
     }
     let deadline = Instant::now() + timeout;
     let mut steps = Vec::new();
-    let removed: [(CustomResource, fn(&Value) -> bool); 3] = [
+    let removed: [(CustomResource, IsManaged); 3] = [
         (NODE_POOLS, managed::is_managed::<NodePool>),
         (NODE_CLAIMS, managed::is_managed::<NodeClaim>),
         (NODE_CLASSES, |_| true),
@@ -53,7 +56,7 @@ async fn definition(connection: &Connection, resource: &CustomResource) -> Resul
 async fn remove_all(
     connection: &Connection,
     resource: &CustomResource,
-    is_managed: fn(&Value) -> bool,
+    is_managed: IsManaged,
     deadline: Instant,
 ) -> Result<Vec<Step>, InstallError> {
     let mut steps: Vec<Step> = Vec::new();
@@ -83,7 +86,7 @@ async fn remove_all(
 async fn list(
     connection: &Connection,
     resource: &CustomResource,
-    is_managed: fn(&Value) -> bool,
+    is_managed: IsManaged,
 ) -> Result<Vec<Value>, PortError> {
     let list = connection.get(OPERATION, resource.path).await?;
     let items = list.and_then(|mut list| list.get_mut("items").map(Value::take));

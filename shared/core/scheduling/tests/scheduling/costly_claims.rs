@@ -8,7 +8,7 @@ use nodeless_scheduling::{Problem, Solution};
 use serde_json::{Value, json};
 
 /// Adds a template with these requests.
-fn add(devices: &mut ClusterDevices, name: &str, requests: Vec<Value>) {
+fn add(devices: &mut ClusterDevices, name: &str, requests: &[Value]) {
     let requests = serde_json::from_value(json!({"requests": requests})).unwrap();
     devices.templates.insert(format!("default/{name}"), requests);
 }
@@ -49,7 +49,7 @@ fn unschedulable(problem: &Problem<'_>, solution: &Solution) -> Vec<(String, Str
 fn a_pod_whose_claims_cost_too_much_is_left_out_alone() {
     let pools = [node_pool("default")];
     let mut devices = devices();
-    add(&mut devices, "costly", costly());
+    add(&mut devices, "costly", &costly());
     let names: Vec<String> = (0..30).map(|index| format!("node-{index}")).collect();
     devices.slices = names.iter().map(|name| with_models(name)).collect();
     let mut pods: Vec<Pod> = (0..5).map(|index| claiming(&format!("ordinary-{index}"), "one")).collect();
@@ -73,7 +73,7 @@ fn selectors_that_cost_too_much_are_left_out_alone() {
     let mut devices = devices();
     let many = vec!["1"; 100].join(",");
     let expression = format!("[{many}].all(x, [{many}].all(y, x == y))");
-    add(&mut devices, "costly", vec![request("r", Some(&expression))]);
+    add(&mut devices, "costly", &[request("r", Some(&expression))]);
     let names: Vec<String> = (0..100).map(|index| format!("node-{index:02}")).collect();
     devices.slices = names.iter().map(|name| slice(name, 8, "24Gi")).collect();
     let pods = [claiming("ordinary", "one"), claiming("costly", "costly")];
@@ -93,7 +93,7 @@ fn equal_claims_share_a_search() {
     let names: Vec<String> = (0..50).map(|index| format!("node-{index:02}")).collect();
     devices.slices = names.iter().map(|name| slice(name, 8, "24Gi")).collect();
     for index in 0..20 {
-        add(&mut devices, &format!("own-{index}"), vec![request(&format!("r{index}"), None)]);
+        add(&mut devices, &format!("own-{index}"), &[request(&format!("r{index}"), None)]);
     }
     let work = |own: bool| {
         let pod = |index: usize| {
@@ -122,7 +122,7 @@ fn reasons_name_the_claims_of_the_pod() {
     let mut devices = devices();
     let select = "device.attributes['gpu.nvidia.com'].type == 'mig'";
     for (template, name) in [("first", "one"), ("second", "two")] {
-        add(&mut devices, template, vec![request(name, Some(select))]);
+        add(&mut devices, template, &[request(name, Some(select))]);
     }
     let pods = ["first", "second"].map(|template| {
         claiming(template, template).with_template(|it| it.resource_claims[0].name = format!("claim-of-{template}"))

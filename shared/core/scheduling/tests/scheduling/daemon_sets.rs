@@ -97,7 +97,7 @@ fn a_pod_that_uses_small_types_only_gets_one_without_a_daemon_set_for_large_type
 fn a_pod_whose_resources_few_types_have_gets_one_without_a_daemon_set_for_others() {
     let gpu = pod("gpu", 46_000, 1024).with_template(|it| it.requests.set("nvidia.com/gpu", Quantity::from_units(4)));
     let pools = [node_pool("default")];
-    let (solution, effects) = solved(&[gpu.clone()], &pools, &[daemon_set("large", 60_000, 64)]);
+    let (solution, effects) = solved(std::slice::from_ref(&gpu), &pools, &[daemon_set("large", 60_000, 64)]);
     assert_eq!(chosen(&solution), ["g9.12xlarge"]);
     assert_eq!(left_out(&effects), ["large"]);
     // With other pods, each goes where its DaemonSets have room.

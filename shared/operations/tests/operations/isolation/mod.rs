@@ -186,7 +186,7 @@ async fn the_comparison_finds_a_shared_node() {
     let mut harness = Harness::new().await;
     others::create(&harness, 0);
     harness.minutes(2).await;
-    harness.cluster.add_pods((0..4).map(|number| tenant::anywhere(number)));
+    harness.cluster.add_pods((0..4).map(tenant::anywhere));
     others::create_more(&harness, 0);
     harness.minutes(MINUTES).await;
     assert!(!differences(&without, &Seen::read(&harness)).is_empty());

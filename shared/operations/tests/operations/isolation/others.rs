@@ -101,7 +101,7 @@ pub(super) fn statuses(harness: &Harness) -> Vec<String> {
                 continue;
             }
             let conditions = object["status"]["conditions"].as_array().into_iter().flatten();
-            let conditions: Vec<String> = conditions.map(|one| condition(one)).collect();
+            let conditions: Vec<String> = conditions.map(condition).collect();
             let replicas = [&object["status"]["nodes"], &object["status"]["replicas"], &object["status"]["resources"]];
             statuses.push(format!("{} {}: {conditions:?} {replicas:?}", resource.kind, metadata["name"]));
         }

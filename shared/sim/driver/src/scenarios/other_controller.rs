@@ -127,7 +127,7 @@ impl OtherController {
             }
             Next::BecomeReady => {
                 // Every third node never becomes ready.
-                if node.number % 3 != 0 {
+                if !node.number.is_multiple_of(3) {
                     patch(driver, &NODES, &id, Some("status"), &objects::node_status(true, driver.world().now()))?;
                 }
                 (Next::Delete, self.seconds(300, 3_600))

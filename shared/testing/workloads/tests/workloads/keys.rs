@@ -203,7 +203,7 @@ fn bystander() -> Vec<Value> {
     pending["spec"]["volumes"] = json!([{ "name": "v", "persistentVolumeClaim": { "claimName": BYSTANDER } }]);
     let running = confined(pod(BYSTANDER, "running", Some(BYSTANDER), "500m"));
     let template = json!({ "metadata": { "labels": { "app": BYSTANDER } }, "spec": running["spec"] });
-    let mut template_spec = template.clone();
+    let mut template_spec = template;
     template_spec["spec"].as_object_mut().unwrap().remove("nodeName");
     objects.extend([pending, running]);
     let device = json!({ "devices": { "requests": [{ "name": "r", "exactly": { "deviceClassName": BYSTANDER } }] } });
