@@ -372,7 +372,7 @@ spec:
 }
 
 #[test]
-fn daemon_sets_that_take_most_of_a_node_or_have_no_room_are_named() {
+fn daemon_sets_that_take_most_of_a_node_or_have_no_space_are_named() {
     let daemon = |cpu: &str| {
         format!(
             "

@@ -34,7 +34,7 @@ pub(crate) trait Kind: Send + Sync + 'static {
     /// Why nodeless may not change an object.
     ///
     /// # Errors
-    /// When it is of another controller; the text says so.
+    /// When it is of another controller; the text states so.
     fn check_owner(_object: &Value) -> Result<(), String> {
         Ok(())
     }

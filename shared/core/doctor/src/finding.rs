@@ -42,7 +42,7 @@ pub enum Check {
     DisruptionBudgets,
     /// Pods that cannot be scheduled.
     Pods,
-    /// DaemonSets that take most of nodes, or have no room on new ones.
+    /// DaemonSets that take most of nodes, or have no space on new ones.
     DaemonSets,
     /// Deployments that ask for successors before drains, without the right for it.
     Surges,

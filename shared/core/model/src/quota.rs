@@ -95,7 +95,7 @@ impl<'a> QuotaBalance<'a> {
     /// Takes this number of pods, or as many as the quotas allow, and returns how many. Less than all comes with the reason.
     pub fn take_some(&mut self, namespace: &str, shape: &PodShape, count: u32) -> (u32, Option<String>) {
         let Err(why) = self.take(namespace, &[(shape, count)]) else { return (count, None) };
-        let allowed = self.room(namespace, shape).min(count);
+        let allowed = self.space(namespace, shape).min(count);
         match self.take(namespace, &[(shape, allowed)]) {
             Ok(()) => (allowed, Some(why)),
             Err(why) => (0, Some(why)),
@@ -103,9 +103,9 @@ impl<'a> QuotaBalance<'a> {
     }
 
     /// How many more of these pods are allowed.
-    fn room(&self, namespace: &str, shape: &PodShape) -> u32 {
+    fn space(&self, namespace: &str, shape: &PodShape) -> u32 {
         let quotas = self.quotas.get(namespace).into_iter().flatten();
-        let rooms = quotas.flat_map(|(quota, used)| {
+        let spaces = quotas.flat_map(|(quota, used)| {
             let one = requested(quota, &[(shape, 1)]);
             let amounts: Vec<(String, Quantity)> = one.iter().map(|(name, amount)| (name.to_owned(), amount)).collect();
             amounts.into_iter().map(move |(name, amount)| {
@@ -113,7 +113,7 @@ impl<'a> QuotaBalance<'a> {
                 u32::try_from(left / amount.milli()).unwrap_or(u32::MAX)
             })
         });
-        rooms.min().unwrap_or(u32::MAX)
+        spaces.min().unwrap_or(u32::MAX)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Which DaemonSets take capacity of a node.
 //!
-//! The kube-scheduler leaves the pod of a DaemonSet pending on a node that has no room for it, and the node takes other pods. So a
-//! DaemonSet without room on an instance type is left out there, in the order of [`ranked`].
+//! The kube-scheduler leaves the pod of a DaemonSet pending on a node that has no space for it, and the node takes other pods. So a
+//! DaemonSet without space on an instance type is left out there, in the order of [`ranked`].
 
 use crate::constraints::daemons;
 use crate::problem::reason::TakenByDaemonSet;
@@ -34,11 +34,11 @@ fn size(set: &DaemonSet) -> i64 {
 
 /// The DaemonSets of a node.
 pub(crate) struct OnNode<'d> {
-    /// Those that have room there.
+    /// Those that have space there.
     pub(crate) sets: Vec<&'d DaemonSet>,
     /// Their requests.
     pub(crate) requests: ResourceList,
-    /// Those without room.
+    /// Those without space.
     pub(crate) left_out: Vec<&'d DaemonSet>,
 }
 
@@ -53,16 +53,16 @@ impl<'d> OnNode<'d> {
         let runs =
             |(set, alternatives): &&WithLabels<'d>| daemons::runs_with(&set.template, alternatives, labels, taints);
         let sets: Vec<&DaemonSet> = sets.iter().filter(runs).map(|(set, _)| *set).collect();
-        let (requests, with_room) = with_room(sets.iter().copied(), capacity);
-        if !with_room.contains(&false) {
+        let (requests, with_space) = with_space(sets.iter().copied(), capacity);
+        if !with_space.contains(&false) {
             return Self { sets, requests, left_out: Vec::new() };
         }
-        let (with, without): (Vec<_>, Vec<_>) = sets.into_iter().zip(with_room).partition(|(_, has_room)| *has_room);
+        let (with, without): (Vec<_>, Vec<_>) = sets.into_iter().zip(with_space).partition(|(_, has_space)| *has_space);
         let names = |sets: Vec<(&'d DaemonSet, bool)>| sets.into_iter().map(|(set, _)| set).collect();
         Self { sets: names(with), requests, left_out: names(without) }
     }
 
-    /// Whether a pod is of a DaemonSet without room, which may have been smaller when the pod was created.
+    /// Whether a pod is of a DaemonSet without space, which may have been smaller when the pod was created.
     pub(crate) fn leaves_out(&self, pod: &Pod) -> bool {
         let controls =
             |set: &DaemonSet| pod.namespace == set.namespace && pod.owner_name.as_deref() == Some(set.name.as_str());
@@ -70,8 +70,8 @@ impl<'d> OnNode<'d> {
     }
 }
 
-/// Whether each of these DaemonSets has room on a node beside those before it, and the requests of those that have.
-pub(crate) fn with_room<'d>(
+/// Whether each of these DaemonSets has space on a node beside those before it, and the requests of those that have.
+pub(crate) fn with_space<'d>(
     sets: impl Iterator<Item = &'d DaemonSet> + Clone,
     capacity: &ResourceList,
 ) -> (ResourceList, Vec<bool>) {
@@ -85,7 +85,7 @@ pub(crate) fn with_room<'d>(
         return (all, vec![true; number]);
     }
     let mut taken = ResourceList::new();
-    let has_room = |set: &DaemonSet| {
+    let has_space = |set: &DaemonSet| {
         let mut with = taken.clone();
         with.add(&set.template.template.requests);
         let fits = first_lacking(&with, capacity).is_none();
@@ -94,8 +94,8 @@ pub(crate) fn with_room<'d>(
         }
         fits
     };
-    let with_room = sets.map(has_room).collect();
-    (taken, with_room)
+    let with_space = sets.map(has_space).collect();
+    (taken, with_space)
 }
 
 /// The first resource of which more is requested than a node has.

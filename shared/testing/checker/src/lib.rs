@@ -93,7 +93,7 @@ fn fits_fresh<'p>(
     if !usable(offer) {
         return;
     }
-    // Where most DaemonSets have room, of the types that hold the pod alone.
+    // Where most DaemonSets have space, of the types that hold the pod alone.
     let mut types: Vec<(Vec<bool>, &InstanceType)> = Vec::new();
     for kind in offer.instance_types.iter().filter(|kind| pod.template.requests.fits(&kind.allocatable())) {
         let labels = kind.offerings.iter().find_map(|offering| own_labels(problem, offer, kind, offering, pod));
@@ -389,7 +389,7 @@ fn launched(
     let mut available = kind.allocatable();
     let mut ports = Vec::new();
     let on_board =
-        daemon_sets_on(problem, offer, kind, node).into_iter().filter(|(_, has_room)| *has_room == Some(true));
+        daemon_sets_on(problem, offer, kind, node).into_iter().filter(|(_, has_space)| *has_space == Some(true));
     for (set, _) in on_board {
         available.subtract(&set.template.template.requests);
         ports.extend(set.template.template.host_ports.iter().cloned());
@@ -398,7 +398,7 @@ fn launched(
     ask(&Place { name: name.to_owned(), labels: node, taints, available: &available, ports: &ports, ebs_volumes })
 }
 
-/// All DaemonSets by priority, then the smallest first: for those that run on a new node, whether they have room there beside those
+/// All DaemonSets by priority, then the smallest first: for those that run on a new node, whether they have space there beside those
 /// before them.
 fn daemon_sets_on<'p>(
     problem: &Problem<'p>,
@@ -418,7 +418,7 @@ fn daemon_sets_on<'p>(
     let mut sets: Vec<&DaemonSet> = problem.daemon_sets.iter().collect();
     sets.sort_by_key(|set| (-i64::from(set.template.template.priority), size(set), &set.namespace, &set.name));
     let mut left = kind.allocatable();
-    let has_room = |set: &'p DaemonSet| {
+    let has_space = |set: &'p DaemonSet| {
         let requests = &set.template.template.requests;
         let runs = first_untolerated(taints, &set.template).is_none() && accepts_labels(&set.template, &with_state);
         let fits = requests.iter().all(|(name, asked)| asked <= left.get(name));
@@ -427,29 +427,29 @@ fn daemon_sets_on<'p>(
         }
         (set, runs.then_some(fits))
     };
-    sets.into_iter().map(has_room).collect()
+    sets.into_iter().map(has_space).collect()
 }
 
-/// Which DaemonSets have no room on a new node. Of two types, the one is better that lacks room only for later ones.
+/// Which DaemonSets have no space on a new node. Of two types, the one is better that lacks space only for later ones.
 fn left_out(problem: &Problem<'_>, offer: &PoolOffer<'_>, kind: &InstanceType, node: &Requirements) -> Vec<bool> {
-    daemon_sets_on(problem, offer, kind, node).into_iter().map(|(_, has_room)| has_room == Some(false)).collect()
+    daemon_sets_on(problem, offer, kind, node).into_iter().map(|(_, has_space)| has_space == Some(false)).collect()
 }
 
-/// The types of a launch that leave out DaemonSets which have room on another type that each of its pods could use.
+/// The types of a launch that leave out DaemonSets which have space on another type that each of its pods could use.
 fn left_out_violations(problem: &Problem<'_>, launch: &Launch, offer: &PoolOffer<'_>, pods: &[&Pod]) -> Vec<String> {
-    let mut wanted = launch.requirements.clone();
-    wanted.remove(labels::INSTANCE_TYPE);
-    let without = |kind: &InstanceType| left_out(problem, offer, kind, &wanted.with(&kind.requirements));
+    let mut desired = launch.requirements.clone();
+    desired.remove(labels::INSTANCE_TYPE);
+    let without = |kind: &InstanceType| left_out(problem, offer, kind, &desired.with(&kind.requirements));
     let could_be_used = |kind: &&InstanceType| {
-        let node = wanted.with(&kind.requirements);
-        wanted.intersects(&kind.requirements)
-            && kind.offerings.iter().any(|one| one.available && one.meets(&wanted))
+        let node = desired.with(&kind.requirements);
+        desired.intersects(&kind.requirements)
+            && kind.offerings.iter().any(|one| one.available && one.meets(&desired))
             && pods.iter().all(|pod| accepts_labels(pod, &node) && pod.template.requests.fits(&kind.allocatable()))
     };
     let Some(best) = offer.instance_types.iter().filter(could_be_used).map(without).min() else { return Vec::new() };
     let listed = |kind: &&InstanceType| launch.instance_types.iter().any(|one| one.name == kind.name);
     let listed = offer.instance_types.iter().filter(listed).filter(|kind| without(kind) > best);
-    listed.map(|kind| format!("{} leaves out DaemonSets that have room on others", kind.name)).collect()
+    listed.map(|kind| format!("{} leaves out DaemonSets that have space on others", kind.name)).collect()
 }
 
 fn launch_violations(problem: &Problem<'_>, launch: &Launch, options: &Options) -> Vec<String> {

@@ -295,7 +295,7 @@ fn daemon_sets_have_their_capacity_on_other_nodes_and_on_replacements() {
 }
 
 #[test]
-fn daemon_sets_without_room_take_nothing_on_other_nodes_and_on_replacements() {
+fn daemon_sets_without_space_take_nothing_on_other_nodes_and_on_replacements() {
     let daemon_sets = |units: i64| {
         let mut template = pod("large", 10, 10);
         template.template_mut().requests.set("example.com/thing", Quantity::from_units(units));

@@ -234,7 +234,7 @@ impl<'a> Bindings<'a> {
         }
         if let Some(to) = to {
             self.running[to].pods.push(pod);
-            prepared.settle(pod, to, &self.running[to]);
+            prepared.converge(pod, to, &self.running[to]);
         }
         if !pod.template.volume_claims.is_empty() && self.resources.columns().next().is_some() {
             for site in from.into_iter().chain(to) {

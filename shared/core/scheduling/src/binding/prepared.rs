@@ -149,7 +149,7 @@ impl<'a> Prepared<'a> {
         for (site, node) in problem.bound_pods.iter().enumerate() {
             prepared.sites[site].1 = places.get(node.name).copied();
             for pod in node.pods.iter().copied().filter(|pod| pod.is_active()) {
-                prepared.settle(pod, site, node);
+                prepared.converge(pod, site, node);
             }
         }
         prepared
@@ -210,7 +210,7 @@ impl<'a> Prepared<'a> {
     }
 
     /// Counts a running pod that may be bound on this node.
-    pub(super) fn settle(&mut self, pod: &'a Pod, site: usize, node: &BoundPods<'a>) {
+    pub(super) fn converge(&mut self, pod: &'a Pod, site: usize, node: &BoundPods<'a>) {
         let Some(known) = self.pods.get_mut(&name(pod)) else { return };
         let signature = self.topology.groups.signature(pod);
         let groups = &self.topology.groups;

@@ -37,7 +37,7 @@ pub struct DaemonSetEffect {
 pub enum Effect {
     /// It takes more than half of each.
     Large(LargeShare),
-    /// It has no room on any instance type that the pods of the nodes could use, so it takes nothing.
+    /// It has no space on any instance type that the pods of the nodes could use, so it takes nothing.
     LeftOut,
 }
 
@@ -72,7 +72,7 @@ impl fmt::Display for DaemonSetEffect {
             Effect::LeftOut => write!(
                 f,
                 "DaemonSet {daemon_set} needs {resource} {}, for which no instance type of NodePool {node_pool} that the pods could use \
-                 has room; {nodes} {are} planned without it",
+                 has space; {nodes} {are} planned without it",
                 at_least(resource, *requested)
             ),
         }
@@ -97,7 +97,7 @@ impl DaemonSetEffect {
             }
             Effect::LeftOut => format!(
                 "Its pod needs {resource} {}, for which no instance type of NodePool {node_pool} that the pods of new nodes could use \
-                 has room, so nodes are launched without it; its pod stays pending there. Reduce its requests, or exclude the nodes by \
+                 has space, so nodes are launched without it; its pod stays pending there. Reduce its requests, or exclude the nodes by \
                  its node affinity",
                 at_least(resource, *requested)
             ),
@@ -218,14 +218,14 @@ fn of_type<'o>(
     let sets: Vec<&DaemonSet> =
         on_board.into_iter().filter(|(_, alternatives)| runs(alternatives)).map(|(set, _)| set).collect();
     let whole = kind.allocatable();
-    let (taken, with_room) = daemon_sets::with_room(sets.iter().copied(), &whole);
+    let (taken, with_space) = daemon_sets::with_space(sets.iter().copied(), &whole);
     let mut left = whole.clone();
     left.subtract(&taken);
     let instance_type = kind.name.clone();
-    sets.into_iter().zip(with_room).filter_map(move |(set, has_room)| {
+    sets.into_iter().zip(with_space).filter_map(move |(set, has_space)| {
         let requests = &set.template.template.requests;
         let node_pool = &offer.pool.name;
-        if has_room {
+        if has_space {
             return DaemonSetEffect::large(set.key(), node_pool, requests, &whole, &instance_type, price);
         }
         let resource = daemon_sets::first_lacking(requests, &left)?;

@@ -191,7 +191,7 @@ impl Examination<'_, '_> {
     }
 
     /// The types for pods of the class: of those that are large enough without DaemonSets, or of all if none is, the types on which the
-    /// DaemonSets with the highest rank have room.
+    /// DaemonSets with the highest rank have space.
     fn usable(&self, launched: &Launched, requests: &[i64]) -> Vec<&PoolType<'_>> {
         let all = || launched.types.iter().map(|place| &self.pool.types[*place]);
         if !self.pool.is_ranked() {

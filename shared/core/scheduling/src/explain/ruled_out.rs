@@ -93,7 +93,7 @@ pub enum RuledOutCause {
         /// The DaemonSet that takes most of it, if the pods had enough without DaemonSets.
         daemon_set: Option<TakenByDaemonSet>,
     },
-    /// A DaemonSet has no room there, and has room on other instance types that the pods could use.
+    /// A DaemonSet has no space there, and has space on other instance types that the pods could use.
     DaemonSet {
         /// The DaemonSet that lacks most of its first missing resource.
         lacking: TakenByDaemonSet,
@@ -275,10 +275,10 @@ impl Evaluation<'_, '_> {
 
     fn by_capacity(&self, kind: &InstanceType) -> Option<RuledOutCause> {
         let whole = kind.allocatable();
-        let (sets, without_room) = self.daemon_sets(kind, &whole);
+        let (sets, without_space) = self.daemon_sets(kind, &whole);
         let mut left = whole.clone();
         sets.iter().for_each(|set| left.subtract(&set.template.template.requests));
-        if let Some(set) = self.first_with_room_on_chosen(&without_room) {
+        if let Some(set) = self.first_with_space_on_chosen(&without_space) {
             let requests = &set.template.template.requests;
             let resource = daemon_sets::first_lacking(requests, &left)?;
             let (resource, requested) = (resource.to_owned(), requests.get(resource));
@@ -305,19 +305,19 @@ impl Evaluation<'_, '_> {
         taken.map(|(port, daemon_set)| RuledOutCause::HostPort { port, daemon_set })
     }
 
-    fn first_with_room_on_chosen<'s>(&self, sets: &[&'s DaemonSet]) -> Option<&'s DaemonSet> {
+    fn first_with_space_on_chosen<'s>(&self, sets: &[&'s DaemonSet]) -> Option<&'s DaemonSet> {
         let chosen = self.chosen.filter(|_| !sets.is_empty())?;
         let (_, left_out) = self.daemon_sets(chosen, &chosen.allocatable());
         sets.iter().copied().find(|set| !left_out.iter().any(|other| std::ptr::eq(*other, *set)))
     }
 
-    /// The DaemonSets that have room on an instance type, and those that have not.
+    /// The DaemonSets that have space on an instance type, and those that have not.
     fn daemon_sets(&self, kind: &InstanceType, whole: &ResourceList) -> (Vec<DaemonSet>, Vec<&DaemonSet>) {
         let node = self.node_pool.with(&kind.requirements);
         let runs = self.on_board.iter().filter(|(_, alternatives)| alternatives.iter().any(|one| node.intersects(one)));
         let sets: Vec<&DaemonSet> = runs.map(|(set, _)| *set).collect();
-        let (_, with_room) = daemon_sets::with_room(sets.iter().copied(), whole);
-        let (with, without): (Vec<_>, Vec<_>) = sets.into_iter().zip(with_room).partition(|(_, has_room)| *has_room);
+        let (_, with_space) = daemon_sets::with_space(sets.iter().copied(), whole);
+        let (with, without): (Vec<_>, Vec<_>) = sets.into_iter().zip(with_space).partition(|(_, has_space)| *has_space);
         (with.into_iter().map(|(set, _)| set.clone()).collect(), without.into_iter().map(|(set, _)| set).collect())
     }
 

@@ -56,7 +56,7 @@ pub(crate) struct Pool<'a> {
     worths: HashMap<(usize, usize), Option<f64>>,
     /// The number of offers so far.
     offers: usize,
-    /// Whether DaemonSets have room on some of the types only.
+    /// Whether DaemonSets have space on some of the types only.
     is_ranked: bool,
     /// By set and class, the set of [`Pool::narrowed_to_holding`].
     holding: HashMap<(SetId, usize), Option<SetId>>,
@@ -456,14 +456,14 @@ impl<'a> Pool<'a> {
                 choices.push(choice.clone());
             }
         }
-        // Without these types, others may be the ones on which most DaemonSets have room.
+        // Without these types, others may be the ones on which most DaemonSets have space.
         if self.is_ranked && choices.is_empty() {
             return self.offer(merged);
         }
         if same { Rc::clone(&wide.offer) } else { self.offer_of(wide.offer.rank, choices) }
     }
 
-    /// Whether DaemonSets have room on some of its types only.
+    /// Whether DaemonSets have space on some of its types only.
     pub(crate) const fn is_ranked(&self) -> bool {
         self.is_ranked
     }
@@ -498,7 +498,7 @@ impl<'a> Pool<'a> {
     }
 
     /// The subset of a set for pods of a class: if the types of the set are too small for such a pod even without DaemonSets, the
-    /// types that are large enough, on which other DaemonSets may have room.
+    /// types that are large enough, on which other DaemonSets may have space.
     fn narrowed_to_holding(&mut self, set: SetId, class: usize, requests: &[i64]) -> Option<SetId> {
         if !self.is_ranked {
             return Some(set);

@@ -24,15 +24,15 @@ pub(crate) struct PoolType<'a> {
     pub(crate) allocatable: Amounts,
     /// What its DaemonSets take.
     pub(crate) daemons: Rc<Daemons>,
-    /// The place of its DaemonSets without room among those of all types of the NodePool: zero for the types on which the DaemonSets
-    /// with the highest rank have room. Pods get the types with the lowest of those that they could use.
+    /// The place of its DaemonSets without space among those of all types of the NodePool: zero for the types on which the DaemonSets
+    /// with the highest rank have space. Pods get the types with the lowest of those that they could use.
     pub(crate) rank: usize,
 }
 
 /// What the DaemonSets of an instance type take.
 #[derive(Debug)]
 pub(crate) struct Daemons {
-    /// By DaemonSet of the NodePool, in the order of their ranks, whether it would run on the type and has no room there.
+    /// By DaemonSet of the NodePool, in the order of their ranks, whether it would run on the type and has no space there.
     left_out: Box<[bool]>,
     /// The requests of the others.
     pub(crate) requests: ResourceList,
@@ -170,16 +170,16 @@ impl DaemonsOfTypes<'_, '_> {
             return Rc::clone(known);
         }
         let sets = self.on_board.0.iter().zip(&runs).filter(|(_, runs)| **runs).map(|((set, _), _)| *set);
-        let (requests, with_room) = daemon_sets::with_room(sets.clone(), whole);
-        let mut each = with_room.iter();
+        let (requests, with_space) = daemon_sets::with_space(sets.clone(), whole);
+        let mut each = with_space.iter();
         let left_out: Box<[bool]> =
-            runs.iter().map(|runs| *runs && each.next().is_some_and(|has_room| !has_room)).collect();
+            runs.iter().map(|runs| *runs && each.next().is_some_and(|has_space| !has_space)).collect();
         let same = self.found.iter().find(|(known, daemons)| *known == runs && daemons.left_out == left_out);
         if let Some((_, known)) = same {
             return Rc::clone(known);
         }
         let sets: Vec<DaemonSet> =
-            sets.zip(&with_room).filter(|(_, has_room)| **has_room).map(|(set, _)| set.clone()).collect();
+            sets.zip(&with_space).filter(|(_, has_space)| **has_space).map(|(set, _)| set.clone()).collect();
         let ports = sets.iter().flat_map(|set| set.template.template.host_ports.iter().cloned()).collect();
         let amounts = self.resources.amounts(&requests);
         let daemons = Rc::new(Daemons { left_out, requests, amounts, sets, ports });

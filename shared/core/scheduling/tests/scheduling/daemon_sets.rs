@@ -35,7 +35,7 @@ fn left_out(effects: &[DaemonSetEffect]) -> Vec<&str> {
 }
 
 #[test]
-fn a_daemon_set_without_room_on_any_type_is_left_out() {
+fn a_daemon_set_without_space_on_any_type_is_left_out() {
     let (pods, pools) = (pods(6, 1000, 1024), [node_pool("default")]);
     let (without, none) = solved(&pods, &pools, &[]);
     assert!(none.is_empty());
@@ -50,14 +50,14 @@ fn a_daemon_set_without_room_on_any_type_is_left_out() {
     let (_, effects) = solved(&pods, &pools, &[daemon_set("large", 1_000_000, 64)]);
     assert_eq!(
         effects[0].to_string(),
-        "DaemonSet tenant/large needs cpu 1000, for which no instance type of NodePool default that the pods could use has room; \
+        "DaemonSet tenant/large needs cpu 1000, for which no instance type of NodePool default that the pods could use has space; \
          1 node is planned without it"
     );
     assert!(effects[0].event_message().starts_with("Its pod needs cpu 1000, for which no instance type"));
 }
 
 #[test]
-fn a_daemon_set_with_room_on_large_types_counts_and_decides_which_are_used() {
+fn a_daemon_set_with_space_on_large_types_counts_and_decides_which_are_used() {
     let (pods, pools) = (pods(6, 1000, 1024), [node_pool("default")]);
     let (solution, effects) = solved(&pods, &pools, &[daemon_set("large", 50_000, 64)]);
     assert_eq!(chosen(&solution), ["c9.16xlarge"]);
@@ -100,7 +100,7 @@ fn a_pod_whose_resources_few_types_have_gets_one_without_a_daemon_set_for_others
     let (solution, effects) = solved(std::slice::from_ref(&gpu), &pools, &[daemon_set("large", 60_000, 64)]);
     assert_eq!(chosen(&solution), ["g9.12xlarge"]);
     assert_eq!(left_out(&effects), ["large"]);
-    // With other pods, each goes where its DaemonSets have room.
+    // With other pods, each goes where its DaemonSets have space.
     let both = [gpu, pod("web", 3000, 1024)];
     let (solution, effects) = solved(&both, &pools, &[daemon_set("large", 60_000, 64)]);
     let mut types = chosen(&solution);
@@ -110,7 +110,7 @@ fn a_pod_whose_resources_few_types_have_gets_one_without_a_daemon_set_for_others
 }
 
 #[test]
-fn of_daemon_sets_that_have_no_room_together_those_of_low_priority_and_then_the_largest_are_left_out() {
+fn of_daemon_sets_that_have_no_space_together_those_of_low_priority_and_then_the_largest_are_left_out() {
     let (pods, pools) = (pods(1, 1000, 1024), [node_pool("default")]);
     let mut sets: Vec<DaemonSet> = (0..3).map(|number| daemon_set(&format!("large-{number}"), 31_000, 64)).collect();
     sets.push(daemon_set("agent", 400, 64));
@@ -148,7 +148,7 @@ fn reasons_name_the_daemon_set_and_what_it_takes() {
 }
 
 #[test]
-fn cheaper_types_without_room_for_a_daemon_set_are_ruled_out_by_it() {
+fn cheaper_types_without_space_for_a_daemon_set_are_ruled_out_by_it() {
     let (pods, pools) = (pods(1, 1000, 1024), [node_pool("default")]);
     let sets = [daemon_set("large", 50_000, 64)];
     let problem = Problem { daemon_sets: &sets, ..problem(&pods, &pools) };
@@ -159,7 +159,7 @@ fn cheaper_types_without_room_for_a_daemon_set_are_ruled_out_by_it() {
 }
 
 #[test]
-fn an_existing_node_without_room_for_a_daemon_set_takes_pods() {
+fn an_existing_node_without_space_for_a_daemon_set_takes_pods() {
     let node = nodeless_model::test_support::node("a", 4000, 16 * 1024);
     let free = |sets: &[DaemonSet], pods: &[&Pod]| {
         existing_node(Some(&node), None, pods, sets).unwrap().available.get("cpu").milli()
@@ -173,7 +173,7 @@ fn an_existing_node_without_room_for_a_daemon_set_takes_pods() {
     running.namespace = "tenant".into();
     (running.owner_kind, running.owner_name) = (Some("DaemonSet".into()), Some("large".into()));
     assert_eq!(free(&[daemon_set("large", 5000, 64), daemon_set("agent", 500, 64)], &[&running]), 3200);
-    // One that has room only if pods leave still counts.
+    // One that has space only if pods leave still counts.
     let web = pod("web", 3000, 64);
     assert_eq!(free(&[daemon_set("large", 2000, 64)], &[&web]), -1000);
 }

@@ -1,4 +1,4 @@
-//! The objects of the second controller ([`super::other_controller`]), and how they are told apart from those of nodeless. The oracle uses
+//! The objects of the second controller ([`super::other_controller`]), and how they are distinguished apart from those of nodeless. The oracle uses
 //! this, and none of the code that decides it in the operations.
 
 use jiff::Timestamp;

@@ -250,7 +250,7 @@ fn a_daemon_set_that_cannot_be_read_closes_only_the_nodes_that_wait_for_it() {
     assert!(!is_bound(&driver, "other"), "its node waits for a DaemonSet that cannot be read");
 }
 
-/// How often the Event about a DaemonSet without room on nodes was published, and its message.
+/// How often the Event about a DaemonSet without space on nodes was published, and its message.
 fn left_out(driver: &Driver) -> Vec<(i64, String)> {
     let events = list(driver, &EVENTS);
     let ours = events.iter().filter(|event| event["reason"] == "DaemonSetLeftOut");
@@ -258,7 +258,7 @@ fn left_out(driver: &Driver) -> Vec<(i64, String)> {
 }
 
 #[test]
-fn a_daemon_set_without_room_on_any_node_stops_no_launch_and_is_reported_once() {
+fn a_daemon_set_without_space_on_any_node_stops_no_launch_and_is_reported_once() {
     let mut driver = start();
     let requests = json!({ "cpu": "1000" });
     add_daemon_set_with(&driver, "huge", &everything(), &requests);
