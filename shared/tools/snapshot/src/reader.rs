@@ -361,7 +361,7 @@ impl Reader {
                 self.shape(
                     "PodTemplate",
                     body,
-                    |template| &mut template.metadata,
+                    |template: &mut slim::StoredPodTemplate| &mut template.metadata,
                     |template: &slim::StoredPodTemplate| template.try_into(),
                 );
             }
@@ -376,7 +376,7 @@ impl Reader {
                 self.shape(
                     kind,
                     body,
-                    |workload| &mut workload.metadata,
+                    |workload: &mut slim::Scalable| &mut workload.metadata,
                     |workload: &slim::Scalable| workload.try_into(),
                 );
                 self.workload(incoming, kind, body);

@@ -285,14 +285,14 @@ fn workloads_that_no_term_concerns_take_no_work() {
 fn of_workload(index: usize, choices: &mut order::Choices) -> Pod {
     let app = ["plain", "apart", "near", "zones", "hosts", "soft"][index % 6];
     let size = i64::try_from(1 + choices.below(4)).unwrap();
-    let mut pod = labelled(pod(&format!("{app}-{index:02}"), 250 * size, 1024 * size), "app", app);
+    let mut pod = labelled(pod(format!("{app}-{index:02}"), 250 * size, 1024 * size), "app", app);
     pod.owner_kind = Some("ReplicaSet".into());
     let own = |key: &str, hard| TopologySpread { hard, ..topology_spread(key, selector("app", app)) };
     let template = pod.template_mut();
     match app {
         "apart" => template.required_pod_anti_affinity.push(near("app", "apart", labels::HOSTNAME)),
         "near" => {
-            template.preferred_pod_affinity.push(Weighted { weight: 7, preference: near("app", "soft", labels::ZONE) })
+            template.preferred_pod_affinity.push(Weighted { weight: 7, preference: near("app", "soft", labels::ZONE) });
         }
         "zones" => template.topology_spread.push(own(labels::ZONE, true)),
         "hosts" => template.topology_spread.push(TopologySpread { max_skew: 2, ..own(labels::HOSTNAME, true) }),
