@@ -118,17 +118,24 @@ def check_node_classes(webhook: dict[str, Any]) -> None:
         assert admits(webhook, review) == expected, f"wake should {'' if expected else 'not '}be called for {what}"
 
 
+# The class of NodePools and NodeClaims of nodeless, and that of EKS Auto Mode.
+OURS = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}
+AUTO_MODE = {"group": "eks.amazonaws.com", "kind": "NodeClass", "name": "default"}
+
+
 def check_node_claims(webhook: dict[str, Any]) -> None:
     """The third matches new NodeClaims without a NodePool, which nodeless never creates."""
     (rule,) = webhook["rules"]
     assert (rule["apiGroups"], rule["resources"], rule["operations"]) == (["karpenter.sh"], ["nodeclaims"], ["CREATE"])
 
-    def request(metadata: dict[str, Any]) -> dict[str, Any]:
-        return {"operation": "CREATE", "object": {"metadata": {"name": "a", **metadata}}, "oldObject": None, "dryRun": False}
+    def request(metadata: dict[str, Any], node_class: dict[str, str] = OURS) -> dict[str, Any]:
+        claim = {"metadata": {"name": "a", **metadata}, "spec": {"nodeClassRef": node_class}}
+        return {"operation": "CREATE", "object": claim, "oldObject": None, "dryRun": False}
 
     cases = [
         (True, "one without labels", request({})),
         (True, "one with another label", request({"labels": {"team": "a"}})),
+        (False, "one of another controller", request({}, AUTO_MODE)),
         (False, "one of a NodePool", request({"labels": {"karpenter.sh/nodepool": "default"}})),
         (False, "one that is only tried", {**request({}), "dryRun": True}),
     ]
@@ -142,14 +149,16 @@ def check_deletions(webhook: dict[str, Any]) -> None:
     assert covered == {("", "nodes"), ("karpenter.sh", "nodeclaims"), ("karpenter.sh", "nodepools")}
     assert all(rule["operations"] == ["DELETE"] for rule in webhook["rules"])
 
-    def request(resource: str, metadata: dict[str, Any], groups: list[str]) -> dict[str, Any]:
+    def request(resource: str, metadata: dict[str, Any], groups: list[str], node_class: dict[str, str] = OURS) -> dict[str, Any]:
+        own = {"nodeClassRef": node_class}
+        spec = {"nodes": {}, "nodeclaims": own, "nodepools": {"template": {"spec": own}}}[resource]
         return {
             "operation": "DELETE", "resource": {"group": "", "version": "v1", "resource": resource}, "object": None, "dryRun": False,
-            "oldObject": {"metadata": {"name": "a", **metadata}}, "userInfo": {"username": "someone", "groups": groups},
+            "oldObject": {"metadata": {"name": "a", **metadata}, "spec": spec}, "userInfo": {"username": "someone", "groups": groups},
         }  # fmt: skip
 
     people, ours = ["system:authenticated"], ["nodeless:lifecycle", "system:authenticated"]
-    of_pool = {"labels": {"karpenter.sh/nodepool": "default"}}
+    of_pool = {"labels": {"karpenter.sh/nodepool": "default", "karpenter.k8s.aws/ec2nodeclass": "default"}}
     being_deleted = {**of_pool, "deletionTimestamp": "2026-01-01T00:00:00Z"}
     cases = [
         (True, "a Node of a NodePool", request("nodes", of_pool, people)),
@@ -157,6 +166,9 @@ def check_deletions(webhook: dict[str, Any]) -> None:
         (True, "a NodeClaim", request("nodeclaims", {}, people)),
         (True, "a NodePool", request("nodepools", {}, people)),
         (True, "a user without groups", {**request("nodepools", {}, people), "userInfo": {"username": "someone"}}),
+        (False, "a Node of another controller", request("nodes", {"labels": {"karpenter.sh/nodepool": "general-purpose"}}, people)),
+        (False, "a NodeClaim of another controller", request("nodeclaims", {}, people, AUTO_MODE)),
+        (False, "a NodePool of another controller", request("nodepools", {}, people, AUTO_MODE)),
         (False, "a Node of others", request("nodes", {"labels": {"a": "b"}}, people)),
         (False, "a Node without labels", request("nodes", {}, people)),
         (False, "a Node that nodeless deletes", request("nodes", of_pool, ours)),
