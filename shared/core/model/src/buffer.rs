@@ -2,6 +2,7 @@
 //!
 //! A buffer is represented by virtual pods ([`crate::virtual_pod`]).
 
+use crate::quotes::shortened;
 use crate::virtual_pod::VirtualPods;
 use crate::{Pod, PodOrigin, ResourceList};
 use serde::{Deserialize, Serialize};
@@ -128,8 +129,10 @@ impl CapacityBuffer {
                 if group != "apps" || !BufferSource::WORKLOADS.contains(&kind.as_str()) =>
             {
                 Err(BufferError::Resolution(format!(
-                    "spec.scalableRef: {kind} of the API group {group:?} is not supported; name a Deployment, \
-                     StatefulSet or ReplicaSet of the group \"apps\", or use spec.podTemplateRef"
+                    "spec.scalableRef: {} of the API group {:?} is not supported; name a Deployment, StatefulSet or ReplicaSet of \
+                     the group \"apps\", or use spec.podTemplateRef",
+                    shortened(kind),
+                    shortened(group)
                 )))
             }
             Some(source) => Ok(source),
