@@ -855,7 +855,7 @@ run "alarms_about_work_that_waits" {
 
 run "alarms_off_by_choice" {
   variables {
-    alarms = { throttles = false, launch_failures = false, unschedulable_pods = false, churn = false, ami_canary = false, node_count = 0, hourly_spend_dollars = 0, cluster_limit_percent = 0, nodes_launched_per_hour = 0 }
+    alarms = { throttles = false, launch_failures = false, unschedulable_pods = false, churn = false, ami_canary = false, node_count = 0, hourly_spend_dollars = 0, cluster_limit_percent = 0, nodes_launched_per_hour = 0, plans_without_new_pods_per_hour = 0 }
   }
 
   assert {
@@ -870,7 +870,7 @@ run "number_of_alarms" {
       aws_cloudwatch_metric_alarm.errors, values(aws_cloudwatch_metric_alarm.recursion), values(aws_cloudwatch_metric_alarm.dead_letters),
       values(aws_cloudwatch_metric_alarm.metric), aws_cloudwatch_metric_alarm.stale, aws_cloudwatch_metric_alarm.wake_silent,
       aws_cloudwatch_metric_alarm.throttles,
-    )) == 16
+    )) == 17
     error_message = "The number of alarms changed: docs/benchmarks/cost.py has it, and their metrics, for the price of monitoring."
   }
 }
