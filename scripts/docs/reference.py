@@ -249,12 +249,14 @@ OF_OVERLAYS = {
 OF_BUFFERS = {
     "ReadyForProvisioning": "The workload or PodTemplate that it names was found, and its number of pods is known.",
     "Provisioning": "The buffer's capacity exists, or is being launched.",
+    "LimitedByQuotas": "A ResourceQuota of the namespace does not allow all pods of the buffer; the message names it. Absent if that never was so.",
 }
 OF_REQUESTS = {
     "Accepted": "A plan evaluated the request.",
     "Provisioned": "All pods of the request fit on initialized nodes. The capacity is held for them.",
     "Failed": "The request is not evaluated any more.",
     "BookingExpired": "The capacity is no longer held.",
+    "LimitedByQuotas": "A ResourceQuota of the namespace does not allow the pods of the request; the message names it. Absent if that never was so.",
 }
 
 
@@ -277,8 +279,9 @@ def conditions() -> str:
     pools = stated("shared/operations/src/plan/pools/mod.rs", r'\("([A-Z]\w+)", (?:valid|class_ready|ready)\b', "NodeRegistrationHealthy")
     classes = stated("shared/adapters/ec2/src/source/resolve.rs", r'\("(\w+Ready)", \w+\.problem\)', "ValidationSucceeded", "Ready")
     overlays = set(re.findall(r'"(\w+)"', re.search(r"let conditions = \[(.*?)\]", source("shared/operations/src/plan/pools/overlays.rs"))[1]))
-    requests = set(re.findall(r'pub\(super\) const [A-Z_]+: &str = "(\w+)";', source("shared/core/model/src/provisioning_request.rs").partition("mod kind {")[2].partition("\n}\n")[0]))
-    buffers = stated("shared/operations/src/plan/buffers.rs", r'condition\("(\w+)"')
+    quotas = stated("shared/operations/src/plan/pools/conditions.rs", r'const KIND: &str = "(LimitedByQuotas)"')
+    requests = quotas | set(re.findall(r'pub\(super\) const [A-Z_]+: &str = "(\w+)";', source("shared/core/model/src/provisioning_request.rs").partition("mod kind {")[2].partition("\n}\n")[0]))
+    buffers = stated("shared/operations/src/plan/buffers.rs", r'condition\("(\w+)"') | quotas
     return page(
         "Conditions",
         "The conditions that nodeless writes. Their names are Karpenter's; `kubectl describe` shows their reasons and messages.",
