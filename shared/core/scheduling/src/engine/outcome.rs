@@ -82,7 +82,8 @@ impl<'q> Engine<'_, '_, 'q> {
             if let Some(level) = class.level(last)
                 && !candidates.is_empty()
             {
-                match topology_barriers::by_domains(class, level, &candidates, &eligible, &self.topology) {
+                let barriers = topology_barriers::Barriers { input: self.input, topology: &self.topology };
+                match barriers.by_domains(class, level, &candidates, &eligible) {
                     Ok(open) => alternatives = open,
                     Err(fault) => return explain::Explanation::of_pod(fault),
                 }

@@ -104,7 +104,7 @@ pub struct Barrier {
 }
 
 /// The kind of constraint that excludes a pod from domains.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BarrierKind {
     /// The pod's topology spread.
     Spread {
@@ -117,8 +117,11 @@ pub enum BarrierKind {
     Affinity,
     /// The pod's pod anti-affinity.
     AntiAffinity,
-    /// The pod anti-affinity of another pod.
-    AntiAffinityOfOthers,
+    /// The pod anti-affinity of other pods.
+    AntiAffinityOfOthers {
+        /// One of them, as `namespace/name`: one that runs in these domains, if any does.
+        example: String,
+    },
 }
 
 /// What the pod of a DaemonSet takes of a node.
@@ -332,7 +335,7 @@ impl fmt::Display for Barrier {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let key = &self.topology_key;
         let names = self.domains.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(", ");
-        match self.kind {
+        match &self.kind {
             BarrierKind::Spread { max_skew, min_count } => {
                 let counts = self.domains.iter().map(|(name, count)| format!("{name} has {count}"));
                 let counts = counts.collect::<Vec<_>>().join(", ");
@@ -351,8 +354,8 @@ impl fmt::Display for Barrier {
             BarrierKind::AntiAffinity => {
                 write!(f, "pod anti-affinity over {key}: pods that it selects are in {names}")
             }
-            BarrierKind::AntiAffinityOfOthers => {
-                write!(f, "pod anti-affinity over {key} of pods in {names} excludes it")
+            BarrierKind::AntiAffinityOfOthers { example } => {
+                write!(f, "pod anti-affinity over {key} of pods such as {example} excludes it from {names}")
             }
         }
     }

@@ -66,7 +66,7 @@ fn of_barrier(barrier: &Barrier) -> Option<PodChange> {
         }
         BarrierKind::Affinity => PodChange::WithoutAffinity(key),
         BarrierKind::AntiAffinity => PodChange::WithoutAntiAffinity(key),
-        BarrierKind::AntiAffinityOfOthers => PodChange::Unselected(key),
+        BarrierKind::AntiAffinityOfOthers { .. } => PodChange::Unselected(key),
     })
 }
 

@@ -465,15 +465,22 @@ fn others_keep_away_from_pods_that_want_to_be_alone() {
     let nodes = [(node("node-a", ZONES[0], 64), vec![lonely("one", labels::ZONE)])];
     let zonal = cluster(problem(&pods, &pools), &nodes);
     assert!(!by_zone(&zonal, &all_placed(&zonal)).contains_key(ZONES[0]));
+    let of_a_tenant = |name: &str| {
+        let mut pod = lonely(name, labels::ZONE);
+        pod.namespace = "tenant".into();
+        pod.template_mut().required_pod_anti_affinity[0].namespaces = vec!["default".into()];
+        pod
+    };
     let everywhere: Vec<(Node, Vec<Pod>)> =
-        ZONES.iter().map(|zone| (node(zone, zone, 8), vec![lonely(zone, labels::ZONE)])).collect();
+        ZONES.iter().map(|zone| (node(zone, zone, 8), vec![of_a_tenant(zone)])).collect();
     let unsatisfiable = cluster(problem(&pods[..1], &pools), &everywhere);
-    assert_eq!(
-        reasons(&solve_checked(&unsatisfiable)),
-        [
-            "pod anti-affinity over topology.kubernetes.io/zone of pods in us-east-1a, us-east-1b, us-east-1c excludes it"
-        ]
-    );
+    let named = |example: &str| {
+        format!(
+            "pod anti-affinity over topology.kubernetes.io/zone of pods such as {example} excludes it from us-east-1a, us-east-1b, \
+             us-east-1c"
+        )
+    };
+    assert_eq!(reasons(&solve_checked(&unsatisfiable)), [named("tenant/us-east-1a")]);
     // Planned in the same round, before or after the others.
     for cpu in [100, 4000] {
         for key in [labels::HOSTNAME, labels::ZONE] {
@@ -483,6 +490,14 @@ fn others_keep_away_from_pods_that_want_to_be_alone() {
             all_placed(&problem(&both, &pools));
         }
     }
+    // Planned in every zone.
+    let mut alone = many(3, "first", |pod| {
+        pod.template_mut().priority = 1;
+        pod.template_mut().required_pod_anti_affinity = vec![near(labels::ZONE, "first"), near(labels::ZONE, "web")];
+    });
+    alone.push(app("web", "web"));
+    let solution = solve_checked(&problem(&alone, &pools));
+    assert_eq!(reasons(&solution), [named("default/first-000")]);
 }
 
 #[test]
