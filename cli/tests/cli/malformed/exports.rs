@@ -292,7 +292,6 @@ fn messages(bytes: &[u8]) -> Vec<String> {
 
 /// Whoever opens a pull request chooses which files are read, and sees the errors about them.
 #[test]
-#[ignore = "messages about the sources of buffers, and what follows them, are not bounded yet"]
 fn errors_quote_at_most_60_characters_of_a_value() {
     let mut found = 0;
     for object in cluster().into_iter().chain(earlier()) {

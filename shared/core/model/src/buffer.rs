@@ -77,7 +77,10 @@ pub struct PodShape {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub enum BufferError {
     /// The workload does not exist.
-    #[error("{kind} {name} does not exist in namespace {namespace}; create it, or correct spec.scalableRef")]
+    #[error(
+        "{} {} does not exist in namespace {}; create it, or correct spec.scalableRef",
+        shortened(.kind), shortened(.name), shortened(.namespace)
+    )]
     ScalableRefNotFound {
         /// The kind of the workload.
         kind: String,
@@ -87,7 +90,10 @@ pub enum BufferError {
         namespace: String,
     },
     /// The PodTemplate does not exist.
-    #[error("PodTemplate {name} does not exist in namespace {namespace}; create it, or correct spec.podTemplateRef")]
+    #[error(
+        "PodTemplate {} does not exist in namespace {}; create it, or correct spec.podTemplateRef",
+        shortened(.name), shortened(.namespace)
+    )]
     PodTemplateNotFound {
         /// The name of the PodTemplate.
         name: String,
