@@ -242,7 +242,7 @@ malformed: ## Give 400 changed exports and requests to the commands and servers 
 .PHONY: isolation
 isolation: ## Write random objects of a tenant, keys and statuses into 400 clusters: they must change nothing for others
 	NODELESS_SEEDS=$(FIRST_SEED)..$(shell expr $(FIRST_SEED) + 400) cargo test --all-features -p nodeless -p lifecycle \
-		-p nodeless-operations --test operations -p nodeless-workloads --test workloads -- isolation keys --include-ignored
+		-p nodeless-operations --test operations -p nodeless-workloads --test workloads -- isolation keys
 
 .PHONY: test-kubernetes-oldest
 test-kubernetes-oldest:

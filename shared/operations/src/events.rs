@@ -6,10 +6,10 @@ use nodeless_api::{Condition, ConditionStatus, EC2NodeClass, EC2NodeClassStatus}
 use nodeless_model::events::condition_changed;
 use nodeless_model::object::{EventType, ObjectEvent, ObjectRef};
 use nodeless_ports::{Cluster, PortError};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Mutex, PoisonError};
 
-/// The limit on Events about NodeClaims: those of eight that join at once, with five conditions each.
+/// The limit on Events about the NodeClaims of a NodePool: those of eight that join at once, with five conditions each.
 const OF_NODE_CLAIMS: Rate = Rate { burst: 40.0, per_second: 1.0 };
 
 /// How many Events may be published.
@@ -21,27 +21,30 @@ pub(crate) struct Rate {
     pub(crate) per_second: f64,
 }
 
-/// How much of a [`Rate`] is used.
+/// How much of a [`Rate`] is used by each namespace or NodePool, so that the Events of one do not suppress those of others.
 #[derive(Debug, Default)]
-pub(crate) struct Used {
-    count: f64,
-    since: Option<Timestamp>,
-}
+pub(crate) struct Used(HashMap<String, (f64, Timestamp)>);
 
 impl Used {
-    /// Whether another Event may be published now. If so, it counts.
-    pub(crate) fn take(&mut self, rate: Rate, now: Timestamp) -> bool {
-        let passed = self.since.map_or(0.0, |since| now.duration_since(since).as_secs_f64().max(0.0));
-        self.count = (self.count - passed * rate.per_second).max(0.0);
-        self.since = Some(now);
-        let allowed = self.count < rate.burst;
-        self.count += f64::from(u8::from(allowed));
-        allowed
+    /// Whether another Event of this namespace or NodePool may be published now. If so, it counts.
+    pub(crate) fn take(&mut self, whose: &str, rate: Rate, now: Timestamp) -> bool {
+        let left = |(count, since): (f64, Timestamp)| {
+            (count - now.duration_since(since).as_secs_f64().max(0.0) * rate.per_second).max(0.0)
+        };
+        let used = self.0.get(whose).copied().map_or(0.0, left);
+        if used >= rate.burst {
+            return false;
+        }
+        if used == 0.0 {
+            self.0.retain(|_, used| left(*used) > 0.0);
+        }
+        self.0.insert(whose.to_owned(), (used + 1.0, now));
+        true
     }
 }
 
-/// Limits how many Events of the type Normal about NodeClaims a process publishes: when hundreds of nodes join at once, the
-/// conditions of their NodeClaims show the same. Other Events, and those of the type Warning, are always published.
+/// Limits how many Events of the type Normal about the NodeClaims of each NodePool a process publishes: when hundreds of nodes join at once,
+/// the conditions of their NodeClaims show the same. Other Events, and those of the type Warning, are always published.
 #[derive(Debug, Default)]
 pub struct EventRate {
     used: Mutex<Used>,
@@ -52,7 +55,9 @@ impl EventRate {
     pub(crate) fn limit(&self, events: impl Iterator<Item = ObjectEvent>, now: Timestamp) -> Vec<ObjectEvent> {
         let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
         let limited = |event: &ObjectEvent| event.event_type == EventType::Normal && event.object.kind == "NodeClaim";
-        events.filter(|event| !limited(event) || used.take(OF_NODE_CLAIMS, now)).collect()
+        // The name of a NodeClaim is that of its NodePool and a random word.
+        let pool = |event: &ObjectEvent| event.object.name.rsplit_once('-').unwrap_or_default().0.to_owned();
+        events.filter(|event| !limited(event) || used.take(&pool(event), OF_NODE_CLAIMS, now)).collect()
     }
 }
 
@@ -131,16 +136,20 @@ mod tests {
     #[test]
     fn many_events_about_node_claims_are_limited_and_warnings_are_not() {
         let at = |second| Timestamp::from_second(second).unwrap();
-        let event = |kind: &str| {
-            let mut event = condition_changed(ObjectRef::node_claim("a", "u"), "Ready", ["False", "True"], "Ready", "");
+        let event_of = |pool: &str, kind: &str| {
+            let claim = ObjectRef::node_claim(&format!("{pool}-abcde"), "u");
+            let mut event = condition_changed(claim, "Ready", ["False", "True"], "Ready", "");
             event.event_type = if kind == "Warning" { EventType::Warning } else { EventType::Normal };
             event
         };
+        let event = |kind: &str| event_of("a", kind);
         let rate = EventRate::default();
         let publish =
             |kind: &str, count: usize, second| rate.limit(std::iter::repeat_n(event(kind), count), at(second)).len();
         assert_eq!((publish("Normal", 30, 0), publish("Normal", 30, 0), publish("Normal", 30, 0)), (30, 10, 0));
         assert_eq!(publish("Warning", 200, 0), 200);
+        let of_another = std::iter::repeat_n(event_of("a-b", "Normal"), 50);
+        assert_eq!(rate.limit(of_another, at(0)).len(), 40, "those of another NodePool are published");
         assert_eq!((publish("Normal", 30, 10), publish("Normal", 90, 600)), (10, 40));
         let of_node = |event: ObjectEvent| ObjectEvent { object: ObjectRef::node("a", ""), ..event };
         let nodes = std::iter::repeat_n(of_node(event("Normal")), 90);

@@ -17,9 +17,10 @@ const ON_PODS: usize = 100;
 /// lack the same, and a plan of tens of thousands of pods must not end because it writes an Event for each.
 const UNSCHEDULABLE: usize = 500;
 const UNSCHEDULABLE_ALIKE: usize = 50;
-/// The limit on the Events `Nominated`, as in Karpenter: a plan for thousands of pods must not write one for each. If a pod still
-/// waits, the next plans publish its Event.
+/// The limit on the Events `Nominated` of a namespace, which Karpenter has for all together, and the maximum number of one plan: a plan for
+/// thousands of pods must not write one for each. If a pod still waits, the next plans publish its Event.
 const NOMINATIONS: Rate = Rate { burst: 10.0, per_second: 5.0 };
+const NOMINATED: usize = 500;
 /// How long a node stays before the reason is published. A node that joins is nominated for pods for less than that.
 const STAYS: SignedDuration = SignedDuration::from_secs(50);
 /// A reason that plans do not find again within this time has ended.
@@ -59,29 +60,33 @@ impl Recent {
     pub(super) fn fresh(&mut self, events: Vec<ObjectEvent>, now: Timestamp) -> Vec<ObjectEvent> {
         self.published.retain(|_, published| published.expires > now);
         self.found.retain(|_, (_, last)| now.duration_since(*last) < ENDED_AFTER);
-        let (mut kept_nodes, mut on_pods) = (0, 0);
+        let (mut kept_nodes, mut on_pods, mut nominated) = (0, 0, 0);
         let mut unschedulable = Unschedulable::default();
         let mut is_fresh = |event: &ObjectEvent| {
             let (of_node, of_pod) = (event.is_about_a_kept_node(), event.is_about_disruption_of_a_pod());
+            let (nomination, namespace) = (event.is_a_nomination(), event.object.namespace.as_str());
             let key = hash(&event.dedupe_key());
             if of_node && !self.stays(key, now) {
                 return false;
             }
             // A suppressed event keeps its time, so that a lasting condition is published again after that time.
-            let limited = (of_node && kept_nodes == KEPT_NODES) || (of_pod && on_pods == ON_PODS);
+            let limited = (of_node && kept_nodes == KEPT_NODES)
+                || (of_pod && on_pods == ON_PODS)
+                || (nomination && nominated == NOMINATED);
             if limited
                 || self.is_published(key, event, now)
-                || (event.is_a_nomination() && !self.nominations.take(NOMINATIONS, now))
+                || (nomination && !self.nominations.take(namespace, NOMINATIONS, now))
                 || (event.is_about_an_unschedulable_pod() && !unschedulable.take(event))
             {
                 return false;
             }
             kept_nodes += usize::from(of_node);
             on_pods += usize::from(of_pod);
+            nominated += usize::from(nomination);
             self.note(key, event, now);
             true
         };
-        events.into_iter().filter(|event| is_fresh(event)).collect()
+        in_turn(events).into_iter().filter(|event| is_fresh(event)).collect()
     }
 
     /// Whether plans have found the reason for which a node stays for long enough.
@@ -140,6 +145,20 @@ impl Recent {
         (self.is_unrecorded, self.recorded) = (false, Some(now));
         Some((record, now.saturating_add(LIFETIME).unwrap_or(Timestamp::MAX)))
     }
+}
+
+/// The first Event on an object of each namespace, then the second of each, and so on, so that the limits of a plan are for all namespaces.
+fn in_turn(events: Vec<ObjectEvent>) -> Vec<ObjectEvent> {
+    let mut counts: HashMap<String, usize> = HashMap::new();
+    let mut turns: Vec<(usize, ObjectEvent)> = Vec::with_capacity(events.len());
+    for event in events {
+        let count = counts.entry(event.object.namespace.clone()).or_default();
+        let turn = if event.object.namespace.is_empty() { 0 } else { *count };
+        *count += 1;
+        turns.push((turn, event));
+    }
+    turns.sort_by_key(|(turn, _)| *turn);
+    turns.into_iter().map(|(_, event)| event).collect()
 }
 
 /// The Events about unschedulable pods that one plan publishes.
@@ -291,11 +310,42 @@ mod tests {
         assert_eq!(recent.fresh(reasons, minute(3)).len(), UNSCHEDULABLE);
     }
 
+    /// Whatever the pods of the namespace that comes first lack or have.
+    #[test]
+    fn the_events_of_a_namespace_do_not_suppress_those_of_others() {
+        let of = |namespace: &str, number: usize| PodRef {
+            namespace: namespace.into(),
+            name: number.to_string(),
+            uid: String::new(),
+        };
+        let kinds: [fn(&PodRef) -> ObjectEvent; 3] = [
+            |pod| nominated(pod, "nodeclaim/a"),
+            |pod| failed_scheduling(pod, &format!("lacks {}", pod.name)),
+            |pod| invalid_do_not_disrupt(pod, "it is ignored"),
+        ];
+        for event in kinds {
+            let many = (0..2000).map(|number| event(&of("a", number)));
+            let all: Vec<ObjectEvent> = many.chain((0..10).map(|number| event(&of("b", number)))).collect();
+            let mut recent = Recent::default();
+            let published = recent.fresh(all, minute(0));
+            assert_eq!(
+                published.iter().filter(|event| event.object.namespace == "b").count(),
+                10,
+                "{:?}",
+                published[0]
+            );
+            assert!(published.len() <= UNSCHEDULABLE);
+        }
+    }
+
     #[test]
     fn nominations_of_many_pods_are_limited() {
         let all: Vec<ObjectEvent> = (0..30).map(|number| nominated(&pod(number), "nodeclaim/a")).collect();
         let mut recent = Recent::default();
         let mut published = |second| recent.fresh(all.clone(), Timestamp::from_second(second).unwrap()).len();
         assert_eq!([published(0), published(0), published(1), published(60), published(61)], [10, 0, 5, 10, 5]);
+        let of = |number: usize| PodRef { namespace: (number / 10).to_string(), ..pod(number) };
+        let everywhere = (0..1000).map(|number| nominated(&of(number), "nodeclaim/a")).collect();
+        assert_eq!(recent.fresh(everywhere, minute(9)).len(), NOMINATED, "of all namespaces");
     }
 }

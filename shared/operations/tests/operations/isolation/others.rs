@@ -7,6 +7,7 @@ use nodeless_fake_kubernetes::resource::{
 };
 use nodeless_world::resources::{CAPACITY_BUFFERS, NODE_POOLS, PROVISIONING_REQUESTS};
 use serde_json::{Value, json};
+use std::sync::Arc;
 
 /// The namespaces; one of them sorts before and one after that of the tenant.
 const NAMESPACES_OF_OTHERS: [&str; 2] = ["shop", "web"];
@@ -89,6 +90,17 @@ fn create_set(harness: &Harness, numbers: &mut Numbers, name: &str) {
         .cluster
         .create(&REPLICA_SETS, json!({ "metadata": { "name": name, "namespace": namespace }, "spec": spec }));
     harness.cluster.converge();
+}
+
+/// The names of the workloads of others, whose pods have generated names.
+pub(super) fn workloads(harness: &Harness) -> Vec<String> {
+    let of_others = |workload: &&Arc<Value>| workload["metadata"]["namespace"] != tenant::NAMESPACE;
+    let list = |resource| harness.cluster.list(resource);
+    let all: Vec<_> = list(&REPLICA_SETS).into_iter().chain(list(&DAEMON_SETS)).collect();
+    all.iter()
+        .filter(of_others)
+        .filter_map(|workload| Some(workload["metadata"]["name"].as_str()?.to_owned()))
+        .collect()
 }
 
 /// The conditions and the numbers in the status of the others' objects, without times.

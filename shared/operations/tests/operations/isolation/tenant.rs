@@ -124,6 +124,15 @@ pub(super) fn anywhere(number: usize) -> Value {
     pod
 }
 
+/// A pod on a node of the tenant that keeps pods of all namespaces with a label `app` out of its zone.
+pub(super) fn alone(app: &str) -> Value {
+    let mut spec = spec(100);
+    let term = json!({ "topologyKey": "topology.kubernetes.io/zone", "namespaceSelector": {},
+        "labelSelector": { "matchLabels": { "app": app } } });
+    spec["affinity"] = json!({ "podAntiAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": [term] } });
+    json!({ "metadata": { "name": "alone", "namespace": NAMESPACE }, "spec": spec })
+}
+
 /// Creates objects of these kinds.
 pub(super) fn create(harness: &Harness, seed: u64, kinds: &[Kind]) -> Vec<Written> {
     let mut numbers = Numbers::new(seed ^ 0x7e4a);
