@@ -218,7 +218,8 @@ def events() -> str:
         "after at least five minutes. Why a node stays, and how annotations of a pod affect disruption, is published once it has lasted for a",
         "minute, and the same again only when the API server has deleted it, after an hour by default. A plan publishes `FailedScheduling`",
         "for at most 500 pods, 50 of a namespace with the same reason. The plans of the next five minutes publish it for others; after that, the",
-        "first pods are due again, so that of thousands with the same reason only some have the event.",
+        "first pods are due again, so that of thousands with the same reason only some have the event. Namespaces take turns, so the",
+        "pods of one do not suppress the events of others. `Nominated` is published for 10 pods of a namespace at once, and five more a second.",
         "",
         table(["reason", "type", "object", "meaning"], event_rows()),
     )
