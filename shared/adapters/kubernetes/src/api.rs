@@ -23,6 +23,8 @@ pub(crate) const NODE_CLASSES: &str = resources::NODE_CLASSES.path;
 pub(crate) enum PatchKind {
     /// JSON merge patch: `null` removes, lists are replaced.
     Merge,
+    /// JSON patch: a list of operations, of which all or none are done.
+    Json,
     /// Strategic merge patch: single elements of lists are removed. Kinds of CRDs do not support it.
     Strategic,
     /// Server-side apply as the field manager `nodeless`, taking over fields of other managers.
@@ -97,6 +99,7 @@ impl Connection {
     ) -> Result<Value, CallError> {
         let (force, content_type) = match kind {
             PatchKind::Merge => ("", "application/merge-patch+json"),
+            PatchKind::Json => ("", "application/json-patch+json"),
             PatchKind::Strategic => ("", "application/strategic-merge-patch+json"),
             PatchKind::Apply => ("&force=true", "application/apply-patch+yaml"),
         };

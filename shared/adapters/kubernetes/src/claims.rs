@@ -58,10 +58,11 @@ async fn mirror_at(
         Some(object) => adopt(connection, path, object, claim).await?,
         // The object of a claim that was just launched usually does not exist. If it does, it cannot be created.
         None if claim.phase == Phase::Launched => create(connection, context, recent, path, claim).await?,
-        // The whole status is written without reading the object first; what the object has beyond it is removed below.
-        None => match write_status(connection, path, "", &desired).await {
+        None => match replace_status(connection, path, claim).await {
             Ok(object) => adopt(connection, path, object, claim).await?,
             Err(failed) if failed.is(404) => create(connection, context, recent, path, claim).await?,
+            // The object has another class, or a webhook refuses the status.
+            Err(failed) if failed.is(422) => adopt_present(connection, path, claim, failed).await?,
             Err(failed) => return Err(failed.into()),
         },
     };
@@ -80,13 +81,23 @@ fn is_object_of(object: &Value, uid: &str) -> bool {
     string(object, "/metadata/uid") == Some(uid)
 }
 
-/// Merges fields into the status, and returns the object. With a uid, an object with another one is a conflict.
+/// Merges fields into the status, and returns the object. An object with another uid is a conflict.
 async fn write_status(connection: &Connection, path: &str, uid: &str, fields: &Value) -> Result<Value, CallError> {
-    let mut body = json!({ "status": fields });
-    if !uid.is_empty() {
-        body["metadata"] = json!({ "uid": uid });
-    }
+    let body = json!({ "metadata": { "uid": uid }, "status": fields });
     connection.patch(OPERATION, &format!("{path}/status"), PatchKind::Merge, &body).await
+}
+
+/// Replaces the status of an object that was not read, and returns the object. The API server refuses it (422) if the object has a class of
+/// another controller.
+async fn replace_status(connection: &Connection, path: &str, claim: &NodeClaim) -> Result<Value, CallError> {
+    let desired = as_value(&convert::mirror(claim, None))?;
+    let class = &desired["spec"]["nodeClassRef"];
+    let operations = json!([
+        { "op": "test", "path": "/spec/nodeClassRef/group", "value": class["group"] },
+        { "op": "test", "path": "/spec/nodeClassRef/kind", "value": class["kind"] },
+        { "op": "add", "path": "/status", "value": desired["status"] },
+    ]);
+    connection.patch(OPERATION, &format!("{path}/status"), PatchKind::Json, &operations).await
 }
 
 /// The NodePool that owns a new object. It is read once for many objects.
@@ -131,12 +142,20 @@ async fn create(
     match connection.post(OPERATION, api::NODE_CLAIMS, &object).await {
         Ok(created) => Ok(created),
         // The object exists already, or another process created it first.
-        Err(failed) if failed.is(409) => {
-            let object = connection.get(OPERATION, path).await?.ok_or(failed)?;
-            adopt(connection, path, object, claim).await
-        }
+        Err(failed) if failed.is(409) => adopt_present(connection, path, claim, failed).await,
         Err(failed) => Err(failed.into()),
     }
+}
+
+/// Reads the object because of which a call failed, and adopts it.
+async fn adopt_present(
+    connection: &Connection,
+    path: &str,
+    claim: &NodeClaim,
+    failed: CallError,
+) -> Result<Value, PortError> {
+    let object = connection.get(OPERATION, path).await?.ok_or(failed)?;
+    adopt(connection, path, object, claim).await
 }
 
 /// Adopts an existing object: one of Karpenter's, or of a record that was lost and rebuilt.

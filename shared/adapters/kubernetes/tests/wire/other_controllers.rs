@@ -1,11 +1,13 @@
 //! The objects of EKS Auto Mode, beside those of nodeless.
 
+use super::claims::claim;
 use super::{World, node_class, node_pool};
 use nodeless_api::NodePoolStatus;
 use nodeless_api::test_support::{auto_mode_node, auto_mode_node_claim, auto_mode_node_pool};
 use nodeless_fake_kubernetes::Resource;
 use nodeless_fake_kubernetes::resource::NODES;
 use nodeless_kubernetes::install::remove_nodes;
+use nodeless_model::{NodeClaim, Phase};
 use nodeless_ports::{ClaimMirror as _, Configuration as _, ErrorKind, PlanningView as _};
 use nodeless_world::resources::{NODE_CLAIMS, NODE_CLASSES, NODE_POOLS};
 use serde_json::{Value, json};
@@ -69,6 +71,20 @@ async fn the_status_of_a_node_pool_of_others_is_not_written() {
     let error = world.cluster().write_node_pool_status("general-purpose", &NodePoolStatus::default()).await;
     assert_eq!(error.unwrap_err().kind, ErrorKind::Conflict);
     assert_eq!(objects_of_others(&world), before);
+}
+
+/// The status of a claim that this process has not read yet is written without a read, but not into an object of another controller.
+#[tokio::test]
+async fn the_status_of_a_node_claim_of_others_is_not_written() {
+    let world = side_by_side().await;
+    let before = objects_of_others(&world);
+    for phase in [Phase::Launched, Phase::Registered] {
+        let claim = NodeClaim { name: "general-purpose-abcde".into(), phase, ..claim() };
+        let error = world.cluster().mirror_claim(&claim).await.unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Conflict);
+        assert!(error.message.contains("eks.amazonaws.com/NodeClass"), "{error}");
+        assert_eq!(objects_of_others(&world), before);
+    }
 }
 
 #[tokio::test]
