@@ -1,4 +1,4 @@
-//! The JSON and YAML output of `--disruption`. `docs/reference/plan.md` describes its schema.
+//! The JSON and YAML output of `--disruption`. `docs/reference/plan.schema.json` is its schema.
 
 use super::parts::{Launch, Placement};
 use jiff::Timestamp;

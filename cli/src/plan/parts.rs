@@ -1,4 +1,4 @@
-//! Types of the JSON and YAML output of a plan. `docs/reference/plan.md` describes the schema; change both together.
+//! Types of the JSON and YAML output of a plan. `docs/reference/plan.schema.json` is the schema; change both together.
 
 use nodeless_model::{CapacityType, Requirements, ResourceList};
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! The JSON and YAML output of a plan. `docs/reference/plan.md` describes its schema; change both together.
+//! The JSON and YAML output of a plan. `docs/reference/plan.schema.json` is its schema; change both together.
 
 use super::cluster_limits::{self, ClusterLimit};
 use super::disruption::{DisruptionReport, NodeExplanation};
