@@ -8,8 +8,8 @@ A page has its manifests as blocks of YAML, and its plans as `<!-- plan: ARGUMEN
 server validates them and controllers create the pods, and the plan reads that cluster. It needs kubectl, and the command `nodeless`:
 that of NODELESS_BINARY, or of the folder NODELESS_BINARIES, or the one that cargo builds.
 
-docs/pull-requests.md has two sets of manifests, whose first lines are `# base.yaml` and `# head.yaml`, and their comparison as blocks of
-text and of Markdown.
+docs/pull-requests.md has two sets of manifests, whose first lines are `# base.yaml` and `# head.yaml`, and their comparison as a block
+of text.
 """
 
 from __future__ import annotations
@@ -150,13 +150,10 @@ def with_comparison(text: str, nodeless: Path) -> str:
         for name in names:
             (found,) = [block.text for block in code(text) if block.language == "yaml" and block.text.startswith(f"# {name}\n")]
             (Path(scratch) / name).write_text(found)
-        for form in ("text", "markdown"):
-            command = [nodeless, "plan", "--diff", *names, "-o", form]
-            done = subprocess.run(command, cwd=scratch, capture_output=True, text=True, check=False)
-            if not done.stdout:
-                raise RuntimeError(f"nodeless plan --diff: {done.stderr}")
-            text = re.sub(rf"^```{form}\n.*?^```$", lambda _: f"```{form}\n{done.stdout}```", text, count=1, flags=re.M | re.S)
-    return text
+        done = subprocess.run([nodeless, "plan", "--diff", *names], cwd=scratch, capture_output=True, text=True, check=False)
+        if not done.stdout:
+            raise RuntimeError(f"nodeless plan --diff: {done.stderr}")
+        return re.sub(r"^```text\n.*?^```$", lambda _: f"```text\n{done.stdout}```", text, count=1, flags=re.M | re.S)
 
 
 def main() -> None:

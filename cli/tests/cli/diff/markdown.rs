@@ -14,7 +14,7 @@ fn markdown(code: i32, sets: [&[Value]; 2]) -> String {
     ended.stdout
 }
 
-/// The Markdown of a change with every part. docs/pull-requests.md has another example.
+/// The Markdown of a change with every part.
 #[test]
 fn a_comment_has_every_part_of_the_comparison() {
     let mut later = deployment("later", 6, "1");
