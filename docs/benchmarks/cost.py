@@ -203,48 +203,6 @@ def durations(sizes: list[Size]) -> str:
     return table(["what", *map(nodes, sizes)], rows)
 
 
-def kind(call: str) -> str | None:
-    """The row of a call in the tables. Units that a proxy computes from what it forwards are larger than those that DynamoDB reports, and left
-    out."""
-    service, operation = call.split(" ", 1)
-    if operation.endswith(" request units"):
-        return None
-    if service == "Kubernetes":
-        return f"Kubernetes: {operation.split()[0] if operation.startswith(('read', 'watch')) else 'write'}"
-    if operation.startswith("consumed"):
-        return f"DynamoDB: {'read' if 'read' in operation else 'write'} units"
-    return f"{service}: calls"
-
-
-def reported(counts: dict[str, int]) -> dict[str, float]:
-    """Calls by service and kind, and the units that DynamoDB reports as consumed."""
-    found: dict[str, float] = {}
-    for call, count in counts.items():
-        if name := kind(call):
-            found[name] = found.get(name, 0) + (count / 2 if "halves" in call else count)
-    return found
-
-
-def calls(columns: dict[str, dict[str, float]], form: str) -> str:
-    """A table of calls, a column each."""
-    names = sorted(set().union(*columns.values()))
-    return table(["what", *columns], [row(name, [f"{column.get(name, 0):{form}}" for column in columns.values()]) for name in names])
-
-
-def idle_calls(sizes: list[Size]) -> str:
-    """The calls of one invocation while nothing changes."""
-    invoked = [("plan", "planner"), ("sweep", "lifecycle"), ("catalog refresh", "catalog")]
-    return calls({f"{title}, {size['nodes']:,} nodes": reported(size["idle"][name]["calls"]) for title, name in invoked for size in sizes}, "g")
-
-
-def scaling_calls(sizes: list[Size]) -> str:
-    """The calls for each node that is launched or removed."""
-    ways = [("up", "scaleUp"), ("down", "scaleDown")]
-    found = {f"{title}, {nodes(size)}": reported(size[way]["calls"]) for title, way in ways for size in sizes}
-    counted = [changed_nodes(size, way) for _, way in ways for size in sizes]
-    return calls({title: {name: count / by for name, count in column.items()} for (title, column), by in zip(found.items(), counted, strict=True)}, ".2f")
-
-
 def main() -> None:
     measured = json.loads((DOCS / "measurements.json").read_text())
     failed = "".join(f"- {nodes(size)}: {size['failed']}\n" for size in measured["sizes"] if "failed" in size)
@@ -256,7 +214,6 @@ def main() -> None:
     since = "".join(f"- {change}\n" for change in measured.get("since", []))
     since = f"## Changes since the measurement\n\nComputed, not measured:\n\n{since}\n" if since else ""
     starts = "\n".join(row(name, [f"{start['startToReadyMilliseconds']:.0f} ms", f"{start['memoryMegabytes']} MB"]) for name, start in sorted(measured["starts"].items()))
-    crowded = [size for size in sizes if size["pods"] > size["nodes"]]
     # The state of zonal shifts is one small item, which each plan and each sweep reads; GetManagedResource is free.
     zonal_shifts = 2 * MINUTES * DYNAMODB_READ
     text = f"""# Costs of nodeless
@@ -303,15 +260,7 @@ the nodes of the simulated EC2 become ready in the time that the table states. T
 |---|---|---|
 {starts}
 
-## Calls
-
-By service and kind; `measurements.json` has each operation. One invocation while nothing changes, with 20 pods a node:
-
-{idle_calls(crowded)}
-
-For each node that is launched or removed:
-
-{scaling_calls(crowded)}
+`measurements.json` has each call.
 """
     (DOCS / "cost.md").write_text(text)
 

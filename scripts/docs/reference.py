@@ -49,6 +49,12 @@ def first_sentence(text: str) -> str:
     return re.split(r"(?<=[.]) (?=[A-Z`])", text)[0]
 
 
+def without_object(text: str) -> str:
+    """The meaning of an annotation without the object that it is on, which another column has."""
+    meaning = re.sub(r"^The annotation\b[^:]*: ", "", text)
+    return meaning[0].upper() + meaning[1:]
+
+
 def table(head: list[str], rows: list[list[str]]) -> str:
     assert rows and all(len(row) == len(head) for row in rows), head
     lines = [head, ["---"] * len(head), *rows]
@@ -125,7 +131,7 @@ def labels() -> str:
     missing = SETTINGS.keys() - described.keys()
     unknown = {key for key in more if "nodeless.sh/" in key} - SETTINGS.keys() - {"nodeless.sh/last-used"}
     assert not missing and not unknown, f"settings that the code lacks: {missing}; keys that are not described: {unknown}"
-    settings = [[f"`{key}`", *SETTINGS[key], first_sentence(described[key])] for key in SETTINGS]
+    settings = [[f"`{key}`", *SETTINGS[key], without_object(first_sentence(described[key]))] for key in SETTINGS]
     out = [
         "The keys that nodeless reads or writes. Those of Karpenter have Karpenter's meaning.",
         "",

@@ -176,6 +176,7 @@ def test_the_documentation_has_the_recorded_figures() -> None:
     recorded = json.loads(document.FIGURES.read_text())
     text = document.DOCUMENT.read_text()
     assert document.document(text, recorded) == text, "run python tests/compare/document.py"
+    assert document.details(recorded) == document.DETAILED.read_text(), "run python tests/compare/document.py"
 
 
 def test_a_run_replaces_an_earlier_one_and_partial_runs_are_left_out(tmp_path: Path) -> None:
@@ -190,9 +191,9 @@ def test_a_run_replaces_an_earlier_one_and_partial_runs_are_left_out(tmp_path: P
     new = document.entries(tmp_path)
     assert [(run["side"], run["seed"]) for run in new] == [("karpenter", 1), ("nodeless", 1)]
     earlier = [{**new[1], "figures": {**new[1]["figures"], "launches": 7}}]
-    overview, details = document.tables(document.merged(earlier, new))
-    assert "| 2 / 2 (1.00) |" in overview
-    assert "| MiB at most |" in details
+    both = document.merged(earlier, new)
+    assert "| 2 / 2 (1.00) |" in document.overview(both)
+    assert "cold-web-2,1,MiB at most," in document.details(both)
 
 
 def test_a_machine_that_is_too_small_is_refused() -> None:
