@@ -129,7 +129,9 @@ impl<'c, 'a> Lookup<'c, 'a> {
         if let Some(why) = maintenance::holding(self.cluster, now) {
             return Err(why);
         }
-        if let Some(why) = self.cluster.stopped.get(name) {
+        // The removal of a node without pods evicts none.
+        let evicts = pods::reschedulable(&of.pods).next().is_some();
+        if let Some(why) = self.cluster.stopped.get(name).filter(|_| evicts) {
             return Err(KeptReason::Churn(why.clone()));
         }
         if let Some(until) = nominated_until(claim).filter(|until| *until > now) {

@@ -43,7 +43,7 @@ pub struct Cluster<'a> {
     /// The zones with a zonal shift, by name, and until when: their nodes stay, and no pods are moved there.
     pub shifted_zones: BTreeMap<String, Timestamp>,
     /// NodePools whose voluntary disruption is stopped because it evicted many pods and did not lower the price, with the reason:
-    /// see [`crate::churn`].
+    /// see [`crate::churn`]. Nodes without pods to reschedule are disrupted all the same.
     pub stopped: BTreeMap<String, String>,
     /// The NodePools with nodes that consolidation leaves alone, by name: see [`crate::churn::held_back`].
     pub held_back: BTreeMap<String, HeldBack>,

@@ -243,6 +243,12 @@ fn pods_that_would_not_miss_the_node_leave_it_empty() {
 }
 
 #[test]
+fn nodes_without_pods_go_while_disruption_that_evicts_is_stopped() {
+    let stop = |world: &mut World| drop(world.stopped.insert("default".into(), "it evicts and evicts".into()));
+    assert_eq!(World::new(1).with(stop).going(), ["node-0"]);
+}
+
+#[test]
 fn reports_why_a_node_stays() {
     type Change = fn(&mut World);
     let cases: [(&str, Change); 21] = [
@@ -259,6 +265,7 @@ fn reports_why_a_node_stays() {
         }),
         ("it evicts and evicts", |w| {
             w.stopped.insert("default".into(), "it evicts and evicts".into());
+            w.nodes[0].2 = vec![web()];
         }),
         ("it runs 1 pod, and consolidationPolicy is WhenEmpty", |w| {
             w.pools[0].disruption.consolidation_policy = ConsolidationPolicy::WhenEmpty;

@@ -8,6 +8,7 @@ mod commands;
 mod disruption_budgets;
 mod drains;
 mod effects;
+mod empty_nodes;
 mod leftovers;
 mod lifetimes;
 mod metadata;
@@ -50,6 +51,7 @@ pub(crate) const STAYS_OPEN: &str = "a node that is open for pods is not closed 
 pub(crate) const METADATA: &str = "a Node has the labels, annotations and taints of its claim";
 pub(crate) const UNUSABLE_NODE_POOLS: &str = "no claim is created for an unusable NodePool";
 pub(crate) const DELETED_NODE_POOLS: &str = "the nodes of a deleted NodePool are terminated";
+pub(crate) const EMPTY_NODES: &str = "no node without pods is kept";
 pub(crate) const SURGES: &str = "a pod that asks for its successor first is not the last that goes";
 pub(crate) const OTHER_CONTROLLERS: &str = "nothing of another controller is written";
 pub(crate) const EXPLAINED: &str = "each pending pod has a claim or a reason within two plans";

@@ -1,6 +1,7 @@
 //! The oracle, which checks the invariants after every step.
 
 use super::commands::CommandChecks;
+use super::empty_nodes::EmptyNodes;
 use super::lifetimes::{InterruptionChecks, drain_too_long, expired};
 use super::node_pools::NodePoolChecks;
 use super::nodes::{Nodes, OpenNodes};
@@ -9,10 +10,10 @@ use super::other_controllers::written;
 use super::recorded_time::RecordedTime;
 use super::surges::SurgeChecks;
 use super::{
-    AMI_CANARY, CLUSTER_LIMITS, DELETED_NODE_POOLS, DISRUPTION_BUDGETS, DO_NOT_DISRUPT, DRAINS_END, EXPIRY, EXPLAINED,
-    INTERRUPTIONS, LIMITS, MAINTENANCE, METADATA, NO_ORPHANS, ON_DEMAND_MINIMUM, ONE_INSTANCE, OTHER_CONTROLLERS,
-    PODS_RUN, RECORDED_TIME, STAYS_OPEN, SURGES, UNUSABLE_NODE_POOLS, Violation, ami_canary, condition as condition_of,
-    disruption_budgets, metadata, text,
+    AMI_CANARY, CLUSTER_LIMITS, DELETED_NODE_POOLS, DISRUPTION_BUDGETS, DO_NOT_DISRUPT, DRAINS_END, EMPTY_NODES,
+    EXPIRY, EXPLAINED, INTERRUPTIONS, LIMITS, MAINTENANCE, METADATA, NO_ORPHANS, ON_DEMAND_MINIMUM, ONE_INSTANCE,
+    OTHER_CONTROLLERS, PODS_RUN, RECORDED_TIME, STAYS_OPEN, SURGES, UNUSABLE_NODE_POOLS, Violation, ami_canary,
+    condition as condition_of, disruption_budgets, metadata, text,
 };
 use crate::scenarios::Scenario;
 use crate::scenarios::other_objects::is_instance_of_other;
@@ -45,9 +46,9 @@ const MIN_MEMORY_SHARE: f64 = 0.925 * 0.985;
 
 /// A pod without a node.
 #[derive(Debug)]
-struct Pending {
-    key: String,
-    created: Timestamp,
+pub(super) struct Pending {
+    pub(super) key: String,
+    pub(super) created: Timestamp,
     /// When the scheduler first reported it as unschedulable.
     marked: Option<Timestamp>,
     /// The number of successful plans that have ended and could have seen the pod.
@@ -106,6 +107,7 @@ pub(crate) struct Oracle {
     commands: CommandChecks,
     on_demand: OnDemandChecks,
     surges: SurgeChecks,
+    pub(crate) empty_nodes: EmptyNodes,
     /// `None` if calls fail or messages are lost: then EC2 may end a spot instance before nodeless can act on its warning.
     interruptions: Option<InterruptionChecks>,
     /// The pods that claims were created and started for. The reports of plans are checked a little later, when such a claim may be
@@ -138,6 +140,7 @@ impl Oracle {
             commands: CommandChecks::default(),
             on_demand: OnDemandChecks::default(),
             surges: SurgeChecks::default(),
+            empty_nodes: EmptyNodes::default(),
             interruptions: scenario.is_reliable().then(InterruptionChecks::default),
             nominated: BTreeMap::new(),
             looked: driver.world().now(),
@@ -491,6 +494,8 @@ impl Oracle {
         let left: Vec<&NodeClaim> = leaving.iter().map(|(claim, _)| *claim).collect();
         let below = self.on_demand.check(driver, &self.pools, claims, &left, now);
         wrong.extend(below.into_iter().map(|detail| (ON_DEMAND_MINIMUM, detail)));
+        let empty = self.empty_nodes.check(driver, &self.pools, claims, &left, now);
+        wrong.extend(empty.into_iter().map(|detail| (EMPTY_NODES, detail)));
         for (claim, reason) in leaving.iter().filter(|(claim, _)| !self.leaving.contains(&claim.name)) {
             // A plan uses the state at its start.
             let taken = claim.condition(condition::DISRUPTION_REASON).map_or(now, |it| it.last_transition_time);

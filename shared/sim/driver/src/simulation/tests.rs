@@ -336,6 +336,77 @@ fn a_command_that_two_plans_validate_and_end_between_checks_was_decided_by_the_f
     }
 }
 
+/// Three nodes whose pods are gone, and a NodePool that removes empty nodes.
+fn emptied(pool: &Value, system: &Value, node: &Value) -> Run {
+    let run = calm();
+    let consolidates = json!({ "spec": { "disruption": { "consolidateAfter": "1m", "budgets": [{ "nodes": "3" }] } } });
+    patch(&run, &NODE_POOLS, "", "general", &consolidates);
+    patch(&run, &NODE_POOLS, "", "general", pool);
+    patch(&run, &NAMESPACES, "", "kube-system", &json!({ "metadata": { "annotations": system } }));
+    for claim in claims(&run) {
+        let change = json!({ "metadata": { "annotations": node } });
+        patch(&run, &NODES, "", claim.status.node_name.as_ref().unwrap(), &change);
+    }
+    patch(&run, &DEPLOYMENTS, "default", "web", &json!({ "spec": { "replicas": 0 } }));
+    run
+}
+
+#[test]
+fn a_node_without_pods_may_not_be_kept() {
+    let (nothing, forbidden) =
+        (json!({}), |key: &str, value: &str| json!({ "metadata": { "annotations": { key: value } } }));
+    for (pool, system, node, exempt) in [
+        (nothing.clone(), nothing.clone(), nothing.clone(), None),
+        (nothing.clone(), json!({ "nodeless.sh/maintenance-windows": "0 0 * * * for 24h" }), nothing.clone(), None),
+        (
+            json!({ "spec": { "disruption": { "consolidateAfter": "Never" } } }),
+            nothing.clone(),
+            nothing.clone(),
+            Some("Never"),
+        ),
+        (
+            json!({ "spec": { "disruption": { "budgets": [{ "nodes": "0" }] } } }),
+            nothing.clone(),
+            nothing.clone(),
+            Some("budget"),
+        ),
+        (forbidden(labels::WARM, "1"), nothing.clone(), nothing.clone(), Some("warm")),
+        (forbidden("nodeless.sh/min-on-demand", "3"), nothing.clone(), nothing.clone(), Some("minimum")),
+        (forbidden("nodeless.sh/pause-disruption", "true"), nothing.clone(), nothing.clone(), Some("pause")),
+        (
+            nothing.clone(),
+            json!({ "nodeless.sh/maintenance-windows": "0 5 * * * for 1m" }),
+            nothing.clone(),
+            Some("window"),
+        ),
+        (nothing.clone(), nothing.clone(), json!({ labels::DO_NOT_DISRUPT: "true" }), Some("do-not-disrupt")),
+    ] {
+        let mut run = emptied(&pool, &system, &node);
+        // No operation runs while only the world advances.
+        for minutes in [2, 14, 4] {
+            let later = after(run.driver.world().now(), SignedDuration::from_mins(minutes));
+            assert_eq!(broken(&mut run), BTreeSet::new(), "{pool} {system} {node}");
+            run.driver.world_mut().advance_to(later).unwrap();
+        }
+        let expected = if exempt.is_none() { only("no node without pods is kept") } else { BTreeSet::new() };
+        assert_eq!(broken(&mut run), expected, "{pool} {system} {node}");
+        let seen = &run.oracle.empty_nodes;
+        assert_eq!(seen.exempt.keys().copied().collect::<Vec<_>>(), exempt.into_iter().collect::<Vec<_>>());
+        assert_eq!(seen.counted > 0, exempt.is_none(), "{pool} {system} {node}");
+    }
+}
+
+#[test]
+fn nodes_without_pods_are_removed_and_few_are_exempt() {
+    let mut run = emptied(&json!({}), &json!({}), &json!({}));
+    let until = after(run.driver.world().now(), SignedDuration::from_mins(30));
+    run.advance(until, &mut |_| std::ops::ControlFlow::Continue(())).unwrap();
+    assert_eq!(run.report.violations, []);
+    assert_eq!(claims(&run).len(), 0);
+    let seen = &run.oracle.empty_nodes;
+    assert!(seen.counted > 0 && seen.exempt.is_empty(), "{seen:?}");
+}
+
 #[test]
 fn nothing_may_leave_by_choice_that_asks_not_to_be_disrupted() {
     let asks = json!({ "metadata": { "annotations": { labels::DO_NOT_DISRUPT: "true" } } });
