@@ -9,10 +9,11 @@ use super::on_demand_minimum::OnDemandChecks;
 use super::other_controllers::written;
 use super::recorded_time::RecordedTime;
 use super::surges::SurgeChecks;
+use super::virtual_pods::VirtualPodChecks;
 use super::{
     AMI_CANARY, CLUSTER_LIMITS, DELETED_NODE_POOLS, DISRUPTION_BUDGETS, DO_NOT_DISRUPT, DRAINS_END, EMPTY_NODES,
     EXPIRY, EXPLAINED, INTERRUPTIONS, LIMITS, MAINTENANCE, METADATA, NO_ORPHANS, ON_DEMAND_MINIMUM, ONE_INSTANCE,
-    OTHER_CONTROLLERS, PODS_RUN, RECORDED_TIME, STAYS_OPEN, SURGES, UNUSABLE_NODE_POOLS, Violation, ami_canary,
+    OTHER_CONTROLLERS, PODS_RUN, QUOTAS, RECORDED_TIME, STAYS_OPEN, SURGES, UNUSABLE_NODE_POOLS, Violation, ami_canary,
     condition as condition_of, disruption_budgets, metadata, text,
 };
 use crate::scenarios::Scenario;
@@ -108,6 +109,7 @@ pub(crate) struct Oracle {
     on_demand: OnDemandChecks,
     surges: SurgeChecks,
     pub(crate) empty_nodes: EmptyNodes,
+    pub(crate) virtual_pods: VirtualPodChecks,
     /// `None` if calls fail or messages are lost: then EC2 may end a spot instance before nodeless can act on its warning.
     interruptions: Option<InterruptionChecks>,
     /// The pods that claims were created and started for. The reports of plans are checked a little later, when such a claim may be
@@ -141,6 +143,7 @@ impl Oracle {
             on_demand: OnDemandChecks::default(),
             surges: SurgeChecks::default(),
             empty_nodes: EmptyNodes::default(),
+            virtual_pods: VirtualPodChecks::default(),
             interruptions: scenario.is_reliable().then(InterruptionChecks::default),
             nominated: BTreeMap::new(),
             looked: driver.world().now(),
@@ -205,6 +208,8 @@ impl Oracle {
                 nominated.extend(claim.spec.nominated_pods.iter().cloned());
             }
             self.violations.extend(self.commands.check(&driver.claims().commands_now(), &claims, now));
+            let exceeded = self.virtual_pods.check(driver, &claims);
+            exceeded.into_iter().for_each(|detail| self.violated(now, QUOTAS, detail));
             self.check_instances(driver, &claims, now);
             self.check_voluntary_disruption(driver, &claims, now);
             self.check_lifetimes(driver, &claims, now);

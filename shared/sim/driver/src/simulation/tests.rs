@@ -6,7 +6,9 @@ use crate::scenarios::other_objects::{is_instance_of_other, is_of_other};
 use futures::FutureExt as _;
 use nodeless_disruption::command::{CommandPhase, CommandRecord};
 use nodeless_fake_kubernetes::controllers::object::{NewEvent, publish};
-use nodeless_fake_kubernetes::resource::{DEPLOYMENTS, NAMESPACES, NODES, PODS, VOLUME_ATTACHMENTS};
+use nodeless_fake_kubernetes::resource::{
+    DEPLOYMENTS, NAMESPACES, NODES, POD_TEMPLATES, PODS, RESOURCE_QUOTAS, VOLUME_ATTACHMENTS,
+};
 use nodeless_fake_kubernetes::{CreateOptions, DeleteOptions, ListOptions, PatchOptions, PatchType, Resource};
 use nodeless_lifecycle::begin_termination;
 use nodeless_model::claim::{TerminationReason, condition};
@@ -17,7 +19,7 @@ use nodeless_state::costs::StoredCosts;
 use nodeless_telemetry::Null;
 use nodeless_world::fault_injection::{Effect, Observer as _};
 use nodeless_world::ports::FIELD_MANAGER;
-use nodeless_world::resources::{NODE_CLAIMS, NODE_POOLS};
+use nodeless_world::resources::{CAPACITY_BUFFERS, NODE_CLAIMS, NODE_POOLS, PROVISIONING_REQUESTS};
 use std::collections::BTreeSet;
 
 pub(super) const CALM: &str = r#"
@@ -405,6 +407,56 @@ fn nodes_without_pods_are_removed_and_few_are_exempt() {
     assert_eq!(claims(&run).len(), 0);
     let seen = &run.oracle.empty_nodes;
     assert!(seen.counted > 0 && seen.exempt.is_empty(), "{seen:?}");
+}
+
+#[test]
+fn nodes_for_virtual_pods_may_not_exceed_quotas() {
+    let metadata = |name: &str| json!({ "metadata": { "name": name, "namespace": "default" } });
+    let container =
+        json!({ "name": "c", "image": "x", "resources": { "requests": { "cpu": "500m", "memory": "1Gi" } } });
+    let with = |name: &str, field: &str, value: Value| {
+        let mut object = metadata(name);
+        object[field] = value;
+        object
+    };
+    let set = json!({ "podTemplateRef": { "name": "small" }, "count": 2 });
+    let class = "best-effort-atomic-scale-up.autoscaling.x-k8s.io";
+    for (hard, allowed) in [
+        (json!({ "requests.cpu": "1", "memory": "2Gi", "pods": 2 }), true),
+        (json!({ "requests.cpu": "900m" }), false),
+        (json!({ "requests.memory": "1500Mi" }), false),
+        (json!({ "pods": "1" }), false),
+    ] {
+        for pods in [
+            ["capacity-buffer-spare-0", "capacity-buffer-spare-1"],
+            ["provisioning-request-job-0-0", "provisioning-request-job-0-1"],
+        ] {
+            let mut run = calm();
+            let api = run.driver.world().api();
+            let create = |resource: &Resource, object: Value| {
+                api.create(resource, object, &CreateOptions::default()).unwrap();
+            };
+            create(&POD_TEMPLATES, with("small", "template", json!({ "spec": { "containers": [container] } })));
+            create(
+                &CAPACITY_BUFFERS,
+                with("spare", "spec", json!({ "podTemplateRef": { "name": "small" }, "replicas": 2 })),
+            );
+            let spec = json!({ "provisioningClassName": class, "podSets": [set] });
+            create(&PROVISIONING_REQUESTS, with("job", "spec", spec));
+            create(&RESOURCE_QUOTAS, with("small", "spec", json!({ "hard": hard })));
+            assert_eq!(broken(&mut run), BTreeSet::new());
+            let mut claim = claims(&run).remove(0);
+            claim.spec.nominated_pods.extend(pods.map(|pod| format!("default/{pod}")));
+            write(&run, &claim);
+            let expected = if allowed {
+                BTreeSet::new()
+            } else {
+                only("what is launched for virtual pods stays within ResourceQuotas")
+            };
+            assert_eq!(broken(&mut run), expected, "{hard}");
+            assert!(run.oracle.virtual_pods.counted > 0);
+        }
+    }
 }
 
 #[test]
