@@ -5,10 +5,12 @@ use crate::claims::{self, Claims, Need};
 use crate::constraints::groups::{GroupId, Kind, Owned, Relations};
 use crate::constraints::{self, Alternative, AlternativeId, LevelSpec};
 use crate::dense::Amounts;
+use crate::pools::{ClassNeeds, Daemons};
 use crate::problem::excess::{self, Excess};
 use crate::problem::reason::PodFault;
 use crate::problem::{ClusterFacts, Options, Problem};
-use crate::topology::{Target, Topology};
+use crate::topology::daemon_pods::KeptOff;
+use crate::topology::{ABSENT, Domain, Target, Topology, domain_in};
 use crate::volumes::{Mounts, PendingVolumes, Volume};
 use nodeless_model::pod::{HostPort, VolumeClaim, Weighted};
 use nodeless_model::requirement::RequirementTerm;
@@ -44,9 +46,50 @@ pub(crate) struct Class<'a> {
     /// The groups of their required constraints, ascending.
     pub(crate) required: Vec<GroupId>,
     pub(crate) spread: Option<Spread>,
+    /// The new nodes that the pods cannot be on because of DaemonSets, and why.
+    pub(crate) kept_off: Vec<KeptOff>,
+    /// The DaemonSets of these nodes.
+    kept_off_daemons: Vec<Rc<Daemons>>,
 }
 
 impl Class<'_> {
+    /// What the class with this index needs of an instance type.
+    pub(crate) fn needs(&self, index: usize) -> ClassNeeds<'_> {
+        ClassNeeds { class: index, requests: &self.requests, kept_off: &self.kept_off_daemons }
+    }
+
+    /// The affinity to pods of DaemonSets that nothing in a target meets, so that only a new node can.
+    pub(crate) fn unmet<'c>(
+        &'c self,
+        level: usize,
+        target: &'c [(usize, Domain)],
+        topology: &'c Topology<'_>,
+    ) -> impl Iterator<Item = GroupId> {
+        let of_level = self.level(level).filter(|_| !topology.daemon_pods.is_empty());
+        let groups = of_level.into_iter().flat_map(|level| level.bounded.iter().chain(&level.hosts));
+        groups.copied().filter(move |&group| {
+            let nothing_here = || match topology.key(group) {
+                Some(key) => topology.matching(group, domain_in(target, key).unwrap_or(ABSENT)) == 0,
+                None => !topology.matches_anywhere(group),
+            };
+            topology.kind(group) == Kind::Affinity
+                && topology.daemon_pods.selects_any(group)
+                && nothing_here()
+                && (!self.is_selected_by(group) || topology.matches_anywhere(group))
+        })
+    }
+
+    /// Whether new nodes with these DaemonSets meet what nothing else in a target meets.
+    pub(crate) fn is_met_by(
+        &self,
+        level: usize,
+        target: &[(usize, Domain)],
+        topology: &Topology<'_>,
+        daemons: &Rc<Daemons>,
+    ) -> bool {
+        self.unmet(level, target, topology).all(|group| topology.daemon_pods.has(daemons, group))
+    }
+
     /// What its pods request and mount.
     pub(crate) fn mounts(&self) -> Mounts<'_> {
         Mounts { requests: &self.requests, shared: &self.shared_volumes }
@@ -253,8 +296,14 @@ impl<'a> Classes<'a> {
                 selected_hosts: Vec::new(),
                 required: owned.required.clone(),
                 spread: spread(&owned.required, topology),
+                kept_off: Vec::new(),
+                kept_off_daemons: Vec::new(),
             };
             class.required.sort_unstable();
+            if !topology.daemon_pods.is_empty() {
+                class.kept_off = topology.daemon_pods.kept_off(&class.selected, &class.required, topology);
+                class.kept_off_daemons = class.kept_off.iter().map(|one| Rc::clone(&one.daemons)).collect();
+            }
             let over_hosts = |group: &&GroupId| topology.key(**group).is_none();
             class.selected_hosts = class.selected.iter().filter(over_hosts).copied().collect();
             match specs {

@@ -10,20 +10,28 @@ use nodeless_model::resources::name;
 use nodeless_model::{DaemonSet, DaemonSetName, Pod, Requirements, ResourceList, Taint};
 use std::cmp::Reverse;
 
-/// A DaemonSet and the alternatives of the required labels of its nodes.
-pub(crate) type WithLabels<'d> = (&'d DaemonSet, Vec<Requirements>);
+/// A DaemonSet in the order of [`ranked`].
+#[derive(Clone, Debug)]
+pub(crate) struct Ranked<'d> {
+    /// The index among all DaemonSets.
+    pub(crate) place: usize,
+    pub(crate) set: &'d DaemonSet,
+    /// The alternatives of the required labels of its nodes.
+    pub(crate) labels: Vec<Requirements>,
+}
 
 /// Bytes of memory that count as much as one CPU in the size of a DaemonSet, as in general purpose instance types.
 const BYTES_PER_CPU: i64 = 4 << 30;
 
 /// DaemonSets in the order in which they get capacity: the highest priority first, as the kube-scheduler places their pods; then the
 /// smallest, so that a large one does not take the place of many.
-pub(crate) fn ranked<'d>(sets: impl Iterator<Item = &'d DaemonSet>) -> Vec<WithLabels<'d>> {
-    let mut sets: Vec<&DaemonSet> = sets.collect();
-    sets.sort_by_cached_key(|set| {
+pub(crate) fn ranked(sets: &[DaemonSet], counts: impl Fn(&DaemonSet) -> bool) -> Vec<Ranked<'_>> {
+    let mut sets: Vec<(usize, &DaemonSet)> = sets.iter().enumerate().filter(|(_, set)| counts(set)).collect();
+    sets.sort_by_cached_key(|(_, set)| {
         (Reverse(set.template.template.priority), size(set), set.namespace.clone(), set.name.clone())
     });
-    sets.into_iter().map(|set| (set, daemons::alternatives(&set.template))).collect()
+    let with_labels = |(place, set)| Ranked { place, set, labels: daemons::alternatives(&set.template) };
+    sets.into_iter().map(with_labels).collect()
 }
 
 /// In thousandths of a CPU.
@@ -34,8 +42,8 @@ fn size(set: &DaemonSet) -> i64 {
 
 /// The DaemonSets of a node.
 pub(crate) struct OnNode<'d> {
-    /// Those that have space there.
-    pub(crate) sets: Vec<&'d DaemonSet>,
+    /// Those that have space there, each with its index among all DaemonSets.
+    pub(crate) sets: Vec<(usize, &'d DaemonSet)>,
     /// Their requests.
     pub(crate) requests: ResourceList,
     /// Those without space.
@@ -43,31 +51,43 @@ pub(crate) struct OnNode<'d> {
 }
 
 impl<'d> OnNode<'d> {
-    /// Of the DaemonSets of [`ranked`], those that run on a node with these labels, taints and capacity.
-    pub(crate) fn new(
-        sets: &[WithLabels<'d>],
-        labels: &Requirements,
-        taints: &[Taint],
-        capacity: &ResourceList,
-    ) -> Self {
-        let runs =
-            |(set, alternatives): &&WithLabels<'d>| daemons::runs_with(&set.template, alternatives, labels, taints);
-        let sets: Vec<&DaemonSet> = sets.iter().filter(runs).map(|(set, _)| *set).collect();
-        let (requests, with_space) = with_space(sets.iter().copied(), capacity);
+    /// Of these DaemonSets, those that run on a node with these labels, taints and capacity.
+    pub(crate) fn new(sets: &[Ranked<'d>], labels: &Requirements, taints: &[Taint], capacity: &ResourceList) -> Self {
+        let runs = |one: &&Ranked<'d>| daemons::runs_with(&one.set.template, &one.labels, labels, taints);
+        let sets: Vec<(usize, &DaemonSet)> = sets.iter().filter(runs).map(|one| (one.place, one.set)).collect();
+        let (requests, with_space) = with_space(sets.iter().map(|(_, set)| *set), capacity);
         if !with_space.contains(&false) {
             return Self { sets, requests, left_out: Vec::new() };
         }
         let (with, without): (Vec<_>, Vec<_>) = sets.into_iter().zip(with_space).partition(|(_, has_space)| *has_space);
-        let names = |sets: Vec<(&'d DaemonSet, bool)>| sets.into_iter().map(|(set, _)| set).collect();
-        Self { sets: names(with), requests, left_out: names(without) }
+        Self {
+            sets: with.into_iter().map(|(set, _)| set).collect(),
+            requests,
+            left_out: without.into_iter().map(|((_, set), _)| set).collect(),
+        }
+    }
+
+    /// The DaemonSets, by their indices, that have no pod among those of the node yet, and whose pods no scheduling gate holds.
+    pub(crate) fn expected(&self, pods: &[&Pod]) -> Vec<usize> {
+        let present: Vec<&Pod> =
+            pods.iter().copied().filter(|pod| pod.is_active() && pod.is_owned_by_daemon_set()).collect();
+        let is_expected = |set: &DaemonSet| is_created(set) && !present.iter().any(|pod| controls(set, pod));
+        self.sets.iter().filter(|(_, set)| is_expected(set)).map(|(place, _)| *place).collect()
     }
 
     /// Whether a pod is of a DaemonSet without space, which may have been smaller when the pod was created.
     pub(crate) fn leaves_out(&self, pod: &Pod) -> bool {
-        let controls =
-            |set: &DaemonSet| pod.namespace == set.namespace && pod.owner_name.as_deref() == Some(set.name.as_str());
-        self.left_out.iter().any(|set| controls(set))
+        self.left_out.iter().any(|set| controls(set, pod))
     }
+}
+
+/// Whether its pods are scheduled as soon as they are created.
+pub(crate) fn is_created(set: &DaemonSet) -> bool {
+    set.template.template.scheduling_gates.is_empty()
+}
+
+fn controls(set: &DaemonSet, pod: &Pod) -> bool {
+    pod.namespace == set.namespace && pod.owner_name.as_deref() == Some(set.name.as_str())
 }
 
 /// Whether each of these DaemonSets has space on a node beside those before it, and the requests of those that have.

@@ -1,7 +1,7 @@
 //! Existing nodes and launching claims as nodes for pods.
 
 use crate::constraints::daemons;
-use crate::daemon_sets::{self, OnNode, WithLabels};
+use crate::daemon_sets::{self, OnNode, Ranked};
 use crate::problem::ExistingNode;
 use jiff::Timestamp;
 use nodeless_model::claim::REGISTRATION_TIMEOUT;
@@ -60,7 +60,7 @@ pub fn existing_node(
 #[derive(Debug)]
 pub struct ExistingNodes<'d> {
     /// The DaemonSets, in the order in which they get capacity.
-    daemon_sets: Vec<WithLabels<'d>>,
+    daemon_sets: Vec<Ranked<'d>>,
     labels: SharedLabels,
 }
 
@@ -68,7 +68,7 @@ impl<'d> ExistingNodes<'d> {
     /// For the nodes of a cluster with these DaemonSets.
     #[must_use]
     pub fn new(daemon_sets: &'d [DaemonSet]) -> Self {
-        Self { daemon_sets: daemon_sets::ranked(daemon_sets.iter()), labels: SharedLabels::default() }
+        Self { daemon_sets: daemon_sets::ranked(daemon_sets, |_| true), labels: SharedLabels::default() }
     }
 
     /// The free capacity of a node, from its Node, its NodeClaim, or both, and the pods that are bound to it.
@@ -106,7 +106,10 @@ impl<'d> ExistingNodes<'d> {
                 available.set(resource, available.get(resource) - quantity);
             }
         }
-        let daemon_ports = daemons.sets.iter().flat_map(|set| &set.template.template.host_ports);
+        // Beside pods that leave no space for them, the pods of DaemonSets stay pending.
+        let is_overdrawn = available.iter().any(|(_, left)| left.milli() < 0);
+        let expected = if is_overdrawn { Vec::new() } else { daemons.expected(pods) };
+        let daemon_ports = daemons.sets.iter().flat_map(|(_, set)| &set.template.template.host_ports);
         let mut host_ports: Vec<HostPort> =
             present().flat_map(|pod| &pod.template.host_ports).chain(daemon_ports).cloned().collect();
         host_ports.sort();
@@ -126,6 +129,7 @@ impl<'d> ExistingNodes<'d> {
             taints,
             available,
             host_ports,
+            daemon_sets: expected,
             nominated: claim.map(|claim| claim.spec.nominated_pods.clone()).unwrap_or_default(),
         })
     }

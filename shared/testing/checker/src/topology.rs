@@ -1,6 +1,8 @@
 //! Topology constraints, evaluated for each pod as in kube-scheduler.
 
-use super::{accepts_labels, first_untolerated, may_accept_labels, own_labels, template_labels, usable};
+use super::{
+    accepts_labels, daemon_sets_on, first_untolerated, may_accept_labels, own_labels, template_labels, usable,
+};
 use nodeless_model::pod::{PodAffinityTerm, TopologySpread};
 use nodeless_model::{LabelSelector, Pod, Requirement, Requirements, StringMap, Taint, labels};
 use nodeless_scheduling::{PoolOffer, Problem, Solution};
@@ -22,6 +24,24 @@ pub(super) struct World<'p> {
     sites: Vec<Site<'p>>,
 }
 
+/// The pods of these DaemonSets, by their indices.
+fn expected<'p>(problem: &Problem<'p>, sets: &[usize]) -> Vec<&'p Pod> {
+    sets.iter().map(|set| &problem.daemon_sets[*set].template).collect()
+}
+
+/// The pods of the DaemonSets of a new node.
+fn daemon_pods<'p>(
+    problem: &Problem<'p>,
+    offer: &PoolOffer<'_>,
+    node: &Requirements,
+    instance_type: &str,
+) -> Vec<&'p Pod> {
+    let Some(kind) = offer.instance_types.iter().find(|kind| kind.name == instance_type) else { return Vec::new() };
+    let sets = daemon_sets_on(problem, offer, kind, &node.with(&kind.requirements)).into_iter();
+    let sets = sets.filter(|(_, has_room)| *has_room == Some(true)).map(|(set, _)| &set.template);
+    sets.filter(|template| template.template.scheduling_gates.is_empty()).collect()
+}
+
 impl<'p> World<'p> {
     pub(super) fn of(problem: &'p Problem<'p>, solution: &Solution) -> Self {
         let moving: BTreeSet<(&str, &str)> = problem.pods.iter().map(|pod| (&*pod.namespace, &*pod.name)).collect();
@@ -32,7 +52,7 @@ impl<'p> World<'p> {
                 name: node.name.clone(),
                 labels: node.requirements.clone(),
                 taints: &node.taints,
-                running: Vec::new(),
+                running: expected(problem, &node.daemon_sets),
                 placed: placed.map(|placement| problem.pods[placement.pod]).collect(),
             });
         }
@@ -40,7 +60,7 @@ impl<'p> World<'p> {
             let counted = |pod: &&&Pod| pod.is_active() && !moving.contains(&(&*pod.namespace, &*pod.name));
             let running: Vec<&Pod> = node.pods.iter().filter(counted).copied().collect();
             match sites.iter_mut().find(|site| site.name == node.name) {
-                Some(site) => site.running = running,
+                Some(site) => site.running.extend(running),
                 None => sites.push(Site {
                     name: node.name.to_owned(),
                     labels: Requirements::from_labels(node.labels),
@@ -56,7 +76,9 @@ impl<'p> World<'p> {
                 name: format!("launch {index}"),
                 labels: launch.requirements.clone(),
                 taints: offer.map_or(&[][..], |offer| &offer.pool.template.taints),
-                running: Vec::new(),
+                running: offer.map_or(Vec::new(), |offer| {
+                    daemon_pods(problem, offer, &launch.requirements, &launch.offering.instance_type)
+                }),
                 placed: launch.pods.iter().map(|pod| problem.pods[*pod]).collect(),
             });
         }
@@ -100,7 +122,10 @@ impl<'p> World<'p> {
             name: "fresh".into(),
             labels: node.clone(),
             taints: &offer.pool.template.taints,
-            running: Vec::new(),
+            running: node
+                .get(labels::INSTANCE_TYPE)
+                .and_then(Requirement::single)
+                .map_or(Vec::new(), |name| daemon_pods(self.problem, offer, node, name)),
             placed: vec![pod],
         });
         Self { problem: self.problem, sites }.violations().is_empty()

@@ -59,7 +59,7 @@ impl<'a> Nodes<'a> {
         prediction.expected.subtract_expected(&mut problem);
         let mut bound: HashMap<&str, Vec<&'a Pod>> =
             problem.bound_pods.into_iter().map(|bound| (bound.name, bound.pods)).collect();
-        let mut bindings = Bindings::new(resources, cluster.facts, pods, running);
+        let mut bindings = Bindings::new(resources, cluster.facts, pods, running).with_daemon_sets(cluster.daemon_sets);
         let mut by_name = HashMap::new();
         for node in problem.nodes {
             let allocatable = known.get(&node.name).map_or_else(ResourceList::new, |node| node.allocatable.clone());

@@ -3,7 +3,7 @@
 
 use crate::support::first_node::*;
 use crate::support::*;
-use nodeless_model::pod::{HostPort, VolumeClaim};
+use nodeless_model::pod::{HostPort, PodAffinityTerm, VolumeClaim};
 use nodeless_model::requirement::RequirementTerm;
 use nodeless_model::*;
 use nodeless_scheduling::MinValuesPolicy;
@@ -315,6 +315,30 @@ fn daemon_sets_without_space_take_nothing_on_other_nodes_and_on_replacements() {
     let mut world = oversized(vec![web("a")]);
     world.daemon_sets = daemon_sets(1);
     assert_eq!(replaced(&world).unwrap(), expected);
+}
+
+#[test]
+fn pods_keep_apart_from_the_daemon_sets_of_other_nodes_and_of_replacements() {
+    let apart = PodAffinityTerm {
+        selector: Some(selector("app", "cache")),
+        topology_key: labels::HOSTNAME.into(),
+        ..PodAffinityTerm::default()
+    };
+    let lonely = |name: &str| web(name).with_template(|it| it.required_pod_anti_affinity = vec![apart.clone()]);
+    // The DaemonSet does not run on the node of the pod.
+    let cache = |world: &mut World| {
+        let mut template = labelled(pod("cache", 10, 10), "app", "cache");
+        template.template_mut().required_node_affinity =
+            vec![vec![term(labels::INSTANCE_SIZE, Operator::NotIn, &["old"])]];
+        world.places[0].node.labels.insert(labels::INSTANCE_SIZE.into(), "old".into());
+        world.daemon_sets =
+            vec![DaemonSet { namespace: "default".into(), name: "cache".into(), template, ..DaemonSet::default() }];
+    };
+    for mut world in [pair(lonely("mover")), oversized(vec![lonely("a")])] {
+        assert!(goes(&world));
+        cache(&mut world);
+        assert!(!goes(&world));
+    }
 }
 
 #[test]

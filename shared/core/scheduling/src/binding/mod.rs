@@ -31,7 +31,7 @@ mod score;
 use crate::dense;
 use crate::problem::{BoundPods, ClusterFacts, ExistingNode, Options, PreferencePolicy, Problem};
 use crate::volumes;
-use nodeless_model::{Pod, ResourceIndex, ResourceList, TaintEffect};
+use nodeless_model::{DaemonSet, Pod, ResourceIndex, ResourceList, TaintEffect};
 use order::Queue;
 use prepared::{Prepared, Source};
 use queue::Binding;
@@ -56,6 +56,8 @@ pub struct BindingNode<'a> {
 pub struct Bindings<'a> {
     resources: ResourceIndex,
     facts: ClusterFacts<'a>,
+    /// The DaemonSets to which nodes refer.
+    daemon_sets: &'a [DaemonSet],
     /// The pods that may be bound.
     pods: Vec<&'a Pod>,
     /// The running pods that topology constraints count.
@@ -128,6 +130,7 @@ impl<'a> Bindings<'a> {
         Self {
             resources: resources.with_columns(volumes::columns(&drivers, &facts, &[])),
             facts,
+            daemon_sets: &[],
             pods,
             running,
             nodes: Vec::new(),
@@ -137,6 +140,12 @@ impl<'a> Bindings<'a> {
             prepared: None,
             work: 0,
         }
+    }
+
+    /// The same, with the DaemonSets to which nodes refer ([`ExistingNode::daemon_sets`]).
+    #[must_use]
+    pub fn with_daemon_sets(self, daemon_sets: &'a [DaemonSet]) -> Self {
+        Self { daemon_sets, prepared: None, ..self }
     }
 
     /// Adds a node, and returns its index.
@@ -349,6 +358,7 @@ impl<'a> Bindings<'a> {
             nodes: std::mem::take(&mut self.nodes),
             bound_pods: std::mem::take(&mut self.running),
             facts: self.facts,
+            daemon_sets: self.daemon_sets,
             ..Problem::default()
         };
         let prepared = Prepared::new(&problem, &self.source());
@@ -363,7 +373,12 @@ impl<'a> Bindings<'a> {
     }
 
     fn source(&self) -> Source<'_, 'a> {
-        Source { resources: &self.resources, facts: self.facts, running_on: &self.running_on }
+        Source {
+            resources: &self.resources,
+            facts: self.facts,
+            daemon_sets: self.daemon_sets,
+            running_on: &self.running_on,
+        }
     }
 }
 

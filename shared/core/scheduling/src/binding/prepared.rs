@@ -11,7 +11,7 @@ use crate::packing::assigning::Eligible;
 use crate::problem::{BoundPods, ClusterFacts, ExistingNode, Problem};
 use crate::topology::{ABSENT, Domain, Standings, Target, Topology, counts_node};
 use crate::volumes::Attached;
-use nodeless_model::{Pod, Requirement, Requirements, ResourceIndex};
+use nodeless_model::{DaemonSet, Pod, Requirement, Requirements, ResourceIndex};
 use std::collections::HashMap;
 
 /// The work to read a pod that may be bound, and a running pod.
@@ -97,6 +97,7 @@ const MAX_SCORES: usize = 1 << 22;
 pub(super) struct Source<'s, 'a> {
     pub(super) resources: &'s ResourceIndex,
     pub(super) facts: ClusterFacts<'a>,
+    pub(super) daemon_sets: &'a [DaemonSet],
     /// The running pods of each node that takes pods, for scores.
     pub(super) running_on: &'s [Vec<&'a Pod>],
 }
@@ -174,6 +175,11 @@ impl<'a> Prepared<'a> {
 
     /// Adds a node without pods; `false` if what is known does not hold with it.
     pub(super) fn add(&mut self, node: &ExistingNode, source: &Source<'_, 'a>) -> bool {
+        let counted = node.daemon_sets.iter().filter_map(|set| source.daemon_sets.get(*set)).any(|set| {
+            let signature = self.topology.groups.signature(&set.template);
+            let groups = &self.topology.groups;
+            !groups.selected[signature].is_empty() || !groups.owned_by_bound(&set.template).is_empty()
+        });
         let target = target(node, &self.topology);
         let is_new = |(key, domain): &(usize, Domain)| {
             let value = node.requirements.get(&self.topology.keys[*key]).and_then(Requirement::single);
@@ -185,7 +191,7 @@ impl<'a> Prepared<'a> {
             *domain == ABSENT
                 || groups.all(|group| self.topology.present(group).get(*domain).is_none_or(|known| *known))
         };
-        if target.iter().any(is_new) || !target.iter().all(known) {
+        if counted || target.iter().any(is_new) || !target.iter().all(known) {
             return false;
         }
         let alone = Problem { nodes: vec![node.clone()], facts: source.facts, ..Problem::default() };

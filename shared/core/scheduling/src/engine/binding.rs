@@ -220,7 +220,8 @@ impl Engine<'_, '_, '_> {
             }
             self.work.add(WORK_OF_TARGET);
             let worth = self.worth(class, alternatives);
-            let fit_on_existing = self.fit_on_existing(class, level, alternatives);
+            let is_met = self.classes.list[class].unmet(level, target, &self.topology).next().is_none();
+            let fit_on_existing = if is_met { self.fit_on_existing(class, level, alternatives) } else { 0 };
             let planned_before = self.planned_before(class, alternatives);
             if worth.is_none() && fit_on_existing == 0 {
                 continue;
@@ -286,7 +287,9 @@ impl Engine<'_, '_, '_> {
         for pool in &mut self.pools {
             for &alternative in alternatives {
                 let all = &self.classes.alternatives;
-                if let Some(set) = pool.admit_class(pools::BASE, alternative, all, (class, requests)) {
+                if let Some(set) =
+                    pool.admit_class(pools::BASE, alternative, all, self.classes.list[class].needs(class))
+                {
                     worths.extend(pool.worth(set, class, requests));
                 }
             }

@@ -431,6 +431,7 @@ impl<'a, 'p, 'q> Engine<'a, 'p, 'q> {
                             self.topology.kind(group) != Kind::Affinity
                                 || class.is_selected_by(group)
                                 || self.topology.matches_anywhere(group)
+                                || self.topology.daemon_pods.selects_any(group)
                         })
                     })
             },

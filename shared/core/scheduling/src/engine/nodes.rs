@@ -71,13 +71,15 @@ pub(crate) struct Running<'a, 'p> {
     hosts: HashMap<&'a str, HostCounts>,
     /// The pods of each node, if the number of their volumes is limited.
     pods: HashMap<&'a str, &'p [&'a Pod]>,
+    /// By the index of a node, the pods of DaemonSets that will run there.
+    expected: HashMap<usize, HostCounts>,
 }
 
 impl<'a, 'p> Running<'a, 'p> {
     pub(crate) fn on(input: &'p Problem<'a>, resources: &ResourceIndex, topology: &mut Topology<'a>) -> Self {
         let limited = resources.columns().next().is_some();
         let pods = input.bound_pods.iter().filter(|_| limited).map(|node| (node.name, &node.pods[..])).collect();
-        Self { hosts: count_hosts(input, topology), pods }
+        Self { hosts: count_hosts(input, topology), pods, expected: count_expected(input, topology) }
     }
 
     /// The capacity of a node of a problem.
@@ -96,6 +98,9 @@ impl<'a, 'p> Running<'a, 'p> {
             hosts: self.hosts.get(name).cloned().unwrap_or_default(),
             volumes: SharedVolumes::default(),
         };
+        if let Some(expected) = self.expected.get(&index) {
+            made.hosts.join(expected);
+        }
         if resources.columns().next().is_some() {
             let pods = self.pods.get(name).copied().unwrap_or_default();
             made.attach(Attached::of(input, resources, pending, node, pods));
@@ -195,7 +200,8 @@ impl Engine<'_, '_, '_> {
 
     /// Fills the existing nodes, in their order.
     pub(super) fn fill_existing(&mut self, level: usize, unit: &mut Unit) {
-        if self.nodes.is_empty() {
+        let class = &self.classes.list[unit.class];
+        if self.nodes.is_empty() || class.unmet(level, &unit.target, &self.topology).next().is_some() {
             return;
         }
         for &alternative in &unit.alternatives {
@@ -259,6 +265,30 @@ fn count_hosts<'a>(input: &Problem<'a>, topology: &mut Topology<'a>) -> HashMap<
             let mut owned = groups.owned_by_bound(pod).iter().filter(over_hosts).peekable();
             if selected.peek().is_some() || owned.peek().is_some() {
                 hosts.entry(bound.name).or_default().change_bound(selected, owned, |number| *number += 1);
+            }
+        }
+    }
+    hosts
+}
+
+/// Counts the pods of DaemonSets that will run on existing and joining nodes for the groups over the host name, by the index of the node.
+fn count_expected<'a>(input: &Problem<'a>, topology: &mut Topology<'a>) -> HashMap<usize, HostCounts> {
+    let mut hosts: HashMap<usize, HostCounts> = HashMap::new();
+    if topology.groups.list.is_empty() {
+        return hosts;
+    }
+    for (index, node) in input.nodes.iter().enumerate() {
+        for set in node.daemon_sets.iter().filter_map(|set| input.daemon_sets.get(*set)) {
+            let signature = topology.groups.signature(&set.template);
+            let over_hosts = |group: &&usize| topology.key(**group).is_none();
+            let counts = |group: &&usize| {
+                let filter = &topology.groups.list[**group].filter;
+                filter.is_trivial() || topology::counts(filter, &node.requirements, &node.taints)
+            };
+            let mut selected = topology.groups.selected[signature].iter().filter(over_hosts).filter(counts).peekable();
+            let mut owned = topology.groups.owned_by_bound(&set.template).iter().filter(over_hosts).peekable();
+            if selected.peek().is_some() || owned.peek().is_some() {
+                hosts.entry(index).or_default().change_bound(selected, owned, |number| *number += 1);
             }
         }
     }

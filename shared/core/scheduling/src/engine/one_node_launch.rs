@@ -2,7 +2,7 @@
 
 use crate::claims::Claims;
 use crate::classes::{Classes, Order};
-use crate::constraints::groups::Groups;
+use crate::constraints::groups::{Groups, Kind};
 use crate::engine::Prepared;
 use crate::launch;
 use crate::packing::bin::{Bin, holding, min_share};
@@ -44,7 +44,7 @@ fn together(
     (resources, claims): (&ResourceIndex, &Claims),
     options: &Options,
 ) -> Option<Launch> {
-    let topology = Topology::new(problem, Groups::of(problem, false), &mut []);
+    let topology = Topology::new(problem, Groups::of(problem, false), std::slice::from_mut(pool));
     let order = Order { by_priority: false, some_taint_prefers: false };
     let classes = Classes::of(problem, options, resources, &topology, (order, Some(claims)));
     if !pool.reservations.is_empty() {
@@ -59,8 +59,15 @@ fn together(
             return None;
         }
         let alternatives = &class.levels.last()?.alternatives;
-        let asked = (index, &class.requests[..]);
+        let asked = class.needs(index);
         bin.set = alternatives.iter().find_map(|id| pool.admit_class(bin.set, *id, &classes.alternatives, asked))?;
+        // A pod that needs the pod of a DaemonSet beside it keeps one.
+        let near = class.required.iter().filter(|group| topology.daemon_pods.selects_any(**group));
+        for &group in near.filter(|group| topology.kind(**group) == Kind::Affinity) {
+            if !class.is_selected_by(group) {
+                bin.set = pool.narrowed_to(bin.set, |kind| topology.daemon_pods.has(&kind.daemons, group))?;
+            }
+        }
         bin.add(index, class, 0, count);
         pods.extend(&class.pods);
     }

@@ -213,10 +213,9 @@ fn of_type<'o>(
 ) -> impl Iterator<Item = DaemonSetEffect> + use<'o> {
     let node_pool = new_node_requirements(offer.pool);
     let node = node_pool.with(&kind.requirements);
-    let runs = |alternatives: &[nodeless_model::Requirements]| alternatives.iter().any(|one| node.intersects(one));
-    let on_board = on_board(problem, offer, &node_pool);
-    let sets: Vec<&DaemonSet> =
-        on_board.into_iter().filter(|(_, alternatives)| runs(alternatives)).map(|(set, _)| set).collect();
+    let on_board = on_board(problem, offer, &node_pool).into_iter();
+    let on_board = on_board.filter(|set| set.labels.iter().any(|one| node.intersects(one)));
+    let sets: Vec<&DaemonSet> = on_board.map(|one| one.set).collect();
     let whole = kind.allocatable();
     let (taken, with_space) = daemon_sets::with_space(sets.iter().copied(), &whole);
     let mut left = whole.clone();

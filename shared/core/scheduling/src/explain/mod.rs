@@ -113,7 +113,7 @@ const fn stage(cause: &Cause) -> u8 {
         | Cause::TooManyVolumes { .. }
         | Cause::Devices { .. }
         | Cause::NoTypeFits { .. } => 4,
-        Cause::HostPort { .. } => 5,
+        Cause::HostPort { .. } | Cause::DaemonSetPod { .. } => 5,
         Cause::NoOffering { .. } => 6,
         Cause::MinValues { .. } => 7,
         Cause::Limit { .. } | Cause::DollarLimit { .. } | Cause::Limits => 8,
@@ -167,6 +167,16 @@ impl Examination<'_, '_> {
         }
         let requests = volumes::alone(self.class.mounts());
         let types = self.usable(&launched, &requests);
+        let kept_off =
+            |kind: &PoolType<'_>| self.class.kept_off.iter().find(|one| Rc::ptr_eq(&one.daemons, &kind.daemons));
+        let types: Vec<&PoolType<'_>> = match types.first().and_then(|kind| kept_off(kind)) {
+            Some(first) if types.iter().all(|kind| kept_off(kind).is_some()) => {
+                let (barrier, daemon_set) = (first.barrier.clone(), first.daemon_set.clone());
+                return Cause::DaemonSetPod { barrier, daemon_set };
+            }
+            _ if self.class.kept_off.is_empty() => types,
+            _ => types.into_iter().filter(|kind| kept_off(kind).is_none()).collect(),
+        };
         let fitting: Vec<&PoolType<'_>> =
             types.iter().copied().filter(|kind| dense::fits(&requests, &kind.allocatable)).collect();
         if fitting.is_empty() {

@@ -3,7 +3,7 @@
 use crate::constraints::admission::new_node_requirements;
 use crate::constraints::daemons;
 use crate::constraints::required_alternatives;
-use crate::daemon_sets::{self, WithLabels};
+use crate::daemon_sets::{self, Ranked};
 use crate::problem::reason::TakenByDaemonSet;
 use crate::problem::solution::{Launch, PricedType};
 use crate::problem::{PoolOffer, Problem};
@@ -197,14 +197,9 @@ pub fn explain_launch(problem: &Problem<'_>, launch: &Launch) -> Option<LaunchEx
 }
 
 /// The DaemonSets that run on nodes of a NodePool, in the order in which they get capacity.
-pub(crate) fn on_board<'j>(
-    problem: &Problem<'j>,
-    offer: &PoolOffer<'_>,
-    node_pool: &Requirements,
-) -> Vec<WithLabels<'j>> {
+pub(crate) fn on_board<'j>(problem: &Problem<'j>, offer: &PoolOffer<'_>, node_pool: &Requirements) -> Vec<Ranked<'j>> {
     let taints = &offer.pool.template.taints;
-    let runs = |set: &&DaemonSet| daemons::runs_on_template(&set.template, node_pool, taints);
-    daemon_sets::ranked(problem.daemon_sets.iter().filter(runs))
+    daemon_sets::ranked(problem.daemon_sets, |set| daemons::runs_on_template(&set.template, node_pool, taints))
 }
 
 struct Evaluation<'j, 'a> {
@@ -215,7 +210,7 @@ struct Evaluation<'j, 'a> {
     requests: &'j ResourceList,
     node_pool: Requirements,
     /// The DaemonSets that run on nodes of the NodePool.
-    on_board: Vec<WithLabels<'j>>,
+    on_board: Vec<Ranked<'j>>,
     chosen: Option<&'j InstanceType>,
 }
 
@@ -314,8 +309,8 @@ impl Evaluation<'_, '_> {
     /// The DaemonSets that have space on an instance type, and those that have not.
     fn daemon_sets(&self, kind: &InstanceType, whole: &ResourceList) -> (Vec<DaemonSet>, Vec<&DaemonSet>) {
         let node = self.node_pool.with(&kind.requirements);
-        let runs = self.on_board.iter().filter(|(_, alternatives)| alternatives.iter().any(|one| node.intersects(one)));
-        let sets: Vec<&DaemonSet> = runs.map(|(set, _)| *set).collect();
+        let runs = self.on_board.iter().filter(|set| set.labels.iter().any(|one| node.intersects(one)));
+        let sets: Vec<&DaemonSet> = runs.map(|one| one.set).collect();
         let (_, with_space) = daemon_sets::with_space(sets.iter().copied(), whole);
         let (with, without): (Vec<_>, Vec<_>) = sets.into_iter().zip(with_space).partition(|(_, has_space)| *has_space);
         (with.into_iter().map(|(set, _)| set.clone()).collect(), without.into_iter().map(|(set, _)| set).collect())

@@ -114,7 +114,9 @@ pub(crate) fn first_against(
                 skew > max_skew
             }
             Kind::Anti => domain != ABSENT && here() > 0,
-            Kind::Affinity => here() == 0 && (!itself || topology.matches_anywhere(group)),
+            Kind::Affinity => {
+                here() == 0 && (!itself || topology.matches_anywhere(group)) && !topology.daemon_pods.selects_any(group)
+            }
         }
     });
     own.or_else(|| first_owned(class, target, topology))

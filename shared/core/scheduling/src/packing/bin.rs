@@ -10,6 +10,7 @@ use crate::problem::Options;
 use crate::topology::{Target, Topology};
 use crate::volumes::SharedVolumes;
 use nodeless_model::pod::HostPort;
+use std::rc::Rc;
 
 /// A node to be launched, during packing.
 #[derive(Clone, Debug)]
@@ -32,6 +33,8 @@ pub(crate) struct Bin {
     pub(crate) share: Share,
     /// Whether too few instance types are large enough to satisfy `minValues`.
     pub(crate) min_values_relaxed: bool,
+    /// Whether only types with the DaemonSets of its shape may be launched, because topology constraints concern their pods.
+    pub(crate) keeps_daemons: bool,
     /// The capacity reservation of which it uses one instance.
     pub(crate) reservation: Option<String>,
 }
@@ -87,7 +90,9 @@ pub(crate) fn min_share(pool: &Pool<'_>, limits: &Limits, bin: &Bin, own: &Share
 pub(crate) fn holding<'p>(pool: &'p Pool<'_>, bin: &'p Bin) -> impl Iterator<Item = &'p Choice> + Clone {
     pool.set(bin.set).offer.choices.iter().filter(move |choice| {
         let kind = &pool.types[choice.kind];
-        dense::fits(&bin.used, &kind.allocatable)
+        let daemons = &pool.types[bin.shape].daemons;
+        (!bin.keeps_daemons || Rc::ptr_eq(&kind.daemons, daemons))
+            && dense::fits(&bin.used, &kind.allocatable)
             && !bin.ports.iter().any(|port| kind.daemons.ports.iter().any(|taken| port.conflicts_with(taken)))
     })
 }
@@ -112,6 +117,7 @@ impl Bin {
             shape,
             share,
             min_values_relaxed: false,
+            keeps_daemons: false,
             reservation: None,
         }
     }

@@ -9,6 +9,7 @@ use crate::constraints::AlternativeId;
 use crate::constraints::groups::GroupId;
 use crate::dense;
 use crate::packing::bin::{Bin, Context, Unit};
+use crate::packing::hosts::HostCounts;
 use crate::pools::{BASE, Pool, SetId};
 use crate::topology::Topology;
 use nodeless_model::pod::HostPort;
@@ -301,6 +302,10 @@ impl<'c> Filler<'_, '_, 'c, '_> {
             inflexible: false,
             bin: Bin::empty(first.set, kind, choice.share.clone(), self.scratch.free.len()),
         };
+        if !self.topology.daemon_pods.is_empty() {
+            filled.bin.hosts = HostCounts::of_new_node(self.topology, &self.pool.types[kind].daemons);
+            filled.bin.keeps_daemons = true;
+        }
         let gathers = self.class(first.class).gathers(self.context.level, self.topology);
         let most = if gathers || self.pending_demand.items.len() == 1 { u32::MAX } else { 1 };
         (self.scratch.apart, self.scratch.crowded) = (most == 1, false);
@@ -458,6 +463,10 @@ impl<'c> Filler<'_, '_, 'c, '_> {
             count = count.min(filled.bin.hosts.max_added(class, self.context.level, self.topology));
         }
         let kind = filled.bin.shape;
+        let daemons = &self.pool.types[kind].daemons;
+        if !class.is_met_by(self.context.level, &self.units[demand.unit].target, self.topology, daemons) {
+            return 0;
+        }
         if count == 0 || !class.ports_free(&filled.bin.ports) || !class.ports_free(&self.pool.types[kind].daemons.ports)
         {
             return 0;

@@ -2,7 +2,9 @@
 
 use crate::classes::Class;
 use crate::constraints::groups::{GroupId, Kind};
+use crate::pools::Daemons;
 use crate::topology::Topology;
+use std::rc::Rc;
 
 /// The pods of a node by the groups over the host name, in their order.
 #[derive(Clone, Debug, Default)]
@@ -39,8 +41,25 @@ impl HostCounts {
         self.0.binary_search_by_key(&group, |count| count.group)
     }
 
-    pub(crate) fn clear(&mut self) {
-        self.0.clear();
+    /// Those of the DaemonSets of a new node.
+    pub(crate) fn of_new_node(topology: &Topology<'_>, daemons: &Rc<Daemons>) -> Self {
+        let mut hosts = Self::default();
+        for one in topology.daemon_pods.relations(daemons).iter().filter(|one| topology.key(one.group).is_none()) {
+            let count = hosts.at(one.group);
+            count.matching += u32::from(!one.owns);
+            count.owners += u32::from(one.owns);
+        }
+        hosts
+    }
+
+    /// Adds the counts of other pods of the same node.
+    pub(crate) fn join(&mut self, other: &Self) {
+        for more in &other.0 {
+            let count = self.at(more.group);
+            count.matching += more.matching;
+            count.owners += more.owners;
+            count.preferring += more.preferring;
+        }
     }
 
     /// Changes the counts by a pod that runs here: of the groups that select it, and of those that it owns.

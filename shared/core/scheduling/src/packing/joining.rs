@@ -21,6 +21,9 @@ pub(crate) fn join(
     if !pool.min_values.is_empty() || !class.ports_free(&bin.ports) {
         return;
     }
+    if !class.is_met_by(context.level, &unit.target, topology, &pool.types[bin.shape].daemons) {
+        return;
+    }
     let gathers = class.gathers(context.level, topology);
     for place in 0..unit.alternatives.len() {
         let mut most = unit.pending.min(class.max_per_node());
@@ -85,7 +88,7 @@ fn grow(
         return None;
     }
     let of_class = &context.classes.list[class];
-    let set = pool.admit_class(bin.set, alternative, &context.classes.alternatives, (class, &of_class.requests))?;
+    let set = pool.admit_class(bin.set, alternative, &context.classes.alternatives, of_class.needs(class))?;
     let class = of_class;
     let mut limits = pool.limits.clone();
     limits.refund(&bin.share);

@@ -9,6 +9,7 @@ use crate::dense::dominant_share;
 use crate::packing::bin::{Bin, Context, NODE, holding, min_share};
 use crate::pools::Pool;
 use crate::topology::Topology;
+use std::rc::Rc;
 
 /// The fraction of its shape from which a node counts as full.
 const FULL: f64 = 0.8;
@@ -109,7 +110,8 @@ fn merged(
         count.saturating_add(more) > context.classes.list[*class].max_per_node()
     });
     let ports_clash = a.ports.iter().any(|port| b.ports.iter().any(|other| port.conflicts_with(other)));
-    if crowded || ports_clash {
+    let daemons_differ = a.keeps_daemons && !Rc::ptr_eq(&pool.types[a.shape].daemons, &pool.types[b.shape].daemons);
+    if crowded || ports_clash || daemons_differ {
         return None;
     }
     let mut hosts = a.hosts.clone();

@@ -17,9 +17,9 @@ pub(crate) mod portions;
 pub(crate) mod resource_prices;
 pub(crate) mod shape_ranking;
 
-use crate::classes::{Class, Classes};
+use crate::classes::Class;
 use crate::dense;
-use crate::pools::{BASE, FLEXIBLE, MIN_SAVING_OF_FEW_TYPES, Pool, SetId};
+use crate::pools::{BASE, FLEXIBLE, MIN_SAVING_OF_FEW_TYPES, Pool, PoolType, SetId};
 use crate::problem::MinValuesPolicy;
 use crate::topology::Topology;
 use bin::{Bin, Context, NODE, Unit, holding, min_share};
@@ -64,7 +64,11 @@ pub(crate) fn pack(
                 .iter()
                 .enumerate()
                 .map(|(place, unit)| {
-                    if unit.pending == 0 { VecDeque::new() } else { demands(pool, context.classes, place, unit).into() }
+                    if unit.pending == 0 {
+                        VecDeque::new()
+                    } else {
+                        demands(pool, context, topology, place, unit).into()
+                    }
                 })
                 .collect();
         let most = ranked.iter().map(VecDeque::len).max().unwrap_or(0);
@@ -108,7 +112,14 @@ pub(crate) fn pack(
 }
 
 /// The alternatives of a unit that the NodePool could serve, the cheapest first.
-fn demands(pool: &mut Pool<'_>, classes: &Classes<'_>, index: usize, unit: &Unit) -> Vec<Demand> {
+fn demands(
+    pool: &mut Pool<'_>,
+    context: Context<'_, '_>,
+    topology: &Topology<'_>,
+    index: usize,
+    unit: &Unit,
+) -> Vec<Demand> {
+    let Context { classes, level, .. } = context;
     let mut demands: Vec<Demand> = Vec::new();
     let demand = |alternative, set| Demand {
         unit: index,
@@ -121,8 +132,13 @@ fn demands(pool: &mut Pool<'_>, classes: &Classes<'_>, index: usize, unit: &Unit
     };
     for &alternative in &unit.alternatives {
         let requests = &classes.list[unit.class].requests;
-        let class = (unit.class, &requests[..]);
-        let Some(set) = pool.admit_class(BASE, alternative, &classes.alternatives, class) else { continue };
+        let class = &classes.list[unit.class];
+        let needs = class.needs(unit.class);
+        let Some(set) = pool.admit_class(BASE, alternative, &classes.alternatives, needs) else { continue };
+        let is_met = |kind: &PoolType<'_>| class.is_met_by(level, &unit.target, topology, &kind.daemons);
+        let is_unmet = class.unmet(level, &unit.target, topology).next().is_some();
+        let set = if is_unmet { pool.narrowed_to(set, is_met) } else { Some(set) };
+        let Some(set) = set else { continue };
         if unit.alternatives.len() == 1 {
             demands.extend(pool.may_hold(set, requests).then(|| demand(alternative, set)));
         } else if let Some(worth) = pool.worth(set, unit.class, requests) {
@@ -343,7 +359,15 @@ impl<'c> Packer<'_, '_, 'c, '_> {
     /// Whether pods of a demand may be on a node without other pods, given the pods elsewhere.
     fn may_be_first(&self, demand: usize) -> bool {
         let class = self.class(self.demands[demand].class);
-        !class.is_related() || HostCounts::default().max_added(class, self.context.level, self.topology) > 0
+        if !class.is_related() {
+            return true;
+        }
+        let adds = |hosts: &HostCounts| hosts.max_added(class, self.context.level, self.topology) > 0;
+        if self.topology.daemon_pods.is_empty() {
+            return adds(&HostCounts::default());
+        }
+        let mut shapes = self.pool.set(self.demands[demand].set).offer.choices.iter();
+        shapes.any(|choice| adds(&HostCounts::of_new_node(self.topology, &self.pool.types[choice.kind].daemons)))
     }
 
     fn is_within_limits(&self, set: SetId, shape: &Try) -> bool {
@@ -403,7 +427,7 @@ impl<'c> Packer<'_, '_, 'c, '_> {
         filled.bin.used.fill(0);
         filled.bin.ports.clear();
         filled.bin.volumes.clear();
-        filled.bin.hosts.clear();
+        filled.bin.hosts = HostCounts::of_new_node(self.topology, &self.pool.types[filled.bin.shape].daemons);
         filled.worth = 0.0;
         for (class, count) in contents {
             let worth = self.demands.iter().find(|demand| demand.class == class).map_or(0.0, |demand| demand.worth);

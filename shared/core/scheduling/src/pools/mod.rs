@@ -21,7 +21,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::rc::Rc;
 use types::{Launching, OnBoard};
 
-pub(crate) use types::PoolType;
+pub(crate) use types::{Daemons, PoolType};
 
 /// The index of a [`NodeSet`] in its NodePool's table.
 pub(crate) type SetId = usize;
@@ -58,7 +58,7 @@ pub(crate) struct Pool<'a> {
     offers: usize,
     /// Whether DaemonSets have space on some of the types only.
     is_ranked: bool,
-    /// By set and class, the set of [`Pool::narrowed_to_holding`].
+    /// By set and class, the set of [`Pool::narrowed_for_class`].
     holding: HashMap<(SetId, usize), Option<SetId>>,
     /// By label, the values that its nodes may have.
     values: HashMap<String, BTreeSet<String>>,
@@ -75,6 +75,15 @@ const MAX_COMPARED_POOLS: usize = 32;
 
 /// The number of sets that are cached from one plan to the next: each contains the prices of all instance types.
 const MAX_KEPT_SETS: usize = 256;
+
+/// What pods of a class need of an instance type, beside labels.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ClassNeeds<'c> {
+    pub(crate) class: usize,
+    pub(crate) requests: &'c [i64],
+    /// The DaemonSets of nodes that the pods cannot be on.
+    pub(crate) kept_off: &'c [Rc<Daemons>],
+}
 
 /// The launchable types of a NodePool for some requirements.
 #[derive(Debug)]
@@ -348,10 +357,23 @@ impl<'a> Pool<'a> {
         set: SetId,
         id: AlternativeId,
         alternatives: &[Alternative],
-        class: (usize, &[i64]),
+        class: ClassNeeds<'_>,
     ) -> Option<SetId> {
         let set = self.admit(set, id, alternatives)?;
-        self.narrowed_to_holding(set, class.0, class.1)
+        self.narrowed_for_class(set, class)
+    }
+
+    /// The subset of a set with the types for which `keeps` is true; `None` if there is none.
+    pub(crate) fn narrowed_to(&mut self, set: SetId, keeps: impl Fn(&PoolType<'_>) -> bool) -> Option<SetId> {
+        let NodeSet { requirements, offer, .. } = &self.sets[set];
+        let kept: Vec<&PoolType<'_>> =
+            offer.choices.iter().map(|choice| &self.types[choice.kind]).filter(|kind| keeps(kind)).collect();
+        if kept.len() == offer.choices.len() {
+            return Some(set);
+        }
+        let names = Requirement::one_of(kept.iter().map(|kind| kind.kind.name.as_str()));
+        let narrowed = requirements.with(&Requirements::from([(labels::INSTANCE_TYPE, names)]));
+        self.intern(set, narrowed)
     }
 
     fn admit_anew(&mut self, set: SetId, alternative: &Alternative) -> Option<SetId> {
@@ -497,10 +519,11 @@ impl<'a> Pool<'a> {
         types.filter(is_sold).map(|kind| kind.rank).min().unwrap_or(0)
     }
 
-    /// The subset of a set for pods of a class: if the types of the set are too small for such a pod even without DaemonSets, the
-    /// types that are large enough, on which other DaemonSets may have space.
-    fn narrowed_to_holding(&mut self, set: SetId, class: usize, requests: &[i64]) -> Option<SetId> {
-        if !self.is_ranked {
+    /// The subset of a set for pods of a class, without types whose DaemonSets keep the pods off. If the types of the set are too small
+    /// for such a pod even without DaemonSets, the types that are large enough, on which other DaemonSets may have space.
+    fn narrowed_for_class(&mut self, set: SetId, needs: ClassNeeds<'_>) -> Option<SetId> {
+        let ClassNeeds { class, requests, kept_off } = needs;
+        if !self.is_ranked && kept_off.is_empty() {
             return Some(set);
         }
         if let Some(known) = self.holding.get(&(set, class)) {
@@ -508,13 +531,18 @@ impl<'a> Pool<'a> {
         }
         self.work.add(self.types.len());
         let NodeSet { requirements, offer, .. } = &self.sets[set];
-        let matching = self.types.iter().filter(|kind| requirements.intersects(&kind.kind.requirements));
-        let holding: Vec<&PoolType<'_>> = matching.filter(|kind| kind.holds_alone(requests)).collect();
+        let is_open = |kind: &&PoolType<'_>| !kept_off.iter().any(|one| Rc::ptr_eq(one, &kind.daemons));
+        let matching = || self.types.iter().filter(|kind| requirements.intersects(&kind.kind.requirements));
+        let open: Vec<&PoolType<'_>> = matching().filter(is_open).collect();
+        let holding: Vec<&PoolType<'_>> = open.iter().copied().filter(|kind| kind.holds_alone(requests)).collect();
         let is_enough = holding.is_empty() || holding.iter().any(|kind| kind.rank == offer.rank);
-        let narrowed = if is_enough {
+        let narrowed = if open.is_empty() {
+            None
+        } else if is_enough && open.len() == matching().count() {
             Some(set)
         } else {
-            let names = holding.iter().map(|kind| kind.kind.name.as_str());
+            let kept = if holding.is_empty() { &open } else { &holding };
+            let names = kept.iter().map(|kind| kind.kind.name.as_str());
             let names = Requirements::from([(labels::INSTANCE_TYPE, Requirement::one_of(names))]);
             let narrowed = requirements.with(&names);
             self.intern(set, narrowed)

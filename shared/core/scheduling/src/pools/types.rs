@@ -2,7 +2,7 @@
 
 use crate::claims::Claims;
 use crate::constraints::daemons;
-use crate::daemon_sets::{self, WithLabels};
+use crate::daemon_sets::{self, Ranked};
 use crate::dense::{self, Amounts};
 use crate::problem::{Options, PoolOffer};
 use crate::volumes;
@@ -38,24 +38,25 @@ pub(crate) struct Daemons {
     pub(crate) requests: ResourceList,
     /// The same as a row.
     pub(crate) amounts: Amounts,
-    /// The others.
+    /// The others, as indices among all DaemonSets.
+    pub(crate) places: Vec<usize>,
+    /// The same.
     pub(crate) sets: Vec<DaemonSet>,
     /// Their host ports.
     pub(crate) ports: Vec<HostPort>,
 }
 
 /// The DaemonSets that run on a NodePool's nodes, in the order of their ranks.
-pub(super) struct OnBoard<'d>(Vec<WithLabels<'d>>);
+pub(super) struct OnBoard<'d>(Vec<Ranked<'d>>);
 
 impl<'d> OnBoard<'d> {
     pub(super) fn of(pool: &NodePool, requirements: &Requirements, daemon_sets: &'d [DaemonSet]) -> Self {
         let taints = &pool.template.taints;
-        let runs = |set: &&DaemonSet| daemons::runs_on_template(&set.template, requirements, taints);
-        Self(daemon_sets::ranked(daemon_sets.iter().filter(runs)))
+        Self(daemon_sets::ranked(daemon_sets, |set| daemons::runs_on_template(&set.template, requirements, taints)))
     }
 
     fn is_same(&self, other: &Self) -> bool {
-        let sets = |all: &Self| all.0.iter().map(|(set, _)| std::ptr::from_ref(*set)).collect::<Vec<_>>();
+        let sets = |all: &Self| all.0.iter().map(|one| one.place).collect::<Vec<_>>();
         sets(self) == sets(other)
     }
 }
@@ -90,7 +91,7 @@ impl Launching<'_, '_> {
         let sold = |kind: &InstanceType| kind.offerings.iter().any(|offering| named(&offering.requirements));
         requirements.iter().all(|(key, one)| one.min_values().is_none() && !SOLD_BY.contains(&key))
             && !self.offer.instance_types.iter().any(|kind| named(&kind.requirements) || sold(kind))
-            && !self.on_board.0.iter().any(|(_, alternatives)| alternatives.iter().any(named))
+            && !self.on_board.0.iter().any(|one| one.labels.iter().any(named))
     }
 }
 
@@ -161,7 +162,7 @@ impl DaemonsOfTypes<'_, '_> {
         let node = LazyCell::new(|| self.requirements.with(&kind.requirements));
         let may_run =
             |alternatives: &[Requirements]| alternatives.iter().any(|any| any.is_empty() || node.intersects(any));
-        let runs: Box<[bool]> = self.on_board.0.iter().map(|(_, alternatives)| may_run(alternatives)).collect();
+        let runs: Box<[bool]> = self.on_board.0.iter().map(|one| may_run(&one.labels)).collect();
         let mut alike = self.found.iter().filter(|(known, _)| *known == runs).map(|(_, daemons)| daemons);
         let is_right = |daemons: &&Rc<Daemons>| {
             !daemons.left_out.contains(&true) && daemon_sets::first_lacking(&daemons.requests, whole).is_none()
@@ -169,8 +170,8 @@ impl DaemonsOfTypes<'_, '_> {
         if let Some(known) = alike.find(is_right) {
             return Rc::clone(known);
         }
-        let sets = self.on_board.0.iter().zip(&runs).filter(|(_, runs)| **runs).map(|((set, _), _)| *set);
-        let (requests, with_space) = daemon_sets::with_space(sets.clone(), whole);
+        let sets = self.on_board.0.iter().zip(&runs).filter(|(_, runs)| **runs).map(|(one, _)| one);
+        let (requests, with_space) = daemon_sets::with_space(sets.clone().map(|one| one.set), whole);
         let mut each = with_space.iter();
         let left_out: Box<[bool]> =
             runs.iter().map(|runs| *runs && each.next().is_some_and(|has_space| !has_space)).collect();
@@ -178,11 +179,13 @@ impl DaemonsOfTypes<'_, '_> {
         if let Some((_, known)) = same {
             return Rc::clone(known);
         }
-        let sets: Vec<DaemonSet> =
-            sets.zip(&with_space).filter(|(_, has_space)| **has_space).map(|(set, _)| set.clone()).collect();
+        let sets: Vec<&Ranked<'_>> =
+            sets.zip(&with_space).filter(|(_, has_space)| **has_space).map(|(one, _)| one).collect();
+        let places = sets.iter().map(|one| one.place).collect();
+        let sets: Vec<DaemonSet> = sets.into_iter().map(|one| one.set.clone()).collect();
         let ports = sets.iter().flat_map(|set| set.template.template.host_ports.iter().cloned()).collect();
         let amounts = self.resources.amounts(&requests);
-        let daemons = Rc::new(Daemons { left_out, requests, amounts, sets, ports });
+        let daemons = Rc::new(Daemons { left_out, requests, amounts, places, sets, ports });
         self.found.push((runs, Rc::clone(&daemons)));
         daemons
     }

@@ -88,6 +88,9 @@ pub struct ExistingNode {
     pub available: ResourceList,
     /// Used host ports.
     pub host_ports: Vec<HostPort>,
+    /// The DaemonSets whose pods will run there and do not yet, as indices into [`Problem::daemon_sets`]. `available` and `host_ports`
+    /// are without what they take.
+    pub daemon_sets: Vec<usize>,
     /// The pods that it was launched for, `namespace/name`. Pending ones are scheduled there first, and other pods do not use
     /// their capacity: packing them again could leave some without a node.
     pub nominated: Vec<String>,

@@ -237,6 +237,13 @@ pub enum Cause {
         /// The DaemonSet.
         daemon_set: DaemonSetName,
     },
+    /// A topology constraint keeps the pod off every node that would fit, because a DaemonSet runs there.
+    DaemonSetPod {
+        /// The constraint.
+        barrier: Barrier,
+        /// The DaemonSet.
+        daemon_set: DaemonSetName,
+    },
     /// `minValues` cannot be satisfied.
     MinValues {
         /// The label's key.
@@ -414,6 +421,19 @@ impl fmt::Display for Cause {
             }
             Self::HostPort { port, daemon_set } => {
                 write!(f, "DaemonSet {daemon_set} takes host port {port} on every node that would fit")
+            }
+            Self::DaemonSetPod { barrier: Barrier { topology_key, kind, .. }, daemon_set } => {
+                match kind {
+                    BarrierKind::Spread { max_skew, .. } => {
+                        write!(f, "topology spread over {topology_key} allows a skew of {max_skew}")?;
+                    }
+                    BarrierKind::Affinity => write!(f, "pod affinity over {topology_key}")?,
+                    BarrierKind::AntiAffinity => write!(f, "pod anti-affinity over {topology_key}")?,
+                    BarrierKind::AntiAffinityOfOthers => {
+                        write!(f, "pod anti-affinity over {topology_key} of the DaemonSet excludes it")?;
+                    }
+                }
+                write!(f, ": DaemonSet {daemon_set} runs on every node that would fit")
             }
             Self::MinValues { key, required, found } => {
                 write!(f, "minValues {required} for {key} cannot be reached: the instance types that fit offer {found}")

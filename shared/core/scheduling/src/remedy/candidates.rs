@@ -100,6 +100,14 @@ fn of_cause(cause: &Cause, pod: &Pod, pool: &NodePool) -> Vec<Change> {
             without_labels(pod).chain(requests).chain(without_requirements(pool)).collect()
         }
         Cause::HostPort { port, .. } => vec![Change::Pod(PodChange::WithoutHostPort(*port))],
+        Cause::DaemonSetPod { barrier, .. } => {
+            let key = barrier.topology_key.clone();
+            match barrier.kind {
+                BarrierKind::AntiAffinity => vec![Change::Pod(PodChange::WithoutAntiAffinity(key))],
+                BarrierKind::AntiAffinityOfOthers => vec![Change::Pod(PodChange::Unselected(key))],
+                BarrierKind::Spread { .. } | BarrierKind::Affinity => Vec::new(),
+            }
+        }
         Cause::MinValues { key, found, .. } => vec![of_pool(PoolChange::MinValues(key.clone(), *found))],
         Cause::Limit { scope, resource, used, smallest_node, .. } => {
             let (resource, amount) = (resource.clone(), *used + *smallest_node);

@@ -3,6 +3,7 @@
 //! Domains of every key except the host name are counted here; the pods of a single node are counted with the node
 //! ([`crate::packing::hosts`]).
 
+pub(crate) mod daemon_pods;
 pub(crate) mod dependences;
 pub(crate) mod offered_domains;
 
@@ -10,6 +11,7 @@ use crate::constraints::groups::{GroupId, Groups, Kind, NodeFilter};
 use crate::constraints::{covers, first_repelling};
 use crate::pools::Pool;
 use crate::problem::{BoundPods, Problem};
+use daemon_pods::DaemonPods;
 use nodeless_model::{Pod, Requirement, Requirements, Taint, labels};
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -67,6 +69,8 @@ pub(crate) struct Topology<'a> {
     present: Vec<Vec<bool>>,
     /// By group over the host name, the number of selected pods anywhere.
     host_total: Vec<u32>,
+    /// The pods of DaemonSets on new nodes.
+    pub(crate) daemon_pods: DaemonPods,
     /// The number of changes of the counts of domains.
     changes: u64,
     /// By group, the revision at which one of its counts last changed.
@@ -86,6 +90,7 @@ impl<'a> Topology<'a> {
         let present = (0..groups.list.len()).map(|group| sites.present(&groups, group, key_of[group])).collect();
         let mut topology = Self {
             host_total: vec![0; groups.list.len()],
+            daemon_pods: DaemonPods::of(problem, &mut groups, pools),
             changes: 0,
             changed: vec![0; groups.list.len()],
             matching: empty.clone(),
@@ -98,6 +103,7 @@ impl<'a> Topology<'a> {
             groups: Groups::default(),
         };
         topology.count_bound(problem, &mut groups);
+        topology.count_expected(problem, &mut groups);
         topology.groups = groups;
         topology
     }
@@ -118,6 +124,29 @@ impl<'a> Topology<'a> {
                 };
                 let selecting = groups.selected[signature].iter().filter(&mut counts);
                 self.change_running(selecting, groups.owned_by_bound(pod), &at, |number| *number += 1);
+            }
+        }
+    }
+
+    /// Counts the pods of DaemonSets that will run on existing and joining nodes.
+    fn count_expected(&mut self, problem: &Problem<'a>, groups: &mut Groups<'a>) {
+        if groups.list.is_empty() {
+            return;
+        }
+        for node in problem.nodes.iter().filter(|node| !node.daemon_sets.is_empty()) {
+            let domain = |(key, name): (usize, &String)| {
+                let value = node.requirements.get(name).and_then(Requirement::single).unwrap_or_default();
+                self.domains[key].binary_search_by(|known| known.as_str().cmp(value)).unwrap_or(ABSENT)
+            };
+            let at: Vec<Domain> = self.keys.iter().enumerate().map(domain).collect();
+            for set in node.daemon_sets.iter().filter_map(|set| problem.daemon_sets.get(*set)) {
+                let signature = groups.signature(&set.template);
+                let counts = |group: &&GroupId| {
+                    let filter = &groups.list[**group].filter;
+                    filter.is_trivial() || counts(filter, &node.requirements, &node.taints)
+                };
+                let selecting = groups.selected[signature].iter().filter(counts);
+                self.change_running(selecting, groups.owned_by_bound(&set.template), &at, |number| *number += 1);
             }
         }
     }

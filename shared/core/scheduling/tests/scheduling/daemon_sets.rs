@@ -1,10 +1,12 @@
 //! Which DaemonSets take capacity of new and existing nodes, and what plans report about them.
 
 use crate::support::*;
+use nodeless_model::pod::PodAffinityTerm;
 use nodeless_model::requirement::Operator;
 use nodeless_model::*;
 use nodeless_scheduling::{
-    Cause, DaemonSetEffect, Effect, Problem, Reason, Solution, daemon_set_effects, existing_node, explain_launch,
+    BoundPods, Cause, DaemonSetEffect, Effect, Problem, Reason, Solution, daemon_set_effects, existing_node,
+    explain_launch,
 };
 
 fn daemon_set(name: &str, cpu_milli: i64, memory_mib: i64) -> DaemonSet {
@@ -176,4 +178,161 @@ fn an_existing_node_without_space_for_a_daemon_set_takes_pods() {
     // One that has space only if pods leave still counts.
     let web = pod("web", 3000, 64);
     assert_eq!(free(&[daemon_set("large", 2000, 64)], &[&web]), -1000);
+}
+
+fn near(key: &str, app: &str) -> PodAffinityTerm {
+    PodAffinityTerm {
+        selector: Some(selector("app", app)),
+        topology_key: key.into(),
+        namespaces: vec!["tenant".into(), "default".into()],
+        ..PodAffinityTerm::default()
+    }
+}
+
+/// A DaemonSet whose pods have the label `app: cache`.
+fn cache() -> DaemonSet {
+    let mut set = daemon_set("cache", 100, 64);
+    set.template = labelled(set.template, "app", "cache");
+    set.template.namespace = "tenant".into();
+    set
+}
+
+fn with_affinity(key: &str) -> Pod {
+    labelled(pod("web", 1000, 1024), "app", "web")
+        .with_template(|it| it.required_pod_affinity = vec![near(key, "cache")])
+}
+
+fn with_anti_affinity(key: &str) -> Pod {
+    labelled(pod("web", 1000, 1024), "app", "web")
+        .with_template(|it| it.required_pod_anti_affinity = vec![near(key, "cache")])
+}
+
+#[test]
+fn the_pod_of_a_daemon_set_on_a_new_node_meets_affinity() {
+    let pools = [node_pool("default")];
+    for key in [labels::HOSTNAME, labels::ZONE, labels::CAPACITY_TYPE] {
+        let (without, _) = solved(&[with_affinity(key)], &pools, &[]);
+        assert_eq!(without.unschedulable.len(), 1, "{key}");
+        let (with, _) = solved(&[with_affinity(key)], &pools, &[cache()]);
+        assert_eq!((with.launches.len(), with.unschedulable.len()), (1, 0), "{key}");
+    }
+}
+
+#[test]
+fn affinity_to_the_pod_of_a_daemon_set_chooses_the_types_and_node_pools_where_it_runs() {
+    let mut only_arm = cache();
+    only_arm.template.template_mut().node_selector.insert(labels::ARCH.into(), "arm64".into());
+    let large = with_affinity(labels::HOSTNAME).with_template(|it| it.requests.set("cpu", Quantity::from_units(5)));
+    let (solution, _) = solved(&[large], &[node_pool("default")], std::slice::from_ref(&only_arm));
+    assert_eq!(chosen(&solution), ["m9g.2xlarge"]);
+    let names = solution.launches[0].instance_types.iter().map(|kind| kind.name.as_str());
+    assert!(names.clone().all(|name| name.starts_with("m9g")), "{:?}", names.collect::<Vec<_>>());
+
+    // The DaemonSet does not tolerate the taint of the NodePool that comes first.
+    let mut tainted = node_pool("tainted");
+    tainted.weight = 10;
+    tainted.template.taints = vec![Taint::new("team", TaintEffect::NoSchedule)];
+    for key in [labels::HOSTNAME, labels::ZONE] {
+        let pod = with_affinity(key).with_template(|it| {
+            it.tolerations = vec![Toleration {
+                operator: nodeless_model::taint::TolerationOperator::Exists,
+                ..Toleration::default()
+            }];
+        });
+        let (solution, _) = solved(&[pod], &[tainted.clone(), node_pool("default")], &[cache()]);
+        assert_eq!(solution.launches[0].node_pool, "default", "{key}");
+    }
+}
+
+#[test]
+fn anti_affinity_to_the_pod_of_a_daemon_set_excludes_the_nodes_where_it_runs() {
+    let pools = [node_pool("default")];
+    for key in [labels::HOSTNAME, labels::ZONE] {
+        let (solution, _) = solved(&[with_anti_affinity(key)], &pools, &[cache()]);
+        let expected = format!(
+            "NodePool default: pod anti-affinity over {key}: DaemonSet tenant/cache runs on every node that would fit"
+        );
+        assert_eq!(reasons(&solution), [expected]);
+        let mut only_arm = cache();
+        only_arm.template.template_mut().node_selector.insert(labels::ARCH.into(), "arm64".into());
+        let (solution, _) = solved(&[with_anti_affinity(key)], &pools, &[only_arm]);
+        assert_eq!(chosen(&solution), ["c9.large"]);
+        let names = solution.launches[0].instance_types.iter().map(|kind| kind.name.as_str());
+        assert!(!names.clone().any(|name| name.starts_with("m9g")), "{:?}", names.collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn the_anti_affinity_of_a_daemon_set_excludes_pods() {
+    let mut set = cache();
+    set.template.template_mut().required_pod_anti_affinity = vec![near(labels::HOSTNAME, "web")];
+    let web = labelled(pod("web", 1000, 1024), "app", "web");
+    let (solution, _) = solved(&[web], &[node_pool("default")], &[set]);
+    assert_eq!(
+        reasons(&solution),
+        [
+            "NodePool default: pod anti-affinity over kubernetes.io/hostname of the DaemonSet excludes it: DaemonSet tenant/cache runs \
+          on every node that would fit"
+        ]
+    );
+}
+
+#[test]
+fn the_pod_of_a_daemon_set_counts_for_a_spread_over_hosts() {
+    let web = |number: usize| {
+        labelled(pod(format!("web-{number}"), 100, 128), "app", "cache").with_template(|it| {
+            it.topology_spread = vec![topology_spread(labels::HOSTNAME, selector("app", "cache"))];
+            it.topology_spread[0].max_skew = 2;
+        })
+    };
+    let pods: Vec<Pod> = (0..4).map(web).collect();
+    let mut set = cache();
+    set.template.namespace = pods[0].namespace.clone();
+    let (without, _) = solved(&pods, &[node_pool("default")], &[]);
+    assert_eq!(without.launches.len(), 2);
+    let (with, _) = solved(&pods, &[node_pool("default")], &[set]);
+    assert_eq!(with.launches.len(), 4);
+}
+
+#[test]
+fn a_daemon_set_that_is_left_out_or_gated_counts_in_no_affinity() {
+    let pools = [node_pool("default")];
+    let mut huge = cache();
+    huge.template.template_mut().requests.set("cpu", Quantity::from_units(1000));
+    let gated = DaemonSet {
+        template: cache().template.with_template(|it| it.scheduling_gates = vec!["wait".into()]),
+        ..cache()
+    };
+    for set in [huge, gated] {
+        let sets = [set];
+        let (solution, _) = solved(&[with_affinity(labels::HOSTNAME)], &pools, &sets);
+        assert_eq!(solution.unschedulable.len(), 1);
+        let (solution, _) = solved(&[with_anti_affinity(labels::HOSTNAME)], &pools, &sets);
+        assert_eq!(solution.launches.len(), 1);
+    }
+}
+
+#[test]
+fn the_pods_that_daemon_sets_will_have_on_existing_nodes_count() {
+    let pools: [NodePool; 0] = [];
+    let mut node = nodeless_model::test_support::node("a", 4000, 16 * 1024);
+    node.labels.insert(labels::ZONE.into(), "us-east-1a".into());
+    let sets = [cache()];
+    let mut running = sets[0].template.clone();
+    (running.owner_kind, running.owner_name) = (Some("DaemonSet".into()), Some("cache".into()));
+    for bound in [vec![], vec![&running]] {
+        let existing = existing_node(Some(&node), None, &bound, &sets).unwrap();
+        assert_eq!(existing.daemon_sets.len(), 1 - bound.len());
+        let place = |pod: &Pod| {
+            let pods = [pod.clone()];
+            let bound_pods = vec![BoundPods::on(&node, bound.clone())];
+            let problem =
+                Problem { nodes: vec![existing.clone()], daemon_sets: &sets, bound_pods, ..problem(&pods, &pools) };
+            solve_checked(&problem).placements.len()
+        };
+        for key in [labels::HOSTNAME, labels::ZONE] {
+            assert_eq!(place(&with_affinity(key)), 1, "{key}");
+            assert_eq!(place(&with_anti_affinity(key)), 0, "{key}");
+        }
+    }
 }

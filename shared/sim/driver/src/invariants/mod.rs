@@ -19,6 +19,7 @@ mod oracle;
 mod other_controllers;
 mod recorded_time;
 mod surges;
+mod unused_nodes;
 mod virtual_pods;
 
 pub(crate) use effects::EffectChecks;
@@ -54,6 +55,7 @@ pub(crate) const UNUSABLE_NODE_POOLS: &str = "no claim is created for an unusabl
 pub(crate) const DELETED_NODE_POOLS: &str = "the nodes of a deleted NodePool are terminated";
 pub(crate) const EMPTY_NODES: &str = "no node without pods is kept";
 pub(crate) const QUOTAS: &str = "what is launched for virtual pods stays within ResourceQuotas";
+pub(crate) const NODES_ARE_USED: &str = "no node after another is launched for a pod that takes none of them";
 pub(crate) const SURGES: &str = "a pod that asks for its successor first is not the last that goes";
 pub(crate) const OTHER_CONTROLLERS: &str = "nothing of another controller is written";
 pub(crate) const EXPLAINED: &str = "each pending pod has a claim or a reason within two plans";

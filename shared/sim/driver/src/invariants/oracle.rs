@@ -9,12 +9,13 @@ use super::on_demand_minimum::OnDemandChecks;
 use super::other_controllers::written;
 use super::recorded_time::RecordedTime;
 use super::surges::SurgeChecks;
+use super::unused_nodes::UnusedNodes;
 use super::virtual_pods::VirtualPodChecks;
 use super::{
     AMI_CANARY, CLUSTER_LIMITS, DELETED_NODE_POOLS, DISRUPTION_BUDGETS, DO_NOT_DISRUPT, DRAINS_END, EMPTY_NODES,
-    EXPIRY, EXPLAINED, INTERRUPTIONS, LIMITS, MAINTENANCE, METADATA, NO_ORPHANS, ON_DEMAND_MINIMUM, ONE_INSTANCE,
-    OTHER_CONTROLLERS, PODS_RUN, QUOTAS, RECORDED_TIME, STAYS_OPEN, SURGES, UNUSABLE_NODE_POOLS, Violation, ami_canary,
-    condition as condition_of, disruption_budgets, metadata, text,
+    EXPIRY, EXPLAINED, INTERRUPTIONS, LIMITS, MAINTENANCE, METADATA, NO_ORPHANS, NODES_ARE_USED, ON_DEMAND_MINIMUM,
+    ONE_INSTANCE, OTHER_CONTROLLERS, PODS_RUN, QUOTAS, RECORDED_TIME, STAYS_OPEN, SURGES, UNUSABLE_NODE_POOLS,
+    Violation, ami_canary, condition as condition_of, disruption_budgets, metadata, text,
 };
 use crate::scenarios::Scenario;
 use crate::scenarios::other_objects::is_instance_of_other;
@@ -110,6 +111,7 @@ pub(crate) struct Oracle {
     surges: SurgeChecks,
     pub(crate) empty_nodes: EmptyNodes,
     pub(crate) virtual_pods: VirtualPodChecks,
+    unused_nodes: UnusedNodes,
     /// `None` if calls fail or messages are lost: then EC2 may end a spot instance before nodeless can act on its warning.
     interruptions: Option<InterruptionChecks>,
     /// The pods that claims were created and started for. The reports of plans are checked a little later, when such a claim may be
@@ -144,6 +146,7 @@ impl Oracle {
             surges: SurgeChecks::default(),
             empty_nodes: EmptyNodes::default(),
             virtual_pods: VirtualPodChecks::default(),
+            unused_nodes: UnusedNodes::default(),
             interruptions: scenario.is_reliable().then(InterruptionChecks::default),
             nominated: BTreeMap::new(),
             looked: driver.world().now(),
@@ -518,6 +521,10 @@ impl Oracle {
             if let Some(what) = do_not_disrupt_on(driver, &nodes, claim, decided) {
                 let detail = format!("node of claim {} leaves for {reason}, and {what}", claim.name);
                 wrong.push((DO_NOT_DISRUPT, detail));
+            }
+            if *reason == "Empty" {
+                let unused = self.unused_nodes.left(claim, &self.pending);
+                wrong.extend(unused.map(|detail| (NODES_ARE_USED, detail)));
             }
             let Some(pool) = &claim.node_pool else { continue };
             let Some(object) = self.pools.get(pool) else { continue };

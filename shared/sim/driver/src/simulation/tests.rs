@@ -410,6 +410,26 @@ fn nodes_without_pods_are_removed_and_few_are_exempt() {
 }
 
 #[test]
+fn no_node_after_another_may_be_launched_for_a_pod_that_takes_none() {
+    let mut run = calm();
+    patch(&run, &NODE_POOLS, "", "general", &json!({ "spec": { "disruption": { "budgets": [{ "nodes": "3" }] } } }));
+    let container = json!({ "name": "c", "image": "x", "resources": { "requests": { "cpu": "100" } } });
+    let pod =
+        json!({ "metadata": { "name": "lonely", "namespace": "default" }, "spec": { "containers": [container] } });
+    run.driver.world().api().create(&PODS, pod, &CreateOptions::default()).unwrap();
+    assert_eq!(broken(&mut run), BTreeSet::new());
+    let created = after(run.driver.world().now(), SignedDuration::from_secs(1));
+    for (index, mut claim) in claims(&run).into_iter().enumerate() {
+        claim.created = created;
+        claim.spec.nominated_pods = vec!["default/lonely".to_owned()];
+        leave(&run, &mut claim, TerminationReason::Empty);
+        let wrong = broken(&mut run);
+        let expected = "no node after another is launched for a pod that takes none of them";
+        assert_eq!(wrong.contains(expected), index >= 2, "{wrong:?}");
+    }
+}
+
+#[test]
 fn nodes_for_virtual_pods_may_not_exceed_quotas() {
     let metadata = |name: &str| json!({ "metadata": { "name": name, "namespace": "default" } });
     let container =

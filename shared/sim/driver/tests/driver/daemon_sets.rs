@@ -281,3 +281,25 @@ fn a_daemon_set_without_space_on_any_node_stops_no_launch_and_is_reported_once()
         "{published:?}"
     );
 }
+
+#[test]
+fn no_node_is_launched_for_a_pod_that_a_daemon_set_keeps_off_every_node() {
+    let mut driver = start();
+    add_daemon_set(&driver, "legacy", &everything());
+    let term = json!({
+        "labelSelector": { "matchLabels": { "app": "legacy" } },
+        "topologyKey": labels::HOSTNAME,
+        "namespaces": ["kube-system"],
+    });
+    let affinity = json!({ "podAntiAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": [term] } });
+    let metadata = json!({ "name": "lonely", "namespace": "default" });
+    let spec = json!({ "affinity": affinity, "containers": [{ "name": "main", "image": "pause" }] });
+    create(&driver, &PODS, json!({ "metadata": metadata, "spec": spec }));
+    let limit = within(&driver, 600);
+    assert!(!driver.advance_until(limit, |driver| !claims(driver).is_empty()).unwrap(), "{}", picture(&mut driver));
+    let events = list(&driver, &EVENTS);
+    let says = |event: &&Arc<Value>| {
+        event["message"].as_str().is_some_and(|it| it.contains("DaemonSet kube-system/legacy runs on every node"))
+    };
+    assert!(events.iter().any(|event| says(&event)));
+}

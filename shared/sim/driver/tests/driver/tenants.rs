@@ -47,6 +47,18 @@ fn beside(cpu: &str, objects: impl IntoIterator<Item = Value>) -> Report {
     Run::new(scenario, 7, None, Arc::new(Null)).unwrap().finish().unwrap()
 }
 
+/// A DaemonSet of the tenant's namespace, which runs on all nodes.
+fn agent(cpu: &str) -> Value {
+    let labels = json!({ "app": "agent" });
+    let container = json!({ "name": "c", "image": "x", "resources": { "requests": { "cpu": cpu } } });
+    json!({
+        "apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": { "name": "agent", "namespace": "aaa" },
+        "spec": { "selector": { "matchLabels": labels }, "template": {
+            "metadata": { "labels": labels }, "spec": { "containers": [container] },
+        } },
+    })
+}
+
 /// A pod of the tenant's namespace, which is sorted before all others.
 fn pod(name: &str, cpu: &str, annotations: &Value) -> Value {
     json!({
@@ -91,4 +103,32 @@ fn a_namespace_launches_nothing_beyond_its_quota() {
     );
     assert!(report.violations.is_empty(), "{:#?}", report.violations);
     assert_eq!(report.launched, alone);
+}
+
+#[test]
+fn no_node_is_launched_again_and_again_for_a_pod_that_a_daemon_set_keeps_off() {
+    let agent = agent("100m");
+    for key in ["kubernetes.io/hostname", "topology.kubernetes.io/zone"] {
+        let term = json!({ "labelSelector": { "matchLabels": { "app": "agent" } }, "topologyKey": key });
+        let mut lonely = pod("lonely", "1", &json!({}));
+        lonely["spec"]["affinity"] =
+            json!({ "podAntiAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": [term] } });
+        let alone = beside("40", [agent.clone()]).launched;
+        let report = beside("40", [agent.clone(), lonely]);
+        assert!(report.violations.is_empty(), "{key}: {:#?}", report.violations);
+        assert_eq!(report.launched, alone, "{key}");
+    }
+}
+
+#[test]
+fn a_pod_near_the_pod_of_a_daemon_set_gets_a_node() {
+    let agent = agent("100m");
+    let term =
+        json!({ "labelSelector": { "matchLabels": { "app": "agent" } }, "topologyKey": "kubernetes.io/hostname" });
+    let mut near = pod("near", "1500m", &json!({}));
+    near["spec"]["affinity"] = json!({ "podAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": [term] } });
+    let alone = beside("40", [agent.clone()]).launched;
+    let report = beside("40", [agent, near]);
+    assert!(report.violations.is_empty(), "{:#?}", report.violations);
+    assert_eq!(report.launched, alone + 1);
 }

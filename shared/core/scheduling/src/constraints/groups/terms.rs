@@ -240,12 +240,16 @@ pub(super) fn pending<'a>(
     (found, spec_of)
 }
 
-/// The sets of anti-affinity groups of running pods, each once for every template.
+/// The sets of anti-affinity groups of running pods and of those of DaemonSets, each once for every template.
 pub(super) fn bound<'a>(problem: &Problem<'a>, table: &mut Table<'a>) -> Vec<(&'a Pod, Terms<'a>, Owned)> {
     let mut known: ByTemplate<'a, ()> = ByTemplate::default();
     let mut found = Vec::new();
     let running = problem.bound_pods.iter().flat_map(|node| &node.pods).copied();
-    for pod in running.filter(|pod| !pod.template.required_pod_anti_affinity.is_empty() && pod.is_active()) {
+    let of_daemon_sets = problem.daemon_sets.iter().map(|set| &set.template);
+    for pod in running
+        .chain(of_daemon_sets)
+        .filter(|pod| !pod.template.required_pod_anti_affinity.is_empty() && pod.is_active())
+    {
         if known.insert(pod, ()).is_none()
             && let Some(terms) = Terms::of_bound(pod)
         {
