@@ -31,7 +31,7 @@ pub(super) fn planned(view: &ClusterView, claims: &[NodeClaim], catalog: &Catalo
     let probes = view.node_pools.iter().map(|pool| {
         let (refused, effects) = unscheduled(&dry_run(probing(view, pool), Vec::new(), catalog, now));
         // A DaemonSet may take most of the small node for a probe.
-        daemon_sets.extend(findings(effects.iter().filter(|found| found.effect == Effect::LeftOut)));
+        daemon_sets.extend(findings(effects.iter().filter(|found| !matches!(found.effect, Effect::Large(_)))));
         let outcome = refused.into_iter().next().map_or(Outcome::Placed, |refused| refused.outcome);
         Placed { name: pool.name.clone(), outcome }
     });

@@ -3,9 +3,9 @@
 //! A pod gets the defaults of the LimitRanges of its namespace when it is created (the admission plugin LimitRanger), so the template of a
 //! DaemonSet shows the requests of its pods only where no LimitRange has defaults.
 
-use crate::convert::{ConvertError, requests, resource_list};
+use crate::convert::{ConvertError, FieldError, requests, resource_list};
 use crate::slim;
-use nodeless_model::{DaemonSet, DaemonSetName, ResourceList};
+use nodeless_model::{DaemonSet, DaemonSetName, PodShape, ResourceList};
 
 /// A DaemonSet, with the spec of its template.
 #[derive(Clone, Debug, PartialEq)]
@@ -30,10 +30,14 @@ impl ReadDaemonSet {
         self.set.key()
     }
 
-    /// The requests of its first pod: those of the template, with the defaults of the LimitRanges of its namespace.
-    pub(crate) fn first_requests(&self, ranges: &[LimitRange]) -> Result<ResourceList, ConvertError> {
-        let requests = requests::of_template(&self.spec, &defaults(ranges, &self.set.namespace).0);
-        requests.map_err(|error| error.of(format!("DaemonSet {}", self.name())))
+    /// Its first pod: that of the template, with the requests and limits that the LimitRanges of its namespace set.
+    pub(crate) fn first_pod(&self, ranges: &[LimitRange]) -> Result<PodShape, ConvertError> {
+        let (default_requests, default_limits) = defaults(ranges, &self.set.namespace);
+        let invalid = |error: FieldError| error.of(format!("DaemonSet {}", self.name()));
+        let mut pod = self.set.template.clone();
+        pod.template_mut().requests = requests::of_template(&self.spec, &default_requests).map_err(invalid)?;
+        let limits = requests::limits_of_template(&self.spec, &default_limits).map_err(invalid)?;
+        Ok(PodShape { pod, limits, ..PodShape::default() })
     }
 }
 

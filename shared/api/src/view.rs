@@ -43,7 +43,7 @@ pub struct ClusterView {
     /// not installed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub provisioning_requests: Vec<RequestView>,
-    /// All ResourceQuotas. Read only if there are CapacityBuffers or ProvisioningRequests.
+    /// All ResourceQuotas. Read only if there are CapacityBuffers, ProvisioningRequests or DaemonSets without a pod.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub resource_quotas: Vec<ResourceQuota>,
     /// Where the volumes of pods can be used, by `namespace/claim`: any of these alternatives; none at all means
@@ -151,23 +151,26 @@ impl ClusterView {
         without
     }
 
-    /// Gives the first pods of these DaemonSets the requests that LimitRanges of their namespaces set. DaemonSets for which that cannot
-    /// be computed are invalid.
-    pub fn set_limit_ranges<'a>(
+    /// Gives the first pods of these DaemonSets the requests that LimitRanges of their namespaces set, and finds the ResourceQuotas that
+    /// allow them no pod. DaemonSets whose requests cannot be computed are invalid. Call it once ResourceQuotas are there.
+    pub fn set_first_pods<'a>(
         &mut self,
         without_pod: &BTreeSet<DaemonSetName>,
         read: impl IntoIterator<Item = &'a ReadDaemonSet>,
         ranges: &[LimitRange],
     ) {
-        let requests: BTreeMap<DaemonSetName, _> = read
+        let first: BTreeMap<DaemonSetName, _> = read
             .into_iter()
             .map(|read| (read.name(), read))
             .filter(|(name, _)| without_pod.contains(name))
-            .map(|(name, read)| (name, read.first_requests(ranges)))
+            .map(|(name, read)| (name, read.first_pod(ranges)))
             .collect();
-        self.daemon_sets.retain_mut(|set| match requests.iter().find(|(name, _)| name.is_of(set)) {
-            Some((_, Ok(requests))) => {
-                set.template.template_mut().requests.clone_from(requests);
+        let quotas = &self.resource_quotas;
+        self.daemon_sets.retain_mut(|set| match first.iter().find(|(name, _)| name.is_of(set)) {
+            Some((_, Ok(first))) => {
+                set.template.template_mut().requests.clone_from(&first.pod.template.requests);
+                let mut own = quotas.iter().filter(|quota| quota.namespace == set.namespace);
+                set.refused_by = own.find_map(|quota| quota.refusal(first));
                 true
             }
             Some((name, Err(error))) => {

@@ -256,8 +256,8 @@ impl KubeCluster {
         Ok(nodes)
     }
 
-    /// CapacityBuffers and ProvisioningRequests, with the ResourceQuotas that limit their pods, and what LimitRanges change in the requests
-    /// of these and of DaemonSets without a pod.
+    /// CapacityBuffers and ProvisioningRequests, and what ResourceQuotas and LimitRanges mean for their pods and for DaemonSets without a
+    /// pod.
     async fn read_pods_to_come(
         &self,
         view: &mut ClusterView,
@@ -272,13 +272,12 @@ impl KubeCluster {
         if without_pod.is_empty() && !has_virtual_pods {
             return Ok(());
         }
-        let (ranges, invalid) = self.latest(&self.limit_ranges).await?;
-        view.invalid.extend(invalid);
-        view.set_limit_ranges(&without_pod, daemon_sets, &ranges);
+        let (ranges, quotas) = futures::try_join!(self.latest(&self.limit_ranges), self.latest(&self.resource_quotas))?;
+        view.invalid.extend(ranges.1.into_iter().chain(quotas.1));
+        view.resource_quotas = quotas.0;
+        let ranges = ranges.0;
+        view.set_first_pods(&without_pod, daemon_sets, &ranges);
         if has_virtual_pods {
-            let (quotas, invalid) = self.latest(&self.resource_quotas).await?;
-            view.resource_quotas = quotas;
-            view.invalid.extend(invalid);
             view.capacity_buffers = buffers::shapes(&self.connection, buffers, &ranges).await?;
             view.provisioning_requests = requests::templates(&self.connection, requests, &ranges).await?;
         }

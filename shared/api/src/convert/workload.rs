@@ -21,7 +21,8 @@ impl TryFrom<&slim::DaemonSet> for model::DaemonSet {
             problem: error.problem,
         })?;
         template.owner_kind = Some("DaemonSet".to_owned());
-        Ok(Self { namespace, name, uid: daemon_set.metadata.uid.clone().unwrap_or_default(), template })
+        let uid = daemon_set.metadata.uid.clone().unwrap_or_default();
+        Ok(Self { namespace, name, uid, template, refused_by: None })
     }
 }
 
@@ -67,6 +68,7 @@ impl TryFrom<&slim::ResourceQuota> for model::ResourceQuota {
             hard.set(resource, stated.map_or(enforced, |stated| stated.min(enforced)));
         }
         let used = list(&quota.status.used, "status.used")?;
-        Ok(Self { namespace, name, hard, used })
+        let has_scopes = !quota.spec.scopes.is_empty() || !quota.spec.scope_selector.match_expressions.is_empty();
+        Ok(Self { namespace, name, has_scopes, hard, used })
     }
 }

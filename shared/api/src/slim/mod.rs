@@ -30,6 +30,6 @@ pub use storage::{
 pub use workload::{
     Controller, ControllerSpec, DaemonSet, DaemonSetSpec, Event, LimitRange, LimitRangeItem, LimitRangeSpec, Namespace,
     PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus, PodTemplate, PriorityClass, ResourceQuota,
-    ResourceQuotaSpec, ResourceQuotaStatus, Scalable, ScalableSpec, SelectingByLabels, SelectingByLabelsSpec,
-    StoredPodTemplate,
+    ResourceQuotaSpec, ResourceQuotaStatus, Scalable, ScalableSpec, ScopeSelector, SelectingByLabels,
+    SelectingByLabelsSpec, StoredPodTemplate,
 };

@@ -149,7 +149,7 @@ pub struct LimitRangeItem {
     pub default_request: ResourceList,
 }
 
-/// A ResourceQuota, without its scopes.
+/// A ResourceQuota.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, kube::Resource)]
 #[resource(inherit = corev1::ResourceQuota)]
 #[serde(default)]
@@ -169,6 +169,19 @@ pub struct ResourceQuota {
 pub struct ResourceQuotaSpec {
     /// The limits.
     pub hard: ResourceList,
+    /// The scopes of the pods that it counts.
+    pub scopes: Vec<String>,
+    /// The same, with priority classes.
+    #[serde(rename = "scopeSelector")]
+    pub scope_selector: ScopeSelector,
+}
+
+/// The scopes of the pods that a ResourceQuota counts.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ScopeSelector {
+    /// The scopes, of which only the number matters.
+    pub match_expressions: Vec<serde::de::IgnoredAny>,
 }
 
 /// The status of a ResourceQuota.

@@ -5,7 +5,7 @@ use nodeless_api::daemon_sets::{LimitRange, ReadDaemonSet};
 use nodeless_api::slim;
 use nodeless_api::view::ClusterView;
 use nodeless_model::pod::HostPort;
-use nodeless_model::{DaemonSet, Pod, PodTemplate, Quantity, ResourceList};
+use nodeless_model::{DaemonSet, Pod, PodTemplate, Quantity, ResourceList, ResourceQuota};
 use serde_json::{Value, json};
 
 fn pod(name: &str, namespace: &str, created: i64, cpu: i64) -> Pod {
@@ -70,7 +70,7 @@ fn first_requests(spec: &Value, ranges: &[LimitRange]) -> Vec<(String, i64)> {
     let read = [daemon_set("agent", spec)];
     let mut view = ClusterView { daemon_sets: vec![read[0].set.clone()], ..ClusterView::default() };
     let without_pod = view.set_daemon_pods();
-    view.set_limit_ranges(&without_pod, &read, ranges);
+    view.set_first_pods(&without_pod, &read, ranges);
     assert!(view.invalid.is_empty());
     let requests = view.daemon_sets[0].template.template.requests.iter();
     requests.filter(|(name, _)| *name != "pods").map(|(name, quantity)| (name.to_owned(), quantity.milli())).collect()
@@ -110,6 +110,44 @@ fn limit_ranges_set_the_requests_of_daemon_sets_without_a_pod() {
 }
 
 #[test]
+fn quotas_of_their_namespace_refuse_daemon_sets_without_a_pod() {
+    let quota = |namespace: &str, spec: Value| {
+        let object = json!({ "metadata": { "name": "q", "namespace": namespace }, "spec": spec });
+        ResourceQuota::try_from(&serde_json::from_value::<slim::ResourceQuota>(object).unwrap()).unwrap()
+    };
+    let container = json!({ "name": "a", "resources": { "requests": { "cpu": "2" } } });
+    let refused = |quota: ResourceQuota, pods: Vec<Pod>, ranges: &[LimitRange]| {
+        let read = [daemon_set("agent", &json!({ "containers": [container] }))];
+        let mut view = ClusterView {
+            pods: pods.into_iter().map(Into::into).collect(),
+            daemon_sets: read.iter().map(|read| read.set.clone()).collect(),
+            resource_quotas: vec![quota],
+            ..ClusterView::default()
+        };
+        let without_pod = view.set_daemon_pods();
+        view.set_first_pods(&without_pod, &read, ranges);
+        view.daemon_sets[0].refused_by.as_ref().map(|one| format!("{} {}", one.quota, one.limit))
+    };
+    let small = || json!({ "hard": { "requests.cpu": "1" } });
+    assert_eq!(refused(quota("kube-system", small()), vec![], &[]).as_deref(), Some("q requests.cpu"));
+    assert_eq!(refused(quota("default", small()), vec![], &[]), None);
+    assert_eq!(refused(quota("kube-system", small()), vec![pod("agent-x", "kube-system", 1, 2000)], &[]), None);
+    for scope in [
+        json!({ "scopes": ["BestEffort"] }),
+        json!({ "scopeSelector": { "matchExpressions": [{ "scopeName": "PriorityClass", "operator": "Exists" }] } }),
+    ] {
+        let mut scoped = small();
+        scoped.as_object_mut().unwrap().extend(scope.as_object().unwrap().clone());
+        assert_eq!(refused(quota("kube-system", scoped), vec![], &[]), None);
+    }
+    // A limit has to be stated, which a LimitRange does.
+    let stated = || quota("kube-system", json!({ "hard": { "limits.memory": "1Gi" } }));
+    assert_eq!(refused(stated(), vec![], &[]).as_deref(), Some("q limits.memory"));
+    let item = json!({ "type": "Container", "default": { "memory": "1Gi" } });
+    assert_eq!(refused(stated(), vec![], &[limit_range("kube-system", "all", &item)]), None);
+}
+
+#[test]
 fn limit_ranges_of_other_namespaces_and_daemon_sets_with_a_pod_are_left_out() {
     let item = |cpu: &str| json!({ "type": "Container", "defaultRequest": { "cpu": cpu } });
     let plain = json!({ "containers": [{ "name": "a" }] });
@@ -124,7 +162,7 @@ fn limit_ranges_of_other_namespaces_and_daemon_sets_with_a_pod_are_left_out() {
         ClusterView { pods: pods.into_iter().map(Into::into).collect(), daemon_sets, ..ClusterView::default() };
     let without_pod = view.set_daemon_pods();
     assert_eq!(without_pod.iter().map(ToString::to_string).collect::<Vec<_>>(), ["kube-system/new"]);
-    view.set_limit_ranges(&without_pod, &read, &several);
+    view.set_first_pods(&without_pod, &read, &several);
     let cpu = |index: usize| view.daemon_sets[index].template.template.requests.get("cpu");
     assert_eq!((cpu(0), cpu(1)), (Quantity::from_milli(300), Quantity::from_milli(1000)));
 }

@@ -4,7 +4,7 @@
 //! that no capacity is kept for pods that could not be created. A quota with scopes counts as if it applied to every pod.
 
 use crate::resources::format_quantity;
-use crate::{PodShape, Quantity, ResourceList};
+use crate::{PodShape, Quantity, Refusal, ResourceList};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -19,10 +19,25 @@ pub struct ResourceQuota {
     pub namespace: String,
     /// The name.
     pub name: String,
+    /// Whether it counts only some pods, which scopes select.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub has_scopes: bool,
     /// What the objects of the namespace may use, by the names of quotas, such as `requests.cpu`.
     pub hard: ResourceList,
     /// What the real objects of the namespace use.
     pub used: ResourceList,
+}
+
+impl ResourceQuota {
+    /// Whether it allows not even one of these pods. What real objects use does not matter, because it changes; and a quota with scopes
+    /// may be one for other pods.
+    #[must_use]
+    pub fn refusal(&self, shape: &PodShape) -> Option<Refusal> {
+        let is_exceeded = |name: &&str| used(name, shape) > self.hard.get(name);
+        let exceeded = || self.hard.iter().map(|(name, _)| name).find(is_exceeded);
+        let limit = unstated(self, shape).or_else(exceeded).filter(|_| !self.has_scopes)?;
+        Some(Refusal { quota: self.name.clone(), limit: limit.to_owned() })
+    }
 }
 
 /// What is left of all ResourceQuotas for virtual pods.
@@ -168,7 +183,13 @@ mod tests {
     }
 
     fn quota(name: &str, hard: &[(&str, &str)], used: &[(&str, &str)]) -> ResourceQuota {
-        ResourceQuota { namespace: "team".into(), name: name.into(), hard: list(hard), used: list(used) }
+        ResourceQuota {
+            namespace: "team".into(),
+            name: name.into(),
+            has_scopes: false,
+            hard: list(hard),
+            used: list(used),
+        }
     }
 
     fn shape(requests: &[(&str, &str)], limits: &[(&str, &str)]) -> PodShape {
@@ -234,6 +255,30 @@ mod tests {
             assert!(taken.err().is_none_or(|why| why.contains(missing) && why.contains("team/q")));
         }
         assert_eq!(QuotaBalance::new(&quotas, []).take_some("team", &huge, 2).0, 0);
+    }
+
+    #[test]
+    fn a_quota_refuses_pods_of_which_one_exceeds_it() {
+        let agent =
+            shape(&[("cpu", "2"), ("memory", "1Gi"), ("nvidia.com/gpu", "1")], &[("cpu", "4"), ("memory", "1Gi")]);
+        for (hard, expected) in [
+            (&[("cpu", "2"), ("pods", "1"), ("requests.nvidia.com/gpu", "1"), ("services", "0")][..], None),
+            (&[("cpu", "1")], Some("cpu")),
+            (&[("requests.cpu", "1999m")], Some("requests.cpu")),
+            (&[("limits.cpu", "3")], Some("limits.cpu")),
+            (&[("limits.memory", "1Gi")], None),
+            (&[("requests.nvidia.com/gpu", "0")], Some("requests.nvidia.com/gpu")),
+            (&[("pods", "0")], Some("pods")),
+            (&[("count/pods", "0")], Some("count/pods")),
+        ] {
+            let mut all = quota("q", hard, hard);
+            let refusal = |limit: &str| Refusal { quota: "q".into(), limit: limit.into() };
+            assert_eq!(all.refusal(&agent), expected.map(refusal), "{hard:?}");
+            all.has_scopes = true;
+            assert_eq!(all.refusal(&agent), None, "{hard:?}");
+        }
+        let unstated = quota("q", &[("limits.memory", "100Gi")], &[]).refusal(&shape(&[], &[]));
+        assert_eq!(unstated.map(|one| one.limit).as_deref(), Some("limits.memory"));
     }
 
     #[test]

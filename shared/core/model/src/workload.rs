@@ -1,7 +1,6 @@
 //! DaemonSets and PodDisruptionBudgets, reduced to what planning and draining use.
 
-use crate::resources::name;
-use crate::{InvalidAnnotation, LabelSelector, Pod, Quantity, ResourceList, StringMap, labels};
+use crate::{InvalidAnnotation, LabelSelector, Pod, StringMap, labels};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fmt;
@@ -22,6 +21,9 @@ pub struct DaemonSet {
     pub uid: String,
     /// A pod as the DaemonSet makes it, bound to no node.
     pub template: Pod,
+    /// The ResourceQuota of its namespace that allows it no pod, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refused_by: Option<Refusal>,
 }
 
 impl DaemonSet {
@@ -30,23 +32,16 @@ impl DaemonSet {
     pub fn key(&self) -> DaemonSetName {
         DaemonSetName { namespace: self.namespace.clone(), name: self.name.clone() }
     }
+}
 
-    /// The limit of a ResourceQuota of its namespace that does not allow even one of its pods, such as `requests.cpu`. `hard` is what all
-    /// objects of the namespace may use. What they use now does not matter, because it changes.
-    #[must_use]
-    pub fn refusing_limit<'q>(&self, hard: &'q ResourceList) -> Option<&'q str> {
-        let requests = &self.template.template.requests;
-        let refuses = |(limit, most): &(&str, Quantity)| {
-            let resource = limit.strip_prefix("requests.").unwrap_or(limit);
-            match resource {
-                "pods" | "count/pods" => *most < Quantity::from_units(1),
-                // A quota of these refuses pods that do not state them.
-                name::CPU | name::MEMORY if !requests.contains(resource) => true,
-                _ => requests.get(resource) > *most,
-            }
-        };
-        hard.iter().find(refuses).map(|(limit, _)| limit)
-    }
+/// A ResourceQuota that allows no pod.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Refusal {
+    /// The name of the quota.
+    pub quota: String,
+    /// Its limit that one pod exceeds, or that requires what the pod does not state, such as `requests.cpu`.
+    pub limit: String,
 }
 
 /// The name of a DaemonSet. It is written as `namespace/name`.
@@ -143,26 +138,6 @@ mod tests {
         let annotations = StringMap::from([(labels::WAIT_FOR_DAEMON_SETS.to_owned(), value.to_owned())]);
         let names = DaemonSetName::awaited(&annotations).map_err(|invalid| invalid.to_string())?;
         Ok(names.iter().map(ToString::to_string).collect())
-    }
-
-    #[test]
-    fn a_quota_refuses_all_pods_of_a_daemon_set_if_one_exceeds_it() {
-        let list = |entries: &[(&str, i64)]| -> ResourceList {
-            entries.iter().map(|(name, units)| ((*name).to_owned(), Quantity::from_units(*units))).collect()
-        };
-        let mut set = DaemonSet::default();
-        set.template.template_mut().requests = list(&[("cpu", 2), ("nvidia.com/gpu", 1), ("pods", 1)]);
-        for (hard, expected) in [
-            (&[("cpu", 2), ("pods", 1), ("requests.nvidia.com/gpu", 1), ("limits.cpu", 0), ("services", 0)][..], None),
-            (&[("cpu", 1)], Some("cpu")),
-            (&[("requests.cpu", 1)], Some("requests.cpu")),
-            (&[("requests.nvidia.com/gpu", 0)], Some("requests.nvidia.com/gpu")),
-            (&[("pods", 0)], Some("pods")),
-            (&[("count/pods", 0)], Some("count/pods")),
-            (&[("requests.memory", 100)], Some("requests.memory")),
-        ] {
-            assert_eq!(set.refusing_limit(&list(hard)), expected, "{hard:?}");
-        }
     }
 
     #[test]

@@ -24,9 +24,10 @@ pub(crate) struct Ranked<'d> {
 const BYTES_PER_CPU: i64 = 4 << 30;
 
 /// DaemonSets in the order in which they get capacity: the highest priority first, as the kube-scheduler places their pods; then the
-/// smallest, so that a large one does not take the place of many.
+/// smallest, so that a large one does not take the place of many. Those that a ResourceQuota refuses have no pods.
 pub(crate) fn ranked(sets: &[DaemonSet], counts: impl Fn(&DaemonSet) -> bool) -> Vec<Ranked<'_>> {
-    let mut sets: Vec<(usize, &DaemonSet)> = sets.iter().enumerate().filter(|(_, set)| counts(set)).collect();
+    let counts = |(_, set): &(usize, &DaemonSet)| set.refused_by.is_none() && counts(set);
+    let mut sets: Vec<(usize, &DaemonSet)> = sets.iter().enumerate().filter(counts).collect();
     sets.sort_by_cached_key(|(_, set)| {
         (Reverse(set.template.template.priority), size(set), set.namespace.clone(), set.name.clone())
     });

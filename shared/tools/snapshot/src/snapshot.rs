@@ -111,7 +111,8 @@ impl Snapshot {
         snapshot.view.daemon_sets = objects.daemon_sets.values().map(|read| read.set.clone()).collect();
         let without_pod = snapshot.view.set_daemon_pods();
         let ranges: Vec<_> = objects.limit_ranges.into_values().collect();
-        snapshot.view.set_limit_ranges(&without_pod, objects.daemon_sets.values(), &ranges);
+        snapshot.view.resource_quotas = objects.resource_quotas.into_values().collect();
+        snapshot.view.set_first_pods(&without_pod, objects.daemon_sets.values(), &ranges);
         snapshot.view.set_annotations(Some(objects.annotations));
         snapshot.take_budgets(objects.disruption_budgets, &objects.uncounted);
         snapshot.view.node_pools = objects.node_pools.into_values().collect();
@@ -122,7 +123,6 @@ impl Snapshot {
         let active = objects.capacity_buffers.into_values().filter(|(buffer, _)| buffer.is_active());
         snapshot.view.capacity_buffers =
             active.map(|(buffer, status)| buffer_view(buffer, status, &objects.shapes, &ranges)).collect();
-        snapshot.view.resource_quotas = objects.resource_quotas.into_values().collect();
         let named = |namespace: slim::Namespace| {
             (namespace.metadata.name.unwrap_or_default(), namespace.metadata.labels.unwrap_or_default())
         };

@@ -175,7 +175,7 @@ async fn limit_ranges_are_read_only_while_a_daemon_set_has_no_pod() {
     let view = cluster.view().await.unwrap();
     assert_eq!(view.daemon_sets[0].template.template.requests.get("cpu").milli(), 300);
     let more: Vec<String> = listed(&world).into_iter().filter(|path| !ALWAYS.contains(&path.as_str())).collect();
-    assert_eq!(more, ["/api/v1/limitranges"]);
+    assert_eq!(more, ["/api/v1/limitranges", "/api/v1/resourcequotas"]);
 
     let mut first = pod("agent-x", None);
     first["spec"]["containers"][0]["resources"] = json!({ "requests": { "cpu": "100m" } });
@@ -363,7 +363,7 @@ async fn objects_of_a_crd_that_is_not_served_are_an_error_and_not_deleted() {
 }
 
 #[tokio::test]
-async fn quotas_are_read_only_with_buffers_and_requests() {
+async fn quotas_are_read_only_with_pods_to_come() {
     let world = World::installed().await;
     let quota = json!({ "metadata": { "name": "team" }, "spec": { "hard": { "requests.cpu": "2", "pods": "5" } } });
     world.create(&RESOURCE_QUOTAS, quota);

@@ -98,7 +98,8 @@ pub fn daemon_set_not_awaited(pool: impl Into<ObjectRef>, message: &str) -> Obje
     warning(pool, "DaemonSetNotAwaited", message).keyed([message])
 }
 
-/// On a DaemonSet: its pod has no space on any instance type that the pods of new nodes could use, so the nodes are planned without it.
+/// On a DaemonSet: its pod has no space on any instance type that the pods of new nodes could use, or a ResourceQuota allows none, so the
+/// nodes are planned without it.
 #[must_use]
 pub fn daemon_set_left_out(set: impl Into<ObjectRef>, node_pool: &str, message: &str) -> ObjectEvent {
     warning(set, DAEMON_SET_LEFT_OUT, message).keyed([node_pool])

@@ -2,11 +2,14 @@
 
 use super::ruled_out::on_board;
 use crate::constraints::admission::new_node_requirements;
+use crate::constraints::daemons;
 use crate::daemon_sets;
 use crate::problem::solution::Launch;
 use crate::problem::{PoolOffer, Problem};
 use nodeless_model::resources::{at_least, compared};
-use nodeless_model::{DaemonSet, DaemonSetName, DollarsPerHour, InstanceType, Quantity, ResourceList};
+use nodeless_model::{
+    DaemonSet, DaemonSetName, DollarsPerHour, InstanceType, Quantity, Refusal, Requirements, ResourceList,
+};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
@@ -24,7 +27,7 @@ pub struct DaemonSetEffect {
     pub node_pool: String,
     /// The number of new nodes.
     pub nodes: usize,
-    /// The resource that it takes most of, or that is missing.
+    /// The resource that it takes most of, or that is missing; or the limit of the ResourceQuota.
     pub resource: String,
     /// Its request.
     pub requested: Quantity,
@@ -39,6 +42,8 @@ pub enum Effect {
     Large(LargeShare),
     /// It has no space on any instance type that the pods of the nodes could use, so it takes nothing.
     LeftOut,
+    /// This ResourceQuota of its namespace allows it no pod, so it takes nothing.
+    Refused(String),
 }
 
 /// What a DaemonSet takes that has more than half of a node.
@@ -75,6 +80,12 @@ impl fmt::Display for DaemonSetEffect {
                  has space; {nodes} {are} planned without it",
                 at_least(resource, *requested)
             ),
+            Effect::Refused(quota) => write!(
+                f,
+                "ResourceQuota {}/{quota} allows DaemonSet {daemon_set} no pod ({resource}); {nodes} of NodePool {node_pool} {are} \
+                 planned without it",
+                daemon_set.namespace
+            ),
         }
     }
 }
@@ -101,6 +112,10 @@ impl DaemonSetEffect {
                  its node affinity",
                 at_least(resource, *requested)
             ),
+            Effect::Refused(quota) => format!(
+                "ResourceQuota {quota} allows it no pod ({resource}), so nodes of NodePool {node_pool} are launched without it. Raise \
+                 the quota, or set the requests and limits that it allows"
+            ),
         }
     }
 }
@@ -116,6 +131,10 @@ impl Serialize for DaemonSetEffect {
         map.serialize_entry("requested", &amount(self.requested))?;
         match &self.effect {
             Effect::LeftOut => map.serialize_entry("effect", "leftOut")?,
+            Effect::Refused(quota) => {
+                map.serialize_entry("effect", "leftOut")?;
+                map.serialize_entry("resourceQuota", quota)?;
+            }
             Effect::Large(large) => {
                 map.serialize_entry("effect", "large")?;
                 map.serialize_entry("share", &large.share)?;
@@ -182,8 +201,8 @@ impl DaemonSetEffect {
     pub fn combined(all: Vec<Self>) -> Vec<Self> {
         let mut combined: BTreeMap<(DaemonSetName, String, bool), Self> = BTreeMap::new();
         for found in all {
-            let is_left_out = found.effect == Effect::LeftOut;
-            let key = (found.daemon_set.clone(), found.node_pool.clone(), is_left_out);
+            let is_large = matches!(found.effect, Effect::Large(_));
+            let key = (found.daemon_set.clone(), found.node_pool.clone(), is_large);
             match combined.get_mut(&key) {
                 Some(known) => known.add(found),
                 None => drop(combined.insert(key, found)),
@@ -221,7 +240,8 @@ fn of_type<'o>(
     let mut left = whole.clone();
     left.subtract(&taken);
     let instance_type = kind.name.clone();
-    sets.into_iter().zip(with_space).filter_map(move |(set, has_space)| {
+    let refused = refused(problem, offer, &node_pool, &node);
+    let of_space = sets.into_iter().zip(with_space).filter_map(move |(set, has_space)| {
         let requests = &set.template.template.requests;
         let node_pool = &offer.pool.name;
         if has_space {
@@ -236,7 +256,35 @@ fn of_type<'o>(
             requested: requests.get(resource),
             effect: Effect::LeftOut,
         })
-    })
+    });
+    of_space.chain(refused)
+}
+
+/// The DaemonSets that a ResourceQuota keeps off a node of an instance type.
+fn refused<'o>(
+    problem: &'o Problem<'_>,
+    offer: &'o PoolOffer<'_>,
+    node_pool: &Requirements,
+    node: &Requirements,
+) -> impl Iterator<Item = DaemonSetEffect> + use<'o> {
+    let taints = &offer.pool.template.taints;
+    let runs = |set: &DaemonSet| {
+        daemons::runs_on_template(&set.template, node_pool, taints)
+            && daemons::alternatives(&set.template).iter().any(|one| node.intersects(one))
+    };
+    let found = |set: &DaemonSet| {
+        let Refusal { quota, limit } = set.refused_by.clone().filter(|_| runs(set))?;
+        let requested = set.template.template.requests.get(limit.strip_prefix("requests.").unwrap_or(&limit));
+        Some(DaemonSetEffect {
+            daemon_set: set.key(),
+            node_pool: offer.pool.name.clone(),
+            nodes: 1,
+            resource: limit,
+            requested,
+            effect: Effect::Refused(quota),
+        })
+    };
+    problem.daemon_sets.iter().filter_map(found).collect::<Vec<_>>().into_iter()
 }
 
 /// The resource of which requests take most of a node, and the share; `None` if that is not more than half.

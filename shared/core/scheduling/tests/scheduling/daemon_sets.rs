@@ -180,6 +180,39 @@ fn an_existing_node_without_space_for_a_daemon_set_takes_pods() {
     assert_eq!(free(&[daemon_set("large", 2000, 64)], &[&web]), -1000);
 }
 
+#[test]
+fn a_daemon_set_that_a_quota_refuses_takes_nothing_and_is_reported() {
+    let refused = |set: DaemonSet| DaemonSet {
+        refused_by: Some(Refusal { quota: "small".into(), limit: "requests.cpu".into() }),
+        ..set
+    };
+    let pools = [node_pool("default")];
+    let web = [pod("web", 1000, 512)];
+    let (without, _) = solved(&web, &pools, &[]);
+    let (solution, effects) = solved(&web, &pools, &[refused(daemon_set("agent", 90_000, 64))]);
+    assert_eq!(chosen(&solution), chosen(&without));
+    let messages: Vec<String> = effects.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        messages,
+        [
+            "ResourceQuota tenant/small allows DaemonSet tenant/agent no pod (requests.cpu); 1 node of NodePool default is planned \
+          without it"
+        ]
+    );
+    assert_eq!(
+        effects[0].event_message(),
+        "ResourceQuota small allows it no pod (requests.cpu), so nodes of NodePool default are launched without it. Raise the quota, \
+         or set the requests and limits that it allows"
+    );
+    // One that does not run there is not reported, and an existing node keeps nothing for it.
+    let mut elsewhere = refused(daemon_set("agent", 90_000, 64));
+    elsewhere.template.template_mut().node_selector.insert("team".into(), "other".into());
+    assert_eq!(solved(&web, &pools, &[elsewhere]).1, []);
+    let node = nodeless_model::test_support::node("a", 4000, 16 * 1024);
+    let existing = existing_node(Some(&node), None, &[], &[refused(daemon_set("agent", 1000, 64))]).unwrap();
+    assert_eq!(existing.available.get("cpu").milli(), 4000);
+}
+
 fn near(key: &str, app: &str) -> PodAffinityTerm {
     PodAffinityTerm {
         selector: Some(selector("app", app)),

@@ -320,7 +320,7 @@ fn daemon_set_events(placed: &Placed<'_>) -> impl Iterator<Item = ObjectEvent> {
         let set = placed.problem.daemon_sets.iter().find(|set| found.daemon_set.is_of(set))?;
         let event = match found.effect {
             Effect::Large(_) => daemon_set_large,
-            Effect::LeftOut => daemon_set_left_out,
+            Effect::LeftOut | Effect::Refused(_) => daemon_set_left_out,
         };
         Some(event(set, &found.node_pool, &found.event_message()))
     })

@@ -132,3 +132,17 @@ fn a_pod_near_the_pod_of_a_daemon_set_gets_a_node() {
     assert!(report.violations.is_empty(), "{:#?}", report.violations);
     assert_eq!(report.launched, alone + 1);
 }
+
+#[test]
+fn a_daemon_set_that_a_quota_refuses_takes_nothing() {
+    let agent = agent("1");
+    let quota = json!({
+        "apiVersion": "v1", "kind": "ResourceQuota", "metadata": { "name": "small", "namespace": "aaa" },
+        "spec": { "hard": { "requests.cpu": "900m" } },
+    });
+    // Beside one CPU of the DaemonSet, no pod of the shop has space.
+    let alone = beside("40", []).launched;
+    let report = beside("40", [agent, quota]);
+    assert!(report.violations.is_empty(), "{:#?}", report.violations);
+    assert_eq!(report.launched, alone);
+}

@@ -143,16 +143,13 @@ impl PlanningView for MemoryCluster {
         let without_pod = view.set_daemon_pods();
         let has_virtual_pods = !buffers.0.is_empty() || !asked.0.is_empty();
         if has_virtual_pods || !without_pod.is_empty() {
-            let (ranges, invalid) = self.read(&kinds::ALL_LIMIT_RANGES)?;
-            view.set_limit_ranges(&without_pod, &daemon_sets.0, &ranges);
-            view.invalid.extend(invalid);
+            let (ranges, quotas) = (self.read(&kinds::ALL_LIMIT_RANGES)?, self.read(&kinds::ALL_QUOTAS)?);
+            view.invalid.extend(ranges.1.into_iter().chain(quotas.1));
+            view.resource_quotas = quotas.0;
+            let ranges = ranges.0;
+            view.set_first_pods(&without_pod, &daemon_sets.0, &ranges);
             view.capacity_buffers = buffers::shapes(&self.api, buffers.0, &ranges)?;
             view.provisioning_requests = requests::templates(&self.api, asked.0, &ranges)?;
-        }
-        if has_virtual_pods {
-            let (quotas, invalid) = self.read(&kinds::ALL_QUOTAS)?;
-            view.resource_quotas = quotas;
-            view.invalid.extend(invalid);
         }
         self.read_volumes(&mut view)?;
         let (namespaces, invalid) = self.read(&kinds::ALL_NAMESPACES)?;
