@@ -4,7 +4,7 @@
 //! taint among the startup taints. So plans, disruption and initialization treat such a node like any other with a startup taint, and a
 //! later change of the NodePool does not affect it.
 
-use nodeless_model::{DaemonSet, DaemonSetName, Node, NodeClaim, NodePool, Pod, Refusal, Taint, labels};
+use nodeless_model::{DaemonSet, DaemonSetName, Node, NodeClaim, NodePool, Pod, RefusingQuota, Taint, labels};
 use nodeless_scheduling::{first_not_tolerated, may_carry};
 use std::collections::BTreeSet;
 
@@ -32,7 +32,7 @@ impl Awaited {
         for name in named {
             let why = match all.iter().find(|set| name.is_of(set)) {
                 None => "it does not exist; create it, or correct the annotation".to_owned(),
-                Some(DaemonSet { refused_by: Some(Refusal { quota, limit }), .. }) => {
+                Some(DaemonSet { refused_by: Some(RefusingQuota { quota, limit }), .. }) => {
                     format!("ResourceQuota {quota} allows it no pod ({limit}); raise the quota")
                 }
                 Some(set) => match first_not_tolerated(set, &taints) {

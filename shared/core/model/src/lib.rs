@@ -82,7 +82,7 @@ pub use shared_templates::{ByTemplate, SharedTemplates};
 pub use taint::{Taint, TaintEffect, Toleration};
 pub use templating::Template;
 pub use warm::Warm;
-pub use workload::{DaemonSet, DaemonSetName, PodDisruptionBudget, Refusal};
+pub use workload::{DaemonSet, DaemonSetName, PodDisruptionBudget, RefusingQuota};
 
 /// Labels or annotations: sorted, so that everything that is printed or stored from them is deterministic.
 pub type StringMap = std::collections::BTreeMap<String, String>;

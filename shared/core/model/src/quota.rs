@@ -4,7 +4,7 @@
 //! that no capacity is kept for pods that could not be created. A quota with scopes counts as if it applied to every pod.
 
 use crate::resources::format_quantity;
-use crate::{PodShape, Quantity, Refusal, ResourceList};
+use crate::{PodShape, Quantity, RefusingQuota, ResourceList};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -32,11 +32,11 @@ impl ResourceQuota {
     /// Whether it allows not even one of these pods. What real objects use does not matter, because it changes; and a quota with scopes
     /// may be one for other pods.
     #[must_use]
-    pub fn refusal(&self, shape: &PodShape) -> Option<Refusal> {
+    pub fn refusal(&self, shape: &PodShape) -> Option<RefusingQuota> {
         let is_exceeded = |name: &&str| used(name, shape) > self.hard.get(name);
         let exceeded = || self.hard.iter().map(|(name, _)| name).find(is_exceeded);
         let limit = unstated(self, shape).or_else(exceeded).filter(|_| !self.has_scopes)?;
-        Some(Refusal { quota: self.name.clone(), limit: limit.to_owned() })
+        Some(RefusingQuota { quota: self.name.clone(), limit: limit.to_owned() })
     }
 }
 
@@ -272,7 +272,7 @@ mod tests {
             (&[("count/pods", "0")], Some("count/pods")),
         ] {
             let mut all = quota("q", hard, hard);
-            let refusal = |limit: &str| Refusal { quota: "q".into(), limit: limit.into() };
+            let refusal = |limit: &str| RefusingQuota { quota: "q".into(), limit: limit.into() };
             assert_eq!(all.refusal(&agent), expected.map(refusal), "{hard:?}");
             all.has_scopes = true;
             assert_eq!(all.refusal(&agent), None, "{hard:?}");

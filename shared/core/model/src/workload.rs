@@ -23,7 +23,7 @@ pub struct DaemonSet {
     pub template: Pod,
     /// The ResourceQuota of its namespace that allows it no pod, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub refused_by: Option<Refusal>,
+    pub refused_by: Option<RefusingQuota>,
 }
 
 impl DaemonSet {
@@ -37,8 +37,8 @@ impl DaemonSet {
 /// A ResourceQuota that allows no pod.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Refusal {
-    /// The name of the quota.
+pub struct RefusingQuota {
+    /// The name.
     pub quota: String,
     /// Its limit that one pod exceeds, or that requires what the pod does not state, such as `requests.cpu`.
     pub limit: String,

@@ -10,7 +10,7 @@ use crate::problem::excess::{self, Excess};
 use crate::problem::reason::PodFault;
 use crate::problem::{ClusterFacts, Options, Problem};
 use crate::topology::daemon_pods::KeptOff;
-use crate::topology::{ABSENT, Domain, Target, Topology, domain_in};
+use crate::topology::{Target, Topology};
 use crate::volumes::{Mounts, PendingVolumes, Volume};
 use nodeless_model::pod::{HostPort, VolumeClaim, Weighted};
 use nodeless_model::requirement::RequirementTerm;
@@ -56,38 +56,6 @@ impl Class<'_> {
     /// What the class with this index needs of an instance type.
     pub(crate) fn needs(&self, index: usize) -> ClassNeeds<'_> {
         ClassNeeds { class: index, requests: &self.requests, kept_off: &self.kept_off_daemons }
-    }
-
-    /// The affinity to pods of DaemonSets that nothing in a target meets, so that only a new node can.
-    pub(crate) fn unmet<'c>(
-        &'c self,
-        level: usize,
-        target: &'c [(usize, Domain)],
-        topology: &'c Topology<'_>,
-    ) -> impl Iterator<Item = GroupId> {
-        let of_level = self.level(level).filter(|_| !topology.daemon_pods.is_empty());
-        let groups = of_level.into_iter().flat_map(|level| level.bounded.iter().chain(&level.hosts));
-        groups.copied().filter(move |&group| {
-            let nothing_here = || match topology.key(group) {
-                Some(key) => topology.matching(group, domain_in(target, key).unwrap_or(ABSENT)) == 0,
-                None => !topology.matches_anywhere(group),
-            };
-            topology.kind(group) == Kind::Affinity
-                && topology.daemon_pods.selects_any(group)
-                && nothing_here()
-                && (!self.is_selected_by(group) || topology.matches_anywhere(group))
-        })
-    }
-
-    /// Whether new nodes with these DaemonSets meet what nothing else in a target meets.
-    pub(crate) fn is_met_by(
-        &self,
-        level: usize,
-        target: &[(usize, Domain)],
-        topology: &Topology<'_>,
-        daemons: &Rc<Daemons>,
-    ) -> bool {
-        self.unmet(level, target, topology).all(|group| topology.daemon_pods.has(daemons, group))
     }
 
     /// What its pods request and mount.

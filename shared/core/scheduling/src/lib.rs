@@ -29,6 +29,7 @@ mod binding;
 mod claims;
 mod classes;
 mod constraints;
+mod daemon_affinity;
 mod daemon_sets;
 mod dense;
 mod engine;

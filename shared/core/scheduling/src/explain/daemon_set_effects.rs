@@ -8,7 +8,7 @@ use crate::problem::solution::Launch;
 use crate::problem::{PoolOffer, Problem};
 use nodeless_model::resources::{at_least, compared};
 use nodeless_model::{
-    DaemonSet, DaemonSetName, DollarsPerHour, InstanceType, Quantity, Refusal, Requirements, ResourceList,
+    DaemonSet, DaemonSetName, DollarsPerHour, InstanceType, Quantity, RefusingQuota, Requirements, ResourceList,
 };
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
@@ -273,7 +273,7 @@ fn refused<'o>(
             && daemons::alternatives(&set.template).iter().any(|one| node.intersects(one))
     };
     let found = |set: &DaemonSet| {
-        let Refusal { quota, limit } = set.refused_by.clone().filter(|_| runs(set))?;
+        let RefusingQuota { quota, limit } = set.refused_by.clone().filter(|_| runs(set))?;
         let requested = set.template.template.requests.get(limit.strip_prefix("requests.").unwrap_or(&limit));
         Some(DaemonSetEffect {
             daemon_set: set.key(),

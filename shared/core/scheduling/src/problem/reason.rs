@@ -378,6 +378,24 @@ impl fmt::Display for LimitScope {
     }
 }
 
+impl Barrier {
+    /// Why pods of a DaemonSet keep the pod off all new nodes.
+    fn write_with(&self, daemon_set: &DaemonSetName, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let key = &self.topology_key;
+        match self.kind {
+            BarrierKind::Spread { max_skew, .. } => {
+                write!(f, "topology spread over {key} allows a skew of {max_skew}")?;
+            }
+            BarrierKind::Affinity => write!(f, "pod affinity over {key}")?,
+            BarrierKind::AntiAffinity => write!(f, "pod anti-affinity over {key}")?,
+            BarrierKind::AntiAffinityOfOthers => {
+                write!(f, "pod anti-affinity over {key} of the DaemonSet excludes it")?;
+            }
+        }
+        write!(f, ": DaemonSet {daemon_set} runs on every node that would fit")
+    }
+}
+
 impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -422,19 +440,7 @@ impl fmt::Display for Cause {
             Self::HostPort { port, daemon_set } => {
                 write!(f, "DaemonSet {daemon_set} takes host port {port} on every node that would fit")
             }
-            Self::DaemonSetPod { barrier: Barrier { topology_key, kind, .. }, daemon_set } => {
-                match kind {
-                    BarrierKind::Spread { max_skew, .. } => {
-                        write!(f, "topology spread over {topology_key} allows a skew of {max_skew}")?;
-                    }
-                    BarrierKind::Affinity => write!(f, "pod affinity over {topology_key}")?,
-                    BarrierKind::AntiAffinity => write!(f, "pod anti-affinity over {topology_key}")?,
-                    BarrierKind::AntiAffinityOfOthers => {
-                        write!(f, "pod anti-affinity over {topology_key} of the DaemonSet excludes it")?;
-                    }
-                }
-                write!(f, ": DaemonSet {daemon_set} runs on every node that would fit")
-            }
+            Self::DaemonSetPod { barrier, daemon_set } => barrier.write_with(daemon_set, f),
             Self::MinValues { key, required, found } => {
                 write!(f, "minValues {required} for {key} cannot be reached: the instance types that fit offer {found}")
             }

@@ -34,7 +34,7 @@ pub(crate) struct KeptOff {
 
 impl DaemonPods {
     /// For the new nodes of these NodePools.
-    pub(super) fn of<'a>(problem: &Problem<'a>, groups: &mut Groups<'a>, pools: &[Pool<'_>]) -> Self {
+    pub(super) fn new<'a>(problem: &Problem<'a>, groups: &mut Groups<'a>, pools: &[Pool<'_>]) -> Self {
         let mut found: Vec<(Rc<Daemons>, Vec<Relation>)> = Vec::new();
         if groups.list.is_empty() || problem.daemon_sets.is_empty() {
             return Self(found);

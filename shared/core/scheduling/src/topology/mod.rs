@@ -90,7 +90,7 @@ impl<'a> Topology<'a> {
         let present = (0..groups.list.len()).map(|group| sites.present(&groups, group, key_of[group])).collect();
         let mut topology = Self {
             host_total: vec![0; groups.list.len()],
-            daemon_pods: DaemonPods::of(problem, &mut groups, pools),
+            daemon_pods: DaemonPods::new(problem, &mut groups, pools),
             changes: 0,
             changed: vec![0; groups.list.len()],
             matching: empty.clone(),

@@ -183,7 +183,7 @@ fn an_existing_node_without_space_for_a_daemon_set_takes_pods() {
 #[test]
 fn a_daemon_set_that_a_quota_refuses_takes_nothing_and_is_reported() {
     let refused = |set: DaemonSet| DaemonSet {
-        refused_by: Some(Refusal { quota: "small".into(), limit: "requests.cpu".into() }),
+        refused_by: Some(RefusingQuota { quota: "small".into(), limit: "requests.cpu".into() }),
         ..set
     };
     let pools = [node_pool("default")];

@@ -48,9 +48,9 @@ const MIN_MEMORY_SHARE: f64 = 0.925 * 0.985;
 
 /// A pod without a node.
 #[derive(Debug)]
-pub(super) struct Pending {
-    pub(super) key: String,
-    pub(super) created: Timestamp,
+struct Pending {
+    key: String,
+    created: Timestamp,
     /// When the scheduler first reported it as unschedulable.
     marked: Option<Timestamp>,
     /// The number of successful plans that have ended and could have seen the pod.
@@ -523,7 +523,9 @@ impl Oracle {
                 wrong.push((DO_NOT_DISRUPT, detail));
             }
             if *reason == "Empty" {
-                let unused = self.unused_nodes.left(claim, &self.pending);
+                let waiting = self.pending.iter().filter(|(_, pod)| pod.created < claim.created);
+                let waiting = waiting.map(|(uid, pod)| (uid.as_str(), pod.key.as_str())).collect();
+                let unused = self.unused_nodes.left(claim, &waiting);
                 wrong.extend(unused.map(|detail| (NODES_ARE_USED, detail)));
             }
             let Some(pool) = &claim.node_pool else { continue };

@@ -1,6 +1,5 @@
 //! Nodes that leave empty although the pods for which they were launched are pending.
 
-use super::oracle::Pending;
 use nodeless_model::NodeClaim;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,16 +11,14 @@ const MOST: usize = 2;
 pub(super) struct UnusedNodes(BTreeMap<String, BTreeSet<String>>);
 
 impl UnusedNodes {
-    /// A node leaves because it is empty. `pending` are the pods without a node, by uid.
-    pub(super) fn left(&mut self, claim: &NodeClaim, pending: &BTreeMap<String, Pending>) -> Option<String> {
-        let is_waiting = |pod: &Pending| pod.created < claim.created && claim.spec.nominated_pods.contains(&pod.key);
+    /// A node leaves because it is empty. `waiting` are the pods that were pending before its claim was made, by uid.
+    pub(super) fn left(&mut self, claim: &NodeClaim, waiting: &BTreeMap<&str, &str>) -> Option<String> {
         let mut found = None;
-        for (uid, pod) in pending.iter().filter(|(_, pod)| is_waiting(pod)) {
-            let nodes = self.0.entry(uid.clone()).or_default();
+        for (uid, pod) in waiting.iter().filter(|(_, pod)| claim.spec.nominated_pods.iter().any(|own| own == *pod)) {
+            let nodes = self.0.entry((*uid).to_owned()).or_default();
             nodes.insert(claim.name.clone());
             if nodes.len() > MOST {
-                found =
-                    Some(format!("{} nodes were launched for pod {}, and it took none of them", nodes.len(), pod.key));
+                found = Some(format!("{} nodes were launched for pod {pod}, and it took none of them", nodes.len()));
             }
         }
         found
