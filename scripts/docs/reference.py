@@ -131,15 +131,16 @@ def labels() -> str:
     missing = SETTINGS.keys() - described.keys()
     unknown = {key for key in more if "nodeless.sh/" in key} - SETTINGS.keys() - {"nodeless.sh/last-used"}
     assert not missing and not unknown, f"settings that the code lacks: {missing}; keys that are not described: {unknown}"
-    settings = [[f"`{key}`", *SETTINGS[key], without_object(first_sentence(described[key]))] for key in SETTINGS]
+    effects = set(re.findall(r"^\| `([\w./-]+)` \|", (DOCS / "disruption.md").read_text().partition("\n## Annotations\n")[2], re.M))
+    meanings = {key: "[effect](../disruption.md#annotations)" if key in effects else without_object(first_sentence(described[key])) for key in SETTINGS}
+    settings = [[f"`{key}`", *SETTINGS[key], meanings[key]] for key in SETTINGS]
     out = [
         "The keys that nodeless reads or writes. Those of Karpenter have Karpenter's meaning.",
         "",
         "## What you may set",
         "",
         table(["key", "on", "value", "meaning"], settings),
-        "[Disruption](../disruption.md#annotations), [limits](../limits.md#dollars-per-hour) and",
-        "[DaemonSets before pods](../daemonsets.md) describe their effects, and what an invalid value does.",
+        "[Limits](../limits.md#dollars-per-hour) and [DaemonSets before pods](../daemonsets.md) describe what an invalid value does.",
         "",
     ]
     for title, found in sections.items():
@@ -216,7 +217,7 @@ def subject(name: str, comment: str) -> tuple[str, str]:
 def events() -> str:
     return page(
         "Events",
-        "The events that nodeless publishes. `kubectl describe` shows those of an object; this command shows all of one reason:",
+        "This command shows all events of one reason:",
         "",
         "```sh\nkubectl get events -A --field-selector reason=DisruptionBlocked\n```",
         "",
