@@ -91,8 +91,6 @@ TABLES: dict[str, Callable[[], str]] = {
     "realized-kubernetes": kubernetes,
     "realized-consolidated": consolidated,
     "durations": lambda: listed("durations", ["case", "seconds", "peak MiB", "target"]),
-    "durations-unusual": lambda: listed("durations-unusual", ["case", "seconds", "pods left", "peak MiB"]),
-    "durations-command": lambda: listed("durations-command", ["case", "export in MB", "seconds", "peak MiB", "target"]),
 }
 
 
