@@ -684,4 +684,4 @@ def test_the_documentation_lists_only_actions_that_are_allowed(both: Rendered) -
     assert set(both.inside) == set(FUNCTIONS)
     for function, actions in documented_as_unused().items():
         stale = actions - both.inside[function].allowed_actions()
-        assert not stale, f"docs/reference/security.md explains rights that {function} does not have"
+        assert not stale, f"docs/reference/unused-aws.csv explains rights that {function} does not have"

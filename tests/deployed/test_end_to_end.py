@@ -1,6 +1,6 @@
 """The real functions, deployed by the real module: from pending pods to nodes and back to nothing.
 
-Every AWS call that they make is put to the policy of the role that made it (DeployedProxy); docs/reference/security.md lists what no call needed.
+Every AWS call that they make is put to the policy of the role that made it (DeployedProxy); docs/reference/unused-aws.csv lists what no call needed.
 Seconds are printed, not asserted: how fast this machine is proves nothing.
 """
 
@@ -182,7 +182,7 @@ def test_pods_get_nodes_and_nodes_go_when_pods_are_gone(deployment: Deployment, 
 
 
 def check_rights(deployment: Deployment) -> None:
-    """No role may do what nothing needs and docs/reference/security.md does not explain."""
+    """No role may do what nothing needs and docs/reference/unused-aws.csv does not explain."""
     recording = deployment.proxy.recording
     print(f"{len(recording.calls)} AWS calls")
     documented = documented_as_unused()
@@ -192,7 +192,7 @@ def check_rights(deployment: Deployment) -> None:
         print(f"{function}: used {', '.join(sorted(used))}; unused {', '.join(sorted(allowed - used))}")
         if not allowed - used <= documented[function]:
             unexplained[function] = allowed - used - documented[function]
-    assert not unexplained, "roles may do what no call needed and docs/reference/security.md does not list"
+    assert not unexplained, "roles may do what no call needed and docs/reference/unused-aws.csv does not list"
 
 
 def check_installation(deployment: Deployment, wake: bool) -> None:

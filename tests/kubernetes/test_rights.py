@@ -1,4 +1,4 @@
-"""Every call of the functions is allowed by their own roles, and no role allows what nothing uses and docs/reference/security.md does not explain.
+"""Every call of the functions is allowed by their own roles, and no role allows what nothing uses and docs/reference/unused-kubernetes.csv does not explain.
 
 These tests read the audit log of what ran before them, so they run last (conftest.py)."""
 
@@ -52,4 +52,4 @@ def test_every_right_is_used_or_explained(
             unexplained[name] = sorted(unused - documented[name])
     if not request.config.stash[WHOLE_RUN]:
         pytest.skip("only a run of all scenarios shows which rights are unused")
-    assert not unexplained, f"roles grant what no scenario used and docs/reference/security.md does not list: {unexplained}"
+    assert not unexplained, f"roles grant what no scenario used and docs/reference/unused-kubernetes.csv does not list: {unexplained}"

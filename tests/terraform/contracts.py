@@ -43,11 +43,11 @@ def check_rbac() -> None:
 
 
 def check_documented_rights() -> None:
-    """docs/reference/security.md explains only rights that the roles grant."""
+    """docs/reference/unused-kubernetes.csv explains only rights that the roles grant."""
     may = granted({name: [f"nodeless:{name}"] for name in FUNCTIONS})
     for name, rights in documented_as_unused().items():
         stale = rights - {str(right) for right in may[name]}
-        assert not stale, f"docs/reference/security.md explains rights of {name} that infra/rbac does not grant: {sorted(stale)}"
+        assert not stale, f"docs/reference/unused-kubernetes.csv explains rights of {name} that infra/rbac does not grant: {sorted(stale)}"
 
 
 def admits(webhook: dict[str, Any], request: dict[str, Any]) -> bool:

@@ -1,25 +1,30 @@
-"""The permissions of the functions in docs/reference/security.md, for tests that compare them with the policies."""
+"""The permissions of the functions that no test needs, for tests that compare them with the policies."""
 
 from __future__ import annotations
 
-import re
+import csv
+from collections.abc import Iterable, Iterator
 
 from .terraform import FUNCTIONS, ROOT
 
-HEADING = "## Allowed, and not used by every deployed test"
+FOLDER = ROOT / "docs/reference"
+
+
+def listed(file: str, functions: Iterable[str]) -> Iterator[tuple[str, list[str]]]:
+    """The rows of a list of docs/reference: each function that it names, and the rights, which commas and a space separate."""
+    with (FOLDER / file).open(newline="") as lines:
+        rows = list(csv.DictReader(lines))
+    assert rows, f"docs/reference/{file} is empty"
+    for row in rows:
+        assert row["why"] and row["rights"], f"docs/reference/{file}: a row needs functions, rights and a reason: {row}"
+        for name in row["function"].split(", "):
+            assert name in functions, f"docs/reference/{file}: there is no function {name!r}"
+            yield name, row["rights"].split(", ")
 
 
 def documented_as_unused() -> dict[str, set[str]]:
-    """Actions by function, from the table of docs/reference/security.md that lists those that a deployed test may leave unused."""
-    _, found, rest = (ROOT / "docs/reference/security.md").read_text().partition(f"{HEADING}\n")
-    assert found, f"docs/reference/security.md has no section {HEADING!r}"
+    """Actions by function that a deployed test may leave unused."""
     actions: dict[str, set[str]] = {name: set() for name in FUNCTIONS}
-    for line in rest.partition("\n## ")[0].splitlines():
-        cells = [cell.strip() for cell in line.strip("|").split("|")]
-        if not line.startswith("| ") or cells[0] == "function":
-            continue
-        assert len(cells) == 3 and cells[2], f"docs/reference/security.md: a row needs functions, actions and a reason: {line}"
-        for name in cells[0].split(", "):
-            assert name in actions, f"docs/reference/security.md: there is no function {name!r}"
-            actions[name] |= set(re.findall(r"`([^`]+)`", cells[1]))
+    for name, rights in listed("unused-aws.csv", FUNCTIONS):
+        actions[name] |= set(rights)
     return actions

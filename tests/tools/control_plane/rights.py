@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 
 import yaml
 
+from ..security import listed
 from ..terraform import ROOT
 from .audit import Audit, Audited, Right
 
-HEADING = "## Allowed in Kubernetes, and not used by every scenario"
 # The installer is cluster-admin while it works, and has no role of its own.
 FUNCTIONS = ("planner", "lifecycle", "catalog", "interruption")
 
@@ -65,17 +64,10 @@ def forbidden(audit: Audit, names: Mapping[str, str]) -> dict[str, set[Right]]:
 
 
 def documented_as_unused() -> dict[str, set[str]]:
-    """Permissions by function, from the table of docs/reference/security.md, in the form of `str(Right)`. There `get,list pods,nodes` means four."""
-    _, found, rest = (ROOT / "docs/reference/security.md").read_text().partition(f"{HEADING}\n")
-    assert found, f"docs/reference/security.md has no section {HEADING!r}"
+    """Permissions by function that no scenario needs, in the form of `str(Right)`. In the list, `get,list pods,nodes` means four."""
     rights: dict[str, set[str]] = {name: set() for name in FUNCTIONS}
-    for line in rest.partition("\n## ")[0].splitlines():
-        cells = [cell.strip() for cell in line.strip("|").split("|")]
-        if not line.startswith("| ") or cells[0] == "function":
-            continue
-        assert len(cells) == 3 and cells[2], f"docs/reference/security.md: a row needs functions, rights and a reason: {line}"
-        for name in cells[0].split(", "):
-            rights[name] |= {right for quoted in re.findall(r"`([^`]+)`", cells[1]) for right in spelled_out(quoted)}
+    for name, several in listed("unused-kubernetes.csv", FUNCTIONS):
+        rights[name] |= {right for text in several for right in spelled_out(text)}
     return rights
 
 
