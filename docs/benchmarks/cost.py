@@ -237,8 +237,7 @@ Assumptions: an arm64 vCPU of Lambda is as fast as this machine's, AWS answers a
 
 ## Many clusters
 
-Computed from the measurement of {sizes[0]['nodes']:,} nodes. Clusters that share functions have the same invocations and requests as
-clusters with functions of their own, and read their registrations in addition. The last column is an average of the
+Computed from the measurement of {sizes[0]['nodes']:,} nodes. Clusters that share functions also read their registrations. The last column is an average of the
 {CLUSTERS_OF_A_DEPLOYMENT} clusters that [one deployment can serve](../design/many-clusters.md#permissions).
 
 {many(sizes[0])}
