@@ -41,9 +41,13 @@ pub fn with_short_quotes(message: &str) -> String {
     short.split_inclusive(char::is_whitespace).map(|word| shortened_word(word)).collect()
 }
 
-/// A word with the white space after it; of a longer one than a value may be, the beginning.
+/// A word with the white space after it; of a longer one than a value may be, the beginning. A value that is shortened already has its
+/// quotes, and punctuation, in its word.
 fn shortened_word(word: &str) -> Cow<'_, str> {
     let text = word.trim_end();
+    if text.contains('…') && text.chars().nth(MAXIMUM + 4).is_none() {
+        return Cow::Borrowed(word);
+    }
     match shortened(text) {
         Cow::Borrowed(_) => Cow::Borrowed(word),
         Cow::Owned(short) => Cow::Owned(short + &word[text.len()..]),

@@ -72,7 +72,7 @@ impl<'a> Barriers<'_, 'a> {
             }
             Kind::Affinity => BarrierKind::Affinity,
             Kind::Anti if own => BarrierKind::AntiAffinity,
-            Kind::Anti => BarrierKind::AntiAffinityOfOthers { example: self.owner(group, domains).unwrap_or_default() },
+            Kind::Anti => BarrierKind::AntiAffinityOfOthers { example: self.owner(group, domains) },
         }
     }
 

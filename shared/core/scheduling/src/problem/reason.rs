@@ -119,8 +119,9 @@ pub enum BarrierKind {
     AntiAffinity,
     /// The pod anti-affinity of other pods.
     AntiAffinityOfOthers {
-        /// One of them, as `namespace/name`: one that runs in these domains, if any does.
-        example: String,
+        /// One of them, as `namespace/name`: one that runs in these domains, if any does. `None` if they are pods that DaemonSets
+        /// will have.
+        example: Option<String>,
     },
 }
 
@@ -361,8 +362,11 @@ impl fmt::Display for Barrier {
             BarrierKind::AntiAffinity => {
                 write!(f, "pod anti-affinity over {key}: pods that it selects are in {names}")
             }
-            BarrierKind::AntiAffinityOfOthers { example } => {
+            BarrierKind::AntiAffinityOfOthers { example: Some(example) } => {
                 write!(f, "pod anti-affinity over {key} of pods such as {example} excludes it from {names}")
+            }
+            BarrierKind::AntiAffinityOfOthers { example: None } => {
+                write!(f, "pod anti-affinity over {key} of other pods excludes it from {names}")
             }
         }
     }
@@ -388,7 +392,7 @@ impl Barrier {
             }
             BarrierKind::Affinity => write!(f, "pod affinity over {key}")?,
             BarrierKind::AntiAffinity => write!(f, "pod anti-affinity over {key}")?,
-            BarrierKind::AntiAffinityOfOthers => {
+            BarrierKind::AntiAffinityOfOthers { .. } => {
                 write!(f, "pod anti-affinity over {key} of the DaemonSet excludes it")?;
             }
         }

@@ -104,7 +104,7 @@ fn of_cause(cause: &Cause, pod: &Pod, pool: &NodePool) -> Vec<Change> {
             let key = barrier.topology_key.clone();
             match barrier.kind {
                 BarrierKind::AntiAffinity => vec![Change::Pod(PodChange::WithoutAntiAffinity(key))],
-                BarrierKind::AntiAffinityOfOthers => vec![Change::Pod(PodChange::Unselected(key))],
+                BarrierKind::AntiAffinityOfOthers { .. } => vec![Change::Pod(PodChange::Unselected(key))],
                 BarrierKind::Spread { .. } | BarrierKind::Affinity => Vec::new(),
             }
         }

@@ -109,7 +109,7 @@ fn excluded_by(
 ) -> Option<BarrierKind> {
     let is_selected = selected.binary_search(&one.group).is_ok();
     if one.owns {
-        return is_selected.then_some(BarrierKind::AntiAffinityOfOthers);
+        return is_selected.then_some(BarrierKind::AntiAffinityOfOthers { example: None });
     }
     required.binary_search(&one.group).ok()?;
     match topology.kind(one.group) {
