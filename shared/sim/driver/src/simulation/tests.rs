@@ -381,7 +381,7 @@ fn a_node_without_pods_may_not_be_kept() {
             nothing.clone(),
             Some("window"),
         ),
-        (nothing.clone(), nothing.clone(), json!({ labels::DO_NOT_DISRUPT: "true" }), Some("do-not-disrupt")),
+        (nothing.clone(), nothing, json!({ labels::DO_NOT_DISRUPT: "true" }), Some("do-not-disrupt")),
     ] {
         let mut run = emptied(&pool, &system, &node);
         // No operation runs while only the world advances.
