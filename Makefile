@@ -10,7 +10,7 @@ export NODELESS_REQUIRE_TOOLS += moto_server
 SUITES := python3 scripts/suites.py
 # Seeds of each scenario of the simulation. They depend on the commit, so that not always the same ones run, and a failure of a commit can
 # be repeated.
-SEEDS ?= 12
+SEEDS ?= 6
 FIRST_SEED := $(shell printf '%d' 0x$$(git rev-parse --short=4 HEAD 2>/dev/null || echo 0))
 export NODELESS_SEEDS ?= $(FIRST_SEED)..$(shell expr $(FIRST_SEED) + $(SEEDS))
 DEPLOYED_TESTS_AT_ONCE ?= 4

@@ -38,7 +38,7 @@ fn daemon_pods<'p>(
 ) -> Vec<&'p Pod> {
     let Some(kind) = offer.instance_types.iter().find(|kind| kind.name == instance_type) else { return Vec::new() };
     let sets = daemon_sets_on(problem, offer, kind, &node.with(&kind.requirements)).into_iter();
-    let sets = sets.filter(|(_, has_room)| *has_room == Some(true)).map(|(set, _)| &set.template);
+    let sets = sets.filter(|(_, has_capacity)| *has_capacity == Some(true)).map(|(set, _)| &set.template);
     sets.filter(|template| template.template.scheduling_gates.is_empty()).collect()
 }
 

@@ -4,7 +4,7 @@ use nodeless_model::NodeClaim;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// How many nodes may leave that a pending pod did not take: the cluster may change while a node joins.
-const MOST: usize = 2;
+const MAX_UNUSED: usize = 2;
 
 /// By the uid of a pending pod, the claims of such nodes.
 #[derive(Debug, Default)]
@@ -17,7 +17,7 @@ impl UnusedNodes {
         for (uid, pod) in waiting.iter().filter(|(_, pod)| claim.spec.nominated_pods.iter().any(|own| own == *pod)) {
             let nodes = self.0.entry((*uid).to_owned()).or_default();
             nodes.insert(claim.name.clone());
-            if nodes.len() > MOST {
+            if nodes.len() > MAX_UNUSED {
                 found = Some(format!("{} nodes were launched for pod {pod}, and it took none of them", nodes.len()));
             }
         }

@@ -298,8 +298,8 @@ fn no_node_is_launched_for_a_pod_that_a_daemon_set_keeps_off_every_node() {
     let limit = within(&driver, 600);
     assert!(!driver.advance_until(limit, |driver| !claims(driver).is_empty()).unwrap(), "{}", picture(&mut driver));
     let events = list(&driver, &EVENTS);
-    let says = |event: &&Arc<Value>| {
+    let names_it = |event: &&Arc<Value>| {
         event["message"].as_str().is_some_and(|it| it.contains("DaemonSet kube-system/legacy runs on every node"))
     };
-    assert!(events.iter().any(|event| says(&event)));
+    assert!(events.iter().any(|event| names_it(&event)));
 }
