@@ -36,18 +36,18 @@ struct Observed<'o> {
     /// The annotations of the Namespace kube-system.
     system: Value,
     sizes: BTreeMap<&'o str, usize>,
+    disrupted: BTreeMap<&'o str, usize>,
     /// Whether a CapacityBuffer or a ProvisioningRequest may need an empty node.
     has_virtual_pods: bool,
 }
 
 impl EmptyNodes {
-    /// The nodes that are kept without pods for too long. `leaving` are the claims with a voluntary disruption.
+    /// The nodes that are kept without pods for too long.
     pub(super) fn check(
         &mut self,
         driver: &Driver,
         pools: &BTreeMap<String, Value>,
         claims: &[NodeClaim],
-        leaving: &[&NodeClaim],
         now: Timestamp,
     ) -> Vec<String> {
         let nodes = Nodes::read(driver);
@@ -62,6 +62,7 @@ impl EmptyNodes {
                 .get(&NAMESPACES, "", "kube-system")
                 .map_or(Value::Null, |object| object["metadata"]["annotations"].clone()),
             sizes: nodes.sizes(),
+            disrupted: disrupted(&nodes, claims),
             has_virtual_pods: [&CAPACITY_BUFFERS, &PROVISIONING_REQUESTS]
                 .iter()
                 .any(|resource| list(resource).is_ok_and(|objects| !objects.is_empty())),
@@ -73,7 +74,7 @@ impl EmptyNodes {
             if observed.is_needed(claim, node) {
                 continue;
             }
-            let patience = match observed.patience(claim, node, leaving) {
+            let patience = match observed.patience(claim, node) {
                 Ok(patience) => patience,
                 Err(exempt) => {
                     *self.exempt.entry(exempt).or_default() += 1;
@@ -106,12 +107,7 @@ impl Observed<'_> {
     }
 
     /// How long an empty node may stay, or why it may stay for ever.
-    fn patience(
-        &self,
-        claim: &NodeClaim,
-        node: &Value,
-        leaving: &[&NodeClaim],
-    ) -> Result<SignedDuration, &'static str> {
+    fn patience(&self, claim: &NodeClaim, node: &Value) -> Result<SignedDuration, &'static str> {
         let pool = claim.node_pool.as_ref().and_then(|pool| self.pools.get(pool)).ok_or("no NodePool")?;
         let name = text(pool, "/metadata/name");
         let after = text(pool, "/spec/disruption/consolidateAfter");
@@ -122,7 +118,6 @@ impl Observed<'_> {
             let size = self.sizes.get(name).copied().unwrap_or_default();
             disruption_budgets::allowed(pool, "Empty", size, &[self.now])
         };
-        let leaves = || leaving.iter().filter(|claim| claim.is_of(name)).count();
         let cases = [
             (after == "Never", "Never"),
             (!pool["spec"]["replicas"].is_null(), "static"),
@@ -136,12 +131,12 @@ impl Observed<'_> {
             (windows.is_some_and(|windows| !disruption_budgets::is_open(windows, self.now)), "window"),
             (self.has_virtual_pods, "buffer or request"),
             (self.asks_to_stay(node), "do-not-disrupt"),
-            (condition(node, "Ready").is_none_or(|ready| ready["status"] != "True"), "not ready"),
+            (!is_ready(node), "not ready"),
         ];
         if let Some((_, exempt)) = cases.iter().find(|(exempt, _)| *exempt) {
             return Err(exempt);
         }
-        if allowed() <= leaves() {
+        if allowed() <= self.disrupted.get(name).copied().unwrap_or_default() {
             return Err("budget");
         }
         // The default of the definition.
@@ -154,6 +149,24 @@ impl Observed<'_> {
         let name = text(node, "/metadata/name");
         asks(node) || self.pods.iter().any(|pod| text(pod, "/spec/nodeName") == name && asks(pod))
     }
+}
+
+/// The number of nodes of each NodePool that count against its budgets: those that leave, and initialized ones that are not ready.
+fn disrupted<'c>(nodes: &Nodes, claims: &'c [NodeClaim]) -> BTreeMap<&'c str, usize> {
+    let mut disrupted = BTreeMap::new();
+    let counts = |claim: &NodeClaim| match claim.phase {
+        Phase::Draining => true,
+        Phase::Initialized => nodes.of(claim).any(|node| !is_ready(node)),
+        _ => false,
+    };
+    for pool in claims.iter().filter(|claim| counts(claim)).filter_map(|claim| claim.node_pool.as_deref()) {
+        *disrupted.entry(pool).or_default() += 1;
+    }
+    disrupted
+}
+
+fn is_ready(node: &Value) -> bool {
+    condition(node, "Ready").is_some_and(|ready| ready["status"] == "True")
 }
 
 /// Whether a pod keeps its node: not those of DaemonSets and static ones, and not those that have ended or are being deleted.

@@ -502,7 +502,7 @@ impl Oracle {
         let left: Vec<&NodeClaim> = leaving.iter().map(|(claim, _)| *claim).collect();
         let below = self.on_demand.check(driver, &self.pools, claims, &left, now);
         wrong.extend(below.into_iter().map(|detail| (ON_DEMAND_MINIMUM, detail)));
-        let empty = self.empty_nodes.check(driver, &self.pools, claims, &left, now);
+        let empty = self.empty_nodes.check(driver, &self.pools, claims, now);
         wrong.extend(empty.into_iter().map(|detail| (EMPTY_NODES, detail)));
         for (claim, reason) in leaving.iter().filter(|(claim, _)| !self.leaving.contains(&claim.name)) {
             // A plan uses the state at its start.

@@ -399,6 +399,21 @@ fn a_node_without_pods_may_not_be_kept() {
 }
 
 #[test]
+fn a_node_that_is_not_ready_counts_against_the_budget_of_those_without_pods() {
+    let budget = json!({ "spec": { "disruption": { "budgets": [{ "nodes": "1" }] } } });
+    let mut run = emptied(&budget, &json!({}), &json!({}));
+    let instance = claims(&run)[0].status.instance.as_ref().unwrap().id.clone();
+    assert!(run.driver.world_mut().silence(&instance));
+    for minutes in [2, 20] {
+        let later = after(run.driver.world().now(), SignedDuration::from_mins(minutes));
+        run.driver.world_mut().advance_to(later).unwrap();
+        assert_eq!(broken(&mut run), BTreeSet::new(), "after {minutes} minutes");
+    }
+    let exempt = &run.oracle.empty_nodes.exempt;
+    assert_eq!(exempt.keys().copied().collect::<Vec<_>>(), ["budget", "not ready"]);
+}
+
+#[test]
 fn nodes_without_pods_are_removed_and_few_are_exempt() {
     let mut run = emptied(&json!({}), &json!({}), &json!({}));
     let until = after(run.driver.world().now(), SignedDuration::from_mins(30));
