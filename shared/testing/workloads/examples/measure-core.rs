@@ -9,7 +9,7 @@
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use nodeless_model::{CapacityType, Requirement, labels};
-use nodeless_workloads::{Mix, NOW, Running, Workload, node_pool};
+use nodeless_workloads::{Mix, NOW, Running, ScaledDown, Workload, node_pool};
 use std::fmt::{Debug, Write as _};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -60,11 +60,12 @@ fn measure(case: &str, mix: Mix, [nodes, pods_per_node]: [usize; 2]) {
         "cold" => cold(mix, nodes * pods_per_node),
         "warm" => Workload { pending: mix.pods(NEW_PODS, 1), ..running(10) },
         "decide" => running(30),
+        "scaled-down" => ScaledDown { mix, nodes, fill: 80, seed: 2 }.workload(),
         other => panic!("there is no case {other}"),
     };
     let row = format!("{case} | {} | {nodes} | {}", mix.name(), workload.pods());
     match case {
-        "decide" => decide(&row, &workload),
+        "decide" | "scaled-down" => decide(&row, &workload),
         _ => plan(&row, &workload),
     }
 }
@@ -97,7 +98,8 @@ fn decide(row: &str, workload: &Workload) {
     let input = before.1.elapsed();
     let decision = nodeless_disruption::decide(&cluster, NOW, &nodeless_disruption::Options::default());
     let nodes: usize = decision.commands.iter().map(|command| command.candidates.len()).sum();
-    let found = format!("{} commands, {nodes} nodes removed", decision.commands.len());
+    let saving: f64 = decision.commands.iter().map(|command| command.savings_per_hour).sum();
+    let found = format!("{} commands, {nodes} nodes removed, ${saving:.2}/h", decision.commands.len());
     print(row, before, input, &found, &(&decision.commands, &decision.kept));
 }
 

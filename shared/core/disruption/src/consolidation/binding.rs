@@ -72,6 +72,11 @@ impl<'c, 'a> Round<'c, 'a, '_> {
                 Ok(())
             }
             Err(why) => {
+                // Pods that were bound to its replacements wait again.
+                let (staying, gone): (Vec<_>, Vec<_>) =
+                    std::mem::take(&mut nodes.bound).into_iter().partition(|(node, _)| *node < count);
+                nodes.bound = staying;
+                nodes.waiting.extend(gone.into_iter().map(|(_, mover)| mover));
                 nodes.bindings.truncate(count);
                 closing.iter().for_each(|node| nodes.bindings.open(*node));
                 Err(why)

@@ -338,7 +338,7 @@ fn spread_scores(preferred: &Preferred, nodes: &[usize], domains: &Domains, dens
             scored
         } else {
             let all = nodes.iter().enumerate().filter(|(place, _)| !is_lacking(*place)).map(|(_, node)| of[*node]);
-            distinct(all, dense)
+            distinct(all, domains.end(sum.key), dense)
         };
         let weight = spread_weight(known);
         let score = |count: i64| spread_score(count, *max_skew, weight);
@@ -358,12 +358,16 @@ fn spread_scores(preferred: &Preferred, nodes: &[usize], domains: &Domains, dens
         }
         sum.counts.iter().for_each(|(domain, _)| dense[*domain as usize] = 0);
     }
-    let raw = |(place, sum): (usize, &f64)| (!is_lacking(place)).then(|| f64::round(*sum) as i64);
+    // Rounded: sums are not negative.
+    let raw = |(place, sum): (usize, &f64)| (!is_lacking(place)).then_some((*sum + 0.5) as i64);
     normalize_spread(&sums.iter().enumerate().map(raw).collect::<Vec<_>>())
 }
 
-/// The number of different domains. `seen` is zero before and afterwards.
-fn distinct(domains: impl Iterator<Item = u32> + Clone, seen: &mut [i64]) -> usize {
+/// The number of different domains; all of them are below `end`. `seen` is zero before and afterwards.
+fn distinct(domains: impl Iterator<Item = u32> + Clone, end: usize, seen: &mut [i64]) -> usize {
+    if end <= FEW_DOMAINS {
+        return domains.fold(0_u32, |known, domain| known | (1 << domain)).count_ones() as usize;
+    }
     let mut count = 0;
     for domain in domains.clone() {
         count += usize::from(seen[domain as usize] == 0);

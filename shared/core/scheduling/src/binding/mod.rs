@@ -324,8 +324,6 @@ impl<'a> Bindings<'a> {
         distinct.sort_unstable();
         distinct.dedup();
         prepared.prepare_scores(&distinct, &self.nodes, &self.closed, &self.facts);
-        // The nodes are the same afterwards.
-        let versions = prepared.versions.clone();
         pods.iter().for_each(|pod| prepared.forget(pod));
         prepared.work += pods.len();
         let queue = Queue::new(pods);
@@ -343,7 +341,6 @@ impl<'a> Bindings<'a> {
             }
         }
         pods.iter().for_each(|pod| prepared.count(pod));
-        prepared.versions = versions;
         self.keep(prepared);
         bound
     }

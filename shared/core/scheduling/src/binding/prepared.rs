@@ -31,8 +31,8 @@ pub(super) struct Prepared<'a> {
     /// By admission of classes and node, whether the labels and taints of the node admit the pods, as far as known.
     admitted: Vec<Vec<Option<bool>>>,
     pub(super) nodes: Vec<Capacity>,
-    /// By node, a number that is different whenever its capacity or its row of amounts is.
-    pub(super) versions: Vec<u32>,
+    /// The nodes whose capacity or row of amounts has changed, in order of time.
+    changed: Vec<usize>,
     /// By node, the index of its domains.
     pub(super) target_of: Vec<usize>,
     /// The different domains of nodes for all keys of topology constraints.
@@ -45,9 +45,7 @@ pub(super) struct Prepared<'a> {
     pub(super) site_of: HashMap<&'a str, usize>,
     /// The number of nodes of which it was made.
     pub(super) made_of: usize,
-    /// The last version of a node.
-    version: u32,
-    /// The number of known scores.
+    /// The number of scores that are kept.
     scores: usize,
     pub(super) work: usize,
 }
@@ -80,18 +78,20 @@ pub(super) struct ClassFacts {
     /// Whether it depends on the node alone if it takes a pod, regardless of domains: not with affinity to pods on the node, which the
     /// first pod of all meets anywhere.
     by_node: bool,
-    /// By node, the score by its resources or [`TAKES_NONE`], and the version of the node for which that was computed.
-    scores: Vec<(u32, i16)>,
+    /// By node, the score by its resources, [`TAKES_NONE`] or [`UNKNOWN`].
+    pub(super) scores: Vec<i16>,
+    /// How many of the changes of nodes the scores take into account.
+    seen: usize,
 }
 
 /// The score of a node that takes no pod of a class, whatever topology constraints over other domains.
-const TAKES_NONE: i16 = -1;
+pub(super) const TAKES_NONE: i16 = -1;
 
-/// No node has this version.
-const NO_VERSION: u32 = 0;
+/// The score is not computed, or the node has changed since.
+pub(super) const UNKNOWN: i16 = -2;
 
 /// The maximum number of scores that are kept: 32 MB.
-const MAX_SCORES: usize = 1 << 22;
+const MAX_SCORES: usize = 1 << 24;
 
 /// The nodes, and their running pods.
 pub(super) struct Source<'s, 'a> {
@@ -128,14 +128,13 @@ impl<'a> Prepared<'a> {
             scores: 0,
             counted: Counted::new(source.running_on, &classes),
             nodes: Vec::with_capacity(problem.nodes.len()),
-            versions: Vec::with_capacity(problem.nodes.len()),
+            changed: Vec::new(),
             target_of: Vec::with_capacity(problem.nodes.len()),
             targets: Vec::new(),
             pods,
             sites: problem.bound_pods.iter().map(|node| (topology.domains_of_node(node), None)).collect(),
             site_of: problem.bound_pods.iter().enumerate().map(|(site, node)| (node.name, site)).collect(),
             made_of: problem.nodes.len(),
-            version: NO_VERSION,
             work: problem.pods.len() * WORK_PER_POD + number * WORK_PER_RUNNING_POD,
             topology,
             classes,
@@ -163,14 +162,12 @@ impl<'a> Prepared<'a> {
         });
         self.nodes.push(capacity);
         self.target_of.push(place);
-        self.versions.push(NO_VERSION);
-        self.changed(self.nodes.len() - 1);
+        self.note_change(self.nodes.len() - 1);
     }
 
     /// The capacity of a node or its row of amounts changes.
-    fn changed(&mut self, node: usize) {
-        self.version += 1;
-        self.versions[node] = self.version;
+    pub(super) fn note_change(&mut self, node: usize) {
+        self.changed.push(node);
     }
 
     /// Adds a node without pods; `false` if what is known does not hold with it.
@@ -204,7 +201,6 @@ impl<'a> Prepared<'a> {
     /// Removes the nodes that were added last, so that `count` are left.
     pub(super) fn truncate(&mut self, count: usize) {
         self.nodes.truncate(count);
-        self.versions.truncate(count);
         self.target_of.truncate(count);
         self.counted.truncate(count);
         self.admitted.iter_mut().for_each(|admitted| admitted.truncate(count));
@@ -256,14 +252,14 @@ impl<'a> Prepared<'a> {
         {
             let hosts = &mut self.nodes[node].hosts;
             hosts.change_bound(selecting.iter().filter(over_hosts), owned.iter().filter(over_hosts), change);
-            self.changed(node);
+            self.note_change(node);
         }
     }
 
     /// Uses the capacity of a node for a pod.
     pub(super) fn place(&mut self, node: usize, pod: &Pod, resources: &ResourceIndex) {
         self.nodes[node].take(&resources.amounts(&pod.template.requests), &pod.template.host_ports);
-        self.changed(node);
+        self.note_change(node);
     }
 
     /// Computes again which volumes are attached to a running node.
@@ -272,7 +268,7 @@ impl<'a> Prepared<'a> {
         let facts = Problem { facts: source.facts, ..Problem::default() };
         let attached = Attached::of(&facts, source.resources, &self.classes.volumes, &nodes[node], pods);
         self.nodes[node].attach(attached);
-        self.changed(node);
+        self.note_change(node);
     }
 
     /// Whether the labels and taints of a node admit a class.
@@ -289,38 +285,41 @@ impl<'a> Prepared<'a> {
         })
     }
 
-    /// Makes sure that scores of a class can be kept.
-    pub(super) fn keep_scores(&mut self, class: usize, nodes: usize) {
+    /// The kept scores of a class; those of nodes that have changed are [`UNKNOWN`]. [`Self::keep_scores`] takes them back.
+    pub(super) fn take_scores(&mut self, class: usize, nodes: usize) -> Vec<i16> {
         let more = nodes.saturating_sub(self.facts[class].scores.len());
-        if more == 0 {
-            return;
-        }
         if self.scores + more > MAX_SCORES {
             self.facts.iter_mut().for_each(|facts| facts.scores = Vec::new());
             self.scores = 0;
         }
-        self.scores += more;
-        self.facts[class].scores.resize(nodes, (NO_VERSION, 0));
+        let facts = &mut self.facts[class];
+        self.scores += nodes.saturating_sub(facts.scores.len());
+        facts.scores.resize(nodes.max(facts.scores.len()), UNKNOWN);
+        let changed = &self.changed[facts.seen..];
+        if !facts.by_node || changed.len() > nodes {
+            facts.scores.fill(UNKNOWN);
+        } else {
+            changed.iter().filter(|node| **node < nodes).for_each(|node| facts.scores[*node] = UNKNOWN);
+        }
+        facts.seen = self.changed.len();
+        std::mem::take(&mut facts.scores)
     }
 
-    /// The score of a node by its resources for a pod of a class; `None` if the node takes none, whatever topology constraints over other
-    /// domains. [`Self::keep_scores`] comes first.
-    pub(super) fn score(&mut self, class: usize, node: usize, nodes: &[ExistingNode], rows: &[Row]) -> Option<i64> {
-        let facts = &self.facts[class];
-        let (known, mut score) = facts.scores[node];
-        if known != self.versions[node] || !facts.by_node {
-            score = TAKES_NONE;
-            let of = &self.classes.list[class];
-            let last = of.levels.len().saturating_sub(1);
-            if self.nodes[node].takes(of, last, &self.topology) && self.admits(class, node, nodes) {
-                let (row, asked) = (&rows[node], self.facts[class].load);
-                let least = least_allocated(row.non_zero.plus(asked.non_zero()), row.allocatable);
-                let balanced = balanced_allocation(asked, row.requested.plus(asked), row.allocatable);
-                score = i16::try_from(RESOURCES_FIT * least + BALANCED_ALLOCATION * balanced).unwrap_or(i16::MAX);
-            }
-            self.facts[class].scores[node] = (self.versions[node], score);
+    pub(super) fn keep_scores(&mut self, class: usize, scores: Vec<i16>) {
+        self.facts[class].scores = scores;
+    }
+
+    /// The score of a node by its resources for a pod of a class, or [`TAKES_NONE`], whatever topology constraints over other domains.
+    pub(super) fn score(&mut self, class: usize, node: usize, nodes: &[ExistingNode], rows: &[Row]) -> i16 {
+        let of = &self.classes.list[class];
+        let last = of.levels.len().saturating_sub(1);
+        if !self.nodes[node].takes(of, last, &self.topology) || !self.admits(class, node, nodes) {
+            return TAKES_NONE;
         }
-        (score != TAKES_NONE).then_some(i64::from(score))
+        let (row, asked) = (&rows[node], self.facts[class].load);
+        let least = least_allocated(row.non_zero.plus(asked.non_zero()), row.allocatable);
+        let balanced = balanced_allocation(asked, row.requested.plus(asked), row.allocatable);
+        i16::try_from(RESOURCES_FIT * least + BALANCED_ALLOCATION * balanced).unwrap_or(i16::MAX)
     }
 
     /// Binds a pod of a class to a node.
@@ -328,7 +327,7 @@ impl<'a> Prepared<'a> {
         let class = &self.classes.list[index];
         self.nodes[node].put(class, class.levels.len().saturating_sub(1), 1);
         rows[node].add(self.facts[index].load);
-        self.changed(node);
+        self.note_change(node);
         self.work += self.counted.change(index, node, 1);
     }
 

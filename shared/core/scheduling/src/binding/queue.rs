@@ -3,7 +3,7 @@
 use super::NODES_PER_UNIT;
 use super::Row;
 use super::order::{Choices, Queue};
-use super::prepared::{Prepared, level};
+use super::prepared::{Prepared, TAKES_NONE, UNKNOWN, level};
 use super::score::{NODE_AFFINITY, TAINT_TOLERATION, normalize};
 use crate::classes::Class;
 use crate::constraints::covers;
@@ -19,7 +19,6 @@ const MIN_COMPARED_PERCENT: usize = 5;
 
 /// A node before pods were bound to it.
 struct Before {
-    version: u32,
     capacity: Capacity,
     row: Row,
 }
@@ -105,7 +104,7 @@ impl<'b, 'a> Binding<'b, 'a> {
         }
         for (node, before) in self.before.drain(..) {
             self.is_changed[node] = false;
-            self.prepared.versions[node] = before.version;
+            self.prepared.note_change(node);
             self.prepared.nodes[node] = before.capacity;
             self.rows[node] = before.row;
         }
@@ -119,13 +118,18 @@ impl<'b, 'a> Binding<'b, 'a> {
         let mut allowed: Vec<Option<bool>> = vec![None; self.prepared.targets.len()];
         self.feasible.clear();
         self.totals.clear();
-        self.prepared.keep_scores(class, self.nodes.len());
+        let mut scores = self.prepared.take_scores(class, self.nodes.len());
         for node in (self.start..self.nodes.len()).chain(0..self.start) {
             self.compared += 1;
             if self.closed[node] {
                 continue;
             }
-            let Some(score) = self.prepared.score(class, node, self.nodes, self.rows) else { continue };
+            if scores[node] == UNKNOWN {
+                scores[node] = self.prepared.score(class, node, self.nodes, self.rows);
+            }
+            if scores[node] == TAKES_NONE {
+                continue;
+            }
             let target = self.prepared.target_of[node];
             let allowed = match allowed[target] {
                 Some(known) => known,
@@ -133,7 +137,7 @@ impl<'b, 'a> Binding<'b, 'a> {
             };
             if allowed {
                 self.feasible.push(node);
-                self.totals.push(score);
+                self.totals.push(i64::from(scores[node]));
                 if self.feasible.len() >= most {
                     // The next pod is compared with the nodes after this one.
                     self.start = node + 1;
@@ -141,6 +145,7 @@ impl<'b, 'a> Binding<'b, 'a> {
                 }
             }
         }
+        self.prepared.keep_scores(class, scores);
     }
 
     /// Whether topology constraints allow a pod of a class in these domains.
@@ -186,8 +191,8 @@ impl<'b, 'a> Binding<'b, 'a> {
     fn place(&mut self, index: usize, node: usize) {
         if !self.is_changed[node] {
             self.is_changed[node] = true;
-            let (version, capacity) = (self.prepared.versions[node], self.prepared.nodes[node].clone());
-            self.before.push((node, Before { version, capacity, row: self.rows[node].clone() }));
+            let capacity = self.prepared.nodes[node].clone();
+            self.before.push((node, Before { capacity, row: self.rows[node].clone() }));
         }
         self.prepared.bind(index, node, self.rows);
         self.bound.push((index, node));
