@@ -13,11 +13,14 @@ use nodeless_ports::{ErrorKind, PortError};
 use nodeless_telemetry::{Metric, Metrics};
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// The time limit for the steps of one claim: longer than EC2 takes to answer CreateFleet, and shorter than a claim is leased.
 const STEPS_TAKE: Duration = Duration::from_secs(55);
+/// How much longer the steps of a claim may take that is to get an instance, which EC2 has launched or lists, to record the instance: without
+/// its record, the node cannot be registered, and another run has to find the instance again.
+const RECORDED_WITHIN: Duration = Duration::from_secs(20);
 /// How often finished claims are returned to their shards while others are still running.
 const PUT_BACK_EVERY: Duration = Duration::from_secs(2);
 /// The number of claims in one metrics document: a metric has at most 100 values in one document.
@@ -36,6 +39,8 @@ pub(super) struct Progress {
     /// Other claims to reconcile, and when: members of its launch group.
     pub(super) others: Vec<(String, Duration)>,
     pub(super) metrics: Metrics,
+    /// Whether an instance of the claim is being recorded.
+    pub(super) has_instance: Arc<AtomicBool>,
     pub(super) shared: Arc<Shared>,
 }
 
@@ -120,18 +125,33 @@ impl Reconciler {
     async fn bounded(&self, claim: NodeClaim, view: &View, shared: &Arc<Shared>) -> Progress {
         let mut progress = Progress::of(&claim.name, shared);
         let name = claim.name.clone();
-        let limit = self.context.clock.sleep(STEPS_TAKE);
-        let ended = match select(pin!(self.advance(claim, view, &mut progress)), limit).await {
-            Either::Left((ended, _)) => ended,
-            Either::Right(_) => {
-                let message = format!("its steps took more than {} s", STEPS_TAKE.as_secs());
-                Err(PortError::new(ErrorKind::Unavailable, format!("reconcile NodeClaim {name}"), message))
+        let has_instance = progress.has_instance.clone();
+        let ended = {
+            let mut steps = pin!(self.advance(claim, view, &mut progress));
+            match self.within(STEPS_TAKE, steps.as_mut()).await {
+                None if has_instance.load(Ordering::Relaxed) => self.within(RECORDED_WITHIN, steps).await,
+                ended => ended,
             }
         };
-        if let Err(error) = ended {
+        let failed = ended.map_or_else(
+            || {
+                let message = format!("its steps took more than {} s", STEPS_TAKE.as_secs());
+                Some(PortError::new(ErrorKind::Unavailable, format!("reconcile NodeClaim {name}"), message))
+            },
+            Result::err,
+        );
+        if let Some(error) = failed {
             progress.fail(error);
         }
         progress
+    }
+
+    /// The result of work, if it ends within this time.
+    async fn within<T>(&self, limit: Duration, work: impl Future<Output = T> + Unpin) -> Option<T> {
+        match select(work, self.context.clock.sleep(limit)).await {
+            Either::Left((ended, _)) => Some(ended),
+            Either::Right(_) => None,
+        }
     }
 
     async fn put_back_unread(

@@ -22,6 +22,11 @@ use nodeless_ports::{ErrorKind, PortError};
 use nodeless_state::RecordKind;
 use nodeless_state::claims::{ChangedClaim, MAX_TOGETHER};
 use nodeless_telemetry::Metric;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// How many times a run records the answer to a launch if the claims table fails.
+const RECORD_ATTEMPTS: u32 = 3;
 
 /// The offerings to launch from.
 struct Offer {
@@ -54,8 +59,30 @@ impl Reconciler {
         let mut types = offer.types;
         types.retain(|kind| outcome.instances.iter().any(|instance| instance.instance_type == kind.name));
         self.report_outcome(claim, &outcome);
-        self.note_budgets(&outcome).await;
-        self.record_members(claim, &outcome, &types, progress).await
+        progress.has_instance.store(true, Ordering::Relaxed);
+        // The records of the claims do not wait for those of the budgets.
+        let records = self.record_answer(claim, &outcome, &types, progress);
+        futures::join!(records, self.note_budgets(&outcome)).0
+    }
+
+    /// Records the answer of EC2, and tries again if the claims table fails: the next run may be much later, for example if the API server
+    /// throttles all calls.
+    async fn record_answer(
+        &self,
+        claim: &NodeClaim,
+        outcome: &LaunchOutcome,
+        types: &[InstanceType],
+        progress: &mut Progress,
+    ) -> Result<bool, PortError> {
+        for _ in 1..RECORD_ATTEMPTS {
+            match self.record_members(claim, outcome, types, progress).await {
+                Err(error) if error.is_retryable() => {
+                    self.context.log(&Failed { what: "record the answer to a launch", why: &error.to_string() });
+                }
+                ended => return ended,
+            }
+        }
+        self.record_members(claim, outcome, types, progress).await
     }
 
     /// Assigns instances that were found by the tag of a group to the members that own them. A member without an instance waits.
@@ -65,9 +92,11 @@ impl Reconciler {
         instances: &[Instance],
         progress: &mut Progress,
     ) -> Result<bool, PortError> {
+        progress.has_instance.store(true, Ordering::Relaxed);
+        let (offer, shared) = futures::join!(self.offer(claim, instances), self.share(claim, instances));
         // The price of an instance counts until it is gone. If the catalog cannot be read, the charge of the claim is unchanged.
-        let types = self.offer(claim, instances).await.map(|offer| offer.types).unwrap_or_default();
-        let shared = self.share(claim, instances).await?;
+        let types = offer.map(|offer| offer.types).unwrap_or_default();
+        let shared = shared?;
         let found = LaunchOutcome { instances: instances.to_vec(), failures: Vec::new() };
         let mut moved_on = false;
         for member in shared.without_instance() {
@@ -83,38 +112,41 @@ impl Reconciler {
     async fn offer(&self, claim: &NodeClaim, found: &[Instance]) -> Result<Offer, PortError> {
         let invalid = |message: String| PortError::new(ErrorKind::Invalid, "launch", message);
         let name = &claim.node_class;
-        let node_class = self
-            .cluster
-            .node_class(name)
-            .await?
-            .ok_or_else(|| invalid(format!("the EC2NodeClass {name} does not exist")))?;
-        let catalog = self.catalog.current(&self.claims).await.map_err(|error| match error {
-            crate::CatalogError::Port(error) => error,
-            other => PortError::new(ErrorKind::Unavailable, "read the catalog", other.to_string()),
-        })?;
         let now = self.context.now();
-        let (short, shifted) = futures::try_join!(
+        // All at once: each call may take seconds while a service is slow, and the claim has less than a minute for all its steps.
+        let (node_class, catalog, short, shifted, reported) = futures::try_join!(
+            self.cluster.node_class(name),
+            self.current_catalog(),
             self.claims.unavailable(now),
             zonal_shift::in_effect(&self.claims, self.zonal_shift, now),
+            self.reported_memory(),
         )?;
+        let node_class = node_class.ok_or_else(|| invalid(format!("the EC2NodeClass {name} does not exist")))?;
         let unavailable = shortages(&short, &shifted, now);
         let mut settings = node_class::settings_with(&node_class, &catalog)
             .map_err(|problems| invalid(format!("EC2NodeClass {name}: {problems}")))?;
-        reported_memory::apply(&mut settings, &node_class, &self.reported_memory().await, now);
+        reported_memory::apply(&mut settings, &node_class, &reported, now);
         let types = types_of(&claim.spec.instance_types, found, &catalog, &settings, &unavailable);
         let types = self.overlaid(claim, types).await?;
         Ok(Offer { types, node_class })
     }
 
+    async fn current_catalog(&self) -> Result<Arc<Catalog>, PortError> {
+        self.catalog.current(&self.claims).await.map_err(|error| match error {
+            crate::CatalogError::Port(error) => error,
+            other => PortError::new(ErrorKind::Unavailable, "read the catalog", other.to_string()),
+        })
+    }
+
     /// The memory that nodes reported, for the expected capacity of the node until it joins. The launch is the same if it is
-    /// unknown.
-    async fn reported_memory(&self) -> ReportedMemory {
+    /// unknown, so that is no error.
+    async fn reported_memory(&self) -> Result<ReportedMemory, PortError> {
         let read = self.claims.record(RecordKind::ReportedMemory, "").await;
         let decoded = read.and_then(|stored| Ok(reported_memory::decode(&stored.unwrap_or_default())?));
-        decoded.unwrap_or_else(|why| {
+        Ok(decoded.unwrap_or_else(|why| {
             self.context.log(&Failed { what: "read how much memory nodes reported", why: &why.to_string() });
             ReportedMemory::default()
-        })
+        }))
     }
 
     /// The instance types with NodeOverlays, if the plan used any.

@@ -30,7 +30,7 @@ use nodeless_telemetry::{Metric, Metrics};
 pub use nominations::NominationSwitch;
 use std::sync::Arc;
 use std::time::Duration;
-use view::{ObservedClaim, View};
+use view::View;
 
 /// The maximum number of steps of one claim in one run, so that a claim whose steps do not end does not block others.
 const STEPS: u32 = 12;
@@ -40,7 +40,7 @@ const AT_ONCE: usize = 16;
 /// The same while nodes open: the kube-scheduler binds a pod elsewhere if it evaluates the pod after other nodes have opened, and before the
 /// node that the pod is nominated for.
 const OPENED_AT_ONCE: usize = 64;
-/// When a claim whose run was interrupted is reconciled again.
+/// When a claim whose run was interrupted, or that another process wrote meanwhile, is reconciled again.
 const SOON: Duration = Duration::from_secs(1);
 /// When a claim whose record could not be read or written is reconciled again.
 const RETRY: Duration = Duration::from_secs(10);
@@ -115,8 +115,8 @@ impl Reconciler {
         Ok(results.into_iter().map(|(reconciled, _)| reconciled).collect())
     }
 
-    /// Reconciles one claim now, and schedules further steps in its shard. If another process reconciles it at the same time, the
-    /// claim is read again, which is not an error.
+    /// Reconciles one claim now, and schedules further steps in its shard. If another process writes it at the same time, the
+    /// claim is left to that process for a second, which is not an error.
     ///
     /// # Errors
     /// If the claims table cannot be read or written. Nothing was done that is not recorded.
@@ -141,13 +141,9 @@ impl Reconciler {
             let next = step(&claim, &seen, now, &self.settings);
             progress.done.waits_for.clone_from(&next.blocked);
             let Some(written) = self.write(&claim, &next, progress).await? else {
-                // Another process wrote the claim, so its next step is a different one.
-                let Some(present) = self.claims.get(&claim.name).await? else {
-                    progress.ended(None, None);
-                    return Ok(());
-                };
-                (claim, observed) = (present, ObservedClaim::default());
-                continue;
+                // Another process wrote the claim. If that was not lifecycle, the step is due still.
+                progress.done.requeued = Some(SOON);
+                return Ok(());
             };
             progress.done.phase = Some(written.phase);
             progress.events.extend(next.events.iter().cloned());

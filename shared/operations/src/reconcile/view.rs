@@ -58,8 +58,8 @@ impl View {
         let needs: Vec<(&NodeClaim, Needs)> = claims.iter().map(|claim| (claim, Needs::of(claim))).collect();
         let any_launched = claims.iter().any(|claim| claim.status.instance.is_some());
         let honoured = reconciler.zonal_shift && any_launched;
-        let shifted = zonal_shift::in_effect(&reconciler.claims, honoured, reconciler.context.now()).await?;
-        let (nodes, mirrors, node_pools, node_classes) = futures::join!(
+        let (shifted, nodes, mirrors, node_pools, node_classes) = futures::join!(
+            zonal_shift::in_effect(&reconciler.claims, honoured, reconciler.context.now()),
             reconciler.sought_nodes(&needs, mates),
             reconciler.mirrors(&needs),
             reconciler.pools(&needs),
@@ -74,7 +74,7 @@ impl View {
             instances,
             node_pools,
             node_classes,
-            shifted,
+            shifted: shifted?,
             pods,
             attachments,
             daemon_sets_not_ready,

@@ -86,6 +86,30 @@ async fn a_write_of_ours_that_looks_like_anothers_is_mirrored_all_the_same() {
 }
 
 #[tokio::test]
+async fn a_claim_that_another_process_writes_is_left_to_it() {
+    let mut harness = Harness::new().await;
+    harness.cluster.add_pods([pod("web", 3000)]);
+    harness.queue_wake().await;
+    harness.cloud.spoil_joins(1);
+    harness.until("it is launched", |harness| !harness.cluster.node_claims().is_empty()).await;
+    let (claim, _) = only(&harness).await;
+    // Both find that the node has not joined in time.
+    harness.clock.advance_to(harness.clock.time().checked_add(Duration::from_mins(20)).unwrap());
+    harness.faults.meet_at("cluster nodes of all", 2);
+    drop(harness.faults.take_calls());
+    let (first, second) = (harness.reconciler(), harness.reconciler());
+    let (one, other) = futures::join!(Box::pin(first.run(&claim.name)), Box::pin(second.run(&claim.name)));
+    harness.faults.end_meeting();
+    let left = [one.unwrap(), other.unwrap()].into_iter().filter(|run| run.phase == Some(Phase::Launched));
+    assert_eq!(
+        left.map(|run| (run.requeued, run.waits_for)).collect::<Vec<_>>(),
+        [(Some(Duration::from_secs(1)), Vec::new())]
+    );
+    assert_eq!(harness.faults.take_calls().get("claims get"), None, "it is not read again");
+    assert!(only(&harness).await.0.phase.is_leaving());
+}
+
+#[tokio::test]
 async fn a_recommendation_shows_on_the_nodeclaim_object() {
     let mut harness = running_cluster(1).await;
     let (claim, _) = only(&harness).await;

@@ -15,6 +15,7 @@ mod outages;
 mod registrations;
 mod seeds;
 mod shortages;
+mod slow_calls;
 mod spot;
 mod support;
 mod tenants;
