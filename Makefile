@@ -101,8 +101,8 @@ docs-update: venv ## Write what is generated in docs/: reference pages, tables o
 	$(PYTHON) scripts/docs/plans.py --write
 
 .PHONY: test-docs
-test-docs: venv ## Check the documentation (links, commands, generated pages, pictures, examples), and what `make compare` measures
-	$(PYTHON) -m pytest tests/documentation tests/compare -q
+test-docs: venv ## Check the documentation (links, commands, generated pages, pictures, examples), and what `make compare` and `make instructions` measure
+	$(PYTHON) -m pytest tests/documentation tests/compare tests/instructions -q
 
 .PHONY: test
 test: ## Run every test but those of `make nightly`
@@ -216,11 +216,29 @@ LINTED := RUSTC_WORKSPACE_WRAPPER="$$(rustup which clippy-driver)" CLIPPY_ARGS="
 .PHONY: ci
 ci: fmt-check ## Run everything that must pass before a change lands
 	$(MAKE) --jobs=2 dynamodb linted-binaries
-	$(LINTED) NODELESS_BINARIES="$${CARGO_TARGET_DIR:-target}/debug" $(SUITES) --jobs 3 test-deployed test-rust test-docs checks
+	$(LINTED) NODELESS_BINARIES="$${CARGO_TARGET_DIR:-target}/debug" $(SUITES) --jobs 3 test-deployed instructions-quick test-rust test-docs checks
 
 .PHONY: linted-binaries
 linted-binaries:
-	$(LINTED) cargo build --workspace --all-features --bins
+	$(LINTED) cargo build --workspace --all-features --bins --example export --example up_and_down
+
+# What CI has built is counted, which costs it no second build: the crates in which plans spend their time are optimised in it. Incremental
+# builds have other instructions.
+COUNT := python3 tests/instructions/run.py $${CARGO_TARGET_DIR:-target}/debug
+instructions instructions-update: export CARGO_INCREMENTAL := 0
+
+.PHONY: instructions
+instructions: linted-binaries ## Count the instructions of commands with callgrind, and compare them with tests/instructions/figures.json
+	$(COUNT)
+
+# `make ci` has built the binaries. Cargo would wait here until it has built the tests.
+.PHONY: instructions-quick
+instructions-quick:
+	$(COUNT) --quick
+
+.PHONY: instructions-update
+instructions-update: linted-binaries ## Record the instructions of commands in tests/instructions/figures.json
+	$(COUNT) --write
 
 .PHONY: checks
 checks: ## Run what needs no compiler: Terraform, lock files, licences
@@ -233,7 +251,7 @@ lock-files: ## Check that the lock files are up to date
 
 .PHONY: nightly
 nightly: dynamodb ## Run what takes longer: hundreds of seeds, fuzz targets, shipped features, all deployed tests, control planes, benches
-	$(SUITES) simulate malformed isolation fuzz lint doc shipped test-deployed-nightly test-kubernetes-oldest test-kubernetes bench docs
+	$(SUITES) simulate malformed isolation fuzz lint doc shipped instructions test-deployed-nightly test-kubernetes-oldest test-kubernetes bench docs
 
 .PHONY: malformed
 malformed: ## Give 400 changed exports and requests to the commands and servers of the command line

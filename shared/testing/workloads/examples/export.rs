@@ -5,8 +5,12 @@
 //!     cargo run --release -p nodeless-workloads --example export -- pods=1000 FIELD=NUMBER... > cluster.json
 //!
 //! The arguments are those of `Running`, of `ScaledDown` and of `search::FIELDS`. With `--as-kubectl`, pods have the size of the output
-//! of kubectl.
-#![allow(clippy::unwrap_used)]
+//! of kubectl; with `--devices`, pods claim devices where they would request GPUs. With `--snapshot`, what is written is the input of a
+//! plan of the planner, for `nodeless plan --snapshot`.
+#![allow(unreachable_pub, dead_code, clippy::unwrap_used)]
+
+#[path = "../benches/pipeline/path.rs"]
+mod path;
 
 use nodeless_workloads::Workload;
 use nodeless_workloads::export::{Fullness, export};
@@ -17,9 +21,15 @@ use std::io::Write as _;
 fn main() {
     let (flags, words): (Vec<String>, Vec<String>) = std::env::args().skip(1).partition(|word| word.starts_with('-'));
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    let whole = flags.iter().any(|flag| flag == "--as-kubectl");
-    let text = export(&workload(&words), if whole { Fullness::AsKubectl } else { Fullness::Sparse });
-    std::io::stdout().write_all(text.as_bytes()).unwrap();
+    let workload = workload(&words);
+    let bytes = match flags.first().map(String::as_str) {
+        None => export(&workload, Fullness::Sparse).into_bytes(),
+        Some("--as-kubectl") => export(&workload, Fullness::AsKubectl).into_bytes(),
+        Some("--devices") => export(&workload, Fullness::Devices).into_bytes(),
+        Some("--snapshot") => path::snapshot(workload).save().unwrap(),
+        Some(other) => panic!("{other} is not an option"),
+    };
+    std::io::stdout().write_all(&bytes).unwrap();
 }
 
 fn workload(words: &[&str]) -> Workload {

@@ -2,6 +2,7 @@
 
 mod bulk;
 mod cluster;
+mod devices;
 mod pods;
 mod volumes;
 
@@ -16,6 +17,8 @@ pub enum Fullness {
     Sparse,
     /// All fields that kubectl prints for a pod with two containers: about five kilobytes more, which planning does not use.
     AsKubectl,
+    /// The fields that planning uses, and GPUs are requested with ResourceClaimTemplates, as devices of NVIDIA's driver.
+    Devices,
 }
 
 /// The workload as a List. NodePools are of one EC2NodeClass named `default`; `nodeless plan` uses its own catalog, so the
@@ -31,6 +34,10 @@ pub fn export(workload: &Workload, fullness: Fullness) -> String {
     for item in volumes::items(workload) {
         list.push(&item);
     }
+    if fullness == Fullness::Devices {
+        list.push(&devices::class());
+        devices::templates(&workload.pending).iter().for_each(|item| list.push(item));
+    }
     let bound = workload.places.iter().flat_map(|place| &place.pods);
     for place in &workload.places {
         list.push(&cluster::node(&place.node));
@@ -38,8 +45,11 @@ pub fn export(workload: &Workload, fullness: Fullness) -> String {
     }
     for pod in bound.chain(&workload.pending) {
         let mut item = pods::pod(pod);
-        if fullness == Fullness::AsKubectl {
-            bulk::add(&mut item, &pod.name);
+        match fullness {
+            Fullness::Sparse => {}
+            Fullness::AsKubectl => bulk::add(&mut item, &pod.name),
+            Fullness::Devices if pod.node_name.is_none() => devices::request(&mut item, pod),
+            Fullness::Devices => {}
         }
         list.push(&item);
     }

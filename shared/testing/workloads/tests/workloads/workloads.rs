@@ -124,6 +124,17 @@ fn an_export_is_a_list_with_each_pod_as_in_the_model() {
 }
 
 #[test]
+fn gpus_can_be_exported_as_devices() {
+    let mut reader = nodeless_snapshot::Reader::default();
+    reader.read("export", export(&Mix::GpuAndWeb.pending(300, 1), Fullness::Devices).as_bytes());
+    let snapshot = reader.finish();
+    assert!(snapshot.faults.is_empty(), "{:?}", snapshot.faults);
+    let claims = |pod: &&Pod| !pod.template.resource_claims.is_empty();
+    assert_eq!(snapshot.view.pods().filter(claims).count(), 3);
+    assert!(snapshot.view.pods().all(|pod| pod.template.requests.get("nvidia.com/gpu").is_zero()));
+}
+
+#[test]
 fn a_combination_is_written_in_one_line_and_read_again() {
     let mut draw = nodeless_workloads::Draw::new(5);
     for _ in 0..50 {
