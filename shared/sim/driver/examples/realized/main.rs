@@ -2,8 +2,9 @@
 //!
 //! - `provisioning`: the planned price and nodes, and the actual ones once no pod is pending; nothing is consolidated.
 //! - `rest`: the launches and evictions until a cluster with consolidation is quiescent, and its price then.
+//! - `scaled-down`: the same once a third of the Deployments have lost half of their pods, from the nodes of the first plans.
 //!
-//! `cargo run --release -p nodeless-driver --example realized -- provisioning|rest PODS SEED [MIX]`
+//! `cargo run --release -p nodeless-driver --example realized -- provisioning|rest|scaled-down PODS SEED [MIX]`
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod cluster;
@@ -14,11 +15,12 @@ use nodeless_workloads::Mix;
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [what, count, seed, ..] = arguments.as_slice() else { panic!("provisioning|rest PODS SEED [MIX]") };
+    let [what, count, seed, ..] = arguments.as_slice() else { panic!("provisioning|rest|scaled-down PODS SEED [MIX]") };
     let run = match what.as_str() {
         "provisioning" => provisioning::run,
         "rest" => rest::run,
-        other => panic!("{other} is neither provisioning nor rest"),
+        "scaled-down" => rest::scaled_down,
+        other => panic!("{other} is none of provisioning, rest and scaled-down"),
     };
     let (count, seed) = (count.parse().unwrap(), seed.parse().unwrap());
     for mix in Mix::ALL.into_iter().filter(|mix| arguments.get(3).is_none_or(|name| mix.name() == name)) {
