@@ -110,7 +110,8 @@ pub(crate) fn scaled_down(mix: Mix, count: usize, seed: u64, nominations: bool) 
     consolidate(&driver, "Never");
     Observed::until_quiescent(&mut driver);
     let before = claims(&driver);
-    for deployment in driver.world().api().list(&DEPLOYMENTS, &ListOptions::default()).unwrap().items.iter().step_by(3) {
+    for deployment in driver.world().api().list(&DEPLOYMENTS, &ListOptions::default()).unwrap().items.iter().step_by(3)
+    {
         let replicas = deployment["spec"]["replicas"].as_u64().unwrap().div_ceil(2);
         let (namespace, name) = (text(deployment, "namespace"), text(deployment, "name"));
         patch(&driver, &DEPLOYMENTS, &namespace, &name, &json!({ "spec": { "replicas": replicas } }));
