@@ -59,6 +59,7 @@ fn topic(finding: &Finding) -> String {
         Check::OtherControllers => "other controllers",
         Check::Table => "deployments of nodeless",
         Check::Objects => "objects",
+        Check::Options => "annotations",
         Check::NodeClasses => "EC2NodeClasses",
         Check::Discovery => "discovery tags",
         Check::NodePools => "NodePools",

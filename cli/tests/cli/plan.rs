@@ -410,6 +410,22 @@ fn limits_count_existing_nodes() {
 }
 
 #[test]
+fn annotations_that_are_invalid_or_not_read_are_reported() {
+    let annotated = POOL.replacen("name: default", "name: default\n  annotations: {nodeless.sh/balance-zone: '0'}", 1);
+    assert_ne!(annotated, POOL);
+    let system = "kind: Namespace\nmetadata: {name: kube-system, annotations: {nodeless.sh/pause-disruption: maybe}}\n";
+    let ended = piped(&documents(&[&annotated, CLASS, system, &pod("web", "1", "")]), &[]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    for warning in [
+        "warning: NodePool default: annotation nodeless.sh/balance-zone has no effect, because nodeless reads none of this name here: \
+         did you mean nodeless.sh/balance-zones?",
+        "warning: Namespace kube-system: annotation nodeless.sh/pause-disruption is \"maybe\", which pauses disruption until it is",
+    ] {
+        assert!(ended.stderr.contains(warning), "{}", ended.stderr);
+    }
+}
+
+#[test]
 fn an_ec2_node_class_limits_launches() {
     let many: Vec<String> = (0..12).map(|index| pod(&format!("p{index}"), "10m", "")).collect();
     let with = |class: &str| {

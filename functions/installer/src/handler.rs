@@ -23,11 +23,12 @@ use tokio::time::{Instant, timeout};
 const KEPT_FOR_THE_ANSWER: Duration = Duration::from_secs(20);
 
 /// The checks after an installation: those that need the API server only.
-const CHECKS: [Check; 7] = [
+const CHECKS: [Check; 8] = [
     Check::Definitions,
     Check::Karpenter,
     Check::OtherControllers,
     Check::Objects,
+    Check::Options,
     Check::NodeClasses,
     Check::Discovery,
     Check::DisruptionBudgets,

@@ -1,27 +1,7 @@
 //! Budgets: how many dollars a month may cost before nodeless warns.
 
 use nodeless_model::money::Dollars;
-use nodeless_model::{InvalidAnnotation, StringMap};
-
-/// The annotation on a NodePool, or on the Namespace `kube-system` for the whole cluster: dollars a calendar month in UTC.
-pub const BUDGET: &str = "nodeless.sh/dollars-per-month";
-
-/// The budget in the annotations of an object; `None` without one.
-///
-/// # Errors
-/// If the value is not a positive number. The message states what to do.
-pub fn dollars_per_month(annotations: &StringMap) -> Result<Option<f64>, InvalidAnnotation> {
-    let Some(text) = annotations.get(BUDGET) else { return Ok(None) };
-    match text.parse::<f64>() {
-        Ok(dollars) if dollars.is_finite() && dollars > 0.0 => Ok(Some(dollars)),
-        _ => Err(InvalidAnnotation::Value {
-            key: BUDGET,
-            value: text.clone(),
-            effect: "so there is no budget",
-            valid: "a number of dollars such as 1500",
-        }),
-    }
-}
+use nodeless_model::monthly_budget::DOLLARS_PER_MONTH;
 
 /// A budget, and what it is compared with.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -70,7 +50,7 @@ impl Budget {
             }
         };
         Some(format!(
-            "{what}. `nodeless report` shows who spent it; a limit of the NodePool stops launches, {BUDGET} only warns"
+            "{what}. `nodeless report` shows who spent it; a limit of the NodePool stops launches, {DOLLARS_PER_MONTH} only warns"
         ))
     }
 }
@@ -78,20 +58,6 @@ impl Budget {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_budget_is_a_positive_number_of_dollars() {
-        let of = |text: &str| dollars_per_month(&StringMap::from([(BUDGET.to_owned(), text.to_owned())]));
-        assert_eq!(dollars_per_month(&StringMap::new()), Ok(None));
-        assert_eq!(of("1500"), Ok(Some(1500.0)));
-        assert_eq!(of("0.5"), Ok(Some(0.5)));
-        for wrong in ["", "0", "-1", "much", "NaN", "inf", "1,500", "$5"] {
-            assert!(
-                of(wrong).unwrap_err().to_string().contains(&format!("{wrong:?}, so there is no budget")),
-                "{wrong}"
-            );
-        }
-    }
 
     #[test]
     fn it_warns_before_it_is_exceeded_and_names_the_budget() {

@@ -17,7 +17,7 @@ mod share;
 mod stored;
 
 pub use accrue::{Accrual, Facts, LiveNode, PoolNow, accrue};
-pub use cost_budget::{BUDGET, Budget, Warning, dollars_per_month};
+pub use cost_budget::{Budget, Warning};
 pub use hour::{
     Amounts, Consolidation, Ended, Group, HourRecord, Interruptions, MAX_GROUPS, NO_NODE_POOL, OTHER, OfferingCost,
     hour_of,

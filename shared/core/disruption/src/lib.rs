@@ -18,6 +18,7 @@
 //! | `simulation` | whether the pods of nodes fit elsewhere, and what new nodes for them cost |
 //! | `churn` | the churn breaker, and nodes that are held back because the removal of such a node led to a launch |
 //! | `command` | the steps of a command |
+//! | `options`, `misconfiguration` | annotations that are invalid or not read, and the Events about configuration |
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod candidates;
@@ -36,6 +37,7 @@ pub mod meter;
 mod meter;
 mod method;
 mod misconfiguration;
+pub mod options;
 mod output;
 mod pods;
 mod policy;

@@ -1,21 +1,14 @@
 //! Events about invalid or contradictory configuration, on the object concerned. It blocks only what it has to.
 
-use crate::churn;
 use crate::cluster::{Cluster, ClusterNode, UndecodedPod};
-use crate::drift::ami_canary::ami_canary;
-use crate::forceful::{expiration, rebalance, spot_interruptions};
+use crate::options::{OptionFault, cluster_faults, node_pool_faults};
 use crate::pods::{self, DisruptionBudgetIndex};
-use crate::policy::balance_zones::balance_zones;
 use crate::policy::budgets::Budgets;
-use crate::policy::min_savings::min_savings;
-use crate::policy::on_demand_minimum::{MIN_ON_DEMAND, OnDemandMinimums, on_demand_minimum};
-use crate::policy::pause::{self, Pause};
-use crate::policy::warm_nodes::warm_nodes;
-use crate::policy::{maintenance, schedules};
+use crate::policy::on_demand_minimum::{MIN_ON_DEMAND, OnDemandMinimums};
 use jiff::Timestamp;
-use nodeless_model::events::{disruption_blocked, misconfigured};
+use nodeless_model::events::{annotation_unknown, disruption_blocked, misconfigured};
 use nodeless_model::object::{ObjectEvent, ObjectRef};
-use nodeless_model::{NodePool, Pod, PodDisruptionBudget};
+use nodeless_model::{Pod, PodDisruptionBudget};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// All events, in an order that depends only on their content.
@@ -27,17 +20,14 @@ pub(crate) fn events(cluster: &Cluster<'_>, budgets: &Budgets, now: Timestamp) -
         events.extend(node.undecoded.iter().map(|pod| undecoded(pod, node.name())));
     }
     events.extend(ours().flat_map(|node| homeless(cluster, node)));
-    for offer in &cluster.node_pools {
-        events.extend(annotations(offer.pool, now));
-    }
+    let faults = cluster.node_pools.iter().flat_map(|offer| node_pool_faults(offer.pool, now));
+    let faults = faults.chain(cluster_faults(&cluster.annotations, now)).filter(OptionFault::has_event);
+    events.extend(faults.map(|fault| match fault.is_unknown {
+        true => annotation_unknown(fault.object, &fault.key, &fault.message),
+        false => misconfigured(fault.object, &fault.key, &fault.message),
+    }));
     events.extend(minimums_of_pods(ours()));
     events.extend(OnDemandMinimums::of_cluster(cluster).events(&cluster.node_pools));
-    if let Pause::Invalid(why) = pause::pause(&cluster.annotations, now) {
-        events.push(misconfigured(ObjectRef::namespace("kube-system"), pause::PAUSE, &why));
-    }
-    if let Some(why) = maintenance::fault(cluster, now) {
-        events.push(misconfigured(ObjectRef::namespace("kube-system"), maintenance::MAINTENANCE_WINDOWS, &why));
-    }
     if !cluster.disruption_budgets.is_empty() {
         events.extend(never_met(cluster, ours()));
     }
@@ -49,31 +39,6 @@ pub(crate) fn events(cluster: &Cluster<'_>, budgets: &Budgets, now: Timestamp) -
         order(a).cmp(&order(b))
     });
     events
-}
-
-/// The invalid nodeless annotations of a NodePool.
-fn annotations(pool: &NodePool, now: Timestamp) -> Vec<ObjectEvent> {
-    let all = &pool.disruption.annotations;
-    let mut wrong = Vec::new();
-    if let Pause::Invalid(why) = pause::pause(all, now) {
-        wrong.push((pause::PAUSE, why));
-    }
-    if let Some(Err(why)) = all.get(schedules::SLEEP).map(|text| schedules::scheduled_off_by(text, now)) {
-        wrong.push((schedules::SLEEP, why.to_string()));
-    }
-    let invalid = [
-        churn::max_evictions(all).err(),
-        expiration::graceful_before(all).err(),
-        rebalance::replaces(all).err(),
-        spot_interruptions::avoids(all).err(),
-        ami_canary(all).err(),
-        on_demand_minimum(pool).err(),
-        min_savings(all).err(),
-        balance_zones(all).err(),
-        warm_nodes(pool).err(),
-    ];
-    wrong.extend(invalid.into_iter().flatten().map(|invalid| (invalid.key(), invalid.to_string())));
-    wrong.into_iter().map(|(annotation, why)| misconfigured(pool, annotation, &why)).collect()
 }
 
 /// The first pod of each workload with the annotation for a minimum on demand, which only NodePools have.

@@ -30,6 +30,8 @@ pub enum Check {
     Table,
     /// Objects of Karpenter's earlier APIs, and objects that cannot be read.
     Objects,
+    /// Annotations of nodeless that are invalid, or that nodeless does not read.
+    Options,
     /// EC2NodeClasses that are not ready.
     NodeClasses,
     /// Tags by which subnets and security groups are found.

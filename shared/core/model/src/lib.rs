@@ -20,6 +20,7 @@ pub mod launch_check;
 pub mod listed_commitments;
 pub mod managed;
 pub mod money;
+pub mod monthly_budget;
 pub mod node;
 pub mod node_pool;
 pub mod object;

@@ -2,7 +2,8 @@
 
 use crate::common::{Harness, running_cluster};
 use jiff::{SignedDuration, Timestamp};
-use nodeless_bill::{BUDGET, HourRecord, Open, decode};
+use nodeless_bill::{HourRecord, Open, decode};
+use nodeless_model::monthly_budget::DOLLARS_PER_MONTH;
 use nodeless_ports::ErrorKind;
 use nodeless_state::costs::StoredCosts;
 use serde_json::Value;
@@ -113,8 +114,8 @@ async fn of_two_planners_at_once_one_records() {
 #[tokio::test]
 async fn a_budget_warns_and_an_invalid_one_is_reported() {
     let mut harness = running_cluster(1).await;
-    harness.cluster.annotate_cluster(BUDGET, Some("1"));
-    harness.cluster.annotate_node_pool(BUDGET, "much");
+    harness.cluster.annotate_cluster(DOLLARS_PER_MONTH, Some("1"));
+    harness.cluster.annotate_node_pool(DOLLARS_PER_MONTH, "much");
     harness.sink.take();
     harness.minutes(6).await;
     let warned = lines(&harness, "budget-exceeded");
@@ -127,7 +128,7 @@ async fn a_budget_warns_and_an_invalid_one_is_reported() {
     assert!(invalid.len() == 1 && invalid[0].object.kind == "NodePool", "{invalid:?}");
     assert_eq!(open(&harness).await.budgets.into_iter().collect::<Vec<_>>(), [(String::new(), 1.0)]);
 
-    harness.cluster.annotate_cluster(BUDGET, Some("1000000"));
+    harness.cluster.annotate_cluster(DOLLARS_PER_MONTH, Some("1000000"));
     harness.minutes(6).await;
     harness.sink.take();
     harness.minutes(6).await;

@@ -3,10 +3,10 @@
 use crate::amount::share;
 use crate::pool::{BudgetRow, LimitRow, PoolFacts};
 use jiff::Timestamp;
-use nodeless_bill::dollars_per_month;
 use nodeless_disruption::maintenance::{Maintenance, maintenance, waits};
 use nodeless_disruption::pause::{Pause, pause};
 use nodeless_model::cluster_limits::{MAX_DOLLARS_PER_HOUR, annotation_of};
+use nodeless_model::monthly_budget::dollars_per_month;
 use nodeless_model::resources::format_quantity;
 use nodeless_model::{ClusterLimits, Quantity, StringMap};
 use serde::{Deserialize, Serialize};

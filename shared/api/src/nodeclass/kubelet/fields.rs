@@ -257,28 +257,12 @@ fn value_problems(path: &str, shape: Shape, value: &Value, problems: &mut Vec<St
 
 /// The name that a misspelt one was probably meant to be, as the end of a message.
 fn meant(fields: &[(&str, Shape)], name: &str) -> String {
-    let distance = |known: &str| edits(&known.to_lowercase(), &name.to_lowercase());
+    let distance = |known: &str| strsim::levenshtein(&known.to_lowercase(), &name.to_lowercase());
     let nearest = fields.iter().map(|(known, _)| (distance(known), *known)).min();
     match nearest.filter(|(distance, _)| *distance <= MISSPELT) {
         Some((_, known)) => format!("; did you mean {known}?"),
         None => "; remove it".to_owned(),
     }
-}
-
-/// The number of letters that have to be added, removed or replaced to make one word from another.
-fn edits(from: &str, to: &str) -> usize {
-    let to: Vec<char> = to.chars().collect();
-    let mut row: Vec<usize> = (0..=to.len()).collect();
-    for (index, letter) in from.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = index + 1;
-        for (column, other) in to.iter().enumerate() {
-            let replaced = diagonal + usize::from(letter != *other);
-            diagonal = row[column + 1];
-            row[column + 1] = replaced.min(diagonal + 1).min(row[column] + 1);
-        }
-    }
-    row.last().copied().unwrap_or_default()
 }
 
 #[cfg(test)]

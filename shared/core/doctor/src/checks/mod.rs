@@ -5,6 +5,7 @@ mod classes;
 mod definitions;
 mod karpenter;
 mod objects;
+mod options;
 mod other_controllers;
 mod pod_disruption_budgets;
 mod pools;
@@ -24,6 +25,7 @@ pub(crate) fn all(facts: &Facts) -> Vec<Finding> {
         other_controllers::check,
         table::check,
         objects::check,
+        options::check,
         classes::check,
         pools::check,
         quotas::check,

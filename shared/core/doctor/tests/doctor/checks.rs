@@ -10,7 +10,7 @@ use nodeless_doctor::{
     Access, AccessEntry, Check, Definition, DefinitionState, EarlierObjects, Facts, Finding, Outcome, Placed, Planned,
     Quota, Read, Severity, Surging, Workload, check,
 };
-use nodeless_model::{LabelSelector, Pod, PodDisruptionBudget};
+use nodeless_model::{LabelSelector, Pod, PodDisruptionBudget, StringMap};
 use serde_json::json;
 use std::collections::BTreeSet;
 
@@ -414,6 +414,19 @@ fn node_pools_of_other_controllers() {
     let problem = "general-purpose (class eks.amazonaws.com/NodeClass)";
     found(&facts, Severity::Warning, Check::OtherControllers, problem);
     assert!(one(&facts).advice.contains("docs/migrate/auto-mode.md#side-by-side"));
+}
+
+#[test]
+fn annotations_that_are_invalid_or_not_read() {
+    let mut facts = ready();
+    let annotations = |key: &str, value: &str| StringMap::from([(key.to_owned(), value.to_owned())]);
+    facts.view.annotations = annotations("nodeless.sh/pause-disruption", "maybe");
+    found(&facts, Severity::Error, Check::Options, "which pauses disruption until it is corrected");
+    assert_eq!(one(&facts).object, "Namespace kube-system");
+    facts.view.annotations.clear();
+    facts.view.node_pools[0].disruption.annotations = annotations("nodeless.sh/min-ondemand", "2");
+    found(&facts, Severity::Warning, Check::Options, "did you mean nodeless.sh/min-on-demand?");
+    assert_eq!(one(&facts).object, "NodePool web");
 }
 
 #[test]

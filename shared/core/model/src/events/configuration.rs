@@ -4,8 +4,8 @@ use super::{DISRUPTION_BLOCKED, normal, warning};
 use crate::object::{ObjectEvent, ObjectRef};
 use std::time::Duration;
 
-/// The deduplication time of Events about a budget, which change slowly.
-const BUDGET_DEDUPE_TIMEOUT: Duration = Duration::from_hours(1);
+/// The deduplication time of Events about budgets and annotations, which change slowly.
+const LASTING_DEDUPE_TIMEOUT: Duration = Duration::from_hours(1);
 
 /// The reasons of Events about what DaemonSets take of new nodes.
 const DAEMON_SET_LEFT_OUT: &str = "DaemonSetLeftOut";
@@ -37,16 +37,22 @@ pub fn misconfigured(object: impl Into<ObjectRef>, setting: &str, message: &str)
     warning(object, DISRUPTION_BLOCKED, message).keyed([setting])
 }
 
+/// On a NodePool, or on the Namespace `kube-system` for the cluster: an annotation in the domain of nodeless that nodeless does not read.
+#[must_use]
+pub fn annotation_unknown(object: impl Into<ObjectRef>, annotation: &str, message: &str) -> ObjectEvent {
+    warning(object, "AnnotationUnknown", message).keyed([annotation]).quiet_for(LASTING_DEDUPE_TIMEOUT)
+}
+
 /// On a NodePool, or on the Namespace `kube-system` for the cluster: nodes cost more than its budget, or will at the present pace.
 #[must_use]
 pub fn budget_exceeded(object: impl Into<ObjectRef>, message: &str) -> ObjectEvent {
-    warning(object, "BudgetExceeded", message).quiet_for(BUDGET_DEDUPE_TIMEOUT)
+    warning(object, "BudgetExceeded", message).quiet_for(LASTING_DEDUPE_TIMEOUT)
 }
 
 /// On a NodePool, or on the Namespace `kube-system` for the cluster: its budget is not a number, so there is none.
 #[must_use]
 pub fn budget_invalid(object: impl Into<ObjectRef>, message: &str) -> ObjectEvent {
-    warning(object, "BudgetInvalid", message).quiet_for(BUDGET_DEDUPE_TIMEOUT)
+    warning(object, "BudgetInvalid", message).quiet_for(LASTING_DEDUPE_TIMEOUT)
 }
 
 /// On the Namespace `kube-system`: a deployment with another table than that of the annotation `nodeless.sh/table` runs, and changes
@@ -108,7 +114,7 @@ pub fn daemon_set_left_out(set: impl Into<ObjectRef>, node_pool: &str, message: 
 /// On a DaemonSet: its pod takes more than half of a new node.
 #[must_use]
 pub fn daemon_set_large(set: impl Into<ObjectRef>, node_pool: &str, message: &str) -> ObjectEvent {
-    warning(set, DAEMON_SET_LARGE, message).keyed([node_pool]).quiet_for(BUDGET_DEDUPE_TIMEOUT)
+    warning(set, DAEMON_SET_LARGE, message).keyed([node_pool]).quiet_for(LASTING_DEDUPE_TIMEOUT)
 }
 
 /// On a NodePool: no node is launched in a zone, because a zonal shift away from it is in effect.

@@ -7,10 +7,10 @@ use crate::plan::records::report::Outcome;
 use crate::plan::snapshot::{RecordedCosts, Snapshot};
 use jiff::{SignedDuration, Timestamp};
 use nodeless_bill::{
-    Accrual, Budget, Facts, HourRecord, LiveNode, Open, PoolNow, StoredError, accrue, decode, dollars_per_month,
-    encode, hour_of,
+    Accrual, Budget, Facts, HourRecord, LiveNode, Open, PoolNow, StoredError, accrue, decode, encode, hour_of,
 };
 use nodeless_model::events::{budget_exceeded, budget_invalid};
+use nodeless_model::monthly_budget::dollars_per_month;
 use nodeless_model::object::ObjectRef;
 use nodeless_model::{EndedNode, StringMap};
 use nodeless_state::costs::{StoredCosts, StoredHour};

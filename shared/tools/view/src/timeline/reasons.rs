@@ -6,8 +6,9 @@ use crate::cluster_settings::SYSTEM;
 use crate::event::EventRow;
 
 /// The reasons of Events that are entries, and what they mean for their object.
-const MEANINGS: [(&str, &str); 33] = [
+const MEANINGS: [(&str, &str); 34] = [
     ("AmiCanaryFailed", "nodes are not replaced because of their AMI, because the first node with the new AMI fails"),
+    ("AnnotationUnknown", "it has an annotation in the domain of nodeless that nodeless does not read"),
     ("BelowMinOnDemand", "less of it is on demand than nodeless.sh/min-on-demand requires"),
     ("BudgetExceeded", "its nodes cost more than its budget, or will at the present pace"),
     ("BudgetInvalid", "its budget is not a number, so there is none"),
