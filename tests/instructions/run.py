@@ -4,8 +4,9 @@
 
 FOLDER has a build of the tests: nodeless and the examples `export` and `up_and_down` (`make instructions`). The inputs are generated from
 seeds. Each case has two counts: of the whole command, and of its part, which is the plan or the reconciliation without the reading of
-files. `--quick` counts only the cases that CI counts. Fails if one of them differs by more than 3% from the recorded one, until `--write` records the new one. docs/benchmarks/instructions.md
-has why counts repeat, and what they depend on. Where that is different, counts are printed and not compared.
+files. `--quick` counts only the cases that CI counts. It fails if a count differs by more than 3% from the recorded one, and `--write`
+records the counts. docs/benchmarks/instructions.md has why counts repeat, and what they depend on. Where that is different, counts are
+printed and not compared.
 """
 
 from __future__ import annotations

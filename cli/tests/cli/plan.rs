@@ -417,7 +417,7 @@ fn annotations_that_are_invalid_or_not_read_are_reported() {
     let ended = piped(&documents(&[&annotated, CLASS, system, &pod("web", "1", "")]), &[]);
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     for warning in [
-        "warning: NodePool default: annotation nodeless.sh/balance-zone has no effect, because nodeless reads none of this name here: \
+        "warning: NodePool default: annotation nodeless.sh/balance-zone has no effect, because nodeless does not read it from this object: \
          did you mean nodeless.sh/balance-zones?",
         "warning: Namespace kube-system: annotation nodeless.sh/pause-disruption is \"maybe\", which pauses disruption until it is",
     ] {

@@ -151,7 +151,7 @@ fn unknown_message(key: &str, keys: &ReadKeys) -> String {
             None => "remove it".to_owned(),
         }
     };
-    format!("annotation {key} has no effect, because nodeless reads none of this name here: {remedy}")
+    format!("annotation {key} has no effect, because nodeless does not read it from this object: {remedy}")
 }
 
 /// The key that was probably meant.
@@ -238,10 +238,10 @@ mod tests {
         ] {
             let found = of_pool(&[(key, "true")]);
             let expected =
-                format!("annotation {key} has no effect, because nodeless reads none of this name here: {remedy}");
+                format!("annotation {key} has no effect, because nodeless does not read it from this object: {remedy}");
             assert!(matches!(&found[..], [fault] if fault.is_unknown && fault.message == expected), "{found:?}");
         }
         let found = cluster_faults(&annotations(&[("nodeless.sh/sleep", "")]), NOW);
-        assert!(found[0].message.ends_with("here: set it on a NodePool"), "{found:?}");
+        assert!(found[0].message.ends_with("object: set it on a NodePool"), "{found:?}");
     }
 }

@@ -19,7 +19,8 @@ use std::time::Duration;
 /// The time limit for the steps of one claim: longer than EC2 takes to answer CreateFleet, and shorter than a claim is leased.
 const STEPS_TAKE: Duration = Duration::from_secs(55);
 /// How much longer the steps of a claim may take that is to get an instance, which EC2 has launched or lists, to record the instance: without
-/// its record, the node cannot be registered, and another run has to find the instance again.
+/// its record, the node cannot be registered, and another run has to find the instance again. The lease of the claim may
+/// end before, and another process take the claim; writes are conditional.
 const RECORDED_WITHIN: Duration = Duration::from_secs(20);
 /// How often finished claims are returned to their shards while others are still running.
 const PUT_BACK_EVERY: Duration = Duration::from_secs(2);
