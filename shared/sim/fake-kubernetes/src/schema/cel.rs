@@ -3,8 +3,9 @@
 use super::compile::Problem;
 use super::{FieldError, cost, join};
 use kube_cel::cel::Program;
-use kube_cel::{CompilationResult, CompiledSchema, compile_schema};
+use kube_cel::{CompilationResult, CompiledSchema, ValidationError, compile_schema};
 use serde_json::{Value, json};
+use std::error::Error as _;
 
 /// The most operators, fields and calls of a rule: the parser and the evaluator recurse for each of a chain, and exhaust the stack. It is
 /// the deepest nesting that the API server parses.
@@ -96,7 +97,25 @@ fn evaluate(rules: &CompiledSchema, new: &Value, old: Option<&Value>, budget: &m
         return vec![error];
     }
     let errors = kube_cel::validate_compiled(rules, new, old).err().into_iter().flatten();
-    errors.map(|error| FieldError { path: error.field_path, message: error.message }).collect()
+    errors.map(|error| FieldError { message: message(rules, &error), path: error.field_path }).collect()
+}
+
+/// The message of an error. As that of the API server, it has what the rule requires also if the rule cannot be evaluated.
+fn message(rules: &CompiledSchema, error: &ValidationError) -> String {
+    match error.source().zip(requirement(rules, &error.rule)) {
+        Some((cause, requirement)) => format!("{cause} evaluating rule: {requirement}"),
+        None => error.message.clone(),
+    }
+}
+
+/// The message of a rule of a schema or of its children.
+fn requirement<'r>(rules: &'r CompiledSchema, expression: &str) -> Option<&'r str> {
+    let own = rules.validations.iter().flatten().find(|compiled| compiled.rule.rule == expression);
+    own.and_then(|compiled| compiled.rule.message.as_deref()).or_else(|| {
+        let children =
+            rules.properties.values().chain(rules.items.as_deref()).chain(rules.additional_properties.as_deref());
+        children.into_iter().find_map(|child| requirement(child, expression))
+    })
 }
 
 /// Reduces the budget by the cost of every rule, or returns the error of the API server about the rule that exceeds a limit.
@@ -223,6 +242,22 @@ fn check_rule(rule: &Value, in_list: bool) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_rule_that_cannot_be_evaluated_is_an_error_with_its_message() {
+        let rule = "self.all(one, one.operator == 'In' ? one.values.size() != 0 : true)";
+        let item = json!({ "type": "object", "properties": {
+            "operator": { "type": "string" }, "values": { "type": "array", "items": { "type": "string" } },
+        } });
+        let schema = json!({ "type": "object", "properties": { "requirements": {
+            "type": "array", "items": item,
+            "x-kubernetes-validations": [{ "rule": rule, "message": "In must have a value" }],
+        } } });
+        let Ok(rules) = Rules::compile(&schema) else { panic!("the schema is valid") };
+        let found = rules.validate(&json!({ "requirements": [{ "operator": "In" }] }), None);
+        let found: Vec<_> = found.iter().map(|error| (error.path.as_str(), error.message.as_str())).collect();
+        assert_eq!(found, [("requirements", "No such key: values evaluating rule: In must have a value")]);
+    }
 
     #[test]
     fn operators_are_counted_outside_of_texts_and_comments() {
