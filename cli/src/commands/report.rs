@@ -47,7 +47,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "TIME", value_parser = time)]
     to: Option<Timestamp>,
     /// The time until the end of the records, in UTC: 7d or 24h (any number of days or hours) are the last full hours, without the
-    /// current one; month is the calendar month in which the records end, until now; last-month is the whole calendar month before it
+    /// current one; week and month are the calendar week (from Monday) and month in which the records end, until now; last-week and
+    /// last-month are the whole ones before
     #[arg(long, value_name = "TIME", conflicts_with_all = ["from", "to"])]
     window: Option<Window>,
     /// By what costs are divided: nodepool, namespace, controller (of pods), type, cluster, or label=KEY (label alone is

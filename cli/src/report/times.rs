@@ -3,7 +3,7 @@
 use crate::error::CliError;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
-use jiff::{SignedDuration, Timestamp};
+use jiff::{SignedDuration, Timestamp, ToSpan as _};
 use nodeless_bill::hour_of;
 use nodeless_bill::report::last_hours;
 use nodeless_state::costs::HOURS_KEPT;
@@ -27,10 +27,18 @@ pub(crate) struct Times {
 pub(crate) enum Window {
     /// This many full hours, the last of which ends with the records or less than an hour before.
     Hours(u32),
-    /// The month in which the records end.
+    /// The week or month in which the records end.
+    Current(Period),
+    /// The whole one before that.
+    Last(Period),
+}
+
+/// A period of the calendar in UTC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Period {
+    /// From Monday, as in ISO 8601.
+    Week,
     Month,
-    /// The month before that.
-    LastMonth,
 }
 
 impl FromStr for Window {
@@ -42,8 +50,10 @@ impl FromStr for Window {
             number.checked_mul(each).filter(|hours| u64::from(*hours) <= DAYS_KEPT * 24)
         };
         let window = match text {
-            "month" => return Ok(Self::Month),
-            "last-month" => return Ok(Self::LastMonth),
+            "week" => return Ok(Self::Current(Period::Week)),
+            "month" => return Ok(Self::Current(Period::Month)),
+            "last-week" | "lastweek" => return Ok(Self::Last(Period::Week)),
+            "last-month" | "lastmonth" => return Ok(Self::Last(Period::Month)),
             _ => match (text.strip_suffix('h'), text.strip_suffix('d')) {
                 (Some(number), _) => hours(number, 1),
                 (_, Some(number)) => hours(number, 24),
@@ -52,7 +62,8 @@ impl FromStr for Window {
         };
         let wrong = || {
             format!(
-                "write a number of days or hours such as 7d or 24h, at most {DAYS_KEPT} days, for which records are kept; or month, or last-month"
+                "write a number of days or hours such as 7d or 24h, at most {DAYS_KEPT} days, for which records are kept; or week, \
+                 last-week, month, or last-month"
             )
         };
         window.map(Self::Hours).ok_or_else(wrong)
@@ -79,14 +90,18 @@ impl Times {
     pub(crate) fn resolve(self, through: Timestamp) -> Option<(Timestamp, Timestamp)> {
         let full = hour_of(through);
         let end = if full == through { full } else { later(full, HOUR) };
-        let month = month_of(earlier(end, HOUR));
+        // The period that ends at a time or contains the hour before it.
+        let start = |period, end| start_of(period, earlier(end, HOUR));
         let (from, to) = match self.window {
             Some(Window::Hours(hours)) => last_hours(through, hours),
-            Some(Window::Month) => (month, end),
-            Some(Window::LastMonth) => (month_of(earlier(month, HOUR)), month),
+            Some(Window::Current(period)) => (start(period, end), end),
+            Some(Window::Last(period)) => {
+                let to = start(period, end);
+                (start(period, to), to)
+            }
             None => {
                 let to = self.to.unwrap_or(end);
-                (self.from.unwrap_or_else(|| month_of(earlier(to, HOUR))), to)
+                (self.from.unwrap_or_else(|| start(Period::Month, to)), to)
             }
         };
         (from < to).then_some((from, to))
@@ -101,9 +116,13 @@ fn earlier(at: Timestamp, by: SignedDuration) -> Timestamp {
     at.checked_sub(by).unwrap_or(at)
 }
 
-/// The start of the month of a time in UTC.
-fn month_of(at: Timestamp) -> Timestamp {
-    let first = at.to_zoned(TimeZone::UTC).date().first_of_month();
+/// The start of the week or month of a time in UTC.
+fn start_of(period: Period, at: Timestamp) -> Timestamp {
+    let date = at.to_zoned(TimeZone::UTC).date();
+    let first = match period {
+        Period::Week => date.checked_sub(i64::from(date.weekday().to_monday_zero_offset()).days()).unwrap_or(date),
+        Period::Month => date.first_of_month(),
+    };
     first.to_zoned(TimeZone::UTC).map_or(at, |zoned| zoned.timestamp())
 }
 
@@ -142,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn windows_are_full_hours_and_months_until_the_end_of_the_records() {
+    fn windows_are_full_hours_weeks_and_months_until_the_end_of_the_records() {
         let of = |window: &str, through: &str| {
             let window = Some(window.parse().unwrap());
             let (from, to) = Times { window, ..Times::default() }.resolve(at(through)).unwrap();
@@ -152,11 +171,16 @@ mod tests {
             ("24h", "2026-11-23T13:20:00Z", "2026-11-22T13:00:00Z 2026-11-23T13:00:00Z"),
             ("7d", "2026-11-23T13:20:00Z", "2026-11-16T13:00:00Z 2026-11-23T13:00:00Z"),
             ("1h", "2026-11-23T13:00:00Z", "2026-11-23T12:00:00Z 2026-11-23T13:00:00Z"),
+            // November 23rd is a Monday.
+            ("week", "2026-11-23T13:20:00Z", "2026-11-23T00:00:00Z 2026-11-23T14:00:00Z"),
+            ("week", "2026-11-23T00:00:00Z", "2026-11-16T00:00:00Z 2026-11-23T00:00:00Z"),
+            ("last-week", "2026-11-23T13:20:00Z", "2026-11-16T00:00:00Z 2026-11-23T00:00:00Z"),
+            ("lastweek", "2026-01-04T13:20:00Z", "2025-12-22T00:00:00Z 2025-12-29T00:00:00Z"),
             ("month", "2026-11-23T13:20:00Z", "2026-11-01T00:00:00Z 2026-11-23T14:00:00Z"),
             // The records of November are complete, and there is none of December.
             ("month", "2026-12-01T00:00:00Z", "2026-11-01T00:00:00Z 2026-12-01T00:00:00Z"),
             ("last-month", "2026-03-31T13:20:00Z", "2026-02-01T00:00:00Z 2026-03-01T00:00:00Z"),
-            ("last-month", "2026-01-05T00:00:00Z", "2025-12-01T00:00:00Z 2026-01-01T00:00:00Z"),
+            ("lastmonth", "2026-01-05T00:00:00Z", "2025-12-01T00:00:00Z 2026-01-01T00:00:00Z"),
         ] {
             assert_eq!(of(window, through), expected, "{window} {through}");
         }
@@ -169,7 +193,7 @@ mod tests {
             "+d",
             "1.5d",
             "7D",
-            "week",
+            "weeks",
             "397d",
             "99999999999999999999h",
             "9223372036854775807d",

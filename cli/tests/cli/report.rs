@@ -211,7 +211,7 @@ fn what_cannot_be_reported_is_one_line_and_nothing_is_printed() {
     let backwards = ["--from", "2026-02-01", "--to", "2026-01-01"];
     refused(&good, &backwards, 1, "error: --to 2026-01-01T00:00:00Z is not after --from 2026-02-01T00:00:00Z");
     refused(&good, &["--from", "yesterday"], 2, "write a date such as 2026-11-01");
-    refused(&good, &["--window", "week"], 2, "write a number of days or hours such as 7d or 24h");
+    refused(&good, &["--window", "weeks"], 2, "write a number of days or hours such as 7d or 24h");
     refused(&good, &["--window", "7d", "--to", "2026-11-24"], 2, "cannot be used with '--to <TIME>'");
     refused(&good, &["--window", "last-month"], 1, later);
     refused(&good, &["--by", "team"], 2, "is not cluster, nodepool, namespace, controller, type or label=KEY");
