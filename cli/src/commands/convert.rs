@@ -18,14 +18,17 @@ current names of Karpenter's labels and annotations.",
     after_long_help = "Exit code: 0 on success, 1 for an error: then nothing is printed to standard output, and each error names the field.
 
 Examples:
-  nodeless convert -f provisioner.yaml -f template.yaml --role KarpenterNodeRole-demo > karpenter.yaml
-  kubectl get nodepools.v1beta1.karpenter.sh,ec2nodeclasses.v1beta1.karpenter.k8s.aws -o yaml | nodeless convert -f -
-  nodeless convert -f karpenter/ | kubectl apply -f -"
+  nodeless convert provisioner.yaml template.yaml --role KarpenterNodeRole-demo > karpenter.yaml
+  kubectl get nodepools.v1beta1.karpenter.sh,ec2nodeclasses.v1beta1.karpenter.k8s.aws -o yaml | nodeless convert -
+  nodeless convert karpenter/ | kubectl apply -f -"
 )]
 pub(crate) struct Arguments {
     /// The files (YAML or JSON), directories of such files, or - for standard input. Give NodePools and their EC2NodeClasses
     /// together: the kubelet's settings move from one to the other
-    #[arg(long, short, value_name = "FILE", num_args = 1.., required = true)]
+    #[arg(value_name = "FILE", required_unless_present = "filename")]
+    files: Vec<PathBuf>,
+    /// The same as FILE, as in kubectl
+    #[arg(long, short, value_name = "FILE", num_args = 1..)]
     filename: Vec<PathBuf>,
     /// The IAM role of the nodes of AWSNodeTemplates that have no instanceProfile
     #[arg(long, value_name = "NAME", conflicts_with = "instance_profile", value_parser = clap::builder::NonEmptyStringValueParser::new())]
@@ -41,5 +44,6 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> Result<(), CliError> {
     let role = arguments.role.clone().map(Identity::Role);
     let identity = role.or_else(|| arguments.instance_profile.clone().map(Identity::InstanceProfile));
-    convert::run(&arguments.filename, &Options { identity, ignore_defaults: arguments.ignore_defaults })
+    let files = [arguments.files.as_slice(), &arguments.filename].concat();
+    convert::run(&files, &Options { identity, ignore_defaults: arguments.ignore_defaults })
 }

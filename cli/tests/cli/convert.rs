@@ -46,7 +46,7 @@ fn piped(arguments: &[&str], input: &str) -> Ended {
 
 #[test]
 fn a_workload_can_be_planned_with_converted_objects() {
-    let converted = piped(&["convert", "-f", "-", "--role", "node"], OLD);
+    let converted = piped(&["convert", "-", "--role", "node"], OLD);
     assert_eq!(converted.code, Some(0), "{}", converted.stderr);
     assert!(converted.stdout.starts_with("# Pools of 2022\napiVersion: karpenter.sh/v1\n"), "{}", converted.stdout);
     assert!(converted.stderr.lines().all(|line| line.starts_with("changed: standard input: ")), "{}", converted.stderr);
@@ -92,7 +92,7 @@ fn files_of_a_directory_are_one_stream() {
     fs::write(path("a.yaml"), POD.trim_end()).unwrap();
     fs::write(path("b.yml"), BETA).unwrap();
     fs::write(path("notes.txt"), "{{").unwrap();
-    let ended = run(nodeless().args(["convert", "-f"]).arg(folder.path()));
+    let ended = run(nodeless().args(["convert"]).arg(folder.path()));
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     assert!(ended.stdout.starts_with(&format!("{POD}---\napiVersion: karpenter.sh/v1\n")), "{}", ended.stdout);
 
