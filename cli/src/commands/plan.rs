@@ -71,8 +71,8 @@ pub(crate) struct Arguments {
     /// The output format
     #[arg(long, short, value_enum, default_value_t = Format::Text)]
     output: Format,
-    /// Write the plan also as a page to this file
-    #[arg(long, value_name = "FILE", conflicts_with = "snapshot")]
+    /// With --what-if: write the comparison also as a page to this file
+    #[arg(long, value_name = "FILE", requires = "what_if", conflicts_with = "snapshot")]
     html: Option<PathBuf>,
     /// Print the explanation of the outcome of this pod (NAMESPACE/NAME) in place of the plan, or with --disruption of this Node
     /// or NodeClaim; may be repeated
@@ -220,7 +220,6 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
         options,
         explain: arguments.explain.clone(),
         shifted: arguments.zonal_shift.clone(),
-        html,
     };
     plan::run(input, output)
 }

@@ -3,8 +3,7 @@
 use crate::error::CliError;
 use crate::interrupt::Interrupt;
 use crate::output::{self, Plain, Reader};
-use crate::output_file::OutputFile;
-use crate::simulate::{Progress, html, text};
+use crate::simulate::{Progress, text};
 use clap::Args;
 use nodeless_driver::scenarios::Scenario;
 use nodeless_driver::simulation::Run;
@@ -12,7 +11,7 @@ use nodeless_model::shell::quoted;
 use nodeless_operations::gates::{FeatureGates, FeatureGatesError};
 use nodeless_telemetry::{Level, Null, Sink};
 use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 #[derive(Debug, Args)]
@@ -29,34 +28,40 @@ it at once, with the exit code 130.
 
 Examples:
   nodeless simulate
-  nodeless simulate --seed 7 --hours 48 --html week.html
-  nodeless simulate --scenario faults --seeds 0..200
-  nodeless simulate --scenario my-cluster.yaml"
+  nodeless simulate --seed 7 --hours 48
+  nodeless simulate faults --seeds 0..200
+  nodeless simulate my-cluster.yaml"
 )]
 pub(crate) struct Arguments {
     /// The seed of all random events
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
     /// Run a range of seeds, such as 0..200, and print those that violate an invariant
-    #[arg(long, value_name = "FROM..TO", value_parser = seeds, conflicts_with_all = ["seed", "html"])]
+    #[arg(long, value_name = "FROM..TO", value_parser = seeds, conflicts_with = "seed")]
     seeds: Option<(u64, u64)>,
     /// The simulated hours, without the time at the end until the cluster is quiescent [default: those of the scenario]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=24 * 366))]
     hours: Option<u32>,
     /// A scenario file (see docs/simulate.md), or the name of a built-in scenario: canary, cluster-settings, day, faults,
     /// faults-all-features, schedules, spot, stateful or surge
-    #[arg(long, value_name = "FILE", default_value = "day")]
+    #[arg(value_name = "SCENARIO", default_value = "day")]
     scenario: String,
+    /// The same as SCENARIO
+    #[arg(long = "scenario", value_name = "SCENARIO", conflicts_with = "scenario")]
+    named_scenario: Option<String>,
     /// Feature gates in the format of Karpenter, such as NodeRepair=true,SpotToSpotConsolidation=true; they are added to
     /// those of the scenario
     #[arg(long, value_name = "GATES", value_parser = gates)]
     feature_gates: Option<String>,
-    /// Write a self-contained HTML page with charts to this file
-    #[arg(long, value_name = "FILE")]
-    html: Option<PathBuf>,
     /// Print the log of nodeless to standard error
     #[arg(long)]
     verbose: bool,
+}
+
+impl Arguments {
+    fn scenario(&self) -> &str {
+        self.named_scenario.as_ref().unwrap_or(&self.scenario)
+    }
 }
 
 /// Reads `0..200`.
@@ -76,7 +81,7 @@ fn gates(text: &str) -> Result<String, FeatureGatesError> {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), CliError> {
-    let mut scenario = scenario(&arguments.scenario)?;
+    let mut scenario = scenario(arguments.scenario())?;
     if let Some(gates) = &arguments.feature_gates {
         // The last of several gates with the same name applies.
         scenario.feature_gates = format!("{},{gates}", scenario.feature_gates);
@@ -102,8 +107,6 @@ fn sink(arguments: &Arguments) -> Arc<dyn Sink> {
 }
 
 fn run_one(arguments: &Arguments, scenario: Scenario) -> Result<(), CliError> {
-    // A path that cannot be written is reported before the work.
-    let target = arguments.html.as_deref().map(OutputFile::check).transpose()?;
     let interrupt = Interrupt::watch()?;
     let run = Run::new(scenario, arguments.seed, arguments.hours, sink(arguments))?;
     let progress = Progress::of_run();
@@ -114,9 +117,6 @@ fn run_one(arguments: &Arguments, scenario: Scenario) -> Result<(), CliError> {
     progress.finish();
     let replay = replay(arguments, report.seed, report.hours);
     output::text(&text::page(&report, &replay))?;
-    if let Some(target) = target {
-        target.write(&html::page(&report, &replay))?;
-    }
     if report.holds() && report.interrupted.is_none() { Ok(()) } else { Err(CliError::AlreadyReported) }
 }
 
@@ -155,7 +155,7 @@ fn run_many(arguments: &Arguments, scenario: &Scenario, from: u64, to: u64) -> R
 fn replay(arguments: &Arguments, seed: u64, hours: u32) -> String {
     let gates =
         arguments.feature_gates.as_ref().map(|gates| format!(" --feature-gates {}", quoted(gates))).unwrap_or_default();
-    format!("nodeless simulate --seed {seed} --hours {hours} --scenario {}{gates}", quoted(&arguments.scenario))
+    format!("nodeless simulate --seed {seed} --hours {hours} --scenario {}{gates}", quoted(arguments.scenario()))
 }
 
 #[cfg(test)]

@@ -118,16 +118,6 @@ impl Summary {
         Self { now, planned, each, notes: commitments.notes.iter().cloned().chain(unrated).collect() }
     }
 
-    /// The rows of the page.
-    pub(crate) fn rows(&self) -> [(&'static str, String); 3] {
-        let each: Vec<String> = self.each.iter().map(Used::text).collect();
-        [
-            ("Now with commitments", self.now.text()),
-            ("With commitments and this plan", self.planned.text()),
-            ("Commitments", each.join("; ")),
-        ]
-    }
-
     /// The lines of the text output.
     pub(crate) fn lines(&self) -> Vec<String> {
         let mut lines = vec![format!("Now with commitments: {}.", self.now.text())];

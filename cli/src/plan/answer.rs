@@ -1,8 +1,5 @@
 //! What `--explain` reports about one object: the answer, then facts, then lists. The text shows the first entries of a list and
-//! fits on a screen; the page has the others in an element that opens, and `-o json` has everything.
-
-use crate::html::escaped;
-use std::fmt::Write as _;
+//! fits on a screen; `-o json` has everything.
 
 /// An explanation as lines.
 #[derive(Debug, Default, PartialEq)]
@@ -41,23 +38,6 @@ impl Answer {
         }
         lines
     }
-
-    /// Appends the part of the page.
-    pub(super) fn html(&self, out: &mut String) {
-        // Writing into a String does not fail.
-        let _cannot_fail = write!(out, "<h2>{}</h2>\n<pre>", escaped(&self.answer));
-        self.lines.iter().for_each(|line| out.push_str(&format!("{}\n", escaped(line))));
-        out.push_str("</pre>\n");
-        for List { heading, entries, .. } in &self.lists {
-            let heading = escaped(heading.trim());
-            if entries.is_empty() {
-                out.push_str(&format!("<p>{heading}</p>\n"));
-                continue;
-            }
-            let entries = entries.iter().map(|entry| escaped(entry)).collect::<Vec<_>>().join("\n");
-            out.push_str(&format!("<details><summary>{heading}</summary><pre>{entries}</pre></details>\n"));
-        }
-    }
 }
 
 impl List {
@@ -83,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn the_text_shows_the_first_entries_and_the_page_all() {
+    fn the_text_shows_the_first_entries() {
         assert_eq!(
             answer().text(),
             [
@@ -97,10 +77,6 @@ mod tests {
                 "  nodeless plan -o json lists all",
             ]
         );
-        let mut page = String::new();
-        answer().html(&mut page);
-        assert!(page.starts_with("<h2>Pod a/b is scheduled</h2>\n<pre>on a new node\n</pre>"), "{page}");
-        assert_eq!((page.matches("<details>").count(), page.matches("&lt;type-").count()), (2, 703));
     }
 
     #[test]

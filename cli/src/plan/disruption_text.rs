@@ -181,7 +181,7 @@ fn churn(out: &mut String, churn: &[ChurnReport]) -> Result {
 }
 
 /// The disrupted nodes, grouped by instance.
-pub(super) fn instances(command: &CommandReport) -> Vec<(Option<&Instance>, Vec<&str>)> {
+fn instances(command: &CommandReport) -> Vec<(Option<&Instance>, Vec<&str>)> {
     let mut groups: BTreeMap<Option<&Instance>, Vec<&str>> = BTreeMap::new();
     for (node, instance) in command.nodes.iter().zip(&command.instances) {
         groups.entry(instance.as_ref()).or_default().push(node);
@@ -189,7 +189,7 @@ pub(super) fn instances(command: &CommandReport) -> Vec<(Option<&Instance>, Vec<
     groups.into_iter().collect()
 }
 
-pub(super) fn described(instance: &Instance) -> String {
+fn described(instance: &Instance) -> String {
     format!("{} {} {}", instance.instance_type, instance.capacity_type, instance.zone)
 }
 
@@ -214,7 +214,7 @@ fn alike(launches: &[Launch]) -> Vec<(&Launch, usize)> {
     groups
 }
 
-pub(super) fn evictions(command: &CommandReport) -> String {
+fn evictions(command: &CommandReport) -> String {
     let to_new: usize = command.replacements.iter().map(|launch| launch.pods.len()).sum();
     moved(command.evictions, command.replacements.len(), to_new, &command.placements)
 }

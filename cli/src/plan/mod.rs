@@ -10,7 +10,6 @@ mod disruption;
 pub(crate) mod disruption_text;
 mod explain;
 pub(crate) mod files;
-mod html;
 #[cfg(feature = "kubernetes")]
 pub(crate) mod live;
 mod memory;
@@ -32,7 +31,6 @@ use crate::commitments::Summary;
 use crate::error::CliError;
 use crate::interrupt::Interrupt;
 use crate::output::{self, report};
-use crate::output_file::OutputFile;
 use catalog::LoadedCatalog;
 use disruption::{ChurnReport, DisruptionReport, RepairAction};
 use explain::Target;
@@ -79,8 +77,6 @@ pub(crate) struct Input {
     pub(crate) at: Timestamp,
     /// With `--disruption`.
     pub(crate) disruption: Option<DisruptionSettings>,
-    /// Where to write the plan as a page, if requested.
-    pub(crate) html: Option<OutputFile>,
 }
 
 /// The settings of `--disruption`.
@@ -112,7 +108,7 @@ pub(crate) enum Output {
 
 /// Plans and prints the plan. The exit code indicates whether all pods can be scheduled.
 pub(crate) fn run(input: Input, form: Output) -> Result<ExitCode, CliError> {
-    let Input { mut snapshot, catalog, commitments, options, explain, shifted, at, disruption, html: target } = input;
+    let Input { mut snapshot, catalog, commitments, options, explain, shifted, at, disruption } = input;
     let shifted = shifted_zones(&shifted, &catalog.catalog)?;
     let faulty = report_input(&snapshot);
     if faulty && snapshot.objects == 0 {
@@ -208,9 +204,6 @@ pub(crate) fn run(input: Input, form: Output) -> Result<ExitCode, CliError> {
     }
     report.statistics.peak_memory_bytes = memory::peak();
     let why = |place: usize| explain::why(&problem, solution.launches.get(place)?, covered.get(place).copied());
-    if let Some(target) = target {
-        target.write(&html::page(&report, &why, &catalog.described))?;
-    }
     match form {
         Output::Text => output::text(&text::render(&report, &why, &catalog.described)),
         Output::Json => output::json(&report),

@@ -100,7 +100,7 @@ fn daemon_sets(out: &mut String, found: &[DaemonSetEffect]) -> std::fmt::Result 
 }
 
 /// The indexes of launches that differ only in their pods, in groups, in the order of the plan.
-pub(super) fn alike(launches: &[Launch]) -> Vec<Vec<usize>> {
+fn alike(launches: &[Launch]) -> Vec<Vec<usize>> {
     let mut groups: Vec<Vec<usize>> = Vec::new();
     for (place, launch) in launches.iter().enumerate() {
         let same = |group: &&mut Vec<usize>| {
@@ -119,7 +119,7 @@ pub(super) fn alike(launches: &[Launch]) -> Vec<Vec<usize>> {
 }
 
 /// The pods of each node.
-pub(super) fn by_node(placements: &[Placement]) -> BTreeMap<&str, Vec<&str>> {
+fn by_node(placements: &[Placement]) -> BTreeMap<&str, Vec<&str>> {
     let mut by_node: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for placement in placements {
         by_node.entry(&placement.node).or_default().push(&placement.pod);

@@ -1,6 +1,5 @@
 //! Reports of simulations.
 
-pub(crate) mod html;
 mod progress;
 pub(crate) mod text;
 

@@ -82,6 +82,8 @@ fn a_file_that_is_not_a_snapshot_is_refused() {
         assert_eq!((ended.code, ended.stdout.as_str()), (Some(1), ""));
         assert!(ended.stderr.contains(expected), "{}", ended.stderr);
     }
-    let ended = run(nodeless().args(["plan", "--snapshot", "file", "--disruption"]));
-    assert!(ended.stderr.contains("cannot be used with"), "{}", ended.stderr);
+    for other in [&["--disruption"][..], &["--html", "page.html"]] {
+        let ended = run(nodeless().args(["plan", "--snapshot", "file"]).args(other));
+        assert!(ended.stderr.contains("cannot be used with"), "{other:?}: {}", ended.stderr);
+    }
 }

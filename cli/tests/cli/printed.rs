@@ -52,10 +52,6 @@ fn a_plan_prints_no_control_characters() {
     let text = plan(&path, &["--explain", &format!("default/{HOSTILE}")]);
     assert_harmless(&text);
     assert!(text.stdout.contains("x\u{fffd}]0;y") && text.stderr.contains("x\u{fffd}]0;y"), "{text:?}");
-    let page = folder.path().join("plan.html");
-    assert_harmless(&plan(&path, &["--html", page.to_str().unwrap()]));
-    let page = fs::read_to_string(page).unwrap();
-    assert!(page.contains("x\u{fffd}]0;y") && !page.contains(is_hostile), "{page}");
 }
 
 /// The pods of a plan that are scheduled to new nodes.

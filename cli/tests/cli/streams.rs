@@ -67,18 +67,11 @@ fn a_full_disk_is_an_error() {
 }
 
 #[test]
-fn a_path_that_cannot_be_written_is_reported_before_the_simulation() {
-    let ended = run(nodeless().args(["simulate", "--hours", "8000", "--html", "/no/such/folder/page.html"]));
-    assert_eq!(ended.code, Some(1));
-    assert!(ended.stderr.contains("/no/such/folder/page.html cannot be written"), "{}", ended.stderr);
-}
-
-#[test]
 fn a_plan_that_fails_leaves_the_earlier_page() {
     let folder = Folder::new();
     let page = folder.path().join("page.html");
     std::fs::write(&page, "earlier").unwrap();
-    let ended = run(nodeless().args(["plan", "--cluster", "/no/such/cluster.yaml", "--html"]).arg(&page));
+    let ended = run(nodeless().args(["plan", "--what-if", "--cluster", "/no/such/cluster.yaml", "--html"]).arg(&page));
     assert_eq!(ended.code, Some(1), "{}", ended.stderr);
     assert_eq!(std::fs::read_to_string(&page).unwrap(), "earlier");
     let names: Vec<_> = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
@@ -143,10 +136,7 @@ fn a_plan_shows_its_stages_on_a_terminal_only() {
 #[cfg(unix)]
 #[test]
 fn ctrl_c_ends_a_simulation_with_what_it_did_until_then() {
-    let folder = Folder::new();
-    let html = folder.path().join("page.html");
-    let child = piped(nodeless().args(["simulate", "--verbose", "--hours", "8000", "--html"]).arg(&html));
-    let mut child = child;
+    let mut child = piped(nodeless().args(["simulate", "--verbose", "--hours", "8000"]));
     // The log shows that the run has begun.
     let mut log = BufReader::new(child.stderr.take().unwrap());
     assert!(log.read_line(&mut String::new()).unwrap() > 0);
@@ -157,5 +147,4 @@ fn ctrl_c_ends_a_simulation_with_what_it_did_until_then() {
     let stdout = String::from_utf8(ended.stdout).unwrap();
     assert_eq!(ended.status.code(), Some(1), "{stdout}");
     assert!(stdout.contains("Interrupted at ") && stdout.contains("Cost of EC2"), "{stdout}");
-    assert!(std::fs::read_to_string(html).unwrap().contains("<svg"));
 }

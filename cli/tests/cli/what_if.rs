@@ -338,6 +338,10 @@ fn the_page_has_the_same_figures() {
     }
     assert!(page.contains("PodDisruptionBudget default/db allows no eviction"), "{page}");
     assert!(page.contains("the EKS control plane, volumes, traffic") && !page.contains("<script"), "{page}");
+    let refused = run(&example(), &["--html", "/no/such/folder/page.html"]);
+    assert!(refused.code == Some(1) && refused.stderr.contains("/no/such/folder/page.html cannot be written"));
+    let plan = crate::support::run(nodeless().args(["plan", "--cluster", "-", "--html", "page.html"]));
+    assert!(plan.code == Some(1) && plan.stderr.contains("--what-if"), "{}", plan.stderr);
 }
 
 #[test]

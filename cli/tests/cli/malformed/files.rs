@@ -156,7 +156,7 @@ fn commands_that_read_objects_refuse_other_files() {
     for case in cases() {
         let path = files.write(case.name, &case.content);
         if let Some(part) = case.objects {
-            files.refused(&["plan", "--cluster", &path, "--html", "PAGE"], &path, part);
+            files.refused(&["plan", "--cluster", &path], &path, part);
             files.refused(&["plan", "--what-if", "--cluster", &path, "--html", "PAGE"], &path, part);
             // A set of a comparison may have no object.
             if !part.starts_with("no object") {
@@ -195,7 +195,7 @@ fn commands_that_read_catalogs_refuse_other_files() {
     for case in cases() {
         let path = files.write(case.name, &case.content);
         files.refused(&["catalog", "show", "--catalog", &path], &path, case.catalog);
-        files.refused(&["plan", "--cluster", &good, "--catalog", &path, "--html", "PAGE"], &path, case.catalog);
+        files.refused(&["plan", "--cluster", &good, "--catalog", &path], &path, case.catalog);
         let is_json = case.catalog == NO_OFFERINGS;
         let part = if is_json { "not a DescribeInstanceTypes response" } else { NO_INSTANCE_TYPES };
         files.refused(&["catalog", "show", "--instance-types", &path], &path, part);
@@ -212,7 +212,7 @@ fn a_simulation_refuses_other_files_in_one_line() {
     let files = Files::new();
     for case in cases() {
         let path = files.write(case.name, &case.content);
-        files.refused(&["simulate", "--hours", "1", "--html", "PAGE", "--scenario", &path], &path, case.scenario);
+        files.refused(&["simulate", "--hours", "1", "--scenario", &path], &path, case.scenario);
     }
 }
 
@@ -240,7 +240,7 @@ fn directories_without_manifests_and_absent_files_are_refused() {
     let absent = files.folder.path().join("absent.yaml");
     let absent = absent.to_str().unwrap();
     for (path, part) in [(folder, "has no .yaml, .yml or .json file"), (absent, "cannot be read")] {
-        files.refused(&["plan", "--cluster", path, "--html", "PAGE"], path, part);
+        files.refused(&["plan", "--cluster", path], path, part);
         files.refused(&["plan", "--diff", &good, path], path, part);
         files.refused(&["plan", "--what-if", "--cluster", &good, "--if", path, "--html", "PAGE"], path, part);
         files.refused(&["convert", "-f", path], path, part);
@@ -257,7 +257,7 @@ fn directories_without_manifests_and_absent_files_are_refused() {
 fn unknown_names_are_refused() {
     let files = Files::new();
     let good = files.write("good.json", &pod());
-    let plan = ["plan", "--cluster", &good, "--html", "PAGE"];
+    let plan = ["plan", "--cluster", &good];
     files.refused(&[&plan[..], &["--region", "mars-1"]].concat(), "\"mars-1\"", "is not an AWS region");
     files.refused(&["catalog", "show", "--region", "mars-1"], "\"mars-1\"", "is not an AWS region");
     files.refused(&[&plan[..], &["--zonal-shift", "mars-1a"]].concat(), "mars-1a", "does not contain this zone");
@@ -273,7 +273,7 @@ fn many_objects_that_are_no_manifests_are_refused() {
     let files = Files::new();
     let good = files.write("good.json", &pod());
     let path = files.write("many.json", "{}\n".repeat(200_000).as_bytes());
-    refused_by_all(&files, &good, &path);
+    refused_by_all(&good, &path);
 }
 
 #[test]
@@ -282,23 +282,21 @@ fn objects_of_100_megabytes_that_are_no_manifests_are_refused() {
     let good = files.write("good.json", &pod());
     let object = format!("{{\"id\":\"{}\"}}\n", "x".repeat(999_990));
     let path = files.write("large.json", object.repeat(100).as_bytes());
-    refused_by_all(&files, &good, &path);
+    refused_by_all(&good, &path);
     files.refused(&["convert", "-f", &path], &path, "it is not YAML");
     files.refused(&["decisions", &path], &path, NO_ITEMS);
     files.refused(&["catalog", "show", "--catalog", &path], &path, NO_CATALOG);
     files.refused(&["simulate", "--scenario", &path], &path, NO_SCENARIO);
 }
 
-fn refused_by_all(files: &Files, good: &str, path: &str) {
-    let page = files.page.to_str().unwrap();
-    let commands: [&[&str]; 2] = [&["plan", "--cluster", path, "--html", page], &["plan", "--diff", good, path]];
+fn refused_by_all(good: &str, path: &str) {
+    let commands: [&[&str]; 2] = [&["plan", "--cluster", path], &["plan", "--diff", good, path]];
     for command in commands {
         let ended = ended(command, b"", "many objects");
         let start = format!("error: {path}: document 1: {}", NO_KIND.unwrap());
         assert!(ended.code == Some(1) && ended.stdout.is_empty() && ended.stderr.contains(&start), "{ended:?}");
         assert!(ended.stderr.lines().count() < 100, "{ended:?}");
     }
-    assert_eq!(names(files.page.parent().unwrap()), Vec::<String>::new());
 }
 
 /// One line of 100 MB. It has no end of a value, so that nothing but the whole line can be an error.
