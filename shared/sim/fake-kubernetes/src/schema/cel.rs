@@ -5,6 +5,7 @@ use super::{FieldError, cost, join};
 use kube_cel::cel::Program;
 use kube_cel::{CompilationResult, CompiledSchema, ValidationError, compile_schema};
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::error::Error as _;
 
 /// The most operators, fields and calls of a rule: the parser and the evaluator recurse for each of a chain, and exhaust the stack. It is
@@ -100,22 +101,25 @@ fn evaluate(rules: &CompiledSchema, new: &Value, old: Option<&Value>, budget: &m
     errors.map(|error| FieldError { message: message(rules, &error), path: error.field_path }).collect()
 }
 
-/// The message of an error. As that of the API server, it has what the rule requires also if the rule cannot be evaluated.
+/// The message of an error. For a rule that cannot be evaluated it has what the rule requires, as that of the API server.
 fn message(rules: &CompiledSchema, error: &ValidationError) -> String {
-    match error.source().zip(requirement(rules, &error.rule)) {
-        Some((cause, requirement)) => format!("{cause} evaluating rule: {requirement}"),
-        None => error.message.clone(),
+    let Some(cause) = error.source() else { return error.message.clone() };
+    let mut stated = BTreeSet::new();
+    messages(rules, &error.rule, &mut stated);
+    match (stated.pop_first(), stated.is_empty()) {
+        (Some(requirement), true) => format!("{cause} evaluating rule: {requirement}"),
+        // The rule has no message, or several fields have the same rule with different messages.
+        _ => format!("{cause} evaluating rule: failed rule: {}", error.rule),
     }
 }
 
-/// The message of a rule of a schema or of its children.
-fn requirement<'r>(rules: &'r CompiledSchema, expression: &str) -> Option<&'r str> {
-    let own = rules.validations.iter().flatten().find(|compiled| compiled.rule.rule == expression);
-    own.and_then(|compiled| compiled.rule.message.as_deref()).or_else(|| {
-        let children =
-            rules.properties.values().chain(rules.items.as_deref()).chain(rules.additional_properties.as_deref());
-        children.into_iter().find_map(|child| requirement(child, expression))
-    })
+/// Collects the messages of a rule, which may be one of several fields.
+fn messages<'r>(rules: &'r CompiledSchema, expression: &str, stated: &mut BTreeSet<&'r str>) {
+    let own = rules.validations.iter().flatten().filter(|compiled| compiled.rule.rule == expression);
+    stated.extend(own.filter_map(|compiled| compiled.rule.message.as_deref()));
+    let children =
+        rules.properties.values().chain(rules.items.as_deref()).chain(rules.additional_properties.as_deref());
+    children.for_each(|child| messages(child, expression, stated));
 }
 
 /// Reduces the budget by the cost of every rule, or returns the error of the API server about the rule that exceeds a limit.
@@ -249,14 +253,21 @@ mod tests {
         let item = json!({ "type": "object", "properties": {
             "operator": { "type": "string" }, "values": { "type": "array", "items": { "type": "string" } },
         } });
-        let schema = json!({ "type": "object", "properties": { "requirements": {
-            "type": "array", "items": item,
-            "x-kubernetes-validations": [{ "rule": rule, "message": "In must have a value" }],
-        } } });
-        let Ok(rules) = Rules::compile(&schema) else { panic!("the schema is valid") };
-        let found = rules.validate(&json!({ "requirements": [{ "operator": "In" }] }), None);
-        let found: Vec<_> = found.iter().map(|error| (error.path.as_str(), error.message.as_str())).collect();
-        assert_eq!(found, [("requirements", "No such key: values evaluating rule: In must have a value")]);
+        let list = |message: &str| json!({ "type": "array", "items": item, "x-kubernetes-validations": [{ "rule": rule, "message": message }] });
+        let found = |fields: Value| {
+            let rules = Rules::compile(&json!({ "type": "object", "properties": { "spec": {
+                "type": "object", "properties": fields,
+            } } }));
+            let rules = rules.map_err(|(path, problem)| format!("{path}: {problem}")).unwrap();
+            let errors = rules.validate(&json!({ "spec": { "a": [{ "operator": "In" }] } }), None);
+            errors.into_iter().map(|error| (error.path, error.message)).collect::<Vec<_>>()
+        };
+        let expected = |requirement: &str| {
+            vec![("spec.a".to_owned(), format!("No such key: values evaluating rule: {requirement}"))]
+        };
+        assert_eq!(found(json!({ "a": list("In must have a value") })), expected("In must have a value"));
+        let two = json!({ "a": list("In must have a value"), "b": list("In needs one") });
+        assert_eq!(found(two), expected(&format!("failed rule: {rule}")));
     }
 
     #[test]
