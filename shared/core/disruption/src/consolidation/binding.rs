@@ -7,7 +7,8 @@
 use super::prediction::Nodes;
 use super::round::Round;
 use crate::reasons::KeptReason;
-use crate::simulation::packed::{Mover, Scope};
+use crate::simulation::packed::Mover;
+use nodeless_model::Pod;
 use nodeless_scheduling::{BindingLimits, BindingNode, Launch};
 
 /// In how many orders the pods have to fit. A command whose pods do not fit in half of all orders passes with a probability
@@ -17,7 +18,7 @@ const ORDERS: u64 = 5;
 /// The maximum number of pods of accepted commands that are bound together with those of the next command, in every order. Beyond
 /// that the pods of accepted commands are bound first, in one order, so that the work for a command does not grow with their
 /// number.
-const MAX_TOGETHER: usize = 64;
+const MAX_TOGETHER: usize = 16;
 
 impl<'c, 'a> Round<'c, 'a, '_> {
     /// Accepts a command if its pods fit where the kube-scheduler is predicted to bind them, once its replacements have
@@ -33,11 +34,12 @@ impl<'c, 'a> Round<'c, 'a, '_> {
         let Some(mut prediction) = self.prediction.take() else { return Ok(()) };
         let mut nodes = prediction.nodes.take().unwrap_or_else(|| {
             let movers = self.candidates.iter().flat_map(|candidate| &candidate.movers);
-            let pods = movers.map(|mover| self.declared(mover)).collect();
-            Nodes::of(&prediction, self.packed.resources.clone(), pods, self.packed.problem.bound_pods.clone())
+            let movers = prediction.declared(&movers.copied().collect::<Vec<_>>());
+            Nodes::of(&prediction, self.packed.resources.clone(), pods(&movers))
         });
+        let movers = prediction.declared(movers);
         let before = nodes.bindings.work();
-        let outcome = self.predict_on(&mut nodes, places, movers, launches, first_only);
+        let outcome = self.predict_on(&mut nodes, places, &movers, launches, first_only);
         self.spend(nodes.bindings.work() - before);
         prediction.nodes = Some(nodes);
         self.prediction = Some(prediction);
@@ -52,6 +54,9 @@ impl<'c, 'a> Round<'c, 'a, '_> {
         launches: &[Launch],
         first_only: bool,
     ) -> Result<(), KeptReason> {
+        if nodes.waiting.len() > MAX_TOGETHER {
+            nodes.bind_waiting();
+        }
         let names = places.iter().map(|place| &self.candidates[*place].one.node.name);
         let closing: Vec<usize> = names.filter_map(|name| nodes.by_name.get(name)).copied().collect();
         closing.iter().for_each(|node| nodes.bindings.close(*node));
@@ -72,11 +77,6 @@ impl<'c, 'a> Round<'c, 'a, '_> {
                 Ok(())
             }
             Err(why) => {
-                // Pods that were bound to its replacements wait again.
-                let (staying, gone): (Vec<_>, Vec<_>) =
-                    std::mem::take(&mut nodes.bound).into_iter().partition(|(node, _)| *node < count);
-                nodes.bound = staying;
-                nodes.waiting.extend(gone.into_iter().map(|(_, mover)| mover));
                 nodes.bindings.truncate(count);
                 closing.iter().for_each(|node| nodes.bindings.open(*node));
                 Err(why)
@@ -96,35 +96,16 @@ impl<'c, 'a> Round<'c, 'a, '_> {
             let again = nodes.bound.iter().filter(|(node, _)| closing.contains(node));
             again.map(|(_, mover)| *mover).chain(movers.iter().copied()).collect()
         };
-        let queue = |waiting: &[Mover<'a>]| waiting.iter().chain(&moving).copied().collect::<Vec<_>>();
-        let mut all = queue(&nodes.waiting);
+        let all: Vec<Mover<'a>> = nodes.waiting.iter().chain(&moving).copied().collect();
         if all.is_empty() {
             return Ok(all);
         }
-        let scope = |all: &[Mover<'a>], round: &Self| all.iter().map(|mover| round.packed.scope(mover)).max();
-        if scope(&all, self) == Some(Scope::Small)
-            && self.no_zones_count(&all)
-            && nodes.bindings.always_bound(&self.all_declared(&all))
-        {
+        if self.no_zones_count(&all) && nodes.bindings.always_bound(&pods(&all)) {
             return Ok(all);
-        }
-        if nodes.waiting.len() > MAX_TOGETHER {
-            let waiting = std::mem::take(&mut nodes.waiting);
-            let bound = nodes.bindings.bind(&self.all_declared(&waiting), [0], BindingLimits::NONE);
-            for (mover, node) in waiting.into_iter().zip(bound.orders.into_iter().flatten()) {
-                match node {
-                    Some(node) => {
-                        nodes.bindings.place(node, mover.pod);
-                        nodes.bound.push((node, mover));
-                    }
-                    None => nodes.waiting.push(mover),
-                }
-            }
-            all = queue(&nodes.waiting);
         }
         self.has_work_left()?;
         let limits = BindingLimits { max_work: self.work_left(), first_only };
-        let found = nodes.bindings.bind(&self.all_declared(&all), 0..ORDERS, limits);
+        let found = nodes.bindings.bind(&pods(&all), 0..ORDERS, limits);
         match found.unbound() {
             Some(pod) => Err(KeptReason::PredictedPending { pod: all[pod].pod.key() }),
             None if found.out_of_work => Err(KeptReason::NotEvaluated),
@@ -139,10 +120,35 @@ impl<'c, 'a> Round<'c, 'a, '_> {
 
     /// Counts the pods of an accepted command on their new nodes, and those of launches on none, unless they still run.
     pub(super) fn note_moves(&mut self, leaving: &[Mover<'a>], placed: &[(Mover<'a>, usize)]) {
-        let Some(nodes) = self.prediction.as_mut().and_then(|prediction| prediction.nodes.as_mut()) else { return };
+        let Some(prediction) = &mut self.prediction else { return };
+        let leaving = prediction.declared(leaving);
+        let (movers, leaves): (Vec<Mover<'a>>, Vec<usize>) = placed.iter().copied().unzip();
+        let placed = prediction.declared(&movers);
+        let Some(nodes) = &mut prediction.nodes else { return };
         leaving.iter().for_each(|mover| nodes.bindings.move_running(mover.pod, None));
-        for (mover, leaf) in placed {
-            nodes.bindings.move_running(mover.pod, Some(&self.packed.problem.nodes[*leaf].name));
+        for (mover, leaf) in placed.iter().zip(leaves) {
+            nodes.bindings.move_running(mover.pod, Some(&self.packed.problem.nodes[leaf].name));
         }
     }
+}
+
+impl Nodes<'_> {
+    /// Binds the pods of accepted commands, in one order. Those that fit on no node wait on.
+    fn bind_waiting(&mut self) {
+        let waiting = std::mem::take(&mut self.waiting);
+        let bound = self.bindings.bind(&pods(&waiting), [0], BindingLimits::NONE);
+        for (mover, node) in waiting.into_iter().zip(bound.orders.into_iter().flatten()) {
+            match node {
+                Some(node) => {
+                    self.bindings.place(node, mover.pod);
+                    self.bound.push((node, mover));
+                }
+                None => self.waiting.push(mover),
+            }
+        }
+    }
+}
+
+fn pods<'a>(movers: &[Mover<'a>]) -> Vec<&'a Pod> {
+    movers.iter().map(|mover| mover.pod).collect()
 }

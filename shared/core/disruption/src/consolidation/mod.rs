@@ -51,6 +51,7 @@ use crate::simulation::Expected;
 use crate::simulation::packed::{Mover, Scope};
 use jiff::Timestamp;
 use nodeless_model::{CapacityType, DisruptionReason};
+use prediction::Prediction;
 use round::Round;
 use std::collections::{BTreeMap, BTreeSet};
 use zone_guard::ZoneGuard;
@@ -118,7 +119,8 @@ pub(crate) fn find<'c, 'a>(
     let mut prepared = round::prepared(&cluster.node_pools, cluster, &known, options);
     let zones = ZoneGuard::of(declared, &mut prepared, now);
     let mut round = Round::new(cluster, &known, lookup, expected, (options, now), &mut prepared);
-    round.guard_zones(zones, declared, expected);
+    round.zones = zones;
+    round.prediction = Some(Prediction::new(cluster, declared, expected));
     run(&mut round, budgets);
     found.work = round.work();
     round.finish(&mut found);

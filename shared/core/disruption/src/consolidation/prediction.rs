@@ -4,13 +4,16 @@ use crate::cluster::Cluster;
 use crate::simulation::packed::Mover;
 use crate::simulation::{Expected, bound_pods};
 use nodeless_model::{Node, Pod, ResourceIndex, ResourceList};
-use nodeless_scheduling::{BindingNode, Bindings, BoundPods, ExistingNode, ExistingNodes, Problem};
+use nodeless_scheduling::{BindingNode, Bindings, ExistingNode, ExistingNodes, Problem};
 use std::collections::HashMap;
 
 /// The predicted bindings of the pods of all commands that were accepted so far.
 pub(super) struct Prediction<'c, 'a> {
+    /// The cluster with the pods as users declared them: the kube-scheduler binds a pod whose preferences no node meets.
     cluster: &'c Cluster<'a>,
     expected: &'c Expected<'a>,
+    /// Where consolidation treats the preferences of a pod as required, the pod as declared, by the address of the other.
+    declared: HashMap<*const Pod, &'a Pod>,
     /// Only once it is needed.
     pub(super) nodes: Option<Nodes<'a>>,
 }
@@ -26,21 +29,26 @@ pub(super) struct Nodes<'a> {
 }
 
 impl<'c, 'a> Prediction<'c, 'a> {
-    pub(super) const fn of(cluster: &'c Cluster<'a>, expected: &'c Expected<'a>) -> Self {
-        Self { cluster, expected, nodes: None }
+    /// `keeping` is the cluster that consolidation evaluates, with the same nodes and pods in the same order as `cluster`.
+    pub(super) fn new(keeping: &Cluster<'a>, cluster: &'c Cluster<'a>, expected: &'c Expected<'a>) -> Self {
+        let pods = |cluster: &Cluster<'a>| cluster.nodes.iter().flat_map(|node| node.pods.clone()).collect::<Vec<_>>();
+        let pairs = pods(keeping).into_iter().zip(pods(cluster));
+        let declared = pairs.filter(|(held, pod)| !std::ptr::eq(*held, *pod));
+        let declared = declared.map(|(held, pod)| (std::ptr::from_ref(held), pod)).collect();
+        Self { cluster, expected, declared, nodes: None }
+    }
+
+    /// Pods as users declared them.
+    pub(super) fn declared(&self, movers: &[Mover<'a>]) -> Vec<Mover<'a>> {
+        let declared = |pod: &'a Pod| self.declared.get(&std::ptr::from_ref(pod)).copied().unwrap_or(pod);
+        movers.iter().map(|mover| Mover { class: mover.class, pod: declared(mover.pod) }).collect()
     }
 }
 
 impl<'a> Nodes<'a> {
     /// The nodes that the kube-scheduler binds pods to now, whether or not pods are moved there voluntarily: those that joined
-    /// and are neither cordoned nor disrupted. Pods that are expected on them count as bound. `pods` are those that may be moved, and
-    /// `running` the running pods that topology constraints count.
-    pub(super) fn of(
-        prediction: &Prediction<'_, 'a>,
-        resources: ResourceIndex,
-        pods: Vec<&'a Pod>,
-        running: Vec<BoundPods<'a>>,
-    ) -> Self {
+    /// and are neither cordoned nor disrupted. Pods that are expected on them count as bound. `pods` are those that may be moved.
+    pub(super) fn of(prediction: &Prediction<'_, 'a>, resources: ResourceIndex, pods: Vec<&'a Pod>) -> Self {
         let cluster = prediction.cluster;
         let mut known: HashMap<String, &Node> = HashMap::new();
         let mut existing: Vec<ExistingNode> = Vec::new();
@@ -57,6 +65,7 @@ impl<'a> Nodes<'a> {
         let mut problem =
             Problem { nodes: existing, bound_pods: bound_pods(cluster), facts: cluster.facts, ..Problem::default() };
         prediction.expected.subtract_expected(&mut problem);
+        let running = problem.bound_pods.clone();
         let mut bound: HashMap<&str, Vec<&'a Pod>> =
             problem.bound_pods.into_iter().map(|bound| (bound.name, bound.pods)).collect();
         let mut bindings = Bindings::new(resources, cluster.facts, pods, running).with_daemon_sets(cluster.daemon_sets);

@@ -86,8 +86,7 @@ impl<'c, 'a, 'o> Round<'c, 'a, 'o> {
         let just_launched = JustLaunched::of(prices, &cluster.pending_pods, now);
         let minimums = OnDemandMinimums::of_cluster(cluster);
         let paid = Paid::of(cluster, price);
-        let prediction = Some(Prediction::of(cluster, expected));
-        Self { totals: Totals::of(cluster, price), just_launched, minimums, paid, prediction, ..round }
+        Self { totals: Totals::of(cluster, price), just_launched, minimums, paid, ..round }
     }
 
     /// An evaluation of planned nodes. `beside` contains the existing nodes with their pods.
@@ -176,19 +175,6 @@ impl<'c, 'a, 'o> Round<'c, 'a, 'o> {
             commands: Vec::new(),
             spent: 0,
         }
-    }
-
-    /// Lets commands keep the spread over zones. It is predicted where the pods as users declared them are bound.
-    pub(super) fn guard_zones(
-        &mut self,
-        zones: Option<ZoneGuard<'a>>,
-        declared: &'c Cluster<'a>,
-        expected: &'c Expected<'a>,
-    ) {
-        if zones.is_some() {
-            self.prediction = Some(Prediction::of(declared, expected));
-        }
-        self.zones = zones;
     }
 
     /// What replacing these nodes by the launches costs more in dollars an hour, most likely and at most: with commitments, what is

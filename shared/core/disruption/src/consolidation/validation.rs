@@ -1,5 +1,6 @@
 //! Validates a command on a new snapshot.
 
+use super::prediction::Prediction;
 use super::round::{Round, prepared};
 use super::single::one_node;
 use super::trial::Verdict;
@@ -53,7 +54,8 @@ pub(crate) fn still_right(
     let mut prepared = prepared(offers, cluster, &nodes, options);
     let zones = ZoneGuard::of(declared, &mut prepared, now);
     let mut round = Round::new(cluster, &nodes, &lookup, &expected, (options, now), &mut prepared);
-    round.guard_zones(zones, declared, &expected);
+    round.zones = zones;
+    round.prediction = Some(Prediction::new(cluster, declared, &expected));
     let mut movers: Vec<Mover<'_>> = Vec::new();
     let mut scope = Scope::Small;
     for place in 0..round.candidates.len() {

@@ -7,6 +7,7 @@
 //! the two come to rest: each command of zone balance lowers the number of pods above their spread, which no command of consolidation
 //! raises, and each command of consolidation lowers the price.
 
+use super::prediction::Prediction;
 use super::round::{self, Round};
 use super::single::lighter;
 use super::trial::Verdict;
@@ -57,7 +58,8 @@ impl<'a> DisruptionMethod<'a> for ZoneBalance<'_, 'a> {
         let mut prepared = round::prepared(&keeping.node_pools, &keeping, &known, &options);
         let zones = ZoneGuard::of(input, &mut prepared, now).map(ZoneGuard::improving);
         let mut round = Round::new(&keeping, &known, &lookup, expected, (&options, now), &mut prepared);
-        round.guard_zones(zones, input, expected);
+        round.zones = zones;
+        round.prediction = Some(Prediction::new(&keeping, input, expected));
         let mut found = Vec::new();
         for (place, spread) in uneven(&mut round) {
             match replace(&mut round, place, spread, progress) {

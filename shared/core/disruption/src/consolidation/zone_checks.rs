@@ -83,14 +83,4 @@ impl<'a> Round<'_, 'a, '_> {
         let Some(guard) = &mut self.zones else { return true };
         movers.iter().all(|mover| guard.spreads.selecting(mover.pod).is_empty())
     }
-
-    /// A pod as the kube-scheduler binds it: with a guard, as the user declared it.
-    pub(super) fn declared(&self, mover: &Mover<'a>) -> &'a Pod {
-        let declared = self.zones.as_ref().and_then(|guard| guard.declared.get(&key(mover.pod)));
-        declared.copied().unwrap_or(mover.pod)
-    }
-
-    pub(super) fn all_declared(&self, movers: &[Mover<'a>]) -> Vec<&'a Pod> {
-        movers.iter().map(|mover| self.declared(mover)).collect()
-    }
 }

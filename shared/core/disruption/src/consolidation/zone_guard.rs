@@ -18,8 +18,6 @@ use std::collections::HashMap;
 /// The spread over zones that commands keep.
 pub(super) struct ZoneGuard<'a> {
     pub(super) spreads: ZoneSpreads<'a>,
-    /// The pods as users declared them.
-    pub(super) declared: HashMap<(&'a str, &'a str), &'a Pod>,
     /// The moves of the commands so far.
     pub(super) planned: ZoneChanges,
     /// The nodes to which these move pods.
@@ -47,14 +45,7 @@ impl<'a> ZoneGuard<'a> {
         let offers: Vec<PoolOffer<'_>> =
             declared.node_pools.iter().filter(|offer| may_launch(offer.pool, now)).cloned().collect();
         let spreads = prepared.zone_spreads(owners, running, &moving, (&offers, declared.facts));
-        let pods = declared.nodes.iter().flat_map(|node| &node.pods);
-        Some(Self {
-            spreads,
-            declared: pods.map(|pod| (key(pod), *pod)).collect(),
-            planned: ZoneChanges::default(),
-            at: HashMap::new(),
-            improves: false,
-        })
+        Some(Self { spreads, planned: ZoneChanges::default(), at: HashMap::new(), improves: false })
     }
 
     /// The same for commands that have to make the spread more even.

@@ -1,5 +1,6 @@
 //! Nodes go only if their pods fit where the kube-scheduler is predicted to bind them.
 
+use crate::support::preferences::preferred;
 use crate::support::*;
 use nodeless_disruption::*;
 use nodeless_model::*;
@@ -108,6 +109,23 @@ fn pods_of_several_commands_are_bound_together() {
     assert_eq!(decision.commands.len(), 1, "{decision:#?}");
     let kept = decision.kept.iter().flat_map(|kept| &kept.reasons);
     assert!(kept.into_iter().any(|why| matches!(why, KeptReason::PredictedPending { .. })), "{decision:#?}");
+}
+
+#[test]
+fn preferences_keep_no_pod_from_a_node_in_the_prediction() {
+    // The plan keeps the pods apart. If the kube-scheduler binds the small one first, it prefers the node where only the large one fits,
+    // and then binds the large one to the same node, although that one prefers to be apart.
+    let mut world = World::new(vec![node_pool("default")]);
+    world.on_demand("m9.large", vec![labelled(pod("a-small", 1000, 2 * GIB), "app", "web")]);
+    let mut large = pod("b-large", 2000, 2 * GIB);
+    large.template_mut().preferred_pod_anti_affinity = preferred(labels::HOSTNAME, "web");
+    world.on_demand("m9.large", vec![large]);
+    for free in [1000, 3000] {
+        let stays = world.on_demand("m9.xlarge", vec![pod(&format!("stays-{free}"), 4000 - free, GIB)]);
+        stays.node.annotations.insert(labels::DO_NOT_DISRUPT.into(), "true".into());
+    }
+    let decision = world.decide();
+    assert_eq!(decision.commands.len(), 2, "{decision:#?}");
 }
 
 /// The pod that would stay pending in the predicted bindings of the kube-scheduler once all commands are executed, in the order

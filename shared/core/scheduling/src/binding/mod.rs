@@ -28,6 +28,7 @@ mod prepared;
 mod queue;
 mod score;
 
+use crate::classes::Class;
 use crate::dense;
 use crate::problem::{BoundPods, ClusterFacts, ExistingNode, Options, PreferencePolicy, Problem};
 use crate::volumes;
@@ -263,7 +264,7 @@ impl<'a> Bindings<'a> {
     ///
     /// A pod fits on no node only if other pods of the queue use up each of its nodes. A node on which `n` of the largest of them
     /// still leave enough for the pod takes at least `n + 1` of them; so if the nodes together take more than there are, one is
-    /// left. It holds only for pods that no topology constraint and no volume limit concerns.
+    /// left. It holds only for pods that no topology constraint and no volume limit concerns: it is false for others.
     #[must_use]
     pub fn always_bound(&mut self, pods: &[&'a Pod]) -> bool {
         let mut prepared = self.take_prepared();
@@ -281,11 +282,16 @@ impl<'a> Bindings<'a> {
             let asked = &prepared.facts[*class].asked;
             largest.iter_mut().zip(asked).for_each(|(largest, asked)| *largest = (*asked).max(*largest));
         }
-        let owns = |class: &usize| {
-            let level = prepared::level(&prepared.classes.list[*class]);
-            level.is_some_and(|level| !level.hosts.is_empty() || !level.bounded.is_empty())
+        let mounts_limited = |class: &Class<'_>| {
+            let mut columns = self.resources.columns();
+            !class.shared_volumes.is_empty() || columns.any(|(place, _)| class.requests[place] > 0)
         };
-        !classes.iter().any(owns) && classes.iter().all(|class| self.takes_all(pods.len(), *class, &largest, prepared))
+        let is_concerned = |class: &usize| {
+            let class = &prepared.classes.list[*class];
+            class.is_related() || mounts_limited(class)
+        };
+        !classes.iter().any(is_concerned)
+            && classes.iter().all(|class| self.takes_all(pods.len(), *class, &largest, prepared))
     }
 
     /// Whether the nodes of a class take all pods, of which none asks for more than the largest.

@@ -389,7 +389,10 @@ proptest! {
     }
 
     #[test]
-    fn pods_that_are_always_bound_are_bound_in_every_order(world in running_worlds(), seeds in prop::array::uniform4(any::<u64>())) {
+    fn pods_that_are_always_bound_are_bound_in_every_order(
+        world in prop_oneof![related_worlds(true, true), running_worlds()],
+        seeds in prop::array::uniform4(any::<u64>()),
+    ) {
         let problem = Problem { node_pools: Vec::new(), ..world.problem() };
         if nodes(&problem, &world).always_bound(&problem.pods) {
             for seed in seeds {
