@@ -4,8 +4,8 @@
 
 FOLDER has a build of the tests: nodeless and the examples `export` and `up_and_down` (`make instructions`). The inputs are generated from
 seeds. Each case has two counts: of the whole command, and of its part, which is the plan or the reconciliation without the reading of
-files. `--quick` counts only the cases that CI counts. It fails if a count differs by more than 3% from the recorded one, and `--write`
-records the counts. docs/benchmarks/instructions.md has why counts repeat, and what they depend on. Where that is different, counts are
+files. `--quick` counts only the cases that CI counts. It fails if a count differs by more than 3% from the recorded one, or if a plan takes
+more instructions for a unit of its counted work than a limit of work allows for, and `--write` records the counts. docs/benchmarks/instructions.md has why counts repeat, and what they depend on. Where that is different, counts are
 printed and not compared.
 """
 
@@ -31,6 +31,8 @@ from results import Unavailable, needs, record, skip  # noqa: E402
 
 FIGURES = HERE / "figures.json"
 TOLERANCE = 0.03
+# The most instructions for a unit of work. A loop over objects that counts nothing makes it more.
+MAX_PER_UNIT = 750
 # The time of generated workloads, two days after their nodes were launched.
 NOW = "2026-01-10T12:00:00Z"
 # The functions whose instructions are the part of a case. None of them calls another one.
@@ -83,6 +85,8 @@ class Count:
 
     whole: int
     part: int
+    # The work of the part as the plan counts it; None for lifecycle, which has no limit of work.
+    work: int | None = None
 
 
 def callgrind(command: list[str | Path], folder: str, preload: Path, part: tuple[str, ...]) -> Count:
@@ -100,7 +104,7 @@ def callgrind(command: list[str | Path], folder: str, preload: Path, part: tuple
     if ended.returncode not in (0, 2) or found is None:
         sys.exit(f"{' '.join(map(str, command))}: exit code {ended.returncode}\n{ended.stderr}")
     with profile.open() as lines:
-        count = Count(int(found[1]), inclusive(lines, part))
+        count = Count(int(found[1]), inclusive(lines, part), work(ended.stdout))
     if count.part == 0:
         sys.exit(f"{' '.join(map(str, command))}: it calls none of {', '.join(part)}. If they were renamed, change run.py.")
     return count
@@ -116,6 +120,14 @@ def inclusive(profile: Iterable[str], functions: tuple[str, ...]) -> int:
             next(lines)
             total += int(next(lines).split()[1])
     return total
+
+
+def work(output: str) -> int | None:
+    """The counted work in the statistics of a plan, with that of its decisions."""
+    if not output.startswith("{"):
+        return None
+    statistics = json.loads(output)["statistics"]
+    return statistics["work"] + statistics.get("disruption", {}).get("work", 0)
 
 
 def count(case: Case, programs: Path, preload: Path) -> Count:
@@ -176,6 +188,10 @@ def main() -> int:
         counts = threads.map(lambda case: count(case, programs, preload), reversed(cases))
         found = dict(zip((case.name for case in reversed(cases)), counts))
     print(table(found, known))
+    too_little = uncounted(found)
+    if too_little:
+        print("\n".join(too_little))
+        return 1
     differs = [f"{name} {here[name]}, not {value}" for name, value in recorded["machine"].items() if here[name] != value]
     if given.write:
         write(here, found if differs else {**known, **found})
@@ -216,14 +232,25 @@ def differences(found: dict[str, Count], known: dict[str, Count]) -> list[str]:
     return changed
 
 
+def uncounted(found: dict[str, Count]) -> list[str]:
+    """The cases whose work counts too little for the instructions that it takes."""
+    return [
+        f"{name}: {count.part / count.work:,.0f} instructions for each of {count.work:,} units of work, more than {MAX_PER_UNIT}. "
+        "A loop over pods or nodes may count no work."
+        for name, count in found.items()
+        if count.work is not None and count.part > MAX_PER_UNIT * count.work
+    ]
+
+
 def table(found: dict[str, Count], known: dict[str, Count]) -> str:
     """The counts in millions, and how they differ from what is recorded."""
-    lines = ["| case | whole | recorded | part | recorded |", "|---|---:|---:|---:|---:|"]
+    lines = ["| case | whole | recorded | part | recorded | a unit of work |", "|---|---:|---:|---:|---:|---:|"]
     for name in (case.name for case in CASES if case.name in found):
         row = [name]
         for which in ("whole", "part"):
             now, before = getattr(found[name], which), getattr(known[name], which) if name in known else None
             row += [f"{now / 1e6:,.1f}", "" if before is None else f"{before / 1e6:,.1f} ({(now - before) / before:+.2%})"]
+        row.append(f"{found[name].part / work:,.0f}" if (work := found[name].work) else "")
         lines.append(f"| {' | '.join(row)} |")
     return "\n".join(lines)
 

@@ -42,6 +42,19 @@ def test_a_case_without_a_recorded_count_fails() -> None:
     assert run.differences({"new": Count(1, 1)}, BEFORE) == ["new: no count is recorded"]
 
 
+def test_work_that_is_not_counted_fails() -> None:
+    most = run.MAX_PER_UNIT
+    assert run.uncounted({"a plan": Count(1_000_000, 1000 * most, 1000), "lifecycle": Count(1, 1)}) == []
+    [message] = run.uncounted({"a plan": Count(1_000_000, 1000 * most + 1, 1000)})
+    assert message.startswith(f"a plan: {most} instructions for each of 1,000 units of work, more than {most}.")
+
+
+def test_the_work_of_decisions_is_part_of_the_work() -> None:
+    assert run.work('{"statistics": {"work": 5}}') == 5
+    assert run.work('{"statistics": {"work": 5, "disruption": {"work": 7}}}') == 12
+    assert run.work("done\n") is None
+
+
 def test_the_part_is_what_the_calls_of_its_functions_took() -> None:
     profile = [
         "fn=main\n", "12 5\n",

@@ -188,6 +188,7 @@ pub(crate) fn run(input: Input, form: Output) -> Result<ExitCode, CliError> {
     }
     report.statistics.nodes = report.current.nodes;
     report.statistics.instance_types = catalog.catalog.types.len();
+    report.statistics.work = solution.work;
     report.statistics.elapsed_milliseconds = milliseconds(elapsed);
     let decided = reporting
         .map(|reporting| decide(&dry_run, &solution, reporting, &snapshot.counted, &mut report))
@@ -251,6 +252,7 @@ fn decide(
     drop(stage);
     report.statistics.disruption = Some(DisruptionStatistics {
         decisions: found.decisions,
+        work: found.work,
         elapsed_milliseconds: milliseconds(started.elapsed()),
         interrupted: found.interrupted,
     });

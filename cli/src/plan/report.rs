@@ -98,6 +98,8 @@ pub(crate) struct Statistics {
     pub(crate) nodes: usize,
     /// The number of instance types in the catalog.
     pub(crate) instance_types: usize,
+    /// The counted work of the scheduling simulation: the unit of the limits of the planner function.
+    pub(crate) work: u64,
     /// The time of the scheduling simulation, without input and output.
     pub(crate) elapsed_milliseconds: f64,
     /// The peak memory of the process; null if the system does not report it.
@@ -112,6 +114,8 @@ pub(crate) struct Statistics {
 pub(crate) struct DisruptionStatistics {
     /// The number of consecutive decisions.
     pub(crate) decisions: usize,
+    /// The counted work of these decisions.
+    pub(crate) work: u64,
     /// The total time of these decisions.
     pub(crate) elapsed_milliseconds: f64,
     /// Whether Ctrl-C ended the decisions, so that more may follow.

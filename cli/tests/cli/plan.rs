@@ -175,10 +175,11 @@ fn a_launch_has_every_documented_field() {
     let term = |key: &str| launch["requirements"].as_array().unwrap().iter().find(|term| term["key"] == key).cloned();
     assert_eq!(term("karpenter.sh/capacity-type").unwrap()["values"], json!(["on-demand"]));
     let statistics = &plan["statistics"];
-    assert_eq!(keys(statistics), ["elapsedMilliseconds", "instanceTypes", "nodes", "peakMemoryBytes", "pods"]);
+    assert_eq!(keys(statistics), ["elapsedMilliseconds", "instanceTypes", "nodes", "peakMemoryBytes", "pods", "work"]);
     assert_eq!((&statistics["pods"], &statistics["nodes"]), (&json!(1), &json!(0)));
     assert!(statistics["instanceTypes"].as_u64().unwrap() > 1000);
     assert!(statistics["elapsedMilliseconds"].as_f64().unwrap() > 0.0);
+    assert!(statistics["work"].as_u64().unwrap() > 0);
     if cfg!(target_os = "linux") {
         assert!(statistics["peakMemoryBytes"].as_u64().unwrap() > 1 << 20);
     }

@@ -64,6 +64,7 @@ fn commands_list_nodes_replacements_and_savings() {
     // The empty node, the replacement, and a decision without commands.
     assert_eq!(statistics["decisions"], 3);
     assert!(statistics["elapsedMilliseconds"].as_f64().unwrap() > 0.0);
+    assert!(statistics["work"].as_u64().unwrap() > 0);
 }
 
 #[test]

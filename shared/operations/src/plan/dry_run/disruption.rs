@@ -52,6 +52,8 @@ pub struct Disruption {
     pub events: Vec<ObjectEvent>,
     /// The number of decisions.
     pub decisions: usize,
+    /// The counted work of these decisions, in the unit of [`nodeless_scheduling::Solution::work`].
+    pub work: u64,
     /// Whether the last decision still found commands, so that another one might too.
     pub cut_off: bool,
     /// Whether the caller ended the decisions early.
@@ -224,6 +226,7 @@ impl Rounds {
             found.events.extend(decision.events);
         }
         let any = !decision.commands.is_empty();
+        found.work = found.work.saturating_add(decision.work);
         let (churn, names) = (&mut self.churn, &mut self.names);
         let mut turn = Turn { facts, cluster_state: &cluster_state, breaker, churn, names, stays: Vec::new() };
         let mut confirmed = Vec::new();
