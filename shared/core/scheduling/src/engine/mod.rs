@@ -2,6 +2,7 @@
 
 mod attempts;
 mod binding;
+mod equal_weights;
 mod learned;
 pub(crate) mod new_nodes;
 pub(crate) mod nodes;
@@ -13,11 +14,9 @@ use crate::claims::Claims;
 use crate::classes::{CONSTRAINTS_PER_UNIT, Classes, Order};
 use crate::constraints::AlternativeId;
 use crate::constraints::groups::{GroupId, Groups, Kind};
-use crate::packing;
 use crate::packing::bin::{Bin, Context, Unit};
 use crate::packing::joining;
 use crate::pools::limits;
-use crate::pools::reservations::Reservations;
 use crate::pools::{self, Pool};
 use crate::problem::excess;
 use crate::problem::solution::Solution;
@@ -445,26 +444,7 @@ impl<'a, 'p, 'q> Engine<'a, 'p, 'q> {
         let mut units = self.assign(level, first);
         self.release(level, &mut units);
         self.fill_opened(level, &mut units);
-        let context = Context { classes: &self.classes, level, options: &self.options };
-        let mut left: Option<Reservations> = None;
-        let mut spent: u64 = self.pools.iter().map(|pool| pool.work.done).sum();
-        for (pool, bins) in self.pools.iter_mut().zip(&mut self.bins) {
-            spent -= pool.work.done;
-            pool.work.share_limit(self.max_work, spent);
-            if left.as_ref().is_some_and(|left| pool.reservations.lower_to(left)) {
-                pool.reprice();
-                self.changes += 1;
-            }
-            bins.extend(packing::pack(pool, context, &mut units, &mut self.topology));
-            spent += pool.work.done;
-            left = Some(left.map_or_else(|| pool.reservations.clone(), |left| left.with(&pool.reservations)));
-        }
-        for pool in &mut self.pools {
-            if left.as_ref().is_some_and(|left| pool.reservations.lower_to(left)) {
-                pool.reprice();
-                self.changes += 1;
-            }
-        }
+        self.pack(level, &mut units);
         // A NodePool may have used up a reservation.
         self.changes += u64::from(self.pools.iter().any(|pool| !pool.reservations.is_empty()));
         let mut failed = false;

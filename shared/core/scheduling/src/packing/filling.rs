@@ -17,6 +17,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// The demand of a unit for this NodePool.
+#[derive(Clone, Copy)]
 pub(crate) struct Demand {
     pub(crate) unit: usize,
     pub(crate) class: usize,

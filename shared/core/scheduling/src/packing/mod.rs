@@ -13,6 +13,7 @@ pub(crate) mod hosts;
 pub(crate) mod joining;
 pub(crate) mod merging;
 pub(crate) mod minimum_nodes;
+pub(crate) mod pool_prices;
 pub(crate) mod portions;
 pub(crate) mod resource_prices;
 pub(crate) mod shape_ranking;

@@ -280,17 +280,6 @@ fn daemon_sets_take_their_share_where_they_run() {
 }
 
 #[test]
-fn pools_are_tried_by_weight_and_then_by_name_backwards() {
-    let mut heavy = node_pool("a-heavy");
-    heavy.weight = 10;
-    let pods = with(|_| ());
-    let pools = [node_pool("b"), heavy, node_pool("c")];
-    assert_eq!(solve_checked(&problem(&pods, &pools)).launches[0].node_pool, "a-heavy");
-    let pools = [node_pool("b"), node_pool("c")];
-    assert_eq!(solve_checked(&problem(&pods, &pools)).launches[0].node_pool, "c");
-}
-
-#[test]
 fn pools_that_cannot_launch_report_why() {
     let pods = with(|_| ());
     let change = |change: fn(&mut NodePool)| {

@@ -6,6 +6,7 @@ mod constraints;
 mod costly_claims;
 mod daemon_sets;
 mod differences;
+mod equal_weights;
 mod exchange;
 mod existing_nodes;
 mod explained;
