@@ -49,6 +49,9 @@ pub struct ClusterView {
     /// Where the volumes of pods can be used, by `namespace/claim`: any of these alternatives; none at all means
     /// anywhere. It is unknown for a claim that is not listed.
     pub volumes: BTreeMap<String, Vec<Requirements>>,
+    /// The hosts that have a local volume, as their label `kubernetes.io/hostname`, by `namespace/claim`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub volume_hosts: BTreeMap<String, BTreeSet<String>>,
     /// The CSI driver of each volume whose driver is known, by `namespace/claim`.
     pub volume_drivers: BTreeMap<String, String>,
     /// Why a pod that mounts this claim cannot be planned for, by `namespace/claim`.
@@ -274,6 +277,7 @@ impl ClusterView {
             .collect();
         let facts = volumes::resolve(storage, self.pods(), |node| zones.get(node).map(|zone| (*zone).clone()));
         self.volumes = facts.topologies;
+        self.volume_hosts = facts.hosts;
         self.volume_drivers = facts.drivers;
         self.volume_faults = facts.faults;
         let limits = nodes.iter().map(|node| (node.metadata.name.clone().unwrap_or_default(), volumes::limits(node)));

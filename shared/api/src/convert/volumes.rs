@@ -3,7 +3,7 @@
 use crate::slim::{CsiNode, PersistentVolume, PersistentVolumeClaim, StorageClass};
 use nodeless_model::requirement::{Requirement, RequirementTerm};
 use nodeless_model::{EBS_DRIVER, Operator, Pod, Requirements, labels};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The in-tree plugin, whose volumes and StorageClasses are migrated to the CSI driver.
 const EBS_IN_TREE: &str = "kubernetes.io/aws-ebs";
@@ -32,6 +32,8 @@ pub struct Storage<'a> {
 pub struct VolumeFacts {
     /// Where a volume can be used: on nodes that match any of these terms; without terms, on any node.
     pub topologies: BTreeMap<String, Vec<Requirements>>,
+    /// The hosts that have a local volume, as their label `kubernetes.io/hostname`. `topologies` is without them.
+    pub hosts: BTreeMap<String, BTreeSet<String>>,
     /// The CSI driver that serves it.
     pub drivers: BTreeMap<String, String>,
     /// Why a pod that mounts it cannot be scheduled.
@@ -41,8 +43,7 @@ pub struct VolumeFacts {
 /// The volume claims that these pods mount. `zone_of` returns the zone of a node by its name.
 ///
 /// Each term of a volume's node affinity is an alternative. So is each term of the allowed topologies of the StorageClass,
-/// for a claim that waits for its first consumer. The hostname of a local volume is ignored, because its node may no longer
-/// exist, as in Karpenter.
+/// for a claim that waits for its first consumer. The hosts of a local volume are apart, because their nodes may no longer exist.
 #[must_use]
 pub fn resolve<'p>(
     storage: Storage<'_>,
@@ -72,9 +73,12 @@ pub fn resolve<'p>(
             None => Err("does not exist; create it".to_owned()),
         };
         match found {
-            Ok((topology, driver)) => {
-                facts.topologies.insert(key.clone(), topology);
-                facts.drivers.extend(driver.map(|driver| (key, driver)));
+            Ok(usable) => {
+                facts.topologies.insert(key.clone(), usable.topology);
+                if !usable.hosts.is_empty() {
+                    facts.hosts.insert(key.clone(), usable.hosts);
+                }
+                facts.drivers.extend(usable.driver.map(|driver| (key, driver)));
             }
             Err(why) => {
                 let why = format!("PersistentVolumeClaim {} {why}", mounted.claim_name);
@@ -95,7 +99,13 @@ pub fn limits(node: &CsiNode) -> BTreeMap<String, u32> {
     node.spec.drivers.iter().filter_map(limit).collect()
 }
 
-type Usable = (Vec<Requirements>, Option<String>);
+/// Where a volume can be used.
+#[derive(Default)]
+struct Usable {
+    topology: Vec<Requirements>,
+    hosts: BTreeSet<String>,
+    driver: Option<String>,
+}
 
 fn of_claim(
     claim: &PersistentVolumeClaim,
@@ -148,14 +158,14 @@ fn of_claim(
         }
         topology.iter_mut().for_each(|term| term.add_all(&there));
     }
-    Ok((topology, driver_of_class(&class.provisioner)))
+    Ok(Usable { topology, driver: driver_of_class(&class.provisioner), ..Usable::default() })
 }
 
 fn of_volume(volume: &PersistentVolume) -> Result<Usable, String> {
     let spec = &volume.spec;
     let is_local = spec.local.is_some() || spec.host_path.is_some();
     let required = spec.node_affinity.as_ref().and_then(|affinity| affinity.required.as_ref());
-    let mut topology = Vec::new();
+    let (mut topology, mut hosts) = (Vec::new(), BTreeSet::new());
     for term in required.iter().flat_map(|required| &required.node_selector_terms) {
         let mut terms = Vec::new();
         for expression in term.match_expressions.iter().flatten() {
@@ -169,7 +179,12 @@ fn of_volume(volume: &PersistentVolume) -> Result<Usable, String> {
             let values = expression.values.clone().unwrap_or_default();
             terms.push(RequirementTerm { key: expression.key.clone(), operator, values, min_values: None });
         }
-        terms.retain(|term| !(is_local && term.key == labels::HOSTNAME));
+        if is_local {
+            let of_host = |term: &mut RequirementTerm| term.key == labels::HOSTNAME;
+            for host in terms.extract_if(.., of_host).filter(|term| term.operator == Operator::In) {
+                hosts.extend(host.values);
+            }
+        }
         topology.push(Requirements::from_terms(&terms).map_err(|error| {
             format!("is bound to PersistentVolume {}, whose node affinity is faulty: {error}", name(&volume.metadata))
         })?);
@@ -182,7 +197,7 @@ fn of_volume(volume: &PersistentVolume) -> Result<Usable, String> {
         (None, Some(_)) => Some(EBS_DRIVER.to_owned()),
         (None, None) => None,
     };
-    Ok((topology, driver))
+    Ok(Usable { topology, hosts, driver })
 }
 
 /// The zones in the labels of an older volume.

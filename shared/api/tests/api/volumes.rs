@@ -75,12 +75,13 @@ fn a_bound_volume_is_used_where_its_affinity_allows() {
 }
 
 #[test]
-fn a_host_name_does_not_bind_a_local_volume() {
+fn the_host_of_a_local_volume_is_apart_from_its_topology() {
     let local = json!({ "metadata": { "name": "pv-1" }, "spec": { "local": { "path": "/mnt" }, "nodeAffinity": { "required": {
         "nodeSelectorTerms": [{ "matchExpressions": [{ "key": "kubernetes.io/hostname", "operator": "In", "values": ["a"] }] }]
     } } } });
     let found = facts(&[bound()], &[local], &[]);
     assert_eq!(found.topologies["web/data"], [nodeless_model::Requirements::new()]);
+    assert_eq!(found.hosts["web/data"].iter().collect::<Vec<_>>(), ["a"]);
     assert!(found.drivers.is_empty());
 }
 

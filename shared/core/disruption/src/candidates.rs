@@ -175,7 +175,8 @@ pub(crate) fn reasons_to_stay(
     let needed = || expected.reason_to_keep(&one.node.name).or_else(|| requested(&one.of.pods));
     let blocked = || budget_index.first_blocking(&one.of.pods, now);
     let held_back = || one.held_back(now).filter(|_| !pods::is_empty(&one.of.pods));
-    let looks: [&dyn Fn() -> Option<KeptReason>; 5] = [&of_pool, &needed, &blocked, &recent, &held_back];
+    let local = || expected.local_volume(one.node);
+    let looks: [&dyn Fn() -> Option<KeptReason>; 6] = [&of_pool, &needed, &local, &blocked, &recent, &held_back];
     let reasons = looks.iter().filter_map(|look| look());
     reasons.take(if all { looks.len() } else { 1 }).collect()
 }

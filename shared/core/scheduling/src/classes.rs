@@ -5,6 +5,7 @@ use crate::claims::{self, Claims, Need};
 use crate::constraints::groups::{GroupId, Kind, Owned, Relations};
 use crate::constraints::{self, Alternative, AlternativeId, LevelSpec};
 use crate::dense::Amounts;
+use crate::local_volumes::LocalVolumes;
 use crate::pools::{ClassNeeds, Daemons};
 use crate::problem::excess::{self, Excess};
 use crate::problem::reason::PodFault;
@@ -231,6 +232,7 @@ impl<'a> Classes<'a> {
             bound_for: HashMap::new(),
         };
         let waiting = claims.map(|_| claims::waiting(problem)).unwrap_or_default();
+        let local_volumes = LocalVolumes::new(problem);
         let owners = Owners::of(keyed.iter().map(|(key, _)| (key.relations.owned, key.priority.0)), topology);
         for (key, place) in keyed {
             let pods = oldest_first(std::mem::take(&mut members[place]), &problem.pods);
@@ -252,6 +254,7 @@ impl<'a> Classes<'a> {
                 _ => Ok(Vec::new()),
             };
             let specs = pins.and_then(|pins| claims::pinned(specs?, &pins));
+            let specs = specs.and_then(|specs| local_volumes.pinned(problem, example, specs));
             let mut class = Class {
                 example,
                 requests,

@@ -37,6 +37,7 @@ mod exchange;
 mod existing;
 mod explain;
 mod launch;
+mod local_volumes;
 mod packing;
 mod pools;
 mod preferences;

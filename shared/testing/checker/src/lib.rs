@@ -6,7 +6,7 @@
 mod topology;
 
 use self::topology::World;
-use nodeless_model::pod::HostPort;
+use nodeless_model::pod::{HostPort, VolumeClaim};
 use nodeless_model::requirement::{Operator, RequirementTerm};
 use nodeless_model::{
     DaemonSet, EBS_DRIVER, InstanceType, Offering, Pod, Quantity, Requirement, Requirements, ResourceList, Taint,
@@ -254,7 +254,18 @@ fn accepts_volumes(problem: &Problem<'_>, pod: &Pod, labels: &Requirements) -> b
         topology.is_some_and(|terms| {
             let usable = |place: &Requirements| place.to_terms().iter().all(|expression| matches(expression, labels));
             terms.is_empty() || terms.iter().any(usable)
-        })
+        }) && has_data(problem, pod, volume, labels)
+    })
+}
+
+/// Whether a node has the data of a volume, if it is local to nodes of the problem.
+fn has_data(problem: &Problem<'_>, pod: &Pod, volume: &VolumeClaim, labels: &Requirements) -> bool {
+    let hosts = problem.facts.volume_hosts.get(&format!("{}/{}", pod.namespace, volume.claim_name));
+    hosts.is_none_or(|hosts| {
+        let is_host = |labels: &Requirements| {
+            labels.get(labels::HOSTNAME).and_then(Requirement::single).is_some_and(|host| hosts.contains(host))
+        };
+        is_host(labels) || !problem.nodes.iter().any(|node| is_host(&node.requirements))
     })
 }
 

@@ -41,6 +41,11 @@ pub enum KeptReason {
     },
     /// A pending pod fits on it.
     PendingPod(String),
+    /// The node has the local volume of a pod.
+    LocalVolume {
+        /// The PersistentVolumeClaim.
+        claim: String,
+    },
     /// The node has the annotation `karpenter.sh/do-not-disrupt`.
     DoNotDisruptNode,
     /// A pod of the node has the annotation `karpenter.sh/do-not-disrupt`.
@@ -330,6 +335,7 @@ impl fmt::Display for KeptReason {
             Self::NotInitialized => f.write_str("it is not initialized yet"),
             Self::Nominated { until } => write!(f, "it is nominated for pending pods until {until:.0}"),
             Self::PendingPod(pod) => write!(f, "pending pod {pod} fits on it"),
+            Self::LocalVolume { claim } => write!(f, "it has the local volume of PersistentVolumeClaim {claim}"),
             Self::DoNotDisruptNode => f.write_str("it is annotated karpenter.sh/do-not-disrupt"),
             Self::DoNotDisruptPod { pod, until } => {
                 write!(f, "pod {pod} is annotated karpenter.sh/do-not-disrupt")?;
@@ -507,6 +513,7 @@ impl KeptReason {
         matches!(
             self,
             Self::DoNotDisruptNode
+                | Self::LocalVolume { .. }
                 | Self::DoNotDisruptPod { .. }
                 | Self::PodDisruptionBudget { .. }
                 | Self::SeveralPodDisruptionBudgets { .. }
@@ -546,6 +553,7 @@ impl KeptReason {
             | Self::AmiCanary { .. }
             | Self::DriftBlocked { .. } => Some(KeptEvent::DisruptionBlocked),
             Self::ConsolidationNever
+            | Self::LocalVolume { .. }
             | Self::HeldBack { .. }
             | Self::NotEmptyPolicy { .. }
             | Self::PriceUnknown(_)
@@ -601,6 +609,7 @@ impl KeptReason {
             Self::NotInitialized => "not initialized yet",
             Self::Nominated { .. } => "nominated for pending pods",
             Self::PendingPod(_) => "pending pods fit on them",
+            Self::LocalVolume { .. } => "with a local volume of a pod",
             Self::DoNotDisruptNode => "annotated karpenter.sh/do-not-disrupt",
             Self::DoNotDisruptPod { .. } => "with a pod annotated karpenter.sh/do-not-disrupt",
             Self::UndecodedPod { .. } => "with a pod that cannot be decoded",

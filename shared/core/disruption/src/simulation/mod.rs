@@ -10,7 +10,7 @@ use crate::cluster::{Cluster, ClusterNode, Options};
 use crate::pods::{self, DisruptionBudgetIndex};
 use crate::reasons::KeptReason;
 use jiff::Timestamp;
-use nodeless_model::Pod;
+use nodeless_model::{Node, Pod, labels};
 use nodeless_scheduling::{BoundPods, ExistingNode, ExistingNodes, Problem, solve};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -21,6 +21,8 @@ pub(crate) struct Expected<'a> {
     pub(crate) by_node: BTreeMap<String, Vec<&'a Pod>>,
     /// The pending pods among them.
     waiting: BTreeMap<String, Vec<&'a Pod>>,
+    /// By host, a claim for its local volume.
+    local_volumes: BTreeMap<&'a str, &'a str>,
 }
 
 /// The target of a pod by a command.
@@ -74,7 +76,9 @@ fn node_name<'k>(node: &ClusterNode<'k>) -> Option<&'k str> {
 
 impl<'a> Expected<'a> {
     pub(crate) fn of(cluster: &Cluster<'a>, options: &Options, now: Timestamp) -> Self {
-        let mut expected = Self::default();
+        let hosts = cluster.facts.volume_hosts.iter();
+        let local = hosts.flat_map(|(claim, hosts)| hosts.iter().map(|host| (host.as_str(), claim.as_str())));
+        let mut expected = Self { local_volumes: local.collect(), ..Self::default() };
         let known = Known::of(cluster);
         let budget_index = DisruptionBudgetIndex::of(cluster.disruption_budgets);
         let mut moving: Vec<&'a Pod> = Vec::new();
@@ -155,6 +159,12 @@ impl<'a> Expected<'a> {
                 node.host_ports.extend(pod.template.host_ports.iter().cloned());
             }
         }
+    }
+
+    /// Why a node stays that has the data of pods: they could use it on no other node.
+    pub(crate) fn local_volume(&self, node: &Node) -> Option<KeptReason> {
+        let claim = self.local_volumes.get(node.labels.get(labels::HOSTNAME).unwrap_or(&node.name).as_str())?;
+        Some(KeptReason::LocalVolume { claim: (*claim).to_owned() })
     }
 
     /// Why a node stays: a pod that fits there, the first by name, pending pods before those that have to move.

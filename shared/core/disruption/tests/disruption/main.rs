@@ -9,6 +9,7 @@ mod constraints;
 mod decisions;
 mod drift;
 mod just_launched;
+mod local_volumes;
 mod merge;
 mod min_savings;
 mod on_demand_minimum;

@@ -4,6 +4,7 @@ use super::Engine;
 use super::attempts::Stage;
 use crate::explain::Launchable;
 use crate::explain::{self, topology_barriers};
+use crate::local_volumes::LocalVolumes;
 use crate::packing::bin::Bin;
 use crate::pools::Pool;
 use crate::problem::solution::{Placement, Solution, Unschedulable};
@@ -66,6 +67,10 @@ impl<'q> Engine<'_, '_, 'q> {
     }
 
     fn why(&mut self, index: usize, launchable: &RefCell<Launchable>) -> explain::Explanation {
+        let local_volumes = LocalVolumes::new(self.input);
+        if let Some(fault) = local_volumes.fault(self.input, self.classes.list[index].example) {
+            return explain::Explanation::of_pod(fault);
+        }
         let last = self.classes.list[index].levels.len().saturating_sub(1);
         let bound = self.classes.list[index].level(last).is_some_and(|level| !level.keys.is_empty());
         let mut alternatives =

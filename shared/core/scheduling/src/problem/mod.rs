@@ -13,7 +13,7 @@ use nodeless_model::{
     Taint,
 };
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::str::FromStr;
 
 /// The input of a plan. The same problem always has the same solution, whatever the order of its lists.
@@ -41,6 +41,9 @@ pub struct ClusterFacts<'a> {
     /// are the terms of the PersistentVolume's node affinity or the allowed topologies of its StorageClass. An empty list
     /// means any node. A pod with a claim that is missing here is not scheduled, because the zone of its volume is unknown.
     pub volumes: &'a BTreeMap<String, Vec<Requirements>>,
+    /// The hosts that have a local volume, as their label `kubernetes.io/hostname`, by `namespace/claim`. While one of them is among
+    /// [`Problem::nodes`], the pod is placed only there; without them the volume is lost, and hosts do not count.
+    pub volume_hosts: &'a BTreeMap<String, BTreeSet<String>>,
     /// The CSI drivers of volumes, by `namespace/claim`, those of running pods included. An in-tree volume counts for the
     /// driver that it is migrated to.
     pub volume_drivers: &'a BTreeMap<String, String>,
@@ -60,6 +63,7 @@ impl Default for ClusterFacts<'_> {
     fn default() -> Self {
         Self {
             volumes: const { &BTreeMap::new() },
+            volume_hosts: const { &BTreeMap::new() },
             volume_drivers: const { &BTreeMap::new() },
             volume_limits: const { &BTreeMap::new() },
             namespaces: const { &BTreeMap::new() },

@@ -50,6 +50,13 @@ pub enum PodFault {
         /// The claims.
         claims: Vec<String>,
     },
+    /// The pod has a local volume, and the nodes that have the data do not take the pod.
+    LocalVolume {
+        /// The claim.
+        claim: String,
+        /// The nodes, by their label `kubernetes.io/hostname`.
+        hosts: Vec<String>,
+    },
     /// In every domain, one of its topology constraints, or one of another pod, excludes it.
     Topology {
         /// Each constraint and the domains that it excludes the pod from.
@@ -321,6 +328,10 @@ impl fmt::Display for PodFault {
             }
             Self::NoDomain { topology_key } => {
                 write!(f, "no node has or can have label {topology_key} of its topology constraints")
+            }
+            Self::LocalVolume { claim, hosts } => {
+                write!(f, "PersistentVolumeClaim {claim} is a local volume of node {}, ", hosts.join(" or "))?;
+                f.write_str("which has too little capacity, or whose taints, labels or pods exclude the pod")
             }
             Self::MatchFields => f.write_str("node affinity with matchFields is not supported; use matchExpressions"),
             Self::EmptyAffinity => f.write_str("its required node affinity has no conditions, so it matches no node"),

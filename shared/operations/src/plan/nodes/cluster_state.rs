@@ -1,5 +1,6 @@
 //! The cluster and its claims combined: which claim belongs to which node, and which pods need a node.
 
+use crate::plan::nodes::local_volumes;
 use crate::plan::nodes::place::{Others, Place, may_join};
 use crate::plan::nodes::promised::promised;
 use crate::plan::pools::EvaluatedPool;
@@ -137,6 +138,13 @@ impl<'a> ClusterState<'a> {
         Self { withheld, ..self }
     }
 
+    /// Leaves out pending pods that have to wait for the node with their local volume.
+    pub(crate) fn with_local_volumes(mut self, now: Timestamp) -> Self {
+        let waiting = local_volumes::waiting(&self, now);
+        self.withheld.extend(waiting);
+        self
+    }
+
     /// Counts these pods on the nodes of these names: virtual pods hold capacity there, pending pods are about to be bound.
     pub(crate) fn hold(&mut self, pods: Vec<(String, &'a Pod)>) {
         if pods.is_empty() {
@@ -223,7 +231,7 @@ impl<'a> ClusterState<'a> {
     }
 
     /// The nodes on which pods may be placed, those of other controllers included.
-    fn existing_nodes(&self, now: Timestamp) -> Vec<ExistingNode> {
+    pub(super) fn existing_nodes(&self, now: Timestamp) -> Vec<ExistingNode> {
         let mut converted = ExistingNodes::new(&self.view.daemon_sets);
         let takes_pods = |place: &&Place<'_>| {
             !place.failed_to_initialize(now) && place.undecoded.is_empty() && !place.counts_as_claim
@@ -253,7 +261,7 @@ impl<'a> ClusterState<'a> {
         volume_fault(self.view, pod)
     }
 
-    fn moves(&self, place: &Place<'_>) -> bool {
+    pub(super) fn moves(&self, place: &Place<'_>) -> bool {
         (place.is_leaving() && !place.is_of_other())
             || place.claim.is_some_and(|claim| self.replaced.contains(&claim.name))
     }
@@ -268,6 +276,7 @@ impl<'a> ClusterState<'a> {
     pub(crate) const fn facts(&self) -> ClusterFacts<'a> {
         ClusterFacts {
             volumes: &self.view.volumes,
+            volume_hosts: &self.view.volume_hosts,
             volume_drivers: &self.view.volume_drivers,
             volume_limits: &self.view.volume_limits,
             namespaces: &self.view.namespaces,

@@ -58,8 +58,9 @@ pub(in crate::plan) fn place<'a>(
 ) -> Placed<'a> {
     let virtual_pods = reserved.iter().flat_map(|buffer| &buffer.pods).flatten().collect();
     let cluster_state = cluster_state(facts, virtual_pods).with_restricted(restricted);
-    let mut cluster_state =
-        cluster_state.with_withheld(requests::withheld(requested)).with_promised(facts.snapshot.now);
+    let now = facts.snapshot.now;
+    let cluster_state = cluster_state.with_withheld(requests::withheld(requested)).with_local_volumes(now);
+    let mut cluster_state = cluster_state.with_promised(now);
     let mut findings = requests::findings(requested);
     request_capacity::hold(facts, &mut cluster_state, requested, &mut findings);
     let (problem, solution) = request_capacity::solve_whole(facts, &mut cluster_state, requested, &mut findings);

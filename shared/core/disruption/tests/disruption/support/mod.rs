@@ -20,7 +20,7 @@ use nodeless_model::node_pool::{BudgetNodes, PoolUsage};
 pub use nodeless_model::test_support::{budget, labelled, selector, topology_spread};
 use nodeless_model::*;
 use nodeless_scheduling::{ClusterFacts, ClusterUsage, PoolOffer};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 pub const ZONES: [&str; 3] = ["us-east-1a", "us-east-1b", "us-east-1c"];
 
@@ -129,6 +129,7 @@ pub struct World {
     pub daemon_sets: Vec<DaemonSet>,
     /// Where volumes can be used, their drivers and how many a node attaches, as in [`Cluster`].
     pub volumes: BTreeMap<String, Vec<Requirements>>,
+    pub volume_hosts: BTreeMap<String, BTreeSet<String>>,
     pub volume_drivers: BTreeMap<String, String>,
     pub volume_limits: BTreeMap<String, BTreeMap<String, u32>>,
     /// The labels of namespaces.
@@ -151,6 +152,7 @@ impl World {
             types: catalog(),
             daemon_sets: Vec::new(),
             volumes: BTreeMap::new(),
+            volume_hosts: BTreeMap::new(),
             volume_drivers: BTreeMap::new(),
             volume_limits: BTreeMap::new(),
             namespaces: BTreeMap::new(),
@@ -265,6 +267,7 @@ impl World {
             daemon_sets: &self.daemon_sets,
             facts: ClusterFacts {
                 volumes: &self.volumes,
+                volume_hosts: &self.volume_hosts,
                 volume_drivers: &self.volume_drivers,
                 volume_limits: &self.volume_limits,
                 namespaces: &self.namespaces,
