@@ -10,7 +10,8 @@ use crate::packing::bin::Unit;
 use crate::pools;
 use crate::problem::reason::PodFault;
 use crate::topology::offered_domains;
-use crate::topology::{ABSENT, Domain, Standing, Standings, Target};
+use crate::topology::{ABSENT, Standing, Standings, Target};
+use std::cmp::Reverse;
 use std::rc::Rc;
 
 /// A class that takes a larger part of the work limit before any of its pods is assigned is left out: half of it.
@@ -33,7 +34,8 @@ impl Engine<'_, '_, '_> {
         let mut first_pass = first;
         while again {
             again = false;
-            for class in 0..self.classes.list.len() {
+            for place in 0..self.order.len() {
+                let class = self.order[place];
                 if self.pending[class] == 0 || self.is_just_as_before(class, level) {
                     continue;
                 }
@@ -67,6 +69,24 @@ impl Engine<'_, '_, '_> {
             first_pass = false;
         }
         units
+    }
+
+    /// Puts classes for which no NodePool launches a node before the others of their priority: only existing nodes can run them.
+    pub(super) fn sort_classes(&mut self) {
+        if self.nodes.is_empty() || self.pools.is_empty() || self.order.len() < 2 {
+            return;
+        }
+        let launched: Vec<bool> = (0..self.order.len())
+            .map(|class| {
+                let last = self.classes.list[class].levels.last();
+                let alternatives = last.map(|level| level.alternatives.clone()).unwrap_or_default();
+                self.worth(class, &alternatives).is_some()
+            })
+            .collect();
+        let priority = |class: &usize| {
+            self.classes.by_priority.then(|| Reverse(self.classes.list[*class].example.template.priority))
+        };
+        self.order.sort_by_key(|class| (priority(class), launched[*class]));
     }
 
     /// Whether nothing has changed since pods of a class last found no target at this level.
@@ -104,7 +124,7 @@ impl Engine<'_, '_, '_> {
         }
         let mut candidates = self.open_candidates(class, level);
         let eligible = self.eligible(class, level);
-        self.price_together(class, level, &mut candidates);
+        self.gather(class, level, &mut candidates);
         let of_class = &self.classes.list[class];
         let pending = if level == ONE_BY_ONE { 1 } else { self.pending[class] };
         if let Some(of_level) = of_class.level(level) {
@@ -189,7 +209,7 @@ impl Engine<'_, '_, '_> {
         class.levels.clear();
     }
 
-    fn targets(&mut self, class: usize, level: usize) -> Targets {
+    pub(super) fn targets(&mut self, class: usize, level: usize) -> Targets {
         let Some(of_level) = self.classes.list[class].level(level) else { return Rc::default() };
         self.work.add(of_level.keys.len() / CONSTRAINTS_PER_UNIT);
         let alternatives = of_level.alternatives.clone();
@@ -237,6 +257,7 @@ impl Engine<'_, '_, '_> {
                 standings,
                 worth,
                 together: None,
+                gathered: 0,
                 fit_on_existing,
                 planned_before,
                 max: most,
@@ -297,41 +318,27 @@ impl Engine<'_, '_, '_> {
         worths.into_iter().min_by(f64::total_cmp)
     }
 
-    /// If pods are the first that fix the domain for others, computes the price of all of them in each domain.
-    fn price_together(&mut self, class: usize, level: usize, candidates: &mut [DomainCandidate]) {
-        let Some(group) = self.undecided(class, level) else { return };
-        let followers: Vec<usize> = self.followers.get(&group).cloned().unwrap_or_default();
-        if followers.len() < 2 || candidates.len() < 2 {
+    /// If pods are the first that fix the domain for others, computes how many of all of them could be in each domain, and their price
+    /// there.
+    fn gather(&mut self, class: usize, level: usize, candidates: &mut [DomainCandidate]) {
+        let bounded = self.classes.list[class].level(level).map(|level| &level.bounded[..]).unwrap_or_default();
+        let Some(group) = self.undecided(class, bounded.iter()) else { return };
+        if candidates.len() < 2 {
             return;
         }
+        let followers: Vec<usize> = self.followers.get(&group).cloned().unwrap_or_default();
         self.work.add(followers.len() * candidates.len() * WORK_OF_TARGET);
         let key = self.topology.key(group);
         for candidate in candidates {
             let domain = assigning::domain_of(&candidate.target, key);
             let each = followers.iter().filter(|follower| self.pending[**follower] > 0).copied().collect::<Vec<_>>();
-            let worths = each
-                .into_iter()
-                .map(|follower| f64::from(self.pending[follower]) * self.worth_in(follower, level, (key, domain)));
-            candidate.together = Some(worths.sum());
+            let mut price = 0.0;
+            for follower in &each {
+                let (pods, worth) = self.gathered_in(*follower, level, key, domain);
+                candidate.gathered += pods;
+                price += f64::from(self.pending[*follower]) * worth;
+            }
+            candidate.together = (followers.len() > 1).then_some(price);
         }
-    }
-
-    /// The affinity of a class that selects itself, if no pod that it selects runs anywhere yet.
-    fn undecided(&self, class: usize, level: usize) -> Option<GroupId> {
-        let of_class = &self.classes.list[class];
-        let mut bounded = of_class.level(level)?.bounded.iter().copied();
-        bounded.find(|&group| {
-            self.topology.kind(group) == Kind::Affinity
-                && of_class.is_selected_by(group)
-                && !self.topology.matches_anywhere(group)
-        })
-    }
-
-    /// The price of one pod of a class in a domain, or infinity if it cannot be there.
-    fn worth_in(&mut self, class: usize, level: usize, (key, domain): (Option<usize>, Domain)) -> f64 {
-        let targets = self.targets(class, level);
-        let within = targets.iter().filter(|(target, _)| assigning::domain_of(target, key) == domain);
-        let worths = within.filter_map(|(_, alternatives)| self.worth(class, alternatives));
-        worths.min_by(f64::total_cmp).unwrap_or(f64::INFINITY)
     }
 }

@@ -3,6 +3,7 @@
 mod attempts;
 mod binding;
 mod equal_weights;
+mod gathering;
 mod learned;
 pub(crate) mod new_nodes;
 pub(crate) mod nodes;
@@ -25,6 +26,7 @@ use crate::topology::{Standing, Target, Topology};
 use crate::volumes;
 use crate::work::Work;
 use attempts::{Budget, Stage};
+use gathering::Home;
 use learned::Known;
 use nodeless_model::{DaemonSet, Pod, ResourceIndex, Taint, TaintEffect};
 use nodes::Node;
@@ -294,8 +296,14 @@ struct Engine<'a, 'p, 'q> {
     standing: HashMap<(GroupId, AlternativeId), Option<Standing>>,
     /// By affinity that selects pods which own it, their classes.
     followers: HashMap<GroupId, Vec<usize>>,
+    /// In this round, where the first pods of each group with affinity over the host name go.
+    homes: HashMap<GroupId, Home>,
+    /// Those of these groups that found no new node.
+    homeless: BTreeSet<GroupId>,
     /// The minimum priority of the pods that are placed now.
     min_priority: i32,
+    /// The classes in the order in which they fill existing nodes.
+    order: Vec<usize>,
     /// The number of pending pods of each class.
     pending: Vec<u32>,
     /// The results of all bindings.
@@ -351,7 +359,10 @@ impl<'a, 'p, 'q> Engine<'a, 'p, 'q> {
             claims,
             pending: classes.list.iter().map(|class| count(&class.pods)).collect(),
             followers: followers(&classes, &topology),
+            homes: HashMap::new(),
+            homeless: BTreeSet::new(),
             min_priority: i32::MIN,
+            order: (0..classes.list.len()).collect(),
             allowed: Vec::new(),
             offered: HashMap::new(),
             standing: HashMap::new(),
@@ -374,6 +385,7 @@ impl<'a, 'p, 'q> Engine<'a, 'p, 'q> {
     /// Places all classes. If limits of the cluster do not allow all pods, those of each priority are placed in turn, because a
     /// NodePool would otherwise use up the limits for pods of a lower priority than those that only another one can run.
     fn run(&mut self) {
+        self.sort_classes();
         let shares =
             self.input.node_pools.len() > 1 && self.input.node_pools.iter().any(|offer| offer.cluster.is_some());
         if self.classes.by_priority && shares {
@@ -441,13 +453,14 @@ impl<'a, 'p, 'q> Engine<'a, 'p, 'q> {
     /// placed, and pods are pending that this may affect.
     fn round(&mut self, level: usize, first: bool) -> bool {
         let before: u64 = self.pending.iter().map(|count| u64::from(*count)).sum();
+        self.homes.clear();
         let mut units = self.assign(level, first);
         self.release(level, &mut units);
         self.fill_opened(level, &mut units);
         self.pack(level, &mut units);
         // A NodePool may have used up a reservation.
         self.changes += u64::from(self.pools.iter().any(|pool| !pool.reservations.is_empty()));
-        let mut failed = false;
+        let mut failed = self.note_homeless();
         for unit in units {
             failed |= self.take_back(level, &unit);
         }
@@ -490,11 +503,11 @@ impl<'a, 'p, 'q> Engine<'a, 'p, 'q> {
     }
 }
 
-/// By affinity over domains that selects pods which own it, the classes of these pods.
+/// By affinity that selects pods which own it, the classes of these pods.
 fn followers(classes: &Classes<'_>, topology: &Topology<'_>) -> HashMap<GroupId, Vec<usize>> {
     let mut followers: HashMap<GroupId, Vec<usize>> = HashMap::new();
     for (index, class) in classes.list.iter().enumerate() {
-        for &group in class.levels.first().map_or(&[][..], |level| &level.bounded) {
+        for &group in class.levels.first().into_iter().flat_map(|level| level.bounded.iter().chain(&level.hosts)) {
             if topology.kind(group) == Kind::Affinity && class.is_selected_by(group) {
                 followers.entry(group).or_default().push(index);
             }

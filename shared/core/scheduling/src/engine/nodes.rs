@@ -1,6 +1,7 @@
 //! Existing nodes during packing.
 
 use super::Engine;
+use super::gathering::Home;
 use crate::claims::{Claims, Counted};
 use crate::classes::{Class, Classes};
 use crate::constraints;
@@ -23,7 +24,7 @@ pub(crate) struct Node<'p> {
     /// The index in the problem.
     pub(crate) index: usize,
     pub(crate) node: &'p ExistingNode,
-    capacity: Capacity,
+    pub(super) capacity: Capacity,
     /// The number of resources in a row of amounts; what is behind them are numbers of volumes, and of pods with claims.
     resources: usize,
     /// Classes, and the number of their pending pods that it was launched for.
@@ -111,7 +112,14 @@ impl<'a, 'p> Running<'a, 'p> {
 
 impl Capacity {
     /// The number of pods of a class that fit into what is free, at most `most`.
-    fn times(&self, free: &[i64], class: &Class<'_>, level: usize, topology: &Topology<'_>, most: u32) -> u32 {
+    pub(super) fn times(
+        &self,
+        free: &[i64],
+        class: &Class<'_>,
+        level: usize,
+        topology: &Topology<'_>,
+        most: u32,
+    ) -> u32 {
         let most = most.min(class.max_per_node());
         let times = self.volumes.times(class.mounts(), free, dense::times_fitting(&class.requests, free, most));
         if times == 0 || !class.ports_free(&self.ports) {
@@ -204,6 +212,10 @@ impl Engine<'_, '_, '_> {
         if self.nodes.is_empty() || class.unmet(level, &unit.target, &self.topology).next().is_some() {
             return;
         }
+        let home = self.home(unit.class, level, unit.pending);
+        if home == Some(Home::New) {
+            return;
+        }
         for &alternative in &unit.alternatives {
             self.allow(alternative);
             let class = &self.classes.list[unit.class];
@@ -211,7 +223,8 @@ impl Engine<'_, '_, '_> {
             // Nodes that were launched for these pods come first.
             for first in [true, false] {
                 let allowed = self.allowed[alternative].iter().flat_map(|allowed| allowed.iter());
-                for (node, _) in self.nodes.iter_mut().zip(allowed).filter(|(_, allowed)| **allowed) {
+                let nodes = self.nodes.iter_mut().zip(allowed).enumerate().filter(|(_, (_, allowed))| **allowed);
+                for (_, (node, _)) in nodes.filter(|(place, _)| home.is_none_or(|home| home == Home::Node(*place))) {
                     if unit.pending == 0 {
                         return;
                     }
@@ -339,16 +352,21 @@ impl Node<'_> {
         if self.nominated.is_empty() {
             return self.capacity.times(&self.capacity.free, class, level, topology, most);
         }
-        self.capacity.times(&self.unclaimed(index, class), class, level, topology, most)
+        self.capacity.times(&self.free_for(&[(index, class)]), class, level, topology, most)
     }
 
-    /// What is free for pods of a class beside the nominated pods of others.
-    fn unclaimed(&self, index: usize, class: &Class<'_>) -> Amounts {
+    /// What is free for pods of these classes beside the nominated pods of others.
+    pub(super) fn free_for(&self, classes: &[(usize, &Class<'_>)]) -> Amounts {
         let mut free = self.capacity.free.clone();
+        if self.nominated.is_empty() {
+            return free;
+        }
         dense::take(&mut free, &self.held, 1);
         // The limit of volumes may be lower than it was when the node was planned: as many of the nominated pods as it allows stay.
         free[self.resources..].iter_mut().for_each(|left| *left = (*left).max(0));
-        dense::add(&mut free, &class.requests, self.nominated(index));
+        for (index, class) in classes {
+            dense::add(&mut free, &class.requests, self.nominated(*index));
+        }
         let present = self.capacity.free.iter().zip(&mut free).skip(self.resources);
         present.for_each(|(present, left)| *left = (*left).min(*present));
         free

@@ -22,6 +22,8 @@ pub(crate) struct DomainCandidate {
     pub(crate) worth: Option<f64>,
     /// The price of all pods there that have to be in one domain, if these are the first of them.
     pub(crate) together: Option<f64>,
+    /// The number of these pods that could be there.
+    pub(crate) gathered: u32,
     /// The number of pods that fit on existing nodes there.
     pub(crate) fit_on_existing: u32,
     /// The number of pods that were planned on existing nodes there before.
@@ -191,8 +193,8 @@ pub(crate) fn assign(
     compared + evaluated / CONSTRAINTS_PER_UNIT
 }
 
-/// Nodes that were launched for these pods come first, so that plans agree, then other existing nodes, then the domain with the fewest
-/// counted pods, then the cheapest.
+/// Of pods with affinity to each other, the domain that takes most of them comes first. Then come nodes that were launched for these pods,
+/// so that plans agree, then other existing nodes, then the domain with the fewest counted pods, then the cheapest.
 fn compare(
     class: &Class<'_>,
     level: &Level,
@@ -212,8 +214,9 @@ fn compare(
     };
     let price = |candidate: &DomainCandidate| candidate.together.or(candidate.worth).unwrap_or(f64::INFINITY);
     let is_new = |candidate: &DomainCandidate| candidate.assigned >= candidate.planned_before;
-    is_new(a)
-        .cmp(&is_new(b))
+    b.gathered
+        .cmp(&a.gathered)
+        .then_with(|| is_new(a).cmp(&is_new(b)))
         .then_with(|| needs_launch(a).cmp(&needs_launch(b)))
         .then_with(|| load(a).cmp(&load(b)))
         .then_with(|| price(a).total_cmp(&price(b)))

@@ -10,6 +10,7 @@ mod equal_weights;
 mod exchange;
 mod existing_nodes;
 mod explained;
+mod gathering;
 mod limits;
 mod many_constraints;
 mod price;
