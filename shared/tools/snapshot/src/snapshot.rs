@@ -184,6 +184,8 @@ impl Snapshot {
                     }
                 }
             }
+            // The kube-scheduler drops such a nomination at its next attempt.
+            pod.nominated_node_name.take_if(|node| !objects.nodes.contains_key(&(String::new(), node.clone())));
             if pod.node_name.is_none() {
                 let why = held(&pod, on_fargate);
                 let fargate = why == Some(Held::Fargate);

@@ -2,10 +2,11 @@
 //!
 //! A label that nodes of the type do not get is listed as absent, so that a pod that requires it is not scheduled to them.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use nodeless_model::{CapacityType, Requirement, Requirements, labels};
 
+use crate::facts::Zone;
 use crate::node_class::NodeClassSettings;
 use crate::stored::{Catalog, CatalogType};
 use crate::type_facts::{Architecture, TypeFacts};
@@ -147,11 +148,13 @@ fn split_where(text: &str, ends: impl Fn(u8) -> bool) -> (&str, &str) {
 
 /// The zones, zone ids and capacity types of all offerings of the type for the EC2NodeClass.
 fn add_places(requirements: &mut Requirements, catalog: &Catalog, entry: &CatalogType, settings: &NodeClassSettings) {
-    let offered: BTreeSet<&str> = entry.zones(catalog).map(|(zone, _)| zone.name.as_str()).collect();
-    let zones = || settings.zones.iter().filter(|zone| offered.contains(zone.name.as_str()));
+    let offered: BTreeMap<&str, &str> =
+        entry.zones(catalog).map(|(zone, _)| (zone.name.as_str(), zone.id.as_str())).collect();
+    let zones = || settings.zones.iter().filter(|zone| offered.contains_key(zone.name.as_str()));
+    // The ids of the EC2NodeClass are those of the account.
+    let id = |zone: &Zone| if zone.id.is_empty() { offered[zone.name.as_str()].to_owned() } else { zone.id.clone() };
     requirements.add(labels::ZONE, Requirement::one_of(zones().map(|zone| zone.name.as_str())));
-    requirements
-        .add(labels::ZONE_ID, Requirement::one_of(zones().map(|zone| zone.id.as_str()).filter(|id| !id.is_empty())));
+    requirements.add(labels::ZONE_ID, Requirement::one_of(zones().map(id).filter(|id| !id.is_empty())));
     let reserved = reservations(&entry.facts, settings).next().is_some();
     let capacity_types = [
         (entry.facts.on_demand, CapacityType::OnDemand),

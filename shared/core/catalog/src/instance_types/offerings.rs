@@ -30,6 +30,9 @@ pub(super) fn offerings(
     let all_partitions = settings.placement_group.as_ref().map_or(0, |group| group.partitions);
     let mut offerings = Vec::with_capacity(2 * catalog.zones.len());
     for (zone, offer) in entry.zones(catalog) {
+        // The ids of the EC2NodeClass are those of the account.
+        let of_class = settings.zones.iter().find(|subnet| subnet.name == zone.name && !subnet.id.is_empty());
+        let zone = of_class.unwrap_or(zone);
         // Whether the offering lacks capacity, for each of the partitions or without any.
         let shortages = |capacity_type, reservation_id| {
             let (instance_type, zone) = (facts.name.as_str(), zone.name.as_str());

@@ -300,6 +300,28 @@ fn a_label_that_nodes_do_not_get_is_listed_as_absent() {
 }
 
 #[test]
+fn ids_of_zones_are_those_of_the_node_class_or_of_the_catalog() {
+    let mut catalog = catalog();
+    let of_offerings = |kind: &InstanceType| -> Option<String> {
+        let there = kind.offerings.iter().find(|offering| offering.zone == "us-east-1a")?;
+        there.requirements.get(labels::ZONE_ID)?.single().map(Into::into)
+    };
+    let mut settings = settings(AmiFamily::Al2023);
+    let mut found = |catalog: &Catalog, id: &str| {
+        settings.zones = vec![Zone { id: id.into(), ..zone('a') }];
+        let kind =
+            instance_type(catalog, catalog.get("m5.large").unwrap(), &settings, &UnavailableOfferings::default());
+        (label(&kind, labels::ZONE_ID), of_offerings(&kind))
+    };
+    let both = |id: &str| (Some(id.to_owned()), Some(id.to_owned()));
+    assert_eq!(found(&catalog, "use1-az4"), both("use1-az4"));
+    assert_eq!(found(&catalog, ""), both("use1-az6"));
+    catalog.zones.iter_mut().for_each(|zone| zone.id.clear());
+    assert_eq!(found(&catalog, "use1-az4"), both("use1-az4"));
+    assert_eq!(found(&catalog, ""), (None, None));
+}
+
+#[test]
 fn zones_are_those_with_subnets_and_offerings() {
     let mut settings = settings(AmiFamily::Al2023);
     settings.zones = vec![zone('a'), zone('e')];

@@ -1,7 +1,9 @@
 //! Fills in what exports lack about nodes of NodePools, so that disruption can be evaluated.
 
+use crate::node_class;
 use crate::plan::dry_run::known_types::{KnownTypes, price, several};
 use jiff::Timestamp;
+use nodeless_api::EC2NodeClass;
 use nodeless_model::claim::{ConditionStatus, LaunchedInstance, NodeClaimSpec, NodeClaimStatus, condition};
 use nodeless_model::node::{NodeCondition, provider_id};
 use nodeless_model::{CapacityType, Node, NodeClaim, NodePool, Phase, Pod, StringMap, labels};
@@ -20,6 +22,19 @@ pub(crate) fn class_labels(view: &mut ClusterView) {
         let class = node.labels.get(labels::NODE_POOL).and_then(|pool| classes.get(pool.as_str()));
         if let Some(class) = class {
             node.labels.entry(labels::EC2_NODE_CLASS.to_owned()).or_insert_with(|| (*class).to_owned());
+        }
+    }
+}
+
+/// Gives resolved EC2NodeClasses with the hash of Karpenter, or without one, that of nodeless, as the catalog function would: nodes are
+/// compared with their AMIs, subnets and security groups.
+pub(crate) fn class_hashes(view: &mut ClusterView) {
+    let is_resolved = |class: &EC2NodeClass| class.status.as_ref().is_some_and(|status| !status.amis.is_empty());
+    for class in view.node_classes.values_mut().filter(|class| is_resolved(class)) {
+        if node_class::present_hash(class).is_none() {
+            let annotations = class.metadata.annotations.get_or_insert_default();
+            annotations.insert(labels::EC2_NODE_CLASS_HASH_VERSION.to_owned(), nodeless_api::hash::VERSION.to_owned());
+            nodeless_api::hash::renew_ec2_node_class(class, None);
         }
     }
 }

@@ -97,6 +97,7 @@ impl DryRun {
         let known = KnownTypes { types: &types, catalog: &catalog };
         known.fill_nodes(&mut view, &mut assumptions);
         if disruption.is_some() {
+            export_defaults::class_hashes(&mut view);
             export_defaults::claims(&mut view, &mut records, &known, &mut assumptions);
         }
         known.fill_claims(&mut records, &view);

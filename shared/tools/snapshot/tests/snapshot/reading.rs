@@ -345,7 +345,12 @@ fn pods_without_a_node_that_do_not_need_one() {
             with(json!({ "annotations": { "kubernetes.io/config.mirror": "x" } }), nothing(), nothing()),
             Some(Held::Static),
         ),
-        (with(nothing(), nothing(), json!({ "nominatedNodeName": "n" })), Some(Held::Nominated("n".into()))),
+        (
+            with(nothing(), nothing(), json!({ "nominatedNodeName": "n" }))
+                + "\n---\n{kind: Node, apiVersion: v1, metadata: {name: n}}",
+            Some(Held::Nominated("n".into())),
+        ),
+        (with(nothing(), nothing(), json!({ "nominatedNodeName": "gone" })), None),
         (with(nothing(), json!({ "schedulerName": "fargate-scheduler" }), nothing()), Some(Held::Fargate)),
     ];
     for (text, expected) in cases {
