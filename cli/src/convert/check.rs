@@ -5,8 +5,8 @@ use crate::error::CliError;
 use nodeless_api::NodePool;
 use nodeless_api::convert::validate;
 use nodeless_convert::{Converted, Problem};
+use nodeless_fake_kubernetes::fields::{self, UnknownField};
 use nodeless_fake_kubernetes::schema::Schema;
-use serde_json::Value;
 
 /// The problems of converted objects.
 pub(super) fn problems(objects: &[Converted]) -> Result<Vec<Problem>, CliError> {
@@ -26,13 +26,12 @@ fn check(schema: &Schema, object: &Converted, problems: &mut Vec<Problem>) {
     let mut add = |field: String, problem: String| {
         problems.push(Problem { source: object.source.clone(), object: Some(object.from.clone()), field, problem });
     };
+    for UnknownField { path, meant } in fields::custom(schema, &object.value) {
+        let meant = meant.map_or(String::new(), |meant| format!("; did you mean {meant}?"));
+        add(path, format!("it is not a field of a v1 {}{meant}", object.kind));
+    }
     let mut value = object.value.clone();
     schema.prune(&mut value);
-    let mut unknown = Vec::new();
-    removed(&object.value, &value, "", &mut unknown);
-    for field in unknown {
-        add(field, format!("it is not a field of a v1 {}", object.kind));
-    }
     schema.default(&mut value);
     let errors = schema.validate(&value, None);
     for error in &errors {
@@ -45,26 +44,5 @@ fn check(schema: &Schema, object: &Converted, problems: &mut Vec<Problem>) {
         for problem in validate::node_pool(&pool) {
             add(String::new(), format!("the v1 NodePool could not be used: {problem}"));
         }
-    }
-}
-
-/// The paths of fields that are missing in the second value.
-fn removed(before: &Value, after: &Value, path: &str, found: &mut Vec<String>) {
-    match (before, after) {
-        (Value::Object(before), Value::Object(after)) => {
-            for (key, value) in before {
-                let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
-                match after.get(key) {
-                    Some(other) => removed(value, other, &path, found),
-                    None => found.push(path),
-                }
-            }
-        }
-        (Value::Array(before), Value::Array(after)) => {
-            for (index, (before, after)) in before.iter().zip(after).enumerate() {
-                removed(before, after, &format!("{path}[{index}]"), found);
-            }
-        }
-        _ => {}
     }
 }

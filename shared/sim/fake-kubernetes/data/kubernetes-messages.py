@@ -3,7 +3,7 @@
 
     kubernetes-messages.py DIRECTORY-OF-k8s.io/api DIRECTORY-OF-k8s.io/apimachinery > kubernetes-messages.txt
 
-The directories are those of the Go modules (`go mod download -json k8s.io/api@v0.33.1 k8s.io/apimachinery@v0.33.1`).
+The directories are those of the Go modules (`go mod download -json k8s.io/api@v0.36.0 k8s.io/apimachinery@v0.36.0`).
 """
 
 import pathlib
@@ -12,7 +12,7 @@ import sys
 
 GROUPS = [
     "core/v1", "apps/v1", "batch/v1", "policy/v1", "storage/v1", "scheduling/v1", "coordination/v1", "rbac/v1",
-    "events/v1", "discovery/v1", "autoscaling/v1", "autoscaling/v2", "networking/v1", "node/v1", "admissionregistration/v1", "authorization/v1",
+    "events/v1", "discovery/v1", "autoscaling/v1", "autoscaling/v2", "networking/v1", "node/v1", "resource/v1", "admissionregistration/v1", "authorization/v1",
     "authentication/v1",
 ]
 MACHINERY = ["pkg/apis/meta/v1", "pkg/runtime", "pkg/api/resource", "pkg/util/intstr"]

@@ -2,10 +2,13 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 pub mod controllers;
+pub mod fields;
+mod messages;
 pub mod schema;
 pub mod server;
 mod size;
 
+pub use messages::KUBERNETES;
 pub use server::{
     ApiServer, Change, ChangeKind, Clock, CreateOptions, DeleteOptions, ListOptions, Options, PatchOptions, PatchType,
     Preconditions, Propagation, Resource, Status, UpdateOptions, WallClock, resource,

@@ -10,7 +10,7 @@ pub(super) type Problem = (String, String);
 
 /// The type of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     Object,
     Array,
     String,
@@ -21,7 +21,7 @@ pub(super) enum Kind {
 
 /// The type of a list (`x-kubernetes-list-type`).
 #[derive(Debug)]
-pub(super) enum ListKind {
+pub(crate) enum ListKind {
     Atomic,
     Set,
     Map(Vec<String>),
@@ -29,16 +29,16 @@ pub(super) enum ListKind {
 
 /// One node of a schema.
 #[derive(Debug, Default)]
-pub(super) struct Node {
+pub(crate) struct Node {
     pub(super) kind: Option<Kind>,
     pub(super) int_or_string: bool,
     pub(super) nullable: bool,
-    pub(super) preserve_unknown: bool,
+    pub(crate) preserve_unknown: bool,
     pub(super) default: Option<Value>,
-    pub(super) properties: BTreeMap<String, Node>,
+    pub(crate) properties: BTreeMap<String, Node>,
     pub(super) required: Vec<String>,
     pub(super) additional: Option<Box<Node>>,
-    pub(super) items: Option<Box<Node>>,
+    pub(crate) items: Option<Box<Node>>,
     pub(super) list: Option<ListKind>,
     pub(super) enumeration: Option<Vec<Value>>,
     pub(super) pattern: Option<Regex>,
@@ -128,7 +128,7 @@ impl Node {
     }
 
     /// The schema of a field, if there is one.
-    pub(super) fn field(&self, name: &str) -> Option<&Self> {
+    pub(crate) fn field(&self, name: &str) -> Option<&Self> {
         self.properties.get(name).or(self.additional.as_deref())
     }
 }

@@ -16,6 +16,7 @@ mod structural;
 
 use crate::size::LARGEST_OBJECT;
 use compile::Node;
+pub(crate) use compile::Node as SchemaNode;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde_json::Value;
 
@@ -71,6 +72,11 @@ impl Schema {
         let root = Node::compile(&schema, "").map_err(error)?;
         let rules = cel::Rules::compile(&schema).map_err(error)?;
         Ok(Self { root, rules })
+    }
+
+    /// The schema of a whole object.
+    pub(crate) const fn root(&self) -> &SchemaNode {
+        &self.root
     }
 
     /// Adds the defaults of absent fields, until the object is larger than any that can be stored.

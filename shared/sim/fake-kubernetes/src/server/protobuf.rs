@@ -1,73 +1,23 @@
 //! Decodes Kubernetes' protobuf encoding into the JSON form: newer clients, such as kubectl 1.33, use it to send built-in kinds.
 //! Answers are always JSON, which every client accepts.
 //!
-//! The messages are data (`data/kubernetes-messages.txt`: one a line, fields as `number:name:type`, `*` for repeated and `%` for
-//! maps), so the decoder supports every built-in kind generically, except for those whose JSON form is not that of a message.
-
-use std::collections::HashMap;
-use std::sync::OnceLock;
+//! The messages are data, so the decoder supports every built-in kind generically, except for those whose JSON form is not that of a
+//! message.
 
 use base64::Engine as _;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 use super::status::Status;
+use crate::messages::{Field, INLINE, Label, message_name, messages};
 
-const MESSAGES: &str = include_str!("../../data/kubernetes-messages.txt");
 /// The prefix of every encoded object.
 const MAGIC: &[u8] = b"k8s\0";
 /// A nesting depth that no object of a built-in kind reaches.
 const DEEPEST: usize = 64;
 
-/// Go embeds these structs, so their fields are in the JSON of the outer message.
-const INLINE: &[&str] = &[
-    "handler",
-    "volumeSource",
-    "persistentVolumeSource",
-    "localObjectReference",
-    "ephemeralContainerCommon",
-    "ruleWithOperations",
-    "ingressRuleValue",
-    "rule",
-];
-
 /// Numbers whose zero means "not set".
 const PORTS: &[&str] = &["nodePort", "hostPort", "healthCheckNodePort"];
-
-#[derive(Clone, Copy)]
-enum Label {
-    One,
-    Repeated,
-    Map,
-}
-
-struct Field {
-    name: &'static str,
-    label: Label,
-    kind: &'static str,
-}
-
-type Messages = HashMap<&'static str, HashMap<u64, Field>>;
-
-fn messages() -> &'static Messages {
-    static PARSED: OnceLock<Messages> = OnceLock::new();
-    PARSED.get_or_init(|| MESSAGES.lines().filter_map(parse_message).collect())
-}
-
-fn parse_message(line: &'static str) -> Option<(&'static str, HashMap<u64, Field>)> {
-    let mut words = line.split(' ');
-    let name = words.next()?;
-    let fields = words.filter_map(|word| {
-        let mut parts = word.splitn(3, ':');
-        let (number, name, kind) = (parts.next()?.parse().ok()?, parts.next()?, parts.next()?);
-        let (label, kind) = match kind.strip_prefix('*') {
-            Some(kind) => (Label::Repeated, kind),
-            None => kind.strip_prefix('%').map_or((Label::One, kind), |kind| (Label::Map, kind)),
-        };
-        Some((number, Field { name, label, kind }))
-    });
-    Some((name, fields.collect()))
-}
 
 /// Decodes an object.
 ///
@@ -101,21 +51,6 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<Value, Status> {
     object["apiVersion"] = json!(version);
     object["kind"] = json!(kind);
     Ok(object)
-}
-
-/// `apps/v1`, `Deployment` is `api.apps.v1.Deployment`.
-fn message_name(version: &str, kind: &str) -> String {
-    // Options are sent in the group of their resource, and are of the machinery.
-    if kind.ends_with("Options") && !kind.starts_with("Pod") {
-        return format!("apis.meta.v1.{kind}");
-    }
-    match version.split_once('/') {
-        None => format!("api.core.{version}.{kind}"),
-        Some((group, version)) => {
-            let group = group.split('.').next().unwrap_or(group);
-            format!("api.{group}.{version}.{kind}")
-        }
-    }
 }
 
 fn malformed(detail: &str) -> Status {
@@ -281,45 +216,4 @@ fn special(name: &str, bytes: &[u8]) -> Result<Option<Value>, Status> {
         _ => return Ok(None),
     };
     Ok(Some(value))
-}
-
-/// The unknown fields of an object of a built-in kind, as paths.
-pub(crate) fn unknown_fields(version: &str, kind: &str, object: &Value) -> Vec<String> {
-    let mut found = Vec::new();
-    unknown_in(&message_name(version, kind), object, "", &mut found);
-    found
-}
-
-fn unknown_in(name: &str, object: &Value, path: &str, found: &mut Vec<String>) {
-    let (Some(known), Some(map)) = (messages().get(name), object.as_object()) else { return };
-    let mut names: HashMap<&str, &Field> = HashMap::new();
-    for field in known.values() {
-        match messages().get(field.kind).filter(|_| INLINE.contains(&field.name)) {
-            Some(inlined) => names.extend(inlined.values().map(|field| (field.name, field))),
-            None => {
-                names.insert(field.name, field);
-            }
-        }
-    }
-    for (key, value) in map {
-        let here = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
-        let Some(field) = names.get(key.as_str()) else {
-            if !(path.is_empty() && matches!(key.as_str(), "apiVersion" | "kind")) {
-                found.push(here);
-            }
-            continue;
-        };
-        match (field.label, value) {
-            (Label::Repeated, Value::Array(list)) => {
-                for (index, element) in list.iter().enumerate() {
-                    unknown_in(field.kind, element, &format!("{here}[{index}]"), found);
-                }
-            }
-            // The JSON form of these is not that of their message.
-            (Label::One, value) if !field.kind.ends_with("FieldsV1") && !field.kind.ends_with("RawExtension") => {
-                unknown_in(field.kind, value, &here, found);
-            }
-            _ => {}
-        }
-    }
 }

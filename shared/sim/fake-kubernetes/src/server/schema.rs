@@ -66,32 +66,3 @@ pub(crate) fn validate(custom: &CustomVersion, object: &Value, old: Option<&Valu
         .map(|error| FieldError { field: error.path, reason: "FieldValueInvalid", message: error.message })
         .collect()
 }
-
-/// The fields of an object that are not in its schema, as paths.
-pub(crate) fn unknown_fields(custom: &CustomVersion, object: &Value) -> Vec<String> {
-    let mut pruned = object.clone();
-    custom.validator.prune(&mut pruned);
-    let mut found = Vec::new();
-    removed(object, &pruned, "", &mut found);
-    found
-}
-
-fn removed(before: &Value, after: &Value, path: &str, found: &mut Vec<String>) {
-    match (before, after) {
-        (Value::Object(before), Value::Object(after)) => {
-            for (key, value) in before {
-                let here = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
-                match after.get(key) {
-                    Some(kept) => removed(value, kept, &here, found),
-                    None => found.push(here),
-                }
-            }
-        }
-        (Value::Array(before), Value::Array(after)) => {
-            for (index, (value, kept)) in before.iter().zip(after).enumerate() {
-                removed(value, kept, &format!("{path}[{index}]"), found);
-            }
-        }
-        _ => {}
-    }
-}

@@ -3,12 +3,14 @@
 use serde_json::Value;
 
 use super::definition::Definition;
-use super::{protobuf, schema};
+use crate::fields;
 
 /// The unknown fields of an object, as paths.
 pub(crate) fn unknown_fields(definition: &Definition, object: &Value) -> Vec<String> {
-    match &definition.custom {
-        Some(custom) => schema::unknown_fields(custom, object),
-        None => protobuf::unknown_fields(&definition.resource.api_version(), &definition.resource.kind, object),
-    }
+    let resource = &definition.resource;
+    let found = match &definition.custom {
+        Some(custom) => fields::custom(&custom.validator, object),
+        None => fields::built_in(&resource.api_version(), &resource.kind, object).unwrap_or_default(),
+    };
+    found.into_iter().map(|field| field.path).collect()
 }

@@ -151,13 +151,3 @@ fn protobuf_that_is_not_understood_is_refused() {
     assert_eq!(protobuf::decode(&encoded("v1", "ConfigMap", &bytes_field(15, b"x"))).unwrap_err().code, 415);
     assert_eq!(protobuf::decode(&encoded("v1", "ConfigMap", &[0x0a, 0x7f])).unwrap_err().code, 400);
 }
-
-#[test]
-fn unknown_fields_are_named_with_their_path() {
-    let mut object: Value = deployment(1);
-    assert_eq!(protobuf::unknown_fields("apps/v1", "Deployment", &object), Vec::<String>::new());
-    object["spec"]["template"]["spec"]["containers"][0]["imagee"] = json!("x");
-    object["spec"]["template"]["spec"]["volumes"] = json!([{"name": "v", "emptyDir": {}}]);
-    let found = protobuf::unknown_fields("apps/v1", "Deployment", &object);
-    assert_eq!(found, ["spec.template.spec.containers[0].imagee"]);
-}
