@@ -75,6 +75,16 @@ pub(crate) enum CliError {
         /// The folder that was given.
         folder: PathBuf,
     },
+    /// A folder has templates or overlays and no manifests.
+    #[error("{path} is a {what}, which has to be rendered: give the output of `{command} {path}`")]
+    Unrendered {
+        /// The folder.
+        path: PathBuf,
+        /// What it is.
+        what: &'static str,
+        /// The command that renders it.
+        command: &'static str,
+    },
     /// A folder contains no YAML or JSON file.
     #[error("{path} has no .yaml, .yml or .json file; give the paths of the files")]
     EmptyFolder {
@@ -330,7 +340,7 @@ pub(crate) enum CliError {
     Simulation(#[from] nodeless_driver::simulation::SimulationError),
     /// The files contain no object that planning uses.
     #[error(
-        "no object that planning uses in {input}{}; give the output of `kubectl get nodes,pods,nodepools,ec2nodeclasses,nodeclaims,daemonsets -A -o yaml`, or manifests",
+        "no object that planning uses in {input}{}; give manifests, or an export of the cluster as in `nodeless plan --help`",
         if found.is_empty() { String::new() } else { format!(", only {found}") }
     )]
     NothingToPlan {

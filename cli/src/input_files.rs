@@ -19,6 +19,32 @@ pub(crate) fn contents(paths: &[PathBuf]) -> Result<Vec<(String, Vec<u8>)>, CliE
     Ok(contents)
 }
 
+/// The files that show that a folder has to be rendered, what it is, and the command for it.
+const RENDERED: [(&str, &str, &str); 4] = [
+    ("Chart.yaml", "Helm chart", "helm template"),
+    ("kustomization.yaml", "Kustomize directory", "kubectl kustomize"),
+    ("kustomization.yml", "Kustomize directory", "kubectl kustomize"),
+    ("Kustomization", "Kustomize directory", "kubectl kustomize"),
+];
+
+/// Refuses a directory whose files are no manifests before they are rendered.
+pub(crate) fn check_rendered(root: &Path) -> Result<(), CliError> {
+    let mut folders = if root.is_dir() { vec![root.to_owned()] } else { Vec::new() };
+    while let Some(path) = folders.pop() {
+        if let Some((_, what, command)) = RENDERED.into_iter().find(|(file, ..)| path.join(file).is_file()) {
+            return Err(CliError::Unrendered { path, what, command });
+        }
+        // What cannot be listed is an error when it is read.
+        for entry in fs::read_dir(&path).into_iter().flatten().flatten() {
+            let is_hidden = entry.file_name().as_encoded_bytes().starts_with(b".");
+            if !is_hidden && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                folders.push(entry.path());
+            }
+        }
+    }
+    Ok(())
+}
+
 /// The given files, for errors.
 pub(crate) fn named(paths: &[PathBuf]) -> String {
     let shown = paths.iter().take(MAX_NAMED).map(|path| match path.as_os_str() == "-" {

@@ -305,8 +305,14 @@ fn report_input(snapshot: &Snapshot) -> bool {
     if !snapshot.skipped.is_empty() {
         report!("note: skipped kinds that planning does not use: {}", skipped(snapshot));
     }
+    if !snapshot.not_planned.is_empty() {
+        let named: Vec<&str> = snapshot.not_planned.iter().map(String::as_str).collect();
+        report!("warning: not planned, though pods would be created: {}", text_parts::shortened(&named));
+    }
     if !snapshot.created.is_empty() {
-        let shown = snapshot.created.iter().take(MAX_WORKLOADS).map(|(workload, pods)| format!("{workload} ({pods})"));
+        let most = |workload| snapshot.at_most.get(workload).map_or(String::new(), |most| format!(", at most {most}"));
+        let shown = snapshot.created.iter().take(MAX_WORKLOADS);
+        let shown = shown.map(|(workload, pods)| format!("{workload} ({pods}{})", most(workload)));
         let shown = shown.collect::<Vec<_>>().join(", ");
         let more = snapshot
             .created

@@ -687,7 +687,7 @@ fn pods_are_scheduled_to_the_zone_of_their_volumes() {
                  [us-east-1c]}]}]}";
     let scratch = pod("scratch", "1", "  volumes: [{name: v, ephemeral: {volumeClaimTemplate: {spec: {}}}}]\n");
     assert_eq!(planned(0, &[POOL, CLASS, class, &scratch])["launches"][0]["offering"]["zone"], "us-east-1c");
-    assert_eq!(planned(2, &[POOL, CLASS, &scratch])["launches"], json!([]));
+    assert_eq!(planned(0, &[POOL, CLASS, &scratch])["unschedulable"], json!([]), "a default StorageClass is assumed");
     // A CSINode limits the number of volumes of a node.
     let full = "{kind: CSINode, apiVersion: storage.k8s.io/v1, metadata: {name: n}, spec: {drivers: [{name: ebs.csi.aws.com, \
                 nodeID: n, topologyKeys: [], allocatable: {count: 0}}]}}";

@@ -1,7 +1,7 @@
 //! Compares two plans. No I/O and no clock.
 
 use super::evaluate::Planned;
-use super::report::{Amount, Changed, Difference, Listed, Objects, Report, Row, Side};
+use super::report::{Amount, Changed, Difference, Listed, Maximum, Objects, Report, Row, Side};
 use super::sets::Sets;
 use super::words;
 use crate::plan::catalog::LoadedCatalog;
@@ -10,24 +10,28 @@ use crate::plan::whatif::cost::{Cost, Group, Shape, month};
 use nodeless_snapshot::{Identity, Manifest};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What HEAD changes, compared with BASE.
+/// What HEAD changes, compared with BASE. `maximum` are both with as many pods as autoscalers allow.
 pub(super) fn report(
     sets: &Sets,
     [before, after]: [Planned; 2],
+    maximum: Option<[Planned; 2]>,
     catalog: &LoadedCatalog,
     max_increase: Option<u32>,
 ) -> Report {
     let costs = [&before, &after].map(|planned| Cost::of(&planned.nodes, Vec::new(), None));
     let sides = [side(&costs[0], &before), side(&costs[1], &after)];
-    let signed = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
-    let difference = Difference {
-        nodes: signed(sides[1].nodes) - signed(sides[0].nodes),
-        dollars_per_month: sides[1].dollars_per_month - sides[0].dollars_per_month,
-    };
+    let difference = difference(&sides);
+    let maximum = maximum.map(|both| {
+        let sides = both.each_ref().map(|planned| side(&Cost::of(&planned.nodes, Vec::new(), None), planned));
+        let difference = self::difference(&sides);
+        let [before, after] = sides;
+        Maximum { difference, before, after }
+    });
     let (known, now) = (before.pods_without_node(), after.pods_without_node());
     let no_longer = || known.difference(&now);
     let objects = objects(&sets.base.manifests, &sets.head.manifests);
-    let assumptions = words::assumptions(sets, &sides, [&before.notes, &after.notes], &catalog.described);
+    let notes = [&before.notes, &after.notes];
+    let assumptions = words::assumptions(sets, &sides, maximum.as_ref(), notes, &catalog.described);
     let become_schedulable = no_longer().filter(|pod| after.pods.contains(*pod)).cloned().collect();
     let removed_unschedulable = no_longer().filter(|pod| !after.pods.contains(*pod)).cloned().collect();
     let is_new = |one: &Unschedulable| !known.contains(&one.pod);
@@ -37,8 +41,10 @@ pub(super) fn report(
         difference,
         before,
         after: side_after,
+        maximum,
         groups: rows(&costs),
         objects,
+        not_planned: sets.base.not_planned.union(&sets.head.not_planned).cloned().collect(),
         become_unschedulable: after.unschedulable.into_iter().filter(is_new).collect(),
         become_schedulable,
         removed_unschedulable,
@@ -49,6 +55,14 @@ pub(super) fn report(
     };
     report.headline = words::headline(&report);
     report
+}
+
+fn difference([before, after]: &[Side; 2]) -> Difference {
+    let signed = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
+    Difference {
+        nodes: signed(after.nodes) - signed(before.nodes),
+        dollars_per_month: after.dollars_per_month - before.dollars_per_month,
+    }
 }
 
 fn listed(object: &Identity, manifest: &Manifest) -> Listed {

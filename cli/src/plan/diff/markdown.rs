@@ -5,7 +5,7 @@
 
 use super::bounded::{Bounded, bounded};
 use super::report::Report;
-use super::words::{HEADING, NAMES, names, numbers, objects, total};
+use super::words::{AT_MAXIMUM, HEADING, NAMES, names, numbers, objects, total};
 use crate::plan::report::Unschedulable;
 use crate::plan::text::by_reason;
 use crate::plan::text_parts::SHOWN;
@@ -19,7 +19,8 @@ const MAX_REASONS: usize = 6;
 /// The maximum number of items and bytes of each list. Together they leave a tenth of a comment for headings.
 const ROWS: (usize, usize) = (40, 14_000);
 const OBJECTS: (usize, usize) = (50, 14_000);
-const GROUPS_OF_PODS: (usize, usize) = (20, 20_000);
+const NOT_PLANNED: (usize, usize) = (10, 3_000);
+const GROUPS_OF_PODS: (usize, usize) = (20, 17_000);
 const ASSUMPTIONS: (usize, usize) = (20, 8_000);
 
 /// The headline, the table, what changed, and the pods that become unschedulable with the reasons.
@@ -32,6 +33,11 @@ pub(super) fn render(report: &Report) -> String {
     } else {
         let Bounded { shown, left_out } = bounded(changed, OBJECTS.0, OBJECTS.1);
         blocks.push(list("**What changed**", shown, left_out, "object"));
+    }
+    if !report.not_planned.is_empty() {
+        let objects = report.not_planned.iter().map(|object| format!("- {}", code(object))).collect();
+        let Bounded { shown, left_out } = bounded(objects, NOT_PLANNED.0, NOT_PLANNED.1);
+        blocks.push(list("**Not planned, though pods would be created**", shown, left_out, "object"));
     }
     if !report.become_unschedulable.is_empty() {
         let groups = by_reason(&report.become_unschedulable);
@@ -101,6 +107,9 @@ fn table(report: &Report) -> String {
     }
     let all = numbers(total(&report.before), total(&report.after)).map(|number| format!("**{number}**"));
     lines.push(row(label("**all**".to_owned()), all));
+    if let Some(most) = &report.maximum {
+        lines.push(row(label(AT_MAXIMUM.to_owned()), numbers(total(&most.before), total(&most.after))));
+    }
     lines.join("\n")
 }
 

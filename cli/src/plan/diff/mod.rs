@@ -56,8 +56,15 @@ pub(crate) fn run(input: &Input, form: Form) -> Result<ExitCode, CliError> {
     let stage = Stage::begin("planning both sets");
     let before = evaluate::plan(offline, &sets.base, &BTreeSet::new());
     let after = evaluate::plan(offline, &sets.head, &before.pods_without_node());
+    let maximum = sets.maximum.as_ref().filter(|both| both.iter().all(|set| set.faults.is_empty()));
+    let maximum = maximum.map(|both| {
+        both.each_ref().map(|set| {
+            let known = set.view.pods().map(nodeless_model::Pod::key).collect();
+            evaluate::plan(offline, set, &known)
+        })
+    });
     drop(stage);
-    let report = compare::report(sets, [before, after], catalog, *max_increase);
+    let report = compare::report(sets, [before, after], maximum, catalog, *max_increase);
     match form {
         Form::Text => output::text(&text::render(&report)),
         Form::Markdown => output::print(markdown::render(&report)),

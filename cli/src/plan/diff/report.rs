@@ -13,9 +13,13 @@ pub(crate) struct Report {
     pub(crate) difference: Difference,
     pub(crate) before: Side,
     pub(crate) after: Side,
+    /// The same with as many pods as autoscalers allow; null without autoscalers.
+    pub(crate) maximum: Option<Maximum>,
     /// The groups of nodes, those with the largest differences first.
     pub(crate) groups: Vec<Row>,
     pub(crate) objects: Objects,
+    /// Objects of kinds that are not planned, though pods would be created from them.
+    pub(crate) not_planned: Vec<String>,
     /// The pods that are unschedulable with HEAD only.
     pub(crate) become_unschedulable: Vec<Unschedulable>,
     /// The pods that are unschedulable with BASE, and scheduled with HEAD.
@@ -37,6 +41,15 @@ pub(crate) struct Report {
 pub(crate) struct Difference {
     pub(crate) nodes: i64,
     pub(crate) dollars_per_month: i64,
+}
+
+/// Both plans with as many pods as autoscalers allow.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Maximum {
+    pub(crate) difference: Difference,
+    pub(crate) before: Side,
+    pub(crate) after: Side,
 }
 
 /// One of the two plans.

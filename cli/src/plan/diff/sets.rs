@@ -18,20 +18,30 @@ const GIVE: &str = "give workloads, NodePools, EC2NodeClasses or other manifests
 pub(crate) struct Sets {
     pub(super) base: Snapshot,
     pub(super) head: Snapshot,
+    /// Both with as many pods as autoscalers allow, if there are any.
+    pub(super) maximum: Option<[Snapshot; 2]>,
     /// Whether there is a cluster besides the manifests.
     pub(super) with_cluster: bool,
     path: PathBuf,
 }
 
 /// Reads `base` and `head` into the cluster of these files, if any.
-pub(crate) fn read(cluster: &[PathBuf], base: &Path, head: &Path, config: SchedulerConfig) -> Result<Sets, CliError> {
+pub(crate) fn read(
+    cluster: &[PathBuf],
+    base: &Path,
+    head_path: &Path,
+    config: SchedulerConfig,
+) -> Result<Sets, CliError> {
     let piped = |path: &&Path| path.as_os_str() == "-";
-    if [base, head].into_iter().chain(cluster.iter().map(PathBuf::as_path)).filter(piped).count() > 1 {
+    if [base, head_path].into_iter().chain(cluster.iter().map(PathBuf::as_path)).filter(piped).count() > 1 {
         return Err(refused(Path::new("-"), "standard input can be given once".to_owned()));
     }
     let reader = files::read(cluster, config)?;
     let mut sets = [reader.clone(), reader];
-    for (reader, path) in sets.iter_mut().zip([base, head]) {
+    // A field that HEAD corrects is no error.
+    sets[1].set_strict_fields();
+    for (reader, path) in sets.iter_mut().zip([base, head_path]) {
+        input_files::check_rendered(path)?;
         for (name, bytes) in input_files::contents(&[path.to_owned()])? {
             reader.replace(&name, &bytes);
         }
@@ -43,7 +53,10 @@ pub(crate) fn read(cluster: &[PathBuf], base: &Path, head: &Path, config: Schedu
     let of_head: BTreeSet<Identity> = after.replaced().map(|(object, _)| object.clone()).collect();
     let removed = before.replaced().map(|(object, _)| object).filter(|object| !of_head.contains(*object));
     removed.for_each(|object| after.remove(object));
-    Ok(Sets { base: before.finish(), head: after.finish(), with_cluster: !cluster.is_empty(), path: head.to_owned() })
+    let is_scaled = before.is_scaled() || after.is_scaled();
+    let maximum = is_scaled.then(|| [&before, &after].map(|reader| reader.clone().at_maximum().finish()));
+    let (base, head) = (before.finish(), after.finish());
+    Ok(Sets { base, head, maximum, with_cluster: !cluster.is_empty(), path: head_path.to_owned() })
 }
 
 /// Why an object is not one of a set: it is the state of a cluster.

@@ -2,7 +2,7 @@
 
 use super::bounded::{Bounded, bounded};
 use super::report::Report;
-use super::words::{HEADING, NAMES, names, numbers, objects, total};
+use super::words::{AT_MAXIMUM, HEADING, NAMES, names, numbers, objects, total};
 use crate::plan::report::Unschedulable;
 use crate::plan::text::by_reason;
 use crate::plan::text_parts::shortened;
@@ -24,6 +24,10 @@ pub(super) fn render(report: &Report) -> String {
         lines.push("  nothing that planning uses".to_owned());
     }
     list(&mut lines, changed.into_iter().map(|line| format!("  {line}")).collect(), "object");
+    if !report.not_planned.is_empty() {
+        heading(&mut lines, "not planned, though pods would be created");
+        list(&mut lines, report.not_planned.iter().map(|object| format!("  {object}")).collect(), "object");
+    }
     if !report.become_unschedulable.is_empty() {
         heading(&mut lines, "pods that become unschedulable");
         let groups = by_reason(&report.become_unschedulable);
@@ -73,6 +77,9 @@ fn table(report: &Report) -> Vec<String> {
         rows.push(row(label(format!("{} without a change", counted(same, "group"))), numbers(sum, sum)));
     }
     rows.push(row(label("all".to_owned()), numbers(total(&report.before), total(&report.after))));
+    if let Some(most) = &report.maximum {
+        rows.push(row(label(AT_MAXIMUM.to_owned()), numbers(total(&most.before), total(&most.after))));
+    }
     let mut lines = aligned(&rows);
     if let Some(more) = differ.len().checked_sub(MAX_ITEMS + 1) {
         lines.push(format!("and {}; -o json has all", counted(more + 1, "more group")));

@@ -1,6 +1,6 @@
 //! The parts of the text and of the Markdown: differences and objects in words.
 
-use super::report::{Amount, Changed, Listed, Report, Row, Side};
+use super::report::{Amount, Changed, Listed, Maximum, Report, Row, Side};
 use super::sets::Sets;
 use crate::plan::whatif::words::money;
 use crate::plural::counted;
@@ -33,6 +33,14 @@ pub(super) fn headline(report: &Report) -> String {
 
 fn nodes_and_costs(report: &Report) -> String {
     let (nodes, dollars) = (report.difference.nodes, report.difference.dollars_per_month);
+    if let Some(most) = report.maximum.as_ref().map(|most| most.difference).filter(|most| *most != report.difference) {
+        let range = |least: String, most: String| if least == most { least } else { format!("{least} to {most}") };
+        return format!(
+            "{} nodes, {} a month from the minimum to the maximum of autoscalers",
+            range(format!("{nodes:+}"), format!("{:+}", most.nodes)),
+            range(signed(dollars), signed(most.dollars_per_month))
+        );
+    }
     if report.groups.iter().all(|row| row.before == row.after) {
         return "no change of nodes".to_owned();
     }
@@ -115,8 +123,33 @@ fn how(changed: &Changed, name: &dyn Fn(&str) -> String) -> String {
     parts.join("; ")
 }
 
+/// The label of the last line of the table, with as many pods as autoscalers allow.
+pub(super) const AT_MAXIMUM: &str = "all, at the maximum of autoscalers";
+
+/// What the figures of autoscalers are.
+fn scaled(sets: &Sets, maximum: Option<&Maximum>) -> Option<String> {
+    let failed = sets.maximum.iter().flatten().flat_map(|set| &set.faults).next();
+    let least = "Workloads with an autoscaler have its minimum of pods, and in a cluster at least those that run";
+    if let Some(fault) = failed {
+        return Some(format!("{least}. Their maximum is not planned: {fault}."));
+    }
+    let Maximum { before, after, .. } = maximum?;
+    let mut text = format!("{least}; the maximum is that of all at the same time.");
+    if before.unschedulable + after.unschedulable > 0 {
+        let (before, after) = (before.unschedulable, after.unschedulable);
+        text.push_str(&format!(" At the maximum, {before} pods are unschedulable before and {after} after."));
+    }
+    Some(text)
+}
+
 /// What the figures include, and what they assume. `notes` are those of each plan, and `prices` describes the sources of the prices.
-pub(super) fn assumptions(sets: &Sets, sides: &[Side; 2], notes: [&Vec<String>; 2], prices: &str) -> Vec<String> {
+pub(super) fn assumptions(
+    sets: &Sets,
+    sides: &[Side; 2],
+    maximum: Option<&Maximum>,
+    notes: [&Vec<String>; 2],
+    prices: &str,
+) -> Vec<String> {
     let mut all = vec![
         if sets.with_cluster {
             "All nodes of NodePools are planned anew for each set, so free capacity of today's nodes hides no difference. Nodes of no NodePool stay."
@@ -128,9 +161,10 @@ pub(super) fn assumptions(sets: &Sets, sides: &[Side; 2], notes: [&Vec<String>; 
             .to_owned(),
     ];
     let manifests = || sets.base.manifests.keys().chain(sets.head.manifests.keys());
-    if manifests().any(|object| matches!(object.kind, "Job" | "CronJob")) {
+    if manifests().any(|object| matches!(object.kind, "Job" | "CronJob" | "JobSet" | "RayJob")) {
         all.push("Pods of Jobs and CronJobs count as if they always ran.".to_owned());
     }
+    all.extend(scaled(sets, maximum));
     let [before, after] = sides.each_ref().map(|side| side.unschedulable);
     if before + after > 0 {
         all.push(format!("The costs include no nodes for unschedulable pods: {before} before, {after} after."));

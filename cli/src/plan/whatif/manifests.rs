@@ -2,6 +2,7 @@
 
 use crate::error::CliError;
 use crate::input_files;
+use crate::plan::files;
 use nodeless_snapshot::{Reader, Snapshot};
 use std::path::Path;
 
@@ -17,7 +18,8 @@ pub(crate) struct Changed {
 
 /// Reads the manifests. `cluster` has the objects of the cluster.
 pub(crate) fn read(cluster: &Reader, path: &Path) -> Result<Changed, CliError> {
-    let (mut alone, mut changed) = (Reader::default(), cluster.clone());
+    let (mut alone, mut changed) = (files::checking(), cluster.clone());
+    input_files::check_rendered(path)?;
     for (name, bytes) in input_files::contents(&[path.to_owned()])? {
         alone.replace(&name, &bytes);
         changed.replace(&name, &bytes);

@@ -1,6 +1,8 @@
 //! `nodeless plan --diff`: what a change of manifests does to nodes, costs and pods.
 
+mod charts;
 mod cluster;
+mod fields;
 mod input;
 mod markdown;
 mod properties;

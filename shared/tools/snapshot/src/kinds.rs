@@ -23,6 +23,7 @@ pub(crate) enum Kind {
     DaemonSet,
     PodDisruptionBudget,
     PriorityClass,
+    RuntimeClass,
     LimitRange,
     ResourceQuota,
     NodePool,
@@ -33,12 +34,14 @@ pub(crate) enum Kind {
     PodTemplate,
     /// A kind whose controller creates pods.
     Workload(&'static str),
+    /// A kind that sets the replicas of workloads.
+    Autoscaler(&'static str),
     /// A kind that selects pods by labels, which only default topology spread constraints depend on.
     Selecting(&'static str),
 }
 
 impl Kind {
-    const ALL: [(Self, &'static str, &'static str); 29] = [
+    const ALL: [(Self, &'static str, &'static str); 40] = [
         (Self::Node, "", "Node"),
         (Self::Pod, "", "Pod"),
         (Self::Namespace, "", "Namespace"),
@@ -53,6 +56,7 @@ impl Kind {
         (Self::DaemonSet, "apps", "DaemonSet"),
         (Self::PodDisruptionBudget, "policy", "PodDisruptionBudget"),
         (Self::PriorityClass, "scheduling.k8s.io", "PriorityClass"),
+        (Self::RuntimeClass, "node.k8s.io", "RuntimeClass"),
         (Self::LimitRange, "", "LimitRange"),
         (Self::ResourceQuota, "", "ResourceQuota"),
         (Self::NodePool, "karpenter.sh", "NodePool"),
@@ -66,8 +70,18 @@ impl Kind {
         (Self::Workload("ReplicaSet"), "apps", "ReplicaSet"),
         (Self::Workload("Job"), "batch", "Job"),
         (Self::Workload("CronJob"), "batch", "CronJob"),
+        (Self::Workload("ReplicationController"), "", "ReplicationController"),
+        (Self::Workload("Rollout"), "argoproj.io", "Rollout"),
+        (Self::Workload("CloneSet"), "apps.kruise.io", "CloneSet"),
+        (Self::Workload("StatefulSet"), "apps.kruise.io", "StatefulSet"),
+        (Self::Workload("JobSet"), "jobset.x-k8s.io", "JobSet"),
+        (Self::Workload("LeaderWorkerSet"), "leaderworkerset.x-k8s.io", "LeaderWorkerSet"),
+        (Self::Workload("RayCluster"), "ray.io", "RayCluster"),
+        (Self::Workload("RayJob"), "ray.io", "RayJob"),
+        (Self::Workload("RayService"), "ray.io", "RayService"),
+        (Self::Autoscaler("HorizontalPodAutoscaler"), "autoscaling", "HorizontalPodAutoscaler"),
+        (Self::Autoscaler("ScaledObject"), "keda.sh", "ScaledObject"),
         (Self::Selecting("Service"), "", "Service"),
-        (Self::Selecting("ReplicationController"), "", "ReplicationController"),
     ];
 
     /// The kind with this name in the group of this apiVersion; without an apiVersion, the kind with this name.
@@ -80,6 +94,16 @@ impl Kind {
     /// The name.
     pub(crate) fn name(self) -> &'static str {
         Self::ALL.iter().find(|(kind, _, _)| *kind == self).map_or("", |(_, _, name)| name)
+    }
+
+    /// The apiVersion of manifests without one.
+    pub(crate) fn default_version(self) -> String {
+        let group = Self::ALL.iter().find(|(kind, _, _)| *kind == self).map_or("", |(_, group, _)| group);
+        match group {
+            "" => "v1".to_owned(),
+            "autoscaling" => "autoscaling/v2".to_owned(),
+            _ => format!("{group}/v1"),
+        }
     }
 
     /// Whether it is namespaced.
@@ -97,6 +121,7 @@ impl Kind {
                 | Self::CapacityBuffer
                 | Self::PodTemplate
                 | Self::Workload(_)
+                | Self::Autoscaler(_)
                 | Self::Selecting(_)
         )
     }
@@ -135,6 +160,27 @@ pub(crate) struct Head<'a> {
     pub(crate) api_version: Option<Cow<'a, str>>,
     #[serde(borrow)]
     pub(crate) kind: Option<Cow<'a, str>>,
+    /// Whether an API server has accepted the object.
+    #[serde(skip)]
+    pub(crate) has_uid: bool,
+}
+
+/// The same, with the text of the metadata.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default, expecting = "a mapping with apiVersion and kind")]
+struct RawHead<'a> {
+    #[serde(borrow)]
+    api_version: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    kind: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    metadata: Option<&'a RawValue>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Accepted {
+    uid: String,
 }
 
 #[derive(Deserialize)]
@@ -146,8 +192,16 @@ struct RawItems<'a> {
 /// apiVersion and kind of an object.
 pub(crate) fn head<'b>(body: &'b Body<'_>) -> Result<Head<'b>, Undecoded> {
     let head = match body {
-        Body::Raw(raw) => serde_json::from_str(raw.get()),
-        Body::Tree(value) => Head::deserialize(value),
+        Body::Raw(raw) => serde_json::from_str(raw.get()).map(|RawHead { api_version, kind, metadata }| {
+            // Most objects are exported ones, so the metadata is parsed only if it may have the field.
+            let metadata = metadata.map(RawValue::get).filter(|text| text.contains("\"uid\""));
+            let accepted = metadata.and_then(|text| serde_json::from_str::<Accepted>(text).ok());
+            Head { api_version, kind, has_uid: accepted.is_some_and(|accepted| !accepted.uid.is_empty()) }
+        }),
+        Body::Tree(value) => Head::deserialize(value).map(|head| {
+            let uid = value.pointer("/metadata/uid").and_then(serde_json::Value::as_str);
+            Head { has_uid: uid.is_some_and(|uid| !uid.is_empty()), ..head }
+        }),
     };
     let problem =
         |error| Undecoded { field: String::new(), problem: format!("it is not a Kubernetes object: {error}") };

@@ -10,6 +10,7 @@
 //! order of the objects. The crate is pure: no I/O, no clock.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod assumed;
 mod block;
 mod complete;
 mod created;
@@ -21,10 +22,11 @@ mod kinds;
 mod manifests;
 mod objects;
 mod reader;
+mod runtime_classes;
 mod snapshot;
 mod workloads;
 
 pub use fault::{Fault, Place};
 pub use manifests::{Identity, Manifest};
-pub use reader::{Check, Reader};
+pub use reader::{Check, FieldCheck, Reader, UnknownField};
 pub use snapshot::{Held, Snapshot};

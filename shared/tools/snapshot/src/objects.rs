@@ -5,7 +5,8 @@ use crate::decode::decode;
 use crate::documents::Body;
 use crate::fault::Place;
 use crate::kinds::Kind;
-use crate::workloads::Workload;
+use crate::runtime_classes::RuntimeClass;
+use crate::workloads::{Autoscaler, Workload};
 use jiff::Timestamp;
 use nodeless_api::convert::ConvertError;
 use nodeless_api::daemon_sets::{LimitRange, ReadDaemonSet};
@@ -42,6 +43,7 @@ pub(crate) struct Objects {
     pub(crate) resource_claims: BTreeMap<Key, slim::ResourceClaim>,
     pub(crate) resource_claim_templates: BTreeMap<Key, slim::ResourceClaimTemplate>,
     pub(crate) priority_classes: BTreeMap<Key, slim::PriorityClass>,
+    pub(crate) runtime_classes: BTreeMap<Key, RuntimeClass>,
     pub(crate) node_pools: BTreeMap<Key, model::NodePool>,
     pub(crate) node_classes: BTreeMap<Key, EC2NodeClass>,
     pub(crate) node_claims: BTreeMap<Key, (Place, nodeless_api::NodeClaim)>,
@@ -56,6 +58,8 @@ pub(crate) struct Objects {
     pub(crate) selectors: Selectors,
     /// The workloads, by kind.
     pub(crate) workloads: BTreeMap<(&'static str, Key), Workload>,
+    /// The autoscalers, by kind.
+    pub(crate) autoscalers: BTreeMap<(&'static str, Key), Autoscaler>,
     /// The workloads whose pods that were read are replaced by those of the workload.
     pub(crate) replaced_workloads: BTreeSet<(&'static str, Key)>,
     /// PodDisruptionBudgets without allowed disruptions in their status.
@@ -76,18 +80,34 @@ pub(crate) struct ReadPod {
     pub(crate) without_priority: bool,
     /// Whether it runs on Fargate.
     pub(crate) on_fargate: bool,
+    /// The RuntimeClass whose overhead it does not have yet.
+    pub(crate) runtime_class: Option<String>,
 }
 
-impl TryFrom<&slim::Pod> for ReadPod {
-    type Error = ConvertError;
-
-    fn try_from(pod: &slim::Pod) -> Result<Self, ConvertError> {
+impl ReadPod {
+    /// A pod as it was decoded, and as it was read.
+    pub(crate) fn new(pod: &slim::Pod, body: &Body<'_>) -> Result<Self, ConvertError> {
         Ok(Self {
             without_priority: pod.spec.priority.is_none(),
             on_fargate: pod.spec.scheduler_name.as_deref() == Some(FARGATE),
+            runtime_class: runtime_class(body).filter(|_| pod.spec.overhead.is_empty()),
             pod: model::Pod::try_from(pod)?,
         })
     }
+}
+
+/// The RuntimeClass of a pod, which few have.
+fn runtime_class(body: &Body<'_>) -> Option<String> {
+    let parsed;
+    let object = match body {
+        Body::Raw(raw) if !raw.get().contains("runtimeClassName") => return None,
+        Body::Raw(_) => {
+            parsed = crate::decode::tree(body);
+            &parsed
+        }
+        Body::Tree(value) => value,
+    };
+    object.pointer("/spec/runtimeClassName")?.as_str().filter(|name| !name.is_empty()).map(str::to_owned)
 }
 
 /// The fields of a Node that show the time of the export.
@@ -211,6 +231,8 @@ impl Objects {
                 self.uncounted.remove(key);
             }
             Kind::PriorityClass => drop(self.priority_classes.remove(key)),
+            Kind::RuntimeClass => drop(self.runtime_classes.remove(key)),
+            Kind::Autoscaler(name) => drop(self.autoscalers.remove(&(name, key.clone()))),
             Kind::LimitRange => drop(self.limit_ranges.remove(key)),
             Kind::ResourceQuota => drop(self.resource_quotas.remove(key)),
             Kind::NodePool => {

@@ -1,7 +1,12 @@
 //! Reads the objects in documents.
 
 mod custom;
+mod fields;
+mod skipped;
 
+pub use fields::{FieldCheck, UnknownField};
+
+use crate::assumed::Assumed;
 use crate::complete;
 use crate::created::{Created, create_pods};
 use crate::decode::{Undecoded, decode, tree};
@@ -10,8 +15,9 @@ use crate::fault::{Fault, Place, explained};
 use crate::kinds::{Head, Kind, head, identity, is_sequence, items, removed};
 use crate::manifests::{Identity, Manifest, described};
 use crate::objects::{Key, Objects, ReadPod};
+use crate::runtime_classes::{self, RuntimeClass};
 use crate::snapshot::Snapshot;
-use crate::workloads::Workload;
+use crate::workloads::{Autoscaler, Workload};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use nodeless_api::convert::ConvertError;
 use nodeless_api::daemon_sets::{LimitRange, ReadDaemonSet};
@@ -24,13 +30,16 @@ use nodeless_model::Template;
 use nodeless_model::quotes::{shortened, with_short_keys};
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
-use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The maximum nesting depth of Lists.
 const MAXIMUM_NESTING: usize = 16;
 /// The namespace of objects without one, as in kubectl.
 const DEFAULT_NAMESPACE: &str = "default";
+
+/// The workloads whose selectors default topology spread constraints depend on.
+const SELECTING: [&str; 4] = ["Deployment", "ReplicaSet", "ReplicationController", "StatefulSet"];
 
 /// A check of the API server that this crate cannot do itself: of an object of a kind, with required fields that were missing. Returns
 /// the fields with errors, and the errors.
@@ -40,13 +49,21 @@ pub type Check = fn(&str, &serde_json::Value) -> Vec<(String, String)>;
 #[derive(Clone, Debug, Default)]
 pub struct Reader {
     check: Option<Check>,
+    field_check: Option<FieldCheck>,
+    strict_fields: bool,
+    /// The number of unknown fields that are no errors.
+    unknown_fields: usize,
+    /// The warnings about versions whose fields are not known.
+    unchecked: BTreeSet<String>,
     objects: Objects,
     faults: Vec<Fault>,
     warnings: Vec<String>,
     invalid: Vec<InvalidObject>,
     skipped: BTreeMap<String, usize>,
+    not_planned: BTreeSet<String>,
     generated: usize,
     create_pods: bool,
+    at_maximum: bool,
     scheduler_config: SchedulerConfig,
     /// Whether the objects that are being read replace those of the same name.
     replacing: bool,
@@ -61,12 +78,32 @@ struct Incoming<'p> {
     kind: Kind,
 }
 
+impl Incoming<'_> {
+    /// The namespace, empty for cluster-scoped objects, and the name of an object of this kind.
+    fn key(&self, body: &Body<'_>) -> Key {
+        let (namespace, name) = identity(body);
+        let namespace = match namespace.as_str() {
+            _ if !self.kind.is_namespaced() => String::new(),
+            "" => DEFAULT_NAMESPACE.to_owned(),
+            _ => namespace,
+        };
+        (namespace, name)
+    }
+}
+
 impl Reader {
     /// Creates the pods of workloads without pods, as their controllers would if the manifests were applied: all replicas of a Deployment,
-    /// StatefulSet or ReplicaSet, the parallel pods of a Job, and those of one run of a CronJob.
+    /// at least as many as its autoscaler sets, the parallel pods of a Job, and those of one run of a CronJob. The claims and StorageClasses
+    /// of an input that has none at all are assumed.
     #[must_use]
     pub fn with_pods_of_workloads(self) -> Self {
         Self { create_pods: true, ..self }
+    }
+
+    /// Creates as many pods of workloads as their autoscalers allow, and not as few.
+    #[must_use]
+    pub fn at_maximum(self) -> Self {
+        Self { at_maximum: true, ..self }
     }
 
     /// Gives pods the default topology spread constraints of the cluster's scheduler. Services and ReplicationControllers, which are skipped
@@ -112,6 +149,13 @@ impl Reader {
         }
     }
 
+    /// Whether autoscalers may give workloads more pods than are created.
+    #[must_use]
+    pub fn is_scaled(&self) -> bool {
+        let groups = self.objects.workloads.values().flat_map(|workload| &workload.groups);
+        !self.objects.autoscalers.is_empty() || groups.into_iter().any(|group| group.most > group.pods)
+    }
+
     /// Adds one item of a list from an API server. Such items have no kind.
     pub fn item(&mut self, source: &str, index: usize, api_version: &str, kind: &str, object: &RawValue) {
         let place = Place { source: source.to_owned(), document: 1, line: 1, items: vec![index] };
@@ -127,10 +171,22 @@ impl Reader {
     /// The snapshot of all objects that were read.
     #[must_use]
     pub fn finish(self) -> Snapshot {
-        let Self { mut objects, mut faults, warnings, mut invalid, skipped, mut manifests, scheduler_config, .. } =
-            self;
+        let more = self.more_unknown_fields();
+        let Self {
+            mut objects,
+            mut faults,
+            mut warnings,
+            mut invalid,
+            skipped,
+            not_planned,
+            mut manifests,
+            scheduler_config,
+            ..
+        } = self;
+        warnings.extend(more);
         let selectors = std::mem::take(&mut objects.selectors);
-        let Created { pods, faults: found } = create_pods(&mut objects);
+        let assumed = if self.create_pods { Assumed::before_pods(&objects) } else { Assumed::default() };
+        let Created { pods, most, faults: found } = create_pods(&mut objects, self.at_maximum);
         for (object, manifest) in &mut manifests {
             if let Some(Kind::Workload(kind)) = Kind::of(None, object.kind) {
                 let key = (kind, (object.namespace.clone(), object.name.clone()));
@@ -142,12 +198,17 @@ impl Reader {
             let object = described(kind, &shortened(&namespace), &shortened(&name));
             faults.push(fault(&place, Some(object), undecoded));
         }
-        let created = pods
-            .into_iter()
-            .map(|((kind, (namespace, name)), pods)| (described(kind, &namespace, &name), pods))
-            .collect();
-        let mut snapshot =
-            Snapshot { created, manifests, ..Snapshot::new(objects, faults, warnings, invalid, skipped) };
+        let named = |(kind, (namespace, name)): (&str, Key)| described(kind, &namespace, &name);
+        let created = pods.into_iter().map(|(key, pods)| (named(key), pods)).collect();
+        let at_most = most.into_iter().map(|(key, pods)| (named(key), pods)).collect();
+        warnings.extend(assumed.complete(&mut objects));
+        let mut snapshot = Snapshot {
+            created,
+            at_most,
+            not_planned,
+            manifests,
+            ..Snapshot::new(objects, faults, warnings, invalid, skipped)
+        };
         snapshot.set_default_spread(&scheduler_config, &selectors);
         snapshot
     }
@@ -156,7 +217,7 @@ impl Reader {
         if is_sequence(&body) {
             return self.list(place, body, None, depth);
         }
-        let Head { api_version, kind } = match head(&body) {
+        let Head { api_version, kind, has_uid } = match head(&body) {
             Ok(head) => head,
             Err(undecoded) => return self.faults.push(fault(place, None, undecoded)),
         };
@@ -185,8 +246,7 @@ impl Reader {
         }
         let is_used = |known: &Kind| !matches!(known, Kind::Selecting(_)) || !self.scheduler_config.is_empty();
         let Some(known) = Kind::of(given, &kind).filter(is_used) else {
-            *self.skipped.entry(shortened(&kind).into_owned()).or_default() += 1;
-            return;
+            return self.skip(&kind, has_uid, &body);
         };
         let incoming = Incoming { place, kind: known };
         if let Some(undecoded) = templated(&body) {
@@ -201,6 +261,9 @@ impl Reader {
             return self.refuse(&incoming, &body, Undecoded { field: "apiVersion".to_owned(), problem });
         }
         let faults = self.faults.len();
+        if !has_uid {
+            self.check_fields(&incoming, given, &body);
+        }
         self.object(&incoming, &body);
         if self.replacing && self.faults.len() == faults {
             self.note_manifest(&incoming, &body);
@@ -209,12 +272,7 @@ impl Reader {
 
     /// Records an object that replaces others.
     fn note_manifest(&mut self, incoming: &Incoming<'_>, body: &Body<'_>) {
-        let (namespace, name) = identity(body);
-        let namespace = match namespace.as_str() {
-            _ if !incoming.kind.is_namespaced() => String::new(),
-            "" => DEFAULT_NAMESPACE.to_owned(),
-            _ => namespace,
-        };
+        let (namespace, name) = incoming.key(body);
         let object = Identity { kind: incoming.kind.name(), namespace, name };
         let manifest = Manifest::new(tree(body));
         if manifest.is_named && self.manifests.contains_key(&object) {
@@ -251,7 +309,7 @@ impl Reader {
             }
             Kind::Pod => {
                 let read = self.slim::<slim::Pod>(incoming, body, |object| &mut object.metadata);
-                let converted = self.converted(incoming, body, read, |pod| ReadPod::try_from(pod));
+                let converted = self.converted(incoming, body, read, |pod| ReadPod::new(pod, body));
                 if let Some((key, read)) = &converted
                     && read.pod.template.volume_claims.iter().any(|claim| claim.ephemeral)
                 {
@@ -317,6 +375,11 @@ impl Reader {
                 let read = self.slim::<slim::PriorityClass>(incoming, body, |object| &mut object.metadata);
                 self.keep(incoming, read, |objects| &mut objects.priority_classes);
             }
+            Kind::RuntimeClass => {
+                let read = self.slim::<runtime_classes::Written>(incoming, body, |object| &mut object.metadata);
+                let converted = self.converted(incoming, body, read, |class| RuntimeClass::try_from(class));
+                self.keep(incoming, converted, |objects| &mut objects.runtime_classes);
+            }
             Kind::LimitRange => {
                 let read = self.slim::<slim::LimitRange>(incoming, body, |object| &mut object.metadata);
                 let converted = self.converted(incoming, body, read, |range| LimitRange::try_from(range));
@@ -365,12 +428,11 @@ impl Reader {
                     |template: &slim::StoredPodTemplate| template.try_into(),
                 );
             }
-            Kind::Selecting(kind) => {
-                let read = self.slim::<slim::SelectingByLabels>(incoming, body, |object| &mut object.metadata);
-                if let Some((_, object)) = read {
-                    self.objects.selectors.add(kind, object.into());
-                }
-            }
+            Kind::Selecting(kind) => self.selecting_by_labels(incoming, kind, body),
+            Kind::Autoscaler(kind) => match Autoscaler::read(kind, body) {
+                Ok(scaler) => drop(self.objects.autoscalers.insert((kind, incoming.key(body)), scaler)),
+                Err(undecoded) => self.refuse(incoming, body, undecoded),
+            },
             Kind::Workload(kind) => {
                 self.controller(incoming, kind, body);
                 self.shape(
@@ -384,10 +446,20 @@ impl Reader {
         }
     }
 
+    fn selecting_by_labels(&mut self, incoming: &Incoming<'_>, kind: &'static str, body: &Body<'_>) {
+        let read = self.slim::<slim::SelectingByLabels>(incoming, body, |object| &mut object.metadata);
+        if let Some((_, object)) = read {
+            self.objects.selectors.add(kind, object.into());
+        }
+    }
+
     /// The pods that a workload selects, if constraints depend on it.
     fn controller(&mut self, incoming: &Incoming<'_>, kind: &'static str, body: &Body<'_>) {
-        if self.scheduler_config.is_empty() || matches!(kind, "Job" | "CronJob") {
+        if self.scheduler_config.is_empty() || !SELECTING.contains(&kind) {
             return;
+        }
+        if kind == "ReplicationController" {
+            return self.selecting_by_labels(incoming, kind, body);
         }
         let read = self.slim::<slim::Controller>(incoming, body, |object| &mut object.metadata);
         let converted = self.converted(incoming, body, read, |object| ObjectSelector::try_from(object));
@@ -526,13 +598,8 @@ impl Reader {
 
     /// Omits an object and reports why.
     fn refuse(&mut self, incoming: &Incoming<'_>, body: &Body<'_>, undecoded: Undecoded) {
-        let (namespace, name) = identity(body);
-        let namespace = match namespace.as_str() {
-            _ if !incoming.kind.is_namespaced() => "",
-            "" => DEFAULT_NAMESPACE,
-            given => given,
-        };
-        let what = described(incoming.kind.name(), &shortened(namespace), &shortened(&name));
+        let (namespace, name) = incoming.key(body);
+        let what = described(incoming.kind.name(), &shortened(&namespace), &shortened(&name));
         let key = if namespace.is_empty() { name } else { format!("{namespace}/{name}") };
         self.invalid.push(unusable(incoming.kind.name(), key, &undecoded, outline(body)));
         self.faults.push(fault(incoming.place, Some(what), undecoded));

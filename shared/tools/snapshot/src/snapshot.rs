@@ -42,6 +42,8 @@ pub struct Snapshot {
     pub warnings: Vec<String>,
     /// The number of objects that planning does not use, by kind.
     pub skipped: BTreeMap<String, usize>,
+    /// The objects among them that pods would be created from.
+    pub not_planned: BTreeSet<String>,
     /// The number of objects that were read.
     pub objects: usize,
     /// The names of Nodes without capacity: their kubelet has not reported it yet, or the export does not contain their status.
@@ -52,6 +54,8 @@ pub struct Snapshot {
     pub ended: usize,
     /// The workloads whose pods were created, such as `Deployment default/web`, each with their number.
     pub created: BTreeMap<String, usize>,
+    /// The workloads that autoscalers may give more pods, each with the largest number.
+    pub at_most: BTreeMap<String, u64>,
     /// The objects that replaced others or were added with them, with the numbers of their pods.
     pub manifests: BTreeMap<Identity, Manifest>,
 }
@@ -160,10 +164,11 @@ impl Snapshot {
 
     fn take_pods(&mut self, objects: &mut Objects) {
         let mut unknown: BTreeMap<String, usize> = BTreeMap::new();
-        // Equal pods share their template, which is changed once for pods that follow each other.
-        let mut changed: Option<[Arc<PodTemplate>; 2]> = None;
+        let mut without_class: BTreeMap<String, usize> = BTreeMap::new();
+        let [mut prioritized, mut admitted] = [Changed::default(), Changed::default()];
         let mut templates = SharedTemplates::default();
-        for ReadPod { mut pod, without_priority, on_fargate } in std::mem::take(&mut objects.pods).into_values() {
+        for read in std::mem::take(&mut objects.pods).into_values() {
+            let ReadPod { mut pod, without_priority, on_fargate, runtime_class } = read;
             if pod.is_terminal() {
                 self.ended += 1;
                 continue;
@@ -171,14 +176,7 @@ impl Snapshot {
             if without_priority {
                 match priority(pod.template.priority_class_name.as_deref(), &objects.priority_classes) {
                     Some(priority) if priority == pod.template.priority => {}
-                    Some(priority) => match &changed {
-                        Some([before, after]) if Arc::ptr_eq(before, &pod.template) => pod.template = Arc::clone(after),
-                        _ => {
-                            let before = Arc::clone(&pod.template);
-                            pod.template_mut().priority = priority;
-                            changed = Some([before, Arc::clone(&pod.template)]);
-                        }
-                    },
+                    Some(priority) => prioritized.apply(&mut pod, |template| template.priority = priority),
                     None => {
                         *unknown.entry(pod.template.priority_class_name.clone().unwrap_or_default()).or_default() += 1;
                     }
@@ -186,6 +184,12 @@ impl Snapshot {
             }
             // The kube-scheduler drops such a nomination at its next attempt.
             pod.nominated_node_name.take_if(|node| !objects.nodes.contains_key(&(String::new(), node.clone())));
+            if let Some(name) = runtime_class.filter(|_| pod.node_name.is_none()) {
+                match objects.runtime_classes.get(&(String::new(), name.clone())) {
+                    Some(class) => admitted.apply(&mut pod, |template| class.admit(template)),
+                    None => *without_class.entry(name).or_default() += 1,
+                }
+            }
             if pod.node_name.is_none() {
                 let why = held(&pod, on_fargate);
                 let fargate = why == Some(Held::Fargate);
@@ -200,6 +204,12 @@ impl Snapshot {
         for (class, pods) in unknown {
             self.warnings.push(format!(
                 "PriorityClass {} of {pods} pods is not in the export; their priority is assumed to be 0",
+                shortened(&class)
+            ));
+        }
+        for (class, pods) in without_class {
+            self.warnings.push(format!(
+                "RuntimeClass {} of {pods} pods is not in the export; they are planned without its overhead",
                 shortened(&class)
             ));
         }
@@ -248,6 +258,23 @@ impl Snapshot {
                     let object = Some(error.object);
                     self.faults.push(Fault { place, object, field: error.field, problem });
                 }
+            }
+        }
+    }
+}
+
+/// A change of templates. Equal pods share their template, which is changed once for pods that follow each other.
+#[derive(Default)]
+struct Changed(Option<[Arc<PodTemplate>; 2]>);
+
+impl Changed {
+    fn apply(&mut self, pod: &mut Pod, change: impl FnOnce(&mut PodTemplate)) {
+        match &self.0 {
+            Some([before, after]) if Arc::ptr_eq(before, &pod.template) => pod.template = Arc::clone(after),
+            _ => {
+                let before = Arc::clone(&pod.template);
+                change(pod.template_mut());
+                self.0 = Some([before, Arc::clone(&pod.template)]);
             }
         }
     }

@@ -1,6 +1,7 @@
 //! Exports of clusters, read and written.
 #![allow(clippy::unwrap_used)]
 
+mod charts;
 mod parsers;
 mod properties;
 mod reading;
