@@ -2,8 +2,10 @@
 
 use super::blocked::{self, Blocked};
 use super::changes::{Widening, claims_of, repacked};
-use super::compare::{Change, Difference, changes, difference};
+use super::compare::{Change, Difference, changes, difference, lost};
 use super::cost::{Cost, PodWithoutNode, PricedNode, after, unschedulable};
+use super::moved::{self, Moved};
+use crate::error::CliError;
 use crate::plan::offline::Offline;
 use nodeless_api::view::ClusterView;
 use nodeless_model::NodeClaim;
@@ -28,6 +30,8 @@ pub(crate) enum Kind {
     Arm64,
     /// The same with spot in all NodePools.
     Spot,
+    /// The same, also for the pods on nodes of no NodePool.
+    Moved,
     /// The same with the manifests of a file.
     Manifests { file: String },
 }
@@ -46,6 +50,9 @@ pub(crate) struct Alternative {
     pub(crate) widened: Vec<String>,
     /// What blocks disruption on the way; null if nothing does.
     pub(crate) blocked: Option<Blocked>,
+    /// Which pods move, of the alternative for those on nodes of no NodePool.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) moved: Option<Moved>,
 }
 
 /// Today's cluster.
@@ -106,6 +113,37 @@ impl<'t> Today<'t> {
         vec![repacked, widen(Kind::Arm64, Widening::Arm64), widen(Kind::Spot, Widening::Spot)]
     }
 
+    /// What nodeless would launch also for the pods on nodes of no NodePool. `None` if there are none.
+    pub(super) fn moved(&self) -> Result<Option<Alternative>, CliError> {
+        let origins = moved::candidates(&self.nodes);
+        if origins.is_empty() {
+            return Ok(None);
+        }
+        let (mut view, mut assumed) = (self.view.clone(), None);
+        if view.node_pools.is_empty() {
+            let (pool, described) = moved::assumed_pool(&self.nodes, &origins)?;
+            view.node_pools.push(pool);
+            assumed = Some(described);
+        }
+        let mut staying = BTreeMap::new();
+        let cost = loop {
+            let stays = |name: &&String| !origins.contains_key(name.as_str()) || staying.contains_key(*name);
+            let cost = self.repack(&view, &self.stays.iter().filter(stays).cloned().collect());
+            // A node stays with all its pods, which may make room for others unnecessary.
+            let mut more = moved::staying(&view, &origins, &lost(&self.cost, &cost));
+            more.retain(|node, _| !staying.contains_key(node));
+            if more.is_empty() {
+                break cost;
+            }
+            staying.extend(more);
+        };
+        let (difference, changes) = (difference(&self.cost, &cost), changes(&self.cost, &cost));
+        let from = moved::sources(&view, &self.nodes, &origins);
+        let moved = Some(Moved { from, stays: staying.into_values().collect(), assumed });
+        let (kind, widened, blocked) = (Kind::Moved, Vec::new(), None);
+        Ok(Some(Alternative { kind, cost, difference, changes, widened, blocked, moved }))
+    }
+
     /// The cluster with the manifests of a file.
     pub(super) fn with_manifests(&self, file: &str, view: &ClusterView) -> Alternative {
         self.alternative(Kind::Manifests { file: file.to_owned() }, view, Vec::new(), true)
@@ -113,16 +151,16 @@ impl<'t> Today<'t> {
 
     /// `with_blocked` also finds what blocks disruption, which takes another plan.
     fn alternative(&self, kind: Kind, view: &ClusterView, widened: Vec<String>, with_blocked: bool) -> Alternative {
-        let cost = self.repack(view, &BTreeSet::new());
+        let cost = self.repack(view, &self.stays);
         let blocked = if with_blocked { self.blocked(view) } else { None };
         let (difference, changes) = (difference(&self.cost, &cost), changes(&self.cost, &cost));
-        Alternative { kind, cost, difference, changes, widened, blocked }
+        Alternative { kind, cost, difference, changes, widened, blocked, moved: None }
     }
 
-    /// The cost of the nodes that would be launched in place of today's, besides those that stay and `more`.
-    fn repack(&self, view: &ClusterView, more: &BTreeSet<String>) -> Cost {
+    /// The cost of the nodes that would be launched in place of today's, besides those that stay.
+    fn repack(&self, view: &ClusterView, stays: &BTreeSet<String>) -> Cost {
         let names: BTreeSet<&str> = self.nodes.iter().map(|node| node.name.as_str()).collect();
-        let stays = |node: &&CurrentNode| self.stays.contains(&node.name) || more.contains(&node.name);
+        let stays = |node: &&CurrentNode| stays.contains(&node.name);
         let staying: BTreeMap<&str, &CurrentNode> =
             self.nodes.iter().filter(stays).map(|node| (node.name.as_str(), node)).collect();
         let claims = staying.values().filter_map(|node| node.node_claim.as_deref()).collect();
@@ -149,7 +187,7 @@ impl<'t> Today<'t> {
             return None;
         }
         let nodes: BTreeSet<String> = blocked.keys().cloned().collect();
-        let dollars_per_month = self.repack(view, &nodes).dollars_per_month;
+        let dollars_per_month = self.repack(view, &(&self.stays | &nodes)).dollars_per_month;
         Some(Blocked { nodes, causes: blocked::causes(&blocked), dollars_per_month })
     }
 }

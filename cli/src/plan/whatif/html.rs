@@ -2,7 +2,7 @@
 
 use super::evaluate::Alternative;
 use super::report::Report;
-use super::words::{blocks, caution, changed, heading, line, money, paid, pods};
+use super::words::{blocks, caution, changed, heading, line, money, moves, paid, pods};
 use crate::html::{self, escaped, header, row};
 use std::fmt::Write as _;
 
@@ -52,7 +52,11 @@ fn bars(out: &mut String, report: &Report) {
 
 fn alternative(out: &mut String, report: &Report, one: &Alternative, synthetic_spot: bool) {
     let _cannot_fail = writeln!(out, "<h2>{}</h2>\n<p>{}</p>", escaped(&one.name()), escaped(one.described()));
+    if one.is_repacked_again() {
+        return list(out, &one.conditions(synthetic_spot)[..1]);
+    }
     let mut lines: Vec<String> = one.changes.iter().map(changed).collect();
+    lines.extend(one.moved.iter().flat_map(moves));
     lines.extend(paid(&one.cost));
     lines.extend(caution(&one.difference));
     lines.extend(pods(&report.today, one));

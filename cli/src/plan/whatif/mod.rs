@@ -7,6 +7,7 @@ pub(super) mod cost;
 mod evaluate;
 mod html;
 pub(crate) mod manifests;
+mod moved;
 mod report;
 mod text;
 pub(super) mod words;
@@ -61,13 +62,15 @@ pub(crate) fn run(input: Input, form: Output) -> Result<ExitCode, CliError> {
     let stage = Stage::begin("planning alternatives");
     let today = Today::of(&snapshot.view, settings);
     let mut alternatives = today.standard();
+    alternatives.extend(today.moved()?);
     alternatives.extend(changed.iter().map(|one| today.with_manifests(&one.file, &one.snapshot.view)));
     drop(stage);
     let mut found = today.assumptions.clone();
     found.extend(commitments.iter().flat_map(|all| all.notes.iter().cloned()));
     let costs = [&today.cost].into_iter().chain(alternatives.iter().map(|one| &one.cost));
     found.extend(costs.flat_map(|cost| &cost.without_rate).cloned().collect::<BTreeSet<_>>());
-    let assumptions = report::assumptions(&today.cost, today.staying(), &catalog.described, &found);
+    let moves = alternatives.iter().any(|one| one.moved.is_some());
+    let assumptions = report::assumptions(&today, moves, &catalog.described, &found);
     let report = Report { today: today.cost, alternatives, assumptions };
     if let Some(target) = target {
         target.write(&html::page(&report, synthetic_spot))?;

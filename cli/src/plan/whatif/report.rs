@@ -1,7 +1,8 @@
 //! The JSON and YAML output of `--what-if`. `docs/what-if.md` describes it; change both together.
 
 use super::cost::Cost;
-use super::evaluate::{Alternative, Kind};
+use super::evaluate::{Alternative, Kind, Today};
+use super::moved::{Moved, Origin};
 use crate::plural::counted;
 use serde::Serialize;
 
@@ -15,9 +16,10 @@ pub(crate) struct Report {
     pub(crate) assumptions: Vec<String>,
 }
 
-/// What the figures include, and what they assume. `staying` is the number of nodes that stay in every alternative, `prices`
-/// describes the sources of the prices, and `found` are the assumptions about this cluster.
-pub(super) fn assumptions(today: &Cost, staying: usize, prices: &str, found: &[String]) -> Vec<String> {
+/// What the figures include, and what they assume. `moves` is whether an alternative moves the pods of nodes that stay in the
+/// others, `prices` describes the sources of the prices, and `found` are the assumptions about this cluster.
+pub(super) fn assumptions(today: &Today<'_>, moves: bool, prices: &str, found: &[String]) -> Vec<String> {
+    let (staying, today) = (today.staying(), &today.cost);
     let included = match today.commitments {
         Some(_) => {
             "and discounts other than the Savings Plans and Reserved Instances of --commitments are not included."
@@ -40,8 +42,11 @@ pub(super) fn assumptions(today: &Cost, staying: usize, prices: &str, found: &[S
         );
     }
     if staying > 0 {
+        let but = if moves { " but the one that moves them" } else { "" };
         let (nodes, stay) = (counted(staying, "node"), if staying == 1 { "stays" } else { "stay" });
-        all.push(format!("{nodes} of no NodePool or of a static NodePool {stay} in every alternative, with the pods."));
+        all.push(format!(
+            "{nodes} of no NodePool or of a static NodePool {stay} in every alternative{but}, with the pods."
+        ));
     }
     if !today.without_price.is_empty() {
         all.push(format!(
@@ -65,6 +70,23 @@ pub(super) fn assumptions(today: &Cost, staying: usize, prices: &str, found: &[S
     all
 }
 
+/// What is assumed of the NodePools, how pods get there, and what is not in the figures.
+fn moving(moved: &Moved) -> Vec<String> {
+    let mut all = Vec::new();
+    if let Some(described) = &moved.assumed {
+        all.push(format!("the input has no NodePool, so one is assumed: {described}"));
+    }
+    all.push(
+        "to get there, create the NodePools, then drain the nodes and delete their group or profile; a node that its group replaces is not \
+         saved"
+            .to_owned(),
+    );
+    if moved.from.iter().any(|source| source.origin == Origin::AutoMode) {
+        all.push("today costs more than stated: the fee of EKS Auto Mode for each instance is not included".to_owned());
+    }
+    all
+}
+
 impl Alternative {
     /// The name in the table.
     pub(super) fn name(&self) -> String {
@@ -72,8 +94,14 @@ impl Alternative {
             Kind::Repacked => "repacked".to_owned(),
             Kind::Arm64 => "with arm64".to_owned(),
             Kind::Spot => "with spot".to_owned(),
+            Kind::Moved => "moved to NodePools".to_owned(),
             Kind::Manifests { file } => format!("with {file}"),
         }
+    }
+
+    /// Whether it widens nothing, so that it is the same as repacked.
+    pub(super) fn is_repacked_again(&self) -> bool {
+        matches!(self.kind, Kind::Arm64 | Kind::Spot) && self.widened.is_empty()
     }
 
     /// What it is.
@@ -82,6 +110,7 @@ impl Alternative {
             Kind::Repacked => "what nodeless would launch for the same pods if it started without nodes of NodePools",
             Kind::Arm64 => "repacked, and every NodePool allows arm64",
             Kind::Spot => "repacked, and every NodePool allows spot",
+            Kind::Moved => "repacked, also for the pods of nodes that no NodePool manages",
             Kind::Manifests { .. } => "repacked, with these manifests in place of those of the same name",
         }
     }
@@ -93,6 +122,7 @@ impl Alternative {
             pools => format!("{key} is widened in NodePool {}", pools.join(", ")),
         };
         match self.kind {
+            Kind::Moved => self.moved.iter().flat_map(moving).collect(),
             Kind::Repacked | Kind::Manifests { .. } => {
                 vec!["disruption gets there over time, within the budgets of the NodePools".to_owned()]
             }

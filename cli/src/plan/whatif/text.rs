@@ -2,7 +2,7 @@
 
 use super::evaluate::Alternative;
 use super::report::Report;
-use super::words::{blocks, caution, changed, heading, line, paid, pods};
+use super::words::{blocks, caution, changed, heading, line, moves, paid, pods};
 
 /// The table, what makes the differences, and the assumptions.
 pub(super) fn render(report: &Report, synthetic_spot: bool) -> String {
@@ -20,10 +20,14 @@ pub(super) fn render(report: &Report, synthetic_spot: bool) -> String {
 }
 
 fn details(report: &Report, alternative: &Alternative, synthetic_spot: bool) -> Vec<String> {
+    if alternative.is_repacked_again() {
+        return alternative.conditions(synthetic_spot).into_iter().take(1).collect();
+    }
     let mut lines: Vec<String> = alternative.changes.iter().map(changed).collect();
     if lines.is_empty() {
         lines.push("the same nodes as today".to_owned());
     }
+    lines.extend(alternative.moved.iter().flat_map(moves));
     lines.extend(paid(&alternative.cost));
     lines.extend(caution(&alternative.difference));
     lines.extend(pods(&report.today, alternative));

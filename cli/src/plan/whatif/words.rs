@@ -4,6 +4,7 @@ use super::blocked::Blocked;
 use super::compare::{Change, Difference, lost};
 use super::cost::{Cost, Group, Shares, month};
 use super::evaluate::Alternative;
+use super::moved::{Moved, Origin};
 use crate::plan::text_parts::{SHOWN, shortened};
 use crate::plural::counted;
 
@@ -121,6 +122,43 @@ pub(super) fn pods(today: &Cost, other: &Alternative) -> Vec<String> {
         lines.push(format!("{pods} would be unschedulable: {}: {}", shortened(&names), first.reasons.join("; ")));
     }
     lines
+}
+
+/// What moves to NodePools, and what stays with the reasons.
+pub(super) fn moves(moved: &Moved) -> Vec<String> {
+    let mut lines = Vec::new();
+    for source in &moved.from {
+        let unknown = match source.without_price {
+            0 => String::new(),
+            some => format!(" without {} whose price is unknown", counted(some, "node")),
+        };
+        lines.push(format!(
+            "{}: {} with {}, {} a month{unknown}",
+            origin(&source.origin),
+            counted(source.nodes, "node"),
+            counted(source.pods, "pod"),
+            money(source.dollars_per_month)
+        ));
+    }
+    for one in moved.stays.iter().take(SHOWN) {
+        let names: Vec<&str> = one.pods.iter().map(|pod| pod.pod.as_str()).collect();
+        let why = one.pods.first().map(|pod| pod.reasons.join("; ")).unwrap_or_default();
+        lines.push(format!("{} of {} stays for {}: {why}", one.node, origin(&one.origin), shortened(&names)));
+    }
+    if let Some(more) = moved.stays.len().checked_sub(SHOWN + 1) {
+        lines.push(format!("{} more stay; -o json has all", counted(more + 1, "node")));
+    }
+    lines
+}
+
+fn origin(origin: &Origin) -> String {
+    match origin {
+        Origin::NodeGroup { name } => format!("node group {name}"),
+        Origin::AutoMode => "EKS Auto Mode".to_owned(),
+        Origin::Fargate => "Fargate".to_owned(),
+        Origin::Hybrid => "hybrid nodes".to_owned(),
+        Origin::Other => "nodes of no group".to_owned(),
+    }
 }
 
 /// What blocks disruption, and what is not saved while it does.

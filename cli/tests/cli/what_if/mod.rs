@@ -1,5 +1,7 @@
 //! `nodeless plan --what-if`: what a cluster costs, and what it would cost otherwise.
 
+mod moved;
+
 use crate::support::objects::Objects;
 use crate::support::{Ended, Folder, nodeless};
 use nodeless_api::test_support::{ec2_node_class_manifest, node_pool_manifest};
