@@ -31,7 +31,12 @@ pub(crate) fn page(report: &Report, replay: &str) -> String {
             sample.evictions,
         );
     }
-    out.push_str("\n  Nodes and running pods at that time, the price of the nodes, and evictions since the start\n\n");
+    let _cannot_fail = writeln!(
+        out,
+        "\n  Nodes and running pods at that time, the price of the nodes, and evictions since the start. The cost is that of {}:\n  \
+         later lines show whether the cluster becomes quiescent.\n",
+        counted(hours(report), "hour")
+    );
     for (what, value) in summary(report) {
         let _cannot_fail = writeln!(out, "  {what:34} {value}");
     }

@@ -89,7 +89,11 @@ fn pods(pending: &[Placed], findings: &mut Vec<Finding>) {
         };
         findings.push(
             Finding::new(Severity::Warning, Check::Pods, object)
-                .problem(format!("no node is launched for it: {}", reasons.join("; ")))
+                .problem(format!(
+                    "no node is launched for {}: {}",
+                    if pods.len() == 1 { "it" } else { "them" },
+                    reasons.join("; ")
+                ))
                 .advice(help(remedies, "see `nodeless plan --explain NAMESPACE/NAME`")),
         );
     }

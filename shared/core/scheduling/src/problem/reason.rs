@@ -295,7 +295,7 @@ impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Pod(fault) => fault.fmt(f),
-            Self::NoNodePools => f.write_str("there is no NodePool; create one"),
+            Self::NoNodePools => f.write_str("there is no NodePool that can be used; create one, or correct one with an error"),
             Self::NotExplained => f.write_str(
                 "it cannot be scheduled; the reason was not determined, because too many kinds of pods cannot be scheduled",
             ),

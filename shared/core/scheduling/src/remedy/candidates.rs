@@ -1,9 +1,10 @@
 //! The changes that the reasons of a pod suggest, in the order in which they are tried.
 
-use super::change::{Change, PodChange, PoolChange};
+use super::change::{Change, PodChange, PoolChange, RootVolume};
 use crate::constraints::required_alternatives;
 use crate::problem::PoolOffer;
 use crate::problem::reason::{Barrier, BarrierKind, Cause, LimitScope, PodFault, Reason};
+use nodeless_model::resources::name;
 use nodeless_model::{NodePool, Pod, labels};
 
 /// The changes for a pod with these reasons, the smallest first.
@@ -15,7 +16,7 @@ pub(super) fn candidates(reasons: &[Reason], pod: &Pod, offers: &[PoolOffer<'_>]
             Reason::NodePool { node_pool, cause } => offers
                 .iter()
                 .find(|offer| offer.pool.name == *node_pool)
-                .map(|offer| of_cause(cause, pod, offer.pool))
+                .map(|offer| of_cause(cause, pod, offer))
                 .unwrap_or_default(),
             Reason::NoNodePools | Reason::OutOfWork | Reason::NotExplained => Vec::new(),
         };
@@ -71,7 +72,8 @@ fn of_barrier(barrier: &Barrier) -> Option<PodChange> {
     })
 }
 
-fn of_cause(cause: &Cause, pod: &Pod, pool: &NodePool) -> Vec<Change> {
+fn of_cause(cause: &Cause, pod: &Pod, offer: &PoolOffer<'_>) -> Vec<Change> {
+    let pool = offer.pool;
     let of_pool = |change| Change::NodePool(pool.name.clone(), change);
     match cause {
         Cause::Deleting | Cause::Limits => Vec::new(),
@@ -87,9 +89,12 @@ fn of_cause(cause: &Cause, pod: &Pod, pool: &NodePool) -> Vec<Change> {
             let request = Change::Pod(PodChange::WithoutResource(resource.clone()));
             [request].into_iter().chain(without_requirements(pool)).collect()
         }
-        Cause::TooLarge { resource, largest, .. } => {
+        Cause::TooLarge { resource, requested, largest, .. } => {
             let request = (!largest.is_zero()).then(|| Change::Pod(PodChange::AtMost(resource.clone(), *largest)));
-            without_labels(pod).chain(request).chain(without_requirements(pool)).collect()
+            let of_disk = resource == name::EPHEMERAL_STORAGE;
+            let volume = of_disk.then(|| RootVolume::with_more(offer, *requested - *largest)).flatten();
+            let volume = volume.map(|volume| of_pool(PoolChange::RootVolume(volume)));
+            without_labels(pod).chain(request).chain(volume).chain(without_requirements(pool)).collect()
         }
         Cause::Devices { .. } => {
             let without = std::iter::once(Change::Pod(PodChange::WithoutResourceClaims));

@@ -4,10 +4,17 @@ use crate::problem::excess::Excess;
 use crate::problem::{PoolOffer, Problem};
 use nodeless_model::cluster_limits::{MAX_DOLLARS_PER_HOUR, annotation_of};
 use nodeless_model::money::quantity_of;
-use nodeless_model::resources::{at_least, at_most};
+use nodeless_model::resources::{at_least, at_most, name};
 use nodeless_model::taint::TolerationOperator;
-use nodeless_model::{DollarsPerHour, NodePool, Pod, Quantity, Requirement, ResourceList, Taint, Toleration, labels};
+use nodeless_model::{
+    DollarsPerHour, InstanceType, InstanceTypes, NodePool, Pod, Quantity, Requirement, ResourceList, Taint, Toleration,
+    labels,
+};
 use std::fmt;
+
+/// The largest volume of EBS that every volume type has.
+const LARGEST_VOLUME_GIB: i64 = 16 * 1024;
+const GIB: i64 = 1 << 30;
 
 /// A change of one object.
 #[derive(Clone, Debug, PartialEq)]
@@ -57,6 +64,18 @@ pub(super) enum PoolChange {
     Ready,
     Limit(String, Quantity),
     Dollars(f64),
+    RootVolume(RootVolume),
+}
+
+/// A larger root volume of an EC2NodeClass.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct RootVolume {
+    node_class: String,
+    gib: i64,
+    /// By how much it is larger.
+    more: Quantity,
+    /// The share of it that the eviction threshold takes.
+    threshold: f64,
 }
 
 impl Change {
@@ -70,7 +89,7 @@ impl Change {
         matches!(
             self,
             Self::Pod(PodChange::AtMost(..) | PodChange::WithoutResource(_))
-                | Self::NodePool(_, PoolChange::Without(..))
+                | Self::NodePool(_, PoolChange::Without(..) | PoolChange::RootVolume(_))
         )
     }
 
@@ -121,6 +140,14 @@ impl Change {
             && *name == pool.name
         {
             change.make(pool);
+        }
+    }
+
+    /// Makes the change of the instance types of a NodePool.
+    pub(super) fn change_types(&self, problem: &mut Problem<'_>) {
+        if let Self::NodePool(name, PoolChange::RootVolume(volume)) = self {
+            let own = problem.node_pools.iter_mut().filter(|offer| offer.pool.name == *name);
+            own.for_each(|offer| offer.instance_types = volume.of_types(&offer.instance_types));
         }
     }
 
@@ -259,7 +286,40 @@ impl PoolChange {
             Self::Ready => pool.ready = Ok(()),
             Self::Limit(resource, amount) => pool.limits.set(resource, *amount),
             Self::Dollars(amount) => pool.limit_dollars_per_hour = Some(*amount),
+            Self::RootVolume(_) => {}
         }
+    }
+}
+
+impl RootVolume {
+    /// The smallest volume for a pod that needs this much more of the nodes' ephemeral storage than they leave. `None` if nodes have it
+    /// from other disks, or no volume is large enough.
+    pub(super) fn with_more(offer: &PoolOffer<'_>, missing: Quantity) -> Option<Self> {
+        let capacity = |kind: &InstanceType| kind.capacity.get(name::EPHEMERAL_STORAGE);
+        let first = offer.instance_types.first()?;
+        let now = capacity(first).as_f64();
+        if now <= 0.0 || offer.instance_types.iter().any(|kind| capacity(kind) != capacity(first)) {
+            return None;
+        }
+        let threshold = first.overhead.eviction_threshold.get(name::EPHEMERAL_STORAGE).as_f64() / now;
+        let bytes = now + missing.as_f64() / (1.0 - threshold);
+        #[expect(clippy::cast_possible_truncation, reason = "float-to-integer casts saturate")]
+        let gib = (bytes / GIB as f64).ceil() as i64;
+        let more = Quantity::from_units(gib.checked_mul(GIB)?) - capacity(first);
+        let node_class = offer.pool.template.node_class.clone();
+        (gib <= LARGEST_VOLUME_GIB).then_some(Self { node_class, gib, more, threshold })
+    }
+
+    fn of_types(&self, types: &[InstanceType]) -> InstanceTypes {
+        let larger = |kind: &InstanceType| {
+            let mut kind = kind.clone();
+            #[expect(clippy::cast_possible_truncation, reason = "float-to-integer casts saturate")]
+            let kept = Quantity::from_units((self.more.as_f64() * self.threshold).ceil() as i64);
+            kind.capacity.add(&ResourceList::from([(name::EPHEMERAL_STORAGE, self.more)]));
+            kind.overhead.eviction_threshold.add(&ResourceList::from([(name::EPHEMERAL_STORAGE, kept)]));
+            kind
+        };
+        types.iter().map(larger).collect()
     }
 }
 
@@ -339,6 +399,9 @@ impl PoolChange {
             }
             Self::Dollars(amount) => {
                 write!(f, "raise the limit of NodePool {pool} to {} or more", DollarsPerHour(*amount))
+            }
+            Self::RootVolume(RootVolume { node_class, gib, .. }) => {
+                write!(f, "raise the root volume of EC2NodeClass {node_class} (blockDeviceMappings) to {gib}Gi or more")
             }
         }
     }

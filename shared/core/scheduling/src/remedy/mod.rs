@@ -147,7 +147,10 @@ impl Trials<'_, '_> {
     fn advice(&mut self, pod: &Pod, reasons: &[Reason]) -> Advice {
         match reasons {
             [Reason::NoNodePools] => {
-                return Advice { remedies: vec!["create a NodePool".to_owned()], obstacle: None };
+                return Advice {
+                    remedies: vec!["create a NodePool, or correct one with an error".to_owned()],
+                    obstacle: None,
+                };
             }
             [Reason::OutOfWork | Reason::NotExplained] => return Advice::default(),
             _ => {}
@@ -254,7 +257,10 @@ impl Trials<'_, '_> {
         };
         let mut problem: Problem<'_> = Problem { pods: vec![&pod], node_pools: offers, ..self.after.clone() };
         problem.node_pools.iter_mut().zip(&pools).for_each(|(offer, pool)| offer.pool = pool);
-        changes.iter().for_each(|change| change.change_limits(&mut problem));
+        for change in changes {
+            change.change_limits(&mut problem);
+            change.change_types(&mut problem);
+        }
         let left = self.of_pod - self.work;
         let solution = match name {
             Some(_) => solve(&problem, &Options { max_work: Some(left), ..self.options }),
@@ -304,9 +310,9 @@ impl Search {
             && !self.found.iter().any(avoids_size)
         {
             let [requested, most] = compared(resource, [*requested, *most]);
+            let helps = if self.found.is_empty() { "no change of the pod's constraints helps: it" } else { "the pod" };
             return Some(format!(
-                "no change of the pod's constraints helps: it needs {requested} of {resource}, and the largest instance type that the \
-                 NodePools allow leaves {most}"
+                "{helps} needs {requested} of {resource}, and the largest instance type that the NodePools allow leaves {most}"
             ));
         }
         if self.cut_off {

@@ -301,7 +301,10 @@ fn pools_that_cannot_launch_report_why() {
     ] {
         assert_eq!(reasons(&solve_checked(&problem(&pods, std::slice::from_ref(&pool)))), [expected]);
     }
-    assert_eq!(reasons(&solve_checked(&problem(&pods, &[]))), ["there is no NodePool; create one"]);
+    assert_eq!(
+        reasons(&solve_checked(&problem(&pods, &[]))),
+        ["there is no NodePool that can be used; create one, or correct one with an error"]
+    );
 }
 
 #[test]

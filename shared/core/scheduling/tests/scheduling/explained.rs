@@ -183,8 +183,7 @@ fn a_change_that_does_not_suffice_is_not_advised() {
     let pods = [pod("web", 900_000, 1024)];
     let found = advice(&problem(&pods, &pools));
     assert_eq!(found.remedies, ["request at most 15.92 of cpu"]);
-    let obstacle = "no change of the pod's constraints helps: it needs 900 of cpu, and the largest instance type that the NodePools allow \
-                    leaves 63.92";
+    let obstacle = "the pod needs 900 of cpu, and the largest instance type that the NodePools allow leaves 63.92";
     assert_eq!(found.obstacle.as_deref(), Some(obstacle));
 }
 

@@ -4,12 +4,16 @@ use crate::node_class;
 use crate::plan::dry_run::known_types::{KnownTypes, price, several};
 use jiff::Timestamp;
 use nodeless_api::EC2NodeClass;
+use nodeless_catalog::Catalog;
+use nodeless_catalog::stored::NamedPlacementGroup;
 use nodeless_model::claim::{ConditionStatus, LaunchedInstance, NodeClaimSpec, NodeClaimStatus, condition};
 use nodeless_model::node::{NodeCondition, provider_id};
 use nodeless_model::{CapacityType, Node, NodeClaim, NodePool, Phase, Pod, StringMap, labels};
 use nodeless_ports::cluster::ClusterView;
 use std::collections::BTreeMap;
 
+/// The most partitions of a placement group in a zone.
+const PARTITIONS: u32 = 7;
 /// The prefix of the labels of instance types.
 const OF_INSTANCES: &str = "karpenter.k8s.aws/instance-";
 
@@ -36,6 +40,24 @@ pub(crate) fn class_hashes(view: &mut ClusterView) {
             annotations.insert(labels::EC2_NODE_CLASS_HASH_VERSION.to_owned(), nodeless_api::hash::VERSION.to_owned());
             nodeless_api::hash::renew_ec2_node_class(class, None);
         }
+    }
+}
+
+/// Adds the placement groups that EC2NodeClasses select and the catalog does not have, with as many partitions as a zone may have.
+pub(crate) fn placement_groups(view: &ClusterView, catalog: &mut Catalog, assumptions: &mut Vec<String>) {
+    for (class, selector) in
+        view.node_classes.iter().filter_map(|(name, class)| Some((name, class.spec.placement_group_selector.as_ref()?)))
+    {
+        let Some(name) = selector.name.as_ref().or(selector.id.as_ref()) else { continue };
+        if catalog.placement_groups.iter().any(|group| group.name == *name || group.id == *name) {
+            continue;
+        }
+        let id = selector.id.clone().unwrap_or_else(|| format!("pg-{name}"));
+        let strategy = "partition".to_owned();
+        catalog.placement_groups.push(NamedPlacementGroup { id, name: name.clone(), strategy, partitions: PARTITIONS });
+        assumptions.push(format!(
+            "placement group {name} of EC2NodeClass {class} is not in the catalog; it is assumed to have {PARTITIONS} partitions"
+        ));
     }
 }
 

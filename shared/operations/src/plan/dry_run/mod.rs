@@ -84,11 +84,12 @@ impl DryRun {
     /// Prepares a plan.
     #[must_use]
     pub fn new(input: DryRunInput) -> Self {
-        let DryRunInput { mut view, claims: mut records, catalog, now, shifted, settings, commitments, disruption } =
+        let DryRunInput { mut view, claims: mut records, mut catalog, now, shifted, settings, commitments, disruption } =
             input;
-        let (kept, catalog) = (OfferCache::default(), Arc::new(catalog));
         let mut assumptions: Vec<String> = OtherNodePool::in_words(&view.other_node_pools).into_iter().collect();
         assume_node_classes(&mut view, &catalog, &mut assumptions);
+        export_defaults::placement_groups(&view, &mut catalog, &mut assumptions);
+        let (kept, catalog) = (OfferCache::default(), Arc::new(catalog));
         export_defaults::class_labels(&mut view);
         let reported_memory = reported_memory::of_export(&view, &records, now);
         let memory = reported_memory::known(&reported_memory, &[], &[], now).memory;

@@ -52,8 +52,10 @@ fn launch(facts: &Facts<'_>, group: &[(Timestamp, &ClaimFacts)]) -> Option<Entry
         (all, pool) => format!("{} of NodePool {}", counted(all.len(), "NodeClaim"), pool.unwrap_or("-")),
     };
     let pods: BTreeSet<_> = claims.iter().filter_map(|claim| facts.pods_of(&claim.name)).flatten().collect();
+    // Each was launched for a pod, but not every nomination has an Event.
     let why = match pods.len() {
         0 => String::new(),
+        count if count < claims.len() => format!(", for {} or more", counted(claims.len(), "pod")),
         count => format!(", for {}", counted(count, "pod")),
     };
     Some(Entry {

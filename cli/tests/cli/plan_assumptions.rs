@@ -1,0 +1,96 @@
+//! `nodeless plan`: what is assumed, and messages that say what to do.
+
+use crate::support::{Ended, nodeless};
+use nodeless_api::test_support::{ec2_node_class_manifest, node_pool_manifest};
+use serde_json::{Value, json};
+use std::io::Write as _;
+use std::process::Stdio;
+
+fn planned(objects: &[Value], arguments: &[&str]) -> Ended {
+    let list = json!({ "apiVersion": "v1", "kind": "List", "items": objects });
+    let mut command = nodeless();
+    command.args(["plan", "--cluster", "-"]).args(arguments);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(list.to_string().as_bytes()).unwrap();
+    child.wait_with_output().unwrap().into()
+}
+
+fn pool(more: &Value) -> Value {
+    let on_demand = json!([{ "key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"] }]);
+    node_pool_manifest("default", &on_demand, more)
+}
+
+fn class(more: &Value) -> Value {
+    ec2_node_class_manifest("default", "example", more)
+}
+
+fn pod(name: &str, requests: &Value) -> Value {
+    let containers = json!([{ "name": "c", "resources": { "requests": requests } }]);
+    json!({ "apiVersion": "v1", "kind": "Pod", "metadata": { "name": name, "labels": { "app": name } }, "spec": { "containers": containers } })
+}
+
+#[test]
+fn a_placement_group_that_the_catalog_lacks_is_assumed() {
+    let mut spread = pod("pz", &json!({ "cpu": "1" }));
+    spread["spec"]["topologySpreadConstraints"] = json!([{
+        "maxSkew": 1, "topologyKey": "karpenter.k8s.aws/placement-group-partition", "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": { "matchLabels": { "app": "pz" } },
+    }]);
+    let mut other = spread.clone();
+    other["metadata"]["name"] = json!("other");
+    let class = class(&json!({ "placementGroupSelector": { "name": "kafka" } }));
+    let ended = planned(&[spread, other, pool(&json!({})), class], &["-o", "json"]);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let expected = "warning: placement group kafka of EC2NodeClass default is not in the catalog; it is assumed to have 7 partitions\n";
+    assert!(ended.stderr.contains(expected), "{ended:?}");
+    let plan: Value = serde_json::from_str(&ended.stdout).unwrap();
+    assert_eq!(plan["launches"].as_array().unwrap().len(), 2, "the partitions are spread: {plan:#}");
+}
+
+/// The volume that the remedy names is large enough, and one that is a GiB smaller is not.
+#[test]
+fn a_pod_with_much_ephemeral_storage_gets_a_larger_root_volume_as_remedy() {
+    let build = pod("build", &json!({ "cpu": "1", "ephemeral-storage": "100Gi" }));
+    let with = |more: &Value, arguments: &[&str]| planned(&[build.clone(), pool(&json!({})), class(more)], arguments);
+    let ended = with(&json!({}), &[]);
+    assert_eq!(ended.code, Some(2), "{ended:?}");
+    let (_, found) =
+        ended.stdout.split_once("raise the root volume of EC2NodeClass default (blockDeviceMappings) to ").unwrap();
+    let gib: u32 = found.split_once("Gi or more").unwrap().0.parse().unwrap();
+    let volume = |gib: u32| {
+        let ebs = json!({ "volumeSize": format!("{gib}Gi"), "volumeType": "gp3" });
+        json!({ "blockDeviceMappings": [{ "deviceName": "/dev/xvda", "rootVolume": true, "ebs": ebs }] })
+    };
+    assert_eq!((with(&volume(gib), &[]).code, with(&volume(gib - 1), &[]).code), (Some(0), Some(2)), "{gib}");
+    assert!(!ended.stdout.contains("no change of the pod's constraints helps"), "a remedy follows: {ended:?}");
+}
+
+#[test]
+fn a_node_pool_with_an_error_is_to_be_corrected() {
+    let invalid = pool(&json!({ "weight": 1000 }));
+    let ended = planned(&[pod("web", &json!({ "cpu": "1" })), invalid, class(&json!({}))], &[]);
+    assert!(ended.stderr.contains("error: ") && ended.stderr.contains("NodePool default: spec.weight: "), "{ended:?}");
+    assert!(
+        ended.stdout.contains("there is no NodePool that can be used; create one, or correct one with an error"),
+        "{ended:?}"
+    );
+    assert!(!ended.stdout.contains("create one\n"), "{ended:?}");
+}
+
+#[test]
+fn a_rule_that_cannot_be_evaluated_is_named_by_what_it_requires() {
+    for requirement in [
+        json!({ "key": "karpenter.k8s.aws/instance-cpu", "operator": "Gt", "values": ["four"] }),
+        json!({ "key": "karpenter.k8s.aws/instance-cpu", "operator": "In" }),
+    ] {
+        let invalid = node_pool_manifest("default", &json!([requirement]), &json!({}));
+        let ended = planned(&[pod("web", &json!({ "cpu": "1" })), invalid, class(&json!({}))], &[]);
+        let error = ended
+            .stderr
+            .lines()
+            .find(|line| line.contains("NodePool default: spec.template.spec.requirements"))
+            .unwrap();
+        assert!(error.contains("operator"), "{error}");
+        assert!(!error.contains("parse error") && !error.contains("No such key"), "{error}");
+    }
+}
