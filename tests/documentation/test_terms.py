@@ -15,7 +15,7 @@ import pytest
 from botocore import xform_name
 from tools import artifacts
 
-KUBECTL = {"annotate", "apply", "config", "create", "delete", "describe", "get", "label", "run", "scale", "set", "taint", "wait", "explain", "cordon", "drain", "rollout", "patch", "autoscale", "top"}
+KUBECTL = {"annotate", "api-resources", "apply", "config", "create", "delete", "describe", "get", "label", "run", "scale", "set", "taint", "wait", "explain", "cordon", "drain", "rollout", "patch", "autoscale", "top"}
 # Commands of the AWS CLI that no operation of the API has.
 CUSTOM = {("logs", "tail"), ("eks", "update-kubeconfig"), ("dynamodb", "wait"), ("s3", "cp")}
 # Flags of the AWS CLI itself.

@@ -28,8 +28,9 @@ use std::process::ExitCode;
 
 The cluster is read from files (--cluster) or from the API server (--kubeconfig). Files contain manifests or the output of \
 `kubectl get ... -o yaml` or `-o json`, in any mix: Node, Pod, NodePool, EC2NodeClass, NodeClaim, NodeOverlay, DaemonSet, PersistentVolume, \
-PersistentVolumeClaim, StorageClass, CSINode, Namespace, PodDisruptionBudget, PriorityClass, LimitRange, ResourceQuota, CapacityBuffer, Deployment, StatefulSet, \
-ReplicaSet, Job, CronJob and Lists of them. Other kinds are skipped. A workload without pods in the files is planned with all its replicas. \
+PersistentVolumeClaim, StorageClass, CSINode, Namespace, PodDisruptionBudget, PriorityClass, RuntimeClass, LimitRange, ResourceQuota, CapacityBuffer, \
+workloads (Deployment, StatefulSet, Job, CronJob, Rollout, JobSet and others), HorizontalPodAutoscaler, ScaledObject and Lists of them. \
+Other kinds are skipped. A workload without pods in the files is planned with all its replicas. \
 Pods that have no node and have not finished count as pending, even if no scheduler has marked \
 them as unschedulable; a NodePool or EC2NodeClass without a status counts as ready.
 
@@ -41,8 +42,7 @@ with the exit code 130. --what-if reports unschedulable pods with the exit code 
 increase of the cost is more than --max-increase, and 1 for an error, with nothing on standard output.
 
 Examples:
-  kubectl get nodes,pods,nodepools,ec2nodeclasses,nodeclaims,daemonsets,pv,pvc,storageclasses,csinodes,namespaces,\\
-priorityclasses,limitranges,resourcequotas -A -o yaml > cluster.yaml
+  kubectl api-resources --verbs=list -o name | grep -xE '(nodes|pods|namespaces|limitranges|resourcequotas|persistentvolume(claim)?s|(daemonsets|poddisruptionbudgets|(priority|storage|runtime|device|ec2node)classes|csinodes|node(pool|claim|overlay)s|capacitybuffers|resource(slice|claim|claimtemplate)s)\\..*)' | paste -sd, - | xargs kubectl get -A -o yaml > cluster.yaml
   nodeless plan --cluster cluster.yaml
   nodeless plan --cluster cluster.yaml --explain default/web-0
   kubectl get pods -A -o json | nodeless plan --cluster - infra/nodepools/default.yaml -o json

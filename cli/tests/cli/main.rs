@@ -10,6 +10,8 @@ mod demo;
 mod diff;
 #[cfg(unix)]
 mod doctor;
+#[cfg(unix)]
+mod export_command;
 mod install;
 mod kubeconfig;
 #[cfg(unix)]
@@ -20,6 +22,7 @@ mod metrics;
 #[cfg(all(unix, feature = "kubernetes"))]
 mod page_sizes;
 mod plan;
+mod plan_assumptions;
 mod plan_default_spread;
 mod plan_disruption;
 mod plan_policies;
