@@ -1,4 +1,4 @@
-//! `nodeless plan`: what is assumed, and messages that say what to do.
+//! `nodeless plan`: what is assumed, and messages with what to do.
 
 use crate::support::{Ended, nodeless};
 use nodeless_api::test_support::{ec2_node_class_manifest, node_pool_manifest};

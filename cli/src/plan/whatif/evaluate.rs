@@ -129,7 +129,7 @@ impl<'t> Today<'t> {
         let cost = loop {
             let stays = |name: &&String| !origins.contains_key(name.as_str()) || staying.contains_key(*name);
             let cost = self.repack(&view, &self.stays.iter().filter(stays).cloned().collect());
-            // A node stays with all its pods, which may make room for others unnecessary.
+            // A node stays with all its pods, and its free capacity may be enough for others.
             let mut more = moved::staying(&view, &origins, &lost(&self.cost, &cost));
             more.retain(|node, _| !staying.contains_key(node));
             if more.is_empty() {

@@ -98,7 +98,7 @@ fn a_storage_class_of_the_cluster_is_assumed() {
 }
 
 #[test]
-fn charts_and_overlays_say_how_to_render_them() {
+fn charts_and_overlays_name_the_command_that_renders_them() {
     for (file, what, command) in [
         ("Chart.yaml", "Helm chart", "helm template"),
         ("kustomization.yaml", "Kustomize directory", "kubectl kustomize"),

@@ -64,7 +64,7 @@ fn a_node_with_a_pod_that_fits_no_node_pool_stays_with_the_reason() {
     assert_eq!((stays.as_array().unwrap().len(), &stays[0]["node"]), (1, &json!("ip-2")), "{moved:#}");
     assert_eq!(stays[0]["pods"][0]["pod"], "default/b");
     assert!(stays[0]["pods"][0]["reasons"].to_string().contains("eks.amazonaws.com/nodegroup"), "{stays:#}");
-    // The other node is not needed: its pod has room on the one that stays.
+    // The other node is not needed: its pod fits on the one that stays.
     assert_eq!((dollars(moved), &moved["nodes"]), (month(0.384), &json!(1)), "{moved:#}");
     assert_eq!(moved["moved"]["assumed"], Value::Null);
     let shown = text(&objects, &[]);

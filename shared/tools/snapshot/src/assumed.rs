@@ -82,10 +82,10 @@ fn assume_classes(objects: &mut Objects) -> Option<String> {
     let of_claims =
         objects.persistent_volume_claims.values().filter(unbound).map(|it| it.spec.storage_class_name.clone());
     let of_pods = objects.ephemeral.values().cloned();
-    let wanted: BTreeSet<Option<String>> = of_claims.chain(of_pods).collect();
+    let named: BTreeSet<Option<String>> = of_claims.chain(of_pods).collect();
     let has_default = crate::complete::default_class(objects.storage_classes.values()).is_some();
     let mut assumed = Vec::new();
-    for name in wanted {
+    for name in named {
         let is_default = name.is_none();
         let name = name.unwrap_or_else(|| DEFAULT.to_owned());
         let key = (String::new(), name.clone());

@@ -212,7 +212,7 @@ fn pods_of(workload: &(&'static str, Key), group: &PodGroup, number: u32) -> Res
     };
     let mut pods = Vec::new();
     for index in 0..number {
-        let (pod, claims) = group.pod(kind, key, index);
+        let (pod, claims) = group.pod(kind, &key.0, &key.1, index);
         let body = Body::Tree(pod);
         let read = decode::<slim::Pod>(&body).map_err(in_template)?;
         let converted = ReadPod::new(&read, &body)

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 /// The annotation of a paused ScaledObject with the replicas of its workload.
 const PAUSED_REPLICAS: &str = "autoscaling.keda.sh/paused-replicas";
 /// The default of `maxReplicaCount` of a ScaledObject.
-const MOST_OF_KEDA: u32 = 100;
+const MAX_OF_KEDA: u32 = 100;
 
 /// The range in which an autoscaler keeps the replicas of a workload.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,7 +61,7 @@ impl Autoscaler {
         let (least, most) = match (kind, paused) {
             ("ScaledObject", Some(replicas)) => (replicas, replicas),
             ("ScaledObject", None) => {
-                (spec.min_replica_count.unwrap_or(0), spec.max_replica_count.unwrap_or(MOST_OF_KEDA))
+                (spec.min_replica_count.unwrap_or(0), spec.max_replica_count.unwrap_or(MAX_OF_KEDA))
             }
             _ => {
                 let least = spec.min_replicas.unwrap_or(1);

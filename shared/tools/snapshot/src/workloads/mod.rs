@@ -8,7 +8,6 @@ pub(crate) use autoscalers::Autoscaler;
 use crate::decode::{Undecoded, decode, without_nulls};
 use crate::documents::Body;
 use crate::fault::Place;
-use crate::objects::Key;
 use nodeless_api::slim;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -204,8 +203,13 @@ impl PodGroup {
     }
 
     /// The pod with this index, and its PersistentVolumeClaims. `kind` is that of the workload.
-    pub(crate) fn pod(&self, kind: &str, of: &Key, index: u32) -> (Value, Vec<slim::PersistentVolumeClaim>) {
-        let (namespace, name) = of;
+    pub(crate) fn pod(
+        &self,
+        kind: &str,
+        namespace: &str,
+        name: &str,
+        index: u32,
+    ) -> (Value, Vec<slim::PersistentVolumeClaim>) {
         let pod_name = self.pod_name(name, index);
         let owner = json!({ "apiVersion": "apps/v1", "kind": kind, "name": name, "uid": "", "controller": true });
         let template = &self.template["metadata"];
@@ -223,7 +227,7 @@ impl PodGroup {
             .map(|mut claim| {
                 let volume = claim.metadata.name.take().unwrap_or_default();
                 claim.metadata.name = Some(format!("{volume}-{pod_name}"));
-                claim.metadata.namespace = Some(namespace.clone());
+                claim.metadata.namespace = Some(namespace.to_owned());
                 claim
             })
             .collect();

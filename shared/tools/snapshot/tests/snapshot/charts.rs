@@ -204,7 +204,7 @@ fn claim(name: &str, spec: Value) -> Value {
 }
 
 #[test]
-fn what_an_input_lacks_altogether_is_assumed_and_said_once() {
+fn what_an_input_lacks_altogether_is_assumed_with_one_warning() {
     let without_claims = applied(&[mounting("a", "x"), mounting("b", "y")]);
     assert_eq!(
         without_claims.warnings,
@@ -242,7 +242,7 @@ fn what_an_input_lacks_altogether_is_assumed_and_said_once() {
     );
     assert!(without_classes.view.volume_faults.is_empty(), "{:?}", without_classes.view.volume_faults);
 
-    // A class of the manifests says nothing about those of the cluster, and one of a cluster that there are no others.
+    // A class of the manifests shows nothing about those of the cluster, and one of a cluster that there are no others.
     let of_manifests = applied(&[pods[0].clone(), named.clone(), class("other", None)]);
     assert_eq!((of_manifests.warnings.len(), of_manifests.view.volume_faults.len()), (1, 0));
     let of_cluster = applied(&[pods[0].clone(), named, class("other", Some("u"))]);
