@@ -6,6 +6,7 @@ use crate::ownership;
 use crate::plan::churn::caused_launches;
 use crate::plan::execute::PlanRevision;
 use crate::plan::execute::without_effects::Answers;
+use crate::plan::nodes::local_volumes;
 use crate::plan::pods::own_nominations;
 use crate::plan::saved::SavedError;
 use crate::plan::snapshot::command_records::Commands;
@@ -110,6 +111,7 @@ impl Planner {
             return Err(PlanError::Unadopted(unadopted));
         }
         own_nominations::disregard(&mut view, &records);
+        local_volumes::note_closed(&mut view, &records, now);
         let avoided = view.node_pools.iter().any(|pool| avoids(&pool.disruption.annotations) == Ok(true));
         // A plan can do without these, and most clusters do not use them.
         let interruptions =

@@ -55,6 +55,15 @@ pub fn do_not_disrupt_elapsed(pod: impl Into<ObjectRef>, message: &str) -> Objec
     normal(pod, ELAPSED, message)
 }
 
+/// The pod's node is being removed, and has its local volume: the data goes with the node.
+#[must_use]
+pub fn local_volume_lost(pod: impl Into<ObjectRef>, claim: &str, node: &str) -> ObjectEvent {
+    let message = format!(
+        "Node {node} is being removed, and PersistentVolumeClaim {claim} is a local volume of it: its data is lost"
+    );
+    warning(pod, "LocalVolumeLost", message).keyed([claim, node])
+}
+
 /// The pod was evicted.
 #[must_use]
 pub fn evicted(pod: impl Into<ObjectRef>, why: &str) -> ObjectEvent {

@@ -10,6 +10,7 @@ use crate::plan::dry_run::known_types::{KnownTypes, default_class, price};
 use crate::plan::execute::without_effects::Assumed;
 use crate::plan::facts::Facts;
 use crate::plan::nodes::cluster_state::ClusterState;
+use crate::plan::nodes::local_volumes;
 use crate::plan::pools::{self, EvaluatedPool, Offered};
 use crate::plan::records::report::Outcome;
 use crate::plan::snapshot::Snapshot;
@@ -102,6 +103,7 @@ impl DryRun {
             export_defaults::claims(&mut view, &mut records, &known, &mut assumptions);
         }
         known.fill_claims(&mut records, &view);
+        local_volumes::note_closed(&mut view, &records, now);
         let usage = usage(&ClusterState::new(&view, &records), &types);
         for pod in view.pods.iter_mut().filter(|pod| pod.awaits_node()) {
             Arc::make_mut(pod).marked_unschedulable = true;

@@ -1,6 +1,5 @@
 //! The cluster and its claims combined: which claim belongs to which node, and which pods need a node.
 
-use crate::plan::nodes::local_volumes;
 use crate::plan::nodes::place::{Others, Place, may_join};
 use crate::plan::nodes::promised::promised;
 use crate::plan::pools::EvaluatedPool;
@@ -136,13 +135,6 @@ impl<'a> ClusterState<'a> {
     /// Leaves out these pending pods, each with the reason.
     pub(crate) fn with_withheld(self, withheld: BTreeMap<&'a str, String>) -> Self {
         Self { withheld, ..self }
-    }
-
-    /// Leaves out pending pods that have to wait for the node with their local volume.
-    pub(crate) fn with_local_volumes(mut self, now: Timestamp) -> Self {
-        let waiting = local_volumes::waiting(&self, now);
-        self.withheld.extend(waiting);
-        self
     }
 
     /// Counts these pods on the nodes of these names: virtual pods hold capacity there, pending pods are about to be bound.

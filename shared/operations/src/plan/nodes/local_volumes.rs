@@ -2,39 +2,56 @@
 
 use super::cluster_state::ClusterState;
 use jiff::Timestamp;
-use nodeless_model::{Node, labels};
+use nodeless_model::events::local_volume_lost;
+use nodeless_model::object::ObjectEvent;
+use nodeless_model::{Node, NodeClaim, Taint, labels};
+use nodeless_ports::cluster::ClusterView;
 use std::collections::BTreeMap;
 
 fn host(node: &Node) -> &str {
     node.labels.get(labels::HOSTNAME).unwrap_or(&node.name)
 }
 
-/// The pending pods that wait for a node that takes no pods now, by uid, each with the reason.
-pub(super) fn waiting<'a>(state: &ClusterState<'a>, now: Timestamp) -> BTreeMap<&'a str, String> {
-    let hosts = &state.view.volume_hosts;
-    if hosts.is_empty() {
-        return BTreeMap::new();
+/// Notes which claims cannot be used now: their local volume is on a node that stays and takes no pods.
+pub(crate) fn note_closed(view: &mut ClusterView, records: &[NodeClaim], now: Timestamp) {
+    if !view.volume_hosts.is_empty() {
+        let closed = closed(&ClusterState::new(view, records), now);
+        view.volume_faults.extend(closed);
     }
+}
+
+/// These claims, `namespace/name`, each with the reason.
+fn closed(state: &ClusterState<'_>, now: Timestamp) -> BTreeMap<String, String> {
     let open = state.existing_nodes(now);
-    let is_open = |node: &Node| open.iter().any(|open| open.name == node.name);
-    let mut closed: BTreeMap<&str, &Node> = BTreeMap::new();
-    let mut present: Vec<&str> = Vec::new();
-    for node in state.places.iter().filter(|place| !state.moves(place)).filter_map(|place| place.node) {
-        present.extend(is_open(node).then(|| host(node)));
-        closed.extend((!is_open(node)).then(|| (host(node), node)));
-    }
-    let mut waiting = BTreeMap::new();
-    for pod in state.view.pods.iter().filter(|pod| pod.is_provisionable()) {
-        for claim in &pod.template.volume_claims {
-            let Some(of_claim) = hosts.get(&format!("{}/{}", pod.namespace, claim.claim_name)) else { continue };
-            let node = of_claim.iter().find_map(|host| closed.get(host.as_str()));
-            if let Some(node) = node.filter(|_| !present.iter().any(|host| of_claim.contains(*host))) {
-                let (claim, node) = (&claim.claim_name, &node.name);
-                let why =
-                    format!("PersistentVolumeClaim {claim} is a local volume of node {node}, which takes no pods now");
-                waiting.insert(pod.uid.as_str(), why);
-            }
+    let staying = state.places.iter().filter(|place| !state.moves(place)).filter_map(|place| place.node);
+    let staying: Vec<&Node> = staying.filter(|node| !node.has_taint(&Taint::disrupted())).collect();
+    let mut closed = BTreeMap::new();
+    for (claim, hosts) in &state.view.volume_hosts {
+        let nodes: Vec<&Node> = staying.iter().copied().filter(|node| hosts.contains(host(node))).collect();
+        let is_open = nodes.iter().any(|node| open.iter().any(|open| open.name == node.name));
+        if let Some(first) = nodes.first().filter(|_| !is_open) {
+            let name = claim.split_once('/').map_or(claim.as_str(), |(_, name)| name);
+            let node = &first.name;
+            let why = format!("PersistentVolumeClaim {name} is a local volume of node {node}, which takes no pods now");
+            closed.insert(claim.clone(), why);
         }
     }
-    waiting
+    closed
+}
+
+/// An Event for each pod that loses its local volume with its node.
+pub(crate) fn lost(state: &ClusterState<'_>) -> Vec<ObjectEvent> {
+    let hosts = &state.view.volume_hosts;
+    let leaving = state.places.iter().filter(|place| !hosts.is_empty() && state.moves(place));
+    let mut events = Vec::new();
+    for (place, node) in leaving.filter_map(|place| Some((place, place.node?))) {
+        for pod in place.pods.iter().filter(|pod| pod.is_reschedulable()) {
+            let claims = pod.template.volume_claims.iter().map(|claim| &claim.claim_name);
+            let is_local = |claim: &&String| {
+                hosts.get(&format!("{}/{claim}", pod.namespace)).is_some_and(|hosts| hosts.contains(host(node)))
+            };
+            events.extend(claims.filter(is_local).map(|claim| local_volume_lost(*pod, claim, &node.name)));
+        }
+    }
+    events
 }

@@ -2,7 +2,7 @@
 
 pub(crate) mod cluster_state;
 pub(crate) mod instances;
-mod local_volumes;
+pub(crate) mod local_volumes;
 pub(crate) mod node_events;
 #[cfg(test)]
 mod other_controllers;

@@ -10,6 +10,7 @@ use crate::plan::launches::budgets;
 use crate::plan::launches::cluster_limits;
 use crate::plan::launches::{self, Created, PlannedNode, stopped};
 use crate::plan::nodes::cluster_state::ClusterState;
+use crate::plan::nodes::local_volumes;
 use crate::plan::nodes::node_events::NodeEvents;
 use crate::plan::nodes::promised::BOUND_WITHIN;
 use crate::plan::pools::no_compatible_types;
@@ -58,9 +59,8 @@ pub(in crate::plan) fn place<'a>(
 ) -> Placed<'a> {
     let virtual_pods = reserved.iter().flat_map(|buffer| &buffer.pods).flatten().collect();
     let cluster_state = cluster_state(facts, virtual_pods).with_restricted(restricted);
-    let now = facts.snapshot.now;
-    let cluster_state = cluster_state.with_withheld(requests::withheld(requested)).with_local_volumes(now);
-    let mut cluster_state = cluster_state.with_promised(now);
+    let mut cluster_state =
+        cluster_state.with_withheld(requests::withheld(requested)).with_promised(facts.snapshot.now);
     let mut findings = requests::findings(requested);
     request_capacity::hold(facts, &mut cluster_state, requested, &mut findings);
     let (problem, solution) = request_capacity::solve_whole(facts, &mut cluster_state, requested, &mut findings);
@@ -245,6 +245,7 @@ fn report_placements(placed: &Placed<'_>, facts: Facts<'_>, outcome: &mut Outcom
     }
     outcome.report.placements.extend(placements(placed));
     outcome.events.extend(placement_events(placed));
+    outcome.events.extend(local_volumes::lost(&placed.cluster_state));
     outcome.events.extend(NodeEvents::new(&placed.cluster_state).failed_to_initialize(facts.snapshot.now));
 }
 
