@@ -15,7 +15,7 @@ pub(crate) fn checking() -> Reader {
 /// Reads files, directories of files and standard input (`-`), in the given order. Workloads without pods get those of their
 /// replicas.
 pub(crate) fn read(paths: &[PathBuf], config: SchedulerConfig) -> Result<Reader, CliError> {
-    let mut reader = checking().with_pods_of_workloads().with_scheduler_config(config);
+    let mut reader = checking().with_pods_of_workloads().with_assumed_objects().with_scheduler_config(config);
     for path in paths {
         check_rendered(path)?;
         each(path, &mut |name, bytes| reader.read(&name, &bytes))?;

@@ -5,6 +5,7 @@ use crate::outcome::{Command, Disrupted, Labels, Launched, Outcome};
 use crate::pools::{Pool, class};
 use crate::{catalogs, definitions, reservations};
 use jiff::Timestamp;
+use nodeless_catalog::stored::NamedPlacementGroup;
 use nodeless_disruption::repair::Verdict;
 use nodeless_launch::node_class::exported_reservations::ExportedReservations;
 use nodeless_model::{Requirements, labels};
@@ -65,6 +66,13 @@ fn dry_run(
 ) -> Result<DryRun, String> {
     let mut catalog = catalogs::of(&case.catalog, &case.unavailable)?;
     catalog.reservations = reserved.available();
+    // The groups that cases select are missing beside others: a catalog without any is incomplete.
+    catalog.placement_groups.push(NamedPlacementGroup {
+        id: "pg-other".to_owned(),
+        name: "other".to_owned(),
+        strategy: "cluster".to_owned(),
+        partitions: 0,
+    });
     let shifted = case.shifted.iter().map(|name| catalogs::shifted(&catalog, name)).collect::<Result<_, _>>()?;
     let scheduling = Options {
         preferences: if case.ignore_preferences { PreferencePolicy::Ignore } else { PreferencePolicy::Respect },

@@ -63,6 +63,7 @@ pub struct Reader {
     not_planned: BTreeSet<String>,
     generated: usize,
     create_pods: bool,
+    assuming: bool,
     at_maximum: bool,
     scheduler_config: SchedulerConfig,
     /// Whether the objects that are being read replace those of the same name.
@@ -93,11 +94,16 @@ impl Incoming<'_> {
 
 impl Reader {
     /// Creates the pods of workloads without pods, as their controllers would if the manifests were applied: all replicas of a Deployment,
-    /// at least as many as its autoscaler sets, the parallel pods of a Job, and those of one run of a CronJob. The claims and StorageClasses
-    /// of an input that has none at all are assumed.
+    /// at least as many as its autoscaler sets, the parallel pods of a Job, and those of one run of a CronJob.
     #[must_use]
     pub fn with_pods_of_workloads(self) -> Self {
         Self { create_pods: true, ..self }
+    }
+
+    /// Assumes what the claims and StorageClasses of an input that has none at all are.
+    #[must_use]
+    pub fn with_assumed_objects(self) -> Self {
+        Self { assuming: true, ..self }
     }
 
     /// Creates as many pods of workloads as their autoscalers allow, and not as few.
@@ -131,7 +137,7 @@ impl Reader {
     /// Reads manifests that replace the objects of the same kind and name that were read before, and adds the others. A workload is
     /// replaced with its pods: all its replicas are created, without a node.
     pub fn replace(&mut self, source: &str, bytes: &[u8]) {
-        (self.replacing, self.create_pods) = (true, true);
+        (self.replacing, self.create_pods, self.assuming) = (true, true, true);
         self.read(source, bytes);
         self.replacing = false;
     }
@@ -185,7 +191,7 @@ impl Reader {
         } = self;
         warnings.extend(more);
         let selectors = std::mem::take(&mut objects.selectors);
-        let assumed = if self.create_pods { Assumed::before_pods(&objects) } else { Assumed::default() };
+        let assumed = if self.assuming { Assumed::before_pods(&objects) } else { Assumed::default() };
         let Created { pods, most, faults: found } = create_pods(&mut objects, self.at_maximum);
         for (object, manifest) in &mut manifests {
             if let Some(Kind::Workload(kind)) = Kind::of(None, object.kind) {

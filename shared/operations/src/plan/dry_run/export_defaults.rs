@@ -43,8 +43,11 @@ pub(crate) fn class_hashes(view: &mut ClusterView) {
     }
 }
 
-/// Adds the placement groups that EC2NodeClasses select and the catalog does not have, with as many partitions as a zone may have.
+/// Adds the placement groups that EC2NodeClasses select to a catalog without any, with as many partitions as a zone may have.
 pub(crate) fn placement_groups(view: &ClusterView, catalog: &mut Catalog, assumptions: &mut Vec<String>) {
+    if !catalog.placement_groups.is_empty() {
+        return;
+    }
     for (class, selector) in
         view.node_classes.iter().filter_map(|(name, class)| Some((name, class.spec.placement_group_selector.as_ref()?)))
     {

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
 fn reader(objects: &[Value]) -> Reader {
-    let mut reader = Reader::default().with_pods_of_workloads();
+    let mut reader = Reader::default().with_pods_of_workloads().with_assumed_objects();
     reader.read("file", json!({ "kind": "List", "items": objects }).to_string().as_bytes());
     reader
 }
