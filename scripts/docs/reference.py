@@ -70,35 +70,38 @@ def page(title: str, *parts: str) -> str:
 CONSTANT = re.compile(r'((?:^[ ]*///.*\n)+)^[ ]*(?:pub(?:\(\w+\))? )?const \w+: &str =\s*"([^"]+)";', re.M)
 NAMED = re.compile(r'const (\w+): &str =\s*"([^"]+)";')
 
-# Settings of users: the objects, and the valid values.
-SETTINGS = {
+# Settings of users that are no option of the code: the objects, and the valid values.
+KARPENTER = {
     "karpenter.sh/do-not-disrupt": ("Pod, Node, or the template of a NodePool, for all its nodes", "`true`; on a pod also a duration such as `4h`"),
     "karpenter.sh/do-not-repair": ("Node", "`true`"),
     "karpenter.sh/disruption-cost": ("Pod", "a whole number of 32 bits, such as `100`"),
-    "nodeless.sh/dollars-per-hour": ("NodePool: annotation, or resource in `spec.limits`", "dollars as a quantity, such as `\"12.50\"`"),
-    "nodeless.sh/dollars-per-month": ("NodePool, or Namespace `kube-system` for the whole cluster", "a number of dollars, such as `1500`"),
-    "nodeless.sh/pause-disruption": ("NodePool, or Namespace `kube-system` for the whole cluster", "`true`, `false`, or a time such as `2026-01-31T18:00:00Z`"),
-    "nodeless.sh/max-dollars-per-hour": ("Namespace `kube-system`", "dollars as a quantity, such as `\"12.50\"`"),
-    "nodeless.sh/max-nodes": ("Namespace `kube-system`", "a quantity, such as `\"100\"`"),
-    "nodeless.sh/max-cpu": ("Namespace `kube-system`", "a quantity, such as `\"400\"`"),
-    "nodeless.sh/table": ("Namespace `kube-system`", "the name of a DynamoDB table, such as `nodeless-production`"),
-    "nodeless.sh/maintenance-windows": ("Namespace `kube-system`", "`CRON_TZ=Europe/Berlin 0 2 * * sat for 4h`, several separated by `;`, in UTC or after `CRON_TZ=` in a time zone"),
-    "nodeless.sh/sleep": ("NodePool", "`0 20 * * mon-fri for 11h`, several separated by `;`, in UTC or after `CRON_TZ=` in a time zone"),
-    "nodeless.sh/churn-evictions-per-hour": ("NodePool", "a whole number of pods, `0` for no breaker"),
-    "nodeless.sh/min-savings-per-hour": ("NodePool", "dollars as a quantity, such as `\"0.05\"`"),
-    "nodeless.sh/balance-zones": ("NodePool", "dollars as a quantity, such as `\"0.05\"`, or `\"0\"`"),
-    "nodeless.sh/graceful-expiration-before": ("NodePool", "a duration such as `24h`"),
-    "nodeless.sh/rebalance-recommendations": ("NodePool", "`replace` or `ignore`"),
-    "nodeless.sh/min-on-demand": ("NodePool", "a number of nodes such as `\"2\"`, or a percentage of the CPUs such as `\"30%\"`"),
-    "nodeless.sh/spot-interruptions": ("NodePool", "`avoid` or `ignore`"),
-    "nodeless.sh/ami-canary": ("NodePool", "a duration such as `30m`"),
-    "nodeless.sh/wait-for-daemonsets": ("NodePool", "up to 20 DaemonSets such as `kube-system/ebs-csi-node`, separated by commas"),
-    "nodeless.sh/warm": ("NodePool", "a number from `0` to `100`"),
+}
+ELSEWHERE = {
     "nodeless.sh/single-topology": ("ProvisioningRequest, in `spec.parameters`", "`topology.kubernetes.io/zone`"),
-    "nodeless.sh/surge-before-drain": ("Pod, in the template of its Deployment", "`restart` or `scale`"),
     "local.nodeless.sh/fault": ("Node of `nodeless local`", "`spot-interruption`, `rebalance-recommendation`, `stop`, `silence` or `impairment`"),
     "local.nodeless.sh/usage": ("Pod of `nodeless local`, in the template of its workload", "a percentage of the requests, such as `160%`"),
 }
+# The objects of the options, by their type.
+HOLDERS = {"NodePoolOptions": "NodePool", "ClusterOptions": "Namespace `kube-system`", "PodOptions": "Pod, in the template of its Deployment"}
+OPTION = re.compile(r'(?:pub(?:\(\w+\))? )?\w+: [^=]+ = (?:labels::)?(\w+), [^"]+"((?:[^"\\]|\\.)*)",\s*"[^"]*"', re.S)
+
+
+def options() -> dict[str, tuple[str, str]]:
+    """The options of nodeless by their annotation: the objects, and the valid values."""
+    texts = [source(f"shared/core/model/src/{path}.rs") for path in ("options/mod", "surge", "labels", "cluster_limits")]
+    keys = {name: key for text in texts for name, key in NAMED.findall(text)}
+    found: dict[str, tuple[list[str], str]] = {}
+    blocks = [block.partition("\n    }\n}\n")[0] for text in texts for block in text.split("\noptions! {\n")[1:]]
+    for block in blocks:
+        holder, _, body = re.sub(r"^ *///.*\n", "", block, flags=re.M).partition(" {\n")
+        for row in body.rstrip(";").split(";\n"):
+            option = OPTION.fullmatch(row.strip())
+            assert option, f"an option has another form: {row}"
+            found.setdefault(keys[option[1]], ([], option[2].replace('\\"', '"')))[0].append(HOLDERS[holder.strip()])
+    assert len(blocks) == len(HOLDERS), "options of an object that is not described"
+    return {key: (", or ".join(holders) + (" for the whole cluster" if len(holders) > 1 else ""), valid) for key, (holders, valid) in found.items()}
+
+
 # An extension of kubeconfigs, which is on no object.
 EXTENSIONS = {"nodeless.sh/local"}
 
@@ -127,13 +130,14 @@ def labels() -> str:
     constants = sum(len(found) for found in sections.values())
     assert constants == len(re.findall(r"const \w+: &str =", text)), "a constant of labels.rs has another form"
     more = own_constants()
+    settings_of = KARPENTER | options() | ELSEWHERE
     described = {key: about for found in sections.values() for key, about in found} | more
-    missing = SETTINGS.keys() - described.keys()
-    unknown = {key for key in more if "nodeless.sh/" in key} - SETTINGS.keys() - {"nodeless.sh/last-used"}
+    missing = settings_of.keys() - described.keys()
+    unknown = {key for key in more if "nodeless.sh/" in key} - settings_of.keys() - {"nodeless.sh/last-used"}
     assert not missing and not unknown, f"settings that the code lacks: {missing}; keys that are not described: {unknown}"
     effects = set(re.findall(r"^\| `([\w./-]+)` \|", (DOCS / "disruption.md").read_text().partition("\n## Annotations\n")[2], re.M))
-    meanings = {key: "[effect](../disruption.md#annotations)" if key in effects else without_object(first_sentence(described[key])) for key in SETTINGS}
-    settings = [[f"`{key}`", *SETTINGS[key], meanings[key]] for key in SETTINGS]
+    meanings = {key: "[effect](../disruption.md#annotations)" if key in effects else without_object(first_sentence(described[key])) for key in settings_of}
+    settings = [[f"`{key}`", *settings_of[key], meanings[key]] for key in settings_of]
     out = [
         "The keys that nodeless reads or writes. Those of Karpenter have Karpenter's meaning.",
         "",
@@ -144,9 +148,9 @@ def labels() -> str:
         "",
     ]
     for title, found in sections.items():
-        rows = [[f"`{key}`", about] for key, about in found if key not in SETTINGS]
+        rows = [[f"`{key}`", about] for key, about in found if key not in settings_of]
         out += [f"## {title}", "", table(["key", "meaning"], rows)]
-    rest = [[f"`{key}`", about] for key, about in sorted(more.items()) if key not in SETTINGS]
+    rest = [[f"`{key}`", about] for key, about in sorted(more.items()) if key not in settings_of]
     out += ["## Other keys", "", table(["key", "meaning"], rest)]
     return page("Labels, annotations, taints and tags", *out)
 

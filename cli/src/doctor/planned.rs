@@ -5,8 +5,8 @@ use crate::plan::report::Report;
 use jiff::Timestamp;
 use nodeless_api::view::ClusterView;
 use nodeless_catalog::Catalog;
-use nodeless_disruption::schedules::SLEEP;
 use nodeless_doctor::{Outcome, Placed, Planned, Read};
+use nodeless_model::labels::SLEEP;
 use nodeless_model::resources::name;
 use nodeless_model::taint::TolerationOperator;
 use nodeless_model::{NodeClaim, NodePool, Pod, PodTemplate, Quantity, ResourceList, Toleration};
@@ -62,7 +62,7 @@ fn probing(view: &ClusterView, pool: &NodePool) -> ClusterView {
         ..Pod::default()
     };
     let mut pool = NodePool { replicas: None, ..pool.clone() };
-    pool.disruption.annotations.remove(SLEEP);
+    pool.options.set(SLEEP, None);
     ClusterView {
         pods: vec![Arc::new(pod)],
         node_pools: vec![pool],

@@ -44,6 +44,7 @@ pub(crate) async fn read(
         access: access(cluster_name).await,
         quotas: quotas(cluster_name).await,
         surges: facts::surges(connection, &deployments).await?,
+        deployment_options: facts::deployment_options(&deployments),
         view: snapshot.view,
     })
 }

@@ -38,7 +38,6 @@ use jiff::Timestamp;
 use nodeless_catalog::Catalog;
 use nodeless_commitments::{Commitments, Instance, bill};
 use nodeless_disruption::Command;
-use nodeless_disruption::options::{cluster_faults, node_pool_faults};
 use nodeless_model::printable::printable_line;
 use nodeless_operations::gates::FeatureGates;
 use nodeless_operations::plan::PlanSettings;
@@ -117,8 +116,7 @@ pub(crate) fn run(input: Input, form: Output) -> Result<ExitCode, CliError> {
     catalog.notes.iter().for_each(|note| report!("warning: {note}"));
     let view = std::mem::take(&mut snapshot.view);
     let claims = std::mem::take(&mut snapshot.claims);
-    let of_pools = view.node_pools.iter().flat_map(|pool| node_pool_faults(pool, at));
-    let faults: Vec<_> = of_pools.chain(cluster_faults(&view.annotations, at)).collect();
+    let faults = view.option_faults();
     let gates = disruption.as_ref().map(|settings| settings.gates).unwrap_or_default();
     let reporting = disruption.as_ref().map(|settings| Reporting {
         decisions: settings.decisions,
@@ -144,7 +142,7 @@ pub(crate) fn run(input: Input, form: Output) -> Result<ExitCode, CliError> {
         report!("warning: NodePool {pool} cannot be used: {why}");
     }
     for fault in faults {
-        report!("warning: {} {}: {}", fault.object.kind, fault.object.name, fault.message);
+        report!("warning: {}: {}", fault.object_name(), fault.message);
     }
 
     let started = Instant::now();

@@ -415,9 +415,20 @@ fn annotations_that_are_invalid_or_not_read_are_reported() {
     let annotated = POOL.replacen("name: default", "name: default\n  annotations: {nodeless.sh/balance-zone: '0'}", 1);
     assert_ne!(annotated, POOL);
     let system = "kind: Namespace\nmetadata: {name: kube-system, annotations: {nodeless.sh/pause-disruption: maybe}}\n";
-    let ended = piped(&documents(&[&annotated, CLASS, system, &pod("web", "1", "")]), &[]);
+    let class = CLASS.replacen("{name: default}", "{name: default, annotations: {nodeless.sh/ami-canary: 30m}}", 1);
+    assert_ne!(class, CLASS);
+    let deployment = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: api, annotations: {nodeless.sh/surge-before-drain: scale}}\n\
+                      spec:\n  selector: {matchLabels: {app: api}}\n  template:\n    metadata:\n      labels: {app: api}\n      \
+                      annotations: {nodeless.sh/surge-before-drain: scaled, nodeless.sh/min-on-demand: '2'}\n    spec: {containers: [{name: a}]}\n";
+    let ended = piped(&documents(&[&annotated, &class, system, deployment, &pod("web", "1", "")]), &[]);
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     for warning in [
+        "warning: EC2NodeClass default: annotation nodeless.sh/ami-canary has no effect, because nodeless does not read it from this \
+         object: set it on a NodePool",
+        "warning: Deployment default/api: annotation nodeless.sh/surge-before-drain has no effect, because nodeless does not read it from \
+         this object: set it on the pod template",
+        ": annotation nodeless.sh/surge-before-drain is \"scaled\", which is ignored: write restart or scale",
+        ": annotation nodeless.sh/min-on-demand has no effect, because nodeless does not read it from this object: set it on a NodePool",
         "warning: NodePool default: annotation nodeless.sh/balance-zone has no effect, because nodeless does not read it from this object: \
          did you mean nodeless.sh/balance-zones?",
         "warning: Namespace kube-system: annotation nodeless.sh/pause-disruption is \"maybe\", which pauses disruption until it is",

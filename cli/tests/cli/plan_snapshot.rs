@@ -74,7 +74,7 @@ fn a_file_that_is_not_a_snapshot_is_refused() {
     for (text, expected) in [
         ("{\"Items\": []}", "the input contains no item snapshot#; give the output of `aws dynamodb query"),
         ("hello", "it is not a snapshot of a plan"),
-        ("{\"format\": 7, \"snapshot\": {}}", "it has the form 7, and this version of nodeless reads the form 4"),
+        ("{\"format\": 7, \"snapshot\": {}}", "it has the form 7, and this version of nodeless reads the form 5"),
     ] {
         let path = folder.path().join("file");
         std::fs::write(&path, text).unwrap();

@@ -7,11 +7,12 @@ use crate::slim::{self, CsiNode};
 use crate::{CapacityBufferStatus, EC2NodeClass, NodeOverlayStatus, NodePoolStatus, ProvisioningRequestStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use nodeless_devices::{ClaimState, ClusterDevices, DeviceClass, Slice};
-use nodeless_model::object::MirroredClaim;
+use nodeless_model::labels::is_ours;
+use nodeless_model::object::{MirroredClaim, ObjectRef};
 use nodeless_model::{
-    BufferError, CapacityBuffer, DaemonSet, DaemonSetName, Node, NodeOverlay, NodePool, OtherNodeClaim, OtherNodePool,
-    Pod, PodDisruptionBudget, PodShape, ProvisioningRequest, QuotaBalance, RequestError, Requirements, ResourceQuota,
-    StringMap,
+    BufferError, CapacityBuffer, ClusterOptions, DaemonSet, DaemonSetName, Node, NodeOverlay, NodePool, OptionFault,
+    OptionHolder, OtherNodeClaim, OtherNodePool, Pod, PodDisruptionBudget, PodShape, ProvisioningRequest, QuotaBalance,
+    RequestError, Requirements, ResourceQuota, StringMap,
 };
 use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -64,7 +65,7 @@ pub struct ClusterView {
     /// The labels of namespaces, by name. Read only if some pod selects namespaces by label.
     pub namespaces: BTreeMap<String, StringMap>,
     /// The annotations of the Namespace `kube-system` that are ours (`nodeless.sh/`): they hold for the whole cluster.
-    pub annotations: StringMap,
+    pub options: ClusterOptions,
     /// The NodeClaim objects whose class is an EC2NodeClass, with a record or not.
     pub node_claims: Vec<MirroredClaim>,
     /// The NodePools of other controllers.
@@ -123,10 +124,28 @@ impl ClusterView {
         self.pods.iter().map(Arc::as_ref)
     }
 
-    /// Takes over those annotations of the Namespace [`SYSTEM_NAMESPACE`] that are ours.
-    pub fn set_annotations(&mut self, of_namespace: Option<StringMap>) {
-        self.annotations = of_namespace.unwrap_or_default();
-        self.annotations.retain(|key, _| key.starts_with("nodeless.sh/"));
+    /// What is wrong with the annotations of nodeless on NodePools, the Namespace [`SYSTEM_NAMESPACE`], EC2NodeClasses and pods. For each
+    /// workload one pod stands.
+    #[must_use]
+    pub fn option_faults(&self) -> Vec<OptionFault> {
+        let pools = self.node_pools.iter().flat_map(OptionFault::of_node_pool);
+        let classes = self.node_classes.iter().flat_map(|(name, class)| {
+            let object = ObjectRef::node_class(name, class.metadata.uid.as_deref().unwrap_or_default());
+            let keys = class.metadata.annotations.iter().flatten().map(|(key, _)| key.as_str());
+            OptionFault::unknown(&object, OptionHolder::NodeClass, keys).collect::<Vec<_>>()
+        });
+        let mut of_workloads: BTreeMap<_, OptionFault> = BTreeMap::new();
+        let annotated = self.pods().filter(|pod| pod.template.annotations.keys().any(|key| is_ours(key)));
+        for pod in annotated.filter(|pod| pod.is_active()) {
+            let workload = pod.workload().map_or_else(|| pod.key(), |workload| workload.to_string());
+            for fault in OptionFault::of_pod(pod) {
+                let known = of_workloads.entry((workload.clone(), fault.key.clone())).or_insert_with(|| fault.clone());
+                if fault.object.name < known.object.name {
+                    *known = fault;
+                }
+            }
+        }
+        pools.chain(OptionFault::of_cluster(&self.options)).chain(classes).chain(of_workloads.into_values()).collect()
     }
 
     /// Takes over the requests and host ports of the newest pod of each DaemonSet, as Karpenter does: a LimitRange, a mutating webhook or the

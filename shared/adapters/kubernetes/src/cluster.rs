@@ -26,8 +26,8 @@ use nodeless_api::{
     ProvisioningRequestStatus, hash,
 };
 use nodeless_model::{
-    CapacityBuffer, DaemonSet, DaemonSetName, Node, NodeClaim, NodeOverlay, NodePool, Pod, PodDisruptionBudget,
-    ProvisioningRequest, labels,
+    CapacityBuffer, ClusterOptions, DaemonSet, DaemonSetName, Node, NodeClaim, NodeOverlay, NodePool, Pod,
+    PodDisruptionBudget, ProvisioningRequest, labels,
 };
 use nodeless_ports::cluster::{
     BatchWindow, ClusterView, DeploymentChange, Eviction, FoundNodeClaims, FoundNodePools, FoundNodes, InvalidObject,
@@ -413,7 +413,8 @@ impl PlanningView for KubeCluster {
         };
         view.node_classes.values_mut().for_each(|class| hash::renew_ec2_node_class(class, self.ca_bundle.as_deref()));
         view.invalid.extend(overlays.1.into_iter().chain(buffers.1).chain(asked.1));
-        view.set_annotations(system.and_then(|namespace| namespace.metadata.annotations));
+        let annotations = system.and_then(|namespace| namespace.metadata.annotations);
+        view.options = annotations.as_ref().map(ClusterOptions::new).unwrap_or_default();
         self.read_pods_to_come(&mut view, &daemon_sets.0, buffers.0, asked.0).await?;
         self.read_volumes(&mut view).await?;
         self.read_devices(&mut view).await?;

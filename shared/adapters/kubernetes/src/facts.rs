@@ -13,10 +13,11 @@ use kube::core::params::ListParams;
 use nodeless_api::managed::Owned;
 use nodeless_api::view::ClusterView;
 use nodeless_doctor::{Definition, EarlierObjects, Facts, Read, Surging, Workload};
-use nodeless_model::Pod;
 use nodeless_model::events::OTHER_DEPLOYMENT;
-use nodeless_model::labels::SURGE_BEFORE_DRAIN;
+use nodeless_model::labels::{SURGE_BEFORE_DRAIN, is_ours};
+use nodeless_model::object::ObjectRef;
 use nodeless_model::surge::SurgeMode;
+use nodeless_model::{OptionFault, OptionHolder, Pod};
 use nodeless_ports::cluster::SYSTEM_NAMESPACE;
 use nodeless_ports::{ErrorKind, PortError};
 use serde_json::{Value, json};
@@ -151,7 +152,7 @@ pub async fn earlier(connection: &Connection) -> Result<Read<Vec<EarlierObjects>
     Ok(Read::Done(found))
 }
 
-/// The Deployments that run Karpenter's controller, and those that ask for a successor of their pods before their node is drained.
+/// The Deployments that run Karpenter's controller, and those with annotations of nodeless.
 ///
 /// # Errors
 /// When the API server does not answer.
@@ -159,7 +160,9 @@ pub async fn deployments(connection: &Connection) -> Result<Read<Vec<Value>>, Po
     let params = ListParams::default();
     let listed = export::list_selected(connection, DEPLOYMENTS, &params, |object| {
         let object = serde_json::from_str(object.get()).ok();
-        object.filter(|object| is_karpenter(object) || surge_annotation(object).is_some())
+        object.filter(|object| {
+            is_karpenter(object) || surge_annotation(object).is_some() || own_keys(object).next().is_some()
+        })
     });
     permitted(listed.await)
 }
@@ -171,6 +174,19 @@ pub fn karpenter(deployments: &Read<Vec<Value>>) -> Read<Vec<Workload>> {
         Read::Done(all) => Read::Done(all.iter().filter(|object| is_karpenter(object)).map(workload).collect()),
         Read::Not(why) => Read::Not(why.clone()),
     }
+}
+
+/// The annotations of Deployments, apart from their pod templates, that are not read. Those that ask for successors are in [`surges`].
+#[must_use]
+pub fn deployment_options(deployments: &Read<Vec<Value>>) -> Vec<OptionFault> {
+    let Read::Done(all) = deployments else { return Vec::new() };
+    let faults = all.iter().flat_map(|deployment| {
+        let Workload { namespace, name, .. } = workload(deployment);
+        let keys = own_keys(deployment).filter(|key| *key != SURGE_BEFORE_DRAIN);
+        let object = ObjectRef::workload("Deployment", &namespace, &name);
+        OptionFault::unknown(&object, OptionHolder::Deployment, keys).collect::<Vec<_>>()
+    });
+    faults.collect()
 }
 
 /// The Deployments that ask for a successor of their pods before their node is drained, and whether lifecycle may create it.
@@ -189,9 +205,9 @@ pub async fn surges(connection: &Connection, deployments: &Read<Vec<Value>>) -> 
         let Workload { namespace, name, .. } = workload(deployment);
         let needed = match SurgeMode::parse(value) {
             _ if !in_template => &[],
-            Ok(SurgeMode::Restart) => RESTART,
-            Ok(SurgeMode::Scale) => SCALE,
-            Err(_) => &[],
+            Some(SurgeMode::Restart) => RESTART,
+            Some(SurgeMode::Scale) => SCALE,
+            None => &[],
         };
         let mut denied = Vec::new();
         for right in needed {
@@ -230,6 +246,12 @@ fn surge_annotation(deployment: &Value) -> Option<(&str, bool)> {
     let value = |annotations| deployment.pointer(annotations)?.get(SURGE_BEFORE_DRAIN)?.as_str();
     let of_template = value("/spec/template/metadata/annotations").map(|value| (value, true));
     of_template.or_else(|| Some((value("/metadata/annotations")?, false)))
+}
+
+/// The annotations of a Deployment in the domain of nodeless.
+fn own_keys(deployment: &Value) -> impl Iterator<Item = &str> {
+    let annotations = deployment.pointer("/metadata/annotations").and_then(Value::as_object);
+    annotations.into_iter().flat_map(|all| all.keys()).map(String::as_str).filter(|key| is_ours(key))
 }
 
 fn is_karpenter(deployment: &Value) -> bool {

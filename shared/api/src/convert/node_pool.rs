@@ -4,14 +4,10 @@ use super::{FieldError, duration, nillable_duration, requirements, taints, valid
 use crate::nodepool::{self, NodePool};
 use crate::{hash, labels};
 use model::node_pool::{
-    Budget, BudgetNodes, BudgetWindow, ConsolidationPolicy, DOLLARS_PER_HOUR, Disruption, DisruptionReason,
-    NodeTemplate,
+    Budget, BudgetNodes, BudgetWindow, ConsolidationPolicy, Disruption, DisruptionReason, NodeTemplate,
 };
 use nodeless_model as model;
 use std::num::IntErrorKind;
-
-/// The prefix of the annotations of nodeless.
-const OWN_ANNOTATIONS: &str = "nodeless.sh/";
 
 impl From<&NodePool> for model::NodePool {
     /// A pool that cannot be decoded completely, or that violates a rule, has the reason in `ready`: its nodes still
@@ -19,7 +15,8 @@ impl From<&NodePool> for model::NodePool {
     /// pool's own condition is the one that the planner wrote last.
     fn from(pool: &NodePool) -> Self {
         let mut problems = validate::node_pool(pool);
-        let limits = Limits::of(pool, &mut problems);
+        let options = pool.metadata.annotations.as_ref().map(model::NodePoolOptions::new).unwrap_or_default();
+        let limits = Limits::of(pool, &options, &mut problems);
         // The cause of an error above may be a field without a rule, which is then reported only here.
         let found_problems = !problems.is_empty();
         let template = template(pool).unwrap_or_else(|error| {
@@ -30,7 +27,7 @@ impl From<&NodePool> for model::NodePool {
         });
         let disruption = disruption(pool).unwrap_or_else(|error| {
             problems.push(error.to_string());
-            undisturbed(pool)
+            undisturbed()
         });
         let spec = &pool.spec;
         Self {
@@ -39,6 +36,7 @@ impl From<&NodePool> for model::NodePool {
             generation: pool.metadata.generation.unwrap_or_default(),
             template,
             disruption,
+            options,
             limits: limits.resources,
             limit_dollars_per_hour: limits.dollars_per_hour,
             weight: spec.weight.unwrap_or(0),
@@ -59,12 +57,20 @@ struct Limits {
 
 impl Limits {
     /// Adds limits that cannot be parsed to `problems`. Such a limit is zero, because its meaning is unknown.
-    fn of(pool: &NodePool, problems: &mut Vec<String>) -> Self {
+    fn of(pool: &NodePool, options: &model::NodePoolOptions, problems: &mut Vec<String>) -> Self {
         let mut limits = Self::default();
         for (name, quantity) in pool.spec.limits.iter().flatten() {
             let field = format!("spec.limits[{name}]");
-            if name == DOLLARS_PER_HOUR {
-                limits.dollars(&quantity.0, &field, problems);
+            if name == labels::DOLLARS_PER_HOUR {
+                let dollars = model::money::parse_dollars(&quantity.0).unwrap_or_else(|| {
+                    problems.push(format!(
+                        "{field}: {:?} is no amount of money; write the most dollars per hour as a quantity that is not negative, such as \
+                         \"12.50\"",
+                        quantity.0
+                    ));
+                    0.0
+                });
+                limits.dollars_per_hour = Some(dollars);
                 continue;
             }
             let amount = quantity.0.parse::<model::Quantity>().unwrap_or_else(|error| {
@@ -73,45 +79,23 @@ impl Limits {
             });
             limits.resources.set(name, amount);
         }
-        if let Some(text) = pool.metadata.annotations.as_ref().and_then(|all| all.get(DOLLARS_PER_HOUR)) {
-            limits.dollars(text, &format!("metadata.annotations[{DOLLARS_PER_HOUR}]"), problems);
+        let invalid = options.dollars_per_hour.invalid();
+        problems.extend(invalid.map(|why| format!("metadata.annotations[{}]: {why}", labels::DOLLARS_PER_HOUR)));
+        // The smaller of both applies.
+        if let Some(dollars) = options.dollars_per_hour.or_zero(0.0) {
+            limits.dollars_per_hour = Some(limits.dollars_per_hour.map_or(dollars, |other| other.min(dollars)));
         }
         limits
-    }
-
-    /// Adds a limit in dollars. The smallest of several applies.
-    fn dollars(&mut self, text: &str, field: &str, problems: &mut Vec<String>) {
-        let dollars = match model::Quantity::parse_millionths(text) {
-            #[expect(clippy::cast_precision_loss, reason = "amounts of money stay far below 2^53 millionths")]
-            Ok(millionths) if millionths >= 0 => millionths as f64 / 1e6,
-            _ => {
-                problems.push(format!(
-                    "{field}: {text:?} is no amount of money; write the most dollars per hour as a quantity that is not \
-                     negative, such as \"12.50\""
-                ));
-                0.0
-            }
-        };
-        self.dollars_per_hour = Some(self.dollars_per_hour.map_or(dollars, |other| other.min(dollars)));
     }
 }
 
 /// The disruption settings of a NodePool whose settings cannot be parsed: no voluntary disruption.
-fn undisturbed(pool: &NodePool) -> Disruption {
+fn undisturbed() -> Disruption {
     Disruption {
         consolidation_policy: ConsolidationPolicy::WhenEmpty,
         consolidate_after: model::NillableDuration::Never,
         budgets: vec![Budget { reasons: Vec::new(), nodes: BudgetNodes::Count(0), window: None }],
-        annotations: own_annotations(pool),
     }
-}
-
-fn own_annotations(pool: &NodePool) -> model::StringMap {
-    let annotations = pool.metadata.annotations.iter().flatten();
-    annotations
-        .filter(|(key, _)| key.starts_with(OWN_ANNOTATIONS))
-        .map(|(key, value)| (key.clone(), value.clone()))
-        .collect()
 }
 
 fn template(pool: &NodePool) -> Result<NodeTemplate, FieldError> {
@@ -151,7 +135,6 @@ fn disruption(pool: &NodePool) -> Result<Disruption, FieldError> {
         budgets: budgets
             .map(|(index, entry)| budget(entry, &format!("spec.disruption.budgets[{index}]")))
             .collect::<Result<_, _>>()?,
-        annotations: own_annotations(pool),
     })
 }
 

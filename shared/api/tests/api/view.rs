@@ -166,3 +166,22 @@ fn limit_ranges_of_other_namespaces_and_daemon_sets_with_a_pod_are_left_out() {
     let cpu = |index: usize| view.daemon_sets[index].template.template.requests.get("cpu");
     assert_eq!((cpu(0), cpu(1)), (Quantity::from_milli(300), Quantity::from_milli(1000)));
 }
+
+#[test]
+fn an_annotation_that_is_not_read_is_reported_once_for_each_workload() {
+    let annotated = |name: &str, owner: Option<&str>| {
+        let mut pod = Pod { owner_name: owner.map(Into::into), ..pod(name, "shop", 0, 100) };
+        pod.owner_kind = owner.map(|_| "StatefulSet".to_owned());
+        pod.template_mut().annotations.insert("nodeless.sh/min-on-demand".into(), "50%".into());
+        pod
+    };
+    let pods = [("db-1", Some("db")), ("db-0", Some("db")), ("cache-0", Some("cache")), ("one", None), ("other", None)];
+    let mut view = view(pods.map(|(name, owner)| annotated(name, owner)).to_vec());
+    view.options.set("nodeless.sh/max-nodes", Some("many"));
+    let faults = view.option_faults();
+    let found: Vec<_> = faults.iter().map(|fault| (fault.object_name(), fault.is_unknown)).collect();
+    let expected = ["Pod shop/cache-0", "Pod shop/db-0", "Pod shop/one", "Pod shop/other"];
+    let expected = expected.map(|name| (name.to_owned(), true));
+    assert_eq!(found[0], ("Namespace kube-system".to_owned(), false));
+    assert_eq!(found[1..], expected);
+}

@@ -1,7 +1,7 @@
 //! Budgets: how many dollars a month may cost before nodeless warns.
 
+use nodeless_model::labels::DOLLARS_PER_MONTH;
 use nodeless_model::money::Dollars;
-use nodeless_model::monthly_budget::DOLLARS_PER_MONTH;
 
 /// A budget, and what it is compared with.
 #[derive(Clone, Copy, Debug, PartialEq)]

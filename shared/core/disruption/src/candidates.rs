@@ -126,7 +126,7 @@ impl<'c, 'a> Lookup<'c, 'a> {
         if let Some(why) = pause::holding(self.cluster, offer.pool, now) {
             return Err(why);
         }
-        if let Some(why) = maintenance::holding(self.cluster, now) {
+        if let Some(why) = maintenance::holding(&self.cluster.options, now) {
             return Err(why);
         }
         // The removal of a node without pods evicts none.

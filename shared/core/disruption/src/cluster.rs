@@ -5,7 +5,7 @@ use crate::output::Command;
 use jiff::Timestamp;
 use nodeless_commitments::{Commitments, Instance};
 use nodeless_model::{
-    DaemonSet, Node, NodeClaim, Phase, Pod, PodDisruptionBudget, Requirements, StringMap, Taint, labels,
+    ClusterOptions, DaemonSet, Node, NodeClaim, Phase, Pod, PodDisruptionBudget, Requirements, Taint, labels,
 };
 use nodeless_scheduling::{ClusterFacts, ExistingNode, ExistingNodes, PoolOffer};
 use std::collections::{BTreeMap, BTreeSet};
@@ -38,8 +38,8 @@ pub struct Cluster<'a> {
     /// Names of nodes that the last decision did not evaluate ([`crate::Decision::not_evaluated`]): they are evaluated
     /// first.
     pub not_evaluated: BTreeSet<String>,
-    /// The annotations of the Namespace `kube-system` that begin with `nodeless.sh/`. They apply to the whole cluster.
-    pub annotations: StringMap,
+    /// The options of the whole cluster.
+    pub options: ClusterOptions,
     /// The zones with a zonal shift, by name, and until when: their nodes stay, and no pods are moved there.
     pub shifted_zones: BTreeMap<String, Timestamp>,
     /// NodePools whose voluntary disruption is stopped because it evicted many pods and did not lower the price, with the reason:

@@ -10,7 +10,7 @@ use crate::method::Progress;
 use crate::output::{Command, Decision, Kept, Method};
 use crate::pods::DisruptionBudgetIndex;
 use crate::simulation::{Expected, buffers, preferences};
-use crate::{consolidation, drift, misconfiguration, pods};
+use crate::{consolidation, drift, events, pods};
 use jiff::Timestamp;
 use std::cell::RefCell;
 
@@ -111,7 +111,7 @@ pub fn decide(input: &Cluster<'_>, now: Timestamp, options: &Options) -> Decisio
         kept: kept.into_iter().map(|(node, reasons)| Kept { node, reasons }).collect(),
         not_evaluated,
         failed_canaries,
-        events: misconfiguration::events(input, &budgets, now).into_iter().chain(canary_events).collect(),
+        events: events::events(input, &budgets, now).into_iter().chain(canary_events).collect(),
         work: work.saturating_add(reading(input)),
     }
 }

@@ -18,7 +18,7 @@
 //! | `simulation` | whether the pods of nodes fit elsewhere, and what new nodes for them cost |
 //! | `churn` | the churn breaker, and nodes that are held back because the removal of such a node led to a launch |
 //! | `command` | the steps of a command |
-//! | `options`, `misconfiguration` | annotations that are invalid or not read, and the Events about configuration |
+//! | `events` | the Events about objects that keep nodes from disruption |
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod candidates;
@@ -30,14 +30,13 @@ mod decide;
 mod details;
 mod drift;
 mod emptiness;
+mod events;
 mod forceful;
 #[cfg(feature = "test-support")]
 pub mod meter;
 #[cfg(not(feature = "test-support"))]
 mod meter;
 mod method;
-mod misconfiguration;
-pub mod options;
 mod output;
 mod pods;
 mod policy;
@@ -52,20 +51,16 @@ pub use cluster::{ClassImage, Cluster, ClusterNode, MIN_SAVING, NodeClassFacts, 
 pub use consolidation::{OtherNode, PlannedConsolidation, PlannedNodes, UnplacedPod, consolidate_planned};
 pub use decide::{decide, revalidate};
 pub use details::{BudgetStatus, NodeDetails, PodDetails, node_details};
-pub use drift::ami_canary::{AMI_CANARY, ami_canary};
 pub use drift::detection::drift;
 pub use forceful::expiration::{Expired, expired};
-pub use forceful::{expiration, rebalance, repair, spot_interruptions};
+pub use forceful::{repair, spot_interruptions};
 pub use output::{
     Candidate, Command, CommandReport, Decision, Kept, Method, PodPlacement, Replacement, ReplacementReport, ZoneMove,
 };
 pub use pods::DisruptionBudgetIndex;
-pub use policy::balance_zones::{BALANCE_ZONES, balance_zones};
 pub use policy::budgets::allowed_disruptions;
-pub use policy::min_savings::{MIN_SAVINGS, min_savings};
-pub use policy::on_demand_minimum::{MIN_ON_DEMAND, OnDemandMinimum, OnDemandMinimums, on_demand_minimum};
-pub use policy::warm_nodes::{lost_at_stops, warm_nodes};
-pub use policy::{maintenance, pause, schedules};
+pub use policy::on_demand_minimum::OnDemandMinimums;
+pub use policy::{maintenance, schedules};
 pub use reasons::drift::{Drift, DriftReason};
 pub use reasons::{DoesNotFit, KeptEvent, KeptReason};
 pub use replicas::{StaticChange, static_changes};

@@ -5,7 +5,7 @@ use nodeless_model::events::{do_not_disrupt_elapsed, do_not_disrupt_until, inval
 use nodeless_model::object::{ObjectEvent, PodRef};
 use nodeless_model::pod::Protection;
 use nodeless_model::surge::SurgeMode;
-use nodeless_model::{Pod, PodDisruptionBudget, labels};
+use nodeless_model::{Pod, PodDisruptionBudget, Setting, labels};
 
 use crate::reasons::KeptReason;
 use std::collections::HashMap;
@@ -161,7 +161,7 @@ fn is_evicted_by_us(pod: &Pod) -> bool {
 /// Whether one more replica of its Deployment replaces the pod without an eviction. A restart does not count: it moves the other
 /// pods of the Deployment too, to places that no decision has planned, and the next decision would move them again.
 pub(crate) fn moves_by_scale(pod: &Pod) -> bool {
-    pod.is_surged() && pod.surge_mode() == Some(Ok(SurgeMode::Scale))
+    pod.is_surged() && pod.surge_mode() == Setting::Valid(SurgeMode::Scale)
 }
 
 fn protected(pod: &Pod) -> KeptReason {

@@ -3,6 +3,7 @@
 use crate::quota::Quota;
 use jiff::Timestamp;
 use nodeless_api::view::ClusterView;
+use nodeless_model::OptionFault;
 use std::collections::BTreeSet;
 
 /// A fact, or why it could not be read.
@@ -41,6 +42,8 @@ pub struct Facts {
     pub quotas: Read<Vec<Quota>>,
     /// Deployments whose pods ask for a successor before their node is drained.
     pub surges: Read<Vec<Surging>>,
+    /// What is wrong with other annotations of Deployments, apart from their pod templates.
+    pub deployment_options: Vec<OptionFault>,
 }
 
 impl Facts {
@@ -60,6 +63,7 @@ impl Facts {
             access: Read::Not(why.to_owned()),
             quotas: Read::Not(why.to_owned()),
             surges: Read::Not(why.to_owned()),
+            deployment_options: Vec::new(),
         }
     }
 }

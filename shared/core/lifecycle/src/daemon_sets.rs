@@ -22,14 +22,10 @@ impl Awaited {
     /// there, or not before the node is open.
     #[must_use]
     pub fn of(pool: &NodePool, all: &[DaemonSet]) -> Self {
-        let named = match DaemonSetName::awaited(&pool.disruption.annotations) {
-            Ok(named) => named,
-            Err(invalid) => return Self { ignored: vec![invalid.to_string()], ..Self::default() },
-        };
         let mut taints = pool.template.taints.clone();
         taints.push(Taint::daemon_sets_not_ready());
         let mut awaited = Self::default();
-        for name in named {
+        for name in pool.options.wait_for_daemon_sets.valid().into_iter().flatten() {
             let why = match all.iter().find(|set| name.is_of(set)) {
                 None => "it does not exist; create it, or correct the annotation".to_owned(),
                 Some(DaemonSet { refused_by: Some(RefusingQuota { quota, limit }), .. }) => {
@@ -37,7 +33,7 @@ impl Awaited {
                 }
                 Some(set) => match first_not_tolerated(set, &taints) {
                     None => {
-                        awaited.sets.insert(name);
+                        awaited.sets.insert(name.clone());
                         continue;
                     }
                     Some(taint) => {
@@ -72,7 +68,8 @@ pub(crate) fn is_closed(claim: &NodeClaim) -> bool {
 #[must_use]
 pub fn awaited_by(claim: &NodeClaim) -> BTreeSet<DaemonSetName> {
     // Only a value that was changed on the record itself is invalid; then there is nothing to wait for.
-    DaemonSetName::awaited(&claim.spec.annotations).unwrap_or_default()
+    let named = claim.spec.annotations.get(labels::WAIT_FOR_DAEMON_SETS);
+    named.and_then(|text| DaemonSetName::listed(text)).unwrap_or_default()
 }
 
 /// The awaited DaemonSets without a ready pod on the node. A DaemonSet that does not exist, or whose pods the node may not carry, is not

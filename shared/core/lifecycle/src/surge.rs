@@ -17,7 +17,7 @@ use nodeless_model::claim::TerminationReason;
 use nodeless_model::events::{surge_refused, surge_started, surge_timed_out};
 use nodeless_model::object::{ObjectEvent, PodRef};
 use nodeless_model::surge::{DeploymentChange, OwningDeployment, Raise, ReadyPod, Surge, SurgeMode, SurgeState};
-use nodeless_model::{Node, NodeClaim, Pod, PodDisruptionBudget, labels};
+use nodeless_model::{Node, NodeClaim, Pod, PodDisruptionBudget, Setting, labels};
 use std::time::Duration;
 
 /// How long a drain without a deadline waits for the successors of pods.
@@ -149,15 +149,18 @@ pub(crate) fn lower_all(step: &mut Step) {
 }
 
 fn evaluate(claim: &NodeClaim, pod: &Pod, seen: &SeenOwners, limits: &Limits) -> Verdict {
-    let Some(mode) = pod.surge_mode() else { return Verdict::default() };
+    let mode = match pod.surge_mode() {
+        Setting::Unset => return Verdict::default(),
+        Setting::Invalid(invalid) => return refused(pod, None, &invalid.to_string()),
+        Setting::Valid(mode) => mode,
+    };
     let recorded = claim.status.surge_for(&pod.uid);
     let again = recorded.is_some_and(|surge| surge.begins_again(limits.now));
     let before = recorded.filter(|_| !again);
-    let mode = match (mode, before) {
-        (Err(invalid), _) => return refused(pod, None, &invalid.to_string()),
-        (Ok(_), Some(Surge { state: SurgeState::Refused { why, .. }, .. })) => return refused(pod, None, why),
-        (Ok(mode), before) => before.map_or(mode, |surge| surge.mode),
-    };
+    if let Some(Surge { state: SurgeState::Refused { why, .. }, .. }) = before {
+        return refused(pod, None, why);
+    }
+    let mode = before.map_or(mode, |surge| surge.mode);
     let until = limits.until(if again { Some(limits.now) } else { before.map(|surge| surge.started) });
     if limits.now >= until {
         let message = format!("Evicted, because its successor was not available by {until:.0}");

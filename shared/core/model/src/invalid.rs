@@ -1,13 +1,12 @@
 //! Why a setting or an object is not used.
 
-use crate::ParseDurationError;
 use serde::{Deserialize, Serialize};
 
 /// An annotation of nodeless that is not used as it is written. The message states what happens instead.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidAnnotation {
     /// The value is not a valid one.
-    #[error("annotation {key} is {value:?}, {effect}: write {valid}")]
+    #[error("annotation {key} is {value:?}, {effect}: {why}write {valid}")]
     Value {
         /// The annotation.
         key: &'static str,
@@ -15,18 +14,10 @@ pub enum InvalidAnnotation {
         value: String,
         /// The effect of the invalid annotation.
         effect: &'static str,
+        /// What is wrong with it beyond not being a valid value, and a semicolon; or empty.
+        why: String,
         /// The values that it may have.
-        valid: &'static str,
-    },
-    /// The value is not a duration.
-    #[error("annotation {key}: {why}; {effect}")]
-    Duration {
-        /// The annotation.
-        key: &'static str,
-        /// Why not.
-        why: ParseDurationError,
-        /// The effect of the invalid annotation.
-        effect: &'static str,
+        valid: String,
     },
     /// The annotation contradicts the spec of its object.
     #[error("annotation {key} is ignored, because {why}: {remedy}")]
@@ -45,7 +36,7 @@ impl InvalidAnnotation {
     #[must_use]
     pub const fn key(&self) -> &'static str {
         match self {
-            Self::Value { key, .. } | Self::Duration { key, .. } | Self::Contradiction { key, .. } => key,
+            Self::Value { key, .. } | Self::Contradiction { key, .. } => key,
         }
     }
 }

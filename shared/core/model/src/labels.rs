@@ -140,6 +140,43 @@ pub const SURGE: &str = "nodeless.sh/surge";
 pub const WAIT_FOR_DAEMON_SETS: &str = "nodeless.sh/wait-for-daemonsets";
 /// The annotation of a NodePool: how many stopped instances that have joined the cluster once it keeps, to be started when pods need nodes.
 pub const WARM: &str = "nodeless.sh/warm";
+/// The annotation of a NodePool or of the Namespace `kube-system`, for the whole cluster: `true` pauses voluntary disruption until it is
+/// removed; a time in RFC 3339 pauses until then; `false` does not.
+pub const PAUSE: &str = "nodeless.sh/pause-disruption";
+/// The annotation of a NodePool: when it has no nodes. One or more of `SCHEDULE for DURATION`, separated by semicolons.
+pub const SLEEP: &str = "nodeless.sh/sleep";
+/// The annotation of the Namespace `kube-system`: when nodes may be disrupted voluntarily. One or more of `SCHEDULE for DURATION`,
+/// separated by semicolons. Without it, at any time.
+pub const MAINTENANCE_WINDOWS: &str = "nodeless.sh/maintenance-windows";
+/// The annotation of a NodePool: how many pods voluntary disruption may evict within an hour without a lower price. Half of its
+/// pods if it is not set, and at least those of two average nodes; `0` disables the breaker.
+pub const CHURN_EVICTIONS: &str = "nodeless.sh/churn-evictions-per-hour";
+/// The annotation of a NodePool: how many dollars an hour a command that consolidates its nodes saves at least. Empty nodes are removed
+/// whatever they save.
+pub const MIN_SAVINGS: &str = "nodeless.sh/min-savings-per-hour";
+/// The annotation of a NodePool: its pods are balanced over zones by their topology spread constraints, and how many dollars an hour one
+/// move may cost at most. `0` allows moves that cost nothing more. Without the annotation nothing is balanced.
+pub const BALANCE_ZONES: &str = "nodeless.sh/balance-zones";
+/// The annotation of a NodePool: how long before `expireAfter` its nodes are replaced gracefully, one after another,
+/// within the budgets for `Drifted` and with a replacement first.
+pub const GRACEFUL_EXPIRATION: &str = "nodeless.sh/graceful-expiration-before";
+/// The annotation of a NodePool: `replace` replaces nodes for whose instances EC2 recommends a rebalance, one after
+/// another, within the budgets for `Drifted` and with a replacement first. Without it a recommendation is only
+/// reported, as in Karpenter.
+pub const REBALANCE: &str = "nodeless.sh/rebalance-recommendations";
+/// The annotation of a NodePool: how many of its nodes, or which percentage of the CPUs of its nodes, is at least on demand:
+/// `"2"` or `"30%"`.
+pub const MIN_ON_DEMAND: &str = "nodeless.sh/min-on-demand";
+/// The annotation of a NodePool: `avoid` leaves spot offerings that EC2 interrupted often lately out of its launches, where
+/// enough others cost hardly more. Without it interruptions do not matter for later launches, as in Karpenter.
+pub const SPOT_INTERRUPTIONS: &str = "nodeless.sh/spot-interruptions";
+/// The annotation of a NodePool: how long the first node with a new AMI has to run healthily before other nodes that drifted
+/// because of their AMI are replaced.
+pub const AMI_CANARY: &str = "nodeless.sh/ami-canary";
+/// The key of a NodePool's limit on the price of its nodes, in `spec.limits` or as an annotation.
+pub const DOLLARS_PER_HOUR: &str = "nodeless.sh/dollars-per-hour";
+/// The annotation on a NodePool, or on the Namespace `kube-system` for the whole cluster: dollars a calendar month in UTC.
+pub const DOLLARS_PER_MONTH: &str = "nodeless.sh/dollars-per-month";
 /// When a Deployment was restarted, in its template, as `kubectl rollout restart` sets it.
 pub const RESTARTED_AT: &str = "kubectl.kubernetes.io/restartedAt";
 /// The annotation of the Namespace `kube-system`: the name of the table of the deployment that serves the cluster. The installer writes it.
@@ -277,6 +314,12 @@ pub fn is_restricted(key: &str) -> bool {
     let Some((domain, _)) = key.split_once('/') else { return false };
     let within = |parent: &str| domain == parent || domain.strip_suffix(parent).is_some_and(|d| d.ends_with('.'));
     ["karpenter.sh", "karpenter.k8s.aws"].into_iter().any(within)
+}
+
+/// Whether a key is in the domain of nodeless.
+#[must_use]
+pub fn is_ours(key: &str) -> bool {
+    key.starts_with("nodeless.sh/")
 }
 
 /// Whether nodeless reads an annotation of Kubernetes' own objects. Others may contain anything, also secrets.

@@ -1,5 +1,6 @@
 //! Money as all messages and tables show it.
 
+use crate::Quantity;
 use std::fmt::{Display, Formatter, Result};
 
 /// The mean number of hours of a month, as in the pricing of AWS: 8,760 hours of a year by twelve.
@@ -49,6 +50,15 @@ pub fn amount(dollars: f64) -> String {
 pub fn quantity_of(dollars_per_hour: f64) -> String {
     // Prices have six decimal places. Adding zero makes minus zero positive.
     ((dollars_per_hour * 1e6).round() / 1e6 + 0.0).to_string()
+}
+
+/// An amount of dollars, written as a quantity such as `12.50`; `None` if it is none, or negative.
+#[must_use]
+pub fn parse_dollars(text: &str) -> Option<f64> {
+    let millionths = Quantity::parse_millionths(text).ok().filter(|millionths| *millionths >= 0)?;
+    #[expect(clippy::cast_precision_loss, reason = "amounts of money stay far below 2^53 millionths")]
+    let dollars = millionths as f64 / 1e6;
+    Some(dollars)
 }
 
 #[cfg(test)]

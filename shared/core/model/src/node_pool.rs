@@ -1,13 +1,13 @@
 //! NodePools as planning uses them.
 
-use crate::claim::Charge;
-use crate::{NillableDuration, Requirements, ResourceList, StringMap, Taint, Unusable};
+use crate::claim::{CapacityType, Charge};
+use crate::options::{NodePoolOptions, OnDemandMinimum};
+use crate::{
+    InvalidAnnotation, NillableDuration, Requirements, ResourceList, Setting, StringMap, Taint, Unusable, labels,
+};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
-
-/// The key of a NodePool's limit on the price of its nodes, in `spec.limits` or as an annotation.
-pub const DOLLARS_PER_HOUR: &str = "nodeless.sh/dollars-per-hour";
 
 /// A NodePool, validated and decoded.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -23,10 +23,12 @@ pub struct NodePool {
     pub template: NodeTemplate,
     /// When its nodes may be disrupted.
     pub disruption: Disruption,
+    /// Its annotations in the domain of nodeless.
+    pub options: NodePoolOptions,
     /// The limits of all its nodes together; `nodes` counts nodes. A resource that is not listed is unlimited.
     pub limits: ResourceList,
     /// The limit on the price of all its nodes together, in dollars per hour: the smaller value of `spec.limits` and the
-    /// annotation [`DOLLARS_PER_HOUR`].
+    /// annotation [`labels::DOLLARS_PER_HOUR`].
     pub limit_dollars_per_hour: Option<f64>,
     /// NodePools with a greater weight are tried first.
     pub weight: i32,
@@ -38,6 +40,60 @@ pub struct NodePool {
     pub deleting: bool,
     /// The hash of its static fields, for drift.
     pub hash: String,
+}
+
+impl NodePool {
+    /// The minimum of its capacity that is on demand: the annotation [`labels::MIN_ON_DEMAND`]. A minimum that it cannot keep is invalid;
+    /// zero is none.
+    #[must_use]
+    pub fn min_on_demand(&self) -> Setting<OnDemandMinimum> {
+        let minimum = self.options.min_on_demand.clone();
+        if matches!(minimum.valid(), Some(OnDemandMinimum::Nodes(0) | OnDemandMinimum::Percent(0))) {
+            return Setting::Unset;
+        }
+        let contradiction =
+            |why, remedy| Some(InvalidAnnotation::Contradiction { key: labels::MIN_ON_DEMAND, why, remedy });
+        let other_pool = "use a second NodePool that allows only on-demand";
+        minimum.unless(|_| {
+            if !self.allows_on_demand() {
+                let remedy = format!("add on-demand to {}", labels::CAPACITY_TYPE);
+                return contradiction("the requirements of the NodePool do not allow on-demand", remedy);
+            }
+            if self.replicas.is_some() {
+                return contradiction("the NodePool has spec.replicas", other_pool.to_owned());
+            }
+            self.limit_dollars_per_hour?;
+            contradiction(
+                "the NodePool has a limit on dollars per hour, which decides between spot and on-demand",
+                format!("remove one of the two, or {other_pool}"),
+            )
+        })
+    }
+
+    /// How many stopped instances it keeps: the annotation [`labels::WARM`]. A number that it cannot keep is invalid.
+    #[must_use]
+    pub fn warm_nodes(&self) -> Setting<usize> {
+        let contradiction = |why, remedy| Some(InvalidAnnotation::Contradiction { key: labels::WARM, why, remedy });
+        self.options.warm.clone().unless(|number| {
+            if *number == 0 {
+                return None;
+            }
+            if !self.allows_on_demand() {
+                return contradiction(
+                    "the requirements of the NodePool do not allow on-demand, and a spot instance of a fleet cannot be stopped",
+                    format!("add on-demand to {}, or remove the annotation", labels::CAPACITY_TYPE),
+                );
+            }
+            self.replicas?;
+            let why = "the NodePool has spec.replicas, whose nodes run all the time";
+            contradiction(why, "remove one of the two".to_owned())
+        })
+    }
+
+    fn allows_on_demand(&self) -> bool {
+        let allowed = self.template.requirements.get(labels::CAPACITY_TYPE);
+        allowed.is_none_or(|allowed| allowed.has(CapacityType::OnDemand.as_str()))
+    }
 }
 
 /// The template of a NodePool's nodes.
@@ -72,8 +128,6 @@ pub struct Disruption {
     pub consolidate_after: NillableDuration,
     /// The maximum numbers of nodes that are disrupted at once; all active budgets apply.
     pub budgets: Vec<Budget>,
-    /// The nodeless annotations of the NodePool (`nodeless.sh/…`), as written: pauses, schedules and others.
-    pub annotations: StringMap,
 }
 
 /// Which nodes may be consolidated.
@@ -154,7 +208,6 @@ impl Default for Disruption {
             consolidation_policy: ConsolidationPolicy::default(),
             consolidate_after: NillableDuration::After(Duration::ZERO),
             budgets: vec![Budget { reasons: Vec::new(), nodes: BudgetNodes::Percent(10), window: None }],
-            annotations: StringMap::new(),
         }
     }
 }
@@ -201,6 +254,64 @@ impl PoolUsage {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Requirement;
+    use crate::test_support::node_pool;
+
+    fn annotated(key: &str, value: &str) -> NodePool {
+        let mut pool = node_pool("default");
+        pool.options.set(key, Some(value));
+        pool
+    }
+
+    fn with_capacity_types<const N: usize>(mut pool: NodePool, types: [&str; N]) -> NodePool {
+        pool.template.requirements.add(labels::CAPACITY_TYPE, Requirement::one_of(types));
+        pool
+    }
+
+    #[test]
+    fn a_minimum_that_a_node_pool_cannot_keep_is_invalid() {
+        let minimum = |value: &str| annotated(labels::MIN_ON_DEMAND, value).min_on_demand();
+        assert_eq!(minimum("3"), Setting::Valid(OnDemandMinimum::Nodes(3)));
+        assert_eq!(minimum("30%"), Setting::Valid(OnDemandMinimum::Percent(30)));
+        assert_eq!((minimum("0"), minimum("0%")), (Setting::Unset, Setting::Unset));
+        for text in ["two", "-1", "101%", "%", "", "1.5", "+2"] {
+            let why = minimum(text).invalid().unwrap().to_string();
+            assert!(
+                why.contains(&format!("is {text:?}, which is ignored: write a number of nodes such as \"2\"")),
+                "{why}"
+            );
+        }
+        let two = || annotated(labels::MIN_ON_DEMAND, "2");
+        for (pool, part) in [
+            (with_capacity_types(two(), ["spot"]), "do not allow on-demand"),
+            (NodePool { replicas: Some(2), ..two() }, "spec.replicas"),
+            (NodePool { limit_dollars_per_hour: Some(2.0), ..two() }, "dollars per hour"),
+        ] {
+            let why = pool.min_on_demand().invalid().unwrap().to_string();
+            assert!(why.contains(part), "{why}");
+        }
+    }
+
+    #[test]
+    fn nodes_that_cannot_be_stopped_or_always_run_are_not_kept_warm() {
+        let warm = |value: &str| annotated(labels::WARM, value);
+        assert_eq!(node_pool("default").warm_nodes(), Setting::Unset);
+        for (value, number) in [("0", 0), ("3", 3), ("100", 100)] {
+            assert_eq!(warm(value).warm_nodes(), Setting::Valid(number));
+        }
+        for wrong in ["101", "-1", "three", "", "1.5", "true", "3 "] {
+            let why = warm(wrong).warm_nodes().invalid().unwrap().to_string();
+            assert!(why.contains("a number from 0 to 100"), "{why}");
+        }
+        let why = with_capacity_types(warm("2"), ["spot"]).warm_nodes().invalid().unwrap().to_string();
+        assert!(why.starts_with("annotation nodeless.sh/warm is ignored, because the requirements"), "{why}");
+        assert!(why.contains("cannot be stopped: add on-demand to karpenter.sh/capacity-type"), "{why}");
+        assert_eq!(with_capacity_types(warm("0"), ["spot"]).warm_nodes(), Setting::Valid(0));
+        let both = with_capacity_types(warm("2"), ["spot", "on-demand"]);
+        assert_eq!(both.warm_nodes(), Setting::Valid(2));
+        let fixed = NodePool { replicas: Some(3), ..both };
+        assert!(fixed.warm_nodes().invalid().unwrap().to_string().contains("spec.replicas"));
+    }
 
     #[test]
     fn a_share_of_nodes_is_rounded_up() {

@@ -280,6 +280,12 @@ impl ObjectRef {
         Self { namespace: namespace.to_owned(), ..Self::cluster_scoped("v1", "Pod", name, uid) }
     }
 
+    /// A Deployment, or another workload, whose uid is not known.
+    #[must_use]
+    pub fn workload(kind: &str, namespace: &str, name: &str) -> Self {
+        Self { namespace: namespace.to_owned(), ..Self::cluster_scoped("apps/v1", kind, name, "") }
+    }
+
     fn cluster_scoped(api_version: &str, kind: &str, name: &str, uid: &str) -> Self {
         Self {
             api_version: api_version.to_owned(),

@@ -2,8 +2,9 @@
 
 use crate::duration::parse_go_duration;
 use crate::requirement::{Operator, RequirementTerm};
-use crate::surge::SurgeMode;
-use crate::{InvalidAnnotation, LabelSelector, PodOrigin, ResourceList, StringMap, Taint, Toleration, labels};
+use crate::setting::Setting;
+use crate::surge::{PodOptions, SurgeMode};
+use crate::{LabelSelector, PodOrigin, ResourceList, StringMap, Taint, Toleration, labels};
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -415,17 +416,16 @@ impl Pod {
         self.start_time?.checked_add(duration).ok()
     }
 
-    /// How the pod's successor is created before the node is drained, by the annotation `nodeless.sh/surge-before-drain`; `None`
-    /// without the annotation.
+    /// How the pod's successor is created before the node is drained, by the annotation `nodeless.sh/surge-before-drain`.
     #[must_use]
-    pub fn surge_mode(&self) -> Option<Result<SurgeMode, InvalidAnnotation>> {
-        self.template.annotations.get(labels::SURGE_BEFORE_DRAIN).map(|value| SurgeMode::parse(value))
+    pub fn surge_mode(&self) -> Setting<SurgeMode> {
+        PodOptions::surge(&self.template.annotations)
     }
 
     /// Whether the pod's successor is created first, as far as the pod itself shows: its Deployment may not permit it.
     #[must_use]
     pub fn is_surged(&self) -> bool {
-        self.replica_set().is_some() && matches!(self.surge_mode(), Some(Ok(_)))
+        self.replica_set().is_some() && self.surge_mode().valid().is_some()
     }
 
     /// Whether the priority class is `system-cluster-critical` or `system-node-critical`.

@@ -1,7 +1,8 @@
 //! Surges: the successor of a pod is created before the pod's node is drained.
 
+use crate::labels;
 use crate::pod_ref::PodRef;
-use crate::{InvalidAnnotation, labels};
+use crate::setting::options;
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
@@ -32,19 +33,19 @@ impl SurgeMode {
         }
     }
 
-    /// Parses the value of the annotation.
-    ///
-    /// # Errors
-    /// When it is not a mode; the message states the valid values.
-    pub fn parse(value: &str) -> Result<Self, InvalidAnnotation> {
-        [Self::Restart, Self::Scale].into_iter().find(|mode| mode.as_str() == value).ok_or_else(|| {
-            InvalidAnnotation::Value {
-                key: labels::SURGE_BEFORE_DRAIN,
-                value: value.to_owned(),
-                effect: "which is ignored",
-                valid: "restart or scale",
-            }
-        })
+    /// The mode of this value of the annotation.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        [Self::Restart, Self::Scale].into_iter().find(|mode| mode.as_str() == text)
+    }
+}
+
+options! {
+    /// The options of a pod: its annotations, in the template of its workload.
+    PodOptions {
+        /// [`labels::SURGE_BEFORE_DRAIN`].
+        pub surge: SurgeMode = labels::SURGE_BEFORE_DRAIN, |text| SurgeMode::parse(text).ok_or(None),
+            "`restart` or `scale`", "which is ignored";
     }
 }
 
@@ -220,9 +221,10 @@ mod tests {
 
     #[test]
     fn the_annotation_has_two_values() {
-        assert_eq!(SurgeMode::parse("restart"), Ok(SurgeMode::Restart));
-        assert_eq!(SurgeMode::parse("scale"), Ok(SurgeMode::Scale));
-        let why = SurgeMode::parse("true").unwrap_err().to_string();
+        let surge = |text: &str| PodOptions::new(&[(labels::SURGE_BEFORE_DRAIN.into(), text.into())].into()).surge;
+        assert_eq!(surge("restart").valid(), Some(&SurgeMode::Restart));
+        assert_eq!(surge("scale").valid(), Some(&SurgeMode::Scale));
+        let why = surge("true").invalid().unwrap().to_string();
         assert!(why.contains("nodeless.sh/surge-before-drain") && why.contains("write restart or scale"), "{why}");
     }
 

@@ -4,8 +4,8 @@
 use crate::node_pool::BudgetNodes;
 use crate::pod::TopologySpread;
 use crate::{
-    Budget, Disruption, LabelSelector, Node, NodePool, NodeTemplate, Pod, PodTemplate, Quantity, Requirement,
-    Requirements, ResourceList, StringMap, labels,
+    Budget, Disruption, LabelSelector, Node, NodePool, NodePoolOptions, NodeTemplate, Pod, PodTemplate, Quantity,
+    Requirement, Requirements, ResourceList, StringMap, labels,
 };
 
 /// A NodePool that is ready and requires nothing, of the EC2NodeClass `default`, with Karpenter's defaults for disruption.
@@ -17,6 +17,7 @@ pub fn node_pool(name: &str) -> NodePool {
         generation: 1,
         template: NodeTemplate { node_class: "default".to_owned(), ..NodeTemplate::default() },
         disruption: Disruption::default(),
+        options: NodePoolOptions::default(),
         limits: ResourceList::new(),
         limit_dollars_per_hour: None,
         weight: 0,

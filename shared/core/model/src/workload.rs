@@ -1,6 +1,6 @@
 //! DaemonSets and PodDisruptionBudgets, reduced to what planning and draining use.
 
-use crate::{InvalidAnnotation, LabelSelector, Pod, StringMap, labels};
+use crate::{LabelSelector, Pod, StringMap};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fmt;
@@ -54,19 +54,12 @@ pub struct DaemonSetName {
 }
 
 impl DaemonSetName {
-    /// The DaemonSets that the annotation `nodeless.sh/wait-for-daemonsets` names, each once; none without it.
-    ///
-    /// # Errors
-    /// When its value is not a list of 1 to 20 DaemonSets.
-    pub fn awaited(annotations: &StringMap) -> Result<BTreeSet<Self>, InvalidAnnotation> {
-        let Some(text) = annotations.get(labels::WAIT_FOR_DAEMON_SETS) else { return Ok(BTreeSet::new()) };
+    /// The DaemonSets of a list such as that of the annotation `nodeless.sh/wait-for-daemonsets`, each once; `None` if it is not a list of
+    /// 1 to 20 DaemonSets.
+    #[must_use]
+    pub fn listed(text: &str) -> Option<BTreeSet<Self>> {
         let names: Option<BTreeSet<Self>> = text.split(',').map(|name| Self::parse(name.trim())).collect();
-        names.filter(|names| names.len() <= MAX_AWAITED).ok_or_else(|| InvalidAnnotation::Value {
-            key: labels::WAIT_FOR_DAEMON_SETS,
-            value: text.clone(),
-            effect: "and nodes wait for no DaemonSet",
-            valid: "up to 20 DaemonSets as namespace/name, separated by commas, such as kube-system/ebs-csi-node",
-        })
+        names.filter(|names| names.len() <= MAX_AWAITED)
     }
 
     fn parse(text: &str) -> Option<Self> {
@@ -134,21 +127,18 @@ impl PodDisruptionBudget {
 mod tests {
     use super::*;
 
-    fn awaited(value: &str) -> Result<Vec<String>, String> {
-        let annotations = StringMap::from([(labels::WAIT_FOR_DAEMON_SETS.to_owned(), value.to_owned())]);
-        let names = DaemonSetName::awaited(&annotations).map_err(|invalid| invalid.to_string())?;
-        Ok(names.iter().map(ToString::to_string).collect())
+    fn listed(text: &str) -> Option<Vec<String>> {
+        Some(DaemonSetName::listed(text)?.iter().map(ToString::to_string).collect())
     }
 
     #[test]
-    fn the_annotation_lists_daemon_sets() {
-        assert_eq!(DaemonSetName::awaited(&StringMap::new()), Ok(BTreeSet::new()));
-        assert_eq!(awaited("kube-system/ebs-csi-node").unwrap(), ["kube-system/ebs-csi-node"]);
-        assert_eq!(awaited(" b/two.v1,a/one , b/two.v1").unwrap(), ["a/one", "b/two.v1"]);
+    fn a_list_has_each_daemon_set_once() {
+        assert_eq!(listed("kube-system/ebs-csi-node").unwrap(), ["kube-system/ebs-csi-node"]);
+        assert_eq!(listed(" b/two.v1,a/one , b/two.v1").unwrap(), ["a/one", "b/two.v1"]);
     }
 
     #[test]
-    fn another_value_is_refused_and_quoted() {
+    fn another_text_is_no_list() {
         let many = (0..21).map(|number| format!("a/{number}")).collect::<Vec<_>>().join(",");
         let long = format!("a/{}", "b".repeat(254));
         for value in [
@@ -167,8 +157,7 @@ mod tests {
             &many,
             &long,
         ] {
-            let why = awaited(value).unwrap_err();
-            assert!(why.contains(&format!("{value:?}")) && why.contains("nodes wait for no DaemonSet"), "{why}");
+            assert_eq!(listed(value), None, "{value:?}");
         }
     }
 }

@@ -20,7 +20,7 @@ use nodeless_commitments::{Commitments, of_account};
 use nodeless_disruption::spot_interruptions::avoids;
 use nodeless_model::events::other_deployment;
 use nodeless_model::object::{MirroredClaim, ObjectRef};
-use nodeless_model::{Node, NodeClaim, check_owner, labels};
+use nodeless_model::{Node, NodeClaim, check_owner};
 use nodeless_ports::PortError;
 use nodeless_ports::cluster::{ClusterView, SYSTEM_NAMESPACE};
 use nodeless_state::plans::UnfinishedPlan;
@@ -101,7 +101,7 @@ impl Planner {
         )?;
         // Commands are read after claims: if a claim names a command that is missing now, the command has ended.
         let (mut view, commands) = futures::try_join!(self.cluster.view(), claims.commands())?;
-        if let Err(other) = check_owner(view.annotations.get(labels::TABLE).map(String::as_str), claims.table_name()) {
+        if let Err(other) = check_owner(view.options.table.valid().map(String::as_str), claims.table_name()) {
             self.publish(vec![other_deployment(ObjectRef::namespace(SYSTEM_NAMESPACE), &other.to_string())], now).await;
             return Err(ownership::denied(&other).into());
         }
@@ -112,7 +112,7 @@ impl Planner {
         }
         own_nominations::disregard(&mut view, &records);
         local_volumes::note_closed(&mut view, &records, now);
-        let avoided = view.node_pools.iter().any(|pool| avoids(&pool.disruption.annotations) == Ok(true));
+        let avoided = view.node_pools.iter().any(avoids);
         // A plan can do without these, and most clusters do not use them.
         let interruptions =
             if avoided { claims.interruptions(now).await.map_err(Unread::from) } else { Ok(Vec::new()) };

@@ -1,7 +1,7 @@
 //! Snapshots that are kept, and plans that are replayed from them.
 //!
-//! The format is JSON `{"format": 4, "snapshot": …}`, compressed with zlib if the planner writes it. After the plan has ended,
-//! the results of its writes are stored beside it in the same format: `{"format": 4, "answers": …}`. Fields that plans do not
+//! The format is JSON `{"format": 5, "snapshot": …}`, compressed with zlib if the planner writes it. After the plan has ended,
+//! the results of its writes are stored beside it in the same format: `{"format": 5, "answers": …}`. Fields that plans do not
 //! read are left out, and so is what could contain a secret: user data of EC2NodeClasses, and unknown annotations. Environment
 //! variables of pods and Secrets are never read.
 
@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 use std::io::{Read as _, Write as _};
 
 /// The format that this version writes, and the only one that it reads.
-const FORMAT: u32 = 4;
+const FORMAT: u32 = 5;
 /// The first byte of a compressed snapshot, with which no JSON begins.
 const DEFLATED: u8 = 0x78;
 

@@ -2,6 +2,7 @@
 
 use crate::common::{Harness, drift, has_new_hash, pod};
 use nodeless_disruption::churn;
+use nodeless_model::labels;
 use nodeless_ports::ErrorKind;
 use nodeless_state::{RecordKind, StoredRecord};
 use nodeless_telemetry::Metric;
@@ -14,7 +15,7 @@ async fn running_cluster(pods: usize, most: &str) -> Harness {
     harness.queue_wake().await;
     harness.until("pods run", |harness| harness.cluster.bound() == pods).await;
     harness.minutes(2).await;
-    harness.cluster.annotate_node_pool(churn::EVICTIONS, most);
+    harness.cluster.annotate_node_pool(labels::CHURN_EVICTIONS, most);
     harness
 }
 

@@ -1,9 +1,9 @@
 //! Settings of the whole cluster, annotations of the Namespace `kube-system`: limits of all NodePools together, and maintenance windows.
 
 use crate::common::{Harness, check_nodes, drift, pod, running_cluster, static_pool, watched};
-use nodeless_disruption::maintenance::MAINTENANCE_WINDOWS;
 use nodeless_model::Quantity;
 use nodeless_model::cluster_limits::{MAX_CPU, MAX_DOLLARS_PER_HOUR, MAX_NODES};
+use nodeless_model::labels::MAINTENANCE_WINDOWS;
 use nodeless_model::node_pool::PoolUsage;
 use nodeless_world::resources::NODE_POOLS;
 use serde_json::json;

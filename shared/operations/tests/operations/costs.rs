@@ -3,7 +3,7 @@
 use crate::common::{Harness, running_cluster};
 use jiff::{SignedDuration, Timestamp};
 use nodeless_bill::{HourRecord, Open, decode};
-use nodeless_model::monthly_budget::DOLLARS_PER_MONTH;
+use nodeless_model::labels::DOLLARS_PER_MONTH;
 use nodeless_ports::ErrorKind;
 use nodeless_state::costs::StoredCosts;
 use serde_json::Value;

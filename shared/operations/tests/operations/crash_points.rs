@@ -8,11 +8,10 @@ use crate::common::{
 };
 use crate::standalone::node_claim;
 use jiff::SignedDuration;
-use nodeless_disruption::schedules;
 use nodeless_fake_kubernetes::resource::NODES;
 use nodeless_model::claim::TerminationReason;
 use nodeless_model::instance::{FaultKind, InstanceFault};
-use nodeless_model::{NodeClaim, Quantity};
+use nodeless_model::{NodeClaim, Quantity, labels};
 use nodeless_operations::gates::FeatureGates;
 use nodeless_operations::plan::PlanSettings;
 use nodeless_world::resources::NODE_CLAIMS;
@@ -372,7 +371,7 @@ async fn turn_off_by_schedule(harness: &mut Harness, when: &str) {
     let start = harness.clock.time() + SignedDuration::from_mins(3);
     let at = start.to_zoned(jiff::tz::TimeZone::UTC);
     let nap = format!("{} {} {} {} * for 3h", at.minute(), at.hour(), at.day(), at.month());
-    harness.cluster.annotate_node_pool(schedules::SLEEP, &nap);
+    harness.cluster.annotate_node_pool(labels::SLEEP, &nap);
     until_quiescent(harness, async |harness| is_quiescent(harness, 0, 0).await).await;
     check_quiescent(harness, 0, 0, when).await;
 }

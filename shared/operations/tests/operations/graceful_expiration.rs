@@ -1,10 +1,9 @@
 //! Nodes that are replaced before they have to go, and switches that hold everything.
 
 use crate::common::{Harness, drift, pod, running_cluster, watched};
-use nodeless_disruption::{expiration, pause, rebalance};
 use nodeless_fake_kubernetes::resource::REPLICA_SETS;
-use nodeless_model::NodeClaim;
 use nodeless_model::claim::condition;
+use nodeless_model::{NodeClaim, labels};
 use nodeless_ports::ErrorKind;
 use serde_json::json;
 
@@ -35,7 +34,7 @@ async fn a_rebalance_recommendation_replaces_the_node_if_enabled() {
     watched(&mut harness, 3).await;
     assert_eq!(harness.cloud.launched(), 2, "as in Karpenter it is only reported");
 
-    annotate(&harness, rebalance::RECOMMENDATIONS, "Replace");
+    annotate(&harness, labels::REBALANCE, "Replace");
     watched(&mut harness, 2).await;
     assert_eq!(harness.cloud.launched(), 2);
     let reported = harness
@@ -45,7 +44,7 @@ async fn a_rebalance_recommendation_replaces_the_node_if_enabled() {
         .any(|event| event.object.kind == "NodePool" && event.message.contains("write replace or ignore"));
     assert!(reported, "the malformed value is reported");
 
-    annotate(&harness, rebalance::RECOMMENDATIONS, "replace");
+    annotate(&harness, labels::REBALANCE, "replace");
     watched(&mut harness, 10).await;
     assert_eq!((harness.cloud.launched(), harness.cluster.bound(), harness.records().await.len()), (3, 2, 2));
     assert!(harness.claims.get(&old.name).await.unwrap().is_none());
@@ -56,7 +55,7 @@ async fn a_rebalance_recommendation_replaces_the_node_if_enabled() {
 async fn a_node_that_expires_soon_is_replaced_first_and_the_forceful_time_never_comes() {
     let mut harness = Harness::new().await;
     harness.cluster.patch_node_pool(json!({ "spec": { "template": { "spec": { "expireAfter": "1h" } } } }));
-    annotate(&harness, expiration::GRACEFUL_BEFORE, "20m");
+    annotate(&harness, labels::GRACEFUL_EXPIRATION, "20m");
     harness.cluster.add_replica_sets([pod("web", 3000)]);
     harness.queue_wake().await;
     harness.until("it runs", |harness| harness.cluster.bound() == 1).await;
@@ -75,13 +74,13 @@ async fn a_node_that_expires_soon_is_replaced_first_and_the_forceful_time_never_
 #[tokio::test]
 async fn a_pause_of_the_whole_cluster_holds_every_command() {
     let mut harness = running_cluster(1).await;
-    harness.cluster.annotate_cluster(pause::PAUSE, Some("true"));
+    harness.cluster.annotate_cluster(labels::PAUSE, Some("true"));
     drift(&harness);
     watched(&mut harness, 4).await;
     assert_eq!(harness.cloud.launched(), 1);
     let report = harness.planner().run().await.unwrap();
     assert_eq!(report.kept[0].reasons[0].to_string(), "disruption is paused for the cluster");
-    harness.cluster.annotate_cluster(pause::PAUSE, None);
+    harness.cluster.annotate_cluster(labels::PAUSE, None);
     watched(&mut harness, 8).await;
     assert_eq!(harness.cloud.launched(), 2);
 }

@@ -7,7 +7,7 @@ use crate::common::{
 };
 use crate::crash_points::at_every_write;
 use crate::standalone::node_claim;
-use nodeless_disruption::pause::PAUSE;
+use nodeless_model::labels::PAUSE;
 use nodeless_model::node_pool::PoolUsage;
 use nodeless_model::{NodeClaim, Phase, Warm, labels};
 use nodeless_world::resources::NODE_CLAIMS;

@@ -2,10 +2,9 @@
 
 use crate::common::{Harness, check_nodes, drift, fixed_cluster, has_new_hash, invalid_pod, pod, static_pool};
 use jiff::{SignedDuration, Timestamp};
-use nodeless_disruption::{pause, schedules};
 use nodeless_fake_kubernetes::resource::NODES;
 use nodeless_model::claim::TerminationReason;
-use nodeless_model::{NodeClaim, Phase};
+use nodeless_model::{NodeClaim, Phase, labels};
 use nodeless_operations::gates::FeatureGates;
 use nodeless_operations::plan::PlanSettings;
 use nodeless_world::resources::NODE_POOLS;
@@ -116,14 +115,14 @@ async fn drifted_static_nodes_are_replaced_one_for_one_and_none_beside_them() {
 #[tokio::test]
 async fn a_paused_static_pool_grows_and_does_not_shrink() {
     let mut harness = fixed_cluster(1).await;
-    harness.cluster.annotate_node_pool(pause::PAUSE, "true");
+    harness.cluster.annotate_node_pool(labels::PAUSE, "true");
     converge(&mut harness, 1).await;
     set_replicas(&harness, 2);
     converge(&mut harness, 2).await;
     set_replicas(&harness, 0);
     harness.minutes(3).await;
     check_nodes(&harness, 2, "while it is paused").await;
-    harness.cluster.annotate_node_pool(pause::PAUSE, "false");
+    harness.cluster.annotate_node_pool(labels::PAUSE, "false");
     converge(&mut harness, 0).await;
     check_nodes(&harness, 0, "afterwards").await;
 }
@@ -295,7 +294,7 @@ async fn a_sleeping_pool_has_no_nodes_and_comes_back() {
     let mut harness = running_cluster(2, false).await;
     harness.cluster.protect("web-0");
     let (schedule, end) = nap_in(&harness, 3);
-    harness.cluster.annotate_node_pool(schedules::SLEEP, &schedule);
+    harness.cluster.annotate_node_pool(labels::SLEEP, &schedule);
     harness.minutes(2).await;
     check_nodes(&harness, 2, "before").await;
     let launched = harness.cloud.launched();
@@ -327,7 +326,7 @@ async fn a_static_pool_sleeps_too() {
     let mut harness = fixed_cluster(2).await;
     converge(&mut harness, 2).await;
     let (schedule, _) = nap_in(&harness, 2);
-    harness.cluster.annotate_node_pool(schedules::SLEEP, &schedule);
+    harness.cluster.annotate_node_pool(labels::SLEEP, &schedule);
     harness.minutes(12).await;
     check_nodes(&harness, 0, "scheduled off").await;
     harness.minutes(60).await;

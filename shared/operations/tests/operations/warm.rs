@@ -3,11 +3,10 @@
 use crate::common::{Harness, drift, has_new_hash, pod, running_cluster};
 use crate::crash_points::at_every_write;
 use jiff::SignedDuration;
-use nodeless_disruption::pause;
 use nodeless_fake_aws::OfferingPattern;
 use nodeless_fake_kubernetes::resource::NODES;
 use nodeless_model::claim::{TerminationReason, condition};
-use nodeless_model::node_pool::DOLLARS_PER_HOUR;
+use nodeless_model::labels::DOLLARS_PER_HOUR;
 use nodeless_model::object::EventType;
 use nodeless_model::{InstanceState, NodeClaim, Phase, Warm, labels};
 use nodeless_ports::ErrorKind;
@@ -147,11 +146,11 @@ async fn surplus_and_drifted_ones_are_terminated_except_during_a_pause() {
     assert!(is_quiescent(&harness, 1, 2, 1).await, "an invalid number changes nothing");
     let reported = harness.cluster.events();
     assert!(reported.iter().any(|event| event.message.contains("a number from 0 to 100")), "{reported:#?}");
-    harness.cluster.annotate_node_pool(pause::PAUSE, "true");
+    harness.cluster.annotate_node_pool(labels::PAUSE, "true");
     keep(&harness, "1");
     harness.minutes(3).await;
     assert!(is_quiescent(&harness, 1, 2, 1).await, "nothing is terminated during a pause");
-    harness.cluster.annotate_node_pool(pause::PAUSE, "false");
+    harness.cluster.annotate_node_pool(labels::PAUSE, "false");
     converge(&mut harness, (1, 1, 1), "one").await;
 
     let old = ids(&stopped(&harness).await);

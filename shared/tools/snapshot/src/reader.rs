@@ -191,6 +191,10 @@ impl Reader {
         } = self;
         warnings.extend(more);
         let selectors = std::mem::take(&mut objects.selectors);
+        let workloads = objects.workloads.iter();
+        let unread =
+            workloads.flat_map(|((kind, (namespace, name)), workload)| workload.unread_options(kind, namespace, name));
+        warnings.extend(unread.map(|fault| format!("{}: {}", fault.object_name(), fault.message)));
         let assumed = if self.assuming { Assumed::before_pods(&objects) } else { Assumed::default() };
         let Created { pods, most, faults: found } = create_pods(&mut objects, self.at_maximum);
         for (object, manifest) in &mut manifests {

@@ -14,7 +14,8 @@ use nodeless_api::{CapacityBufferStatus, slim};
 use nodeless_model::object::MirroredClaim;
 use nodeless_model::quotes::shortened;
 use nodeless_model::{
-    BufferError, BufferSource, CapacityBuffer, Node, NodeClaim, Pod, PodDisruptionBudget, PodTemplate, SharedTemplates,
+    BufferError, BufferSource, CapacityBuffer, ClusterOptions, Node, NodeClaim, Pod, PodDisruptionBudget, PodTemplate,
+    SharedTemplates,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -117,7 +118,7 @@ impl Snapshot {
         let ranges: Vec<_> = objects.limit_ranges.into_values().collect();
         snapshot.view.resource_quotas = objects.resource_quotas.into_values().collect();
         snapshot.view.set_first_pods(&without_pod, objects.daemon_sets.values(), &ranges);
-        snapshot.view.set_annotations(Some(objects.annotations));
+        snapshot.view.options = ClusterOptions::new(&objects.annotations);
         snapshot.take_budgets(objects.disruption_budgets, &objects.uncounted);
         snapshot.view.node_pools = objects.node_pools.into_values().collect();
         snapshot.view.other_node_pools = objects.other_node_pools.into_values().collect();

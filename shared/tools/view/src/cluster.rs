@@ -9,7 +9,7 @@ use crate::pod::PodFacts;
 use crate::pool::PoolFacts;
 use jiff::{SignedDuration, Timestamp};
 use nodeless_catalog::Location;
-use nodeless_model::{Node, PodDisruptionBudget, StringMap};
+use nodeless_model::{ClusterOptions, Node, PodDisruptionBudget};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -29,8 +29,8 @@ pub struct Cluster {
     pub(crate) classes: BTreeMap<Key, NodeClassRow>,
     pub(crate) events: BTreeMap<Key, EventFacts>,
     pub(crate) budgets: BTreeMap<Key, PodDisruptionBudget>,
-    /// The annotations of Namespaces.
-    pub(crate) namespaces: BTreeMap<Key, StringMap>,
+    /// The options of Namespaces.
+    pub(crate) namespaces: BTreeMap<Key, Box<ClusterOptions>>,
     /// By the name of the node; `None` while metrics.k8s.io does not answer.
     pub(crate) usage: Option<BTreeMap<String, Amount>>,
     /// The objects that cannot be decoded, and why.

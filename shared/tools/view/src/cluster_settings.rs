@@ -3,12 +3,10 @@
 use crate::amount::share;
 use crate::pool::{BudgetRow, LimitRow, PoolFacts};
 use jiff::Timestamp;
-use nodeless_disruption::maintenance::{Maintenance, maintenance, waits};
-use nodeless_disruption::pause::{Pause, pause};
+use nodeless_disruption::maintenance::waits;
 use nodeless_model::cluster_limits::{MAX_DOLLARS_PER_HOUR, annotation_of};
-use nodeless_model::monthly_budget::dollars_per_month;
 use nodeless_model::resources::format_quantity;
-use nodeless_model::{ClusterLimits, Quantity, StringMap};
+use nodeless_model::{ClusterLimits, ClusterOptions, Quantity, StringMap};
 use serde::{Deserialize, Serialize};
 
 /// The name of the Namespace.
@@ -26,8 +24,8 @@ struct Metadata {
 }
 
 impl Namespace {
-    pub(crate) fn annotations(self) -> StringMap {
-        self.metadata.annotations.unwrap_or_default()
+    pub(crate) fn options(&self) -> ClusterOptions {
+        self.metadata.annotations.as_ref().map(ClusterOptions::new).unwrap_or_default()
     }
 }
 
@@ -50,31 +48,19 @@ pub struct ClusterRow {
 
 impl ClusterRow {
     /// The settings by the annotations. `pools` are all NodePools, each with the price of its nodes in dollars per hour.
-    pub(crate) fn new(annotations: &StringMap, pools: &[(&PoolFacts, f64)], now: Timestamp) -> Self {
-        let (limits, invalid) = ClusterLimits::of(annotations);
-        let mut invalid: Vec<String> = invalid.into_iter().map(|one| one.message).collect();
-        let (mut disruption_waits, mut maintenance_until) = (waits(annotations, now), None);
-        match maintenance(annotations, now) {
-            Maintenance::Open { until } => maintenance_until = Some(until),
-            Maintenance::Invalid(why) => invalid.push(why),
-            Maintenance::Unrestricted | Maintenance::Closed { .. } => {}
+    pub(crate) fn new(options: &ClusterOptions, pools: &[(&PoolFacts, f64)], now: Timestamp) -> Self {
+        let paused = options.pause.in_effect(now).map(|pause| {
+            let until = pause.until().map(|until| format!(" until {until:.0}")).unwrap_or_default();
+            format!("disruption is paused for the cluster{until}")
+        });
+        let budget = options.dollars_per_month.valid();
+        Self {
+            limits: limit_rows(&options.limits(), pools),
+            budget: budget.map(|budget| BudgetRow { dollars_per_month: *budget, ..BudgetRow::default() }),
+            disruption_waits: paused.or_else(|| waits(options, now)),
+            maintenance_until: options.maintenance_windows.valid().and_then(|windows| windows.until(now)),
+            invalid: options.invalid().map(ToString::to_string).collect(),
         }
-        match pause(annotations, now) {
-            Pause::None => {}
-            Pause::Paused { until: None } => disruption_waits = Some("disruption is paused for the cluster".to_owned()),
-            Pause::Paused { until: Some(until) } => {
-                disruption_waits = Some(format!("disruption is paused for the cluster until {until:.0}"));
-            }
-            Pause::Invalid(why) => {
-                disruption_waits = Some("disruption is paused for the cluster".to_owned());
-                invalid.push(why);
-            }
-        }
-        let budget = dollars_per_month(annotations)
-            .ok()
-            .flatten()
-            .map(|dollars_per_month| BudgetRow { dollars_per_month, ..BudgetRow::default() });
-        Self { limits: limit_rows(&limits, pools), budget, disruption_waits, maintenance_until, invalid }
     }
 }
 

@@ -9,7 +9,7 @@ use crate::pool::PoolFacts;
 use nodeless_api::managed::Owned;
 use nodeless_api::{NodePool, resources, slim};
 use nodeless_model::object::MirroredClaim;
-use nodeless_model::{Node, OtherNodeClaim, OtherNodePool, Pod, PodDisruptionBudget, StringMap};
+use nodeless_model::{ClusterOptions, Node, OtherNodeClaim, OtherNodePool, Pod, PodDisruptionBudget};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
@@ -52,8 +52,8 @@ pub enum Object {
     Event(Box<EventFacts>),
     /// A PodDisruptionBudget.
     PodDisruptionBudget(Box<PodDisruptionBudget>),
-    /// The annotations of a Namespace.
-    Namespace(StringMap),
+    /// The options of a Namespace.
+    Namespace(Box<ClusterOptions>),
     /// A NodePool or NodeClaim of another controller, which is not shown.
     OfOther,
 }
@@ -180,7 +180,7 @@ impl Object {
             Kind::PodDisruptionBudget => {
                 Self::PodDisruptionBudget(Box::new(reduced::<slim::PodDisruptionBudget, _>(object)?))
             }
-            Kind::Namespace => Self::Namespace(json::<Namespace>(object)?.annotations()),
+            Kind::Namespace => Self::Namespace(Box::new(json::<Namespace>(object)?.options())),
         })
     }
 }

@@ -248,7 +248,7 @@ impl<'c> Claims<'c> {
 
 /// The settings of the whole cluster.
 fn settings(cluster: &Cluster, rows: &[PoolRow], now: Timestamp) -> ClusterRow {
-    let Some(annotations) = cluster.namespaces.get(&(String::new(), SYSTEM.to_owned())) else {
+    let Some(options) = cluster.namespaces.get(&(String::new(), SYSTEM.to_owned())) else {
         return ClusterRow::default();
     };
     let price = |facts: &PoolFacts| {
@@ -256,7 +256,7 @@ fn settings(cluster: &Cluster, rows: &[PoolRow], now: Timestamp) -> ClusterRow {
         row.map_or(0.0, |row| row.price_per_hour)
     };
     let pools: Vec<_> = cluster.pools.values().map(|facts| (facts, price(facts))).collect();
-    let mut row = ClusterRow::new(annotations, &pools, now);
+    let mut row = ClusterRow::new(options, &pools, now);
     if let Some(budget) = &mut row.budget {
         budget.price_per_hour = pools.iter().map(|(_, price)| price).sum();
         budget.reported = is_budget_reported(cluster, "Namespace", SYSTEM);

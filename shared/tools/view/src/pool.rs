@@ -5,9 +5,8 @@ use crate::node::NodeRow;
 use crate::node_class::not_ready;
 use jiff::Timestamp;
 use nodeless_api::NodePoolStatus;
+use nodeless_model::labels::DOLLARS_PER_HOUR;
 use nodeless_model::money::{HOURS_PER_MONTH, amount};
-use nodeless_model::monthly_budget::dollars_per_month;
-use nodeless_model::node_pool::DOLLARS_PER_HOUR;
 use nodeless_model::{NodePool, Quantity};
 use serde::Serialize;
 
@@ -147,7 +146,7 @@ impl PoolFacts {
 
     /// The budget in its annotation. One that is invalid is reported by an Event.
     pub(crate) fn budget(&self) -> Option<f64> {
-        dollars_per_month(&self.pool.disruption.annotations).ok().flatten()
+        self.pool.options.dollars_per_month.valid().copied()
     }
 
     /// The usage of a resource by the nodes, or the number of nodes.

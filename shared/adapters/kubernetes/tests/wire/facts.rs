@@ -237,8 +237,17 @@ async fn the_right_for_successors_is_reviewed() {
     world.create(&DEPLOYMENTS, asking("wrong", "always"));
     let mut misplaced = controller("misplaced", &json!({}), "example/app", 1);
     misplaced["metadata"]["annotations"] = json!({ "nodeless.sh/surge-before-drain": "scale" });
+    let mut unread = controller("unread", &json!({}), "example/app", 1);
+    unread["metadata"]["annotations"] =
+        json!({ "nodeless.sh/surge": "{}", "nodeless.sh/sleep": "", "example.com/a": "b" });
+    world.create(&DEPLOYMENTS, unread);
     world.create(&DEPLOYMENTS, misplaced);
     let deployments = facts::deployments(&world.connection).await.unwrap();
+    let [fault] = &facts::deployment_options(&deployments)[..] else { panic!() };
+    assert_eq!(
+        (fault.object_name().as_str(), fault.key.as_str()),
+        ("Deployment kube-system/unread", "nodeless.sh/sleep")
+    );
     let surges = async || {
         let Read::Done(found) = facts::surges(&world.connection, &deployments).await.unwrap() else { panic!() };
         let (misplaced, placed): (Vec<_>, Vec<_>) = found.into_iter().partition(|one| !one.in_template);

@@ -4,12 +4,9 @@ pub mod held_back;
 
 use crate::churn::held_back::HeldBack;
 use jiff::{SignedDuration, Timestamp};
-use nodeless_model::{InvalidAnnotation, Pod, StringMap, resources};
+use nodeless_model::labels::CHURN_EVICTIONS;
+use nodeless_model::{NodePoolOptions, Pod, Setting, resources};
 use serde::{Deserialize, Serialize};
-
-/// The annotation of a NodePool: how many pods voluntary disruption may evict within an hour without a lower price. Half of its
-/// pods if it is not set, and at least those of two average nodes; `0` disables the breaker.
-pub const EVICTIONS: &str = "nodeless.sh/churn-evictions-per-hour";
 
 /// The voluntary disruption of a NodePool within the last hour.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -149,30 +146,16 @@ pub fn load<'a>(pods: impl IntoIterator<Item = &'a Pod>) -> f64 {
 /// The decrease of a price that justifies evictions: one per cent.
 const MIN_PRICE_DROP: f64 = 0.01;
 
-/// The maximum number of evictions per hour that a NodePool's annotation allows; `None` if the breaker is disabled.
-///
-/// # Errors
-/// When the annotation is not a whole number; the default applies then.
-pub fn max_evictions(annotations: &StringMap) -> Result<Option<u32>, InvalidAnnotation> {
-    let Some(text) = annotations.get(EVICTIONS) else { return Ok(None) };
-    text.parse::<u32>().map(Some).map_err(|_| InvalidAnnotation::Value {
-        key: EVICTIONS,
-        value: text.clone(),
-        effect: "which is ignored",
-        valid: "a whole number of pods, or 0 for no breaker",
-    })
-}
-
 /// The number of pods that voluntary disruption may evict in an hour from a NodePool without a lower price; `None` if the breaker
 /// is disabled. An invalid annotation leaves the default: half of the NodePool's pods, and at least those of two average nodes,
 /// because a round of consolidation evicts the pods of one node or more. A NodePool of up to five equal nodes therefore stops
 /// after the third round that lowers no price.
 #[must_use]
-pub fn threshold(annotations: &StringMap, now: &PoolState) -> Option<u32> {
-    match max_evictions(annotations) {
-        Ok(Some(0)) => None,
-        Ok(Some(most)) => Some(most),
-        Ok(None) | Err(_) => {
+pub fn threshold(options: &NodePoolOptions, now: &PoolState) -> Option<u32> {
+    match options.churn_evictions {
+        Setting::Valid(0) => None,
+        Setting::Valid(most) => Some(most),
+        Setting::Unset | Setting::Invalid(_) => {
             let of_two_nodes = u64::from(now.pods) * 2 / u64::from(now.nodes.max(1));
             let half = u64::from(now.pods / 2);
             // A NodePool whose nodes have at most one pod each may replace one of them.
@@ -191,12 +174,12 @@ pub fn price_per_load(price: f64, load: f64) -> f64 {
 /// Why voluntary disruption of a NodePool stops, if it does; for [`crate::Cluster::stopped`]. It resumes once fewer evictions of
 /// the last hour were useless, because the hour is over or a price has fallen.
 #[must_use]
-pub fn stopped(node_pool: &str, annotations: &StringMap, hour: &LastHour) -> Option<String> {
-    let most = threshold(annotations, &hour.now)?;
+pub fn stopped(node_pool: &str, options: &NodePoolOptions, hour: &LastHour) -> Option<String> {
+    let most = threshold(options, &hour.now)?;
     (hour.useless > most).then(|| {
         format!(
             "disruption of NodePool {node_pool} evicted {} pods within an hour, more than {most}, and its nodes cost no \
-             less; it resumes when the hour is over, or set {EVICTIONS}",
+             less; it resumes when the hour is over, or set {CHURN_EVICTIONS}",
             hour.useless
         )
     })
@@ -231,7 +214,7 @@ mod tests {
     fn stops(rounds: &[Entry], now: PoolState) -> Option<String> {
         let churn = Churn { entries: rounds.to_vec(), ..Churn::default() };
         let latest = rounds.last().map_or(at(0), |round| round.at);
-        stopped("default", &StringMap::new(), &churn.last_hour(latest, now))
+        stopped("default", &NodePoolOptions::default(), &churn.last_hour(latest, now))
     }
 
     #[test]
@@ -302,16 +285,15 @@ mod tests {
 
     #[test]
     fn stops_what_evicts_and_saves_nothing() {
-        let none = StringMap::new();
+        let none = NodePoolOptions::default();
         let hour = LastHour { evictions: 130, useless: 121, now: pool(30, 240), price_before: 1.0 };
         assert!(stopped("default", &none, &hour).unwrap().contains("evicted 121 pods within an hour, more than 120"));
         assert_eq!(stopped("default", &none, &LastHour { useless: 120, ..hour }), None);
-        let stated = |text: &str| StringMap::from([(EVICTIONS.to_owned(), text.to_owned())]);
+        let stated = |text: &str| NodePoolOptions::new(&[(CHURN_EVICTIONS.into(), text.into())].into());
         assert_eq!(stopped("default", &stated("0"), &hour), None);
         assert_eq!(stopped("default", &stated("200"), &hour), None);
         assert!(stopped("default", &stated("100"), &hour).is_some());
         assert!(stopped("default", &stated("few"), &hour).is_some(), "the default holds");
-        assert!(max_evictions(&stated("few")).unwrap_err().to_string().contains("\"few\""));
         assert!((price_per_load(2.0, 4.0) - 0.5).abs() < 1e-9 && price_per_load(2.0, 0.0) == 0.0);
     }
 

@@ -17,7 +17,7 @@ use crate::candidates::{self, Eligible, Lookup};
 use crate::cluster::Options;
 use crate::method::{DisruptionMethod, Progress};
 use crate::output::{Command, Method, PodPlacement, ZoneMove};
-use crate::policy::balance_zones::{balance_zones, balanced};
+use crate::policy::balance_zones::balanced;
 use crate::reasons::KeptReason;
 use crate::simulation::preferences;
 use nodeless_model::DisruptionReason;
@@ -159,7 +159,7 @@ fn affordable(
 ) -> Result<Vec<nodeless_scheduling::Launch>, KeptReason> {
     let candidate = &round.candidates[place];
     let (pool, price) = (candidate.one.offer.pool, candidate.price);
-    let max_cost = balance_zones(&pool.disruption.annotations).ok().flatten().unwrap_or(0.0);
+    let max_cost = pool.options.balance_zones.valid().copied().unwrap_or(0.0);
     let workload = round.zones.as_ref().map_or_else(String::new, |guard| guard.workload(spread));
     let too_much =
         |cost| KeptReason::ZoneBalanceCost { node_pool: pool.name.clone(), workload: workload.clone(), cost, max_cost };

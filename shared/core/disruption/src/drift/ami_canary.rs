@@ -1,4 +1,4 @@
-//! Drift to a new AMI begins with one node of a NodePool: the annotation [`AMI_CANARY`].
+//! Drift to a new AMI begins with one node of a NodePool: the annotation `nodeless.sh/ami-canary`.
 //!
 //! The state is computed from the nodes that use the new AMI, whatever they were launched for: how long they have been running,
 //! and whether they and their pods are healthy. So there is no record, and each decision computes it again.
@@ -10,33 +10,15 @@ use crate::pods::{Workload, workload};
 use crate::reasons::KeptReason;
 use crate::reasons::drift::{Drift, DriftReason};
 use jiff::{SignedDuration, Timestamp};
-use nodeless_model::duration::parse_go_duration;
 use nodeless_model::events::ami_canary_failed;
 use nodeless_model::object::ObjectEvent;
-use nodeless_model::{DisruptionReason, InvalidAnnotation, Node, Pod, StringMap};
+use nodeless_model::{DisruptionReason, Node, Pod, Setting};
 use nodeless_scheduling::PoolOffer;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// The annotation of a NodePool: how long the first node with a new AMI has to run healthily before other nodes that drifted
-/// because of their AMI are replaced.
-pub const AMI_CANARY: &str = "nodeless.sh/ami-canary";
-
 /// The time after which a pod or node that is not ready counts as failing.
 const MAY_TAKE: SignedDuration = SignedDuration::from_mins(5);
-
-/// How long the first node with a new AMI has to run, if the annotation is set.
-///
-/// # Errors
-/// When the annotation is not a duration. No node is replaced because of its AMI then.
-pub fn ami_canary(annotations: &StringMap) -> Result<Option<Duration>, InvalidAnnotation> {
-    let Some(text) = annotations.get(AMI_CANARY) else { return Ok(None) };
-    parse_go_duration(text).map(Some).map_err(|why| InvalidAnnotation::Duration {
-        key: AMI_CANARY,
-        why,
-        effect: "no node is replaced because of its AMI until it is corrected",
-    })
-}
 
 /// The first nodes with each new AMI.
 #[derive(Debug, Default)]
@@ -69,23 +51,19 @@ impl Canaries {
     pub(crate) fn of(cluster: &Cluster<'_>, drifted: &[(&Eligible<'_, '_>, Drift)], now: Timestamp) -> Self {
         let mut canaries = Self::default();
         for (one, _) in drifted.iter().filter(|(_, drift)| drift.reason == DriftReason::AMIDrift) {
-            let period = ami_canary(&one.offer.pool.disruption.annotations);
+            let period = &one.offer.pool.options.ami_canary;
             let Some(image) = selected_image(one.claim, one.offer, cluster.node_classes.get(&one.claim.node_class))
             else {
                 continue;
             };
-            let period = match period {
-                Ok(None) => continue,
-                Ok(Some(period)) => Ok(period),
-                Err(why) => Err(why),
-            };
             let key = (one.offer.pool.name.clone(), image);
-            let state = || match period {
-                Ok(period) => state(cluster, &key, period, now),
-                Err(why) => State::Invalid(why.to_string()),
-            };
             if !canaries.states.contains_key(&key) {
-                canaries.states.insert(key.clone(), state());
+                let state = match period {
+                    Setting::Unset => continue,
+                    Setting::Valid(period) => state(cluster, &key, *period, now),
+                    Setting::Invalid(why) => State::Invalid(why.to_string()),
+                };
+                canaries.states.insert(key.clone(), state);
             }
             canaries.images.insert(one.claim.name.clone(), key);
         }

@@ -2,13 +2,8 @@
 
 use crate::reasons::drift::{Drift, DriftReason};
 use jiff::{SignedDuration, Timestamp};
-use nodeless_model::duration::{format_go_duration, parse_go_duration};
-use nodeless_model::{InvalidAnnotation, NodeClaim, NodePool, StringMap};
-use std::time::Duration;
-
-/// The annotation of a NodePool: how long before `expireAfter` its nodes are replaced gracefully, one after another,
-/// within the budgets for `Drifted` and with a replacement first.
-pub const GRACEFUL_BEFORE: &str = "nodeless.sh/graceful-expiration-before";
+use nodeless_model::duration::format_go_duration;
+use nodeless_model::{NodeClaim, NodePool};
 
 /// A claim that has expired.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,22 +37,9 @@ pub fn expired<'a>(claims: impl IntoIterator<Item = &'a NodeClaim>, now: Timesta
     expired
 }
 
-/// How long before `expireAfter` a NodePool's nodes are replaced gracefully, if its annotation is set.
-///
-/// # Errors
-/// When the annotation is not a duration; nodes only expire forcefully then.
-pub fn graceful_before(annotations: &StringMap) -> Result<Option<Duration>, InvalidAnnotation> {
-    let Some(text) = annotations.get(GRACEFUL_BEFORE) else { return Ok(None) };
-    parse_go_duration(text).map(Some).map_err(|why| InvalidAnnotation::Duration {
-        key: GRACEFUL_BEFORE,
-        why,
-        effect: "nodes expire by force only",
-    })
-}
-
 /// Whether a claim is to be replaced gracefully now, because it expires soon.
 pub(crate) fn expires_soon(claim: &NodeClaim, pool: &NodePool, now: Timestamp) -> Option<Drift> {
-    let before = graceful_before(&pool.disruption.annotations).ok().flatten()?;
+    let before = *pool.options.graceful_expiration.valid()?;
     let age = claim.spec.expire_after?;
     let end = claim.created.checked_add(SignedDuration::try_from(age).ok()?).ok()?;
     let from = end.checked_sub(SignedDuration::try_from(before).ok()?).unwrap_or(Timestamp::MIN);
@@ -68,17 +50,4 @@ pub(crate) fn expires_soon(claim: &NodeClaim, pool: &NodePool, now: Timestamp) -
             format_go_duration(age)
         ),
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_annotation_is_a_duration() {
-        let set = |text: &str| graceful_before(&StringMap::from([(GRACEFUL_BEFORE.to_owned(), text.to_owned())]));
-        assert_eq!(graceful_before(&StringMap::new()), Ok(None));
-        assert_eq!(set("24h"), Ok(Some(Duration::from_hours(24))));
-        assert_eq!(set("soon").unwrap_err().key(), GRACEFUL_BEFORE);
-    }
 }

@@ -1,16 +1,12 @@
-//! Spot offerings that EC2 interrupted often lately are left out of launches: the annotation [`SPOT_INTERRUPTIONS`].
+//! Spot offerings that EC2 interrupted often lately are left out of launches: the annotation `nodeless.sh/spot-interruptions`.
 
 use jiff::{SignedDuration, Timestamp};
 use nodeless_model::claim::OfferingKey;
 use nodeless_model::spot_interruption::SpotInterruption;
-use nodeless_model::{CapacityType, InstanceType, InvalidAnnotation, NodeClaim, NodePool, StringMap};
+use nodeless_model::{CapacityType, InstanceType, NodeClaim, NodePool, Setting};
 use nodeless_scheduling::{ChosenOffering, Launch, PoolOffer};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-
-/// The annotation of a NodePool: `avoid` leaves spot offerings that EC2 interrupted often lately out of its launches, where
-/// enough others cost hardly more. Without it interruptions do not matter for later launches, as in Karpenter.
-pub const SPOT_INTERRUPTIONS: &str = "nodeless.sh/spot-interruptions";
 
 /// The time for which an interruption is remembered.
 pub const REMEMBERED: SignedDuration = SignedDuration::from_hours(24);
@@ -26,20 +22,9 @@ const MAX_PREMIUM: f64 = 0.5;
 const CHOICES: usize = 10;
 
 /// Whether a NodePool is configured to avoid offerings that were interrupted.
-///
-/// # Errors
-/// When the annotation is neither `avoid` nor `ignore`; nothing is avoided then.
-pub fn avoids(annotations: &StringMap) -> Result<bool, InvalidAnnotation> {
-    match annotations.get(SPOT_INTERRUPTIONS).map(String::as_str) {
-        None | Some("ignore") => Ok(false),
-        Some("avoid") => Ok(true),
-        Some(other) => Err(InvalidAnnotation::Value {
-            key: SPOT_INTERRUPTIONS,
-            value: other.to_owned(),
-            effect: "and no offering is avoided",
-            valid: "avoid or ignore",
-        }),
-    }
+#[must_use]
+pub fn avoids(pool: &NodePool) -> bool {
+    pool.options.spot_interruptions == Setting::Valid(true)
 }
 
 /// The recent interruptions of offerings.
@@ -108,7 +93,7 @@ impl RecentInterruptions {
     /// ten others rank that are not more expensive than their ranked price.
     #[must_use]
     pub fn left_out(&self, launch: &Launch, pool: &NodePool, types: &[InstanceType]) -> Vec<LeftOut> {
-        if self.is_empty() || !avoids(&pool.disruption.annotations).unwrap_or(false) {
+        if self.is_empty() || !avoids(pool) {
             return Vec::new();
         }
         let mut ranked = self.ranked(launch, types);
@@ -179,6 +164,7 @@ mod tests {
     use super::*;
     use nodeless_model::claim::Charge;
     use nodeless_model::instance_type::Overhead;
+    use nodeless_model::labels::SPOT_INTERRUPTIONS;
     use nodeless_model::{Offering, Requirement, Requirements, ResourceList, labels, test_support};
     use nodeless_scheduling::PricedType;
 
@@ -241,7 +227,7 @@ mod tests {
 
     fn pool(value: &str) -> NodePool {
         let mut pool = test_support::node_pool("default");
-        pool.disruption.annotations.insert(SPOT_INTERRUPTIONS.into(), value.into());
+        pool.options.set(SPOT_INTERRUPTIONS, Some(value));
         pool
     }
 
@@ -323,6 +309,6 @@ mod tests {
             let chosen = &launches[0].offering;
             assert_eq!((chosen.instance_type.as_str(), chosen.price), expected, "{value}");
         }
-        assert!(avoids(&pool("yes").disruption.annotations).unwrap_err().to_string().contains("\"yes\""));
+        assert!(avoids(&pool("avoid")) && !avoids(&pool("yes")));
     }
 }

@@ -5,7 +5,5 @@ pub(crate) mod budgets;
 pub mod maintenance;
 pub(crate) mod min_savings;
 pub(crate) mod on_demand_minimum;
-pub mod pause;
+pub(crate) mod pause;
 pub mod schedules;
-pub(crate) mod warm_nodes;
-pub(crate) mod windows;

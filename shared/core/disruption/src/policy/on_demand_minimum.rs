@@ -8,88 +8,11 @@ use crate::output::Command;
 use crate::reasons::KeptReason;
 use crate::simulation::launch_types::{allows, on_demand};
 use nodeless_model::events::below_min_on_demand;
+use nodeless_model::labels::MIN_ON_DEMAND;
 use nodeless_model::object::ObjectEvent;
-use nodeless_model::{CapacityType, InstanceType, InvalidAnnotation, NodeClaim, NodePool, labels, resources};
+use nodeless_model::{CapacityType, InstanceType, NodeClaim, OnDemandMinimum, labels, resources};
 use nodeless_scheduling::{Launch, PoolOffer};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::fmt;
-
-/// The annotation of a NodePool: how many of its nodes, or which percentage of the CPUs of its nodes, is at least on demand:
-/// `"2"` or `"30%"`.
-pub const MIN_ON_DEMAND: &str = "nodeless.sh/min-on-demand";
-
-/// The value of the annotation [`MIN_ON_DEMAND`]. Capacity reservations count as on-demand.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OnDemandMinimum {
-    /// This number of nodes, or all nodes if there are fewer.
-    Nodes(u32),
-    /// This percentage of the CPUs of all nodes, from 1 to 100. It is compared exactly; as nodes are whole, the actual share may
-    /// be larger.
-    Percent(u32),
-}
-
-impl fmt::Display for OnDemandMinimum {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Nodes(1) => f.write_str("1 node"),
-            Self::Nodes(nodes) => write!(f, "{nodes} nodes"),
-            Self::Percent(percent) => write!(f, "{percent}% of the CPUs"),
-        }
-    }
-}
-
-/// The minimum of a NodePool; `None` without the annotation, and for `0`.
-///
-/// # Errors
-/// If the annotation cannot be parsed, or the NodePool cannot keep it: it has no minimum then.
-pub fn on_demand_minimum(pool: &NodePool) -> Result<Option<OnDemandMinimum>, InvalidAnnotation> {
-    let Some(text) = pool.disruption.annotations.get(MIN_ON_DEMAND) else { return Ok(None) };
-    let minimum = parse(text).ok_or_else(|| InvalidAnnotation::Value {
-        key: MIN_ON_DEMAND,
-        value: text.clone(),
-        effect: "which is ignored",
-        valid: "a number of nodes such as \"2\", or a percentage of the CPUs such as \"30%\"",
-    })?;
-    if minimum.is_none() {
-        return Ok(None);
-    }
-    let allowed = pool.template.requirements.get(labels::CAPACITY_TYPE);
-    let offers = |kind: CapacityType| allowed.is_none_or(|allowed| allowed.has(kind.as_str()));
-    if !offers(CapacityType::OnDemand) {
-        return Err(contradicts(
-            "the requirements of the NodePool do not allow on-demand",
-            format!("add on-demand to {}", labels::CAPACITY_TYPE),
-        ));
-    }
-    if pool.replicas.is_some() {
-        return Err(contradicts(
-            "the NodePool has spec.replicas",
-            "use a second NodePool that allows only on-demand".to_owned(),
-        ));
-    }
-    if pool.limit_dollars_per_hour.is_some() {
-        return Err(contradicts(
-            "the NodePool has a limit on dollars per hour, which decides between spot and on-demand",
-            "remove one of the two, or use a second NodePool that allows only on-demand".to_owned(),
-        ));
-    }
-    Ok(minimum)
-}
-
-const fn contradicts(why: &'static str, remedy: String) -> InvalidAnnotation {
-    InvalidAnnotation::Contradiction { key: MIN_ON_DEMAND, why, remedy }
-}
-
-/// `None` if it cannot be parsed, and no minimum for zero.
-#[expect(clippy::option_option, reason = "the outer option is the error, which the caller describes")]
-fn parse(text: &str) -> Option<Option<OnDemandMinimum>> {
-    let number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse::<u32>().ok())?;
-    let minimum = match text.strip_suffix('%') {
-        Some(percent) => OnDemandMinimum::Percent(number(percent).filter(|percent| *percent <= 100)?),
-        None => OnDemandMinimum::Nodes(number(text)?),
-    };
-    Some(Some(minimum).filter(|minimum| !matches!(minimum, OnDemandMinimum::Nodes(0) | OnDemandMinimum::Percent(0))))
-}
 
 /// The contribution of a node to its NodePool's capacity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -162,7 +85,7 @@ impl OnDemandMinimums {
         under_way: &[&Command],
     ) -> Self {
         let with_minimum = offers.iter().filter_map(|offer| {
-            let minimum = on_demand_minimum(offer.pool).ok().flatten()?;
+            let minimum = *offer.pool.min_on_demand().valid()?;
             Some((offer, Pool { minimum, capacity: Capacity::default(), nodes: HashMap::new() }))
         });
         let mut with_minimum: Vec<(&PoolOffer<'_>, Pool)> = with_minimum.collect();

@@ -36,9 +36,9 @@ pub enum DriftReason {
     /// The condition `Drifted` is true, and the comparison finds no drift: see [`crate::Options::trust_conditions`].
     ConditionTrue,
     /// The node expires soon, and its NodePool is configured for graceful expiration
-    /// ([`crate::forceful::expiration::GRACEFUL_BEFORE`]). This is not a drift, but handled as one.
+    /// ([`nodeless_model::labels::GRACEFUL_EXPIRATION`]). This is not a drift, but handled as one.
     ExpiresSoon,
-    /// EC2 recommends a rebalance, and its NodePool is configured to replace such nodes ([`crate::forceful::rebalance::RECOMMENDATIONS`]).
+    /// EC2 recommends a rebalance, and its NodePool is configured to replace such nodes ([`nodeless_model::labels::REBALANCE`]).
     /// This is not a drift, but handled as one.
     RebalanceRecommended,
 }

@@ -345,7 +345,7 @@ fn a_command_is_validated_on_a_fresh_view() {
     protected.places[0].pods[0].template_mut().annotations.insert(labels::DO_NOT_DISRUPT.into(), "true".into());
     assert_eq!(again(&protected), None);
     let mut paused = world.clone();
-    paused.pools[0].disruption.annotations.insert(pause::PAUSE.into(), "true".into());
+    paused.pools[0].options.set(labels::PAUSE, Some("true"));
     assert_eq!(again(&paused), None);
     let mut larger = world.clone();
     larger.on_demand("m9.xlarge", pods("c", 1, 100, 100));

@@ -29,7 +29,7 @@ struct World {
     budgets: Vec<PodDisruptionBudget>,
     classes: BTreeMap<String, NodeClassFacts>,
     types: InstanceTypes,
-    annotations: StringMap,
+    options: ClusterOptions,
     stopped: BTreeMap<String, String>,
 }
 
@@ -49,7 +49,7 @@ impl World {
             budgets: Vec::new(),
             classes: BTreeMap::new(),
             types: vec![instance_type("m9.large", 2, 0.1), instance_type("m9.xlarge", 4, 0.2)].into(),
-            annotations: StringMap::new(),
+            options: ClusterOptions::default(),
             stopped: BTreeMap::new(),
         }
     }
@@ -81,7 +81,7 @@ impl World {
             node_classes: self.classes.clone(),
             pending_pods: self.pending.iter().collect(),
             disruption_budgets: &self.budgets,
-            annotations: self.annotations.clone(),
+            options: self.options.clone(),
             stopped: self.stopped.clone(),
             ..Cluster::default()
         }
@@ -258,10 +258,10 @@ fn reports_why_a_node_stays() {
             |w| w.nodes[0].2 = vec![web()],
         ),
         ("disruption is paused for the cluster", |w| {
-            w.annotations.insert(pause::PAUSE.into(), "true".into());
+            w.options.set(labels::PAUSE, Some("true"));
         }),
         ("disruption is paused for NodePool default until 1970-01-01T03:00:00Z", |w| {
-            w.pools[0].disruption.annotations.insert(pause::PAUSE.into(), "1970-01-01T03:00:00Z".into());
+            w.pools[0].options.set(labels::PAUSE, Some("1970-01-01T03:00:00Z"));
         }),
         ("it evicts and evicts", |w| {
             w.stopped.insert("default".into(), "it evicts and evicts".into());

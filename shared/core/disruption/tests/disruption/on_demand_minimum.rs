@@ -11,7 +11,7 @@ fn mixed(minimum: &str) -> NodePool {
     let mut pool = node_pool("default");
     let both = Requirement::one_of(["spot", "on-demand"]);
     pool.template.requirements = Requirements::from([(labels::CAPACITY_TYPE, both)]);
-    pool.disruption.annotations.insert(MIN_ON_DEMAND.into(), minimum.into());
+    pool.options.set(labels::MIN_ON_DEMAND, Some(minimum));
     pool
 }
 
@@ -122,25 +122,12 @@ fn spot_is_launched_where_on_demand_is_not_available_or_not_admitted() {
 }
 
 #[test]
-fn an_invalid_minimum_is_reported_and_has_no_effect() {
-    let message = |pool: &NodePool| on_demand_minimum(pool).unwrap_err().to_string();
-    for text in ["two", "-1", "101%", "%", "", "1.5", "+2"] {
-        let pool = mixed(text);
-        assert!(message(&pool).contains(&format!("is {text:?}, which is ignored")), "{}", message(&pool));
-    }
-    assert_eq!(on_demand_minimum(&mixed("3")), Ok(Some(OnDemandMinimum::Nodes(3))));
-    assert_eq!(on_demand_minimum(&mixed("30%")), Ok(Some(OnDemandMinimum::Percent(30))));
+fn an_invalid_minimum_has_no_effect() {
     let mut pool = mixed("2");
     pool.template.requirements = Requirements::from([(labels::CAPACITY_TYPE, Requirement::one_of(["spot"]))]);
-    assert!(message(&pool).contains("do not allow on-demand"), "{}", message(&pool));
-    let fixed = NodePool { replicas: Some(2), ..mixed("2") };
-    assert!(message(&fixed).contains("spec.replicas"), "{}", message(&fixed));
-    let limited = NodePool { limit_dollars_per_hour: Some(2.0), ..mixed("2") };
-    assert!(message(&limited).contains("dollars per hour"), "{}", message(&limited));
     let mut world = World::new(vec![pool]);
     world.spot("c9.large", vec![pod("web", 1900, 3500)]);
-    let events = world.decide().events;
-    assert!(events.iter().any(|event| event.message.contains("do not allow on-demand")), "{events:#?}");
+    assert_eq!(world.decide().events, []);
 }
 
 #[test]
@@ -237,7 +224,7 @@ fn nodes_of_commands_under_way_do_not_count_and_their_replacements_do() {
     let cluster = world.cluster_during([&command].into_iter());
     assert!(decide(&cluster, now(), &world.options).commands.is_empty(), "two are left on demand");
     assert_eq!(on_demand(&planned(&world, &large(1), &[&command])), 0, "which is enough");
-    world.pools[0].disruption.annotations.insert(MIN_ON_DEMAND.into(), "3".into());
+    world.pools[0].options.set(labels::MIN_ON_DEMAND, Some("3"));
     assert_eq!(on_demand(&planned(&world, &large(1), &[])), 0);
     assert_eq!(on_demand(&planned(&world, &large(1), &[&command])), 1);
 }
@@ -266,18 +253,4 @@ fn a_drifted_node_that_the_minimum_needs_gets_an_on_demand_successor() {
     small.pools[0].limits = ResourceList::from([("nodes", Quantity::from_units(2))]);
     assert!(small.decide().commands.is_empty());
     assert!(small.kept(0).contains("nodeless.sh/min-on-demand"), "{}", small.kept(0));
-}
-
-#[test]
-fn the_annotation_on_a_pod_is_reported_once_for_each_workload() {
-    let mut world = World::new(vec![node_pool("default")]);
-    for name in ["b", "a"] {
-        let mut pod = labelled(pod(name, 1900, 3500), "app", "web");
-        pod.template_mut().annotations.insert(MIN_ON_DEMAND.into(), "50%".into());
-        world.on_demand("c9.large", vec![pod]);
-    }
-    let events = world.decide().events;
-    let [event] = &events[..] else { panic!("{events:#?}") };
-    assert_eq!((event.object.kind.as_str(), event.object.name.as_str()), ("Pod", "a"));
-    assert!(event.message.contains("has no effect on a pod"), "{}", event.message);
 }

@@ -22,7 +22,7 @@ fn changes(world: &World) -> Vec<StaticChange> {
 }
 
 fn annotate(world: &mut World, key: &str, value: &str) {
-    world.pools[0].disruption.annotations.insert(key.into(), value.into());
+    world.pools[0].options.set(key, Some(value));
 }
 
 #[test]
@@ -47,7 +47,7 @@ fn a_static_pool_loses_first_what_is_missed_least() {
     world.places[3].claim.status.instance = None;
     let surplus: Vec<String> = changes(&world)[0].surplus.iter().map(|one| one.node.clone()).collect();
     assert_eq!(surplus, ["node-00003", "node-00002", "node-00001"]);
-    annotate(&mut world, pause::PAUSE, "true");
+    annotate(&mut world, labels::PAUSE, "true");
     assert_eq!(changes(&world), []);
 }
 
@@ -74,9 +74,9 @@ fn a_static_pool_loses_drifted_nodes_first_among_equals() {
 fn a_static_pool_sleeps() {
     let mut world = fixed(2, 2);
     // The time is two o'clock in the night.
-    annotate(&mut world, schedules::SLEEP, "0 20 * * * for 10h");
+    annotate(&mut world, labels::SLEEP, "0 20 * * * for 10h");
     assert_eq!(changes(&world)[0].surplus.len(), 2);
-    annotate(&mut world, schedules::SLEEP, "0 20 * * * for 5h");
+    annotate(&mut world, labels::SLEEP, "0 20 * * * for 5h");
     assert_eq!(changes(&world), []);
 }
 
@@ -91,12 +91,12 @@ fn the_nodes_of_a_sleeping_pool_retire() {
         schedules::retiring(&world.cluster(), now()).into_iter().map(|(one, _)| one.node).collect()
     };
     assert!(retiring(&world).is_empty());
-    annotate(&mut world, schedules::SLEEP, "0 20 * * * for 10h");
+    annotate(&mut world, labels::SLEEP, "0 20 * * * for 10h");
     world.places[0].node.annotations.insert(labels::DO_NOT_DISRUPT.into(), "true".into());
     assert_eq!(retiring(&world), ["node-00001", "node-00002"]);
     world.places[1].claim.phase = Phase::Draining;
     assert_eq!(retiring(&world), ["node-00002"]);
-    annotate(&mut world, pause::PAUSE, "true");
+    annotate(&mut world, labels::PAUSE, "true");
     assert!(retiring(&world).is_empty());
 }
 
@@ -136,9 +136,9 @@ fn a_node_expires_gracefully_if_configured() {
     world.on_demand("c9.large", vec![pod("a", 1500, 3000)]).claim.spec.expire_after = Some(Duration::from_secs(6000));
     // The node was created at 3000 and is 4200 seconds old.
     assert!(world.decide().commands.is_empty());
-    annotate(&mut world, expiration::GRACEFUL_BEFORE, "29m");
+    annotate(&mut world, labels::GRACEFUL_EXPIRATION, "29m");
     assert!(world.decide().commands.is_empty());
-    annotate(&mut world, expiration::GRACEFUL_BEFORE, "30m");
+    annotate(&mut world, labels::GRACEFUL_EXPIRATION, "30m");
     let decision = world.decide();
     assert_eq!((decision.commands[0].method, decision.commands[0].replacements.len()), (Method::Drift, 1));
     world.pools[0].disruption.budgets = vec![budget(BudgetNodes::Count(0))];
@@ -252,14 +252,6 @@ fn invalid_input_is_reported_on_the_object_concerned() {
     );
     world.on_demand("c9.large", Vec::new()).claim.node_pool = Some("gone".into());
     world.places[1].node.labels.insert(labels::NODE_POOL.into(), "gone".into());
-    for (key, value) in [
-        (pause::PAUSE, "maybe"),
-        (schedules::SLEEP, "at night"),
-        (churn::EVICTIONS, "few"),
-        (expiration::GRACEFUL_BEFORE, "soon"),
-    ] {
-        annotate(&mut world, key, value);
-    }
     let guard = |name: &str, app: &str, blocks_always: bool| PodDisruptionBudget {
         namespace: "default".into(),
         name: name.into(),
@@ -280,10 +272,6 @@ fn invalid_input_is_reported_on_the_object_concerned() {
             .any(|event| event.object.kind == kind && event.object.name == name && event.message.contains(part));
         assert!(found, "nothing about {part} on {kind} {name}: {events:#?}");
     };
-    stated("NodePool", "default", "\"maybe\", which pauses disruption until it is corrected");
-    stated("NodePool", "default", "\"at night\" is not a schedule, so the NodePool keeps its nodes");
-    stated("NodePool", "default", "\"few\", which is ignored");
-    stated("NodePool", "default", "\"soon\" is not a duration");
     stated("NodePool", "default", "budgets[1] admits no node for Drifted at any time");
     stated("PodDisruptionBudget", "never", "It never allows an eviction");
     stated("Pod", "b", "PodDisruptionBudgets one and two cover this pod");

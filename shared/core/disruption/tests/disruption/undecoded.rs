@@ -78,7 +78,7 @@ fn a_static_pool_and_a_schedule_keep_the_node_of_the_pod() {
     assert_eq!(surplus, ["node-00001"]);
     world.pools[0].replicas = None;
     // The time is two o'clock in the night.
-    world.pools[0].disruption.annotations.insert(schedules::SLEEP.into(), "0 20 * * * for 10h".into());
+    world.pools[0].options.set(labels::SLEEP, Some("0 20 * * * for 10h"));
     let retiring = schedules::retiring(&with_odd(&world, 0), now());
     assert_eq!(retiring.iter().map(|(one, _)| one.node.as_str()).collect::<Vec<_>>(), ["node-00001"]);
 }

@@ -5,7 +5,7 @@ use crate::finding::{Check, Finding, Severity};
 use crate::quota::Quota;
 use nodeless_model::resources::name;
 use nodeless_model::shell::quoted;
-use nodeless_model::{ClusterLimits, NodePool, Requirement, labels};
+use nodeless_model::{NodePool, Requirement, labels};
 
 pub(super) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
     let quotas = match &facts.quotas {
@@ -47,7 +47,7 @@ pub(super) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
 
 /// The limit of CPUs of all NodePools together, if there is one.
 fn cluster_limit(facts: &Facts) -> Option<i64> {
-    let (limits, _) = ClusterLimits::of(&facts.view.annotations);
+    let limits = facts.view.options.limits();
     limits.resources.contains(name::CPU).then(|| limits.resources.get(name::CPU).units())
 }
 

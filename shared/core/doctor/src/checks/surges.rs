@@ -4,7 +4,7 @@ use crate::facts::{Facts, Read, Surging};
 use crate::finding::{Check, Finding, Severity};
 use nodeless_model::labels::SURGE_BEFORE_DRAIN;
 use nodeless_model::shell::quoted;
-use nodeless_model::surge::SurgeMode;
+use nodeless_model::surge::PodOptions;
 use std::collections::BTreeMap;
 
 /// The number of Deployments without the right that a finding names.
@@ -27,6 +27,7 @@ pub(super) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
     };
     let mut denied = BTreeMap::<(&str, &[String]), Vec<&str>>::new();
     for Surging { namespace, name, value, in_template, denied: rights } in surges {
+        let options = PodOptions::new(&[(SURGE_BEFORE_DRAIN.to_owned(), value.clone())].into());
         if !in_template {
             findings.push(
                 Finding::new(Severity::Warning, Check::Surges, format!("Deployment {namespace}/{name}"))
@@ -38,7 +39,7 @@ pub(super) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
                         "move the annotation to spec.template.metadata.annotations (docs/surge.md); that replaces the pods of the Deployment",
                     ),
             );
-        } else if let Err(invalid) = SurgeMode::parse(value) {
+        } else if let Some(invalid) = options.surge.invalid() {
             findings.push(
                 Finding::new(Severity::Warning, Check::Surges, format!("Deployment {namespace}/{name}"))
                     .problem(format!("its pods are evicted before they have a successor: {invalid}"))

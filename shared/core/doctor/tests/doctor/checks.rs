@@ -10,7 +10,8 @@ use nodeless_doctor::{
     Access, AccessEntry, Check, Definition, DefinitionState, EarlierObjects, Facts, Finding, Outcome, Placed, Planned,
     Quota, Read, Severity, Surging, Workload, check,
 };
-use nodeless_model::{LabelSelector, Pod, PodDisruptionBudget, StringMap};
+use nodeless_model::object::ObjectRef;
+use nodeless_model::{LabelSelector, OptionFault, OptionHolder, Pod, PodDisruptionBudget};
 use serde_json::json;
 use std::collections::BTreeSet;
 
@@ -70,6 +71,7 @@ fn ready() -> Facts {
         }),
         quotas: Read::Done(vec![quota(100)]),
         surges: Read::Done(vec![surging("login", "restart", &[])]),
+        deployment_options: Vec::new(),
     }
 }
 
@@ -358,7 +360,7 @@ fn quotas_below_the_limits() {
     let spot = Quota { capacity_type: "spot".to_owned(), ..quota(0) };
     assert_eq!(check(&Facts { quotas: Read::Done(vec![spot]), ..ready() }), []);
     let mut limited = facts;
-    limited.view.annotations.insert("nodeless.sh/max-cpu".to_owned(), "99".to_owned());
+    limited.view.options.set("nodeless.sh/max-cpu", Some("99"));
     assert_eq!(check(&limited), [], "the limit of the cluster is lower than those of its NodePools");
 }
 
@@ -419,14 +421,26 @@ fn node_pools_of_other_controllers() {
 #[test]
 fn annotations_that_are_invalid_or_not_read() {
     let mut facts = ready();
-    let annotations = |key: &str, value: &str| StringMap::from([(key.to_owned(), value.to_owned())]);
-    facts.view.annotations = annotations("nodeless.sh/pause-disruption", "maybe");
+    facts.view.options.set("nodeless.sh/pause-disruption", Some("maybe"));
     found(&facts, Severity::Error, Check::Options, "which pauses disruption until it is corrected");
     assert_eq!(one(&facts).object, "Namespace kube-system");
-    facts.view.annotations.clear();
-    facts.view.node_pools[0].disruption.annotations = annotations("nodeless.sh/min-ondemand", "2");
+    facts.view.options.set("nodeless.sh/pause-disruption", None);
+    facts.view.node_pools[0].options.set("nodeless.sh/min-ondemand", Some("2"));
     found(&facts, Severity::Warning, Check::Options, "did you mean nodeless.sh/min-on-demand?");
     assert_eq!(one(&facts).object, "NodePool web");
+    facts.view.node_pools[0].options.set("nodeless.sh/min-ondemand", None);
+    let mut pod = Pod { namespace: "shop".to_owned(), name: "login-1".to_owned(), ..Pod::default() };
+    pod.template_mut().annotations.insert("nodeless.sh/surge-before-drain".to_owned(), "maybe".to_owned());
+    facts.view.pods = vec![pod.into()];
+    found(&facts, Severity::Error, Check::Options, "write restart or scale");
+    assert_eq!(one(&facts).object, "Pod shop/login-1");
+    facts.surges = Read::Done(vec![Surging { namespace: "shop".to_owned(), ..surging("login", "maybe", &[]) }]);
+    found(&facts, Severity::Warning, Check::Surges, "write restart or scale");
+    let deployment = ObjectRef::workload("Deployment", "shop", "login");
+    let unknown = OptionFault::unknown(&deployment, OptionHolder::Deployment, ["nodeless.sh/warm"].into_iter());
+    let facts = Facts { deployment_options: unknown.collect(), ..ready() };
+    found(&facts, Severity::Warning, Check::Options, "set it on a NodePool");
+    assert_eq!(one(&facts).object, "Deployment shop/login");
 }
 
 #[test]

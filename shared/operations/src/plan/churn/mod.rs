@@ -14,7 +14,7 @@ use nodeless_disruption::held_back::{HeldBack, MovedWorkloads, NodeShape, Remova
 use nodeless_disruption::{Cluster, Command};
 use nodeless_model::events::disruption_stopped;
 use nodeless_model::object::ObjectEvent;
-use nodeless_model::{DisruptionReason, NodeClaim, Pod, StringMap, Workload};
+use nodeless_model::{DisruptionReason, NodeClaim, NodePoolOptions, Pod, Workload};
 use nodeless_state::{RecordKind, StoredRecord};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -44,7 +44,7 @@ pub struct PoolChurn {
 /// The state of a NodePool.
 #[derive(Default)]
 struct Known {
-    annotations: StringMap,
+    options: NodePoolOptions,
     version: u64,
     churn: Churn,
     /// The state after all commands.
@@ -174,7 +174,7 @@ impl Breaker {
             let hour = known.last_hour(now);
             PoolChurn {
                 node_pool: name.clone(),
-                max_evictions: churn::threshold(&known.annotations, &hour.now),
+                max_evictions: churn::threshold(&known.options, &hour.now),
                 last_hour: hour,
                 stopped: self.stopped.get(name).cloned(),
             }
@@ -192,10 +192,7 @@ impl Breaker {
     }
 
     fn new(cluster_state: &ClusterState<'_>, evaluated: &[EvaluatedPool], commands: &[CommandRecord]) -> Self {
-        let known = |evaluated: &EvaluatedPool| Known {
-            annotations: evaluated.pool.disruption.annotations.clone(),
-            ..Known::default()
-        };
+        let known = |evaluated: &EvaluatedPool| Known { options: evaluated.pool.options.clone(), ..Known::default() };
         let mut breaker = Self {
             pools: evaluated.iter().map(|evaluated| (evaluated.pool.name.clone(), known(evaluated))).collect(),
             ..Self::default()
@@ -260,7 +257,7 @@ impl Breaker {
     /// Evaluates again where disruption stops. A NodePool that is stopped stays stopped for the rest of the plan.
     fn evaluate(&mut self, now: Timestamp) {
         for (name, known) in &self.pools {
-            if let Some(why) = churn::stopped(name, &known.annotations, &known.last_hour(now)) {
+            if let Some(why) = churn::stopped(name, &known.options, &known.last_hour(now)) {
                 self.stopped.entry(name.clone()).or_insert(why);
             }
         }

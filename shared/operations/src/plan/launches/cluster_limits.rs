@@ -1,17 +1,7 @@
-//! The limits of the cluster: what is reported about them.
+//! How much of the limits of the cluster is used.
 
 use crate::plan::snapshot::Snapshot;
-use nodeless_model::cluster_limits::ClusterLimits;
-use nodeless_model::events::misconfigured;
 use nodeless_model::node_pool::PoolUsage;
-use nodeless_model::object::{ObjectEvent, ObjectRef};
-
-/// The events on the Namespace `kube-system` about limits that cannot be parsed. No node is launched then.
-pub(crate) fn events(snapshot: &Snapshot) -> Vec<ObjectEvent> {
-    let (_, invalid) = ClusterLimits::of(&snapshot.view.annotations);
-    let namespace = || ObjectRef::namespace("kube-system");
-    invalid.iter().map(|one| misconfigured(namespace(), one.annotation, &one.message)).collect()
-}
 
 /// How much of the limits of the cluster is used, in percent of the limit that is used most; `None` without limits. A limit of
 /// zero is used up.
@@ -43,8 +33,7 @@ mod tests {
         };
         snapshot.usage.insert("a".to_owned(), of(2, 0.1));
         snapshot.usage.insert("b".to_owned(), of(4, 0.3));
-        let annotations = annotations.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
-        snapshot.view.annotations = annotations.collect();
+        annotations.iter().for_each(|(key, value)| snapshot.view.options.set(key, Some(value)));
         snapshot
     }
 
@@ -60,12 +49,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_that_cannot_be_parsed_is_reported_and_used_up() {
-        let snapshot = snapshot(&[(MAX_CPU, "8"), (MAX_NODES, "few")]);
-        let events = events(&snapshot);
-        assert_eq!(events.len(), 1);
-        assert_eq!((events[0].object.kind.as_str(), events[0].object.name.as_str()), ("Namespace", "kube-system"));
-        assert!(events[0].message.contains("nodeless.sh/max-nodes") && events[0].message.contains("few"));
-        assert_eq!(used_percent(&snapshot), Some(100.0));
+    fn a_limit_that_cannot_be_parsed_is_used_up() {
+        assert_eq!(used_percent(&snapshot(&[(MAX_CPU, "8"), (MAX_NODES, "few")])), Some(100.0));
     }
 }

@@ -92,7 +92,7 @@ pub(crate) fn input<'a>(
         disruption_budgets: &cluster_state.view.disruption_budgets,
         daemon_sets: &cluster_state.view.daemon_sets,
         facts: cluster_state.facts(),
-        annotations: cluster_state.view.annotations.clone(),
+        options: cluster_state.view.options.clone(),
         under_way,
         registration_failures: registration_failures(cluster_state.view),
         shifted_zones: cluster_state.shifted.iter().map(|shifted| (shifted.zone.clone(), shifted.until)).collect(),

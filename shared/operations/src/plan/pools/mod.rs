@@ -16,15 +16,16 @@ use crate::{node_class, reported_memory};
 use jiff::Timestamp;
 use nodeless_api::{Condition, ConditionStatus, NodePoolStatus, Quantity};
 use nodeless_catalog::overlay::{Overlaid, OverlaidTypes, Plain};
-use nodeless_disruption::schedules::{self, SLEEP};
+use nodeless_disruption::schedules;
 use nodeless_lifecycle::NodeClassState;
 use nodeless_lifecycle::registration_health::HealthStatus;
 use nodeless_model::claim::Charge;
+use nodeless_model::labels::{DOLLARS_PER_HOUR, SLEEP};
 use nodeless_model::money::quantity_of;
-use nodeless_model::node_pool::{DOLLARS_PER_HOUR, PoolUsage};
+use nodeless_model::node_pool::PoolUsage;
 use nodeless_model::object::{ObjectEvent, ObjectRef};
 use nodeless_model::resources::format_quantity;
-use nodeless_model::{ClusterLimits, InstanceTypes, NodeClaim, NodePool, ResourceList, Unusable};
+use nodeless_model::{InstanceTypes, NodeClaim, NodePool, ResourceList, Unusable};
 use nodeless_ports::cluster::ClusterView;
 use nodeless_scheduling::{ClusterUsage, PoolOffer};
 use std::collections::BTreeMap;
@@ -102,8 +103,8 @@ pub(super) fn evaluate(
     usage: &BTreeMap<String, PoolUsage>,
     now: Timestamp,
 ) -> Vec<EvaluatedPool> {
-    let (limits, invalid) = ClusterLimits::of(&view.annotations);
-    let invalid = invalid.first().map(|one| Unusable(format!("Namespace kube-system: {}", one.message)));
+    let limits = view.options.limits();
+    let invalid = view.options.invalid_limit().map(|why| Unusable(format!("Namespace kube-system: {why}")));
     let cluster = (!limits.are_none()).then(|| ClusterUsage { limits, usage: PoolUsage::sum(usage.values()) });
     let one = |pool: &NodePool| {
         let name = &pool.template.node_class;

@@ -106,7 +106,7 @@ impl Snapshot {
     /// The limits of the cluster.
     #[must_use]
     pub fn cluster_limits(&self) -> ClusterLimits {
-        ClusterLimits::of(&self.view.annotations).0
+        self.view.options.limits()
     }
 
     /// An empty cluster at this time.

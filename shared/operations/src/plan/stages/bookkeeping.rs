@@ -11,9 +11,9 @@ use crate::plan::pools::{self, Offered};
 use crate::plan::records::report::Outcome;
 use crate::plan::snapshot::Snapshot;
 use nodeless_lifecycle::Awaited;
-use nodeless_model::NodeClaim;
 use nodeless_model::events::daemon_set_not_awaited;
 use nodeless_model::object::ObjectEvent;
+use nodeless_model::{NodeClaim, OptionFault};
 use nodeless_state::RecordKind;
 use std::collections::BTreeMap;
 
@@ -30,6 +30,7 @@ pub(in crate::plan) async fn run(
     let noted = if snapshot.is_whole() { updates::noted(snapshot, &offered.evaluated) } else { Vec::new() };
     actions.extend(noted.iter().map(|noted| Action::UpdateClaim(Box::new(noted.after.clone()))));
     actions.extend(left_out(offered, outcome));
+    outcome.events.extend(snapshot.view.option_faults().iter().map(OptionFault::event));
     outcome.events.extend(not_awaited(snapshot));
     let written = executor.carry_out(&batch(actions)).await;
 

@@ -14,10 +14,9 @@ use jiff::Timestamp;
 use nodeless_disruption::command::{CommandEffect, CommandPhase, CommandRecord, Surroundings, step};
 use nodeless_disruption::command::{CommandStep, Outcome as CommandOutcome};
 use nodeless_disruption::maintenance;
-use nodeless_disruption::pause::{Pause, pause};
 use nodeless_lifecycle::begin_termination;
 use nodeless_model::claim::condition;
-use nodeless_model::{ClusterLimits, ConditionStatus, DollarsPerHour, NodeClaim, Taint};
+use nodeless_model::{ClusterLimits, ConditionStatus, DollarsPerHour, NodeClaim, Pause, Setting, Taint};
 use nodeless_state::RecordKind;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -53,10 +52,10 @@ pub(in crate::plan) struct ClaimsNow<'a> {
 impl<'a> ClaimsNow<'a> {
     pub(in crate::plan) fn new(facts: Facts<'a>, doubt: Option<String>, breaker: Breaker) -> Self {
         let (view, now) = (&facts.snapshot.view, facts.snapshot.now);
-        let holds = |annotations| (!matches!(pause(annotations, now), Pause::None)).then(|| "it is paused".to_owned());
-        let everywhere = holds(&view.annotations).or_else(|| maintenance::waits(&view.annotations, now));
+        let holds = |pause: &Setting<Pause>| pause.in_effect(now).map(|_| "it is paused".to_owned());
+        let everywhere = holds(&view.options.pause).or_else(|| maintenance::waits(&view.options, now));
         let paused = facts.evaluated.iter().filter_map(|one| {
-            let why = everywhere.clone().or_else(|| holds(&one.pool.disruption.annotations))?;
+            let why = everywhere.clone().or_else(|| holds(&one.pool.options.pause))?;
             Some((one.pool.name.clone(), why))
         });
         Self {

@@ -9,10 +9,9 @@ use jiff::{SignedDuration, Timestamp};
 use nodeless_bill::{
     Accrual, Budget, Facts, HourRecord, LiveNode, Open, PoolNow, StoredError, accrue, decode, encode, hour_of,
 };
-use nodeless_model::events::{budget_exceeded, budget_invalid};
-use nodeless_model::monthly_budget::dollars_per_month;
+use nodeless_model::events::budget_exceeded;
 use nodeless_model::object::ObjectRef;
-use nodeless_model::{EndedNode, StringMap};
+use nodeless_model::{EndedNode, Setting};
 use nodeless_state::costs::{StoredCosts, StoredHour};
 use std::collections::BTreeMap;
 
@@ -111,9 +110,10 @@ fn add(snapshot: &Snapshot, open: Option<&Open>, ended: &[EndedNode]) -> Accrual
 
 /// The valid budgets of the cluster and of NodePools.
 fn budgets(snapshot: &Snapshot) -> BTreeMap<String, f64> {
-    let of_pools = snapshot.view.node_pools.iter().map(|pool| (pool.name.as_str(), &pool.disruption.annotations));
-    let all = of_pools.chain([("", &snapshot.view.annotations)]);
-    all.filter_map(|(name, annotations)| Some((name.to_owned(), dollars_per_month(annotations).ok()??))).collect()
+    let view = &snapshot.view;
+    let of_pools = view.node_pools.iter().map(|pool| (pool.name.as_str(), &pool.options.dollars_per_month));
+    let all = of_pools.chain([("", &view.options.dollars_per_month)]);
+    all.filter_map(|(name, budget)| Some((name.to_owned(), *budget.valid()?))).collect()
 }
 
 fn put(version: u64, accrual: &Accrual) -> Result<Action, StoredError> {
@@ -126,23 +126,18 @@ fn put(version: u64, accrual: &Accrual) -> Result<Action, StoredError> {
 
 /// Compares what the cluster and each NodePool cost with their budgets.
 fn compare(snapshot: &Snapshot, pools: &[PoolNow], actions: &mut Vec<Action>, outcome: &mut Outcome) {
-    let mut one = |object: ObjectRef, name: &str, annotations: &StringMap, costs: &PoolNow| match dollars_per_month(
-        annotations,
-    ) {
-        Ok(None) => {}
-        Err(why) => outcome.events.push(budget_invalid(object, &why.to_string())),
-        Ok(Some(dollars_per_month)) => {
-            let (this_month, at_this_pace) = (costs.dollars_this_month, costs.dollars_this_month_at_this_pace);
-            if let Some(message) = (Budget { dollars_per_month, this_month, at_this_pace }).message() {
-                outcome.over_budget += 1;
-                outcome.events.push(budget_exceeded(object, &message));
-                actions.push(Action::Log(PlanLine::BudgetExceeded {
-                    node_pool: name.to_owned(),
-                    dollars_per_month,
-                    dollars_this_month: this_month,
-                    dollars_this_month_at_this_pace: at_this_pace,
-                }));
-            }
+    let mut one = |object: ObjectRef, name: &str, budget: &Setting<f64>, costs: &PoolNow| {
+        let Some(&dollars_per_month) = budget.valid() else { return };
+        let (this_month, at_this_pace) = (costs.dollars_this_month, costs.dollars_this_month_at_this_pace);
+        if let Some(message) = (Budget { dollars_per_month, this_month, at_this_pace }).message() {
+            outcome.over_budget += 1;
+            outcome.events.push(budget_exceeded(object, &message));
+            actions.push(Action::Log(PlanLine::BudgetExceeded {
+                node_pool: name.to_owned(),
+                dollars_per_month,
+                dollars_this_month: this_month,
+                dollars_this_month_at_this_pace: at_this_pace,
+            }));
         }
     };
     let mut all = PoolNow::default();
@@ -150,10 +145,10 @@ fn compare(snapshot: &Snapshot, pools: &[PoolNow], actions: &mut Vec<Action>, ou
         all.dollars_this_month += pool.dollars_this_month;
         all.dollars_this_month_at_this_pace += pool.dollars_this_month_at_this_pace;
     }
-    one(ObjectRef::namespace("kube-system"), "", &snapshot.view.annotations, &all);
+    one(ObjectRef::namespace("kube-system"), "", &snapshot.view.options.dollars_per_month, &all);
     let nothing = PoolNow::default();
     for pool in &snapshot.view.node_pools {
         let costs = pools.iter().find(|it| it.node_pool == pool.name).unwrap_or(&nothing);
-        one(pool.into(), &pool.name, &pool.disruption.annotations, costs);
+        one(pool.into(), &pool.name, &pool.options.dollars_per_month, costs);
     }
 }

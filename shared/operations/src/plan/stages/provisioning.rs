@@ -7,7 +7,6 @@ use crate::plan::execute::Execute;
 use crate::plan::facts::Facts;
 use crate::plan::launches::beyond_limits;
 use crate::plan::launches::budgets;
-use crate::plan::launches::cluster_limits;
 use crate::plan::launches::{self, Created, PlannedNode, stopped};
 use crate::plan::nodes::cluster_state::ClusterState;
 use crate::plan::nodes::local_volumes;
@@ -254,7 +253,6 @@ fn report_launches(created: &[NodeClaim], placed: &Placed<'_>, facts: Facts<'_>,
     outcome.events.extend(nominations(created, placed));
     outcome.events.extend(beyond_limits::events(created, facts));
     outcome.events.extend(daemon_set_events(placed));
-    outcome.events.extend(cluster_limits::events(facts.snapshot));
 }
 
 /// Requests the reconciliation of the created claims, and another plan for what this one could not do.

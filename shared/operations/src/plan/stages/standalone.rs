@@ -19,7 +19,7 @@ use nodeless_model::node_pool::{Disruption, NodeTemplate, PoolUsage};
 use nodeless_model::object::{MirroredClaim, ObjectRef, StandaloneNode};
 use nodeless_model::{
     ConditionStatus, ConsolidationPolicy, InstanceTypes, NillableDuration, NodeClaim, NodeClaimSpec, NodeClaimStatus,
-    NodePool, Phase, ResourceList, StringMap, labels,
+    NodePool, NodePoolOptions, Phase, ResourceList, labels,
 };
 use nodeless_scheduling::{Launch, PoolOffer};
 use nodeless_state::limits::LaunchLimits;
@@ -158,8 +158,8 @@ fn as_pool(object: &MirroredClaim, template: &NodeTemplate) -> NodePool {
             consolidation_policy: ConsolidationPolicy::WhenEmpty,
             consolidate_after: NillableDuration::Never,
             budgets: Vec::new(),
-            annotations: StringMap::new(),
         },
+        options: NodePoolOptions::default(),
         limits: ResourceList::new(),
         limit_dollars_per_hour: None,
         weight: 0,

@@ -15,13 +15,14 @@ use crate::plan::pools::EvaluatedPool;
 use crate::plan::records::decisions::decision;
 use crate::plan::records::report::Outcome;
 use jiff::Timestamp;
-use nodeless_disruption::pause::{Pause, pause};
-use nodeless_disruption::{launches_of_template, lost_at_stops, warm_nodes};
+use nodeless_disruption::launches_of_template;
 use nodeless_lifecycle::begin_termination;
 use nodeless_model::claim::TerminationReason;
 use nodeless_model::events::misconfigured;
 use nodeless_model::object::ObjectEvent;
-use nodeless_model::{CapacityType, InvalidAnnotation, NodeClaim, NodePool, Requirement, ResourceList, Warm, labels};
+use nodeless_model::{
+    CapacityType, InvalidAnnotation, NodeClaim, NodePool, Requirement, ResourceList, Setting, Warm, labels,
+};
 use nodeless_scheduling::{Launch, PoolOffer};
 use serde_json::json;
 use std::cmp::Reverse;
@@ -52,7 +53,7 @@ pub(in crate::plan) async fn run(
     executor: &dyn Execute,
     outcome: &mut Outcome,
 ) -> Vec<NodeClaim> {
-    let any = facts.evaluated.iter().any(|one| one.pool.disruption.annotations.contains_key(labels::WARM));
+    let any = facts.evaluated.iter().any(|one| one.pool.warm_nodes() != Setting::Unset);
     let is_complete = facts.snapshot.is_whole() && placed.unfinished().is_none();
     if !is_complete || (!any && !facts.claims.iter().any(NodeClaim::is_warm)) {
         return Vec::new();
@@ -128,9 +129,10 @@ fn desired(evaluated: &EvaluatedPool, facts: Facts<'_>) -> Option<usize> {
     if pool.deleting || evaluated.scheduled_off.is_some() || uses_instance_store(pool, facts) {
         return Some(0);
     }
-    match warm_nodes(pool) {
-        Err(InvalidAnnotation::Contradiction { .. }) => Some(0),
-        number => number.ok(),
+    match pool.warm_nodes() {
+        Setting::Unset | Setting::Invalid(InvalidAnnotation::Contradiction { .. }) => Some(0),
+        Setting::Valid(number) => Some(number),
+        Setting::Invalid(InvalidAnnotation::Value { .. }) => None,
     }
 }
 
@@ -144,15 +146,20 @@ fn uses_instance_store(pool: &NodePool, facts: Facts<'_>) -> bool {
 /// annotations.
 fn refused(evaluated: &EvaluatedPool, facts: Facts<'_>) -> Option<ObjectEvent> {
     let pool = &evaluated.pool;
-    let keeps = warm_nodes(pool).is_ok_and(|number| number > 0) && uses_instance_store(pool, facts);
-    keeps.then(|| misconfigured(pool, labels::WARM, &lost_at_stops(pool).to_string()))
+    let keeps = pool.warm_nodes().valid().is_some_and(|number| *number > 0) && uses_instance_store(pool, facts);
+    let contradiction = || InvalidAnnotation::Contradiction {
+        key: labels::WARM,
+        why: "its EC2NodeClass has instanceStorePolicy, and an instance store loses its data when the instance stops",
+        remedy: format!("remove instanceStorePolicy from EC2NodeClass {}, or the annotation", pool.template.node_class),
+    };
+    keeps.then(|| misconfigured(pool, labels::WARM, &contradiction().to_string()))
 }
 
 /// Whether nodes of the NodePool are not disrupted voluntarily now. Then no warm node is terminated either: a pause usually means that the
 /// present nodes are trusted more than new ones.
 fn is_paused(pool: &NodePool, facts: Facts<'_>) -> bool {
-    let of = |annotations| pause(annotations, facts.snapshot.now) != Pause::None;
-    of(&pool.disruption.annotations) || of(&facts.snapshot.view.annotations)
+    let options = [&pool.options.pause, &facts.snapshot.view.options.pause];
+    options.into_iter().any(|pause| pause.in_effect(facts.snapshot.now).is_some())
 }
 
 /// The warm nodes beyond the desired number: first those that are not stopped yet, then the oldest.

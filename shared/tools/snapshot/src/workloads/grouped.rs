@@ -1,13 +1,13 @@
 //! The kinds whose pods have several templates.
 
-use super::{Object as Base, Owner, PodGroup, Spec as JobSpec, parallel_pods};
+use super::{Metadata, Object as Base, PodGroup, Spec as JobSpec, parallel_pods};
 use crate::decode::{Undecoded, decode, without_nulls};
 use crate::documents::Body;
 use serde::Deserialize;
 use serde_json::Value;
 
 /// The owners, the replicas, and the pods of each.
-type Read = (Vec<Owner>, Option<u32>, Vec<PodGroup>);
+type Read = (Metadata, Option<u32>, Vec<PodGroup>);
 
 /// Reads a workload of one of these kinds; `None` for another kind.
 pub(super) fn read(kind: &str, body: &Body<'_>) -> Option<Result<Read, Undecoded>> {
@@ -25,7 +25,7 @@ pub(super) fn read(kind: &str, body: &Body<'_>) -> Option<Result<Read, Undecoded
     Some(groups.and_then(|(replicas, groups)| {
         let Base { metadata, status, .. } = decode::<Base>(&Body::Tree(without_spec(body)))?;
         let replicas = if status.has_ended() { Some(0) } else { replicas };
-        Ok((metadata.owner_references, replicas, groups))
+        Ok((metadata, replicas, groups))
     }))
 }
 

@@ -9,6 +9,8 @@ use crate::decode::{Undecoded, decode, without_nulls};
 use crate::documents::Body;
 use crate::fault::Place;
 use nodeless_api::slim;
+use nodeless_model::object::ObjectRef;
+use nodeless_model::{OptionFault, OptionHolder, StringMap};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -18,6 +20,8 @@ pub(crate) struct Workload {
     pub(crate) place: Place,
     /// The controller of the workload by kind and name, as the Deployment of a ReplicaSet.
     pub(crate) controller: Option<(String, String)>,
+    /// Its annotations, apart from those of the template.
+    pub(crate) annotations: StringMap,
     /// The workload with the template of its pods, by kind and name, if it has none.
     pub(crate) template_of: Option<Template>,
     /// The replicas; `None` if the manifest leaves them to an autoscaler.
@@ -66,7 +70,14 @@ struct Object {
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Metadata {
+    annotations: Option<StringMap>,
     owner_references: Vec<Owner>,
+}
+
+impl Metadata {
+    fn controller(&self) -> Option<&Owner> {
+        self.owner_references.iter().find(|owner| owner.controller)
+    }
 }
 
 #[derive(Default, Deserialize)]
@@ -144,16 +155,17 @@ fn parallel_pods(spec: &Spec, succeeded: u32) -> u32 {
 impl Workload {
     /// Reads a workload of this kind.
     pub(crate) fn read(place: &Place, kind: &'static str, body: &Body<'_>) -> Result<Self, Undecoded> {
-        let made = |controller: Option<Owner>, replicas, groups| Self {
+        let made = |metadata: Metadata, replicas, groups| Self {
             place: place.clone(),
-            controller: controller.map(|owner| (owner.kind, owner.name)),
+            controller: metadata.controller().map(|owner| (owner.kind.clone(), owner.name.clone())),
+            annotations: metadata.annotations.unwrap_or_default(),
             template_of: None,
             replicas,
             groups,
         };
         if let Some(read) = grouped::read(kind, body) {
-            let (owners, replicas, groups) = read?;
-            return Ok(made(owners.into_iter().find(|owner| owner.controller), replicas, groups));
+            let (metadata, replicas, groups) = read?;
+            return Ok(made(metadata, replicas, groups));
         }
         let Object { metadata, spec, status } = decode::<Object>(body)?;
         let is_job = matches!(kind, "Job" | "CronJob");
@@ -180,13 +192,19 @@ impl Workload {
             name: other.name,
             is_scaled_down: !matches!(other.scale_down.as_str(), "" | "never"),
         });
-        let controller = metadata.owner_references.into_iter().find(|owner| owner.controller);
-        Ok(Self { template_of, ..made(controller, replicas, vec![group]) })
+        Ok(Self { template_of, ..made(metadata, replicas, vec![group]) })
     }
 
     /// The pods of each replica.
     pub(crate) fn pods_of_replica(&self) -> u64 {
         self.groups.iter().map(|group| u64::from(group.pods)).sum()
+    }
+
+    /// Its annotations, apart from those of the template, that nodeless does not read.
+    pub(crate) fn unread_options(&self, kind: &'static str, namespace: &str, name: &str) -> Vec<OptionFault> {
+        let object = ObjectRef::workload(kind, namespace, name);
+        let keys = self.annotations.keys().map(String::as_str);
+        OptionFault::unknown(&object, OptionHolder::Deployment, keys).collect()
     }
 }
 

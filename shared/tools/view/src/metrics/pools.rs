@@ -9,7 +9,7 @@ use crate::node_state::{Blocking, NodeState};
 use crate::pool::PoolFacts;
 use jiff::Timestamp;
 use nodeless_disruption::allowed_disruptions;
-use nodeless_model::node_pool::DOLLARS_PER_HOUR;
+use nodeless_model::labels::DOLLARS_PER_HOUR;
 use nodeless_model::{ConsolidationPolicy, DisruptionReason, Node, Quantity, labels};
 use std::collections::BTreeMap;
 

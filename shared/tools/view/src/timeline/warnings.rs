@@ -8,7 +8,7 @@ use crate::line::Target;
 use crate::text::counted;
 use jiff::Timestamp;
 use nodeless_model::cluster_limits::annotation_of;
-use nodeless_model::node_pool::DOLLARS_PER_HOUR;
+use nodeless_model::labels::DOLLARS_PER_HOUR;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The reasons of Events about NodeClaims that failed.

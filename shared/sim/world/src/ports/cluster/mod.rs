@@ -26,7 +26,7 @@ use nodeless_fake_kubernetes::ApiServer;
 use nodeless_fake_kubernetes::controllers::object::{NewEvent, publish};
 use nodeless_fake_kubernetes::resource::NODES;
 use nodeless_model::{
-    DaemonSet, DaemonSetName, Node, NodeClaim, NodeOverlay, NodePool, Pod, PodDisruptionBudget, labels,
+    ClusterOptions, DaemonSet, DaemonSetName, Node, NodeClaim, NodeOverlay, NodePool, Pod, PodDisruptionBudget, labels,
 };
 use nodeless_ports::cluster::{
     BatchWindow, ClusterView, DeploymentChange, Eviction, FoundNodeClaims, FoundNodePools, FoundNodes, InvalidObject,
@@ -154,7 +154,8 @@ impl PlanningView for MemoryCluster {
         self.read_volumes(&mut view)?;
         let (namespaces, invalid) = self.read(&kinds::ALL_NAMESPACES)?;
         let system = namespaces.iter().find(|namespace| namespace.metadata.name.as_deref() == Some(SYSTEM_NAMESPACE));
-        view.set_annotations(system.and_then(|namespace| namespace.metadata.annotations.clone()));
+        let annotations = system.and_then(|namespace| namespace.metadata.annotations.as_ref());
+        view.options = annotations.map(ClusterOptions::new).unwrap_or_default();
         if view.selects_namespaces() {
             let labels = namespaces.into_iter().map(|namespace| namespace.metadata);
             view.namespaces = labels.map(|it| (it.name.unwrap_or_default(), it.labels.unwrap_or_default())).collect();

@@ -1,15 +1,14 @@
-//! Events about invalid or contradictory configuration, on the object concerned. It blocks only what it has to.
+//! Events about objects that keep nodes from disruption, on the object concerned.
 
 use crate::cluster::{Cluster, ClusterNode, UndecodedPod};
-use crate::options::{OptionFault, cluster_faults, node_pool_faults};
 use crate::pods::{self, DisruptionBudgetIndex};
 use crate::policy::budgets::Budgets;
-use crate::policy::on_demand_minimum::{MIN_ON_DEMAND, OnDemandMinimums};
+use crate::policy::on_demand_minimum::OnDemandMinimums;
 use jiff::Timestamp;
-use nodeless_model::events::{annotation_unknown, disruption_blocked, misconfigured};
+use nodeless_model::PodDisruptionBudget;
+use nodeless_model::events::{disruption_blocked, misconfigured};
 use nodeless_model::object::{ObjectEvent, ObjectRef};
-use nodeless_model::{Pod, PodDisruptionBudget};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 /// All events, in an order that depends only on their content.
 pub(crate) fn events(cluster: &Cluster<'_>, budgets: &Budgets, now: Timestamp) -> Vec<ObjectEvent> {
@@ -20,13 +19,6 @@ pub(crate) fn events(cluster: &Cluster<'_>, budgets: &Budgets, now: Timestamp) -
         events.extend(node.undecoded.iter().map(|pod| undecoded(pod, node.name())));
     }
     events.extend(ours().flat_map(|node| homeless(cluster, node)));
-    let faults = cluster.node_pools.iter().flat_map(|offer| node_pool_faults(offer.pool, now));
-    let faults = faults.chain(cluster_faults(&cluster.annotations, now)).filter(OptionFault::has_event);
-    events.extend(faults.map(|fault| match fault.is_unknown {
-        true => annotation_unknown(fault.object, &fault.key, &fault.message),
-        false => misconfigured(fault.object, &fault.key, &fault.message),
-    }));
-    events.extend(minimums_of_pods(ours()));
     events.extend(OnDemandMinimums::of_cluster(cluster).events(&cluster.node_pools));
     if !cluster.disruption_budgets.is_empty() {
         events.extend(never_met(cluster, ours()));
@@ -39,25 +31,6 @@ pub(crate) fn events(cluster: &Cluster<'_>, budgets: &Budgets, now: Timestamp) -
         order(a).cmp(&order(b))
     });
     events
-}
-
-/// The first pod of each workload with the annotation for a minimum on demand, which only NodePools have.
-fn minimums_of_pods<'n, 'a: 'n>(nodes: impl Iterator<Item = &'n ClusterNode<'a>>) -> Vec<ObjectEvent> {
-    let annotated = nodes
-        .flat_map(|node| node.pods.iter().copied())
-        .filter(|pod| pod.template.annotations.contains_key(MIN_ON_DEMAND));
-    let mut first: BTreeMap<pods::Workload<'_>, &Pod> = BTreeMap::new();
-    for pod in annotated.filter(|pod| pod.is_active()) {
-        let known = first.entry(pods::workload(pod)).or_insert(pod);
-        if pod.name < known.name {
-            *known = pod;
-        }
-    }
-    let message = format!(
-        "annotation {MIN_ON_DEMAND} has no effect on a pod, because kube-scheduler decides which pods run on which nodes: set it \
-         on the NodePool, or spread the pods over karpenter.sh/capacity-type"
-    );
-    first.into_values().map(|pod| misconfigured(pod, MIN_ON_DEMAND, &message)).collect()
 }
 
 /// The event on a pod that cannot be decoded.
