@@ -31,6 +31,8 @@ pub struct Fit {
     pub times: Vec<Result<u32, Refusal>>,
     /// For each kind, the number of devices of each driver that a pod takes.
     pub takes: Vec<BTreeMap<String, u32>>,
+    /// For each kind, what a pod gets of each request with alternatives, if it is the first on the node: their indices.
+    pub alternatives: Vec<Vec<usize>>,
     /// The free devices of each driver; a driver that is missing has no limit beside `times`.
     pub free: BTreeMap<String, u32>,
 }
@@ -49,9 +51,10 @@ impl Site<'_> {
         let devices = SiteDevices::new(self.place, self.pools, self.taken);
         let mut fit = Fit::default();
         for kind in kinds.iter_mut() {
-            let (times, takes) = alone(kind, &devices);
-            fit.times.push(times);
-            fit.takes.push(takes);
+            let alone = Alone::new(kind, &devices);
+            fit.times.push(alone.times);
+            fit.takes.push(alone.takes);
+            fit.alternatives.push(alone.alternatives);
         }
         let present: Vec<usize> = (0..kinds.len()).filter(|kind| fit.times[*kind].is_ok()).collect();
         if present.len() > 1 {
@@ -129,27 +132,37 @@ impl Site<'_> {
 /// The devices that each request selects, as indices of pool and device.
 type Selected = Vec<BTreeSet<(usize, usize)>>;
 
-/// How many pods of a kind fit, without others, and the devices of each driver that the first of them takes.
-fn alone(kind: &mut PodClaims<'_>, devices: &SiteDevices<'_>) -> (Result<u32, Refusal>, BTreeMap<String, u32>) {
-    let mut takes = BTreeMap::new();
-    let most = kind.pods.min(MAX_PODS);
-    let mut search = match kind.search(devices) {
-        Ok(search) => search,
-        Err(refusal) => return (Err(refusal), takes),
-    };
-    for count in 0..most {
-        match search.allocate() {
-            Err(refusal) if count == 0 => return (Err(refusal), takes),
-            Err(_) => return (Ok(count), takes),
-            Ok(allocations) => {
-                let given = allocations.iter().flat_map(|allocation| &allocation.devices);
-                for device in given.filter(|given| count == 0 && !given.admin_access) {
-                    *takes.entry(device.device.driver.clone()).or_insert(0) += 1;
+/// How many pods of a kind fit, without others, and what the first of them takes.
+struct Alone {
+    times: Result<u32, Refusal>,
+    takes: BTreeMap<String, u32>,
+    alternatives: Vec<usize>,
+}
+
+impl Alone {
+    fn new(kind: &mut PodClaims<'_>, devices: &SiteDevices<'_>) -> Self {
+        let most = kind.pods.min(MAX_PODS);
+        let mut alone = Self { times: Ok(most), takes: BTreeMap::new(), alternatives: Vec::new() };
+        let mut search = match kind.search(devices) {
+            Ok(search) => search,
+            Err(refusal) => return Self { times: Err(refusal), ..alone },
+        };
+        for count in 0..most {
+            match search.allocate() {
+                Err(refusal) if count == 0 => return Self { times: Err(refusal), ..alone },
+                Err(_) => return Self { times: Ok(count), ..alone },
+                Ok(allocations) if count == 0 => {
+                    alone.alternatives.clone_from(&search.alternatives);
+                    let given = allocations.iter().flat_map(|allocation| &allocation.devices);
+                    for device in given.filter(|given| !given.admin_access) {
+                        *alone.takes.entry(device.device.driver.clone()).or_insert(0) += 1;
+                    }
                 }
+                Ok(_) => {}
             }
         }
+        alone
     }
-    (Ok(most), takes)
 }
 
 /// The devices that the requests of a pod select; `None` where that is unknown.

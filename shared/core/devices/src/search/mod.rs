@@ -80,6 +80,8 @@ pub(crate) struct Search<'s> {
     /// By the number of the selection.
     selectable: HashMap<(usize, DeviceAt), bool>,
     furthest: (usize, usize),
+    /// What the last pod got of each request with alternatives: their indices.
+    pub(crate) alternatives: Vec<usize>,
 }
 
 impl<'s> Search<'s> {
@@ -100,6 +102,7 @@ impl<'s> Search<'s> {
             solution: vec![Vec::new(); checked.claims.len()],
             selectable: HashMap::new(),
             furthest: (0, 0),
+            alternatives: Vec::new(),
         };
         search.attempts.begin();
         search.count_devices()?;
@@ -192,12 +195,20 @@ impl<'s> Search<'s> {
         match self.next(At::claim(0), false) {
             Ok(true) => {
                 let allocations = self.allocations();
+                self.note_alternatives();
                 self.keep_devices();
                 Ok(allocations)
             }
             Ok(false) | Err(Stop::TooMany) => Err(self.failure()),
             Err(Stop::Refused(refusal)) => Err(refusal),
         }
+    }
+
+    fn note_alternatives(&mut self) {
+        let choices = self.solution.iter().flatten().map(|((claim, request, option), _)| ((*claim, *request), *option));
+        let has_others = |(claim, request): (usize, usize)| self.checked.requests[claim][request].options.len() > 1;
+        let by_request: BTreeMap<(usize, usize), usize> = choices.filter(|(at, _)| has_others(*at)).collect();
+        self.alternatives = by_request.into_values().collect();
     }
 
     /// Prepares the search for the next pod: the devices of this solution are taken. Devices with administrative access are not taken.

@@ -6,6 +6,7 @@
 
 mod allocating;
 mod fitting;
+mod known;
 mod pooling;
 mod properties;
 mod refusing;
