@@ -1,7 +1,8 @@
 //! Classes of pods that are equal in everything that affects scheduling.
 
 use crate::Reason;
-use crate::claims::{self, Claims, Need};
+use crate::claim_needs::{self, Need};
+use crate::claims::{self, Claims};
 use crate::constraints::groups::{GroupId, Kind, Owned, Relations};
 use crate::constraints::{self, Alternative, AlternativeId, LevelSpec};
 use crate::dense::Amounts;
@@ -192,7 +193,7 @@ impl<'a> Key<'a> {
             tolerations: &pod.template.tolerations,
             host_ports: &pod.template.host_ports,
             volumes,
-            claims: claims::needs(pod, facts),
+            claims: claim_needs::needs(pod, facts),
             relations,
             excess: excess::of(pod),
         }
@@ -231,7 +232,7 @@ impl<'a> Classes<'a> {
             ids: HashMap::new(),
             bound_for: HashMap::new(),
         };
-        let waiting = claims.map(|_| claims::waiting(problem)).unwrap_or_default();
+        let shared = claims.map(|_| claim_needs::shared(problem)).unwrap_or_default();
         let local_volumes = LocalVolumes::new(problem);
         let owners = Owners::of(keyed.iter().map(|(key, _)| (key.relations.owned, key.priority.0)), topology);
         for (key, place) in keyed {
@@ -249,11 +250,17 @@ impl<'a> Classes<'a> {
             let shared_volumes = classes.volumes.request(example, &mut requests);
             let pins = match claims {
                 Some(claims) if !key.claims.is_empty() => {
-                    claims.request(problem, &waiting, &key.claims, resources, &mut requests)
+                    claims.request(problem, &shared, &key.claims, resources, &mut requests)
                 }
                 _ => Ok(Vec::new()),
             };
             let specs = pins.and_then(|pins| claims::pinned(specs?, &pins));
+            let specs = match claims {
+                Some(claims) if !key.claims.is_empty() => {
+                    specs.map(|specs| claims.in_order(problem, &key.claims, specs))
+                }
+                _ => specs,
+            };
             let specs = specs.and_then(|specs| local_volumes.pinned(problem, example, specs));
             let mut class = Class {
                 example,

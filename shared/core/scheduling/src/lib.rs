@@ -26,6 +26,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod binding;
+mod claim_needs;
 mod claims;
 mod classes;
 mod constraints;

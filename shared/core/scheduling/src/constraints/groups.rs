@@ -37,6 +37,8 @@ pub(crate) struct Group {
     namespace_selector: Option<LabelSelector>,
     pub(crate) selector: Option<LabelSelector>,
     pub(crate) filter: NodeFilter,
+    /// The ResourceClaim in the namespace that the selected pods share, instead of a selector.
+    claim: Option<String>,
 }
 
 impl Group {
@@ -47,8 +49,11 @@ impl Group {
 
     /// Whether the group counts a pod.
     pub(crate) fn selects(&self, facts: &ClusterFacts<'_>, pod: &Pod) -> bool {
-        self.selector.as_ref().is_some_and(|selector| selector.matches(&pod.template.labels))
-            && (self.namespaces.contains(&pod.namespace) || self.namespace_matches(facts, &pod.namespace))
+        let is_selected = match &self.claim {
+            Some(claim) => pod.template.resource_claims.iter().any(|own| own.claim.as_ref() == Some(claim)),
+            None => self.selector.as_ref().is_some_and(|selector| selector.matches(&pod.template.labels)),
+        };
+        is_selected && (self.namespaces.contains(&pod.namespace) || self.namespace_matches(facts, &pod.namespace))
     }
 
     fn namespace_matches(&self, facts: &ClusterFacts<'_>, namespace: &str) -> bool {
@@ -125,6 +130,8 @@ pub(crate) struct Groups<'a> {
     by_label: HashMap<(String, String), Vec<GroupId>>,
     /// Groups whose selectors require no label and value.
     by_none: Vec<GroupId>,
+    /// Groups of pods that share a ResourceClaim.
+    by_claim: Vec<GroupId>,
     facts: ClusterFacts<'a>,
     signatures: HashMap<(&'a str, &'a StringMap), usize>,
     signature_of: ByTemplate<'a, usize>,
@@ -180,6 +187,9 @@ impl<'a> Groups<'a> {
 
     fn index(&mut self) {
         for (id, group) in self.list.iter().enumerate() {
+            if group.claim.is_some() {
+                self.by_claim.push(id);
+            }
             let Some(selector) = &group.selector else { continue };
             match selector.match_labels.iter().next() {
                 Some((key, value)) => self.by_label.entry((key.clone(), value.clone())).or_default().push(id),
@@ -215,7 +225,11 @@ impl<'a> Groups<'a> {
     }
 
     fn signature_of_labels(&mut self, pod: &'a Pod) -> usize {
-        if let Some(known) = self.signatures.get(&(pod.namespace.as_str(), &pod.template.labels)) {
+        let by_claim = if pod.template.resource_claims.is_empty() { &[][..] } else { &self.by_claim[..] };
+        let is_of_labels = by_claim.is_empty();
+        if let Some(known) = self.signatures.get(&(pod.namespace.as_str(), &pod.template.labels))
+            && is_of_labels
+        {
             return *known;
         }
         let mut selecting: Vec<GroupId> = Vec::new();
@@ -224,7 +238,7 @@ impl<'a> Groups<'a> {
                 selecting.extend(groups.iter().filter(|id| self.selects(**id, pod)));
             }
         }
-        selecting.extend(self.by_none.iter().filter(|id| self.selects(**id, pod)));
+        selecting.extend(self.by_none.iter().chain(by_claim).filter(|id| self.selects(**id, pod)));
         selecting.sort_unstable();
         let id = match self.signature_ids.get(&selecting) {
             Some(id) => *id,
@@ -235,7 +249,9 @@ impl<'a> Groups<'a> {
                 self.selected.len() - 1
             }
         };
-        self.signatures.insert((&pod.namespace, &pod.template.labels), id);
+        if is_of_labels {
+            self.signatures.insert((&pod.namespace, &pod.template.labels), id);
+        }
         id
     }
 

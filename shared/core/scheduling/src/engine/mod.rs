@@ -124,7 +124,7 @@ impl<'p> Prepared<'p> {
         let requests = requests.filter(|requests| !excess::has_too_many(requests));
         let resources = ResourceIndex::of(requests.chain(daemon_requests));
         let ordered = pools::order(offers);
-        let claims = Claims::of(&claiming, &facts, &ordered);
+        let claims = Claims::new(&claiming, &facts, &ordered);
         let columns = volumes::columns(&drivers, &facts, &ordered).into_iter().chain(claims.columns());
         let resources = resources.with_columns(columns);
         let usable = ordered.into_iter().filter(|offer| pools::unusable(offer.pool).is_none());

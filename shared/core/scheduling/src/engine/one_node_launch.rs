@@ -51,14 +51,35 @@ fn together(
         pool.reservations.close();
         pool.reprice();
     }
-    let mut bin = Bin::empty(pool.narrowed(within)?, 0, pool.limits.nothing(), resources.len());
-    let mut pods = Vec::with_capacity(problem.pods.len());
+    // Preferences are ignored, so levels differ only in the order of the alternatives of claims.
+    let levels = classes.list.iter().map(|class| class.levels.len()).max().unwrap_or(1);
+    (0..levels).find_map(|level| {
+        let (mut bin, pods) = filled(pool, &classes, &topology, level, within, resources.len())?;
+        let choice = holding(pool, &bin).find(|choice| pool.limits.allowed(&choice.share, 1) > 0)?.clone();
+        bin.shape = choice.kind;
+        bin.share = min_share(pool, &pool.limits, &bin, &choice.share)?;
+        pool.limits.charge(&bin.share, 1);
+        launch::launches(pool, &[bin], vec![pods], 0, resources, options).pop()
+    })
+}
+
+/// A new node with all pods at a level, and the pods; `None` where no instance type admits them.
+fn filled(
+    pool: &mut Pool<'_>,
+    classes: &Classes<'_>,
+    topology: &Topology<'_>,
+    level: usize,
+    within: &Requirements,
+    resources: usize,
+) -> Option<(Bin, Vec<usize>)> {
+    let mut bin = Bin::empty(pool.narrowed(within)?, 0, pool.limits.nothing(), resources);
+    let mut pods = Vec::new();
     for (index, class) in classes.list.iter().enumerate() {
         let count = u32::try_from(class.pods.len()).ok()?;
         if count > class.max_per_node() || !class.ports_free(&bin.ports) {
             return None;
         }
-        let alternatives = &class.levels.last()?.alternatives;
+        let alternatives = &class.level(level)?.alternatives;
         let asked = class.needs(index);
         bin.set = alternatives.iter().find_map(|id| pool.admit_class(bin.set, *id, &classes.alternatives, asked))?;
         // A pod that needs the pod of a DaemonSet beside it keeps one.
@@ -71,9 +92,5 @@ fn together(
         bin.add(index, class, 0, count);
         pods.extend(&class.pods);
     }
-    let choice = holding(pool, &bin).find(|choice| pool.limits.allowed(&choice.share, 1) > 0)?.clone();
-    bin.shape = choice.kind;
-    bin.share = min_share(pool, &pool.limits, &bin, &choice.share)?;
-    pool.limits.charge(&bin.share, 1);
-    launch::launches(pool, &[bin], vec![pods], 0, resources, options).pop()
+    Some((bin, pods))
 }

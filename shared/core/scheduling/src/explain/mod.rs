@@ -4,6 +4,7 @@ pub(crate) mod daemon_set_effects;
 pub(crate) mod ruled_out;
 pub(crate) mod topology_barriers;
 
+use crate::claim_needs;
 use crate::claims::{self, Claims};
 use crate::classes::{Class, Classes};
 use crate::constraints::Alternative;
@@ -228,7 +229,7 @@ impl Examination<'_, '_> {
     }
 
     fn refusal_of_claims(&self, types: &[&PoolType<'_>]) -> Option<String> {
-        let needs = claims::needs(self.class.example, self.facts);
+        let needs = claim_needs::needs(self.class.example, self.facts);
         self.claims.refusal(&needs, types.iter().map(|kind| kind.kind), self.facts)
     }
 

@@ -1,5 +1,6 @@
 //! The instance types that a launch chose from, and why cheaper ones were ruled out. Determined only on request.
 
+use crate::claims::Together;
 use crate::constraints::admission::new_node_requirements;
 use crate::constraints::daemons;
 use crate::constraints::required_alternatives;
@@ -82,6 +83,18 @@ pub enum RuledOutCause {
         /// The zones and capacity types.
         offerings: Vec<(String, CapacityType)>,
     },
+    /// The instance type does not have the devices that the pods claim.
+    Devices {
+        /// Why.
+        message: String,
+    },
+    /// The instance type has a later alternative of a ResourceClaim than the chosen one.
+    LaterAlternative {
+        /// What the claims get there, as `request/alternative`.
+        there: String,
+        /// What they get on the chosen instance type.
+        chosen: String,
+    },
     /// The instance type has insufficient resources.
     TooSmall {
         /// The resource.
@@ -137,6 +150,10 @@ impl fmt::Display for RuledOutCause {
                 let each = offerings.iter().map(|(zone, capacity)| format!("{} in {zone}", capacity.as_str()));
                 write!(f, "it is unavailable now: {}", each.collect::<Vec<_>>().join(", "))
             }
+            Self::Devices { message } => write!(f, "it does not have the claimed devices: {message}"),
+            Self::LaterAlternative { there, chosen } => {
+                write!(f, "it has alternative {there} of the claims, and {chosen} comes before it")
+            }
             Self::TooSmall { resource, needed, left, daemon_set } => {
                 let [left, needed] = compared(resource, [*left, *needed]);
                 write!(f, "it leaves {resource} {left} for pods, and these need {needed}")?;
@@ -175,8 +192,20 @@ pub fn explain_launch(problem: &Problem<'_>, launch: &Launch) -> Option<LaunchEx
     let node_pool = new_node_requirements(offer.pool);
     let on_board = on_board(problem, offer, &node_pool);
     let chosen = offer.instance_types.iter().find(|kind| kind.name == launch.offering.instance_type);
-    let evaluation =
-        Evaluation { problem, offer, launch, pods: &pods, requests: &requests, node_pool, on_board, chosen };
+    let claims = Together::new(&pods, problem.facts);
+    let alternatives = claims.as_ref().zip(chosen).and_then(|(claims, chosen)| claims.on(chosen).ok());
+    let evaluation = Evaluation {
+        problem,
+        offer,
+        launch,
+        pods: &pods,
+        requests: &requests,
+        node_pool,
+        on_board,
+        chosen,
+        claims,
+        alternatives: alternatives.unwrap_or_default(),
+    };
     let listed = |kind: &&InstanceType| launch.instance_types.iter().any(|listed| listed.name == kind.name);
     let mut ruled_out: Vec<RuledOut> = offer
         .instance_types
@@ -212,6 +241,9 @@ struct Evaluation<'j, 'a> {
     /// The DaemonSets that run on nodes of the NodePool.
     on_board: Vec<Ranked<'j>>,
     chosen: Option<&'j InstanceType>,
+    claims: Option<Together<'a>>,
+    /// What the claims get on the chosen type.
+    alternatives: Vec<String>,
 }
 
 impl Evaluation<'_, '_> {
@@ -222,7 +254,7 @@ impl Evaluation<'_, '_> {
     }
 
     fn cause(&self, kind: &InstanceType) -> RuledOutCause {
-        let labels = self.by_labels(kind).or_else(|| self.by_offerings(kind));
+        let labels = self.by_labels(kind).or_else(|| self.by_offerings(kind)).or_else(|| self.by_devices(kind));
         labels.or_else(|| self.by_capacity(kind)).or_else(|| self.by_limits(kind)).unwrap_or(RuledOutCause::Unused)
     }
 
@@ -266,6 +298,16 @@ impl Evaluation<'_, '_> {
         }
         let offerings = sold.iter().map(|offering| (offering.zone.clone(), offering.capacity_type)).collect();
         Some(RuledOutCause::Unavailable { offerings })
+    }
+
+    fn by_devices(&self, kind: &InstanceType) -> Option<RuledOutCause> {
+        match self.claims.as_ref()?.on(kind) {
+            Err(message) => Some(RuledOutCause::Devices { message }),
+            Ok(there) if there != self.alternatives => {
+                Some(RuledOutCause::LaterAlternative { there: there.join(", "), chosen: self.alternatives.join(", ") })
+            }
+            Ok(_) => None,
+        }
     }
 
     fn by_capacity(&self, kind: &InstanceType) -> Option<RuledOutCause> {

@@ -5,7 +5,7 @@ use nodeless_devices::{
     ClaimState, ClusterDevices, DeviceClass, Inventory, Place, ResourceClaim, Selectors, Slice, allocate,
 };
 use nodeless_model::*;
-use nodeless_scheduling::{ClusterFacts, ExistingNode, Options, Problem, solve};
+use nodeless_scheduling::{ClusterFacts, ExistingNode, Problem};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -248,24 +248,62 @@ fn a_claim_with_devices_binds_its_pods_to_the_nodes_of_these() {
     );
 }
 
+fn waiting_for(name: &str, claims: &[&str]) -> Pod {
+    let claims = claims.iter().map(|claim| pod::ResourceClaim {
+        name: (*claim).into(),
+        claim: Some((*claim).into()),
+        template: None,
+    });
+    pod(name, 500, 512).with_template(|it| it.resource_claims = claims.collect())
+}
+
+/// The pods that share a claim run on one node, and take its devices once.
 #[test]
-fn a_claim_without_devices_that_several_pods_wait_for_is_refused() {
+fn a_claim_is_shared_by_the_pods_that_wait_for_it() {
+    let pools = [node_pool("default")];
+    let mut devices = devices();
+    for claim in ["ours", "theirs", "other"] {
+        let template = devices.templates["default/one"].clone();
+        devices.claims.insert(format!("default/{claim}"), ClaimState { devices: template, ..ClaimState::default() });
+    }
+    let pods = [waiting_for("a", &["ours"])];
+    assert_eq!(sizes(&solve_checked(&with(&devices, &pods, &pools))), [("g9.xlarge", 1)]);
+    let pods = ["a", "b", "c"].map(|name| waiting_for(name, &["ours"]));
+    assert_eq!(sizes(&solve_checked(&with(&devices, &pods, &pools))), [("g9.xlarge", 3)]);
+    // Two claims of a GPU, and two types with one and four.
+    let pods = [("a", "ours"), ("b", "theirs"), ("c", "ours"), ("d", "theirs")]
+        .map(|(name, claim)| waiting_for(name, &[claim]));
+    let solution = solve_checked(&with(&devices, &pods, &pools));
+    assert_eq!(sizes(&solution), [("g9.xlarge", 2), ("g9.xlarge", 2)]);
+    for launch in &solution.launches {
+        let claims = launch.pods.iter().map(|pod| &pods[*pod].template.resource_claims);
+        assert!(claims.clone().all(|claim| Some(claim) == claims.clone().next()), "{launch:#?}");
+    }
+    // A node with one free GPU has room for the pods of one claim.
+    devices.slices = vec![slice("node-1", 1, "24Gi")];
+    let mut problem = with(&devices, &pods, &pools);
+    problem.nodes = vec![existing("node-1", "g9.xlarge")];
+    let solution = solve_checked(&problem);
+    assert_eq!((solution.placements.len(), sizes(&solution)), (2, vec![("g9.xlarge", 2)]));
+}
+
+#[test]
+fn pods_that_share_a_claim_and_fit_on_no_node_together_are_left_out() {
     let pools = [node_pool("default")];
     let mut devices = devices();
     let template = devices.templates["default/one"].clone();
-    devices.claims.insert("default/ours".into(), ClaimState { devices: template, ..ClaimState::default() });
-    let waiting = |name: &str| {
-        pod(name, 500, 512).with_template(|it| {
-            it.resource_claims =
-                vec![pod::ResourceClaim { name: "gpu".into(), claim: Some("ours".into()), template: None }];
-        })
-    };
-    let pods = [waiting("a")];
-    assert_eq!(sizes(&solve_checked(&with(&devices, &pods, &pools))), [("g9.xlarge", 1)]);
-    let pods = [waiting("a"), waiting("b")];
-    let solution = solve(&with(&devices, &pods, &pools), &Options::default());
-    assert_eq!(solution.unschedulable.len(), 2);
-    assert!(solution.unschedulable[0].reasons[0].to_string().contains("2 pods wait for it"));
+    devices.claims.insert("default/ours".into(), ClaimState { devices: template.clone(), ..ClaimState::default() });
+    devices.claims.insert("default/mine".into(), ClaimState { devices: template, ..ClaimState::default() });
+    let large =
+        |name: &str| waiting_for(name, &["ours"]).with_template(|it| it.requests.set("cpu", Quantity::from_units(40)));
+    let pods = [large("a"), large("b")];
+    let solution = solve_checked(&with(&devices, &pods, &pools));
+    assert_eq!((sizes(&solution), solution.unschedulable.len()), (vec![("g9.12xlarge", 1)], 1));
+    // The parts of a node that such pods take differ.
+    let pods = [waiting_for("a", &["ours"]), waiting_for("b", &["ours", "mine"])];
+    let solution = solve_checked(&with(&devices, &pods, &pools));
+    assert_eq!(solution.unschedulable.len(), 1);
+    assert!(solution.unschedulable[0].reasons[0].to_string().contains("it claims other devices too"));
 }
 
 /// Pods of a node that is drained are made again, with claims of their own, and the devices of the drained node stay there.

@@ -15,6 +15,7 @@ mod limits;
 mod many_constraints;
 mod price;
 mod properties;
+mod real_devices;
 mod reservations;
 mod support;
 mod topology;

@@ -1,6 +1,7 @@
 //! Converts the constraints of pods to groups without duplicates.
 
 use super::{Group, GroupId, Kind, NodeFilter, Owned};
+use crate::claim_needs::{self, Shared};
 use crate::problem::Problem;
 use crate::problem::excess;
 use nodeless_model::pod::{PodAffinityTerm, TopologySpread, Weighted};
@@ -23,13 +24,15 @@ pub(super) struct Terms<'a> {
     spread: &'a [TopologySpread],
     /// If a spread may count only nodes that match the pod.
     node: Option<NodeTerms<'a>>,
+    /// The ResourceClaims that several pods wait for.
+    shared: Vec<&'a str>,
 }
 
 /// The node constraints of a pod: node selector, node affinity and tolerations.
 type NodeTerms<'a> = (&'a StringMap, &'a [Vec<RequirementTerm>], &'a [Toleration]);
 
 impl<'a> Terms<'a> {
-    fn of(pod: &'a Pod, respect: bool) -> Option<Self> {
+    fn of(pod: &'a Pod, respect: bool, shared: &Shared<'a>) -> Option<Self> {
         let (preferred, preferred_anti) = if respect {
             (&pod.template.preferred_pod_affinity[..], &pod.template.preferred_pod_anti_affinity[..])
         } else {
@@ -44,6 +47,7 @@ impl<'a> Terms<'a> {
             preferred_anti,
             spread: &pod.template.topology_spread,
             node: None,
+            shared: claim_needs::shared_by(pod, shared),
         };
         terms.complete(pod)
     }
@@ -58,6 +62,7 @@ impl<'a> Terms<'a> {
             preferred_anti: &[],
             spread: &[],
             node: None,
+            shared: Vec::new(),
         };
         terms.complete(pod)
     }
@@ -67,7 +72,7 @@ impl<'a> Terms<'a> {
         let by_key = near.any(|term| !term.match_label_keys.is_empty() || !term.mismatch_label_keys.is_empty())
             || self.spread.iter().any(|spread| !spread.match_label_keys.is_empty());
         drop(near);
-        if self.near().next().is_none() && self.spread.is_empty() {
+        if self.near().next().is_none() && self.spread.is_empty() && self.shared.is_empty() {
             return None;
         }
         self.labels = by_key.then_some(&pod.template.labels);
@@ -89,6 +94,7 @@ impl<'a> Terms<'a> {
         let mut owned = Owned::default();
         owned.required.extend(self.affinity.iter().map(|term| table.near(Kind::Affinity, self, term)));
         owned.required.extend(self.anti.iter().map(|term| table.near(Kind::Anti, self, term)));
+        owned.required.extend(self.shared.iter().map(|claim| table.place(self.claim_group(claim))));
         owned.affinity.extend(heaviest(self.preferred).map(|term| table.near(Kind::Affinity, self, term)));
         owned.anti.extend(heaviest(self.preferred_anti).map(|term| table.near(Kind::Anti, self, term)));
         for spread in self.spread {
@@ -103,6 +109,19 @@ impl<'a> Terms<'a> {
 
     fn near_group(&self, kind: Kind, term: &PodAffinityTerm) -> Group {
         near_group(kind, term, self.namespace, self.labels)
+    }
+
+    /// The pods that share a claim have to be on one node, because its devices are.
+    fn claim_group(&self, claim: &str) -> Group {
+        Group {
+            kind: Kind::Affinity,
+            key: labels::HOSTNAME.to_owned(),
+            namespaces: BTreeSet::from([self.namespace.to_owned()]),
+            namespace_selector: None,
+            selector: None,
+            filter: NodeFilter::default(),
+            claim: Some(claim.to_owned()),
+        }
     }
 
     fn spread_group(&self, spread: &TopologySpread) -> Group {
@@ -125,6 +144,7 @@ impl<'a> Terms<'a> {
             namespace_selector: None,
             selector: selector(spread.selector.as_ref(), self.labels, &spread.match_label_keys, &[]),
             filter,
+            claim: None,
         }
     }
 }
@@ -142,6 +162,7 @@ pub(super) fn near_group(kind: Kind, term: &PodAffinityTerm, namespace: &str, la
         namespace_selector: term.namespace_selector.clone(),
         selector: selector(term.selector.as_ref(), labels, &term.match_label_keys, &term.mismatch_label_keys),
         filter: NodeFilter::default(),
+        claim: None,
     }
 }
 
@@ -228,9 +249,10 @@ pub(super) fn pending<'a>(
     let mut specs: HashMap<Terms<'a>, usize> = HashMap::new();
     let mut found: Vec<Owned> = Vec::new();
     let mut known: ByTemplate<'a, Option<usize>> = ByTemplate::default();
+    let shared = claim_needs::shared(problem);
     let mut spec = |pod: &'a Pod| {
         // Pods with too many constraints are not placed.
-        let terms = Terms::of(pod, respect).filter(|_| excess::of(pod).is_none())?;
+        let terms = Terms::of(pod, respect, &shared).filter(|_| excess::of(pod).is_none())?;
         Some(*specs.entry(terms).or_insert_with_key(|terms| {
             found.push(terms.owned(respect, table));
             found.len() - 1

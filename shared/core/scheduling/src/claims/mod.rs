@@ -4,15 +4,22 @@
 //! ([`ResourceIndex::columns`]): the number of its pods that get devices on a node, of which a pod takes one ([`Site::fit`]). With several
 //! kinds, the devices of each driver have a column too. Without claims there are no columns, and nothing is computed.
 
-use crate::constraints::LevelSpec;
+mod pins;
+mod together;
+
+pub(crate) use pins::pinned;
+pub(crate) use together::Together;
+
+use crate::claim_needs::{Need, Shared, claims_of, kind_of, needs, objects_of};
+use crate::constraints::{Alternative, LevelSpec};
 use crate::dense::Amounts;
 use crate::problem::reason::PodFault;
 use crate::problem::{ClusterFacts, ExistingNode, PoolOffer, Problem};
 use nodeless_devices::{
-    Attempts, DeviceRequests, Fit, Inventory, NodeSelector, Place, PodClaims, Refusal, ResourceClaim, Selectors, Site,
-    Slice, Taken,
+    Attempts, DeviceRequests, Fit, Inventory, Place, PodClaims, Refusal, ResourceClaim, Selectors, Site, Slice, Taken,
 };
 use nodeless_model::{InstanceType, Pod, Requirement, Requirements, ResourceIndex, StringMap, labels};
+use pins::{host_name, narrowed, pin};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::rc::Rc;
 
@@ -39,86 +46,6 @@ pub(crate) fn is_column(name: &str) -> bool {
     name.starts_with(KIND) || name.starts_with(DRIVER)
 }
 
-/// What a claim of a pod needs.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Need<'a> {
-    /// Devices, under the name that the pod has for the claim. `shared` is the ResourceClaim if it is not for this pod alone.
-    Devices { name: &'a str, devices: &'a DeviceRequests, shared: Option<String> },
-    /// The devices that the ResourceClaim has.
-    Allocated { claim: String },
-    /// An object that does not exist: its kind and name.
-    Missing { kind: &'static str, name: String },
-}
-
-/// What the claims of a pod need.
-///
-/// A pod that runs and has to move is made again, and with it its claims from templates.
-pub(crate) fn needs<'a>(pod: &'a Pod, facts: &ClusterFacts<'a>) -> Vec<Need<'a>> {
-    let need = |claim: &'a nodeless_model::pod::ResourceClaim| {
-        let key = |name: &str| format!("{}/{name}", pod.namespace);
-        let known = claim.claim.as_ref().map(|name| (name, facts.devices.claims.get(&key(name))));
-        match (known, &claim.template) {
-            (Some((name, Some(state))), _) => {
-                let is_made_again = state.is_of_pod && pod.node_name.is_some();
-                if state.allocation.is_some() && !is_made_again {
-                    return Need::Allocated { claim: key(name) };
-                }
-                let shared = (!state.is_of_pod).then(|| key(name));
-                Need::Devices { name: &claim.name, devices: &state.devices, shared }
-            }
-            (_, Some(template)) => match facts.devices.templates.get(&key(template)) {
-                Some(devices) => Need::Devices { name: &claim.name, devices, shared: None },
-                None => Need::Missing { kind: "ResourceClaimTemplate", name: key(template) },
-            },
-            (Some((name, None)), None) => Need::Missing { kind: "ResourceClaim", name: key(name) },
-            (None, None) => Need::Missing { kind: "ResourceClaim", name: key(&claim.name) },
-        }
-    };
-    pod.template.resource_claims.iter().map(need).collect()
-}
-
-/// The claims for which devices have to be allocated.
-fn claims_of(needs: &[Need<'_>]) -> Vec<ResourceClaim> {
-    let claims = needs.iter().filter_map(|need| match need {
-        Need::Devices { name, devices, .. } => {
-            Some(ResourceClaim { name: (*name).to_owned(), devices: (*devices).clone() })
-        }
-        Need::Allocated { .. } | Need::Missing { .. } => None,
-    });
-    claims.collect()
-}
-
-/// The same claims whatever their names and those of their requests, so that equal claims share a search.
-fn kind_of(needs: &[Need<'_>]) -> Vec<ResourceClaim> {
-    let claims = claims_of(needs).into_iter().enumerate();
-    claims
-        .map(|(index, claim)| ResourceClaim { name: index.to_string(), devices: claim.devices.with_indices_as_names() })
-        .collect()
-}
-
-/// Where the requests of claims are stored: pods with claims from one template have the same, which need not be compared then.
-fn objects_of(needs: &[Need<'_>]) -> Vec<*const DeviceRequests> {
-    let objects = needs.iter().filter_map(|need| match need {
-        Need::Devices { devices, .. } => Some(std::ptr::from_ref(*devices)),
-        Need::Allocated { .. } | Need::Missing { .. } => None,
-    });
-    objects.collect()
-}
-
-/// The number of pods that wait for each ResourceClaim, by its namespace and name.
-pub(crate) type Waiting<'a> = HashMap<(&'a str, &'a str), usize>;
-
-/// How many pods of a problem wait for each ResourceClaim.
-pub(crate) fn waiting<'a>(problem: &Problem<'a>) -> Waiting<'a> {
-    let mut waiting = Waiting::new();
-    for pod in &problem.pods {
-        let names: BTreeSet<&str> =
-            pod.template.resource_claims.iter().filter_map(|claim| claim.claim.as_deref()).collect();
-        names.into_iter().for_each(|name| *waiting.entry((pod.namespace.as_str(), name)).or_default() += 1);
-    }
-    waiting
-}
-
 /// The kinds of pods with claims, and how many of each a node of each instance type holds.
 #[derive(Debug, Default)]
 pub(crate) struct Claims {
@@ -126,6 +53,9 @@ pub(crate) struct Claims {
     of_type: HashMap<String, Rc<Fit>>,
     /// For each kind, the most devices of each driver that a pod takes on a new node.
     takes: Vec<BTreeMap<String, u32>>,
+    /// For each kind, the instance types that have the first alternatives of its requests, and then those that have the next ones too;
+    /// without the last, which are all that have devices for it.
+    preferred: Vec<Vec<BTreeSet<String>>>,
     selectors: Selectors,
     /// What it took to count them on instance types.
     counted: Counted,
@@ -158,7 +88,7 @@ impl Counted {
 
 impl Claims {
     /// Of pods with claims, for which nodes of these NodePools may be launched.
-    pub(crate) fn of(pods: &[&Pod], facts: &ClusterFacts<'_>, offers: &[&PoolOffer<'_>]) -> Self {
+    pub(crate) fn new(pods: &[&Pod], facts: &ClusterFacts<'_>, offers: &[&PoolOffer<'_>]) -> Self {
         let (mut kinds, mut seen) = (BTreeSet::new(), HashSet::new());
         for needs in pods.iter().map(|pod| needs(pod, facts)) {
             if seen.insert(objects_of(&needs)) {
@@ -184,7 +114,53 @@ impl Claims {
                 }
             }
         }
+        claims.preferred = (0..claims.kinds.len()).map(|kind| claims.preferred_types(kind)).collect();
         claims
+    }
+
+    fn preferred_types(&self, kind: usize) -> Vec<BTreeSet<String>> {
+        let mut by_alternatives: BTreeMap<&[usize], BTreeSet<String>> = BTreeMap::new();
+        for (name, fit) in &self.of_type {
+            if let (Some(Ok(_)), Some(alternatives)) = (fit.times.get(kind), fit.alternatives.get(kind)) {
+                by_alternatives.entry(alternatives).or_default().insert(name.clone());
+            }
+        }
+        let mut types = BTreeSet::new();
+        let mut preferred: Vec<BTreeSet<String>> = Vec::new();
+        for of_alternatives in by_alternatives.into_values() {
+            types.extend(of_alternatives);
+            preferred.push(types.clone());
+        }
+        preferred.pop();
+        preferred
+    }
+
+    /// Levels with the order of the alternatives of claims: new nodes have the first that any instance type has, and the next only where
+    /// the pod then gets no node. Pods use what an existing node has, because the kube-scheduler binds them there at once.
+    pub(crate) fn in_order(&self, problem: &Problem<'_>, needs: &[Need<'_>], specs: Vec<LevelSpec>) -> Vec<LevelSpec> {
+        let preferred = self.kind(needs).and_then(|kind| self.preferred.get(kind)).map_or(&[][..], Vec::as_slice);
+        if preferred.is_empty() {
+            return specs;
+        }
+        let hosts = problem.nodes.iter().map(host_name);
+        let on_existing = Requirements::from([(labels::HOSTNAME, Requirement::one_of(hosts))]);
+        let mut ordered = Vec::with_capacity(specs.len() * (preferred.len() + 1));
+        for spec in specs {
+            for types in preferred {
+                let on_new = Requirements::from([(
+                    labels::INSTANCE_TYPE,
+                    Requirement::one_of(types.iter().map(String::as_str)),
+                )]);
+                let nodes = if problem.nodes.is_empty() { vec![&on_new] } else { vec![&on_existing, &on_new] };
+                let alternatives: Rc<[Alternative]> =
+                    nodes.into_iter().flat_map(|pin| narrowed(&spec.alternatives, std::slice::from_ref(pin))).collect();
+                if !alternatives.is_empty() {
+                    ordered.push(LevelSpec { alternatives, groups: spec.groups.clone() });
+                }
+            }
+            ordered.push(spec);
+        }
+        ordered
     }
 
     /// How many pods of each kind a new node of each type holds. Types with the same devices share a search.
@@ -314,7 +290,7 @@ impl Claims {
     pub(crate) fn request(
         &self,
         problem: &Problem<'_>,
-        waiting: &Waiting<'_>,
+        shared: &Shared<'_>,
         needs: &[Need<'_>],
         resources: &ResourceIndex,
         amounts: &mut Amounts,
@@ -326,18 +302,10 @@ impl Claims {
                     return Err(PodFault::Claim { message: format!("{kind} {name} does not exist") });
                 }
                 Need::Allocated { claim } => pins.extend(pin(problem, claim)?),
-                Need::Devices { shared: None, .. } => {}
-                Need::Devices { shared: Some(claim), .. } => {
-                    let users = claim.split_once('/').and_then(|key| waiting.get(&key)).copied().unwrap_or(0);
-                    if users > 1 {
-                        let message = format!(
-                            "ResourceClaim {claim} has no devices yet, and {users} pods wait for it, which is not supported; use a ResourceClaimTemplate, or schedule one of the pods first"
-                        );
-                        return Err(PodFault::Claim { message });
-                    }
-                }
+                Need::Devices { .. } => {}
             }
         }
+        let sharing = sharing(needs, shared)?;
         let kind = kind_of(needs);
         if kind.is_empty() {
             return Ok(pins);
@@ -348,11 +316,14 @@ impl Claims {
             return Err(fault);
         }
         let place = resources.place(&format!("{KIND}{index}")).ok_or_else(unknown)?;
-        amounts[place] += ONE;
+        // The parts of all pods that share a claim are the devices of one. Rounding down lets no more pods on a node, because the parts
+        // that are lost are less than a thousandth for each pod.
+        let part = |amount: i64| (amount / sharing).max(1);
+        amounts[place] += part(ONE);
         for (place, name) in resources.columns() {
             if let Some(driver) = name.strip_prefix(DRIVER) {
                 let takes = self.takes.get(index).and_then(|takes| takes.get(driver));
-                amounts[place] += takes.map_or(0, |count| i64::from(*count) * ONE);
+                amounts[place] += takes.map_or(0, |count| part(i64::from(*count) * ONE));
             }
         }
         Ok(pins)
@@ -384,6 +355,27 @@ impl Claims {
         let mut alone = fit(&mut named, &Inventory::new(&slices), &place, &Taken::default(), None);
         let competes = || Refusal::Competes { claim: claims.first().map_or_else(String::new, |it| it.name.clone()) };
         Some(alone.times.pop()?.err().unwrap_or_else(competes).to_string())
+    }
+}
+
+/// The number of pods that share the claim of a pod for devices.
+///
+/// # Errors
+/// Where the pod claims other devices too: the parts that the pods take of a node then differ.
+fn sharing(needs: &[Need<'_>], all: &Shared<'_>) -> Result<i64, PodFault> {
+    let claims = needs.iter().filter_map(|need| match need {
+        Need::Devices { shared, .. } => Some(shared.as_ref()),
+        Need::Allocated { .. } | Need::Missing { .. } => None,
+    });
+    let of_claim = |claim: Option<&String>| claim.and_then(|claim| all.get(&claim.split_once('/')?)).copied();
+    let pods: Vec<Option<usize>> = claims.map(of_claim).collect();
+    match &pods[..] {
+        [Some(pods)] => Ok(i64::try_from(*pods).unwrap_or(i64::MAX)),
+        several if several.iter().all(Option::is_none) => Ok(1),
+        _ => {
+            let message = "several pods wait for one of its ResourceClaims, and it claims other devices too, which is not supported; put all requests into one claim, or schedule one of the pods first";
+            Err(PodFault::Claim { message: message.to_owned() })
+        }
     }
 }
 
@@ -426,57 +418,4 @@ fn expected(problem: &Problem<'_>, node: &ExistingNode, inventory: &Inventory<'_
     let mut slices = problem.facts.devices.predicted(kind, &node.name);
     slices.retain(|slice| !present.contains(slice.spec.driver.as_str()));
     slices
-}
-
-/// The node labels that the devices of a claim require.
-fn pin(problem: &Problem<'_>, claim: &str) -> Result<Option<Requirements>, PodFault> {
-    let allocation = problem.facts.devices.claims.get(claim).and_then(|state| state.allocation.as_ref());
-    let Some(selector) = allocation.and_then(|allocation| allocation.node_selector.as_ref()) else { return Ok(None) };
-    let fault = |why: &str| PodFault::Claim { message: format!("ResourceClaim {claim} has devices {why}") };
-    let [term] = &selector.node_selector_terms[..] else {
-        return Err(fault("for nodes of several kinds, which is not supported"));
-    };
-    let mut required = Requirements::from_terms(&term.match_expressions)
-        .map_err(|error| fault(&format!("whose nodes are unknown: {error}")))?;
-    if let Some(name) = single_node(selector) {
-        let node = problem.nodes.iter().find(|node| node.name == name);
-        let node = node.ok_or_else(|| fault(&format!("on node {name}, which takes no pods")))?;
-        let host = node.requirements.get(labels::HOSTNAME).and_then(Requirement::single).unwrap_or(name);
-        required.add(labels::HOSTNAME, Requirement::one_of([host]));
-    }
-    Ok(Some(required))
-}
-
-/// The node that a selector names.
-fn single_node(selector: &NodeSelector) -> Option<&str> {
-    let fields = &selector.node_selector_terms.first()?.match_fields;
-    fields.first()?.values.first().map(String::as_str)
-}
-
-/// Levels with further required labels.
-pub(crate) fn pinned(specs: Vec<LevelSpec>, pins: &[Requirements]) -> Result<Vec<LevelSpec>, PodFault> {
-    if pins.is_empty() {
-        return Ok(specs);
-    }
-    let pinned = |mut spec: LevelSpec| {
-        let alternatives = spec.alternatives.iter().filter_map(|alternative| {
-            let mut alternative = alternative.clone();
-            for pin in pins {
-                if !alternative.requirements.intersects(pin) {
-                    return None;
-                }
-                alternative.requirements = alternative.requirements.with(pin);
-            }
-            Some(alternative)
-        });
-        spec.alternatives = alternatives.collect();
-        spec
-    };
-    let mut levels: Vec<LevelSpec> = specs.into_iter().map(pinned).collect();
-    levels.retain(|level| !level.alternatives.is_empty());
-    if levels.is_empty() {
-        let message = "the nodes that can use the devices of its claims do not have the labels that it requires";
-        return Err(PodFault::Claim { message: message.to_owned() });
-    }
-    Ok(levels)
 }

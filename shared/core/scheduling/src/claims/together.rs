@@ -1,0 +1,59 @@
+//! What the claims of the pods of one new node get on an instance type.
+
+use super::PLANNED;
+use crate::claim_needs::{Need, needs};
+use crate::problem::ClusterFacts;
+use nodeless_devices::{Inventory, Place, ResourceClaim, Selectors, Taken, allocate};
+use nodeless_model::{InstanceType, Pod, StringMap};
+use std::collections::BTreeSet;
+
+/// The claims of the pods of a node.
+pub(crate) struct Together<'a> {
+    facts: ClusterFacts<'a>,
+    /// By pod.
+    claims: Vec<Vec<ResourceClaim>>,
+    selectors: Selectors,
+}
+
+impl<'a> Together<'a> {
+    /// `None` if the pods claim no devices.
+    pub(crate) fn new(pods: &[&'a Pod], facts: ClusterFacts<'a>) -> Option<Self> {
+        let mut shared_before: BTreeSet<String> = BTreeSet::new();
+        let mut claims = Vec::new();
+        for needs in pods.iter().map(|pod| needs(pod, &facts)) {
+            let of_pod = needs.into_iter().filter_map(|need| match need {
+                Need::Devices { name, devices, shared } => {
+                    let is_first = shared.is_none_or(|claim| shared_before.insert(claim));
+                    is_first.then(|| ResourceClaim { name: name.to_owned(), devices: devices.clone() })
+                }
+                Need::Allocated { .. } | Need::Missing { .. } => None,
+            });
+            claims.push(of_pod.collect());
+        }
+        claims.retain(|of_pod: &Vec<ResourceClaim>| !of_pod.is_empty());
+        (!claims.is_empty()).then(|| Self { facts, claims, selectors: Selectors::default() })
+    }
+
+    /// The alternatives that the claims get on a new node of an instance type, as `request/alternative`.
+    ///
+    /// # Errors
+    /// Why they do not get devices.
+    pub(crate) fn on(&self, kind: &InstanceType) -> Result<Vec<String>, String> {
+        let slices = self.facts.devices.predicted(kind, PLANNED);
+        let (inventory, mut taken) = (Inventory::new(&slices), Taken::default());
+        let place = Place { name: Some(PLANNED), labels: &StringMap::new() };
+        let pools = inventory.pools(&place).map_err(|error| error.to_string())?;
+        let mut alternatives = Vec::new();
+        for claims in &self.claims {
+            let claims: Vec<&ResourceClaim> = claims.iter().collect();
+            let classes = &self.facts.devices.classes;
+            let allocated = allocate(&claims, &place, &pools, classes, &taken, &self.selectors);
+            for allocation in allocated.map_err(|refusal| refusal.to_string())? {
+                taken.add_all(&allocation);
+                let chosen = allocation.devices.into_iter().map(|given| given.request);
+                alternatives.extend(chosen.filter(|request| request.contains('/')));
+            }
+        }
+        Ok(alternatives)
+    }
+}
