@@ -1,10 +1,13 @@
-//! The pods that PodTemplates and workloads make, as they are read.
+//! The pods that PodTemplates and workloads make, as they are read, and what a pod requests that is made again.
 
-use crate::convert::{ConvertError, FieldError, requests};
+use crate::convert::requests::Role;
+use crate::convert::{ConvertError, FieldError, requests, resource_list};
 use crate::daemon_sets::{LimitRange, defaults};
-use crate::slim;
+use crate::slim::{self, Container, PodSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use nodeless_model as model;
+use nodeless_model::ResourceList;
+use std::collections::BTreeMap;
 
 /// A pod of a PodTemplate or a workload, with the spec of its template.
 #[derive(Clone, Debug, PartialEq)]
@@ -66,5 +69,119 @@ impl ReadShape {
             requests::of_template(&self.spec, &default_requests).map_err(of_template)?;
         shape.limits = requests::limits_of_template(&self.spec, &default_limits).map_err(of_template)?;
         Ok(shape)
+    }
+}
+
+/// What a VerticalPodAutoscaler gives to new pods, by container.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Recommendation(pub BTreeMap<String, Recommended>);
+
+/// What a VerticalPodAutoscaler gives to a container.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Recommended {
+    /// The requests, of the resources that it controls.
+    pub target: ResourceList,
+    /// The least that it may give.
+    pub least: ResourceList,
+    /// The most that it may give.
+    pub most: ResourceList,
+    /// Whether it leaves the limits as they are, which requests cannot exceed.
+    pub keeps_limits: bool,
+}
+
+impl Recommended {
+    /// Replaces the requests of a container that has these limits.
+    fn admit(&self, requests: &mut ResourceList, limits: &ResourceList) {
+        for (name, target) in self.target.iter() {
+            let mut amount = target;
+            if self.keeps_limits && limits.contains(name) {
+                amount = amount.min(limits.get(name));
+            }
+            if self.least.contains(name) {
+                amount = amount.max(self.least.get(name));
+            }
+            if self.most.contains(name) {
+                amount = amount.min(self.most.get(name));
+            }
+            requests.set(name, amount);
+        }
+    }
+}
+
+/// A pod that runs, with what its next requests follow from.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunningPod {
+    /// The containers, the resources of the whole pod, and the overhead.
+    spec: PodSpec,
+    /// Whether a VerticalPodAutoscaler has set its requests.
+    pub is_autoscaled: bool,
+}
+
+/// The annotations of the VerticalPodAutoscaler on pods whose requests it has set, at their creation or in place.
+const AUTOSCALED: [&str; 2] = ["vpaUpdates", "vpaInPlaceUpdated"];
+
+impl From<&slim::Pod> for RunningPod {
+    fn from(pod: &slim::Pod) -> Self {
+        let of_resources = |container: &Container| Container { ports: Vec::new(), ..container.clone() };
+        let spec = PodSpec {
+            containers: pod.spec.containers.iter().map(of_resources).collect(),
+            init_containers: pod.spec.init_containers.iter().map(of_resources).collect(),
+            overhead: pod.spec.overhead.clone(),
+            resources: pod.spec.resources.clone(),
+            ..PodSpec::default()
+        };
+        let annotations = pod.metadata.annotations.as_ref();
+        let is_autoscaled = annotations.is_some_and(|all| AUTOSCALED.iter().any(|key| all.contains_key(*key)));
+        Self { spec, is_autoscaled }
+    }
+}
+
+impl RunningPod {
+    /// What the pod requests that its controller makes once this one is evicted: the template of the controller, if it is known, with the
+    /// defaults of LimitRanges and the recommendation of a VerticalPodAutoscaler. A container that the template does not have, and a
+    /// request that neither the template nor a LimitRange sets, was added by a webhook: it counts as it is now.
+    ///
+    /// # Errors
+    /// When a quantity is invalid.
+    pub fn next_requests(
+        &self,
+        template: Option<&ReadShape>,
+        recommendation: Option<&Recommendation>,
+        ranges: &[LimitRange],
+    ) -> Result<ResourceList, ConvertError> {
+        let made = template.map(|template| &template.spec);
+        let namespace = template.map_or("", |template| &template.shape.pod.namespace);
+        let (of_ranges, _) = defaults(ranges, namespace);
+        let of_template = |container: &Container, role: Role| made.and_then(|made| role.find(made, &container.name));
+        let before = |container: &Container, role: Role, field: &str| {
+            requests::of_manifest(of_template(container, role).unwrap_or(container), field)
+        };
+        let after = |container: &Container, role: Role, field: &str| {
+            let of_template = of_template(container, role);
+            let mut requests = match of_template {
+                Some(of_template) => requests::filled(requests::of_manifest(of_template, field)?, &of_ranges),
+                None => ResourceList::new(),
+            };
+            requests = requests::filled(requests, &requests::of_manifest(container, field)?);
+            if let Some(given) = recommendation.and_then(|all| all.0.get(&container.name)) {
+                let limits = &of_template.unwrap_or(container).resources.limits;
+                given.admit(&mut requests, &resource_list(limits, &format!("{field}.limits"))?);
+            }
+            Ok(requests)
+        };
+        requests::of_admitted(&self.spec_of_next(made), before, after).map_err(|error| error.of("Pod"))
+    }
+
+    /// Its spec, with the containers that only the template has.
+    fn spec_of_next(&self, template: Option<&PodSpec>) -> PodSpec {
+        let mut spec = self.spec.clone();
+        let Some(template) = template else { return spec };
+        let new = |role: Role, container: &&Container| role.find(&self.spec, &container.name).is_none();
+        spec.containers.extend(template.containers.iter().filter(|it| new(Role::Main, it)).cloned());
+        spec.init_containers.extend(template.init_containers.iter().filter(|it| new(Role::Init, it)).cloned());
+        if template.resources.is_some() {
+            spec.resources.clone_from(&template.resources);
+        }
+        spec
     }
 }

@@ -34,6 +34,7 @@ fn convert(pod: &slim::Pod) -> Result<model::Pod, FieldError> {
         annotations: read(metadata.annotations.as_ref()),
         scheduling_gates: spec.scheduling_gates.iter().map(|gate| gate.name.clone()).collect(),
         requests: requests::of_pod(spec, &pod.status)?,
+        requests_again: None,
         node_selector: spec.node_selector.clone(),
         required_node_affinity: required_node_affinity(node_affinity)?,
         preferred_node_affinity: preferred_node_affinity(node_affinity)?,

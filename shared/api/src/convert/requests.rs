@@ -21,11 +21,27 @@ pub(super) fn of_pod(spec: &PodSpec, status: &PodStatus) -> Result<ResourceList,
 
 /// The requests of a new pod of a template, in which these defaults replace the requests that a container has none for.
 pub(crate) fn of_template(spec: &PodSpec, defaults: &ResourceList) -> Result<ResourceList, FieldError> {
-    let own = |container: &Container, field: &str| with_defaults(&container.resources, &ResourceList::new(), field);
+    of_admitted(
+        spec,
+        |container, _, field| of_manifest(container, field),
+        |container, _, field| Ok(filled(of_manifest(container, field)?, defaults)),
+    )
+}
+
+/// The requests of a container of a manifest, before admission.
+pub(crate) fn of_manifest(container: &Container, field: &str) -> Result<ResourceList, FieldError> {
+    with_defaults(&container.resources, &ResourceList::new(), field)
+}
+
+/// The requests of a new pod, from those of its containers before and after admission.
+pub(crate) fn of_admitted(
+    spec: &PodSpec,
+    before: impl Fn(&Container, Role, &str) -> Result<ResourceList, FieldError>,
+    after: impl Fn(&Container, Role, &str) -> Result<ResourceList, FieldError>,
+) -> Result<ResourceList, FieldError> {
     // The API server sets the requests of the whole pod before the admission plugin LimitRanger changes those of containers.
-    let whole = of_whole_pod(spec, &of_containers(spec, |container, _, field| own(container, field))?)?;
-    let requests = of_containers(spec, |container, _, field| Ok(filled(own(container, field)?, defaults)))?;
-    total(spec, requests, &whole)
+    let whole = of_whole_pod(spec, &of_containers(spec, before)?)?;
+    total(spec, of_containers(spec, after)?, &whole)
 }
 
 /// The list with these defaults where it has nothing.
@@ -83,9 +99,20 @@ pub(crate) fn limits_of_template(spec: &PodSpec, defaults: &ResourceList) -> Res
 
 /// Whether a container is one of `spec.containers` or of `spec.initContainers`.
 #[derive(Clone, Copy)]
-enum Role {
+pub(crate) enum Role {
     Main,
     Init,
+}
+
+impl Role {
+    /// The container of this role and name.
+    pub(crate) fn find<'s>(self, spec: &'s PodSpec, name: &str) -> Option<&'s Container> {
+        let containers = match self {
+            Self::Main => &spec.containers,
+            Self::Init => &spec.init_containers,
+        };
+        containers.iter().find(|container| container.name == name)
+    }
 }
 
 /// The larger of the sum of the containers and the maximum of the init containers, each together with the sidecars that already run.
@@ -122,7 +149,7 @@ fn of_container(
     infeasible: bool,
     field: &str,
 ) -> Result<ResourceList, FieldError> {
-    let desired = with_defaults(&container.resources, &ResourceList::new(), field)?;
+    let desired = of_manifest(container, field)?;
     let Some(status) = statuses.iter().find(|status| status.name == container.name) else { return Ok(desired) };
     let mut requests = resource_list(&status.allocated_resources, "status.containerStatuses.allocatedResources")?;
     if let Some(resources) = &status.resources {

@@ -77,6 +77,9 @@ pub struct PodTemplate {
     pub scheduling_gates: Vec<String>,
     /// The requests: containers, sidecars, init containers, overhead and pod-level resources combined, including `pods: 1`.
     pub requests: ResourceList,
+    /// The same of the pod that its controller makes once it is evicted, if other requests are known: it was resized in place.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requests_again: Option<ResourceList>,
     /// Required labels of the node.
     pub node_selector: StringMap,
     /// Required node affinity: alternatives (any term suffices) of conditions (all must hold).
@@ -265,6 +268,14 @@ pub struct VolumeClaim {
     pub claim_name: String,
     /// Whether the claim is made for this pod from a template (a generic ephemeral volume).
     pub ephemeral: bool,
+}
+
+impl PodTemplate {
+    /// What the pod requests on the node that it gets next. On its node it counts with [`requests`](Self::requests).
+    #[must_use]
+    pub fn next_requests(&self) -> &ResourceList {
+        self.requests_again.as_ref().unwrap_or(&self.requests)
+    }
 }
 
 impl Pod {

@@ -184,7 +184,7 @@ impl<'a> Key<'a> {
         let volumes = (!pod.template.volume_claims.is_empty())
             .then_some((pod.namespace.as_str(), &pod.template.volume_claims[..]));
         Self {
-            requests: &pod.template.requests,
+            requests: pod.template.next_requests(),
             priority: Reverse(pod.template.priority),
             node_selector: &pod.template.node_selector,
             required_node_affinity: &pod.template.required_node_affinity,
@@ -246,7 +246,7 @@ impl<'a> Classes<'a> {
                 order.some_taint_prefers,
                 owned,
             );
-            let mut requests = resources.amounts(&example.template.requests);
+            let mut requests = resources.amounts(example.template.next_requests());
             let shared_volumes = classes.volumes.request(example, &mut requests);
             let pins = match claims {
                 Some(claims) if !key.claims.is_empty() => {

@@ -6,6 +6,7 @@ use crate::fault::Place;
 use crate::objects::{Key, Objects, ReadPod};
 use crate::workloads::{PodGroup, Workload};
 use nodeless_api::slim;
+use nodeless_model::Pod;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The maximum number of pods that are created for all workloads together, so that invalid numbers do not use all memory.
@@ -225,7 +226,7 @@ fn pods_of(workload: &(&'static str, Key), group: &PodGroup, number: u32) -> Res
     let mut alike = Vec::new();
     if let [(_, first, _)] = &pods[..] {
         let named = |index| {
-            let pod = nodeless_model::Pod { name: group.pod_name(&key.1, index), ..first.pod.clone() };
+            let pod = Pod { name: group.pod_name(&key.1, index), ..first.pod.clone() };
             ReadPod { pod, ..first.clone() }
         };
         alike.extend((1..number).map(named));
@@ -238,7 +239,7 @@ struct Present(BTreeSet<(String, String, String)>);
 
 impl Present {
     fn of(objects: &Objects) -> Self {
-        Self(objects.pods.values().flat_map(controllers).collect())
+        Self(objects.pods.values().flat_map(|read| controllers(&read.pod)).collect())
     }
 
     fn has(&self, kind: &str, (namespace, name): &Key) -> bool {
@@ -256,8 +257,7 @@ const NAMED_BY_LABEL: [(&str, &str); 5] = [
 ];
 
 /// The controllers of a pod by kind, namespace and name: its owner, and the owner of that by its name or a label.
-fn controllers(read: &ReadPod) -> Vec<(String, String, String)> {
-    let pod = &read.pod;
+pub(crate) fn controllers(pod: &Pod) -> Vec<(String, String, String)> {
     let (Some(kind), Some(name)) = (&pod.owner_kind, &pod.owner_name) else { return Vec::new() };
     let mut controllers = vec![(kind.clone(), pod.namespace.clone(), name.clone())];
     let labelled = NAMED_BY_LABEL.iter().filter_map(|(label, kind)| Some((kind, pod.template.labels.get(*label)?)));
@@ -285,7 +285,7 @@ fn remove_replaced(objects: &mut Objects) -> BTreeMap<(&'static str, Key), u32> 
         replaced.iter().find(|(of, (within, called))| of == kind && within == namespace && called == name)
     };
     objects.pods.retain(|_, read| {
-        let Some(workload) = controllers(read).iter().find_map(replaced_by) else { return true };
+        let Some(workload) = controllers(&read.pod).iter().find_map(replaced_by) else { return true };
         *running.entry(workload.clone()).or_default() += u32::from(!read.pod.is_terminal());
         false
     });

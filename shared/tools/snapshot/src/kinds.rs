@@ -36,12 +36,13 @@ pub(crate) enum Kind {
     Workload(&'static str),
     /// A kind that sets the replicas of workloads.
     Autoscaler(&'static str),
+    VerticalPodAutoscaler,
     /// A kind that selects pods by labels, which only default topology spread constraints depend on.
     Selecting(&'static str),
 }
 
 impl Kind {
-    const ALL: [(Self, &'static str, &'static str); 40] = [
+    const ALL: [(Self, &'static str, &'static str); 41] = [
         (Self::Node, "", "Node"),
         (Self::Pod, "", "Pod"),
         (Self::Namespace, "", "Namespace"),
@@ -81,6 +82,7 @@ impl Kind {
         (Self::Workload("RayService"), "ray.io", "RayService"),
         (Self::Autoscaler("HorizontalPodAutoscaler"), "autoscaling", "HorizontalPodAutoscaler"),
         (Self::Autoscaler("ScaledObject"), "keda.sh", "ScaledObject"),
+        (Self::VerticalPodAutoscaler, "autoscaling.k8s.io", "VerticalPodAutoscaler"),
         (Self::Selecting("Service"), "", "Service"),
     ];
 
@@ -122,6 +124,7 @@ impl Kind {
                 | Self::PodTemplate
                 | Self::Workload(_)
                 | Self::Autoscaler(_)
+                | Self::VerticalPodAutoscaler
                 | Self::Selecting(_)
         )
     }

@@ -6,17 +6,18 @@ use crate::documents::Body;
 use crate::fault::Place;
 use crate::kinds::Kind;
 use crate::runtime_classes::RuntimeClass;
-use crate::workloads::{Autoscaler, Workload};
+use crate::workloads::{Autoscaler, VerticalAutoscaler, Workload};
 use jiff::Timestamp;
 use nodeless_api::convert::ConvertError;
 use nodeless_api::daemon_sets::{LimitRange, ReadDaemonSet};
 use nodeless_api::default_spread::Selectors;
-use nodeless_api::pod_shapes::ReadShape;
+use nodeless_api::pod_shapes::{ReadShape, RunningPod};
 use nodeless_api::view::SYSTEM_NAMESPACE;
 use nodeless_api::{CapacityBufferStatus, EC2NodeClass, NodeOverlayStatus, slim};
 use nodeless_model as model;
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// The namespace, empty for cluster-scoped objects, and the name.
 pub(crate) type Key = (String, String);
@@ -60,6 +61,7 @@ pub(crate) struct Objects {
     pub(crate) workloads: BTreeMap<(&'static str, Key), Workload>,
     /// The autoscalers, by kind.
     pub(crate) autoscalers: BTreeMap<(&'static str, Key), Autoscaler>,
+    pub(crate) vertical_autoscalers: BTreeMap<Key, VerticalAutoscaler>,
     /// The workloads whose pods that were read are replaced by those of the workload.
     pub(crate) replaced_workloads: BTreeSet<(&'static str, Key)>,
     /// PodDisruptionBudgets without allowed disruptions in their status.
@@ -68,6 +70,8 @@ pub(crate) struct Objects {
     pub(crate) annotations: model::StringMap,
     /// The time of the latest kubelet heartbeat.
     pub(crate) heartbeat: Option<Timestamp>,
+    /// What the pod that was read last is made again from.
+    last_running: Option<Arc<RunningPod>>,
     /// The claims that Kubernetes creates for pods from templates, each with its class.
     pub(crate) ephemeral: BTreeMap<Key, Option<String>>,
 }
@@ -82,16 +86,22 @@ pub(crate) struct ReadPod {
     pub(crate) on_fargate: bool,
     /// The RuntimeClass whose overhead it does not have yet.
     pub(crate) runtime_class: Option<String>,
+    /// What it is made again from, if it runs and has a controller that makes it again on any node.
+    pub(crate) running: Option<Arc<RunningPod>>,
 }
 
 impl ReadPod {
     /// A pod as it was decoded, and as it was read.
     pub(crate) fn new(pod: &slim::Pod, body: &Body<'_>) -> Result<Self, ConvertError> {
+        let read = model::Pod::try_from(pod)?;
+        let is_made_again = read.node_name.is_some() && read.owner_name.is_some();
+        let is_made_again = is_made_again && !read.is_owned_by_daemon_set() && !read.is_owned_by_node();
         Ok(Self {
             without_priority: pod.spec.priority.is_none(),
             on_fargate: pod.spec.scheduler_name.as_deref() == Some(FARGATE),
             runtime_class: runtime_class(body).filter(|_| pod.spec.overhead.is_empty()),
-            pod: model::Pod::try_from(pod)?,
+            running: is_made_again.then(|| Arc::new(RunningPod::from(pod))),
+            pod: read,
         })
     }
 }
@@ -181,6 +191,15 @@ struct Ephemeral {
 }
 
 impl Objects {
+    /// Pods of a workload, which follow each other in exports, share what they are made again from.
+    pub(crate) fn share_running(&mut self, read: &mut ReadPod) {
+        let Some(running) = &mut read.running else { return };
+        match &self.last_running {
+            Some(last) if last == running => running.clone_from(last),
+            _ => self.last_running = Some(Arc::clone(running)),
+        }
+    }
+
     /// Records the latest heartbeat of the kubelet of a Node.
     pub(crate) fn note_heartbeat(&mut self, body: &Body<'_>) {
         let beats = decode::<Beats>(body).unwrap_or_default().status.conditions;
@@ -233,6 +252,7 @@ impl Objects {
             Kind::PriorityClass => drop(self.priority_classes.remove(key)),
             Kind::RuntimeClass => drop(self.runtime_classes.remove(key)),
             Kind::Autoscaler(name) => drop(self.autoscalers.remove(&(name, key.clone()))),
+            Kind::VerticalPodAutoscaler => drop(self.vertical_autoscalers.remove(key)),
             Kind::LimitRange => drop(self.limit_ranges.remove(key)),
             Kind::ResourceQuota => drop(self.resource_quotas.remove(key)),
             Kind::NodePool => {

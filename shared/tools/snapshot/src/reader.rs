@@ -17,7 +17,7 @@ use crate::manifests::{Identity, Manifest, described};
 use crate::objects::{Key, Objects, ReadPod};
 use crate::runtime_classes::{self, RuntimeClass};
 use crate::snapshot::Snapshot;
-use crate::workloads::{Autoscaler, Workload};
+use crate::workloads::{Autoscaler, VerticalAutoscaler, Workload, WrittenVerticalAutoscaler};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use nodeless_api::convert::ConvertError;
 use nodeless_api::daemon_sets::{LimitRange, ReadDaemonSet};
@@ -319,7 +319,10 @@ impl Reader {
             }
             Kind::Pod => {
                 let read = self.slim::<slim::Pod>(incoming, body, |object| &mut object.metadata);
-                let converted = self.converted(incoming, body, read, |pod| ReadPod::new(pod, body));
+                let mut converted = self.converted(incoming, body, read, |pod| ReadPod::new(pod, body));
+                if let Some((_, read)) = &mut converted {
+                    self.objects.share_running(read);
+                }
                 if let Some((key, read)) = &converted
                     && read.pod.template.volume_claims.iter().any(|claim| claim.ephemeral)
                 {
@@ -443,6 +446,11 @@ impl Reader {
                 Ok(scaler) => drop(self.objects.autoscalers.insert((kind, incoming.key(body)), scaler)),
                 Err(undecoded) => self.refuse(incoming, body, undecoded),
             },
+            Kind::VerticalPodAutoscaler => {
+                let read = self.slim::<WrittenVerticalAutoscaler>(incoming, body, |object| &mut object.metadata);
+                let converted = self.converted(incoming, body, read, |scaler| VerticalAutoscaler::try_from(scaler));
+                self.keep(incoming, converted, |objects| &mut objects.vertical_autoscalers);
+            }
             Kind::Workload(kind) => {
                 self.controller(incoming, kind, body);
                 self.shape(

@@ -1,10 +1,13 @@
 //! The snapshot, the input of planning, from the objects that were read.
 
+mod next_requests;
+
 use crate::complete;
 use crate::fault::{Fault, explained};
 use crate::manifests::{Identity, Manifest};
 use crate::objects::{Key, Objects, ReadPod};
 use jiff::Timestamp;
+use next_requests::NextRequests;
 use nodeless_api::convert::volumes::Storage;
 use nodeless_api::daemon_sets::LimitRange;
 use nodeless_api::default_spread::{SchedulerConfig, Selectors};
@@ -168,8 +171,10 @@ impl Snapshot {
         let mut without_class: BTreeMap<String, usize> = BTreeMap::new();
         let [mut prioritized, mut admitted] = [Changed::default(), Changed::default()];
         let mut templates = SharedTemplates::default();
-        for read in std::mem::take(&mut objects.pods).into_values() {
-            let ReadPod { mut pod, without_priority, on_fargate, runtime_class } = read;
+        let pods = std::mem::take(&mut objects.pods);
+        let mut again = NextRequests::new(objects);
+        for read in pods.into_values() {
+            let ReadPod { mut pod, without_priority, on_fargate, runtime_class, running } = read;
             if pod.is_terminal() {
                 self.ended += 1;
                 continue;
@@ -199,9 +204,13 @@ impl Snapshot {
                     continue;
                 }
             }
+            if let Some(running) = running {
+                again.set(&mut pod, &running);
+            }
             templates.share(&mut pod.template);
             self.view.pods.push(Arc::new(pod));
         }
+        self.warnings.extend(again.warnings());
         for (class, pods) in unknown {
             self.warnings.push(format!(
                 "PriorityClass {} of {pods} pods is not in the export; their priority is assumed to be 0",
@@ -362,7 +371,7 @@ fn count(objects: &Objects) -> usize {
     let Objects { nodes, pods, daemon_sets, disruption_budgets, namespaces, .. } = objects;
     let Objects { persistent_volumes, persistent_volume_claims, storage_classes, csi_nodes, .. } = objects;
     let Objects { priority_classes, node_pools, node_classes, node_claims, .. } = objects;
-    let Objects { node_overlays, capacity_buffers, limit_ranges, resource_quotas, .. } = objects;
+    let Objects { node_overlays, capacity_buffers, limit_ranges, resource_quotas, vertical_autoscalers, .. } = objects;
     let Objects { other_node_pools, other_node_claims, .. } = objects;
     let Objects { resource_slices, device_classes, resource_claims, resource_claim_templates, .. } = objects;
     nodes.len()
@@ -382,6 +391,7 @@ fn count(objects: &Objects) -> usize {
         + other_node_claims.len()
         + node_overlays.len()
         + capacity_buffers.len()
+        + vertical_autoscalers.len()
         + limit_ranges.len()
         + resource_quotas.len()
         + resource_slices.len()

@@ -289,7 +289,7 @@ impl<'c, 'a> DriftSimulation<'c, 'a> {
             let pod = own[pod];
             placements.push(PodPlacement { pod: pod.key(), node: name.clone() });
             if let Some(node) = self.problem.nodes.iter_mut().find(|node| node.name == name) {
-                node.available.subtract(&pod.template.requests);
+                node.available.subtract(pod.template.next_requests());
                 node.host_ports.extend(pod.template.host_ports.iter().cloned());
             }
             for bound in &mut self.problem.bound_pods {

@@ -155,7 +155,7 @@ impl<'a> Expected<'a> {
         }
         for node in &mut problem.nodes {
             for pod in self.by_node.get(&node.name).into_iter().flatten() {
-                node.available.subtract(&pod.template.requests);
+                node.available.subtract(pod.template.next_requests());
                 node.host_ports.extend(pod.template.host_ports.iter().cloned());
             }
         }

@@ -562,3 +562,45 @@ fn prices_of_overlays_decide_about_replacements() {
     assert!(overlaid(0.5));
     assert!(!overlaid(5.0), "m9.4xlarge costs $0.80");
 }
+
+/// A pod that was resized in place, by what it requests now and what the pod that takes its place requests, in thousandths of a CPU.
+fn resized(name: &str, now: i64, again: i64) -> Pod {
+    let next = pod(name, again, 512).template.requests.clone();
+    pod(name, now, 512).with_template(|template| template.requests_again = Some(next))
+}
+
+#[test]
+fn pods_move_with_the_requests_of_the_pods_that_take_their_place() {
+    // Requests before and after, free CPUs on another node, and whether the node goes and gets a replacement.
+    for (now, again, beside, goes, replaced) in [
+        (500, 7000, 0, false, false),
+        (500, 500, 0, true, true),
+        (7000, 500, 0, true, true),
+        (500, 7000, 4, false, false),
+        (500, 3000, 4, true, false),
+    ] {
+        let mut world = World::new(vec![node_pool("default")]);
+        world.types = world.types.iter().filter(|kind| kind.name.starts_with("m9.")).cloned().collect();
+        world.on_demand("m9.2xlarge", vec![resized("java", now, again)]);
+        if beside > 0 {
+            world.on_demand("m9.2xlarge", vec![pod("full", (7 - beside) * 1000, 512)]);
+            world.places[1].pods[0].template_mut().annotations.insert(labels::DO_NOT_DISRUPT.into(), "true".into());
+        }
+        let decision = world.decide();
+        let first = &world.places[0].node.name;
+        let command = decision.commands.iter().find(|it| it.candidates.iter().any(|one| one.node == *first));
+        let found = (command.is_some(), command.is_some_and(|command| !command.replacements.is_empty()));
+        assert_eq!(found, (goes, replaced), "{now} {again} {beside}: {decision:#?}");
+    }
+}
+
+#[test]
+fn a_replacement_of_a_drifted_node_has_space_for_the_pods_that_take_the_place_of_its_own() {
+    let mut world = World::new(vec![node_pool("default")]);
+    world.on_demand("m9.4xlarge", vec![resized("java", 500, 7000)]);
+    world.pools[0].hash = "hash-2".into();
+    let decision = world.decide();
+    let launches = decision.commands.iter().flat_map(|command| &command.replacements);
+    let cpus: Vec<i64> = launches.map(|one| one.launch.requests.get("cpu").milli()).collect();
+    assert!(cpus.len() == 1 && cpus[0] >= 7000, "{decision:#?}");
+}

@@ -45,7 +45,7 @@ pub(super) fn existing<'a>(problem: &Problem<'a>, solution: &Solution) -> Proble
     for placement in &solution.placements {
         let pod = problem.pods[placement.pod];
         let node = &mut beside.nodes[placement.node];
-        node.available.subtract(&pod.template.requests);
+        node.available.subtract(pod.template.next_requests());
         node.host_ports.extend(pod.template.host_ports.iter().cloned());
         if let Some(place) = bound.get(node.name.as_str()) {
             beside.bound_pods[*place].pods.push(pod);

@@ -225,10 +225,10 @@ impl<'a> Bindings<'a> {
     /// Uses the capacity of a node for a pod that is bound to it.
     pub fn place(&mut self, node: usize, pod: &'a Pod) {
         let known = &mut self.nodes[node];
-        known.available.subtract(&pod.template.requests);
+        known.available.subtract(pod.template.next_requests());
         known.host_ports.extend(pod.template.host_ports.iter().cloned());
         self.rows[node].free = volumes::unlimited(self.resources.amounts(&known.available), &self.resources);
-        self.rows[node].add(Load::of(&pod.template.requests));
+        self.rows[node].add(Load::of(pod.template.next_requests()));
         if let Some(prepared) = &mut self.prepared {
             prepared.place(node, pod, &self.resources);
         }

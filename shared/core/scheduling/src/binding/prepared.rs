@@ -258,7 +258,7 @@ impl<'a> Prepared<'a> {
 
     /// Uses the capacity of a node for a pod.
     pub(super) fn place(&mut self, node: usize, pod: &Pod, resources: &ResourceIndex) {
-        self.nodes[node].take(&resources.amounts(&pod.template.requests), &pod.template.host_ports);
+        self.nodes[node].take(&resources.amounts(pod.template.next_requests()), &pod.template.host_ports);
         self.note_change(node);
     }
 
@@ -401,8 +401,8 @@ fn class_facts(class: &Class<'_>, topology: &Topology<'_>, resources: &ResourceI
     let mut hosts = level(class).into_iter().flat_map(|level| &level.hosts);
     ClassFacts {
         by_node: hosts.all(|group| topology.kind(*group) != Kind::Affinity),
-        asked: resources.amounts(&template.requests),
-        load: Load::of(&template.requests),
+        asked: resources.amounts(template.next_requests()),
+        load: Load::of(template.next_requests()),
         eligible: spreads.map(counted).collect(),
         preferred: preferred.collect(),
         ..ClassFacts::default()

@@ -194,7 +194,7 @@ fn refuse_unsupported(pod: &Pod) -> Result<(), PodFault> {
     if let Some((excess, count)) = excess::of(pod) {
         return Err(PodFault::TooMany { excess, count });
     }
-    if let Some((resource, _)) = pod.template.requests.iter().find(|(_, quantity)| quantity.milli() < 0) {
+    if let Some((resource, _)) = pod.template.next_requests().iter().find(|(_, quantity)| quantity.milli() < 0) {
         return Err(PodFault::NegativeRequest { resource: resource.to_owned() });
     }
     Ok(())

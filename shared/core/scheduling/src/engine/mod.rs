@@ -119,7 +119,7 @@ impl<'p> Prepared<'p> {
         let requests = pods.map(|pod| {
             volumes::add_drivers(&mut drivers, pod, &facts);
             claiming.extend((!pod.template.resource_claims.is_empty()).then_some(pod));
-            &pod.template.requests
+            pod.template.next_requests()
         });
         let requests = requests.filter(|requests| !excess::has_too_many(requests));
         let resources = ResourceIndex::of(requests.chain(daemon_requests));

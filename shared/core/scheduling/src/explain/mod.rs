@@ -343,7 +343,7 @@ impl Examination<'_, '_> {
             used: Quantity::from_milli(limit.used),
             requested: match limit.name.as_str() {
                 nodeless_model::resources::name::NODES => Quantity::from_units(1),
-                name => self.class.example.template.requests.get(name),
+                name => self.class.example.template.next_requests().get(name),
             },
             smallest_node: Quantity::from_milli(smallest_node),
         }

@@ -188,7 +188,7 @@ pub fn explain_launch(problem: &Problem<'_>, launch: &Launch) -> Option<LaunchEx
     let offer = problem.node_pools.iter().find(|offer| offer.pool.name == launch.node_pool)?;
     let pods: Vec<&Pod> = launch.pods.iter().filter_map(|pod| problem.pods.get(*pod).copied()).collect();
     let mut requests = ResourceList::new();
-    pods.iter().for_each(|pod| requests.add(&pod.template.requests));
+    pods.iter().for_each(|pod| requests.add(pod.template.next_requests()));
     let node_pool = new_node_requirements(offer.pool);
     let on_board = on_board(problem, offer, &node_pool);
     let chosen = offer.instance_types.iter().find(|kind| kind.name == launch.offering.instance_type);

@@ -75,7 +75,7 @@ pub(crate) fn of(pod: &Pod) -> Option<(Excess, usize)> {
         (Excess::PodAffinity, pod_affinity_terms(pod)),
         (Excess::NodeAffinity, pod.template.required_node_affinity.len() + pod.template.preferred_node_affinity.len()),
         (Excess::Tolerations, pod.template.tolerations.len()),
-        (Excess::Resources, pod.template.requests.iter().count()),
+        (Excess::Resources, pod.template.next_requests().iter().count()),
         (Excess::Conditions, size.conditions),
         (Excess::Values, size.values),
     ];

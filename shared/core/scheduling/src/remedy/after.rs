@@ -50,7 +50,7 @@ impl<'s> Planned<'s> {
             problem.bound_pods.iter().enumerate().map(|(place, bound)| (bound.name, place)).collect();
         for placement in &solution.placements {
             let (pod, node) = (problem.pods[placement.pod], &mut after.nodes[placement.node]);
-            node.available.subtract(&pod.template.requests);
+            node.available.subtract(pod.template.next_requests());
             node.host_ports.extend(pod.template.host_ports.iter().cloned());
             if let Some(place) = bound.get(node.name.as_str()) {
                 after.bound_pods[*place].pods.push(pod);

@@ -96,7 +96,7 @@ pub fn advise<'u>(
 fn is_alike(one: &Pod, other: &Pod) -> bool {
     one.namespace == other.namespace
         && one.template.labels == other.template.labels
-        && one.template.requests == other.template.requests
+        && one.template.next_requests() == other.template.next_requests()
         && one.template.node_selector == other.template.node_selector
         && one.template.required_node_affinity == other.template.required_node_affinity
         && one.template.has_match_fields == other.template.has_match_fields

@@ -2,8 +2,10 @@
 
 mod autoscalers;
 mod grouped;
+mod vertical;
 
 pub(crate) use autoscalers::Autoscaler;
+pub(crate) use vertical::{VerticalAutoscaler, Written as WrittenVerticalAutoscaler};
 
 use crate::decode::{Undecoded, decode, without_nulls};
 use crate::documents::Body;

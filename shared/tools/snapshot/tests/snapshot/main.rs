@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod charts;
+mod next_requests;
 mod parsers;
 mod properties;
 mod reading;

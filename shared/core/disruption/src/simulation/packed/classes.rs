@@ -81,7 +81,7 @@ impl<'a> Classes<'a> {
         let counts_volumes = !pod.template.volume_claims.is_empty() && !cluster.facts.volume_limits.is_empty();
         let relation = repelling.concern(pod).then(|| self.neighbours.relation(pod));
         let key = ClassKey {
-            requests: &pod.template.requests,
+            requests: pod.template.next_requests(),
             admission,
             ports: &pod.template.host_ports,
             relation,
@@ -91,7 +91,7 @@ impl<'a> Classes<'a> {
             return *known;
         }
         let class = Class {
-            asked: resources.amounts(&pod.template.requests),
+            asked: resources.amounts(pod.template.next_requests()),
             admission: key.admission.clone(),
             ports: key.ports,
             relation,

@@ -196,7 +196,7 @@ impl<'a> Packed<'a> {
         for (place, leaf) in placed {
             let pod = movers[*place].pod;
             let node = &mut self.problem.nodes[*leaf];
-            node.available.subtract(&pod.template.requests);
+            node.available.subtract(pod.template.next_requests());
             node.host_ports.extend(pod.template.host_ports.iter().cloned());
             if let Some(bound) = self.bound.get(node.name.as_str()) {
                 self.problem.bound_pods[*bound].pods.push(pod);
