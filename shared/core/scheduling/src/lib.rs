@@ -50,6 +50,7 @@ mod work;
 mod zone_spreads;
 
 pub use binding::{BindingLimits, BindingNode, Bindings, Bound};
+pub use claims::claimed_drivers;
 pub use constraints::admission::Admission;
 pub use engine::new_nodes::NewNode;
 pub use engine::{Prepared, solve};

@@ -9,14 +9,17 @@
 mod compile;
 mod evaluate;
 mod functions;
+mod reads;
 mod steps;
 mod value;
 
 use crate::slice::Device;
 use compile::Expression;
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::rc::Rc;
+
+pub use reads::Read;
 
 /// The longest expression, in bytes, as in the API (`CELSelectorExpressionMaxLength`).
 const MAX_LENGTH: usize = 10 * 1024;
@@ -82,6 +85,14 @@ impl Selector {
     /// Where it has no value for the device.
     pub fn matches(&self, driver: &str, device: &Device) -> Result<bool, EvaluationError> {
         self.evaluate(driver, device).0
+    }
+
+    /// The attributes and capacities that it names.
+    #[must_use]
+    pub fn reads(&self) -> BTreeSet<Read> {
+        let mut found = BTreeSet::new();
+        reads::reads(&self.expression, &mut found);
+        found
     }
 
     /// [`Self::matches`], and the number of steps that this takes.

@@ -194,3 +194,25 @@ fn the_largest_expressions_are_evaluated() {
         assert!(matches!(Selector::compile(&expression), Err(CompileError::TooComplex(_))), "{expression}");
     }
 }
+
+#[test]
+fn the_attributes_that_an_expression_names_are_known() {
+    use nodeless_devices::selector::Selector;
+    let reads = |expression: &str| -> Vec<String> {
+        Selector::compile(expression).unwrap().reads().iter().map(ToString::to_string).collect()
+    };
+    assert_eq!(
+        reads(
+            "device.driver == 'a' && device.attributes['a.com'].model.startsWith('t') || 'b' in device.attributes['a.com']"
+        ),
+        ["attribute a.com/b", "attribute a.com/model"]
+    );
+    assert_eq!(
+        reads("has(device.capacity.a.memory) && device.capacity['a']['memory'].compareTo(quantity('1Gi')) > 0"),
+        ["capacity a/memory"]
+    );
+    assert_eq!(
+        reads("cel.bind(a, device.attributes['a'], a.x == 1) && ['x'].exists(n, device.attributes['a'].y == n)"),
+        ["attribute a/y"]
+    );
+}

@@ -4,21 +4,24 @@
 //! ([`ResourceIndex::columns`]): the number of its pods that get devices on a node, of which a pod takes one ([`Site::fit`]). With several
 //! kinds, the devices of each driver have a column too. Without claims there are no columns, and nothing is computed.
 
+mod offered;
 mod pins;
 mod together;
 
 pub(crate) use pins::pinned;
 pub(crate) use together::Together;
+pub use together::claimed_drivers;
 
 use crate::claim_needs::{Need, Shared, claims_of, kind_of, needs, objects_of};
 use crate::constraints::{Alternative, LevelSpec};
 use crate::dense::Amounts;
-use crate::problem::reason::PodFault;
+use crate::problem::reason::{Cause, PodFault};
 use crate::problem::{ClusterFacts, ExistingNode, PoolOffer, Problem};
 use nodeless_devices::{
     Attempts, DeviceRequests, Fit, Inventory, Place, PodClaims, Refusal, ResourceClaim, Selectors, Site, Slice, Taken,
 };
 use nodeless_model::{InstanceType, Pod, Requirement, Requirements, ResourceIndex, StringMap, labels};
+use offered::offered;
 use pins::{host_name, narrowed, pin};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::rc::Rc;
@@ -335,7 +338,7 @@ impl Claims {
         needs: &[Need<'_>],
         types: impl Iterator<Item = &'t InstanceType>,
         facts: &ClusterFacts<'_>,
-    ) -> Option<String> {
+    ) -> Option<Cause> {
         let index = self.kind(needs)?;
         let mut refused: Vec<(&InstanceType, &Refusal)> = Vec::new();
         for kind in types {
@@ -354,7 +357,9 @@ impl Claims {
         let place = Place { name: Some(PLANNED), labels: &StringMap::new() };
         let mut alone = fit(&mut named, &Inventory::new(&slices), &place, &Taken::default(), None);
         let competes = || Refusal::Competes { claim: claims.first().map_or_else(String::new, |it| it.name.clone()) };
-        Some(alone.times.pop()?.err().unwrap_or_else(competes).to_string())
+        let message = alone.times.pop()?.err().unwrap_or_else(competes).to_string();
+        let types: Vec<&InstanceType> = refused.iter().map(|(kind, _)| *kind).collect();
+        Some(Cause::Devices { message, offered: offered(&claims, &types, facts.devices) })
     }
 }
 

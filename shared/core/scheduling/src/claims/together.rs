@@ -3,7 +3,7 @@
 use super::PLANNED;
 use crate::claim_needs::{Need, needs};
 use crate::problem::ClusterFacts;
-use nodeless_devices::{Inventory, Place, ResourceClaim, Selectors, Taken, allocate};
+use nodeless_devices::{Allocation, ClusterDevices, Inventory, Place, ResourceClaim, Selectors, Taken, allocate};
 use nodeless_model::{InstanceType, Pod, StringMap};
 use std::collections::BTreeSet;
 
@@ -39,21 +39,37 @@ impl<'a> Together<'a> {
     /// # Errors
     /// Why they do not get devices.
     pub(crate) fn on(&self, kind: &InstanceType) -> Result<Vec<String>, String> {
+        let given = self.allocated(kind)?.into_iter().flat_map(|allocation| allocation.devices);
+        Ok(given.map(|given| given.request).filter(|request| request.contains('/')).collect())
+    }
+
+    fn allocated(&self, kind: &InstanceType) -> Result<Vec<Allocation>, String> {
         let slices = self.facts.devices.predicted(kind, PLANNED);
         let (inventory, mut taken) = (Inventory::new(&slices), Taken::default());
         let place = Place { name: Some(PLANNED), labels: &StringMap::new() };
         let pools = inventory.pools(&place).map_err(|error| error.to_string())?;
-        let mut alternatives = Vec::new();
+        let mut allocations = Vec::new();
         for claims in &self.claims {
             let claims: Vec<&ResourceClaim> = claims.iter().collect();
             let classes = &self.facts.devices.classes;
             let allocated = allocate(&claims, &place, &pools, classes, &taken, &self.selectors);
-            for allocation in allocated.map_err(|refusal| refusal.to_string())? {
-                taken.add_all(&allocation);
-                let chosen = allocation.devices.into_iter().map(|given| given.request);
-                alternatives.extend(chosen.filter(|request| request.contains('/')));
-            }
+            let allocated = allocated.map_err(|refusal| refusal.to_string())?;
+            allocated.iter().for_each(|allocation| taken.add_all(allocation));
+            allocations.extend(allocated);
         }
-        Ok(alternatives)
+        Ok(allocations)
     }
+}
+
+/// The drivers of the devices that the pods of a new node claim, on any of the instance types that it may have.
+#[must_use]
+pub fn claimed_drivers<'t>(
+    pods: &[&Pod],
+    devices: &ClusterDevices,
+    types: impl IntoIterator<Item = &'t InstanceType>,
+) -> BTreeSet<String> {
+    let facts = ClusterFacts { devices, ..ClusterFacts::default() };
+    let Some(claims) = Together::new(pods, facts) else { return BTreeSet::new() };
+    let allocations = types.into_iter().filter_map(|kind| claims.allocated(kind).ok()).flatten();
+    allocations.flat_map(|allocation| allocation.devices).map(|given| given.device.driver).collect()
 }

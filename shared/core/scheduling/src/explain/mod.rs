@@ -228,7 +228,7 @@ impl Examination<'_, '_> {
         })
     }
 
-    fn refusal_of_claims(&self, types: &[&PoolType<'_>]) -> Option<String> {
+    fn refusal_of_claims(&self, types: &[&PoolType<'_>]) -> Option<Cause> {
         let needs = claim_needs::needs(self.class.example, self.facts);
         self.claims.refusal(&needs, types.iter().map(|kind| kind.kind), self.facts)
     }
@@ -241,9 +241,9 @@ impl Examination<'_, '_> {
             let largest = kind.map_or(0, |kind| kind.allocatable[place]);
             if claims::is_column(resource) {
                 if largest < *asked
-                    && let Some(message) = self.refusal_of_claims(types)
+                    && let Some(cause) = self.refusal_of_claims(types)
                 {
-                    return Cause::Devices { message };
+                    return cause;
                 }
                 continue;
             }

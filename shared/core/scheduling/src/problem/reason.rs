@@ -225,6 +225,8 @@ pub enum Cause {
     Devices {
         /// Why, for one of the instance types.
         message: String,
+        /// What the instance types have of the attributes that the claims select; may be empty.
+        offered: String,
     },
     /// Each resource alone is available, but no instance type has enough of all at once.
     NoTypeFits {
@@ -439,7 +441,7 @@ impl fmt::Display for Cause {
             Self::TooManyVolumes { driver, mounted, most } => {
                 write!(f, "no instance type permits {mounted} volume attachments of {driver}, the most is {most}")
             }
-            Self::Devices { message } => write!(f, "no instance type has the claimed devices: {message}"),
+            Self::Devices { message, .. } => write!(f, "no instance type has the claimed devices: {message}"),
             Self::NoTypeFits { daemon_set, .. } => {
                 f.write_str("no instance type has enough of all requested resources at once")?;
                 daemon_set.as_ref().map_or(Ok(()), |taken| write!(f, ", because {taken}"))

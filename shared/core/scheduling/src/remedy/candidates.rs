@@ -44,7 +44,7 @@ fn by_amount(one: &Change, other: &Change) -> std::cmp::Ordering {
 
 fn of_fault(fault: &PodFault) -> Vec<PodChange> {
     vec![match fault {
-        PodFault::ResourceClaims { .. } | PodFault::Claim { .. } => PodChange::WithoutResourceClaims,
+        PodFault::ResourceClaims { .. } | PodFault::Claim { .. } => PodChange::WithoutResourceClaims(String::new()),
         PodFault::UnknownVolume { claim } => PodChange::WithoutVolume(claim.clone()),
         PodFault::VolumesApart { .. } => PodChange::WithoutVolumes,
         PodFault::LocalVolume { .. } => return Vec::new(),
@@ -96,8 +96,8 @@ fn of_cause(cause: &Cause, pod: &Pod, offer: &PoolOffer<'_>) -> Vec<Change> {
             let volume = volume.map(|volume| of_pool(PoolChange::RootVolume(volume)));
             without_labels(pod).chain(request).chain(volume).chain(without_requirements(pool)).collect()
         }
-        Cause::Devices { .. } => {
-            let without = std::iter::once(Change::Pod(PodChange::WithoutResourceClaims));
+        Cause::Devices { offered, .. } => {
+            let without = std::iter::once(Change::Pod(PodChange::WithoutResourceClaims(offered.clone())));
             without_labels(pod).chain(without).chain(without_requirements(pool)).collect()
         }
         Cause::TooManyVolumes { .. } => without_labels(pod).chain(without_requirements(pool)).collect(),

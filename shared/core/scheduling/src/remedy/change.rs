@@ -45,7 +45,8 @@ pub(super) enum PodChange {
     Fewer(Excess),
     WithoutVolume(String),
     WithoutVolumes,
-    WithoutResourceClaims,
+    /// What instance types have of the attributes that the claims select; may be empty.
+    WithoutResourceClaims(String),
     Nonnegative(String),
     AtMost(String, Quantity),
     WithoutResource(String),
@@ -203,7 +204,7 @@ impl PodChange {
                     .retain(|own| own.claim_name != *claim && format!("{namespace}/{}", own.claim_name) != *claim);
             }
             Self::WithoutVolumes => pod.template_mut().volume_claims.truncate(1),
-            Self::WithoutResourceClaims => pod.template_mut().resource_claims.clear(),
+            Self::WithoutResourceClaims(_) => pod.template_mut().resource_claims.clear(),
             Self::Nonnegative(resource) => pod.template_mut().requests.set(resource, Quantity::ZERO),
             Self::AtMost(resource, amount) => pod.template_mut().requests.set(resource, *amount),
             Self::WithoutResource(resource) => pod.template_mut().requests.remove(resource),
@@ -369,9 +370,13 @@ impl fmt::Display for PodChange {
             Self::Fewer(excess) => write!(f, "reduce the {excess} to {} or fewer", excess.limit()),
             Self::WithoutVolume(claim) => write!(f, "create persistent volume claim {claim}, with a StorageClass"),
             Self::WithoutVolumes => f.write_str("move the volumes to one zone, or mount them in separate pods"),
-            Self::WithoutResourceClaims => f.write_str(
-                "change the pod's resource claims, or ask for the device as an extended resource of its containers",
-            ),
+            Self::WithoutResourceClaims(offered) => {
+                f.write_str("change the pod's resource claims")?;
+                if !offered.is_empty() {
+                    write!(f, " to what instance types have ({offered})")?;
+                }
+                f.write_str(", or ask for the device as an extended resource of its containers")
+            }
             Self::Nonnegative(resource) => write!(f, "request {resource} of zero or more"),
             Self::AtMost(resource, amount) => write!(f, "request at most {} of {resource}", at_most(resource, *amount)),
             Self::WithoutResource(resource) => write!(f, "do not request {resource}"),

@@ -279,7 +279,7 @@ fn a_claim_is_shared_by_the_pods_that_wait_for_it() {
         let claims = launch.pods.iter().map(|pod| &pods[*pod].template.resource_claims);
         assert!(claims.clone().all(|claim| Some(claim) == claims.clone().next()), "{launch:#?}");
     }
-    // A node with one free GPU has room for the pods of one claim.
+    // A node with one free GPU takes the pods of one claim.
     devices.slices = vec![slice("node-1", 1, "24Gi")];
     let mut problem = with(&devices, &pods, &pools);
     problem.nodes = vec![existing("node-1", "g9.xlarge")];

@@ -4,7 +4,7 @@ use crate::claims::{claiming, existing, with};
 use crate::support::*;
 use nodeless_devices::{ClusterDevices, DeviceClass, Slice};
 use nodeless_model::*;
-use nodeless_scheduling::{PoolOffer, Problem, Solution, explain_launch};
+use nodeless_scheduling::{PoolOffer, Problem, Solution, claimed_drivers, explain_launch};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -120,6 +120,14 @@ fn the_cheapest_type_with_the_claimed_devices_is_launched() {
         "constraints": [{"matchAttribute": "resource.kubernetes.io/pcieRoot"}],
     }));
     assert_eq!(planned(&both).0, "g5.12xlarge");
+    let (pods, types) = ([claiming("a", "t")], types());
+    let of = |devices: &ClusterDevices| {
+        claimed_drivers(&[&pods[0]], devices, types.iter()).into_iter().collect::<Vec<_>>().join(",")
+    };
+    assert_eq!(
+        (of(&both).as_str(), of(&efa).as_str(), of(&memory).as_str()),
+        ("dra.net,gpu.nvidia.com", "dra.net", "gpu.nvidia.com")
+    );
 }
 
 #[test]
@@ -169,4 +177,30 @@ fn an_existing_node_with_any_alternative_is_used() {
     problem.nodes = vec![existing("node-1", "g6.xlarge")];
     let solution = solve_checked(&problem);
     assert_eq!((solution.placements.len(), launched(&solution)), (1, vec!["p6-b200.48xlarge"]));
+}
+
+#[test]
+fn the_remedy_names_what_instance_types_have() {
+    let memory = "device.capacity['gpu.nvidia.com'].memory.compareTo(quantity('300Gi')) >= 0";
+    let memory = claims(json!({"requests": [{"name": "gpu", "exactly": selected("gpu.nvidia.com", memory)}]}));
+    let (pods, pools) = ([claiming("a", "t")], [on_demand()]);
+    let problem = of_types(&memory, &pods, &pools);
+    assert_eq!(
+        advice(&problem).remedies.join("; "),
+        "change the pod's resource claims to what instance types have (capacity gpu.nvidia.com/memory 182784Mi (p6-b200.48xlarge), 23028Mi (g5.12xlarge), 23034Mi (g6.12xlarge and 1 more), 46068Mi (g6e.xlarge)), or ask for the device as an extended resource of its containers"
+    );
+    // A NodePool without the types that would have the devices.
+    let product = json!({"requests": [{"name": "gpu", "firstAvailable": [of_product("b200", "NVIDIA B200")]}]});
+    let product = claims(product);
+    let mut excluded = on_demand();
+    excluded.template.requirements.add(labels::INSTANCE_FAMILY, Requirement::one_of(["m5", "g6", "g6e"]));
+    let pools = [excluded];
+    let advice = advice(&of_types(&product, &pods, &pools)).remedies.join("; ");
+    assert!(
+        advice.contains(
+            "attribute gpu.nvidia.com/productName \"NVIDIA L4\" (g6.12xlarge and 1 more), \"NVIDIA L40S\" (g6e.xlarge)"
+        ),
+        "{advice}"
+    );
+    assert!(advice.contains("karpenter.k8s.aws/instance-family"), "{advice}");
 }
