@@ -228,6 +228,8 @@ fn in_short(cause: &RuledOutCause) -> String {
         RuledOutCause::Plan { key, .. } => format!("by {key}, which the pods together require"),
         RuledOutCause::NotOffered { .. } => "not offered in the required zone or capacity type".to_owned(),
         RuledOutCause::Unavailable { .. } => "temporarily unavailable".to_owned(),
+        RuledOutCause::Devices { .. } => "without the claimed devices".to_owned(),
+        RuledOutCause::LaterAlternative { .. } => "with a later alternative of the claims".to_owned(),
         RuledOutCause::TooSmall { resource, .. } => format!("with too little {resource}"),
         RuledOutCause::TooManyVolumes { .. } => "with too few volume attachments".to_owned(),
         RuledOutCause::DaemonSet { lacking, .. } => format!("with too little {} for DaemonSets", lacking.resource),

@@ -82,6 +82,15 @@ pub enum FleetError {
     },
 }
 
+/// The driver of network devices. Claims for its devices get EFA interfaces, because without them it publishes no device that a plan
+/// expects.
+const NETWORK_DRIVER: &str = "dra.net";
+
+fn claims_efa(claim: &NodeClaim) -> bool {
+    let drivers = claim.spec.annotations.get(labels::DRA_DRIVERS);
+    drivers.is_some_and(|drivers| drivers.split(',').any(|driver| driver.trim() == NETWORK_DRIVER))
+}
+
 /// Decides the request.
 ///
 /// # Errors
@@ -89,7 +98,7 @@ pub enum FleetError {
 pub fn plan(class: &EC2NodeClass, claim: &NodeClaim, candidates: &[LaunchCandidate]) -> Result<FleetPlan, FleetError> {
     let name = || class.metadata.name.clone().unwrap_or_default();
     let status = class.status.clone().unwrap_or_default();
-    let wants_efa = claim.spec.requests.contains(EFA_RESOURCE);
+    let wants_efa = claim.spec.requests.contains(EFA_RESOURCE) || claims_efa(claim);
     let own_interfaces = !class.spec.network_interfaces.is_empty();
     let candidates: Vec<&LaunchCandidate> =
         candidates.iter().filter(|candidate| !wants_efa || candidate.efa_interfaces > 0).collect();

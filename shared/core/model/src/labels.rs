@@ -123,6 +123,8 @@ pub const MIN_VALUES_RELAXED: &str = "karpenter.sh/nodeclaim-min-values-relaxed"
 pub const PRICE_OVERLAY_APPLIED: &str = "karpenter.sh/price-overlay-applied";
 /// `true` on a claim whose instance types a NodeOverlay gave further resources.
 pub const CAPACITY_OVERLAY_APPLIED: &str = "karpenter.sh/capacity-overlay-applied";
+/// The drivers, separated by commas, of the devices that the pods of a claim's node claim.
+pub const DRA_DRIVERS: &str = "karpenter.sh/requested-dra-drivers";
 /// The instance profile that a claim was launched with.
 pub const INSTANCE_PROFILE_NAME: &str = "karpenter.k8s.aws/instance-profile-name";
 /// The uid of the record, on the NodeClaim object that mirrors it. It identifies the mirrors of nodeless.

@@ -229,6 +229,10 @@ fn a_request_for_efa_selects_types_with_efa() {
     let asked = plan(&class(&images()), &claim(&[EFA_RESOURCE]), &candidates).unwrap();
     assert_eq!(names(&asked), ["c5n.18xlarge/a/subnet-a2"]);
     assert_eq!(asked.groups.keys().next().unwrap().efa_interfaces, 2);
+    let mut claiming = claim(&[]);
+    claiming.spec.annotations.insert(labels::DRA_DRIVERS.to_owned(), "dra.net,gpu.nvidia.com".to_owned());
+    let claimed = plan(&class(&images()), &claiming, &candidates).unwrap();
+    assert_eq!(claimed.groups.keys().next().unwrap().efa_interfaces, 2);
     let not_asked = plan(&class(&images()), &claim(&[]), &candidates[1..]).unwrap();
     assert_eq!(not_asked.groups.keys().next().unwrap().efa_interfaces, 0);
     let none = plan(&class(&images()), &claim(&[EFA_RESOURCE]), &candidates[..1]);

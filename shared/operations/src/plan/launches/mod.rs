@@ -17,8 +17,8 @@ use nodeless_disruption::Replacement;
 use nodeless_lifecycle::Awaited;
 use nodeless_model::claim::{LaunchGroup, OfferingKey};
 use nodeless_model::{
-    ClusterLimits, InstanceType, NodeClaim, NodeClaimSpec, NodeClaimStatus, NodePool, Phase, ResourceList, StringMap,
-    labels,
+    ClusterLimits, InstanceType, NodeClaim, NodeClaimSpec, NodeClaimStatus, NodePool, Phase, Pod, ResourceList,
+    StringMap, labels,
 };
 use nodeless_scheduling::Launch;
 use nodeless_state::claims::MAX_TOGETHER;
@@ -40,9 +40,9 @@ pub(super) struct PlannedNode<'a> {
 
 /// The launch groups of planned nodes: those with the same parameters of CreateFleet share one call.
 pub(super) fn groups(planned: Vec<PlannedNode<'_>>, facts: Facts<'_>, names: &mut Names) -> Vec<Vec<NodeClaim>> {
-    let mut alike: BTreeMap<String, Vec<PlannedNode<'_>>> = BTreeMap::new();
+    let mut alike: BTreeMap<(String, String), Vec<PlannedNode<'_>>> = BTreeMap::new();
     for one in planned {
-        alike.entry(one.key()).or_default().push(one);
+        alike.entry((one.key(), drivers(&one, facts))).or_default().push(one);
     }
     let size = usize::try_from(facts.snapshot.settings.group_size).unwrap_or(MAX_TOGETHER).clamp(1, MAX_TOGETHER);
     let mut groups = Vec::new();
@@ -125,6 +125,10 @@ fn claims_of(
         .map(|(index, (planned, named))| {
             let launch_group = LaunchGroup { id: id.clone(), index, size, all_or_none };
             let mut claim = claim(planned, evaluated, class, named, launch_group, facts.snapshot.now);
+            let drivers = drivers(planned, facts);
+            if !drivers.is_empty() {
+                claim.spec.annotations.insert(labels::DRA_DRIVERS.to_owned(), drivers);
+            }
             awaited.close(&mut claim);
             claim.spec.avoided_offerings.extend(left_out.iter().cloned());
             claim.spec.avoided_offerings.sort();
@@ -132,6 +136,20 @@ fn claims_of(
             claim
         })
         .collect()
+}
+
+/// The drivers of the devices that the pods of a node claim, separated by commas.
+fn drivers(planned: &PlannedNode<'_>, facts: Facts<'_>) -> String {
+    let view = &facts.snapshot.view;
+    if view.devices.is_empty() {
+        return String::new();
+    }
+    let claiming = view.pods.iter().filter(|pod| !pod.template.resource_claims.is_empty());
+    let pods: Vec<&Pod> = claiming.filter(|pod| planned.pods.contains(&pod.key())).map(|pod| &**pod).collect();
+    let types = facts.pool(&planned.launch.node_pool).into_iter().flat_map(|pool| pool.types.instance_types.iter());
+    let listed = |kind: &&InstanceType| planned.launch.instance_types.iter().any(|listed| listed.name == kind.name);
+    let drivers = nodeless_scheduling::claimed_drivers(&pods, &view.devices, types.filter(listed));
+    drivers.into_iter().collect::<Vec<_>>().join(",")
 }
 
 /// The claims of a command's replacements, all decided before the first is written. Each is written and launched on its own.
