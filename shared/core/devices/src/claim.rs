@@ -169,6 +169,13 @@ impl DeviceRequests {
     }
 }
 
+impl DeviceRequest {
+    /// What is requested: one thing, or the alternatives.
+    pub fn alternatives(&self) -> impl Iterator<Item = &ExactRequest> {
+        self.exactly.iter().chain(self.first_available.iter().map(|alternative| &alternative.request))
+    }
+}
+
 impl DeviceSelector {
     /// A selector with an expression.
     #[must_use]

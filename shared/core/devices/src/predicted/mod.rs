@@ -4,6 +4,7 @@ mod efas;
 mod gpus;
 
 use crate::attribute::Attribute;
+use crate::claim::{DeviceClass, DeviceRequest, ResourceClaim};
 use crate::cluster::ClusterDevices;
 use crate::slice::{Capacity, Device, ResourcePool, Slice, SliceSpec};
 use gpus::MODELS;
@@ -35,6 +36,13 @@ impl ClusterDevices {
     /// what is known of the type. A node that was launched without EFA interfaces publishes other network devices only.
     #[must_use]
     pub fn predicted(&self, kind: &InstanceType, node: &str) -> Vec<Slice> {
+        self.predicted_with_network(kind, node, true)
+    }
+
+    /// [`Self::predicted`], with the devices of `dra.net` that no node of the type has published only if `with_network` is set: clusters
+    /// without the driver have DeviceClasses whose selectors fail for devices of other drivers.
+    #[must_use]
+    pub fn predicted_with_network(&self, kind: &InstanceType, node: &str, with_network: bool) -> Vec<Slice> {
         let published = self.published_by_type.get(&kind.name).map_or(&[][..], Vec::as_slice);
         let is_published = |driver: &str| {
             let mut devices = published.iter().filter(|slice| slice.spec.driver == driver);
@@ -44,7 +52,8 @@ impl ClusterDevices {
                 devices.next().is_some()
             }
         };
-        let known = known(kind).into_iter().filter(|(driver, _)| !is_published(driver));
+        let is_expected = |driver: &str| !is_published(driver) && (with_network || driver != DRANET);
+        let known = known(kind).into_iter().filter(|(driver, _)| is_expected(driver));
         learned(published, node)
             .into_iter()
             .chain(known.map(|(driver, devices)| slice(driver, node, devices)))
@@ -180,5 +189,18 @@ fn slice(driver: &str, node: &str, devices: Vec<Device>) -> Slice {
             devices,
             ..SliceSpec::default()
         },
+    }
+}
+
+impl ResourceClaim {
+    /// Whether a selector of the claim, or of a class that it requests, names the driver of network devices.
+    #[must_use]
+    pub fn names_network(&self, classes: &BTreeMap<String, DeviceClass>) -> bool {
+        let requests = self.devices.requests.iter().flat_map(DeviceRequest::alternatives);
+        let mut selectors = requests.flat_map(|request| {
+            let class = classes.get(&request.device_class_name);
+            request.selectors.iter().chain(class.into_iter().flat_map(|class| &class.selectors))
+        });
+        selectors.any(|selector| selector.cel.as_ref().is_some_and(|cel| cel.expression.contains(DRANET)))
     }
 }

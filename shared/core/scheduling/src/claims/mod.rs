@@ -60,6 +60,8 @@ pub(crate) struct Claims {
     /// without the last, which are all that have devices for it.
     preferred: Vec<Vec<BTreeSet<String>>>,
     selectors: Selectors,
+    /// Whether a kind may claim devices of `dra.net`.
+    names_network: bool,
     /// What it took to count them on instance types.
     counted: Counted,
 }
@@ -100,6 +102,8 @@ impl Claims {
         }
         let kinds = kinds.into_iter().filter(|kind: &Vec<ResourceClaim>| !kind.is_empty()).collect();
         let mut claims = Self { kinds, ..Self::default() };
+        let mut each = claims.kinds.iter().flatten();
+        claims.names_network = each.any(|claim| claim.names_network(&facts.devices.classes));
         if claims.kinds.is_empty() {
             return claims;
         }
@@ -174,7 +178,7 @@ impl Claims {
     ) -> (HashMap<String, Rc<Fit>>, Counted) {
         let mut sites: Vec<(Vec<Slice>, Vec<&str>)> = Vec::new();
         for (name, kind) in types {
-            let slices = facts.devices.predicted(kind, PLANNED);
+            let slices = facts.devices.predicted_with_network(kind, PLANNED, self.names_network);
             match sites.iter_mut().find(|(known, _)| *known == slices) {
                 Some((_, names)) => names.push(name),
                 None => sites.push((slices, vec![name])),
@@ -245,7 +249,7 @@ impl Claims {
         let mut kinds = self.searches(facts, devices, &self.pods_of_kinds(problem));
         for (node, amounts) in nodes {
             let awaits = !node.initialized || node.nominated.iter().any(|pod| pending.contains(pod));
-            let expected = if awaits { expected(problem, node, &inventory) } else { Vec::new() };
+            let expected = if awaits { expected(problem, node, &inventory, self.names_network) } else { Vec::new() };
             let labels = node.requirements.single_values();
             let place = Place { name: Some(&node.name), labels: &labels };
             let fit = if expected.is_empty() {
@@ -351,7 +355,8 @@ impl Claims {
         let explains = |(_, refusal): &&(&InstanceType, &Refusal)| !matches!(refusal, Refusal::NoDevice { .. });
         let (kind, _) = refused.iter().find(explains).or(refused.first())?;
         // The names of the pod's claims, which other pods of the kind do not have.
-        let (claims, slices) = (claims_of(needs), facts.devices.predicted(kind, PLANNED));
+        let (claims, slices) =
+            (claims_of(needs), facts.devices.predicted_with_network(kind, PLANNED, self.names_network));
         let attempts = Attempts::at_most(ATTEMPTS);
         let mut named = [PodClaims::new(&claims, &facts.devices.classes, &self.selectors, 1, attempts)];
         let place = Place { name: Some(PLANNED), labels: &StringMap::new() };
@@ -413,14 +418,14 @@ fn set(amounts: &mut Amounts, fit: &Fit, resources: &ResourceIndex) {
 }
 
 /// The slices that a node is expected to publish, of drivers that have published none of it.
-fn expected(problem: &Problem<'_>, node: &ExistingNode, inventory: &Inventory<'_>) -> Vec<Slice> {
+fn expected(problem: &Problem<'_>, node: &ExistingNode, inventory: &Inventory<'_>, names_network: bool) -> Vec<Slice> {
     let Some(name) = node.requirements.get(labels::INSTANCE_TYPE).and_then(Requirement::single) else {
         return Vec::new();
     };
     let mut types = problem.node_pools.iter().flat_map(|offer| offer.instance_types.iter());
     let Some(kind) = types.find(|kind| kind.name == name) else { return Vec::new() };
     let present: HashSet<&str> = inventory.local_to(&node.name).map(|slice| slice.spec.driver.as_str()).collect();
-    let mut slices = problem.facts.devices.predicted(kind, &node.name);
+    let mut slices = problem.facts.devices.predicted_with_network(kind, &node.name, names_network);
     slices.retain(|slice| !present.contains(slice.spec.driver.as_str()));
     slices
 }

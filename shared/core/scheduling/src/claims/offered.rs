@@ -2,7 +2,7 @@
 
 use super::PLANNED;
 use nodeless_devices::selector::{Read, Selector};
-use nodeless_devices::{ClusterDevices, ResourceClaim};
+use nodeless_devices::{ClusterDevices, DeviceRequest, ResourceClaim};
 use nodeless_model::InstanceType;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -48,9 +48,7 @@ fn listed(text: &str, types: &BTreeSet<&str>) -> String {
 }
 
 fn reads(claims: &[ResourceClaim], devices: &ClusterDevices) -> BTreeSet<Read> {
-    let requests = claims.iter().flat_map(|claim| &claim.devices.requests).flat_map(|request| {
-        request.exactly.iter().chain(request.first_available.iter().map(|alternative| &alternative.request))
-    });
+    let requests = claims.iter().flat_map(|claim| &claim.devices.requests).flat_map(DeviceRequest::alternatives);
     let selectors = requests.flat_map(|request| {
         let class = devices.classes.get(&request.device_class_name);
         request.selectors.iter().chain(class.into_iter().flat_map(|class| &class.selectors))

@@ -13,6 +13,7 @@ pub(crate) struct Together<'a> {
     /// By pod.
     claims: Vec<Vec<ResourceClaim>>,
     selectors: Selectors,
+    names_network: bool,
 }
 
 impl<'a> Together<'a> {
@@ -31,7 +32,9 @@ impl<'a> Together<'a> {
             claims.push(of_pod.collect());
         }
         claims.retain(|of_pod: &Vec<ResourceClaim>| !of_pod.is_empty());
-        (!claims.is_empty()).then(|| Self { facts, claims, selectors: Selectors::default() })
+        let classes = &facts.devices.classes;
+        let names_network = claims.iter().flatten().any(|claim| claim.names_network(classes));
+        (!claims.is_empty()).then(|| Self { facts, claims, selectors: Selectors::default(), names_network })
     }
 
     /// The alternatives that the claims get on a new node of an instance type, as `request/alternative`.
@@ -44,7 +47,7 @@ impl<'a> Together<'a> {
     }
 
     fn allocated(&self, kind: &InstanceType) -> Result<Vec<Allocation>, String> {
-        let slices = self.facts.devices.predicted(kind, PLANNED);
+        let slices = self.facts.devices.predicted_with_network(kind, PLANNED, self.names_network);
         let (inventory, mut taken) = (Inventory::new(&slices), Taken::default());
         let place = Place { name: Some(PLANNED), labels: &StringMap::new() };
         let pools = inventory.pools(&place).map_err(|error| error.to_string())?;

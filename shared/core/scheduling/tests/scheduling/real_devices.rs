@@ -2,7 +2,7 @@
 
 use crate::claims::{claiming, existing, with};
 use crate::support::*;
-use nodeless_devices::{ClusterDevices, DeviceClass, Slice};
+use nodeless_devices::{ClusterDevices, DeviceClass, DeviceSelector, Slice};
 use nodeless_model::*;
 use nodeless_scheduling::{PoolOffer, Problem, Solution, claimed_drivers, explain_launch};
 use serde_json::{Value, json};
@@ -203,4 +203,14 @@ fn the_remedy_names_what_instance_types_have() {
         "{advice}"
     );
     assert!(advice.contains("karpenter.k8s.aws/instance-family"), "{advice}");
+}
+
+/// Without a claim that names it, no devices of `dra.net` are expected, for which the selector of the class would fail.
+#[test]
+fn a_class_that_names_no_driver_selects_gpus_beside_efa() {
+    let both = json!({"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu.nvidia.com", "count": 2}}]});
+    let mut devices = claims(both);
+    let class = devices.classes.get_mut("gpu.nvidia.com").unwrap();
+    class.selectors = vec![DeviceSelector::cel("device.attributes['gpu.nvidia.com'].type == 'gpu'")];
+    assert_eq!(planned(&devices).0, "g6.12xlarge");
 }
