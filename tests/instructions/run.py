@@ -85,7 +85,7 @@ class Count:
 
     whole: int
     part: int
-    # The work of the part as the plan counts it; None for lifecycle, which has no limit of work.
+    # The work of the part as the plan counts it, if it states it.
     work: int | None = None
 
 
@@ -123,10 +123,10 @@ def inclusive(profile: Iterable[str], functions: tuple[str, ...]) -> int:
 
 
 def work(output: str) -> int | None:
-    """The counted work in the statistics of a plan, with that of its decisions."""
-    if not output.startswith("{"):
+    """The counted work in the statistics of a plan, with that of its decisions; None for a replay and for lifecycle, which state none."""
+    statistics = json.loads(output).get("statistics") if output.startswith("{") else None
+    if statistics is None:
         return None
-    statistics = json.loads(output)["statistics"]
     return statistics["work"] + statistics.get("disruption", {}).get("work", 0)
 
 

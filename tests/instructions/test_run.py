@@ -52,6 +52,7 @@ def test_work_that_is_not_counted_fails() -> None:
 def test_the_work_of_decisions_is_part_of_the_work() -> None:
     assert run.work('{"statistics": {"work": 5}}') == 5
     assert run.work('{"statistics": {"work": 5, "disruption": {"work": 7}}}') == 12
+    assert run.work('{"launches": []}') is None
     assert run.work("done\n") is None
 
 
