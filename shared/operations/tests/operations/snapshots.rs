@@ -135,7 +135,7 @@ async fn what_is_kept_holds_nothing_that_may_be_secret() {
     plan_twice(&harness).await;
     let mut text = String::new();
     ZlibDecoder::new(latest(&harness).0.as_slice()).read_to_string(&mut text).unwrap();
-    assert!(text.starts_with("{\"format\":4,") && text.contains("with-variable"));
+    assert!(text.starts_with("{\"format\":5,") && text.contains("with-variable"));
     assert!(!text.contains(SECRET));
     // Inflated by somebody, it is read too.
     assert!(Snapshot::read(text.as_bytes()).is_ok());
@@ -145,6 +145,6 @@ async fn what_is_kept_holds_nothing_that_may_be_secret() {
 fn what_is_no_snapshot_is_refused_in_words() {
     let why = |bytes: &[u8]| Snapshot::read(bytes).unwrap_err().to_string();
     assert!(why(b"{}").starts_with("it is not a snapshot of a plan"), "{}", why(b"{}"));
-    assert!(why(br#"{"format": 5, "snapshot": {}}"#).starts_with("it has the form 5"));
+    assert!(why(br#"{"format": 6, "snapshot": {}}"#).starts_with("it has the form 6"));
     assert!(why(&[0x78, 1, 2]).starts_with("it is damaged"));
 }
