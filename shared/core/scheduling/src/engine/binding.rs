@@ -323,10 +323,12 @@ impl Engine<'_, '_, '_> {
     fn gather(&mut self, class: usize, level: usize, candidates: &mut [DomainCandidate]) {
         let bounded = self.classes.list[class].level(level).map(|level| &level.bounded[..]).unwrap_or_default();
         let Some(group) = self.undecided(class, bounded.iter()) else { return };
-        if candidates.len() < 2 {
+        let followers: Vec<usize> = self.followers.get(&group).cloned().unwrap_or_default();
+        // Then every domain takes all pods, and the price of each is known.
+        let is_unlimited = self.nodes.is_empty() && self.pools.iter().all(|pool| pool.limits.are_none());
+        if candidates.len() < 2 || (followers.len() < 2 && is_unlimited) {
             return;
         }
-        let followers: Vec<usize> = self.followers.get(&group).cloned().unwrap_or_default();
         self.work.add(followers.len() * candidates.len() * WORK_OF_TARGET);
         let key = self.topology.key(group);
         for candidate in candidates {
