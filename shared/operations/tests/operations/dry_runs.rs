@@ -1,13 +1,16 @@
 //! `nodeless plan` composes the stages on its own. For the same snapshot it plans what the pipeline plans.
 
 use crate::common::{Harness, drift, fixed_cluster, pod, running_cluster, small_catalog};
-use nodeless_catalog::facts::Zone;
+use nodeless_catalog::Catalog;
+use nodeless_catalog::facts::{Facts, Zone};
 use nodeless_catalog::stored::Price;
 use nodeless_model::labels;
+use nodeless_model::pod::ResourceClaim;
 use nodeless_operations::plan::{Action, DryRun, DryRunInput, PlanSettings, Replay, unpacked};
 use nodeless_scheduling::Solution;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The decisions of a plan, as written to the decision records.
@@ -198,4 +201,44 @@ async fn without_subnets_no_node_is_planned_in_a_local_zone() {
     let (_, solution) = run.place();
     let offering = json!(solution.launches[0].offering);
     assert_ne!(offering["zone"], "us-east-1-bos-1a", "{offering}");
+}
+
+#[tokio::test]
+async fn a_claim_names_the_drivers_of_the_devices_that_its_pods_claim() {
+    let harness = Harness::new().await;
+    harness.cluster.add_pods([pod("train", 700), pod("web", 700)]);
+    let mut view = harness.cluster.view();
+    let class =
+        json!({ "name": "gpus", "selectors": [{ "cel": { "expression": "device.driver == 'gpu.nvidia.com'" } }] });
+    let requests = json!({ "requests": [{ "name": "gpu", "exactly": { "deviceClassName": "gpus" } }] });
+    let devices = json!({
+        "slices": [], "classes": { "gpus": class }, "claims": {}, "templates": { "default/gpu": requests }, "publishedByType": {},
+    });
+    view.devices = serde_json::from_value(devices).unwrap();
+    let claim = ResourceClaim { name: "gpu".to_owned(), claim: None, template: Some("gpu".to_owned()) };
+    let train = view.pods.iter_mut().find(|pod| pod.name == "train").unwrap();
+    Arc::make_mut(train).template_mut().resource_claims.push(claim);
+    let mut catalog = Catalog::synthetic(1, Facts::embedded().unwrap());
+    catalog.types.retain(|entry| ["m6i.large", "g4dn.xlarge"].contains(&entry.facts.name.as_str()));
+    let run = DryRun::new(DryRunInput {
+        view,
+        claims: Vec::new(),
+        catalog,
+        now: harness.clock.time(),
+        shifted: Vec::new(),
+        settings: PlanSettings::default(),
+        commitments: None,
+        disruption: None,
+    });
+    let batches = run.into_snapshot().replay().batches;
+    let created = batches.iter().flat_map(|batch| &batch.actions).filter_map(|action| match action {
+        Action::CreateGroup(claims, _) => Some(claims),
+        _ => None,
+    });
+    let drivers: BTreeMap<&str, Option<&str>> = created
+        .flatten()
+        .flat_map(|claim| claim.spec.nominated_pods.iter().map(move |pod| (pod, claim)))
+        .map(|(pod, claim)| (pod.as_str(), claim.spec.annotations.get(labels::DRA_DRIVERS).map(String::as_str)))
+        .collect();
+    assert_eq!(drivers, [("default/train", Some("gpu.nvidia.com")), ("default/web", None)].into());
 }

@@ -23,7 +23,7 @@ use nodeless_model::{
 use nodeless_scheduling::Launch;
 use nodeless_state::claims::MAX_TOGETHER;
 use nodeless_state::limits::{LaunchLimits, PoolLimits};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// A planned node, before it has a name.
 pub(super) struct PlannedNode<'a> {
@@ -40,15 +40,18 @@ pub(super) struct PlannedNode<'a> {
 
 /// The launch groups of planned nodes: those with the same parameters of CreateFleet share one call.
 pub(super) fn groups(planned: Vec<PlannedNode<'_>>, facts: Facts<'_>, names: &mut Names) -> Vec<Vec<NodeClaim>> {
+    let claiming = Claiming::new(facts);
     let mut alike: BTreeMap<(String, String), Vec<PlannedNode<'_>>> = BTreeMap::new();
     for one in planned {
-        alike.entry((one.key(), drivers(&one, facts))).or_default().push(one);
+        alike.entry((one.key(), claiming.drivers(&one))).or_default().push(one);
     }
     let size = usize::try_from(facts.snapshot.settings.group_size).unwrap_or(MAX_TOGETHER).clamp(1, MAX_TOGETHER);
     let mut groups = Vec::new();
-    for group in alike.values().flat_map(|members| members.chunks(size)) {
-        let pool = group.first().and_then(|one| facts.pool(&one.launch.node_pool));
-        groups.extend(pool.map(|pool| claims_of(group, pool, facts, names)));
+    for ((_, drivers), members) in &alike {
+        for group in members.chunks(size) {
+            let pool = group.first().and_then(|one| facts.pool(&one.launch.node_pool));
+            groups.extend(pool.map(|pool| claims_of(group, drivers, pool, facts, names)));
+        }
     }
     groups
 }
@@ -101,8 +104,10 @@ pub(super) fn created<'w>(groups: Vec<Vec<NodeClaim>>, written: impl IntoIterato
     created
 }
 
+/// The claims of a launch group, whose pods claim devices of these drivers.
 fn claims_of(
     group: &[PlannedNode<'_>],
+    drivers: &str,
     evaluated: &EvaluatedPool,
     facts: Facts<'_>,
     names: &mut Names,
@@ -125,9 +130,8 @@ fn claims_of(
         .map(|(index, (planned, named))| {
             let launch_group = LaunchGroup { id: id.clone(), index, size, all_or_none };
             let mut claim = claim(planned, evaluated, class, named, launch_group, facts.snapshot.now);
-            let drivers = drivers(planned, facts);
             if !drivers.is_empty() {
-                claim.spec.annotations.insert(labels::DRA_DRIVERS.to_owned(), drivers);
+                claim.spec.annotations.insert(labels::DRA_DRIVERS.to_owned(), drivers.to_owned());
             }
             awaited.close(&mut claim);
             claim.spec.avoided_offerings.extend(left_out.iter().cloned());
@@ -138,18 +142,33 @@ fn claims_of(
         .collect()
 }
 
-/// The drivers of the devices that the pods of a node claim, separated by commas.
-fn drivers(planned: &PlannedNode<'_>, facts: Facts<'_>) -> String {
-    let view = &facts.snapshot.view;
-    if view.devices.is_empty() {
-        return String::new();
+/// The pods that claim devices.
+struct Claiming<'a> {
+    facts: Facts<'a>,
+    /// By `namespace/name`.
+    pods: HashMap<String, &'a Pod>,
+}
+
+impl<'a> Claiming<'a> {
+    fn new(facts: Facts<'a>) -> Self {
+        let view = &facts.snapshot.view;
+        let claiming = view.pods.iter().filter(|pod| !pod.template.resource_claims.is_empty());
+        Self { facts, pods: claiming.map(|pod| (pod.key(), &**pod)).collect() }
     }
-    let claiming = view.pods.iter().filter(|pod| !pod.template.resource_claims.is_empty());
-    let pods: Vec<&Pod> = claiming.filter(|pod| planned.pods.contains(&pod.key())).map(|pod| &**pod).collect();
-    let types = facts.pool(&planned.launch.node_pool).into_iter().flat_map(|pool| pool.types.instance_types.iter());
-    let listed = |kind: &&InstanceType| planned.launch.instance_types.iter().any(|listed| listed.name == kind.name);
-    let drivers = nodeless_scheduling::claimed_drivers(&pods, &view.devices, types.filter(listed));
-    drivers.into_iter().collect::<Vec<_>>().join(",")
+
+    /// The drivers of the devices that the pods of a planned node claim, separated by commas.
+    fn drivers(&self, planned: &PlannedNode<'_>) -> String {
+        let pods: Vec<&Pod> = planned.pods.iter().filter_map(|pod| self.pods.get(pod).copied()).collect();
+        if pods.is_empty() {
+            return String::new();
+        }
+        let launch = planned.launch;
+        let types = self.facts.pool(&launch.node_pool).into_iter().flat_map(|pool| pool.types.instance_types.iter());
+        let listed = |kind: &&InstanceType| launch.instance_types.iter().any(|listed| listed.name == kind.name);
+        let drivers =
+            nodeless_scheduling::claimed_drivers(&pods, &self.facts.snapshot.view.devices, types.filter(listed));
+        drivers.into_iter().collect::<Vec<_>>().join(",")
+    }
 }
 
 /// The claims of a command's replacements, all decided before the first is written. Each is written and launched on its own.
@@ -159,6 +178,7 @@ pub(super) fn planned(
     facts: Facts<'_>,
     names: &mut Names,
 ) -> Result<Vec<NodeClaim>, String> {
+    let claiming = Claiming::new(facts);
     let mut claims = Vec::with_capacity(replacements.len());
     for replacement in replacements {
         let launch = &replacement.launch;
@@ -167,7 +187,8 @@ pub(super) fn planned(
             .ok_or_else(|| format!("the NodePool {} of a replacement does not exist", launch.node_pool))?;
         let (pods, replaces) = (replacement.pods.clone(), replaces.to_vec());
         let planned = PlannedNode { launch, pods, whole_for: None, replaces, avoided: Vec::new() };
-        claims.extend(claims_of(&[planned], pool, facts, names));
+        let drivers = claiming.drivers(&planned);
+        claims.extend(claims_of(&[planned], &drivers, pool, facts, names));
     }
     Ok(claims)
 }
