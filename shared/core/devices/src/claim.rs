@@ -4,6 +4,9 @@ use crate::taint::DeviceToleration;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
+/// The driver of network devices.
+pub(crate) const DRANET: &str = "dra.net";
+
 /// A DeviceClass: selectors under a name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -166,6 +169,24 @@ impl DeviceRequests {
             *name = indices.get(name).cloned().unwrap_or_default();
         }
         self
+    }
+}
+
+impl ResourceClaim {
+    /// The expressions by which the claim, and the classes that it requests, select devices.
+    pub fn expressions<'a>(&'a self, classes: &'a BTreeMap<String, DeviceClass>) -> impl Iterator<Item = &'a str> {
+        let requests = self.devices.requests.iter().flat_map(DeviceRequest::alternatives);
+        let selectors = requests.flat_map(|request| {
+            let class = classes.get(&request.device_class_name);
+            request.selectors.iter().chain(class.into_iter().flat_map(|class| &class.selectors))
+        });
+        selectors.filter_map(|selector| Some(selector.cel.as_ref()?.expression.as_str()))
+    }
+
+    /// Whether an expression names the driver of network devices.
+    #[must_use]
+    pub fn names_network(&self, classes: &BTreeMap<String, DeviceClass>) -> bool {
+        self.expressions(classes).any(|expression| expression.contains(DRANET))
     }
 }
 

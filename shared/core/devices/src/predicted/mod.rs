@@ -4,7 +4,7 @@ mod efas;
 mod gpus;
 
 use crate::attribute::Attribute;
-use crate::claim::{DeviceClass, DeviceRequest, ResourceClaim};
+use crate::claim::DRANET;
 use crate::cluster::ClusterDevices;
 use crate::slice::{Capacity, Device, ResourcePool, Slice, SliceSpec};
 use gpus::MODELS;
@@ -15,8 +15,6 @@ use std::collections::BTreeMap;
 const NVIDIA: &str = "gpu.nvidia.com";
 /// The driver of AWS's accelerators.
 const NEURON: &str = "neuron.aws.com";
-/// The driver of network devices, of which the Elastic Fabric Adapters are predicted.
-pub(crate) const DRANET: &str = "dra.net";
 /// The resources of instance types that count the devices.
 const NVIDIA_RESOURCE: &str = "nvidia.com/gpu";
 const NEURON_RESOURCE: &str = "aws.amazon.com/neuron";
@@ -189,18 +187,5 @@ fn slice(driver: &str, node: &str, devices: Vec<Device>) -> Slice {
             devices,
             ..SliceSpec::default()
         },
-    }
-}
-
-impl ResourceClaim {
-    /// Whether a selector of the claim, or of a class that it requests, names the driver of network devices.
-    #[must_use]
-    pub fn names_network(&self, classes: &BTreeMap<String, DeviceClass>) -> bool {
-        let requests = self.devices.requests.iter().flat_map(DeviceRequest::alternatives);
-        let mut selectors = requests.flat_map(|request| {
-            let class = classes.get(&request.device_class_name);
-            request.selectors.iter().chain(class.into_iter().flat_map(|class| &class.selectors))
-        });
-        selectors.any(|selector| selector.cel.as_ref().is_some_and(|cel| cel.expression.contains(DRANET)))
     }
 }

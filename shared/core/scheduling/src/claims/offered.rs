@@ -2,7 +2,7 @@
 
 use super::PLANNED;
 use nodeless_devices::selector::{Read, Selector};
-use nodeless_devices::{ClusterDevices, DeviceRequest, ResourceClaim};
+use nodeless_devices::{ClusterDevices, ResourceClaim};
 use nodeless_model::InstanceType;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -48,12 +48,8 @@ fn listed(text: &str, types: &BTreeSet<&str>) -> String {
 }
 
 fn reads(claims: &[ResourceClaim], devices: &ClusterDevices) -> BTreeSet<Read> {
-    let requests = claims.iter().flat_map(|claim| &claim.devices.requests).flat_map(DeviceRequest::alternatives);
-    let selectors = requests.flat_map(|request| {
-        let class = devices.classes.get(&request.device_class_name);
-        request.selectors.iter().chain(class.into_iter().flat_map(|class| &class.selectors))
-    });
-    let compiled = selectors.filter_map(|selector| Selector::compile(&selector.cel.as_ref()?.expression).ok());
+    let expressions = claims.iter().flat_map(|claim| claim.expressions(&devices.classes));
+    let compiled = expressions.filter_map(|expression| Selector::compile(expression).ok());
     let constraints = claims.iter().flat_map(|claim| &claim.devices.constraints);
     let attributes = constraints.flat_map(|one| one.match_attribute.iter().chain(&one.distinct_attribute));
     let named = attributes.filter_map(|name| name.split_once('/')).map(|(domain, id)| Read {
