@@ -62,8 +62,16 @@ pub(crate) fn errors(kind: &str, object: &Value) -> Vec<(String, String)> {
 pub(crate) fn unknown_fields(api_version: &str, kind: &str, object: &Value) -> Vec<nodeless_snapshot::UnknownField> {
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
     let (found, release) = if DEFINED.contains(&group) {
-        let schema = kept(kind, version).unwrap_or_default();
-        (schema.map(|schema| fields::custom(&schema, object)), KARPENTER)
+        match kept(kind, version) {
+            Ok(schema) => (schema.map(|schema| fields::custom(&schema, object)), KARPENTER),
+            Err(problem) => {
+                return vec![nodeless_snapshot::UnknownField {
+                    field: "apiVersion".to_owned(),
+                    problem,
+                    may_be_newer: true,
+                }];
+            }
+        }
     } else if fields::is_of_kubernetes(api_version) {
         (fields::built_in(api_version, kind, object), KUBERNETES)
     } else {

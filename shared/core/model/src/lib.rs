@@ -45,6 +45,7 @@ pub mod setting;
 pub mod shared_templates;
 pub mod shell;
 pub mod shortage;
+pub mod spelling;
 pub mod spot_interruption;
 pub mod surge;
 pub mod taint;

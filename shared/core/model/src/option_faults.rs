@@ -3,11 +3,9 @@
 use crate::events::{annotation_unknown, budget_invalid, daemon_set_not_awaited, misconfigured};
 use crate::object::{ObjectEvent, ObjectRef};
 use crate::options::{ClusterOptions, NodePoolOptions};
+use crate::spelling::nearest;
 use crate::surge::PodOptions;
 use crate::{InvalidAnnotation, NodePool, Pod, labels};
-
-/// How similar a key has to be to one that may be meant, as a part of the letters that are equal.
-const SIMILAR: f64 = 0.75;
 
 /// What is wrong with an annotation.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,19 +64,19 @@ impl OptionHolder {
         if let Some(other) = Self::ALL.into_iter().find(|other| other.keys().contains(&key)) {
             return format!("set it on {}", other.name());
         }
-        let name = |key: &str| key.rsplit('/').next().unwrap_or_default().to_lowercase();
-        let similarity = |known: &str| strsim::normalized_damerau_levenshtein(&name(known), &name(key));
-        let nearest = |holder: Self| {
-            let keys = holder.keys().iter().map(|known| (similarity(known), *known));
-            keys.filter(|(similarity, _)| *similarity >= SIMILAR).max_by(|a, b| a.0.total_cmp(&b.0))
-        };
-        let elsewhere = || Self::ALL.into_iter().find_map(|other| Some((other, nearest(other)?.1)));
+        let nearest = |holder: Self| nearest(name(key), holder.keys().iter().copied(), |known| name(known));
+        let elsewhere = || Self::ALL.into_iter().find_map(|other| Some((other, nearest(other)?)));
         match (nearest(self), elsewhere()) {
-            (Some((_, known)), _) => format!("did you mean {known}?"),
+            (Some(known), _) => format!("did you mean {known}?"),
             (None, Some((other, known))) => format!("did you mean {known} on {}?", other.name()),
             (None, None) => "remove it".to_owned(),
         }
     }
+}
+
+/// The name of an annotation, without its domain.
+fn name(key: &str) -> &str {
+    key.rsplit('/').next().unwrap_or_default()
 }
 
 impl OptionFault {

@@ -2,11 +2,10 @@
 
 use crate::messages::{Field, Label, json_fields, message_name, messages};
 use crate::schema::{Schema, SchemaNode};
+use nodeless_model::spelling::nearest;
 use serde_json::Value;
 use std::collections::{BTreeSet, VecDeque};
 
-/// How similar a name has to be to a known one to be a misspelling of it, from 0 to 1.
-const SIMILAR: f64 = 0.75;
 /// The message of the metadata of every kind.
 const METADATA: &str = "apis.meta.v1.ObjectMeta";
 /// The fields that every object has besides those of its schema.
@@ -38,7 +37,8 @@ impl UnknownField {
 #[must_use]
 pub fn is_of_kubernetes(api_version: &str) -> bool {
     let group = api_version.split_once('/').map_or("", |(group, _)| group);
-    !group.contains('.') || group.ends_with(".k8s.io")
+    // The group of the VerticalPodAutoscaler, which is installed by itself.
+    group != "autoscaling.k8s.io" && (!group.contains('.') || group.ends_with(".k8s.io"))
 }
 
 /// The unknown fields of an object of a built-in kind; `None` if the fields of this kind and version are not known.
@@ -162,11 +162,8 @@ fn walk(root: Shape<'_>, shape: Shape<'_>, value: &Value, path: &str, found: &mu
 /// The field that was probably meant: a similar one of the same object, or the one of the kind that has this name.
 fn meant(root: Shape<'_>, of: Shape<'_>, name: &str) -> Option<String> {
     let known = of.fields();
-    let similarity = |known: &str| strsim::normalized_damerau_levenshtein(&known.to_lowercase(), &name.to_lowercase());
-    let similar = known.iter().map(|(known, _)| (similarity(known), *known));
-    let similar = similar.filter(|(similarity, _)| *similarity >= SIMILAR).max_by(|one, two| one.0.total_cmp(&two.0));
-    if let Some((_, known)) = similar {
-        return Some(known.to_owned());
+    if let Some((known, _)) = nearest(name, &known, |(known, _)| *known) {
+        return Some((*known).to_owned());
     }
     // What containers request is one level deeper.
     let is_resource = name.contains('/') || ["cpu", "memory", "ephemeral-storage"].contains(&name);
@@ -263,6 +260,7 @@ mod tests {
             json!({ "spec": { "metrics": [{ "type": "Resource", "resource": { "name": "cpu" } }], "minReplica": 2 } });
         assert_eq!(lines("autoscaling/v2", "HorizontalPodAutoscaler", &scaler), ["spec.minReplica: minReplicas"]);
         assert_eq!(built_in("apps/v9", "Deployment", &json!({})), None);
+        assert!(!is_of_kubernetes("autoscaling.k8s.io/v1") && is_of_kubernetes("autoscaling/v2"));
         for other in ["example.com/v1", "apps.kruise.io/v1", "apps.x-k8s.io/v1"] {
             assert_eq!(built_in(other, "StatefulSet", &json!({})), None, "{other}");
         }
