@@ -109,7 +109,7 @@ impl Stage {
         let moto = Arc::new(crate::moto()?);
         let moto_proxy = Proxy::start(&moto.url).await;
         create_table(&config(&moto.url).await).await;
-        Some(Self::of(CLUSTER, vec![moto], moto_proxy, None).await)
+        Some(Self::new(CLUSTER, vec![moto], moto_proxy, None).await)
     }
 
     /// Starts a stage with the table in DynamoDB Local, which reports the capacity units that calls consume. `None` when moto or DynamoDB
@@ -122,7 +122,7 @@ impl Stage {
         let moto_proxy = Proxy::start(&moto.url).await;
         let table_proxy = Proxy::measuring(&dynamodb.url).await;
         create_table(&config(&dynamodb.url).await).await;
-        Some(Self::of(CLUSTER, vec![moto, dynamodb], moto_proxy, Some(table_proxy)).await)
+        Some(Self::new(CLUSTER, vec![moto, dynamodb], moto_proxy, Some(table_proxy)).await)
     }
 
     /// Another cluster whose functions are those of this stage, as Terraform registers it with `shared_functions`.
@@ -130,7 +130,7 @@ impl Stage {
     /// # Panics
     /// When something of it cannot be started.
     pub async fn beside(&self, cluster: &str) -> Self {
-        let other = Self::of(cluster, self.servers.clone(), self.moto_proxy.clone(), self.table_proxy.clone()).await;
+        let other = Self::new(cluster, self.servers.clone(), self.moto_proxy.clone(), self.table_proxy.clone()).await;
         let environment: BTreeMap<String, String> = other.environment().into_iter().collect();
         let text = |value: String| AttributeValue::S(value);
         let table = config(&self.table().url).await;
@@ -147,7 +147,7 @@ impl Stage {
         other
     }
 
-    async fn of(cluster: &str, servers: Vec<Arc<Server>>, moto_proxy: Proxy, table_proxy: Option<Proxy>) -> Self {
+    async fn new(cluster: &str, servers: Vec<Arc<Server>>, moto_proxy: Proxy, table_proxy: Option<Proxy>) -> Self {
         // The first server is moto. Calls of the stage itself go past the proxies, so they are not counted.
         let config = config(&servers[0].url).await;
         let queues = Queues::create(&aws_sdk_sqs::Client::new(&config), cluster).await;

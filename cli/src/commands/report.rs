@@ -87,7 +87,7 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<(), CliError> {
         of_clusters(arguments, times).await?
     };
     if let Some(exported) = exported {
-        let committed = Committed::of(&recorded, times, &exported)?;
+        let committed = Committed::new(&recorded, times, &exported)?;
         committed.notes.iter().for_each(|note| print_line!("warning: {note}"));
         print_line!("note: {}", committed.text());
     }

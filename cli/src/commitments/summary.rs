@@ -54,7 +54,7 @@ fn rounded(sum: f64) -> f64 {
 
 impl Paid {
     /// The sums of a bill.
-    pub(crate) fn of(bill: &Bill) -> Self {
+    pub(crate) fn new(bill: &Bill) -> Self {
         Self {
             committed_per_hour: rounded(bill.committed()),
             covered_per_hour: rounded(bill.covered()),
@@ -67,7 +67,7 @@ impl Paid {
     /// The sums for instances, and the commitments one by one.
     pub(crate) fn for_instances(instances: &[Instance], commitments: &Commitments) -> (Self, Vec<Used>) {
         let bill = bill(instances, commitments);
-        (Self::of(&bill), bill.commitments.iter().map(Used::of).collect())
+        (Self::new(&bill), bill.commitments.iter().map(Used::new).collect())
     }
 
     /// `$9.1000/h: $7.5000/h for commitments, of which $0.2000/h is unused, and $1.6000/h uncovered`.
@@ -86,7 +86,7 @@ impl Paid {
 }
 
 impl Used {
-    fn of(bill: &CommitmentBill) -> Self {
+    fn new(bill: &CommitmentBill) -> Self {
         Self {
             id: bill.id.clone(),
             description: bill.described.clone(),

@@ -83,7 +83,8 @@ async fn quotas(cluster_name: Option<&str>) -> Read<Vec<Quota>> {
     }
     match nodeless_ec2::quotas(&nodeless_aws::load_config().await).await {
         Ok(listed) => {
-            let quotas = listed.iter().filter_map(|one| Quota::of(&one.name, &one.code, one.value)).collect::<Vec<_>>();
+            let quotas =
+                listed.iter().filter_map(|one| Quota::new(&one.name, &one.code, one.value)).collect::<Vec<_>>();
             if quotas.is_empty() {
                 return Read::Not("Service Quotas lists no quota of vCPUs for EC2".to_owned());
             }

@@ -36,7 +36,7 @@ impl Running {
     /// The local cluster with this name, in which nodeless runs, whose kubeconfig is one that kubectl reads here, or is in the current
     /// directory under its default name. It may have ended without removing the file.
     pub(crate) fn find(cluster: &str) -> Option<Self> {
-        kubeconfigs().into_iter().find_map(|path| Self::of(&path, cluster))
+        kubeconfigs().into_iter().find_map(|path| Self::new(&path, cluster))
     }
 
     /// The local cluster with this name, unless the table of a cluster in AWS is named.
@@ -45,7 +45,7 @@ impl Running {
     }
 
     /// `None` if the file does not exist or cannot be read, too: then it is not the kubeconfig of this cluster.
-    fn of(path: &Path, cluster: &str) -> Option<Self> {
+    fn new(path: &Path, cluster: &str) -> Option<Self> {
         let mut text = String::new();
         File::open(path).ok()?.take(LONGEST_KUBECONFIG).read_to_string(&mut text).ok()?;
         if !text.starts_with(MARK_START) {
@@ -141,7 +141,7 @@ mod tests {
     fn running(name: &str, aws: Option<&str>, cluster: &str) -> Option<Running> {
         let path = std::env::temp_dir().join(format!("nodeless-running-{}-{name}", std::process::id()));
         let _removed = Kubeconfig::write(&path, "local", "http://127.0.0.1:1", aws).unwrap();
-        Running::of(&path, cluster)
+        Running::new(&path, cluster)
     }
 
     #[test]
@@ -150,7 +150,7 @@ mod tests {
         assert_eq!(running("own", address, "local").unwrap().aws.to_string(), "127.0.0.1:8001");
         assert!(running("other", address, "prod").is_none());
         assert!(running("without", None, "local").is_none(), "nodeless does not run in it");
-        assert!(Running::of(Path::new("/none"), "local").is_none());
+        assert!(Running::new(Path::new("/none"), "local").is_none());
     }
 
     #[test]
@@ -168,10 +168,10 @@ mod tests {
             &own.replace("clusters", "c"),
         ] {
             std::fs::write(&path, foreign).unwrap();
-            assert!(Running::of(&path, "local").is_none(), "{foreign}");
+            assert!(Running::new(&path, "local").is_none(), "{foreign}");
         }
         std::fs::write(&path, &own).unwrap();
-        let found = Running::of(&path, "local");
+        let found = Running::new(&path, "local");
         std::fs::remove_file(&path).unwrap();
         assert!(found.is_some());
     }

@@ -22,7 +22,7 @@ pub(crate) struct ClusterLimit {
 }
 
 /// The limits of the cluster, with what is used of them before and after a plan.
-pub(super) fn of(problem: &Problem<'_>, solution: &Solution) -> Vec<ClusterLimit> {
+pub(super) fn cluster_limits(problem: &Problem<'_>, solution: &Solution) -> Vec<ClusterLimit> {
     let Some(cluster) = problem.node_pools.iter().find_map(|offer| offer.cluster.as_ref()) else { return Vec::new() };
     let (before, mut after) = (&cluster.usage, cluster.usage.clone());
     solution.launches.iter().for_each(|launch| after.add(&launch.charge));

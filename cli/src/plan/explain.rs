@@ -165,7 +165,7 @@ fn placed(index: usize, problem: &Problem<'_>, solution: &Solution, covered: &[f
     Outcome::Launch {
         launch: place,
         node_pool: launch.node_pool.clone(),
-        offering: Offering::of(launch),
+        offering: Offering::new(launch),
         instance_types: PricedType::all_of(launch),
         covered_per_hour: covered,
         ruled_out: explain_launch(problem, launch)

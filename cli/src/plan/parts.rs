@@ -53,7 +53,7 @@ impl Launch {
             pods: sorted(pods.into_iter()),
             requests: launch.requests.clone(),
             instance_types: PricedType::all_of(launch),
-            offering: Offering::of(launch),
+            offering: Offering::new(launch),
             covered_per_hour: None,
             requirements: launch.requirements.clone(),
         }
@@ -77,7 +77,7 @@ impl PricedType {
 
 impl Offering {
     /// The chosen offering of a launch.
-    pub(crate) fn of(launch: &nodeless_scheduling::Launch) -> Self {
+    pub(crate) fn new(launch: &nodeless_scheduling::Launch) -> Self {
         let chosen = &launch.offering;
         Self {
             instance_type: chosen.instance_type.clone(),

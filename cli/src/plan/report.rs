@@ -163,7 +163,7 @@ impl Report {
             price_per_hour: rounded(solution.price_per_hour()),
             current: Current::default(),
             commitments: None,
-            cluster_limits: cluster_limits::of(problem, solution),
+            cluster_limits: cluster_limits::cluster_limits(problem, solution),
             statistics: Statistics { pods: problem.pods.len() + faulty.len(), ..Statistics::default() },
             disruption: None,
             explanations: Vec::new(),

@@ -34,7 +34,7 @@ impl Committed {
     ///
     /// # Errors
     /// If there are no records of the time, or the rates of a commitment are missing.
-    pub(crate) fn of(clusters: &Clusters, times: Times, exported: &Exported) -> Result<Self, CliError> {
+    pub(crate) fn new(clusters: &Clusters, times: Times, exported: &Exported) -> Result<Self, CliError> {
         let (from, to, _) = clusters.resolve(times)?;
         let mut hours: BTreeMap<Timestamp, Vec<&OfferingCost>> = BTreeMap::new();
         for record in clusters.hours().filter(|record| record.hour >= from && record.hour < to) {

@@ -143,7 +143,7 @@ mod tests {
         Installed { object: "ClusterRole nodeless:planner".to_owned(), optional: false, found }
     }
 
-    fn of(version: &str) -> Installed {
+    fn installed(version: &str) -> Installed {
         role(Found::Applied(Some(version.to_owned())))
     }
 
@@ -157,8 +157,8 @@ mod tests {
 
     #[test]
     fn a_cluster_with_the_objects_of_this_version_is_current() {
-        for more in [of("1.10.0"), webhook(Found::Absent), foreign(true)] {
-            let comparison = compare(&OWN, &[of("1.10.0"), more]);
+        for more in [installed("1.10.0"), webhook(Found::Absent), foreign(true)] {
+            let comparison = compare(&OWN, &[installed("1.10.0"), more]);
             assert!(comparison.is_current && comparison.unread == 0, "{comparison:?}");
             assert!(comparison.text.contains("The cluster has the objects of this version."), "{comparison:?}");
         }
@@ -167,12 +167,12 @@ mod tests {
     #[test]
     fn versions_are_compared_by_number_and_a_pre_release_is_before_its_release() {
         for version in ["1.9.0", "0.9.11", "1.10.0-rc.1", "main"] {
-            let comparison = compare(&OWN, &[of("1.10.0"), of(version)]);
+            let comparison = compare(&OWN, &[installed("1.10.0"), installed(version)]);
             assert!(!comparison.is_current && comparison.text.contains("is older than this command"), "{comparison:?}");
             assert!(comparison.text.contains(&format!("ClusterRole nodeless:planner: {version}\n")), "{comparison:?}");
         }
         for version in ["1.10.1", "1.11.0-rc.1", "2.0.0"] {
-            let comparison = compare(&OWN, &[of("1.9.0"), of(version)]);
+            let comparison = compare(&OWN, &[installed("1.9.0"), installed(version)]);
             let advice = format!("Install nodeless {version} on this machine");
             assert!(!comparison.is_current && comparison.text.contains(&advice), "{comparison:?}");
         }
@@ -181,7 +181,7 @@ mod tests {
     #[test]
     fn what_is_absent_or_lacks_a_version_or_fields_is_older() {
         for one in [role(Found::Absent), role(Found::Applied(None)), foreign(false), webhook(Found::Applied(None))] {
-            let comparison = compare(&OWN, &[of("1.10.0"), one]);
+            let comparison = compare(&OWN, &[installed("1.10.0"), one]);
             assert!(!comparison.is_current && comparison.text.contains("Set the functions and the module of 1.10.0"));
         }
     }
@@ -195,7 +195,7 @@ mod tests {
     #[test]
     fn what_may_not_be_read_is_counted() {
         let unread = role(Found::Unread("forbidden".to_owned()));
-        let comparison = compare(&OWN, &[of("1.10.0"), unread]);
+        let comparison = compare(&OWN, &[installed("1.10.0"), unread]);
         assert!(!comparison.is_current && comparison.unread == 1, "{comparison:?}");
         assert!(comparison.text.contains("cannot be read: forbidden") && comparison.text.contains("The other objects"));
     }

@@ -150,7 +150,7 @@ mod tests {
             put(&mut cluster, Kind::Pod, &pod);
         }
         let at = "2026-01-01T01:00:00Z".parse().unwrap();
-        Picture::of(&cluster, &Catalog::embedded().unwrap(), at)
+        Picture::new(&cluster, &Catalog::embedded().unwrap(), at)
     }
 
     fn drawn(screen: &mut Screen, (width, height): (u16, u16), colour: bool) -> Buffer {

@@ -124,7 +124,7 @@ fn plan_names_the_command_for_v1beta1() {
 #[test]
 fn a_local_cluster_refuses_earlier_apis_and_names_the_command() {
     let world = World::start(&["--speed", "20"]);
-    let Some(kubectl) = crate::support::Kubectl::of(&world) else { return };
+    let Some(kubectl) = crate::support::Kubectl::new(&world) else { return };
     let folder = Folder::new();
     let path = folder.path().join("old.yaml");
     for (manifest, object) in [

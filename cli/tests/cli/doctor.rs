@@ -58,7 +58,7 @@ fn findings(ended: &Ended) -> Vec<String> {
 #[test]
 fn a_local_cluster_is_ready_until_something_is_wrong() {
     let world = World::start(&["--speed", "20"]);
-    let Some(kubectl) = Kubectl::of(&world) else { return };
+    let Some(kubectl) = Kubectl::new(&world) else { return };
     let not_checked = ["notChecked access ", "notChecked quotas "];
     let empty = doctor(&world, &["-o", "json"]);
     assert_eq!(findings(&empty), [&["warning nodePools "], &not_checked[..]].concat());
@@ -101,7 +101,7 @@ fn example(page: &str) -> String {
 #[test]
 fn node_pools_without_nodes_for_pods_are_no_faults() {
     let world = World::start(&["--speed", "20"]);
-    let Some(kubectl) = Kubectl::of(&world) else { return };
+    let Some(kubectl) = Kubectl::new(&world) else { return };
     kubectl.apply(&example_node_pool("local"), &[]);
     // A fixed number of nodes, and a schedule by which the NodePool has no nodes at any time.
     kubectl.apply(&example("static.md"), &[]);
@@ -119,7 +119,7 @@ fn node_pools_without_nodes_for_pods_are_no_faults() {
 #[test]
 fn a_catalog_of_another_region_is_not_used() {
     let world = World::start(&["--speed", "20"]);
-    let Some(kubectl) = Kubectl::of(&world) else { return };
+    let Some(kubectl) = Kubectl::new(&world) else { return };
     kubectl.apply(&example_node_pool("local"), &[]);
     kubectl.run(&["wait", "nodepool/default", "--for=condition=Ready", "--timeout=60s"]);
     let folder = crate::support::Folder::new();

@@ -29,7 +29,7 @@ fn every_page_has_the_same_command() {
 #[test]
 fn a_cluster_without_karpenter_is_exported_too() {
     let world = World::start(&[]);
-    let Some(kubectl) = Kubectl::of(&world) else { return };
+    let Some(kubectl) = Kubectl::new(&world) else { return };
     let export = |expected: &[&str]| {
         let folder = Folder::new();
         let mut command = Command::new("sh");

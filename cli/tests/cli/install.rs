@@ -17,13 +17,13 @@ fn install_and_uninstall_are_idempotent() {
     let again = installed(&world, &["install", "--wake-url", "https://example.org/secret"]);
     assert_eq!(again.code, Some(0), "{}", again.stderr);
     assert!(!again.stdout.contains("created") && !again.stdout.contains("updated"), "{}", again.stdout);
-    if let Some(kubectl) = Kubectl::of(&world) {
+    if let Some(kubectl) = Kubectl::new(&world) {
         let webhook = kubectl.run(&["get", "validatingwebhookconfigurations", "--output", "yaml"]);
         assert!(webhook.contains("https://example.org/secret"), "{webhook}");
     }
     let removed = installed(&world, &["uninstall"]);
     assert_eq!(removed.code, Some(0), "{}", removed.stderr);
-    if let Some(kubectl) = Kubectl::of(&world) {
+    if let Some(kubectl) = Kubectl::new(&world) {
         assert!(kubectl.names("validatingwebhookconfigurations").is_empty());
         assert!(kubectl.names("crds").contains(&"nodepools.karpenter.sh".to_owned()));
     }

@@ -24,7 +24,7 @@ spec:
 
 /// Applies the example NodePool, and waits for five running pods.
 fn with_pods(world: &World) -> Option<Kubectl<'_>> {
-    let kubectl = Kubectl::of(world)?;
+    let kubectl = Kubectl::new(world)?;
     kubectl.apply(&example_node_pool("local"), &[]);
     kubectl.apply(INFLATE, &[]);
     wait_for("five pods to run", || kubectl.running_pods() == 5);
@@ -34,7 +34,7 @@ fn with_pods(world: &World) -> Option<Kubectl<'_>> {
 #[test]
 fn scales_a_deployment_up_and_down() {
     let world = World::start(&["--speed", "20"]);
-    let Some(kubectl) = Kubectl::of(&world) else { return };
+    let Some(kubectl) = Kubectl::new(&world) else { return };
     let manifests = example_node_pool("local").replace("consolidateAfter: 1m", "consolidateAfter: 30s");
     assert!(kubectl.apply(&manifests, &[]).contains("nodepool.karpenter.sh/default created"));
     assert!(kubectl.apply(&manifests, &[]).contains("nodepool.karpenter.sh/default unchanged"));
@@ -121,7 +121,7 @@ fn an_annotation_injects_a_spot_interruption() {
 #[test]
 fn pods_stay_pending_without_controllers() {
     let world = World::start(&["--no-controllers", "--speed", "100", "--cluster-name", "prod"]);
-    let Some(kubectl) = Kubectl::of(&world) else { return };
+    let Some(kubectl) = Kubectl::new(&world) else { return };
     kubectl.apply(&example_node_pool("prod"), &[]);
     kubectl.apply(INFLATE, &[]);
     wait_for("the scheduler to mark the pods as unschedulable", || {
@@ -210,7 +210,7 @@ spec:
 #[test]
 fn a_region_and_a_node_pool_are_ready_at_the_start() {
     let world = World::start(&["--speed", "20", "--region", "us-west-2", "--with-nodepool"]);
-    let Some(kubectl) = Kubectl::of(&world) else { return };
+    let Some(kubectl) = Kubectl::new(&world) else { return };
     kubectl.apply(INFLATE, &[]);
     // A zone that other regions do not have.
     kubectl.apply(&PAUSE.replace("ZONE", "us-west-2d"), &[]);
@@ -266,7 +266,7 @@ fn min_values_are_required_or_not() {
     let patch = format!(r#"{{"spec": {{"template": {{"spec": {{"requirements": [{types}]}}}}}}}}"#);
     for policy in ["Strict", "BestEffort"] {
         let world = World::start(&["--speed", "20", "--with-nodepool", "--min-values-policy", policy]);
-        let Some(kubectl) = Kubectl::of(&world) else { return };
+        let Some(kubectl) = Kubectl::new(&world) else { return };
         kubectl.run(&["patch", "nodepool", "default", "--type", "merge", "--patch", &patch]);
         kubectl.apply(LARGE, &[]);
         if policy == "Strict" {
@@ -296,7 +296,7 @@ fn ages_are_valid_at_a_high_speed() {
 #[test]
 fn kinds_of_charts_exist_and_are_explained() {
     let world = World::start(&["--with-nodepool"]);
-    let Some(kubectl) = Kubectl::of(&world) else { return };
+    let Some(kubectl) = Kubectl::new(&world) else { return };
     kubectl.run(&["create", "deployment", "web", "--image=registry.k8s.io/pause"]);
     kubectl.run(&["autoscale", "deployment", "web", "--min=1", "--max=3"]);
     kubectl.run(&["create", "ingress", "web", "--rule=example.org/*=web:80"]);
@@ -316,7 +316,7 @@ fn kinds_of_charts_exist_and_are_explained() {
 #[test]
 fn usage_is_shown_and_scales_deployments() {
     let world = World::start(&["--speed", "60", "--with-nodepool"]);
-    let Some(kubectl) = Kubectl::of(&world) else { return };
+    let Some(kubectl) = Kubectl::new(&world) else { return };
     kubectl.apply(INFLATE, &[]);
     wait_for("five pods to run", || kubectl.running_pods() == 5);
     let cpus: f64 = kubectl.run(&["top", "pods", "--no-headers"]).lines().map(|line| cores(line, 1)).sum();
@@ -353,7 +353,7 @@ fn cores(line: &str, column: usize) -> f64 {
 #[test]
 fn quotas_are_enforced() {
     let world = World::start(&["--speed", "20", "--with-nodepool"]);
-    let Some(kubectl) = Kubectl::of(&world) else { return };
+    let Some(kubectl) = Kubectl::new(&world) else { return };
     kubectl.run(&["create", "quota", "team", "--hard=pods=3,requests.cpu=10"]);
     kubectl.apply(INFLATE, &[]);
     wait_for("three pods to run", || kubectl.running_pods() == 3);
@@ -423,7 +423,7 @@ fn decisions_are_read_from_the_process_of_a_local_cluster() {
 #[test]
 fn what_the_nodes_of_a_local_cluster_cost_is_reported() {
     let world = World::start(&["--speed", "60", "--cluster-name", "shop"]);
-    let Some(kubectl) = Kubectl::of(&world) else { return };
+    let Some(kubectl) = Kubectl::new(&world) else { return };
     kubectl.apply(&example_node_pool("shop"), &[]);
     kubectl.apply(INFLATE, &[]);
     let report = || elsewhere(&world, &["report", "--cluster", "shop", "--by", "namespace"]);

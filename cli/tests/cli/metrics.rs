@@ -92,7 +92,7 @@ impl Families {
 
 /// Five running pods, and one that no instance type fits.
 fn with_pods(world: &World) -> Option<Kubectl<'_>> {
-    let kubectl = Kubectl::of(world)?;
+    let kubectl = Kubectl::new(world)?;
     kubectl.apply(&example_node_pool("local"), &[]);
     kubectl.apply(INFLATE, &[]);
     let too_large = INFLATE
@@ -264,7 +264,7 @@ fn a_scrape_shows_the_present_state_and_fails_when_the_cluster_cannot_be_read() 
     assert_eq!(status, 200, "{body}");
     assert!(headers.contains("content-type: text/plain; version=0.0.4"), "{headers}");
     assert!(Families::parse(&body).0["karpenter_pods_state"].is_empty(), "{body}");
-    if let Some(kubectl) = Kubectl::of(&world) {
+    if let Some(kubectl) = Kubectl::new(&world) {
         kubectl.apply(&example_node_pool("local"), &[]);
         kubectl.apply(INFLATE, &[]);
         let running = || Families::parse(&served.scrape().body).values("karpenter_pods_state", ("phase", "Running"));

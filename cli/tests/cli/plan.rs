@@ -652,7 +652,7 @@ fn a_live_cluster_and_its_export_have_the_same_plan() {
     use crate::support::{Kubectl, World};
     // Without controllers nothing is launched, and the pods stay pending.
     let world = World::start(&["--no-controllers"]);
-    let Some(kubectl) = Kubectl::of(&world) else { return };
+    let Some(kubectl) = Kubectl::new(&world) else { return };
     kubectl.apply(&documents(&[POOL, CLASS, include_str!("../../src/demo/inflate.yaml")]), &[]);
     crate::support::wait_for("five pending pods", || kubectl.names("pods").len() == 5);
     let mut live = nodeless();

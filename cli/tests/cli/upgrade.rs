@@ -4,12 +4,12 @@ use crate::support::{Ended, Kubectl, World, nodeless, run};
 
 const OWN: &str = env!("CARGO_PKG_VERSION");
 
-fn of(world: &World, arguments: &[&str]) -> Ended {
+fn upgrade(world: &World, arguments: &[&str]) -> Ended {
     run(nodeless().args(arguments).arg("--kubeconfig").arg(&world.kubeconfig))
 }
 
 fn check(world: &World) -> Ended {
-    of(world, &["upgrade", "--check"])
+    upgrade(world, &["upgrade", "--check"])
 }
 
 fn label(kubectl: &Kubectl<'_>, kind: &str, name: &str, version: &str) {
@@ -22,7 +22,7 @@ fn a_cluster_is_compared_with_this_command() {
     let before = check(&world);
     assert_eq!((before.code, before.stderr.as_str()), (Some(2), ""), "{}", before.stdout);
     assert!(before.stdout.contains("nodeless is not installed in this cluster"), "{}", before.stdout);
-    assert_eq!(of(&world, &["install", "--no-wake"]).code, Some(0));
+    assert_eq!(upgrade(&world, &["install", "--no-wake"]).code, Some(0));
     let current = check(&world);
     assert_eq!((current.code, current.stderr.as_str()), (Some(0), ""), "{}", current.stdout);
     for line in [
@@ -35,7 +35,7 @@ fn a_cluster_is_compared_with_this_command() {
     let definition = "CustomResourceDefinition nodepools.karpenter.sh: another tool manages it and it has every field";
     assert!(current.stdout.contains(definition), "of the local cluster itself: {}", current.stdout);
     assert!(current.stdout.contains("absent, not needed") && current.stdout.contains("newer release is not checked"));
-    let Some(kubectl) = Kubectl::of(&world) else { return };
+    let Some(kubectl) = Kubectl::new(&world) else { return };
     label(&kubectl, "clusterrole", "nodeless:planner", "=0.0.1");
     let older = check(&world);
     assert_eq!(older.code, Some(2), "{older:?}");

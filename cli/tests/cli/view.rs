@@ -33,7 +33,7 @@ fn view(kubeconfig: &Path) -> Command {
 
 /// Five running pods on nodes of nodeless, and one pod that stays pending.
 fn with_pods(world: &World) -> Option<Kubectl<'_>> {
-    let kubectl = Kubectl::of(world)?;
+    let kubectl = Kubectl::new(world)?;
     kubectl.apply(&example_node_pool("local"), &[]);
     kubectl.apply(INFLATE, &[]);
     kubectl.apply(TOO_LARGE, &[]);
@@ -194,7 +194,7 @@ fn ages_are_those_of_kubectl_at_every_speed() {
 #[test]
 fn plain_prints_each_change_until_its_reader_or_a_signal_ends_it() {
     let world = World::start(&["--speed", "20"]);
-    let Some(kubectl) = Kubectl::of(&world) else { return };
+    let Some(kubectl) = Kubectl::new(&world) else { return };
     let mut child = view(&world.kubeconfig).arg("--plain").stdout(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
     assert!(lines.next().unwrap().starts_with("0 nodes, 0 pods, 0 pods without a node, "));

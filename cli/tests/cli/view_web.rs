@@ -44,7 +44,7 @@ impl Drop for Web {
 }
 
 fn with_pods(world: &World) -> Option<Kubectl<'_>> {
-    let kubectl = Kubectl::of(world)?;
+    let kubectl = Kubectl::new(world)?;
     kubectl.apply(&example_node_pool("local"), &[]);
     kubectl.apply(INFLATE, &[]);
     wait_for("five pods to run", || kubectl.running_pods() == 5);
@@ -130,7 +130,7 @@ fn explained(address: &str, kind: &str, name: &str) -> String {
 fn objects_of_another_region_are_explained_with_its_catalog() {
     let world = World::start(&["--speed", "20", "--region", "eu-central-1", "--with-nodepool", "--web"]);
     let address = world.web.as_deref().unwrap().strip_prefix("http://").unwrap();
-    let Some(kubectl) = Kubectl::of(&world) else { return };
+    let Some(kubectl) = Kubectl::new(&world) else { return };
     kubectl.apply(INFLATE, &[]);
     wait_for("five pods to run", || kubectl.running_pods() == 5);
     let node = kubectl.names("nodes").remove(0);

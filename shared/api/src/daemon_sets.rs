@@ -33,7 +33,7 @@ impl ReadDaemonSet {
     /// Its first pod: that of the template, with the requests and limits that the LimitRanges of its namespace set.
     pub(crate) fn first_pod(&self, ranges: &[LimitRange]) -> Result<PodShape, ConvertError> {
         let (default_requests, default_limits) = defaults(ranges, &self.set.namespace);
-        let invalid = |error: FieldError| error.of(format!("DaemonSet {}", self.name()));
+        let invalid = |error: FieldError| error.for_object(format!("DaemonSet {}", self.name()));
         let mut pod = self.set.template.clone();
         pod.template_mut().requests = requests::of_template(&self.spec, &default_requests).map_err(invalid)?;
         let limits = requests::limits_of_template(&self.spec, &default_limits).map_err(invalid)?;
@@ -76,7 +76,7 @@ impl TryFrom<&slim::LimitRange> for LimitRange {
         for (index, item) in range.spec.limits.iter().enumerate().filter(containers) {
             let list = |list: &crate::common::ResourceList, field: &str| {
                 resource_list(list, &format!("spec.limits[{index}].{field}"))
-                    .map_err(|error| error.of(format!("LimitRange {namespace}/{name}")))
+                    .map_err(|error| error.for_object(format!("LimitRange {namespace}/{name}")))
             };
             let default_limits = requests::filled(list(&item.default_limit, "default")?, &list(&item.max, "max")?);
             for defaults in [&list(&item.default_request, "defaultRequest")?, &default_limits, &list(&item.min, "min")?]

@@ -178,12 +178,12 @@ impl DefaultSpread<'_> {
             return None;
         }
         let make = || {
-            let selector = self.selectors.of(pod)?;
+            let selector = self.selectors.selector_for(pod)?;
             let of_pod = |one: &TopologySpread| TopologySpread { selector: Some(selector.clone()), ..one.clone() };
             let topology_spread = self.config.constraints.iter().map(of_pod).collect();
             Some(Arc::new(PodTemplate { topology_spread, ..PodTemplate::clone(&pod.template) }))
         };
-        self.known.entry(Deduced::of(pod)).or_insert_with(|| (pod.template.clone(), make())).1.clone()
+        self.known.entry(Deduced::new(pod)).or_insert_with(|| (pod.template.clone(), make())).1.clone()
     }
 }
 
@@ -197,7 +197,7 @@ struct Deduced {
 }
 
 impl Deduced {
-    fn of(pod: &Pod) -> Self {
+    fn new(pod: &Pod) -> Self {
         let owner = pod.owner_kind.clone().zip(pod.owner_name.clone());
         Self { namespace: pod.namespace.clone(), owner, template: Arc::as_ptr(&pod.template).addr() }
     }
@@ -230,7 +230,7 @@ impl TryFrom<&slim::Controller> for ObjectSelector {
         let namespace = object.metadata.namespace.clone().unwrap_or_default();
         let name = object.metadata.name.clone().unwrap_or_default();
         let selector = object.spec.selector.as_ref().map(|from| selector(from, "spec.selector")).transpose();
-        let selector = selector.map_err(|error| error.of(format!("{namespace}/{name}")))?.unwrap_or_default();
+        let selector = selector.map_err(|error| error.for_object(format!("{namespace}/{name}")))?.unwrap_or_default();
         Ok(Self { namespace, name, selector })
     }
 }
@@ -279,7 +279,7 @@ impl Selectors {
     }
 
     /// The selector of the default constraints of a pod (`helper.DefaultSelector`); `None` if it would be empty.
-    fn of(&self, pod: &Pod) -> Option<LabelSelector> {
+    fn selector_for(&self, pod: &Pod) -> Option<LabelSelector> {
         let mut selector = LabelSelector::default();
         // Of several Services with different values of a label none else than the last one counts, as upstream.
         for of_service in self.services.get(&pod.namespace).into_iter().flat_map(BTreeMap::values) {

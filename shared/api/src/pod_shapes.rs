@@ -63,7 +63,7 @@ impl ReadShape {
     /// When a quantity is invalid.
     pub fn with_limit_ranges(&self, ranges: &[LimitRange]) -> Result<model::PodShape, ConvertError> {
         let (default_requests, default_limits) = defaults(ranges, &self.shape.pod.namespace);
-        let of_template = |error: FieldError| error.within(self.field).of(self.object.clone());
+        let of_template = |error: FieldError| error.within(self.field).for_object(self.object.clone());
         let mut shape = self.shape.clone();
         shape.pod.template_mut().requests =
             requests::of_template(&self.spec, &default_requests).map_err(of_template)?;
@@ -169,7 +169,7 @@ impl RunningPod {
             }
             Ok(requests)
         };
-        requests::of_admitted(&self.spec_of_next(made), before, after).map_err(|error| error.of("Pod"))
+        requests::of_admitted(&self.spec_of_next(made), before, after).map_err(|error| error.for_object("Pod"))
     }
 
     /// Its spec, with the containers that only the template has.

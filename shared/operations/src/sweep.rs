@@ -119,7 +119,7 @@ struct Found<'r> {
 }
 
 impl<'r> Found<'r> {
-    fn of(read: &'r Read) -> Self {
+    fn new(read: &'r Read) -> Self {
         let mut nodes: HashMap<&str, Vec<&Node>> = HashMap::new();
         for node in &read.nodes {
             if let Some(id) = node.instance_id() {
@@ -386,7 +386,7 @@ impl Sweeper {
                 return;
             }
         };
-        let found = Found::of(read);
+        let found = Found::new(read);
         let due: Vec<String> = claims
             .iter()
             .filter(|claim| match pending.get(&claim.name) {

@@ -238,7 +238,7 @@ impl State {
     /// [`Conflict`](ErrorKind::Conflict) when another process wrote first.
     pub async fn delete_ended(&self, claim: &NodeClaim, ended: Option<&EndedNode>) -> Result<(), PortError> {
         const OPERATION: &str = "claims delete";
-        let refund = Amounts::default().minus(&Amounts::of(&claim.spec.charge));
+        let refund = Amounts::default().minus(&Amounts::new(&claim.spec.charge));
         let mut writes = vec![Write::new(claim_key(&claim.name), Change::Delete).on(is_version(claim.version))];
         writes.extend(claim.node_pool.as_deref().map(|node_pool| refund.charge(node_pool, None)));
         if let Some(ended) = ended {
@@ -272,7 +272,7 @@ impl State {
         let node_pool = node_pool_of(operation, claims.iter())?;
         let mut amounts = Amounts::default();
         for claim in claims {
-            amounts = amounts.plus(&Amounts::of(&claim.spec.charge));
+            amounts = amounts.plus(&Amounts::new(&claim.spec.charge));
         }
         if let Some(resource) = limits.and_then(|limits| first_limit_passed(None, &amounts, limits)) {
             return Ok(Err(resource));
@@ -281,7 +281,7 @@ impl State {
         for claim in claims {
             writes.push(claim_write(operation, claim, Stored::Nothing)?);
         }
-        if let Some(group) = StoredLaunchGroup::of(claims) {
+        if let Some(group) = StoredLaunchGroup::new(claims) {
             // Without a condition: a repeated creation of the same claims then fails on the claims themselves, whose uids show
             // that they are the same.
             let created = claims.iter().map(|claim| claim.created).max().unwrap_or_default();
@@ -304,7 +304,7 @@ pub(crate) fn replacements(
     for (claim, charge) in changes {
         let mut next = (*claim).clone();
         if let Some(charge) = charge {
-            difference = difference.plus(&Amounts::of(charge)).minus(&Amounts::of(&claim.spec.charge));
+            difference = difference.plus(&Amounts::new(charge)).minus(&Amounts::new(&claim.spec.charge));
             next.spec.charge = (*charge).clone();
         }
         writes.push(claim_write(operation, &next, Stored::Version(claim.version))?);
@@ -501,7 +501,7 @@ mod tests {
                 .iter()
                 .map(|it| (it.status.instance.as_ref().unwrap().id.clone(), it.name.clone()))
                 .collect(),
-            ..StoredLaunchGroup::of(&members).unwrap()
+            ..StoredLaunchGroup::new(&members).unwrap()
         };
         let group = {
             let record = launch_groups::record("test", &group, Timestamp::UNIX_EPOCH).unwrap();

@@ -94,7 +94,7 @@ impl State {
             let message = format!("claim {} has no NodePool, and only nodes of NodePools are started", claim.name);
             return Err(PortError::new(ErrorKind::Invalid, OPERATION, message));
         };
-        let amounts = Amounts::of(charge).minus(&Amounts::of(&claim.spec.charge));
+        let amounts = Amounts::new(charge).minus(&Amounts::new(&claim.spec.charge));
         if let Some(resource) = first_limit_passed(None, &amounts, limits) {
             return Ok(Committed::LimitReached { resource });
         }

@@ -35,7 +35,7 @@ pub struct StoredLaunchGroup {
 impl StoredLaunchGroup {
     /// The record to write with these claims: one, if they are all claims of a launch group of several.
     #[must_use]
-    pub fn of(claims: &[NodeClaim]) -> Option<Self> {
+    pub fn new(claims: &[NodeClaim]) -> Option<Self> {
         let group = claims.first()?.spec.launch_group.as_ref()?;
         let mut places = BTreeMap::new();
         for claim in claims {

@@ -25,7 +25,7 @@ const PREFIX: &str = "nodepool#";
 pub(crate) struct Amounts(pub(crate) BTreeMap<String, i64>);
 
 impl Amounts {
-    pub(crate) fn of(charge: &Charge) -> Self {
+    pub(crate) fn new(charge: &Charge) -> Self {
         Self::from_parts(&charge.resources, charge.dollars_per_hour)
     }
 
@@ -194,7 +194,7 @@ mod tests {
     use super::*;
 
     fn charge(cpu: i64, dollars: f64) -> Amounts {
-        Amounts::of(&Charge {
+        Amounts::new(&Charge {
             resources: ResourceList::from([("cpu", Quantity::from_units(cpu)), ("nodes", Quantity::from_units(1))]),
             dollars_per_hour: dollars,
         })

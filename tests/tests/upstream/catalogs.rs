@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 static EMBEDDED: LazyLock<Catalog> = LazyLock::new(|| Catalog::embedded().unwrap());
 
 /// The catalog with these instance types or families, all if there are none, without these offerings.
-pub(crate) fn of(names: &[String], unavailable: &[String]) -> Result<Catalog, String> {
+pub(crate) fn catalog_of(names: &[String], unavailable: &[String]) -> Result<Catalog, String> {
     let mut catalog = EMBEDDED.clone();
     for name in names {
         let is_known = |kind: &str| is_named(kind, name);

@@ -64,7 +64,7 @@ fn dry_run(
     at: Timestamp,
     with_disruption: bool,
 ) -> Result<DryRun, String> {
-    let mut catalog = catalogs::of(&case.catalog, &case.unavailable)?;
+    let mut catalog = catalogs::catalog_of(&case.catalog, &case.unavailable)?;
     catalog.reservations = reserved.available();
     // The groups that cases select are missing beside others: a catalog without any is incomplete.
     catalog.placement_groups.push(NamedPlacementGroup {

@@ -18,11 +18,11 @@ pub(super) fn report(
     catalog: &LoadedCatalog,
     max_increase: Option<u32>,
 ) -> Report {
-    let costs = [&before, &after].map(|planned| Cost::of(&planned.nodes, Vec::new(), None));
+    let costs = [&before, &after].map(|planned| Cost::new(&planned.nodes, Vec::new(), None));
     let sides = [side(&costs[0], &before), side(&costs[1], &after)];
     let difference = difference(&sides);
     let maximum = maximum.map(|both| {
-        let sides = both.each_ref().map(|planned| side(&Cost::of(&planned.nodes, Vec::new(), None), planned));
+        let sides = both.each_ref().map(|planned| side(&Cost::new(&planned.nodes, Vec::new(), None), planned));
         let difference = self::difference(&sides);
         let [before, after] = sides;
         Maximum { difference, before, after }

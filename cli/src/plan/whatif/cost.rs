@@ -174,7 +174,7 @@ pub(super) fn unschedulable(
 
 impl Cost {
     /// The cost of these nodes, with commitments if there are some.
-    pub(in crate::plan) fn of(
+    pub(in crate::plan) fn new(
         nodes: &[PricedNode],
         pods_without_node: Vec<PodWithoutNode>,
         commitments: Option<&Commitments>,

@@ -69,7 +69,7 @@ pub(super) struct Today<'t> {
 
 impl<'t> Today<'t> {
     /// Evaluates the cluster as it is.
-    pub(super) fn of(view: &'t ClusterView, settings: Settings<'t>) -> Self {
+    pub(super) fn new(view: &'t ClusterView, settings: Settings<'t>) -> Self {
         let run = settings.offline.dry_run(view.clone(), settings.claims.to_vec(), true);
         let nodes = run.current_nodes();
         let is_static = |name: &str| view.node_pools.iter().any(|pool| pool.name == name && pool.replicas.is_some());
@@ -90,7 +90,7 @@ impl<'t> Today<'t> {
         Self {
             settings,
             view,
-            cost: Cost::of(&priced, pending, settings.offline.commitments),
+            cost: Cost::new(&priced, pending, settings.offline.commitments),
             nodes,
             stays,
             assumptions,
@@ -174,7 +174,7 @@ impl<'t> Today<'t> {
             ..PricedNode::current(node, catalog)
         };
         let nodes = after(run.current_nodes().iter().map(priced).collect(), &problem, &solution);
-        Cost::of(&nodes, unschedulable(&problem, &solution, &run.faulty()), commitments)
+        Cost::new(&nodes, unschedulable(&problem, &solution, &run.faulty()), commitments)
     }
 
     /// The nodes that disruption does not replace until something is changed.

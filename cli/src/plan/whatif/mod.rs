@@ -60,7 +60,7 @@ pub(crate) fn run(input: Input, form: Output) -> Result<ExitCode, CliError> {
         offline: Offline { catalog: &catalog.catalog, options, at, commitments: commitments.as_ref() },
     };
     let stage = Stage::begin("planning alternatives");
-    let today = Today::of(&snapshot.view, settings);
+    let today = Today::new(&snapshot.view, settings);
     let mut alternatives = today.standard();
     alternatives.extend(today.moved()?);
     alternatives.extend(changed.iter().map(|one| today.with_manifests(&one.file, &one.snapshot.view)));

@@ -92,7 +92,7 @@ fn node(index: usize, ready: &str) -> Value {
 
 /// The rows that are written when the cluster is drawn, and how many cells.
 fn written(terminal: &mut Terminal<Counting>, screen: &mut Screen, cluster: &Cluster, time: &str) -> (Vec<u16>, usize) {
-    let picture = Picture::of(cluster, &Catalog::embedded().unwrap(), time.parse().unwrap());
+    let picture = Picture::new(cluster, &Catalog::embedded().unwrap(), time.parse().unwrap());
     let scene = Scene { picture: &picture, title: "nodeless view", explanation: &[], trouble: None, colour: true };
     terminal.backend_mut().cells.clear();
     terminal.draw(|frame| scene.draw(frame, screen)).unwrap();

@@ -166,7 +166,7 @@ pub(crate) struct Kubectl<'a> {
 
 impl<'a> Kubectl<'a> {
     /// `None` if kubectl is not installed.
-    pub(crate) fn of(world: &'a World) -> Option<Self> {
+    pub(crate) fn new(world: &'a World) -> Option<Self> {
         nodeless_tests::has("kubectl", &["version", "--client"]).then_some(Self { world })
     }
 

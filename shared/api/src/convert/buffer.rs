@@ -12,7 +12,7 @@ impl TryFrom<&CapacityBuffer> for model::CapacityBuffer {
         let namespace = metadata.namespace.clone().unwrap_or_default();
         let name = metadata.name.clone().unwrap_or_default();
         let limits = spec.limits.as_ref().map(|limits| resource_list(limits, "spec.limits")).transpose();
-        let limits = limits.map_err(|error| error.of(format!("CapacityBuffer {namespace}/{name}")))?;
+        let limits = limits.map_err(|error| error.for_object(format!("CapacityBuffer {namespace}/{name}")))?;
         let template = spec
             .pod_template_ref
             .as_ref()

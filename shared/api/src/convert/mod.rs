@@ -53,7 +53,7 @@ impl FieldError {
         Self { field: format!("{field}.{}", self.field), ..self }
     }
 
-    pub(crate) fn of(self, object: impl Into<String>) -> ConvertError {
+    pub(crate) fn for_object(self, object: impl Into<String>) -> ConvertError {
         ConvertError { object: object.into(), field: self.field, problem: self.problem }
     }
 }

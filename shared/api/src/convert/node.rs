@@ -9,7 +9,7 @@ impl TryFrom<&slim::Node> for model::Node {
 
     fn try_from(node: &slim::Node) -> Result<Self, ConvertError> {
         let name = node.metadata.name.clone().unwrap_or_default();
-        convert(node).map_err(|error| error.of(format!("Node {name}")))
+        convert(node).map_err(|error| error.for_object(format!("Node {name}")))
     }
 }
 

@@ -71,8 +71,9 @@ impl TryFrom<&slim::NodeClaim> for MirroredClaim {
         let slim::NodeClaim { metadata, spec, status } = object;
         let lasts = |text: &Option<String>, field: &str| {
             let duration = text.as_deref().map(|text| nillable_duration(text, field)).transpose();
-            let named =
-                |error: FieldError| error.of(format!("NodeClaim {}", metadata.name.as_deref().unwrap_or_default()));
+            let named = |error: FieldError| {
+                error.for_object(format!("NodeClaim {}", metadata.name.as_deref().unwrap_or_default()))
+            };
             Ok(duration.map_err(named)?.and_then(model::NillableDuration::duration))
         };
         let text = |map: &Option<_>, key| map.as_ref().and_then(|map: &model::StringMap| map.get(key)).cloned();
@@ -272,7 +273,7 @@ impl TryFrom<&NodeClaim> for model::NodeClaim {
     /// are its charge.
     fn try_from(object: &NodeClaim) -> Result<Self, ConvertError> {
         let name = object.metadata.name.clone().unwrap_or_default();
-        adopt(object).map_err(|error| error.of(format!("NodeClaim {name}")))
+        adopt(object).map_err(|error| error.for_object(format!("NodeClaim {name}")))
     }
 }
 

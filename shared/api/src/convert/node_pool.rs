@@ -16,7 +16,7 @@ impl From<&NodePool> for model::NodePool {
     fn from(pool: &NodePool) -> Self {
         let mut problems = validate::node_pool(pool);
         let options = pool.metadata.annotations.as_ref().map(model::NodePoolOptions::new).unwrap_or_default();
-        let limits = Limits::of(pool, &options, &mut problems);
+        let limits = Limits::new(pool, &options, &mut problems);
         // The cause of an error above may be a field without a rule, which is then reported only here.
         let found_problems = !problems.is_empty();
         let template = template(pool).unwrap_or_else(|error| {
@@ -57,7 +57,7 @@ struct Limits {
 
 impl Limits {
     /// Adds limits that cannot be parsed to `problems`. Such a limit is zero, because its meaning is unknown.
-    fn of(pool: &NodePool, options: &model::NodePoolOptions, problems: &mut Vec<String>) -> Self {
+    fn new(pool: &NodePool, options: &model::NodePoolOptions, problems: &mut Vec<String>) -> Self {
         let mut limits = Self::default();
         for (name, quantity) in pool.spec.limits.iter().flatten() {
             let field = format!("spec.limits[{name}]");

@@ -10,7 +10,7 @@ impl TryFrom<&NodeOverlay> for model::NodeOverlay {
     /// An overlay that can be decoded but violates a rule is converted; `valid` contains the reason why it is not applied.
     fn try_from(overlay: &NodeOverlay) -> Result<Self, ConvertError> {
         let name = overlay.metadata.name.clone().unwrap_or_default();
-        convert(overlay).map_err(|error| error.of(format!("NodeOverlay {name}")))
+        convert(overlay).map_err(|error| error.for_object(format!("NodeOverlay {name}")))
     }
 }
 

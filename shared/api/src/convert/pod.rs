@@ -16,7 +16,7 @@ impl TryFrom<&slim::Pod> for model::Pod {
             let part = |part: &Option<String>| part.clone().unwrap_or_default();
             format!("Pod {}/{}", part(&pod.metadata.namespace), part(&pod.metadata.name))
         };
-        convert(pod).map_err(|error| error.of(key()))
+        convert(pod).map_err(|error| error.for_object(key()))
     }
 }
 

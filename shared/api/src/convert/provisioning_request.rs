@@ -38,7 +38,7 @@ impl TryFrom<&ProvisioningRequest> for model::ProvisioningRequest {
             created: metadata.creation_timestamp.as_ref().map_or(Timestamp::UNIX_EPOCH, |time| time.0),
             class_name: spec.provisioning_class_name.clone(),
             parameters: spec.parameters.clone(),
-            progress: Progress::of(known),
+            progress: Progress::new(known),
             pod_sets,
             namespace,
             name,

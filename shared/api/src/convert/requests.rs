@@ -75,7 +75,7 @@ fn total(spec: &PodSpec, mut requests: ResourceList, whole: &ResourceList) -> Re
 /// # Errors
 /// When a quantity is invalid.
 pub fn limits(pod: &Pod) -> Result<ResourceList, ConvertError> {
-    limits_of_template(&pod.spec, &ResourceList::new()).map_err(|error| error.of("Pod"))
+    limits_of_template(&pod.spec, &ResourceList::new()).map_err(|error| error.for_object("Pod"))
 }
 
 /// The limits of a new pod of a template, in which these defaults replace the limits that a container has none for.

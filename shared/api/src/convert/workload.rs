@@ -43,7 +43,7 @@ impl TryFrom<&slim::PodDisruptionBudget> for model::PodDisruptionBudget {
         Ok(Self {
             namespace,
             name,
-            selector: covered.map_err(|error| error.of(object))?,
+            selector: covered.map_err(|error| error.for_object(object))?,
             disruptions_allowed: budget.status.disruptions_allowed,
             blocks_always: is(&spec.max_unavailable, Some(0), "0%") || is(&spec.min_available, None, "100%"),
             wants_all: (1..=budget.status.desired_healthy).contains(&budget.status.expected_pods),
@@ -60,7 +60,7 @@ impl TryFrom<&slim::ResourceQuota> for model::ResourceQuota {
         let namespace = quota.metadata.namespace.clone().unwrap_or_default();
         let name = quota.metadata.name.clone().unwrap_or_default();
         let list = |list, field| {
-            resource_list(list, field).map_err(|error| error.of(format!("ResourceQuota {namespace}/{name}")))
+            resource_list(list, field).map_err(|error| error.for_object(format!("ResourceQuota {namespace}/{name}")))
         };
         let mut hard = list(&quota.spec.hard, "spec.hard")?;
         for (resource, enforced) in list(&quota.status.hard, "status.hard")?.iter() {

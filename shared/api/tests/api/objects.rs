@@ -140,7 +140,7 @@ fn a_pool_whose_disruption_cannot_be_read_is_there_and_disrupts_nothing() {
     object.spec.disruption.budgets[0].nodes = "some".to_owned();
     let pool = model::NodePool::from(&object);
     assert!(pool.ready.unwrap_err().to_string().starts_with("spec.disruption.budgets[0].nodes: "));
-    assert!(pool.disruption.budgets.iter().all(|budget| budget.nodes.of(100) == 0 && budget.window.is_none()));
+    assert!(pool.disruption.budgets.iter().all(|budget| budget.nodes.allowed(100) == 0 && budget.window.is_none()));
     assert_eq!(pool.disruption.consolidate_after, model::NillableDuration::Never);
 }
 

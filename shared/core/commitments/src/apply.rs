@@ -100,7 +100,7 @@ impl Hour<'_> {
         let mut eligible: Vec<(usize, f64, Size<'_>)> = self
             .eligible(capacity_type)
             .into_iter()
-            .map(|(place, price)| (place, price, Size::of(self.instances[place].instance_type)))
+            .map(|(place, price)| (place, price, Size::new(self.instances[place].instance_type)))
             .collect();
         eligible.sort_by(|(_, one, small), (_, two, large)| {
             small.units.total_cmp(&large.units).then_with(|| two.total_cmp(one))
@@ -108,7 +108,7 @@ impl Hour<'_> {
         for (place, _, size) in eligible {
             for of in 0..self.reserved.len() {
                 let (reserved, left) = self.reserved[of];
-                let own = Size::of(&reserved.instance_type);
+                let own = Size::new(&reserved.instance_type);
                 if reserved.zone.is_some() || own.group != size.group {
                     continue;
                 }

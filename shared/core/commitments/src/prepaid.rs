@@ -71,7 +71,7 @@ impl<'c> Prepaid<'c> {
                 self.add(format!("{ID}zonal/{zone}/{}", reserved.instance_type), covers, left);
             }
             None => {
-                let Size { group, units } = Size::of(&reserved.instance_type);
+                let Size { group, units } = Size::new(&reserved.instance_type);
                 self.add(format!("{ID}regional/{group}"), Covers::Regional { group }, left * units * PER_FACTOR);
             }
         }
@@ -151,7 +151,7 @@ impl Pool<'_> {
                 (1.0, (own == instance_type && zone == on_demand.zone).then_some(on_demand.price * OF_RESERVED)?)
             }
             Covers::Regional { group } => {
-                let size = Size::of(instance_type);
+                let size = Size::new(instance_type);
                 (size.units * PER_FACTOR, (size.group == group).then_some(on_demand.price * OF_RESERVED)?)
             }
             Covers::Plan(plan) => {

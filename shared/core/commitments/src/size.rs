@@ -30,7 +30,7 @@ pub(crate) struct Size<'a> {
 }
 
 impl<'a> Size<'a> {
-    pub(crate) fn of(instance_type: &'a str) -> Self {
+    pub(crate) fn new(instance_type: &'a str) -> Self {
         let exact = Self { group: instance_type, units: 1.0 };
         let Some((family, size)) = instance_type.split_once('.') else { return exact };
         if INFLEXIBLE.contains(&family) {
@@ -69,7 +69,7 @@ mod tests {
 
     #[test]
     fn sizes_have_the_factors_of_the_user_guide() {
-        let of = |name| (Size::of(name).group, Size::of(name).units);
+        let of = |name| (Size::new(name).group, Size::new(name).units);
         for (name, units) in [
             ("t3.nano", 0.25),
             ("t3.medium", 2.0),

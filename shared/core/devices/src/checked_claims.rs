@@ -33,8 +33,10 @@ impl<'a> CheckedClaims<'a> {
         classes: &'a BTreeMap<String, DeviceClass>,
         selectors: &Selectors,
     ) -> Result<Self, Refusal> {
-        let mut requests: Vec<Vec<Request<'a>>> =
-            claims.iter().map(|claim| requests::of(claim, classes, selectors)).collect::<Result<_, _>>()?;
+        let mut requests: Vec<Vec<Request<'a>>> = claims
+            .iter()
+            .map(|claim| requests::requests_of_claim(claim, classes, selectors))
+            .collect::<Result<_, _>>()?;
         number_selections(&mut requests);
         let constraints: Vec<Vec<Constraint<'a>>> =
             claims.iter().copied().map(constraints).collect::<Result<_, _>>()?;
@@ -82,7 +84,7 @@ fn number_selections(requests: &mut [Vec<Request<'_>>]) {
 
 fn constraints(claim: &ResourceClaim) -> Result<Vec<Constraint<'_>>, Refusal> {
     let known = claim.devices.constraints.iter().enumerate().map(|(index, constraint)| {
-        Constraint::of(constraint).ok_or_else(|| {
+        Constraint::new(constraint).ok_or_else(|| {
             requests::unsupported(claim, &format!("constraint {index}"), "a constraint of an unknown kind")
         })
     });

@@ -34,7 +34,7 @@ pub(crate) enum Verdict {
 
 impl<'a> Constraint<'a> {
     /// `None` for a kind of constraint that is not known.
-    pub(crate) fn of(constraint: &'a ClaimConstraint) -> Option<Self> {
+    pub(crate) fn new(constraint: &'a ClaimConstraint) -> Option<Self> {
         let (attribute, is_distinct) = match (&constraint.match_attribute, &constraint.distinct_attribute) {
             (Some(attribute), _) => (attribute, false),
             (None, Some(attribute)) => (attribute, true),

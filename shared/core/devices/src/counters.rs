@@ -13,7 +13,7 @@ pub(crate) struct Counters<'a> {
 
 impl<'a> Counters<'a> {
     /// The counters of a pool without what its allocated devices take, wherever these are.
-    pub(crate) fn of(pool: &Pool<'a>, taken: Option<&BTreeSet<String>>) -> Self {
+    pub(crate) fn new(pool: &Pool<'a>, taken: Option<&BTreeSet<String>>) -> Self {
         let mut counters = Self::default();
         for (name, set) in &pool.counters {
             let amounts = set.counters.iter().map(|(counter, it)| (counter.as_str(), it.value));

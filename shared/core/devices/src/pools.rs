@@ -141,7 +141,7 @@ impl<'a> Inventory<'a> {
             let is_relevant = |slice: &&Slice| slices.iter().any(|known| std::ptr::eq(*known, *slice));
             elsewhere.extend(same.into_iter().filter(|slice| !is_relevant(slice)));
         }
-        Some(Pool::of(id, slices, &elsewhere))
+        Some(Pool::new(id, slices, &elsewhere))
     }
 }
 
@@ -182,7 +182,7 @@ impl<'a> Pool<'a> {
 
     /// A complete pool: of these slices for the node, and these for other nodes. Slices with counters have no devices, and count
     /// wherever they are.
-    fn of(id: PoolId, slices: &[&'a Slice], elsewhere: &[&'a Slice]) -> Self {
+    fn new(id: PoolId, slices: &[&'a Slice], elsewhere: &[&'a Slice]) -> Self {
         let devices: Vec<(&Slice, &Device)> = devices_of(slices).collect();
         let mut names = BTreeSet::new();
         if let Some((_, twice)) = devices.iter().find(|(_, device)| !names.insert(device.name.as_str())) {

@@ -48,7 +48,7 @@ impl Choice<'_> {
 }
 
 /// The requests of a claim.
-pub(crate) fn of<'a>(
+pub(crate) fn requests_of_claim<'a>(
     claim: &'a ResourceClaim,
     classes: &'a BTreeMap<String, DeviceClass>,
     selectors: &Selectors,

@@ -38,7 +38,7 @@ impl<'a> SiteDevices<'a> {
             place,
             pools,
             taken: pools.iter().map(taken_of).collect(),
-            counters: pools.iter().map(|pool| Counters::of(pool, taken.of_pool(&pool.id))).collect(),
+            counters: pools.iter().map(|pool| Counters::new(pool, taken.of_pool(&pool.id))).collect(),
             evaluated: RefCell::default(),
         }
     }

@@ -57,7 +57,7 @@ impl Eligible<'_, '_> {
 
     /// Why it is not consolidated, if the removal of such a node led to a launch.
     fn held_back(&self, now: Timestamp) -> Option<KeptReason> {
-        let hold = self.held_back?.held(&NodeShape::of(self.claim)?, &workloads(self.of.pods.iter().copied()), now)?;
+        let hold = self.held_back?.held(&NodeShape::new(self.claim)?, &workloads(self.of.pods.iter().copied()), now)?;
         Some(KeptReason::HeldBack { workloads: hold.workloads.clone(), until: hold.until })
     }
 }
@@ -70,7 +70,7 @@ pub(crate) struct Lookup<'c, 'a> {
 }
 
 impl<'c, 'a> Lookup<'c, 'a> {
-    pub(crate) fn of(cluster: &'c Cluster<'a>) -> Self {
+    pub(crate) fn new(cluster: &'c Cluster<'a>) -> Self {
         let pools = cluster.node_pools.iter();
         let kinds =
             |offer: &'c PoolOffer<'a>| offer.instance_types.iter().map(|kind| (kind.name.as_str(), kind)).collect();

@@ -194,7 +194,7 @@ impl ClusterNode<'_> {
         if !self.undecoded.is_empty() {
             return None;
         }
-        converted.of(self.node, self.claim, &self.pods).ok()
+        converted.node(self.node, self.claim, &self.pods).ok()
     }
 
     /// Whether the node was initialized.

@@ -72,10 +72,10 @@ const WORK_PER_POD: u64 = 50;
 pub fn decide(input: &Cluster<'_>, now: Timestamp, options: &Options) -> Decision {
     let held = buffers::hold(input, options, now);
     let input = held.as_ref().unwrap_or(input);
-    let budget_index = DisruptionBudgetIndex::of(input.disruption_budgets);
-    let expected = Expected::of(input, options, now);
+    let budget_index = DisruptionBudgetIndex::new(input.disruption_budgets);
+    let expected = Expected::new(input, options, now);
     let mut progress = Progress::new(input, &expected, &budget_index, options, now);
-    let lookup = Lookup::of(input);
+    let lookup = Lookup::new(input);
     let mut eligible: Vec<Eligible<'_, '_>> = Vec::new();
     for node in input.nodes.iter().filter(|node| node.is_managed()) {
         match lookup.eligible(node, now) {
@@ -95,7 +95,7 @@ pub fn decide(input: &Cluster<'_>, now: Timestamp, options: &Options) -> Decisio
     }
     let (empty, full): (Vec<_>, Vec<_>) = movable.into_iter().partition(|one| pods::is_empty(&one.of.pods));
     let drifted = drift::replacement::drifted(input, &eligible, options, now);
-    let canaries = Canaries::of(input, &drifted, now);
+    let canaries = Canaries::new(input, &drifted, now);
     let (failed_canaries, canary_events) = (canaries.failed(), canaries.events(&input.node_pools));
     let canaries = RefCell::new(canaries);
     let (fixed_drift, node_drift) = drift::method::methods(&drifted, &canaries);
@@ -163,9 +163,9 @@ fn still_eligible<'c, 'a>(
 }
 
 fn emptied_still(command: &Command, input: &Cluster<'_>, now: Timestamp, options: &Options) -> Option<Command> {
-    let budget_index = DisruptionBudgetIndex::of(input.disruption_budgets);
-    let lookup = Lookup::of(input);
-    let expected = Expected::of(input, options, now);
+    let budget_index = DisruptionBudgetIndex::new(input.disruption_budgets);
+    let lookup = Lookup::new(input);
+    let expected = Expected::new(input, options, now);
     let mut left = still_eligible(command, input, &lookup, now);
     left.retain(|one| {
         pods::is_empty(&one.of.pods) && reasons_to_stay(one, &expected, &budget_index, false, now).is_empty()
@@ -174,9 +174,9 @@ fn emptied_still(command: &Command, input: &Cluster<'_>, now: Timestamp, options
 }
 
 fn balanced_still(command: &Command, input: &Cluster<'_>, now: Timestamp, options: &Options) -> Option<Command> {
-    let budget_index = DisruptionBudgetIndex::of(input.disruption_budgets);
-    let lookup = Lookup::of(input);
-    let expected = Expected::of(input, options, now);
+    let budget_index = DisruptionBudgetIndex::new(input.disruption_budgets);
+    let lookup = Lookup::new(input);
+    let expected = Expected::new(input, options, now);
     let mut left = still_eligible(command, input, &lookup, now);
     left.retain(|one| reasons_to_stay(one, &expected, &budget_index, false, now).is_empty());
     Progress::new(input, &expected, &budget_index, options, now).first(&[&ZoneBalance(left)]).pop()
@@ -184,15 +184,15 @@ fn balanced_still(command: &Command, input: &Cluster<'_>, now: Timestamp, option
 
 /// All nodes of the command or none, because the replacements were decided for all of them.
 fn drifted_still(command: &Command, input: &Cluster<'_>, now: Timestamp, options: &Options) -> Option<Command> {
-    let budget_index = DisruptionBudgetIndex::of(input.disruption_budgets);
-    let lookup = Lookup::of(input);
+    let budget_index = DisruptionBudgetIndex::new(input.disruption_budgets);
+    let lookup = Lookup::new(input);
     let eligible = still_eligible(command, input, &lookup, now);
     let drifted = drift::replacement::drifted(input, &eligible, options, now);
     if drifted.len() != command.candidates.len() {
         return None;
     }
-    let expected = Expected::of(input, options, now);
-    let canaries = RefCell::new(Canaries::of(input, &drifted, now));
+    let expected = Expected::new(input, options, now);
+    let canaries = RefCell::new(Canaries::new(input, &drifted, now));
     let (fixed_drift, node_drift) = drift::method::methods(&drifted, &canaries);
     let found = Progress::new(input, &expected, &budget_index, options, now).first(&[&fixed_drift, &node_drift]);
     let covers = |fresh: &Command| fresh.method == command.method && fresh.candidates == command.candidates;

@@ -80,7 +80,7 @@ pub fn node_details(cluster: &Cluster<'_>, name: &str, now: Timestamp, options: 
     let held = buffers::hold(cluster, options, now);
     let cluster = held.as_ref().unwrap_or(cluster);
     let of = cluster.nodes.iter().find(|node| node.name() == name)?;
-    let budget_index = DisruptionBudgetIndex::of(cluster.disruption_budgets);
+    let budget_index = DisruptionBudgetIndex::new(cluster.disruption_budgets);
     let mut details = NodeDetails {
         node: name.to_owned(),
         node_claim: of.claim.map(|claim| claim.name.clone()),
@@ -88,9 +88,9 @@ pub fn node_details(cluster: &Cluster<'_>, name: &str, now: Timestamp, options: 
         pods: pods(&of.pods, &budget_index, now),
         ..NodeDetails::default()
     };
-    let lookup = Lookup::of(cluster);
+    let lookup = Lookup::new(cluster);
     if let Some(pool) = &details.node_pool {
-        let standing = Budgets::of(cluster, now).standing(pool);
+        let standing = Budgets::new(cluster, now).standing(pool);
         let budget = |(reason, allowed, disrupting)| BudgetStatus {
             reason,
             allowed: Some(allowed).filter(|allowed| *allowed < u32::MAX),
@@ -122,10 +122,10 @@ pub fn node_details(cluster: &Cluster<'_>, name: &str, now: Timestamp, options: 
 fn elsewhere(cluster: &Cluster<'_>, name: &str, now: Timestamp, options: &Options) -> Option<UnplacedPod> {
     let held = preferences::held(cluster, options);
     let keeping = preferences::with_held(cluster, &held);
-    let lookup = Lookup::of(&keeping);
+    let lookup = Lookup::new(&keeping);
     let of = keeping.nodes.iter().find(|node| node.name() == name)?;
     let one = lookup.eligible(of, now).ok()?;
-    let expected = Expected::of(cluster, options, now);
+    let expected = Expected::new(cluster, options, now);
     consolidation::unplaced(&keeping, &one, &lookup, &expected, options, now)
 }
 

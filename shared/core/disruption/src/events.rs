@@ -65,7 +65,7 @@ const WANTS_ALL: &str = "It requires as many pods as there are, so it allows no 
 
 /// PodDisruptionBudgets that never allow an eviction, and pods with several.
 fn never_met<'n, 'a: 'n>(cluster: &Cluster<'a>, nodes: impl Iterator<Item = &'n ClusterNode<'a>>) -> Vec<ObjectEvent> {
-    let budget_index = DisruptionBudgetIndex::of(cluster.disruption_budgets);
+    let budget_index = DisruptionBudgetIndex::new(cluster.disruption_budgets);
     let mut never: BTreeSet<(&str, &str, &str)> = BTreeSet::new();
     let mut events = Vec::new();
     for pod in nodes.flat_map(|node| node.pods.iter().copied()).filter(|pod| pod.is_active()) {

@@ -50,7 +50,7 @@ impl<'r, 'a> Progress<'r, 'a> {
             budget_index,
             options,
             now,
-            budgets: Budgets::of(input, now),
+            budgets: Budgets::new(input, now),
             kept: BTreeMap::new(),
             not_evaluated: BTreeSet::new(),
             work: 0,

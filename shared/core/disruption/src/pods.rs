@@ -64,7 +64,7 @@ pub struct DisruptionBudgetIndex<'a> {
 impl<'a> DisruptionBudgetIndex<'a> {
     /// The index of a cluster's PodDisruptionBudgets.
     #[must_use]
-    pub fn of(budgets: &'a [PodDisruptionBudget]) -> Self {
+    pub fn new(budgets: &'a [PodDisruptionBudget]) -> Self {
         let mut index = Self { all: budgets, ..Self::default() };
         for (place, budget) in budgets.iter().enumerate() {
             let label = budget.selector.as_ref().and_then(|selector| selector.match_labels.first_key_value());
@@ -259,7 +259,7 @@ mod tests {
             ..PodDisruptionBudget::default()
         };
         let budgets = [never];
-        let budget_index = DisruptionBudgetIndex::of(&budgets);
+        let budget_index = DisruptionBudgetIndex::new(&budgets);
         let now = Timestamp::UNIX_EPOCH;
         let blocks = |pod: &Pod| {
             let all = budget_index.blocking(pod, now);

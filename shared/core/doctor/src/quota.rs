@@ -26,7 +26,7 @@ impl Quota {
     /// `Running On-Demand Standard (A, C, D, H, I, M, R, T, Z) instances`, `All P4, P3 and P2 Spot Instance Requests`. `None` for quotas
     /// of anything else than vCPUs.
     #[must_use]
-    pub fn of(name: &str, code: &str, value: f64) -> Option<Self> {
+    pub fn new(name: &str, code: &str, value: f64) -> Option<Self> {
         let on_demand = name.strip_prefix("Running On-Demand ").and_then(|rest| rest.strip_suffix(" instances"));
         let spot = name.strip_prefix("All ").and_then(|rest| rest.strip_suffix(" Spot Instance Requests"));
         let (capacity_type, stated) =
@@ -56,7 +56,7 @@ mod tests {
     #[test]
     fn names_state_the_families() {
         let families =
-            |name: &str| Quota::of(name, "L-1", 5.0).map(|quota| (quota.capacity_type, quota.families.join(" ")));
+            |name: &str| Quota::new(name, "L-1", 5.0).map(|quota| (quota.capacity_type, quota.families.join(" ")));
         for (name, capacity_type, expected) in [
             ("Running On-Demand Standard (A, C, D, H, I, M, R, T, Z) instances", "on-demand", "a c d h i m r t z"),
             ("Running On-Demand G and VT instances", "on-demand", "g vt"),
@@ -70,7 +70,7 @@ mod tests {
         for name in ["EC2-VPC Elastic IPs", "Running Dedicated m5 Hosts", "Security groups per VPC"] {
             assert_eq!(families(name), None, "{name}");
         }
-        let standard = |name| Quota::of(name, "L-1", 5.0).unwrap().standard;
+        let standard = |name| Quota::new(name, "L-1", 5.0).unwrap().standard;
         assert!(standard("All Standard (A, C) Spot Instance Requests") && !standard("Running On-Demand F instances"));
     }
 }

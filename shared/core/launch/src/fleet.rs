@@ -102,7 +102,7 @@ pub fn plan(class: &EC2NodeClass, claim: &NodeClaim, candidates: &[LaunchCandida
     let own_interfaces = !class.spec.network_interfaces.is_empty();
     let candidates: Vec<&LaunchCandidate> =
         candidates.iter().filter(|candidate| !wants_efa || candidate.efa_interfaces > 0).collect();
-    let chosen = choose(&candidates, &MinValues::of(claim));
+    let chosen = choose(&candidates, &MinValues::new(claim));
     let first = *chosen.first().ok_or(FleetError::NoCandidates)?;
 
     let in_a_subnet: Vec<(&LaunchCandidate, &Subnet)> =
@@ -313,7 +313,7 @@ fn market(candidate: &LaunchCandidate) -> Option<Market> {
 struct MinValues<'a>(Vec<(&'a str, usize)>);
 
 impl<'a> MinValues<'a> {
-    fn of(claim: &'a NodeClaim) -> Self {
+    fn new(claim: &'a NodeClaim) -> Self {
         let asked = claim.spec.requirements.iter();
         let asked =
             asked.filter_map(|(key, one)| Some((key, usize::try_from(one.min_values()?).unwrap_or(usize::MAX))));
@@ -352,7 +352,7 @@ pub fn min_values_missed(claim: &NodeClaim, candidates: &[LaunchCandidate]) -> O
         return None;
     }
     let all: Vec<&LaunchCandidate> = candidates.iter().collect();
-    let (key, least, found) = MinValues::of(claim).first_short(&all)?;
+    let (key, least, found) = MinValues::new(claim).first_short(&all)?;
     Some(format!("minValues requires {least} values of {key}, and the available offerings have {found}"))
 }
 

@@ -45,7 +45,7 @@ pub fn changes(outcome: &LaunchOutcome, now: Timestamp) -> (Vec<LaunchBudget>, V
         };
         came.remove(&key);
         // Other launches of the offering are not affected by what a placement group lacks.
-        let of_group = shortage::of(failure).is_some_and(|shortage| shortage.placement_group.is_some());
+        let of_group = shortage::shortage(failure).is_some_and(|shortage| shortage.placement_group.is_some());
         if !of_group && !short.iter().any(|known| known.offering == key) {
             short.push(budget(key, AFTER_SHORTAGE));
         }

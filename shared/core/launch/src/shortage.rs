@@ -38,7 +38,7 @@ pub fn lacks_capacity(code: &str) -> bool {
 /// What lacks capacity after a failed launch, as in Karpenter; `None` if the failure is no lack of capacity, or EC2 does not name
 /// the offering.
 #[must_use]
-pub fn of(failure: &OfferingFailure) -> Option<Shortage> {
+pub fn shortage(failure: &OfferingFailure) -> Option<Shortage> {
     let known = |name: &String| (!name.is_empty()).then(|| name.clone());
     let zone = known(&failure.zone).filter(|_| failure.lacks_capacity)?;
     let zone = Shortage::of_zone(&zone);
@@ -85,19 +85,19 @@ mod tests {
     fn a_shortage_in_a_placement_group_is_one_of_the_group() {
         let offering = Shortage::of_offering("m5.large", "a", CapacityType::OnDemand);
         let in_group = Shortage { placement_group: Some("pg-1".into()), ..offering.clone() };
-        assert_eq!(of(&failure("InsufficientInstanceCapacity", "no capacity")), Some(in_group));
+        assert_eq!(shortage(&failure("InsufficientInstanceCapacity", "no capacity")), Some(in_group));
         let outside = OfferingFailure { placement_group: None, ..failure("InsufficientInstanceCapacity", "") };
-        assert_eq!(of(&outside), Some(offering.clone()));
-        assert_eq!(of(&failure("VcpuLimitExceeded", "")), Some(offering.clone()), "a quota of the account");
+        assert_eq!(shortage(&outside), Some(offering.clone()));
+        assert_eq!(shortage(&failure("VcpuLimitExceeded", "")), Some(offering.clone()), "a quota of the account");
         let of_partition =
             OfferingFailure { partition: Some(2), ..failure("InsufficientInstanceCapacity", "no capacity") };
         let expected = Shortage { placement_group: Some("pg-1".into()), partition: Some(2), ..offering.clone() };
-        assert_eq!(of(&of_partition), Some(expected), "the partition that was requested");
+        assert_eq!(shortage(&of_partition), Some(expected), "the partition that was requested");
         let of_quota = OfferingFailure { partition: Some(2), ..failure("VcpuLimitExceeded", "") };
-        assert_eq!(of(&of_quota), Some(offering.clone()));
+        assert_eq!(shortage(&of_quota), Some(offering.clone()));
         let of_type = Shortage { capacity_type: None, ..offering };
-        assert_eq!(of(&failure("InsufficientFreeAddressesInSubnet", "")), Some(of_type));
-        assert_eq!(of(&failure("UnauthorizedOperation", "")), None);
+        assert_eq!(shortage(&failure("InsufficientFreeAddressesInSubnet", "")), Some(of_type));
+        assert_eq!(shortage(&failure("UnauthorizedOperation", "")), None);
     }
 
     #[test]
@@ -106,9 +106,9 @@ mod tests {
                        to seven instances per Availability Zone.";
         let limit = failure("InsufficientInstanceCapacity", message);
         let zone = Shortage { placement_group: Some("pg-1".into()), ..Shortage::of_zone("a") };
-        assert_eq!(of(&limit), Some(zone));
+        assert_eq!(shortage(&limit), Some(zone));
         let unknown = OfferingFailure { zone: String::new(), ..limit };
-        assert_eq!(of(&unknown), None, "a shortage of all zones would be more than EC2 reports");
+        assert_eq!(shortage(&unknown), None, "a shortage of all zones would be more than EC2 reports");
     }
 
     #[test]
@@ -122,6 +122,6 @@ mod tests {
             reservation_id: Some("cr-1".into()),
             ..Shortage::of_offering("m5.large", "a", CapacityType::Reserved)
         };
-        assert_eq!(of(&full), Some(expected), "in every placement group");
+        assert_eq!(shortage(&full), Some(expected), "in every placement group");
     }
 }

@@ -21,7 +21,7 @@ impl Awaited {
     /// Those that the annotation of the NodePool names, as far as they exist and tolerate the taints of its nodes: others never run
     /// there, or not before the node is open.
     #[must_use]
-    pub fn of(pool: &NodePool, all: &[DaemonSet]) -> Self {
+    pub fn new(pool: &NodePool, all: &[DaemonSet]) -> Self {
         let mut taints = pool.template.taints.clone();
         taints.push(Taint::daemon_sets_not_ready());
         let mut awaited = Self::default();

@@ -35,7 +35,7 @@ impl Needs {
     /// EC2 is called as rarely as possible. While a node is expected to join, its instance is not read: the sweep compares all
     /// instances once a minute, and EC2 sends an event when one stops. Only a partition that EC2 chose is looked up.
     #[must_use]
-    pub fn of(claim: &NodeClaim) -> Self {
+    pub fn new(claim: &NodeClaim) -> Self {
         let launched = claim.status.instance.is_some();
         let present = !claim.phase.is_leaving();
         Self {

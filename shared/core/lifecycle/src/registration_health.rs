@@ -81,7 +81,7 @@ impl Registration {
     /// The result of a step of a claim for its NodePool: nothing, unless its node joined or timed out in it. Insufficient
     /// capacity or a deleted claim is no result, and a claim without a NodePool has none.
     #[must_use]
-    pub fn of(before: &NodeClaim, after: &NodeClaim) -> Option<Self> {
+    pub fn new(before: &NodeClaim, after: &NodeClaim) -> Option<Self> {
         before.node_pool.as_ref()?;
         if before.phase == Phase::Launched && matches!(after.phase, Phase::Registered | Phase::Initialized) {
             return Some(Self::Joined);

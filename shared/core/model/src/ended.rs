@@ -47,7 +47,7 @@ pub struct EndedNode {
 impl EndedNode {
     /// The instance of a claim that is deleted now; `None` if it never had one.
     #[must_use]
-    pub fn of(claim: &NodeClaim, now: Timestamp) -> Option<Self> {
+    pub fn new(claim: &NodeClaim, now: Timestamp) -> Option<Self> {
         let instance = claim.status.instance.as_ref()?;
         Some(Self {
             name: claim.name.clone(),
@@ -109,7 +109,7 @@ mod tests {
             phase: Phase::Gone,
             status: NodeClaimStatus::default(),
         };
-        assert_eq!(EndedNode::of(&claim, at(90)), None);
+        assert_eq!(EndedNode::new(&claim, at(90)), None);
         claim.status.instance = Some(LaunchedInstance {
             id: "i-1".into(),
             instance_type: "m5.large".into(),
@@ -126,14 +126,14 @@ mod tests {
         claim.set_condition(condition::INITIALIZED, ConditionStatus::True, "Initialized", "", at(40));
         let (reason, requested) = (TerminationReason::Interrupted, at(70));
         claim.status.termination = Some(Termination { reason, message: String::new(), requested, deadline: None });
-        let ended = EndedNode::of(&claim, at(90)).unwrap();
+        let ended = EndedNode::new(&claim, at(90)).unwrap();
         assert_eq!((ended.launched, ended.initialized, ended.leaving), (at(10), Some(at(40)), Some(at(70))));
         assert_eq!(ended.stopped, None);
         claim.set_condition(condition::INSTANCE_TERMINATING, ConditionStatus::True, "InstanceTerminating", "", at(80));
-        assert_eq!(EndedNode::of(&claim, at(90)).unwrap().stopped, Some(at(80)));
+        assert_eq!(EndedNode::new(&claim, at(90)).unwrap().stopped, Some(at(80)));
         assert_eq!((ended.ended, ended.reason, ended.instance_type.as_str()), (at(90), Some(reason), "m5.large"));
         assert_eq!(ended.instance_id, "i-1");
         claim.set_condition(condition::REGISTERED, ConditionStatus::Unknown, Warm::STOPPED, "", at(60));
-        assert_eq!(EndedNode::of(&claim, at(90)).unwrap().stopped, Some(at(60)), "it was stopped as a warm node");
+        assert_eq!(EndedNode::new(&claim, at(90)).unwrap().stopped, Some(at(60)), "it was stopped as a warm node");
     }
 }

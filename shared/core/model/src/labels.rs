@@ -296,7 +296,7 @@ pub fn normalize(key: &str) -> &str {
 
 /// The value of a label, under its current name or an alias of it.
 #[must_use]
-pub fn of<'l>(labels: &'l crate::StringMap, present: &str) -> Option<&'l String> {
+pub fn value<'l>(labels: &'l crate::StringMap, present: &str) -> Option<&'l String> {
     let mut aliases = ALIASES.iter().filter(|(_, current)| *current == present);
     labels.get(present).or_else(|| aliases.find_map(|(alias, _)| labels.get(*alias)))
 }

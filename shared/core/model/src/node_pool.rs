@@ -191,7 +191,7 @@ pub struct BudgetWindow {
 impl BudgetNodes {
     /// The allowed number out of a number of nodes.
     #[must_use]
-    pub fn of(self, total: u32) -> u32 {
+    pub fn allowed(self, total: u32) -> u32 {
         match self {
             Self::Count(count) => count,
             Self::Percent(percent) => {
@@ -322,7 +322,7 @@ mod tests {
             (BudgetNodes::Percent(100), 7, 7),
             (BudgetNodes::Count(3), 1, 3),
         ] {
-            assert_eq!(nodes.of(total), expected, "{nodes:?} of {total}");
+            assert_eq!(nodes.allowed(total), expected, "{nodes:?} of {total}");
         }
     }
 }

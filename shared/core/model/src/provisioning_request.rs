@@ -118,7 +118,7 @@ pub struct Known<'a> {
 
 impl Progress {
     /// The progress that these conditions state.
-    pub fn of<'a>(conditions: impl Iterator<Item = Known<'a>>) -> Self {
+    pub fn new<'a>(conditions: impl Iterator<Item = Known<'a>>) -> Self {
         let mut progress = Self::Waiting;
         for known in conditions {
             match (known.kind, known.holds) {
@@ -528,7 +528,7 @@ mod tests {
 
     #[test]
     fn progress_is_what_the_conditions_state() {
-        let of = |conditions: &[Known<'_>]| Progress::of(conditions.iter().copied());
+        let of = |conditions: &[Known<'_>]| Progress::new(conditions.iter().copied());
         let accepted = known("Accepted", true, "Accepted");
         let provisioned = known("Provisioned", true, "CapacityIsFound");
         assert_eq!(of(&[]), Progress::Waiting);

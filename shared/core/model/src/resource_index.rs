@@ -14,7 +14,7 @@ pub struct ResourceIndex {
 impl ResourceIndex {
     /// All resources that occur in these lists.
     #[must_use]
-    pub fn of<'a>(lists: impl IntoIterator<Item = &'a ResourceList>) -> Self {
+    pub fn new<'a>(lists: impl IntoIterator<Item = &'a ResourceList>) -> Self {
         // Few names, many lists: a look through the known ones is quicker than any set.
         let mut names: Vec<&str> = Vec::new();
         for list in lists {
@@ -101,17 +101,17 @@ mod tests {
         let list =
             ResourceList::new().with("memory", Quantity::from_mebibytes(1)).with("cpu", Quantity::from_milli(250));
         let more = ResourceList::new().with("pods", Quantity::from_units(1)).with("cpu", Quantity::from_milli(1));
-        let index = ResourceIndex::of([&list, &more]);
+        let index = ResourceIndex::new([&list, &more]);
         assert_eq!((index.len(), index.place("cpu"), index.name(0), index.place("disk")), (3, Some(0), "cpu", None));
         assert_eq!(index.list(&index.amounts(&list)), list);
-        assert!(ResourceIndex::of([]).is_empty());
+        assert!(ResourceIndex::new([]).is_empty());
     }
 
     #[test]
     fn further_columns_are_no_resources() {
         let list = ResourceList::new().with("cpu", Quantity::from_units(1)).with("seats", Quantity::from_units(3));
         let cpu = ResourceList::new().with("cpu", Quantity::from_units(1));
-        let index = ResourceIndex::of([&cpu]).with_columns(["seats".to_owned(), "cpu".to_owned()]);
+        let index = ResourceIndex::new([&cpu]).with_columns(["seats".to_owned(), "cpu".to_owned()]);
         assert_eq!(index.columns().collect::<Vec<_>>(), [(1, "seats")]);
         assert_eq!(*index.amounts(&list), [1000, 0]);
         assert_eq!(index.list(&[1000, 3000]), cpu);

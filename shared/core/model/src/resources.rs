@@ -150,7 +150,7 @@ pub fn shown_quantity(name: &str, quantity: Quantity) -> String {
 /// of a core, Mi and bytes. They have two decimals, and more only where different amounts would look equal.
 #[must_use]
 pub fn compared<const N: usize>(name: &str, amounts: [Quantity; N]) -> [String; N] {
-    let unit = Unit::of(name, &amounts);
+    let unit = Unit::new(name, &amounts);
     let shown = |digits| amounts.map(|amount| unit.text(amount, digits, Rounding::Nearest));
     let distinct = |texts: &[String; N]| {
         let pairs = (0..N).flat_map(|one| (0..one).map(move |other| (one, other)));
@@ -162,13 +162,13 @@ pub fn compared<const N: usize>(name: &str, amounts: [Quantity; N]) -> [String; 
 /// The text of the most of a resource that is possible, in the units of [`compared`], rounded down.
 #[must_use]
 pub fn at_most(name: &str, amount: Quantity) -> String {
-    Unit::of(name, &[amount]).text(amount, DECIMALS, Rounding::Down)
+    Unit::new(name, &[amount]).text(amount, DECIMALS, Rounding::Down)
 }
 
 /// The text of the least of a resource that is necessary, in the units of [`compared`], rounded up.
 #[must_use]
 pub fn at_least(name: &str, amount: Quantity) -> String {
-    Unit::of(name, &[amount]).text(amount, DECIMALS, Rounding::Up)
+    Unit::new(name, &[amount]).text(amount, DECIMALS, Rounding::Up)
 }
 
 /// The decimals of an amount in a message.
@@ -192,7 +192,7 @@ struct Unit {
 
 impl Unit {
     /// The unit for amounts of a resource: the largest of which the greatest amount has one, or a tenth of a core.
-    fn of(name: &str, amounts: &[Quantity]) -> Self {
+    fn new(name: &str, amounts: &[Quantity]) -> Self {
         let unit = |suffix, size| Self { suffix, size };
         let greatest = amounts.iter().map(|amount| i128::from(amount.milli()).abs()).max().unwrap_or(0);
         let (cores, bytes) = (name == name::CPU, is_bytes(name));

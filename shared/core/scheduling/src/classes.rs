@@ -180,7 +180,7 @@ struct Key<'a> {
 }
 
 impl<'a> Key<'a> {
-    fn of(pod: &'a Pod, relations: Relations, facts: &ClusterFacts<'a>) -> Self {
+    fn new(pod: &'a Pod, relations: Relations, facts: &ClusterFacts<'a>) -> Self {
         let volumes = (!pod.template.volume_claims.is_empty())
             .then_some((pod.namespace.as_str(), &pod.template.volume_claims[..]));
         Self {
@@ -195,7 +195,7 @@ impl<'a> Key<'a> {
             volumes,
             claims: claim_needs::needs(pod, facts),
             relations,
-            excess: excess::of(pod),
+            excess: excess::excess(pod),
         }
     }
 }
@@ -203,7 +203,7 @@ impl<'a> Key<'a> {
 impl<'a> Classes<'a> {
     /// Groups the pods. The largest classes by cpu, then memory, come first; with `by_priority` those of higher priority
     /// before them.
-    pub(crate) fn of(
+    pub(crate) fn new(
         problem: &Problem<'a>,
         options: &Options,
         resources: &ResourceIndex,
@@ -228,13 +228,13 @@ impl<'a> Classes<'a> {
             alternatives: Vec::new(),
             by_priority: order.by_priority,
             size: 0,
-            volumes: PendingVolumes::of(problem, resources),
+            volumes: PendingVolumes::new(problem, resources),
             ids: HashMap::new(),
             bound_for: HashMap::new(),
         };
         let shared = claims.map(|_| claim_needs::shared(problem)).unwrap_or_default();
         let local_volumes = LocalVolumes::new(problem);
-        let owners = Owners::of(keyed.iter().map(|(key, _)| (key.relations.owned, key.priority.0)), topology);
+        let owners = Owners::new(keyed.iter().map(|(key, _)| (key.relations.owned, key.priority.0)), topology);
         for (key, place) in keyed {
             let pods = oldest_first(std::mem::take(&mut members[place]), &problem.pods);
             let example = problem.pods[pods[0]];
@@ -405,7 +405,7 @@ fn grouped<'a>(problem: &Problem<'a>, relations: &[Relations]) -> (HashMap<Key<'
     let mut known: ByTemplate<'a, usize> = ByTemplate::default();
     for (index, pod) in problem.pods.iter().enumerate() {
         let mut place = || {
-            *places.entry(Key::of(pod, relations[index], &problem.facts)).or_insert_with(|| {
+            *places.entry(Key::new(pod, relations[index], &problem.facts)).or_insert_with(|| {
                 members.push(Vec::new());
                 members.len() - 1
             })
@@ -452,7 +452,7 @@ struct Owners(HashMap<GroupId, i32>);
 
 impl Owners {
     /// By what is owned and the priority of each class.
-    fn of(classes: impl Iterator<Item = (usize, i32)>, topology: &Topology<'_>) -> Self {
+    fn new(classes: impl Iterator<Item = (usize, i32)>, topology: &Topology<'_>) -> Self {
         let mut least: HashMap<GroupId, i32> = HashMap::new();
         for (owned, priority) in classes {
             for group in topology.groups.owned[owned].iter() {

@@ -27,7 +27,7 @@ pub fn exchange_equal_pods(problem: &Problem<'_>, solution: &mut Solution) {
     if problem.pods.len() < 2 || (solution.launches.len() < 2 && !is_known) {
         return;
     }
-    let topology = Topology::new(problem, Groups::of(problem, true), &mut []);
+    let topology = Topology::new(problem, Groups::new(problem, true), &mut []);
     let is_spread =
         |group: &&GroupId| topology.key(**group).is_some() && matches!(topology.kind(**group), Kind::Spread { .. });
     let sites = sites(solution);
@@ -52,7 +52,7 @@ pub fn exchange_equal_pods(problem: &Problem<'_>, solution: &mut Solution) {
                 None => others.push(pod),
             }
         }
-        let mut order = Order::of(problem, solution, &topology, spreads);
+        let mut order = Order::new(problem, solution, &topology, spreads);
         for (_, site) in &kept {
             let domains = order.domains(*site);
             order.count(&domains);
@@ -110,7 +110,12 @@ struct Order<'o, 'a> {
 }
 
 impl<'o, 'a> Order<'o, 'a> {
-    fn of(problem: &'o Problem<'a>, solution: &'o Solution, topology: &'o Topology<'a>, spreads: Vec<GroupId>) -> Self {
+    fn new(
+        problem: &'o Problem<'a>,
+        solution: &'o Solution,
+        topology: &'o Topology<'a>,
+        spreads: Vec<GroupId>,
+    ) -> Self {
         Self { problem, solution, topology, counts: vec![HashMap::new(); spreads.len()], spreads }
     }
 

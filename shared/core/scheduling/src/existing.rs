@@ -52,7 +52,7 @@ pub fn existing_node(
     pods: &[&Pod],
     daemon_sets: &[DaemonSet],
 ) -> Result<ExistingNode, Excluded> {
-    ExistingNodes::new(daemon_sets).of(node, claim, pods)
+    ExistingNodes::new(daemon_sets).node(node, claim, pods)
 }
 
 /// Converts the nodes of a cluster. What many of them have in common, their labels and the requirements of DaemonSets, is converted and
@@ -79,7 +79,7 @@ impl<'d> ExistingNodes<'d> {
     ///
     /// # Errors
     /// Why no pod must be scheduled there.
-    pub fn of(
+    pub fn node(
         &mut self,
         node: Option<&Node>,
         claim: Option<&NodeClaim>,

@@ -40,7 +40,7 @@ pub fn held_preferences(running: &[BoundPods<'_>], facts: ClusterFacts<'_>) -> V
             .pods
             .iter()
             .enumerate()
-            .filter(|(_, pod)| pod.is_active() && has_preferences(pod) && excess::of(pod).is_none())
+            .filter(|(_, pod)| pod.is_active() && has_preferences(pod) && excess::excess(pod).is_none())
         {
             with_preferences.push((node, place));
             problem.pods.push(pod);
@@ -49,8 +49,8 @@ pub fn held_preferences(running: &[BoundPods<'_>], facts: ClusterFacts<'_>) -> V
     if with_preferences.is_empty() {
         return Vec::new();
     }
-    let mut groups = Groups::of(&problem, true);
-    let counts = Counts::of(running, &mut groups);
+    let mut groups = Groups::new(&problem, true);
+    let counts = Counts::new(running, &mut groups);
     let mut templates: HashMap<(usize, Met), Arc<PodTemplate>> = HashMap::new();
     let mut one = |(index, (node, place)): (usize, (usize, usize))| {
         let running = Running { groups: &groups, counts: &counts, node: &running[node], number: node, index };
@@ -114,10 +114,10 @@ struct Domains {
 }
 
 impl Counts {
-    fn of<'a>(running: &[BoundPods<'a>], groups: &mut Groups<'a>) -> Self {
+    fn new<'a>(running: &[BoundPods<'a>], groups: &mut Groups<'a>) -> Self {
         let mut keys: HashMap<String, Domains> = HashMap::new();
         for group in &groups.list {
-            keys.entry(group.key.clone()).or_insert_with(|| Domains::of(&group.key, running));
+            keys.entry(group.key.clone()).or_insert_with(|| Domains::new(&group.key, running));
         }
         let of_group: Vec<&Domains> = groups.list.iter().map(|group| &keys[&group.key]).collect();
         let mut counts: Vec<HashMap<usize, u32>> = vec![HashMap::new(); groups.list.len()];
@@ -161,14 +161,14 @@ fn least(group: &Group, counts: &HashMap<usize, u32>, domains: &Domains, running
 }
 
 impl Domains {
-    fn of(key: &str, running: &[BoundPods<'_>]) -> Self {
+    fn new(key: &str, running: &[BoundPods<'_>]) -> Self {
         if key == labels::HOSTNAME {
             return Self { of_node: (0..running.len()).map(Some).collect(), count: running.len() };
         }
         let mut known: HashMap<&str, usize> = HashMap::new();
         let mut of_node = Vec::with_capacity(running.len());
         for node in running {
-            of_node.push(labels::of(node.labels, key).map(|value| {
+            of_node.push(labels::value(node.labels, key).map(|value| {
                 let next = known.len();
                 *known.entry(value).or_insert(next)
             }));

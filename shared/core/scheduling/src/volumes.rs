@@ -89,7 +89,7 @@ struct Known {
 }
 
 impl<'a> PendingVolumes<'a> {
-    pub(crate) fn of(problem: &Problem<'a>, resources: &ResourceIndex) -> Self {
+    pub(crate) fn new(problem: &Problem<'a>, resources: &ResourceIndex) -> Self {
         let mut known: HashMap<ClaimKey<'a>, Known> = HashMap::new();
         if resources.columns().next().is_none() {
             return Self { known };
@@ -151,7 +151,7 @@ pub(crate) struct Attached {
 }
 
 impl Attached {
-    pub(crate) fn of(
+    pub(crate) fn new(
         problem: &Problem<'_>,
         resources: &ResourceIndex,
         pending: &PendingVolumes<'_>,

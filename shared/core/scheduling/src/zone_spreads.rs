@@ -67,11 +67,11 @@ impl Prepared<'_> {
     ) -> ZoneSpreads<'a> {
         let mut owners: Vec<&'a Pod> = owners
             .into_iter()
-            .filter(|pod| pod.is_active() && has_zone_spread(pod) && excess::of(pod).is_none())
+            .filter(|pod| pod.is_active() && has_zone_spread(pod) && excess::excess(pod).is_none())
             .collect();
         owners.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
         let problem = Problem { pods: owners, facts, ..Problem::default() };
-        let groups = Groups::of(&problem, true);
+        let groups = Groups::new(&problem, true);
         let mut zones: BTreeSet<String> = running.iter().filter_map(zone_of).map(str::to_owned).collect();
         let launching: HashSet<&str> = offers.iter().map(|offer| offer.pool.name.as_str()).collect();
         let (mut pools, others): (Vec<_>, Vec<_>) =
@@ -124,7 +124,7 @@ fn has_zone_spread(pod: &Pod) -> bool {
 }
 
 fn zone_of<'n>(node: &'n BoundPods<'_>) -> Option<&'n str> {
-    labels::of(node.labels, labels::ZONE).map(String::as_str)
+    labels::value(node.labels, labels::ZONE).map(String::as_str)
 }
 
 impl<'a> ZoneSpreads<'a> {

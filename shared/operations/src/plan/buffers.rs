@@ -27,10 +27,10 @@ impl Reserved<'_> {
 
 /// All buffers of the cluster, with the virtual pods that ResourceQuotas allow.
 pub(super) fn reserve<'a>(view: &'a ClusterView, quotas: &mut QuotaBalance<'_>) -> Vec<Reserved<'a>> {
-    view.capacity_buffers.iter().map(|buffer| of(buffer, quotas)).collect()
+    view.capacity_buffers.iter().map(|buffer| reserve_for(buffer, quotas)).collect()
 }
 
-fn of<'a>(view: &'a BufferView, quotas: &mut QuotaBalance<'_>) -> Reserved<'a> {
+fn reserve_for<'a>(view: &'a BufferView, quotas: &mut QuotaBalance<'_>) -> Reserved<'a> {
     let BufferView { buffer, shape, .. } = view;
     let shape = match shape {
         Ok(shape) => shape,

@@ -18,7 +18,7 @@ use crate::plan::snapshot::Snapshot;
 pub(crate) async fn run(snapshot: &Snapshot, kept: &OfferCache, executor: &dyn Execute) -> Outcome {
     let (actions, mut outcome) = unfinished::begin(snapshot);
     executor.carry_out(&Batch::each(Stage::Bookkeeping, actions)).await;
-    let mut offered = Offered::of(snapshot, kept);
+    let mut offered = Offered::new(snapshot, kept);
     let claims = bookkeeping::run(snapshot, &offered, executor, &mut outcome).await;
     let mut names = snapshot.names();
     let facts = Facts { snapshot, evaluated: &offered.evaluated, claims: &claims, commands: &snapshot.commands };
@@ -31,7 +31,7 @@ pub(crate) async fn run(snapshot: &Snapshot, kept: &OfferCache, executor: &dyn E
     let mut quotas = snapshot.view.quota_balance();
     let requested = requests::requested(&snapshot.view, &mut quotas, snapshot.now);
     let reserved = buffers::reserve(&snapshot.view, &mut quotas);
-    let waiting = WaitingPods::of(snapshot);
+    let waiting = WaitingPods::new(snapshot);
     let restricted = waiting.as_ref().map(|waiting| waiting.restricted(&snapshot.view, &claims)).unwrap_or_default();
     let placed = provisioning::place(facts, &reserved, &requested, &restricted);
     let created = provisioning::launch(&placed, facts, &mut names, executor, &mut outcome).await;

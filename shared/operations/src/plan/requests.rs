@@ -73,7 +73,7 @@ pub(super) fn requested<'a>(
     let ranks = (1..=i32::try_from(requests.len()).unwrap_or(i32::MAX)).rev();
     let with_consumers = |(view, rank): (&'a RequestView, i32)| {
         let key = (view.request.namespace.as_str(), view.request.name.as_str());
-        of(view, consumers.remove(&key).unwrap_or_default(), rank, now)
+        make_requested(view, consumers.remove(&key).unwrap_or_default(), rank, now)
     };
     let mut requested: Vec<Requested<'_>> = requests.into_iter().zip(ranks).map(with_consumers).collect();
     let mut ordered: Vec<&mut Requested<'_>> = requested.iter_mut().collect();
@@ -111,7 +111,7 @@ fn consumers(view: &ClusterView) -> HashMap<(&str, &str), Consumers<'_>> {
     consumers
 }
 
-fn of<'a>(view: &'a RequestView, consumers: Consumers<'a>, rank: i32, now: Timestamp) -> Requested<'a> {
+fn make_requested<'a>(view: &'a RequestView, consumers: Consumers<'a>, rank: i32, now: Timestamp) -> Requested<'a> {
     let RequestView { request, templates, .. } = view;
     let due = request.due(now);
     let Consumers { bound, pending, unevaluated } = consumers;

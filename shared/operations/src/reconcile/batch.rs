@@ -54,7 +54,7 @@ pub(super) struct Shared {
 }
 
 impl Progress {
-    fn of(claim: &str, shared: &Arc<Shared>) -> Self {
+    fn new(claim: &str, shared: &Arc<Shared>) -> Self {
         let done = Reconciled { claim: claim.to_owned(), ..Reconciled::default() };
         Self { done, shared: shared.clone(), ..Self::default() }
     }
@@ -85,7 +85,7 @@ impl Reconciler {
         };
         let shared = Arc::new(Shared::default());
         let gone = names.iter().filter(|name| !claims.iter().any(|claim| claim.name == **name));
-        let mut done: Vec<Progress> = gone.map(|name| Progress::of(name, &shared)).collect();
+        let mut done: Vec<Progress> = gone.map(|name| Progress::new(name, &shared)).collect();
         let mut together = view.opened.others.iter().map(|name| (name.clone(), Duration::ZERO)).collect::<Vec<_>>();
         let (launching, others): (Vec<NodeClaim>, Vec<NodeClaim>) =
             claims.into_iter().partition(|claim| claim.phase == Phase::Reserved);
@@ -124,7 +124,7 @@ impl Reconciler {
 
     /// Takes the steps of one claim within the time limit.
     async fn bounded(&self, claim: NodeClaim, view: &View, shared: &Arc<Shared>) -> Progress {
-        let mut progress = Progress::of(&claim.name, shared);
+        let mut progress = Progress::new(&claim.name, shared);
         let name = claim.name.clone();
         let has_instance = progress.has_instance.clone();
         let ended = {
@@ -163,7 +163,7 @@ impl Reconciler {
     ) -> Vec<(Reconciled, Option<PortError>)> {
         let shared = Arc::default();
         let failed = names.iter().map(|name| {
-            let mut progress = Progress::of(name, &shared);
+            let mut progress = Progress::new(name, &shared);
             progress.fail(error.clone());
             progress
         });

@@ -122,7 +122,7 @@ impl Reconciler {
                 self.cluster.remove_claim(&claim.name, uid).await
             }
             Effect::DeleteRecord => {
-                let ended = EndedNode::of(claim, self.context.now());
+                let ended = EndedNode::new(claim, self.context.now());
                 self.claims.delete_ended(claim, ended.as_ref()).await
             }
             Effect::WakePlanner => {
@@ -209,7 +209,7 @@ fn gone_is_fine(result: Result<(), PortError>) -> Result<(), PortError> {
 /// Failures as records of unavailable offerings.
 pub(super) fn unavailable(failures: &[OfferingFailure], until: jiff::Timestamp) -> Vec<UnavailableOffering> {
     let of = |failure: &OfferingFailure| {
-        Some(UnavailableOffering { shortage: shortage::of(failure)?, until, reason: failure.code.clone() })
+        Some(UnavailableOffering { shortage: shortage::shortage(failure)?, until, reason: failure.code.clone() })
     };
     let mut offerings: Vec<UnavailableOffering> = failures.iter().filter_map(of).collect();
     offerings.sort();

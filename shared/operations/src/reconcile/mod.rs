@@ -192,7 +192,7 @@ impl Reconciler {
         if *before == *next && charge_when_written(next, step.charge.as_ref()).is_none() {
             return Ok(Some(next.clone()));
         }
-        if let Some(came_to) = Registration::of(before, next) {
+        if let Some(came_to) = Registration::new(before, next) {
             progress.shared.registrations.note(&self.claims, &self.context, before, came_to).await?;
         }
         let written = match leaving::write(&self.claims, next, step.charge.as_ref()).await {

@@ -18,7 +18,7 @@ const NODES_READ: usize = 8;
 
 impl Reconciler {
     pub(super) async fn observe(&self, claim: &NodeClaim, view: &View, observed: &mut ObservedClaim) -> Observation {
-        let mut needs = Needs::of(claim);
+        let mut needs = Needs::new(claim);
         let zonal_shift = view.shift_away_from(claim).filter(|_| needs.instance);
         needs.instance &= zonal_shift.is_none();
         let (node_class, node_pool_exists, launch_group, nodes, mirror) = futures::join!(

@@ -55,7 +55,7 @@ impl View {
         claims: &[NodeClaim],
         mates: &[NodeClaim],
     ) -> Result<Self, PortError> {
-        let needs: Vec<(&NodeClaim, Needs)> = claims.iter().map(|claim| (claim, Needs::of(claim))).collect();
+        let needs: Vec<(&NodeClaim, Needs)> = claims.iter().map(|claim| (claim, Needs::new(claim))).collect();
         let any_launched = claims.iter().any(|claim| claim.status.instance.is_some());
         let honoured = reconciler.zonal_shift && any_launched;
         let (shifted, nodes, mirrors, node_pools, node_classes) = futures::join!(
@@ -86,11 +86,11 @@ impl View {
             .filter_map(|(claim, _)| Some((*claim, view.nodes_of(claim).known()?.clone())))
             .collect();
         view.attachments =
-            Attachments::of(draining.iter().flat_map(|(_, nodes)| nodes).map(|node| node.name.clone()).collect());
+            Attachments::new(draining.iter().flat_map(|(_, nodes)| nodes).map(|node| node.name.clone()).collect());
         let waiting: Vec<(&NodeClaim, Node)> = claims
             .iter()
             .chain(mates)
-            .filter(|claim| Needs::of(claim).daemon_sets)
+            .filter(|claim| Needs::new(claim).daemon_sets)
             .filter_map(|claim| Some((claim, daemon_sets::only(&view.nodes_of(claim))?.clone())))
             .collect();
         (view.instances, view.pods, view.daemon_sets_not_ready) = futures::join!(
@@ -111,7 +111,7 @@ impl View {
 
     /// The part of the view for one of the claims that it was read for.
     pub(super) fn observed(&self, claim: &NodeClaim) -> ObservedClaim {
-        let needs = Needs::of(claim);
+        let needs = Needs::new(claim);
         ObservedClaim {
             nodes: needs.nodes.then(|| self.nodes_of(claim)),
             mirror: needs.mirror.then(|| self.mirror_of(claim)),
@@ -130,7 +130,7 @@ impl View {
     /// Whether a step of this claim needs its instance: the first step, or one that follows at once because its node has joined.
     fn needs_instance(&self, claim: &NodeClaim) -> bool {
         let joins = || claim.phase == Phase::Launched && self.nodes_of(claim).known().is_some_and(|it| !it.is_empty());
-        (Needs::of(claim).instance || joins()) && self.shift_away_from(claim).is_none()
+        (Needs::new(claim).instance || joins()) && self.shift_away_from(claim).is_none()
     }
 
     /// How many nodes that are not initialized were listed.
@@ -157,7 +157,7 @@ impl View {
     /// Whether the DaemonSets that the node of a claim waits for are ready; true if it waits for none.
     fn daemon_sets_ready(&self, claim: &NodeClaim) -> bool {
         let not_ready = || self.daemon_sets_not_ready.get(&claim.name)?.known();
-        !Needs::of(claim).daemon_sets || not_ready().is_some_and(BTreeSet::is_empty)
+        !Needs::new(claim).daemon_sets || not_ready().is_some_and(BTreeSet::is_empty)
     }
 
     fn mirror_of(&self, claim: &NodeClaim) -> Seen<Option<MirroredClaim>> {

@@ -17,7 +17,7 @@ pub(super) struct Attachments {
 }
 
 impl Attachments {
-    pub(super) fn of(nodes: BTreeSet<String>) -> Self {
+    pub(super) fn new(nodes: BTreeSet<String>) -> Self {
         Self { nodes, read: Mutex::default() }
     }
 

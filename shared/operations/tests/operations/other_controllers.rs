@@ -85,7 +85,7 @@ async fn a_node_is_released_only_with_proof_that_its_instance_was_ours_and_is_go
     ended.spec.launch_group = None;
     harness.claims.create(&ended, None).await.unwrap();
     let stored = harness.records().await.into_iter().find(|claim| claim.uid == "ended").unwrap();
-    harness.claims.delete_ended(&stored, EndedNode::of(&stored, now).as_ref()).await.unwrap();
+    harness.claims.delete_ended(&stored, EndedNode::new(&stored, now).as_ref()).await.unwrap();
     for kind in [ErrorKind::Throttled, ErrorKind::Denied] {
         harness.faults.fail("cloud instances", kind);
         let report = sweep().await;

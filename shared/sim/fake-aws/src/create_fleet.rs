@@ -87,7 +87,7 @@ impl State {
         target: f64,
         answer: &mut CreateFleetAnswer,
     ) -> Result<(), Ec2Error> {
-        let strategy = Strategy::of(request, capacity_type)?;
+        let strategy = Strategy::new(request, capacity_type)?;
         let (mut candidates, mut unusable) = (Vec::new(), Vec::new());
         let all = self.candidates(request, fleet_id, capacity_type);
         distinct_pools(&all)?;

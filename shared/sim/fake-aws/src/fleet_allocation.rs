@@ -26,7 +26,7 @@ pub(super) enum Strategy {
 
 impl Strategy {
     /// The strategy of a request.
-    pub(super) fn of(request: &CreateFleet, capacity_type: CapacityType) -> Result<Self, Ec2Error> {
+    pub(super) fn new(request: &CreateFleet, capacity_type: CapacityType) -> Result<Self, Ec2Error> {
         let unknown = |member: &str, value: &str| {
             Ec2Error::invalid(&format!("{member}.AllocationStrategy"), value, "It is no allocation strategy of EC2's.")
         };

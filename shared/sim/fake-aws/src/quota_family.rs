@@ -28,7 +28,7 @@ pub enum QuotaFamily {
 impl QuotaFamily {
     /// The family of an instance type. `None` for Mac, which only runs on dedicated hosts.
     #[must_use]
-    pub fn of(instance_type: &str) -> Option<Self> {
+    pub fn new(instance_type: &str) -> Option<Self> {
         let letters = instance_type.find(|c: char| !c.is_ascii_lowercase()).unwrap_or(instance_type.len());
         Some(match &instance_type[..letters] {
             "mac" => return None,

@@ -40,7 +40,7 @@ impl State {
     }
 
     fn quota(&self, offering: &Offering) -> Option<(QuotaFamily, u64)> {
-        let family = QuotaFamily::of(&offering.instance_type)?;
+        let family = QuotaFamily::new(&offering.instance_type)?;
         Some((family, *self.account.vcpu_quotas.get(&(offering.capacity_type, family))?))
     }
 
@@ -73,7 +73,7 @@ impl State {
         };
         let reserved = self.account.capacity_reservations.iter().filter(is_active);
         let reserved = reserved.map(|reservation| (&reservation.instance_type, u64::from(reservation.total)));
-        let of_family = running.chain(reserved).filter(|(name, _)| QuotaFamily::of(name) == Some(family));
+        let of_family = running.chain(reserved).filter(|(name, _)| QuotaFamily::new(name) == Some(family));
         of_family.map(|(name, machines)| self.vcpus(name) * machines).sum()
     }
 

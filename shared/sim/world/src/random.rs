@@ -15,7 +15,7 @@ impl Random {
 
     /// A generator for one purpose, so that drawing more numbers for it does not change those of others.
     #[must_use]
-    pub fn of(seed: u64, purpose: &str) -> Self {
+    pub fn for_purpose(seed: u64, purpose: &str) -> Self {
         let mixed = purpose.bytes().fold(seed ^ 0x51_7c_c1_b7_27_22_0a_95, |hash, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3).rotate_left(5)
         });
@@ -64,9 +64,9 @@ mod tests {
     #[test]
     fn numbers_repeat_with_their_seed_and_purpose() {
         let draws = |mut random: Random| (0..20).map(|_| random.below(1000)).collect::<Vec<_>>();
-        assert_eq!(draws(Random::of(7, "spot")), draws(Random::of(7, "spot")));
-        assert_ne!(draws(Random::of(7, "spot")), draws(Random::of(8, "spot")));
-        assert_ne!(draws(Random::of(7, "spot")), draws(Random::of(7, "jobs")));
+        assert_eq!(draws(Random::for_purpose(7, "spot")), draws(Random::for_purpose(7, "spot")));
+        assert_ne!(draws(Random::for_purpose(7, "spot")), draws(Random::for_purpose(8, "spot")));
+        assert_ne!(draws(Random::for_purpose(7, "spot")), draws(Random::for_purpose(7, "jobs")));
         let mut random = Random::new(1);
         let hits = (0..10_000).filter(|_| random.happens(0.25)).count();
         assert!((2_200..2_800).contains(&hits), "{hits}");

@@ -46,7 +46,7 @@ pub fn violations(problem: &Problem<'_>, solution: &Solution, options: &Options)
     }
     wrong.extend(cluster_limit_violation(problem, solution));
     wrong.extend(reservation_violations(problem, solution));
-    wrong.extend(World::of(problem, solution).violations());
+    wrong.extend(World::new(problem, solution).violations());
     wrong
 }
 
@@ -58,7 +58,7 @@ pub fn fresh_node<'p>(
     pod: &'p Pod,
     options: &Options,
 ) -> Option<(String, String)> {
-    let world = World::of(problem, solution);
+    let world = World::new(problem, solution);
     problem.node_pools.iter().find_map(|offer| {
         let used = used_by(offer, solution);
         let mut fitting: Vec<&InstanceType> = Vec::new();

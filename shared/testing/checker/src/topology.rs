@@ -43,7 +43,7 @@ fn daemon_pods<'p>(
 }
 
 impl<'p> World<'p> {
-    pub(super) fn of(problem: &'p Problem<'p>, solution: &Solution) -> Self {
+    pub(super) fn new(problem: &'p Problem<'p>, solution: &Solution) -> Self {
         let moving: BTreeSet<(&str, &str)> = problem.pods.iter().map(|pod| (&*pod.namespace, &*pod.name)).collect();
         let mut sites: Vec<Site<'p>> = Vec::new();
         for (index, node) in problem.nodes.iter().enumerate() {

@@ -62,7 +62,7 @@ impl Workload {
         let mut converted = ExistingNodes::new(&self.daemon_sets);
         let existing = |place: &Place| {
             let pods: Vec<&Pod> = place.pods.iter().collect();
-            converted.of(Some(&place.node), Some(&place.claim), &pods).ok()
+            converted.node(Some(&place.node), Some(&place.claim), &pods).ok()
         };
         Problem {
             pods: self.pending.iter().collect(),

@@ -166,7 +166,7 @@ fn place(node: Node, source: &Source, (objects, problems): Into<'_>, list: Optio
     }
     let log = Log::new(&source.name, object::described(&map));
     let is_object = !kind.is_empty();
-    let kind = Kind::of(&api_version, &kind).unwrap_or_else(|problem| {
+    let kind = Kind::new(&api_version, &kind).unwrap_or_else(|problem| {
         problems.push(Problem {
             source: source.name.clone(),
             object: Some(log.object().to_owned()),

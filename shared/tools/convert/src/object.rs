@@ -46,7 +46,7 @@ const WORKLOADS: [(&str, &str); 10] = [
 
 impl Kind {
     /// The kind of an object, or an unsupported version of one of Karpenter's kinds.
-    pub(crate) fn of(api_version: &str, kind: &str) -> Result<Self, String> {
+    pub(crate) fn new(api_version: &str, kind: &str) -> Result<Self, String> {
         let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
         Ok(match (group, kind, version) {
             (CORE, "Provisioner", "v1alpha5") => Self::Provisioner,

@@ -46,7 +46,7 @@ pub(crate) fn create_pods(objects: &mut Objects, at_maximum: bool) -> Created {
         let (kind, name) = workload.controller.as_ref()?;
         workloads.keys().find(|(known, (namespace, of))| known == kind && *namespace == key.0 && of == name)
     };
-    let present = Present::of(objects);
+    let present = Present::new(objects);
     let mut without_pods: Vec<Counted<'_>> = workloads
         .iter()
         .filter(|((kind, key), workload)| controlled(key, workload).is_none() && !present.has(kind, key))
@@ -238,7 +238,7 @@ fn pods_of(workload: &(&'static str, Key), group: &PodGroup, number: u32) -> Res
 struct Present(BTreeSet<(String, String, String)>);
 
 impl Present {
-    fn of(objects: &Objects) -> Self {
+    fn new(objects: &Objects) -> Self {
         Self(objects.pods.values().flat_map(|read| controllers(&read.pod)).collect())
     }
 

@@ -172,7 +172,7 @@ fn yaml(place: &Place, text: &str, each: &mut dyn FnMut(Found<'_>)) {
     }
     match tree(text) {
         Ok(value) => each(Found::Body(place.clone(), Body::Tree(value))),
-        Err(error) => each(Found::Fault(Syntax::of(&error, text).at(place, 0))),
+        Err(error) => each(Found::Fault(Syntax::new(&error, text).at(place, 0))),
     }
 }
 
@@ -184,7 +184,7 @@ fn workers() -> usize {
 /// Reads items, on all processors if they are many, because parsing YAML takes longer than the rest of a plan.
 fn trees(items: &[Item<'_>]) -> Vec<Result<Value, Syntax>> {
     let read = |part: &[Item<'_>]| -> Vec<Result<Value, Syntax>> {
-        part.iter().map(|item| tree(item.text).map_err(|error| Syntax::of(&error, item.text))).collect()
+        part.iter().map(|item| tree(item.text).map_err(|error| Syntax::new(&error, item.text))).collect()
     };
     if items.len() <= BATCH {
         return read(items);
@@ -210,7 +210,7 @@ impl From<Template> for Syntax {
 
 impl Syntax {
     /// The error about this text. Text with templating in it is only sometimes YAML.
-    fn of(error: &serde_saphyr::Error, text: &str) -> Self {
+    fn new(error: &serde_saphyr::Error, text: &str) -> Self {
         Template::find(text).map_or_else(|| Self::from(error), Self::from)
     }
 }

@@ -87,7 +87,7 @@ impl Kind {
     ];
 
     /// The kind with this name in the group of this apiVersion; without an apiVersion, the kind with this name.
-    pub(crate) fn of(api_version: Option<&str>, name: &str) -> Option<Self> {
+    pub(crate) fn new(api_version: Option<&str>, name: &str) -> Option<Self> {
         let group = api_version.map(|version| version.rsplit_once('/').map_or("", |(group, _)| group));
         let found = Self::ALL.iter().find(|(_, own, kind)| *kind == name && group.is_none_or(|group| group == *own));
         found.map(|(kind, _, _)| *kind)

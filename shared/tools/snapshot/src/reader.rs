@@ -150,7 +150,7 @@ impl Reader {
     /// Removes an object that was read. A workload is removed with its pods and with the workloads that it controls.
     pub fn remove(&mut self, object: &Identity) {
         self.manifests.remove(object);
-        if let Some(kind) = Kind::of(None, object.kind) {
+        if let Some(kind) = Kind::new(None, object.kind) {
             self.objects.remove(kind, &(object.namespace.clone(), object.name.clone()));
         }
     }
@@ -198,7 +198,7 @@ impl Reader {
         let assumed = if self.assuming { Assumed::before_pods(&objects) } else { Assumed::default() };
         let Created { pods, most, faults: found } = create_pods(&mut objects, self.at_maximum);
         for (object, manifest) in &mut manifests {
-            if let Some(Kind::Workload(kind)) = Kind::of(None, object.kind) {
+            if let Some(Kind::Workload(kind)) = Kind::new(None, object.kind) {
                 let key = (kind, (object.namespace.clone(), object.name.clone()));
                 manifest.pods = Some(pods.get(&key).copied().unwrap_or_default());
             }
@@ -255,7 +255,7 @@ impl Reader {
             return self.faults.push(fault(place, Some(described(&kind, "", &shortened(&name))), undecoded));
         }
         let is_used = |known: &Kind| !matches!(known, Kind::Selecting(_)) || !self.scheduler_config.is_empty();
-        let Some(known) = Kind::of(given, &kind).filter(is_used) else {
+        let Some(known) = Kind::new(given, &kind).filter(is_used) else {
             return self.skip(&kind, has_uid, &body);
         };
         let incoming = Incoming { place, kind: known };

@@ -26,11 +26,11 @@ fn main() {
     });
     let catalog = Catalog::embedded().unwrap();
     let now = "2026-01-02T00:00:00Z".parse().unwrap();
-    let picture = Picture::of(&cluster, &catalog, now);
+    let picture = Picture::new(&cluster, &catalog, now);
     assert_eq!((picture.totals.nodes, picture.totals.pods + picture.totals.pending_pods), (nodes, pods));
     println!("{nodes} nodes, {pods} pods");
     println!("decoding all objects   {decoding:>10.1?}");
-    println!("making a picture       {:>10.1?}", median(|| drop(Picture::of(&cluster, &catalog, now))));
+    println!("making a picture       {:>10.1?}", median(|| drop(Picture::new(&cluster, &catalog, now))));
     let screen = Screen::default();
     println!("the lines of the table {:>10.1?}", median(|| drop(table::body(&picture, &screen, 160))));
     println!("JSON                   {:>10.1?}", median(|| drop(serde_json::to_string(&picture).unwrap())));

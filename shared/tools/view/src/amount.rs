@@ -18,7 +18,7 @@ pub struct Amount {
 impl Amount {
     /// The CPU and memory of a list of resources.
     #[must_use]
-    pub fn of(resources: &ResourceList) -> Self {
+    pub fn from_list(resources: &ResourceList) -> Self {
         Self::new(resources.get("cpu"), resources.get("memory"))
     }
 

@@ -75,7 +75,7 @@ pub(crate) struct Rows<'a> {
 
 impl Attention {
     /// What needs attention in a rows.
-    pub(crate) fn of(rows: Rows<'_>) -> Vec<Self> {
+    pub(crate) fn find(rows: Rows<'_>) -> Vec<Self> {
         let drains = rows.nodes.iter().filter_map(|node| stuck(node, rows.at));
         let pools = rows.node_pools.iter().filter_map(|pool| {
             Some(not_ready(Problem::NodePoolNotReady, "NodePool", pool.name.as_deref()?, pool.not_ready.as_deref()?))
@@ -214,7 +214,7 @@ mod tests {
     use serde_json::{Value, json};
 
     fn found(objects: &[(Kind, Value)], minute: i64) -> Vec<(Problem, String)> {
-        let picture = Picture::of(&cluster(objects), &Catalog::embedded().unwrap(), at(minute));
+        let picture = Picture::new(&cluster(objects), &Catalog::embedded().unwrap(), at(minute));
         picture.attention.into_iter().map(|one| (one.problem, one.text)).collect()
     }
 
@@ -333,7 +333,7 @@ mod tests {
         let with = |used: &str| {
             let mut pool = pool_value("default");
             pool["status"]["resources"]["cpu"] = json!(used);
-            Picture::of(&cluster(&[(Kind::NodePool, pool)]), &Catalog::embedded().unwrap(), at(5)).attention
+            Picture::new(&cluster(&[(Kind::NodePool, pool)]), &Catalog::embedded().unwrap(), at(5)).attention
         };
         assert_eq!(with("14"), []);
         let nearly = with("15");

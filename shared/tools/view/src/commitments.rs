@@ -24,7 +24,7 @@ pub struct Committed {
 
 impl Committed {
     /// What commitments cover of nodes.
-    pub(crate) fn of(nodes: &[NodeRow], cluster: &Cluster, commitments: &Commitments, prices: &Catalog) -> Self {
+    pub(crate) fn new(nodes: &[NodeRow], cluster: &Cluster, commitments: &Commitments, prices: &Catalog) -> Self {
         let labels_of = |row: &NodeRow| cluster.nodes.get(&(String::new(), row.name.clone())).map(|node| &node.labels);
         let usage = |(own, row): (&StringMap, &NodeRow)| {
             let label = |key: &str| own.get(key).cloned().unwrap_or_default();
@@ -89,7 +89,7 @@ mod tests {
             (Kind::Node, node)
         };
         let cluster = cluster(&[node("a"), node("b"), (Kind::Node, node_value("spot", "m5.large"))]);
-        let picture = Picture::of(&cluster, &prices, at(5));
+        let picture = Picture::new(&cluster, &prices, at(5));
         let first = picture.nodes[0].clone();
         let commitments = |count: f64| Commitments {
             reserved: vec![ReservedInstances {

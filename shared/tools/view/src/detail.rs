@@ -133,9 +133,11 @@ fn node_lines(lines: &mut Vec<Line>, node: &NodeRow, picture: &Picture, width: u
     fact("consolidatable", node.consolidatable.then(|| "consolidateAfter of its NodePool has passed".to_owned()));
     fact("expires", node.expires.map(|time| format!("in {}, at {time:.0}", until(time, now))));
     let load = &node.load;
-    let of_cpu = of(cpu, load.requested.cpu_millicores, load.allocatable.cpu_millicores, load.cpu_requested());
+    let of_cpu =
+        share_of_node(cpu, load.requested.cpu_millicores, load.allocatable.cpu_millicores, load.cpu_requested());
     fact("CPU", Some(of_cpu + &used(load.used, |used| cpu(used.cpu_millicores))));
-    let mem = of(memory, load.requested.memory_bytes, load.allocatable.memory_bytes, load.memory_requested());
+    let mem =
+        share_of_node(memory, load.requested.memory_bytes, load.allocatable.memory_bytes, load.memory_requested());
     fact("memory", Some(mem + &used(load.used, |used| memory(used.memory_bytes))));
     for name in load.extended.names() {
         fact(name, load.extended.text(name).map(|text| format!("{} requested", text.replacen('/', " of ", 1))));
@@ -148,7 +150,7 @@ fn node_lines(lines: &mut Vec<Line>, node: &NodeRow, picture: &Picture, width: u
     lines.extend(node.pods.iter().map(|pod| pod_line(pod, now)));
 }
 
-fn of(form: fn(i64) -> String, requested: i64, allocatable: i64, share: f64) -> String {
+fn share_of_node(form: fn(i64) -> String, requested: i64, allocatable: i64, share: f64) -> String {
     format!("{} of {} requested ({})", form(requested), form(allocatable), percent(share))
 }
 
@@ -237,7 +239,7 @@ mod tests {
             (Kind::Pod, pod_value("new", None)),
             (Kind::Event, event_value("NodeClaim", "default-a", "Unconsolidatable", "It is too cheap")),
         ]);
-        let picture = Picture::of(&cluster, &Catalog::embedded().unwrap(), at(5));
+        let picture = Picture::new(&cluster, &Catalog::embedded().unwrap(), at(5));
         let explained = ["Node a is not disrupted", "  because its pods fit on no other node", "  drift        no"];
         let explained = explained.map(str::to_owned);
         let lines = detail(&picture, &Target::Node("a".into()), &explained, false, 120);
@@ -276,7 +278,7 @@ mod tests {
     #[test]
     fn the_answer_is_first_and_a_long_explanation_ends_early() {
         let cluster = cluster(&[(Kind::Node, node_value("a", "m5.xlarge"))]);
-        let picture = Picture::of(&cluster, &Catalog::embedded().unwrap(), at(5));
+        let picture = Picture::new(&cluster, &Catalog::embedded().unwrap(), at(5));
         let mut explained = vec!["Node a is not disrupted".to_owned(), "  because it is needed".to_owned()];
         explained.extend((0..200).map(|number| format!("    type-{number}")));
         let shown = |all| {

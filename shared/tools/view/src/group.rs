@@ -50,7 +50,7 @@ impl From<GroupRow> for PoolRow {
 /// The nodes by value, the most expensive first.
 pub(crate) fn groups(nodes: &[NodeRow], by: GroupBy) -> Vec<GroupRow> {
     let mut sums = BTreeMap::<&Option<String>, PoolRow>::new();
-    nodes.iter().for_each(|node| sums.entry(by.of(node)).or_default().add(node));
+    nodes.iter().for_each(|node| sums.entry(by.value(node)).or_default().add(node));
     let row = |(name, sum): (&Option<String>, PoolRow)| {
         let PoolRow { nodes, pods, price_per_hour, price_per_month, nodes_without_price, load, .. } = sum;
         GroupRow { name: name.clone(), nodes, pods, price_per_hour, price_per_month, nodes_without_price, load }
@@ -64,7 +64,7 @@ pub(crate) fn groups(nodes: &[NodeRow], by: GroupBy) -> Vec<GroupRow> {
 /// `default m5.large spot`.
 pub(crate) fn group_of(node: &NodeRow, by: GroupBy) -> String {
     let rest = [GroupBy::NodePool, GroupBy::Type, GroupBy::CapacityType].into_iter().filter(|other| *other != by);
-    let parts = [by].into_iter().chain(rest).map(|by| by.of(node).as_deref().unwrap_or("-"));
+    let parts = [by].into_iter().chain(rest).map(|by| by.value(node).as_deref().unwrap_or("-"));
     parts.collect::<Vec<_>>().join(" ")
 }
 
@@ -74,7 +74,7 @@ pub(crate) fn lines(nodes: &[&NodeRow], by: GroupBy, width: usize) -> Vec<Line> 
     for node in nodes {
         groups.entry(group_of(node, by)).or_default().push(node);
     }
-    let mut groups: Vec<_> = groups.into_iter().map(|(name, nodes)| (PoolRow::of(&nodes), name, nodes)).collect();
+    let mut groups: Vec<_> = groups.into_iter().map(|(name, nodes)| (PoolRow::new(&nodes), name, nodes)).collect();
     groups.sort_by(|(a, ..), (b, ..)| b.price_per_hour.total_cmp(&a.price_per_hour));
     let longest = groups.iter().map(|(_, name, _)| kind(name).chars().count()).max().unwrap_or_default();
     groups.iter().flat_map(|(sum, name, nodes)| group_lines(sum, (name, longest), nodes, width)).collect()
@@ -155,7 +155,7 @@ mod tests {
             .collect();
         objects.push((Kind::NodeClaim, claim_value("c", Some("n07"), &["Initialized", "Drained"])));
         objects.extend((0..3).map(|number| (Kind::Pod, pod_value(&format!("p{number}"), Some("n00")))));
-        Picture::of(&cluster(&objects), &Catalog::embedded().unwrap(), at(5))
+        Picture::new(&cluster(&objects), &Catalog::embedded().unwrap(), at(5))
     }
 
     #[test]
@@ -180,7 +180,7 @@ mod tests {
         let mut objects: Vec<_> =
             (0..300).map(|number| (Kind::Node, node_value(&format!("n{number:03}"), types[number % 4]))).collect();
         objects.extend((0..300).map(|number| (Kind::Pod, pod_value(&format!("p{number}"), None))));
-        let picture = Picture::of(&cluster(&objects), &Catalog::embedded().unwrap(), at(5));
+        let picture = Picture::new(&cluster(&objects), &Catalog::embedded().unwrap(), at(5));
         for width in [60, 80, 120, 160] {
             let head = table::header(&picture, "nodeless view", width);
             let body = table::body(&picture, &Screen::default(), width);

@@ -52,18 +52,19 @@ pub(crate) fn hide(
     let key = |name: &str| (String::new(), name.to_owned());
     let matches = |labels: Option<&StringMap>| selector.matches(|key| labels?.get(key).map(String::as_str));
     let before: Vec<&NodeRow> = nodes.iter().collect();
-    let (all, all_claims) = (PoolRow::of(&before), claims.len());
+    let (all, all_claims) = (PoolRow::new(&before), claims.len());
     nodes.retain(|node| matches(cluster.nodes.get(&key(&node.name)).map(|node| &node.labels)));
     claims.retain(|claim| matches(cluster.claims.get(&key(&claim.name)).map(|claim| &claim.labels)));
     for pool in pools.iter_mut() {
         let own: Vec<&NodeRow> = nodes.iter().filter(|node| node.node_pool == pool.name).collect();
-        let PoolRow { nodes, pods, price_per_hour, price_per_month, nodes_without_price, load, .. } = PoolRow::of(&own);
+        let PoolRow { nodes, pods, price_per_hour, price_per_month, nodes_without_price, load, .. } =
+            PoolRow::new(&own);
         pool.claims = claims.iter().filter(|claim| claim.node_pool == pool.name).count();
         let settings = std::mem::take(pool);
         *pool = PoolRow { nodes, pods, price_per_hour, price_per_month, nodes_without_price, load, ..settings };
     }
     pools.retain(|pool| pool.nodes + pool.claims > 0);
-    let left = PoolRow::of(&nodes.iter().collect::<Vec<_>>());
+    let left = PoolRow::new(&nodes.iter().collect::<Vec<_>>());
     Hidden {
         selector: selector.to_string(),
         nodes: all.nodes - left.nodes,

@@ -74,7 +74,7 @@ impl NodeRow {
     pub(crate) fn new(node: &Node, source: Source<'_>) -> Self {
         let Source { claim, pods, used, budgets, prices, now, label_columns } = source;
         let label = |key: &str| node.labels.get(key).cloned();
-        let state = NodeState::of(node, claim);
+        let state = NodeState::new(node, claim);
         let mut requested = Amount::default();
         let mut more = Extended { allocatable: extended(&node.allocatable), ..Extended::default() };
         for pod in &pods {
@@ -90,7 +90,7 @@ impl NodeRow {
             capacity_type: label(labels::CAPACITY_TYPE),
             created: node.created,
             price_per_hour: claim.and_then(|claim| claim.price).or_else(|| prices.node_price(&node.labels)),
-            load: Load { allocatable: Amount::of(&node.allocatable), requested, used, extended: more },
+            load: Load { allocatable: Amount::from_list(&node.allocatable), requested, used, extended: more },
             pod_capacity: node.allocatable.get("pods").units(),
             state,
             joining: (state == NodeState::Joining).then(|| joining(claim)),

@@ -43,7 +43,7 @@ pub struct Waiting {
 
 impl NodeState {
     /// The state of a node.
-    pub(crate) fn of(node: &Node, claim: Option<&ClaimFacts>) -> Self {
+    pub(crate) fn new(node: &Node, claim: Option<&ClaimFacts>) -> Self {
         let has = |kind: &str| claim.is_some_and(|claim| claim.has(kind));
         let drains = claim
             .is_some_and(|claim| claim.deletion_timestamp.is_some() || claim.condition(condition::DRAINED).is_some());
@@ -92,7 +92,7 @@ fn why(pod: &PodFacts, budgets: &Blocking<'_>, now: Timestamp) -> String {
     if pod.is_protected(now) {
         return "karpenter.sh/do-not-disrupt protects it".to_owned();
     }
-    match budgets.of(pod).first() {
+    match budgets.budgets_for(pod).first() {
         Some(budget) => format!("PodDisruptionBudget {} allows no disruption", budget.name),
         None => "it is not evicted yet".to_owned(),
     }
@@ -107,7 +107,7 @@ impl<'b> Blocking<'b> {
     }
 
     /// The budgets that cover a pod.
-    pub(crate) fn of(&self, pod: &PodFacts) -> Vec<&'b PodDisruptionBudget> {
+    pub(crate) fn budgets_for(&self, pod: &PodFacts) -> Vec<&'b PodDisruptionBudget> {
         self.0.iter().copied().filter(|budget| budget.covers(&pod.namespace, &pod.labels)).collect()
     }
 }
@@ -124,7 +124,7 @@ mod tests {
     fn state_of(node: Value, claim: Option<Value>) -> NodeState {
         let claim = claim.map(|claim| (Kind::NodeClaim, claim));
         let cluster = cluster(&[(Kind::Node, node)].into_iter().chain(claim).collect::<Vec<_>>());
-        Picture::of(&cluster, &Catalog::embedded().unwrap(), at(10)).nodes[0].state
+        Picture::new(&cluster, &Catalog::embedded().unwrap(), at(10)).nodes[0].state
     }
 
     #[test]
@@ -179,7 +179,7 @@ mod tests {
             (Kind::Pod, stays),
             (Kind::PodDisruptionBudget, budget),
         ]);
-        let picture = Picture::of(&cluster, &Catalog::embedded().unwrap(), at(10));
+        let picture = Picture::new(&cluster, &Catalog::embedded().unwrap(), at(10));
         let all = picture.nodes[0].waits_for.iter().map(|one| format!("{}: {}", one.pod, one.why)).collect::<Vec<_>>();
         assert_eq!(
             all,

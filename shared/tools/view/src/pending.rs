@@ -97,7 +97,7 @@ mod tests {
     fn reason(pod: Value, events: Vec<Value>) -> (String, Option<String>, bool) {
         let events = events.into_iter().map(|event| (Kind::Event, event));
         let cluster = cluster(&[(Kind::Pod, pod)].into_iter().chain(events).collect::<Vec<_>>());
-        let row = Picture::of(&cluster, &Catalog::embedded().unwrap(), at(5)).pending.remove(0);
+        let row = Picture::new(&cluster, &Catalog::embedded().unwrap(), at(5)).pending.remove(0);
         (row.reason, row.reported_by, row.nominated)
     }
 

@@ -103,7 +103,7 @@ pub struct Totals {
 impl Picture {
     /// The picture of a cluster.
     #[must_use]
-    pub fn of(cluster: &Cluster, prices: &Catalog, now: Timestamp) -> Self {
+    pub fn new(cluster: &Cluster, prices: &Catalog, now: Timestamp) -> Self {
         Self::viewed(cluster, prices, now, &Viewing::default())
     }
 
@@ -141,14 +141,14 @@ impl Picture {
             pending: &pending,
         };
         // A selector hides no problem.
-        let attention = Attention::of(rows);
+        let attention = Attention::find(rows);
         let hidden = (!viewing.selector.is_empty())
             .then(|| hide(cluster, &viewing.selector, &mut nodes, &mut claims, &mut node_pools));
         Self {
             at: now,
             attention,
             disruption: Disruption::new(&nodes, &claims, &replacing),
-            totals: Totals::of(&nodes, claims.len(), pending.len()),
+            totals: Totals::new(&nodes, claims.len(), pending.len()),
             commitments: None,
             reservations: reservations(cluster, now),
             timeline,
@@ -171,8 +171,8 @@ impl Picture {
     #[must_use]
     pub fn with_commitments(self, cluster: &Cluster, commitments: &Commitments, prices: &Catalog) -> Self {
         let committed = match &self.hidden {
-            None => Committed::of(&self.nodes, cluster, commitments, prices),
-            Some(_) => Committed::of(&Self::of(cluster, prices, self.at).nodes, cluster, commitments, prices),
+            None => Committed::new(&self.nodes, cluster, commitments, prices),
+            Some(_) => Committed::new(&Self::new(cluster, prices, self.at).nodes, cluster, commitments, prices),
         };
         Self { commitments: Some(committed), ..self }
     }
@@ -207,7 +207,7 @@ fn nodes<'c>(
         .values()
         .map(|node| {
             let source = Source {
-                claim: claims.of(&node.name, node.provider_id.as_deref()),
+                claim: claims.claim_of(&node.name, node.provider_id.as_deref()),
                 pods: by_node.remove(node.name.as_str()).unwrap_or_default(),
                 used: cluster.usage.as_ref().and_then(|usage| usage.get(&node.name).copied()),
                 budgets: &budgets,
@@ -240,7 +240,7 @@ impl<'c> Claims<'c> {
         }
     }
 
-    fn of(&self, node: &str, provider_id: Option<&str>) -> Option<&'c ClaimFacts> {
+    fn claim_of(&self, node: &str, provider_id: Option<&str>) -> Option<&'c ClaimFacts> {
         let by_instance = || self.by_instance.get(provider_id?);
         self.by_node.get(node).or_else(by_instance).copied()
     }
@@ -298,8 +298,8 @@ fn is_budget_reported(cluster: &Cluster, kind: &str, name: &str) -> bool {
 }
 
 impl Totals {
-    fn of(nodes: &[NodeRow], claims: usize, pending_pods: usize) -> Self {
-        let all = PoolRow::of(&nodes.iter().collect::<Vec<_>>());
+    fn new(nodes: &[NodeRow], claims: usize, pending_pods: usize) -> Self {
+        let all = PoolRow::new(&nodes.iter().collect::<Vec<_>>());
         let mut states = BTreeMap::new();
         for node in nodes {
             *states.entry(node.state).or_default() += 1;
@@ -373,7 +373,7 @@ mod tests {
     #[test]
     fn nodes_and_pods_are_counted_by_node_pool() {
         let catalog = Catalog::embedded().unwrap();
-        let picture = Picture::of(&example(), &catalog, at(5));
+        let picture = Picture::new(&example(), &catalog, at(5));
         let pools: Vec<_> =
             picture.node_pools.iter().map(|pool| (pool.name.as_deref(), pool.nodes, pool.claims, pool.pods)).collect();
         assert_eq!(pools, [(Some("default"), 2, 1, 2), (Some("idle"), 0, 0, 0), (None, 1, 0, 0)]);
@@ -387,7 +387,7 @@ mod tests {
 
     #[test]
     fn limits_show_what_is_used_of_them() {
-        let picture = Picture::of(&example(), &Catalog::embedded().unwrap(), at(5));
+        let picture = Picture::new(&example(), &Catalog::embedded().unwrap(), at(5));
         let limits = &picture.node_pools[0].limits;
         assert_eq!(
             (limits[0].resource.as_str(), limits[0].used.as_str(), limits[0].limit.as_str()),
@@ -401,14 +401,14 @@ mod tests {
     #[test]
     fn the_limits_and_maintenance_windows_of_the_cluster_are_shown() {
         let mut cluster = example();
-        assert_eq!(Picture::of(&cluster, &Catalog::embedded().unwrap(), at(5)).cluster, ClusterRow::default());
+        assert_eq!(Picture::new(&cluster, &Catalog::embedded().unwrap(), at(5)).cluster, ClusterRow::default());
         let system = json!({ "metadata": { "name": "kube-system", "annotations": {
             "nodeless.sh/max-cpu": "32", "nodeless.sh/max-nodes": "4", "nodeless.sh/max-dollars-per-hour": "cheap",
             "nodeless.sh/maintenance-windows": "0 2 * * sat for 4h"
         } } });
         let (namespace, name, object) = crate::fixtures::decoded(Kind::Namespace, &system.to_string());
         cluster.apply(Update::Present { kind: Kind::Namespace, namespace, name, object });
-        let shown = Picture::of(&cluster, &Catalog::embedded().unwrap(), at(5)).cluster;
+        let shown = Picture::new(&cluster, &Catalog::embedded().unwrap(), at(5)).cluster;
         let limits: Vec<_> =
             shown.limits.iter().map(|it| (it.resource.as_str(), it.used.as_str(), it.limit.as_str())).collect();
         // Both NodePools have 8 CPUs and 2 nodes in their status.
@@ -421,7 +421,7 @@ mod tests {
         );
         assert_eq!(shown.maintenance_until, None);
         assert!(shown.invalid.len() == 1 && shown.invalid[0].contains("\"cheap\""), "{:?}", shown.invalid);
-        let open = Picture::of(&cluster, &Catalog::embedded().unwrap(), at(2 * 24 * 60 + 150)).cluster;
+        let open = Picture::new(&cluster, &Catalog::embedded().unwrap(), at(2 * 24 * 60 + 150)).cluster;
         assert_eq!((open.disruption_waits, open.maintenance_until), (None, Some(at(2 * 24 * 60 + 360))));
     }
 
@@ -453,7 +453,7 @@ mod tests {
             event("claim-3", "z"),
             event("claim-5", "c"),
         ]);
-        let shown = |cluster: &Cluster| Picture::of(cluster, &Catalog::embedded().unwrap(), at(5)).disruption.commands;
+        let shown = |cluster: &Cluster| Picture::new(cluster, &Catalog::embedded().unwrap(), at(5)).disruption.commands;
         let [command] = &shown(&cluster)[..] else { panic!("{:?}", shown(&cluster)) };
         assert_eq!(
             (command.nodes.join(" "), command.replacements.join(" ")),
@@ -469,7 +469,7 @@ mod tests {
     fn disruption_shows_candidates_and_replacements_and_a_saving_only_if_it_is_known() {
         let catalog = Catalog::embedded().unwrap();
         let mut cluster = example();
-        let disruption = Picture::of(&cluster, &catalog, at(5)).disruption;
+        let disruption = Picture::new(&cluster, &catalog, at(5)).disruption;
         assert_eq!(disruption.nodes[0].reason.as_deref(), Some("DisruptionReason"));
         assert_eq!((disruption.nodes.len(), disruption.replacements.clone()), (1, vec!["claim-new".to_owned()]));
         assert_eq!(disruption.saving_per_hour, None, "the replacement is not launched, so its price is not known");
@@ -486,7 +486,7 @@ mod tests {
         });
         let (namespace, name, object) = crate::fixtures::decoded(Kind::NodeClaim, &launched.to_string());
         cluster.apply(Update::Present { kind: Kind::NodeClaim, namespace, name, object });
-        let picture = Picture::of(&cluster, &catalog, at(5));
+        let picture = Picture::new(&cluster, &catalog, at(5));
         let (before, after) =
             (picture.node("a").unwrap().price_per_hour.unwrap(), picture.claims[0].price_per_hour.unwrap());
         assert!((picture.disruption.saving_per_hour.unwrap() - (before - after)).abs() < 1e-9);
@@ -498,7 +498,7 @@ mod tests {
         launched["status"]["conditions"].as_array_mut().unwrap().push(registered);
         let (namespace, name, object) = crate::fixtures::decoded(Kind::NodeClaim, &launched.to_string());
         cluster.apply(Update::Present { kind: Kind::NodeClaim, namespace, name, object });
-        let stopped = Picture::of(&cluster, &catalog, at(5)).claims.remove(0);
+        let stopped = Picture::new(&cluster, &catalog, at(5)).claims.remove(0);
         assert_eq!((stopped.waits_for, stopped.price_per_hour), ("pods that it is started for", None));
     }
 
@@ -508,7 +508,7 @@ mod tests {
             let mut claim = claim_value("claim", Some("a"), &["Initialized"]);
             claim["metadata"]["annotations"] = json!({ "nodeless.sh/price-per-hour": recorded });
             let cluster = cluster(&[(Kind::Node, node_value("a", "m5.xlarge")), (Kind::NodeClaim, claim)]);
-            Picture::of(&cluster, &Catalog::embedded().unwrap(), at(5)).nodes[0].price_per_hour
+            Picture::new(&cluster, &Catalog::embedded().unwrap(), at(5)).nodes[0].price_per_hour
         };
         assert_eq!(price("0.125"), Some(0.125));
         assert!(price("cheap").is_some_and(|price| price > 0.0 && price < 0.125), "the catalog's");
@@ -518,13 +518,13 @@ mod tests {
     fn what_cannot_be_read_is_a_warning() {
         let mut cluster = example();
         cluster.apply(Update::Missing { kind: Kind::Event, why: "forbidden".into() });
-        let picture = Picture::of(&cluster, &Catalog::embedded().unwrap(), at(5));
+        let picture = Picture::new(&cluster, &Catalog::embedded().unwrap(), at(5));
         assert_eq!(picture.warnings, ["Events are not shown: forbidden"]);
     }
 
     #[test]
     fn the_json_has_quantities_and_pods_without_internal_fields() {
-        let picture = Picture::of(&example(), &Catalog::embedded().unwrap(), at(5));
+        let picture = Picture::new(&example(), &Catalog::embedded().unwrap(), at(5));
         let json = serde_json::to_value(&picture).unwrap();
         let pod = &json["nodes"][0]["pods"][0];
         assert_eq!(

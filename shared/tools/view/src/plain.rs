@@ -40,7 +40,7 @@ pub fn sentences(picture: &Picture) -> Vec<String> {
         ));
         lines.extend(pool.not_ready.iter().map(|why| format!("{name} is not ready: {why}.")));
         lines.extend(pool.limits.iter().map(|limit| format!("{name}: limit {}.", limit_text(limit, 0))));
-        let own = picture.nodes.iter().filter(|node| *picture.group_by.of(node) == pool.name);
+        let own = picture.nodes.iter().filter(|node| *picture.group_by.value(node) == pool.name);
         lines.extend(own.map(|node| node_sentence(node, picture.at)));
     }
     for claim in &picture.claims {
@@ -191,7 +191,7 @@ mod tests {
     use serde_json::Value;
 
     fn picture(objects: &[(Kind, Value)]) -> Picture {
-        Picture::of(&cluster(objects), &Catalog::embedded().unwrap(), at(5))
+        Picture::new(&cluster(objects), &Catalog::embedded().unwrap(), at(5))
     }
 
     #[test]

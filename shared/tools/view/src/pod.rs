@@ -71,7 +71,7 @@ impl PodFacts {
         };
         Self {
             phase: pod.phase,
-            requests: Amount::of(&pod.template.requests),
+            requests: Amount::from_list(&pod.template.requests),
             extended: extended(&pod.template.requests),
             daemon_set: pod.is_owned_by_daemon_set(),
             terminating: pod.is_terminating(),

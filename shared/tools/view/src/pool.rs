@@ -76,7 +76,7 @@ pub struct LimitRow {
 
 impl PoolRow {
     /// The sums over nodes.
-    pub(crate) fn of(nodes: &[&NodeRow]) -> Self {
+    pub(crate) fn new(nodes: &[&NodeRow]) -> Self {
         let mut sum = Self::default();
         nodes.iter().for_each(|node| sum.add(node));
         sum

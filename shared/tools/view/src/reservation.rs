@@ -181,7 +181,7 @@ mod tests {
             (Kind::NodeClaim, joined),
             (Kind::NodeClaim, reserved(claim_value("claim-new", None, &[]), "cr-2", "default")),
         ]);
-        Picture::of(&cluster, &Catalog::embedded().unwrap(), at(5))
+        Picture::new(&cluster, &Catalog::embedded().unwrap(), at(5))
     }
 
     #[test]
@@ -216,7 +216,7 @@ mod tests {
             "Capacity reservation cr-9: c5.large us-east-1a, not selected by an EC2NodeClass, 1 node (default 1).";
         assert!(sentences(&picture).iter().any(|line| line == sentence), "{:?}", sentences(&picture));
         let without =
-            Picture::of(&cluster(&[(Kind::Node, node_value("a", "m5.large"))]), &Catalog::embedded().unwrap(), at(5));
+            Picture::new(&cluster(&[(Kind::Node, node_value("a", "m5.large"))]), &Catalog::embedded().unwrap(), at(5));
         let lines = body(&without, &Screen::default(), 200);
         assert!(!lines.iter().any(|line| line.text().contains("Capacity reservation")), "there are none");
     }

@@ -56,7 +56,7 @@ impl GroupBy {
 
     /// The value of a node.
     #[must_use]
-    pub const fn of(self, node: &NodeRow) -> &Option<String> {
+    pub const fn value(self, node: &NodeRow) -> &Option<String> {
         match self {
             Self::NodePool => &node.node_pool,
             Self::Zone => &node.zone,

@@ -187,7 +187,7 @@ fn an_instance_that_ends_counts_until_it_stops_and_once() {
     let node = initialized(claim("a", Some(at("11:00:00"))), at("11:02:00"));
     let open = step(Some(&Open::begin(at("12:00:00"))), at("12:05:00"), std::slice::from_ref(&node), &[], &[]).open;
     let gone = terminated(node, TerminationReason::Interrupted, at("12:06:00"), at("12:08:00"));
-    let ended = [EndedNode::of(&gone, at("12:09:00")).unwrap()];
+    let ended = [EndedNode::new(&gone, at("12:09:00")).unwrap()];
     // The claim is read as live and as ended: it was deleted between the two reads.
     let both = step(Some(&open), at("12:10:00"), std::slice::from_ref(&gone), &[], &ended);
     let record = &both.open.hours[0];
@@ -206,7 +206,7 @@ fn an_instance_that_ends_counts_until_it_stops_and_once() {
 #[test]
 fn an_end_that_becomes_visible_late_is_counted() {
     let gone = terminated(claim("a", Some(at("11:00:00"))), TerminationReason::Empty, at("11:50:00"), at("11:51:00"));
-    let ended = [EndedNode::of(&gone, at("11:59:58")).unwrap()];
+    let ended = [EndedNode::new(&gone, at("11:59:58")).unwrap()];
     let next = step(Some(&Open::begin(at("12:00:00"))), at("12:05:00"), &[], &[], &ended);
     let record = &next.open.hours[0];
     assert_eq!((record.hour, record.seconds(), record.consolidation.nodes), (at("12:00:00"), 0.0, 1));
@@ -217,7 +217,7 @@ fn an_end_that_becomes_visible_late_is_counted() {
 fn a_claim_with_the_name_of_one_that_ended_counts_from_its_own_launch() {
     let single = |launched| NodeClaim { node_pool: None, ..claim("a", launched) };
     let gone = terminated(single(Some(at("11:00:00"))), TerminationReason::Deleted, at("12:01:00"), at("12:02:00"));
-    let ended = [EndedNode::of(&gone, at("12:03:00")).unwrap()];
+    let ended = [EndedNode::new(&gone, at("12:03:00")).unwrap()];
     let again = |launched| NodeClaim { uid: "again".into(), ..single(launched) };
     let awaited = step(Some(&Open::begin(at("12:00:00"))), at("12:05:00"), &[again(None)], &[], &ended);
     let launched = again(Some(at("12:06:00")));
@@ -232,7 +232,7 @@ fn consolidation_saves_the_price_of_nodes_less_that_of_their_replacements() {
     new.spec.replaces = vec!["a".into(), "b".into()];
     let end = |name: &str| {
         let node = claim(name, Some(at("11:00:00")));
-        EndedNode::of(
+        EndedNode::new(
             &terminated(node, TerminationReason::Underutilized, at("12:02:00"), at("12:03:00")),
             at("12:04:00"),
         )
@@ -305,7 +305,7 @@ fn the_time_in_the_records_is_that_of_the_instances() {
             let ended: Vec<EndedNode> = (0..)
                 .zip(&lives)
                 .filter(|(_, life)| life[4] <= ends_read && second(life[4]) >= since)
-                .filter_map(|(index, life)| EndedNode::of(&of(index, life, i64::MAX), second(life[4])))
+                .filter_map(|(index, life)| EndedNode::new(&of(index, life, i64::MAX), second(life[4])))
                 .collect();
             let next = step(Some(&open), second(now), &claims, &[], &ended);
             // Every third result is lost: the next step counts the same time again.
@@ -450,7 +450,7 @@ fn a_warm_node_counts_until_it_is_stopped_and_from_its_start_again() {
     warm.status.warm = Some(Warm::Starting);
     let third = step(Some(&second.open), at("12:15:00"), std::slice::from_ref(&warm), &[], &[]);
     assert_eq!(third.open.hours[0].seconds(), 300.0);
-    let ended = EndedNode::of(&warm, at("12:19:00")).unwrap();
+    let ended = EndedNode::new(&warm, at("12:19:00")).unwrap();
     assert_eq!(step(Some(&third.open), at("12:20:00"), &[], &[], &[ended]).open.hours[0].seconds(), 300.0);
     warm.status.warm = Some(Warm::Started);
     warm.status.instance = Some(instance(at("12:18:00")));

@@ -130,7 +130,7 @@ pub fn report(query: &Query, sources: &[Source<'_>]) -> Option<Report> {
         clusters: sources.iter().map(cluster).collect(),
         from: query.from,
         to,
-        totals: Totals::of(&entries, to),
+        totals: Totals::new(&entries, to),
         before,
         forecast: month::forecast(query, sources),
         budgets: sources.iter().flat_map(|source| month::budgets(query, source)).collect(),

@@ -176,7 +176,7 @@ impl Costs {
 
     /// The costs of a record.
     #[must_use]
-    pub fn of(record: &HourRecord) -> Self {
+    pub fn new(record: &HourRecord) -> Self {
         Self {
             node_hours: record.seconds() / 3600.0,
             dollars: record.dollars(),
@@ -263,8 +263,8 @@ fn parts(entry: &Entry<'_>, by: &By) -> Vec<(Key, Costs)> {
     let record = entry.record;
     let named = |name: &str| (name.to_owned(), None, None);
     match by {
-        By::Cluster => vec![(named(entry.cluster), Costs::of(record))],
-        By::NodePool => vec![(named(&record.node_pool), Costs::of(record))],
+        By::Cluster => vec![(named(entry.cluster), Costs::new(record))],
+        By::NodePool => vec![(named(&record.node_pool), Costs::new(record))],
         By::Type => record
             .offerings
             .iter()

@@ -81,7 +81,7 @@ pub struct Interrupted {
 
 impl Totals {
     /// Adds up records, until `to`.
-    pub(super) fn of(entries: &[Entry<'_>], to: Timestamp) -> Self {
+    pub(super) fn new(entries: &[Entry<'_>], to: Timestamp) -> Self {
         let mut totals = Self::default();
         entries.iter().for_each(|entry| totals.add(entry.record, to));
         let Costs { dollars, idle_dollars, starting_dollars, terminating_dollars, .. } = totals.costs;
@@ -91,7 +91,7 @@ impl Totals {
     }
 
     fn add(&mut self, record: &HourRecord, to: Timestamp) {
-        self.costs.add(Costs::of(record));
+        self.costs.add(Costs::new(record));
         self.allocatable.add(record.allocatable);
         for it in &record.offerings {
             self.unpriced_node_hours += it.unpriced_seconds / 3600.0;

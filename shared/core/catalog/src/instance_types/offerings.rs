@@ -36,7 +36,7 @@ pub(super) fn offerings(
         // Whether the offering lacks capacity, for each of the partitions or without any.
         let shortages = |capacity_type, reservation_id| {
             let (instance_type, zone) = (facts.name.as_str(), zone.name.as_str());
-            Places::of(all_partitions, |partition| {
+            Places::with_and_without_capacity(all_partitions, |partition| {
                 unavailable.covers(&PlacedOffering {
                     instance_type,
                     zone,
@@ -87,7 +87,7 @@ struct Places {
 
 impl Places {
     /// At most two: with capacity, and without.
-    fn of(partitions: u32, is_short: impl Fn(Option<u32>) -> bool) -> Vec<Self> {
+    fn with_and_without_capacity(partitions: u32, is_short: impl Fn(Option<u32>) -> bool) -> Vec<Self> {
         if partitions == 0 {
             return vec![Self { partitions: Vec::new(), short: is_short(None) }];
         }

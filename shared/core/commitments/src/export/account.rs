@@ -54,7 +54,7 @@ pub fn rates_by_type(
 ) -> Result<BTreeMap<String, f64>, UnusableCommitment> {
     let mut rates = Rates::default();
     rates.add(listed, false).map_err(unusable(&plan.id))?;
-    Ok(rates.of(region, plans::family_of(plan)))
+    Ok(rates.by_instance_type(region, plans::family_of(plan)))
 }
 
 /// The commitments of an account that are in effect in its region at a time. The list is read from time to time, so the terms decide.

@@ -186,7 +186,7 @@ impl Exports {
                 "the rates of Savings Plan {id} have a nextToken, so further pages are missing"
             )));
         }
-        let rates = rates.of(region, plans::family_of(plan));
+        let rates = rates.by_instance_type(region, plans::family_of(plan));
         if rates.is_empty() {
             return Err(missing(format!(
                 "the rates of Savings Plan {id} contain none of Linux instances of shared tenancy in {region}"

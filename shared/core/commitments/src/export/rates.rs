@@ -99,7 +99,7 @@ impl Rates {
     }
 
     /// The rates of a region, and of a family if one is given, by instance type.
-    pub(super) fn of(&self, region: &str, of_family: Option<&str>) -> BTreeMap<String, f64> {
+    pub(super) fn by_instance_type(&self, region: &str, of_family: Option<&str>) -> BTreeMap<String, f64> {
         let all = self.by_type.get(region).into_iter().flatten();
         let own = all.filter(|(name, _)| of_family.is_none_or(|of_family| family(name) == of_family));
         own.map(|(name, rate)| (name.clone(), *rate)).collect()

@@ -201,7 +201,7 @@ impl<'e> Scope<'e> {
             return Ok(Expression::Conditional(Box::new(parts)));
         }
         let arguments = call.args.len();
-        let function = Function::of(name, call.target.is_some(), arguments).ok_or_else(|| {
+        let function = Function::new(name, call.target.is_some(), arguments).ok_or_else(|| {
             let method = if call.target.is_some() { "method" } else { "function" };
             unsupported(&format!("the {method} {name} with {}", nodeless_model::plural::counted(arguments, "argument")))
         })?;

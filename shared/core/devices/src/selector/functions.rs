@@ -45,7 +45,7 @@ pub(super) enum Function {
 
 impl Function {
     /// The function with this name, called as a method or not, and with this many arguments beside the target.
-    pub(super) fn of(name: &str, is_method: bool, arguments: usize) -> Option<Self> {
+    pub(super) fn new(name: &str, is_method: bool, arguments: usize) -> Option<Self> {
         Some(match (name, is_method, arguments) {
             ("size", false, 1) | ("size", true, 0) => Self::Size,
             ("contains", true, 1) => Self::Contains,

@@ -15,7 +15,7 @@ fn all() -> Value {
     json!([claim_of(json!([request("r", json!({"allocationMode": "All"}))]), json!([]))])
 }
 
-fn of(fields: Value) -> Value {
+fn slice_with(fields: Value) -> Value {
     json!([slice_of("p", (1, 1), fields)])
 }
 
@@ -42,7 +42,7 @@ fn slices_are_for_the_nodes_that_they_select() {
         ("an empty term", json!({"nodeSelector": {"nodeSelectorTerms": [{}]}, "devices": a()}), false),
         ("no term", json!({"nodeSelector": {"nodeSelectorTerms": []}, "devices": a()}), false),
     ] {
-        let outcome = Case::new(of(fields), one()).outcome();
+        let outcome = Case::new(slice_with(fields), one()).outcome();
         assert_eq!(outcome, if fits { "r=p/a" } else { NONE }, "{case}");
     }
 }
@@ -50,7 +50,7 @@ fn slices_are_for_the_nodes_that_they_select() {
 #[test]
 fn devices_have_their_own_selection() {
     let slices = || {
-        of(json!({"perDeviceNodeSelection": true, "devices": [
+        slice_with(json!({"perDeviceNodeSelection": true, "devices": [
             {"name": "there", "nodeName": "node-2"},
             {"name": "here", "nodeName": "node-1"},
             {"name": "zonal", "nodeSelector": zone("In", &["a"])},
@@ -135,21 +135,22 @@ fn invalid_pools_have_no_devices() {
 fn slices_with_counters_have_no_devices() {
     let both =
         json!({"nodeName": "node-1", "sharedCounters": [{"name": "s", "counters": {}}], "devices": devices(&["a"])});
-    assert_eq!(Case::new(of(both), one()).outcome(), NONE);
+    assert_eq!(Case::new(slice_with(both), one()).outcome(), NONE);
 }
 
 #[test]
 fn an_allocation_is_for_the_nodes_that_have_its_devices() {
     use nodeless_devices::{Inventory, Place, ResourceClaim, Selectors, Slice, Taken, allocate};
-    let zonal = of(json!({"nodeSelector": zone("In", &["a"]), "devices": devices(&["a"])}));
-    let per_device =
-        of(json!({"perDeviceNodeSelection": true, "devices": [{"name": "a", "nodeSelector": zone("In", &["a"])}]}));
+    let zonal = slice_with(json!({"nodeSelector": zone("In", &["a"]), "devices": devices(&["a"])}));
+    let per_device = slice_with(
+        json!({"perDeviceNodeSelection": true, "devices": [{"name": "a", "nodeSelector": zone("In", &["a"])}]}),
+    );
     let local = json!({"nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["node-1"]}]}]});
     for (slices, expected) in [
         (json!([slice("p", devices(&["a"]))]), local),
         (zonal, zone("In", &["a"])),
         (per_device, zone("In", &["a"])),
-        (of(json!({"allNodes": true, "devices": devices(&["a"])})), Value::Null),
+        (slice_with(json!({"allNodes": true, "devices": devices(&["a"])})), Value::Null),
     ] {
         let slices: Vec<Slice> = serde_json::from_value(slices).unwrap();
         let claim: ResourceClaim = serde_json::from_value(claim(&[("r", 1)])).unwrap();

@@ -3,7 +3,7 @@
 use crate::support::*;
 use serde_json::{Value, json};
 
-fn of(request: Value) -> Case {
+fn case(request: Value) -> Case {
     Case::new(json!([slice("p", devices(&["a"]))]), json!([claim_of(json!([request]), json!([]))]))
 }
 
@@ -13,26 +13,26 @@ fn what_is_not_supported_is_named() {
     let sub = json!({"name": "x", "deviceClassName": "gpu", "allocationMode": "Some"});
     for (case, expected) in [
         (
-            of(request("r", json!({"capacity": {"requests": {"memory": "1Gi"}}}))),
+            case(request("r", json!({"capacity": {"requests": {"memory": "1Gi"}}}))),
             unsupported("a request for a part of a device's capacity"),
         ),
-        (of(request("r", json!({"allocationMode": "Some"}))), unsupported("allocationMode Some")),
-        (of(request("r", json!({"selectors": [{}]}))), unsupported("a selector that is no expression of CEL")),
-        (of(json!({"name": "r"})), unsupported("a request with neither exactly nor firstAvailable")),
+        (case(request("r", json!({"allocationMode": "Some"}))), unsupported("allocationMode Some")),
+        (case(request("r", json!({"selectors": [{}]}))), unsupported("a selector that is no expression of CEL")),
+        (case(json!({"name": "r"})), unsupported("a request with neither exactly nor firstAvailable")),
         (
-            of(json!({"name": "r", "firstAvailable": []})),
+            case(json!({"name": "r", "firstAvailable": []})),
             unsupported("a request with neither exactly nor firstAvailable"),
         ),
         (
-            of(json!({"name": "r", "firstAvailable": [sub]})),
+            case(json!({"name": "r", "firstAvailable": [sub]})),
             "ResourceClaim c, request r/x: allocationMode Some is not supported".into(),
         ),
         (
-            of(request("r", json!({"deviceClassName": "tpu"}))),
+            case(request("r", json!({"deviceClassName": "tpu"}))),
             "ResourceClaim c, request r: there is no DeviceClass tpu".into(),
         ),
         (
-            of(request("r", json!({"deviceClassName": ""}))),
+            case(request("r", json!({"deviceClassName": ""}))),
             "ResourceClaim c, request r: there is no DeviceClass ".into(),
         ),
         (
@@ -56,7 +56,7 @@ fn what_is_not_supported_is_named() {
 
 #[test]
 fn selectors_that_fail_are_named() {
-    let with = |expression: &str| of(request("r", json!({"selectors": [{"cel": {"expression": expression}}]})));
+    let with = |expression: &str| case(request("r", json!({"selectors": [{"cel": {"expression": expression}}]})));
     let selector = "selector 0 of ResourceClaim c, request r";
     for (expression, expected) in [
         (
@@ -79,7 +79,7 @@ fn selectors_that_fail_are_named() {
     ] {
         assert_eq!(with(expression).outcome(), expected);
     }
-    let class = of(request("r", json!({"deviceClassName": "broken"}))).outcome();
+    let class = case(request("r", json!({"deviceClassName": "broken"}))).outcome();
     assert!(
         class.starts_with("selector 0 of DeviceClass broken cannot be evaluated: the expression is not valid: "),
         "{class}"

@@ -36,7 +36,7 @@ pub struct NodeShape {
 impl NodeShape {
     /// The shape of a claim's instance, once it is launched.
     #[must_use]
-    pub fn of(claim: &NodeClaim) -> Option<Self> {
+    pub fn new(claim: &NodeClaim) -> Option<Self> {
         let instance = claim.status.instance.as_ref()?;
         Some(Self { instance_type: instance.instance_type.clone(), capacity_type: instance.capacity_type })
     }

@@ -22,7 +22,7 @@ struct Total {
 
 impl Totals {
     /// `price` returns the price of a node by its index in the cluster.
-    pub(crate) fn of(cluster: &Cluster<'_>, price: impl Fn(usize) -> f64) -> Self {
+    pub(crate) fn new(cluster: &Cluster<'_>, price: impl Fn(usize) -> f64) -> Self {
         let mut nodes: BTreeMap<&str, Vec<(f64, f64)>> = BTreeMap::new();
         for (place, node) in cluster.nodes.iter().enumerate() {
             let claim = node.claim.filter(|_| node.node.is_some());

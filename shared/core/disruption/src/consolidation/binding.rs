@@ -35,7 +35,7 @@ impl<'c, 'a> Round<'c, 'a, '_> {
         let mut nodes = prediction.nodes.take().unwrap_or_else(|| {
             let movers = self.candidates.iter().flat_map(|candidate| &candidate.movers);
             let movers = prediction.declared(&movers.copied().collect::<Vec<_>>());
-            Nodes::of(&prediction, self.packed.resources.clone(), pods(&movers))
+            Nodes::new(&prediction, self.packed.resources.clone(), pods(&movers))
         });
         let movers = prediction.declared(movers);
         let before = nodes.bindings.work();

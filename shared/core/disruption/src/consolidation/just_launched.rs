@@ -29,7 +29,7 @@ pub(super) struct JustLaunched {
 
 impl JustLaunched {
     /// `nodes` have their prices. Pending pods count like those that run: they are yet to be bound.
-    pub(super) fn of<'n, 'a: 'n>(
+    pub(super) fn new<'n, 'a: 'n>(
         nodes: impl Iterator<Item = (&'n ClusterNode<'a>, f64)>,
         pending: &[&Pod],
         now: Timestamp,

@@ -25,7 +25,7 @@ pub(super) fn run(round: &mut Round<'_, '_, '_>, budgets: &mut Budgets) {
     if round.planned || leaves_some_for_later(round) {
         return;
     }
-    let mut arrivals = Arrivals::of(round);
+    let mut arrivals = Arrivals::new(round);
     for into in 0..round.candidates.len() {
         let pool = round.candidates[into].one.offer.pool;
         if budgets.check(&pool.name, DisruptionReason::Underutilized).is_err() {
@@ -56,7 +56,7 @@ struct Arrivals {
 }
 
 impl Arrivals {
-    fn of(round: &Round<'_, '_, '_>) -> Self {
+    fn new(round: &Round<'_, '_, '_>) -> Self {
         let nodes = round.packed.problem.nodes.iter().enumerate();
         let leaves = nodes.map(|(leaf, node)| (node.name.clone(), leaf)).collect();
         let mut arrivals = Self { leaves, ..Self::default() };

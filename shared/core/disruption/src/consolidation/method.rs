@@ -20,7 +20,7 @@ impl<'a> DisruptionMethod<'a> for Consolidation<'_, 'a> {
         let options = Options { max_work: left, ..progress.options.clone() };
         let held = preferences::held(input, &options);
         let keeping = preferences::with_held(input, &held);
-        let lookup = Lookup::of(&keeping);
+        let lookup = Lookup::new(&keeping);
         let included: HashSet<&str> = self.0.iter().map(|one| one.of.name()).collect();
         let nodes = keeping.nodes.iter().filter(|node| included.contains(node.name()));
         let full: Vec<Eligible<'_, '_>> = nodes.filter_map(|node| lookup.eligible(node, now).ok()).collect();

@@ -117,7 +117,7 @@ pub(crate) fn find<'c, 'a>(
         return found;
     }
     let mut prepared = round::prepared(&cluster.node_pools, cluster, &known, options);
-    let zones = ZoneGuard::of(declared, &mut prepared, now);
+    let zones = ZoneGuard::new(declared, &mut prepared, now);
     let mut round = Round::new(cluster, &known, lookup, expected, (options, now), &mut prepared);
     round.zones = zones;
     round.prediction = Some(Prediction::new(cluster, declared, expected));

@@ -21,7 +21,7 @@ pub(super) struct Paid<'c> {
 
 impl<'c> Paid<'c> {
     /// `None` without commitments. `price` is the present price of the node of an index; zero if it is unknown.
-    pub(super) fn of(cluster: &'c Cluster<'_>, price: impl Fn(usize) -> f64) -> Option<Self> {
+    pub(super) fn new(cluster: &'c Cluster<'_>, price: impl Fn(usize) -> f64) -> Option<Self> {
         let commitments = cluster.commitments?;
         let staying = cluster.nodes.iter().enumerate().filter(|(_, node)| !node.is_leaving());
         let instances = staying.filter_map(|(place, node)| Some(at_price(node.instance.as_ref()?, price(place))));

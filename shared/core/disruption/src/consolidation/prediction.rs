@@ -48,7 +48,7 @@ impl<'c, 'a> Prediction<'c, 'a> {
 impl<'a> Nodes<'a> {
     /// The nodes that the kube-scheduler binds pods to now, whether or not pods are moved there voluntarily: those that joined
     /// and are neither cordoned nor disrupted. Pods that are expected on them count as bound. `pods` are those that may be moved.
-    pub(super) fn of(prediction: &Prediction<'_, 'a>, resources: ResourceIndex, pods: Vec<&'a Pod>) -> Self {
+    pub(super) fn new(prediction: &Prediction<'_, 'a>, resources: ResourceIndex, pods: Vec<&'a Pod>) -> Self {
         let cluster = prediction.cluster;
         let mut known: HashMap<String, &Node> = HashMap::new();
         let mut existing: Vec<ExistingNode> = Vec::new();

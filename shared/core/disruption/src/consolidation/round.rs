@@ -83,10 +83,10 @@ impl<'c, 'a, 'o> Round<'c, 'a, 'o> {
         let row = |candidates: &[Candidate<'_, 'a>]| problem(cluster, expected, candidates, now);
         let round = Self::over((cluster, &[]), eligible, offers, row, (options, now), scheduler);
         let prices = cluster.nodes.iter().enumerate().map(|(place, node)| (node, price(place)));
-        let just_launched = JustLaunched::of(prices, &cluster.pending_pods, now);
+        let just_launched = JustLaunched::new(prices, &cluster.pending_pods, now);
         let minimums = OnDemandMinimums::of_cluster(cluster);
-        let paid = Paid::of(cluster, price);
-        Self { totals: Totals::of(cluster, price), just_launched, minimums, paid, ..round }
+        let paid = Paid::new(cluster, price);
+        Self { totals: Totals::new(cluster, price), just_launched, minimums, paid, ..round }
     }
 
     /// An evaluation of planned nodes. `beside` contains the existing nodes with their pods.
@@ -124,7 +124,7 @@ impl<'c, 'a, 'o> Round<'c, 'a, 'o> {
         let resources = scheduler.resources().clone();
         let repelling = {
             let of_cluster = cluster.nodes.iter().flat_map(|node| &node.pods);
-            Repelling::of(of_cluster.chain(beside.iter().flat_map(|node| &node.pods)).copied())
+            Repelling::new(of_cluster.chain(beside.iter().flat_map(|node| &node.pods)).copied())
         };
         let mut classes = Classes::default();
         let mut candidates: Vec<Candidate<'c, 'a>> =
@@ -403,7 +403,7 @@ fn candidate<'c, 'a>(
     repelling: &Repelling<'a>,
 ) -> Candidate<'c, 'a> {
     let mut movers: Vec<Mover<'a>> = pods::reschedulable(&one.of.pods)
-        .map(|pod| Mover { class: classes.of(pod, cluster, resources, repelling), pod })
+        .map(|pod| Mover { class: classes.class_of(pod, cluster, resources, repelling), pod })
         .collect();
     movers.sort_by(|a, b| {
         let asked = |mover: &Mover<'_>| Reverse(&classes.list[mover.class].asked);

@@ -29,10 +29,10 @@ pub(crate) fn still_right(
     now: Timestamp,
     options: &Options,
 ) -> Option<Command> {
-    let lookup = Lookup::of(cluster);
-    let budget_index = DisruptionBudgetIndex::of(cluster.disruption_budgets);
-    let expected = Expected::of(cluster, options, now);
-    let mut budgets = Budgets::of(cluster, now);
+    let lookup = Lookup::new(cluster);
+    let budget_index = DisruptionBudgetIndex::new(cluster.disruption_budgets);
+    let expected = Expected::new(cluster, options, now);
+    let mut budgets = Budgets::new(cluster, now);
     let mut nodes = Vec::with_capacity(command.candidates.len());
     for candidate in &command.candidates {
         let of = cluster.nodes.iter().find(|node| {
@@ -52,7 +52,7 @@ pub(crate) fn still_right(
         &cluster.node_pools[..]
     };
     let mut prepared = prepared(offers, cluster, &nodes, options);
-    let zones = ZoneGuard::of(declared, &mut prepared, now);
+    let zones = ZoneGuard::new(declared, &mut prepared, now);
     let mut round = Round::new(cluster, &nodes, &lookup, &expected, (options, now), &mut prepared);
     round.zones = zones;
     round.prediction = Some(Prediction::new(cluster, declared, &expected));

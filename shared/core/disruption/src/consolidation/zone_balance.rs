@@ -44,7 +44,7 @@ impl<'a> DisruptionMethod<'a> for ZoneBalance<'_, 'a> {
         let options = Options { max_work: left, ..progress.options.clone() };
         let held = preferences::held_with_zone_spreads(input, &options, &pools);
         let keeping = preferences::with_held(input, &held);
-        let lookup = Lookup::of(&keeping);
+        let lookup = Lookup::new(&keeping);
         let included: HashSet<&str> = self.0.iter().map(|one| one.of.name()).collect();
         let nodes = keeping
             .nodes
@@ -56,7 +56,7 @@ impl<'a> DisruptionMethod<'a> for ZoneBalance<'_, 'a> {
             return Vec::new();
         }
         let mut prepared = round::prepared(&keeping.node_pools, &keeping, &known, &options);
-        let zones = ZoneGuard::of(input, &mut prepared, now).map(ZoneGuard::improving);
+        let zones = ZoneGuard::new(input, &mut prepared, now).map(ZoneGuard::improving);
         let mut round = Round::new(&keeping, &known, &lookup, expected, (&options, now), &mut prepared);
         round.zones = zones;
         round.prediction = Some(Prediction::new(&keeping, input, expected));

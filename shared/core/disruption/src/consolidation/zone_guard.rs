@@ -29,7 +29,7 @@ pub(super) struct ZoneGuard<'a> {
 impl<'a> ZoneGuard<'a> {
     /// The constraints of the pods on nodes of NodePools with the annotation; `None` without such NodePools. `declared` is the cluster
     /// with the pods as users declared them.
-    pub(super) fn of(declared: &Cluster<'a>, prepared: &mut Prepared<'_>, now: Timestamp) -> Option<Self> {
+    pub(super) fn new(declared: &Cluster<'a>, prepared: &mut Prepared<'_>, now: Timestamp) -> Option<Self> {
         let pools = balanced(declared);
         if pools.is_empty() {
             return None;

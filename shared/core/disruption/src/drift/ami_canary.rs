@@ -48,7 +48,7 @@ enum State {
 
 impl Canaries {
     /// From the nodes that drifted. `cluster` has all nodes, and the commands in progress.
-    pub(crate) fn of(cluster: &Cluster<'_>, drifted: &[(&Eligible<'_, '_>, Drift)], now: Timestamp) -> Self {
+    pub(crate) fn new(cluster: &Cluster<'_>, drifted: &[(&Eligible<'_, '_>, Drift)], now: Timestamp) -> Self {
         let mut canaries = Self::default();
         for (one, _) in drifted.iter().filter(|(_, drift)| drift.reason == DriftReason::AMIDrift) {
             let period = &one.offer.pool.options.ami_canary;

@@ -51,7 +51,7 @@ pub struct LeftOut {
 
 impl RecentInterruptions {
     /// From the remembered interruptions, and all claims.
-    pub fn of<'i>(
+    pub fn new<'i>(
         interruptions: &[SpotInterruption],
         claims: impl IntoIterator<Item = &'i NodeClaim>,
         now: Timestamp,
@@ -238,7 +238,7 @@ mod tests {
 
     #[test]
     fn an_interruption_counts_half_after_six_hours_and_is_forgotten_after_a_day() {
-        let recent = |now| RecentInterruptions::of(&[interruption("t00", "i-1", 0)], [], at(now));
+        let recent = |now| RecentInterruptions::new(&[interruption("t00", "i-1", 0)], [], at(now));
         let count = |now| recent(now).factor("t00", "a").1;
         assert!((count(0) - 1.0).abs() < 1e-9 && (count(6) - 0.5).abs() < 1e-9 && (count(12) - 0.25).abs() < 1e-9);
         assert!(recent(24).is_empty());
@@ -246,12 +246,12 @@ mod tests {
 
     #[test]
     fn an_interrupted_offering_is_left_out_if_ten_others_rank_before_it() {
-        let recent = RecentInterruptions::of(&[interruption("t00", "i-1", 0)], [], at(0));
+        let recent = RecentInterruptions::new(&[interruption("t00", "i-1", 0)], [], at(0));
         assert!((recent.factor("t00", "a").0 - 1.5).abs() < 1e-9);
         assert_eq!(names(&recent, 20), ["t00"]);
         assert_eq!(names(&recent, 11), ["t00"]);
         assert_eq!(names(&recent, 10), Vec::<String>::new(), "EC2 keeps a choice");
-        let other = RecentInterruptions::of(&[interruption("t19", "i-1", 0), interruption("m5", "i-2", 0)], [], at(0));
+        let other = RecentInterruptions::new(&[interruption("t19", "i-1", 0), interruption("m5", "i-2", 0)], [], at(0));
         assert_eq!(names(&other, 20), ["t19"]);
         // After a day and more nothing is left out, and in between ever fewer others have to rank before it.
         assert_eq!(names(&RecentInterruptions::default(), 20), Vec::<String>::new());
@@ -261,12 +261,12 @@ mod tests {
     fn interruptions_count_as_a_fraction_of_the_instances() {
         let mut claim = claim_of("t00");
         let claims: Vec<NodeClaim> = (0..20).map(|_| claim.clone()).collect();
-        let recent = RecentInterruptions::of(&[interruption("t00", "i-1", 0)], &claims, at(0));
+        let recent = RecentInterruptions::new(&[interruption("t00", "i-1", 0)], &claims, at(0));
         assert!((recent.factor("t00", "a").0 - (1.0 + 0.5 / 21.0)).abs() < 1e-9);
         assert_eq!(names(&recent, 20), Vec::<String>::new(), "only three others are cheaper than 1.024");
         claim.status.instance.as_mut().unwrap().capacity_type = CapacityType::OnDemand;
         let on_demand: Vec<NodeClaim> = (0..20).map(|_| claim.clone()).collect();
-        let recent = RecentInterruptions::of(&[interruption("t00", "i-1", 0)], &on_demand, at(0));
+        let recent = RecentInterruptions::new(&[interruption("t00", "i-1", 0)], &on_demand, at(0));
         assert_eq!(names(&recent, 20), ["t00"]);
     }
 
@@ -299,7 +299,7 @@ mod tests {
 
     #[test]
     fn the_most_likely_offering_is_one_that_the_launch_uses_with_its_real_price() {
-        let recent = RecentInterruptions::of(&[interruption("t00", "i-1", 0)], [], at(0));
+        let recent = RecentInterruptions::new(&[interruption("t00", "i-1", 0)], [], at(0));
         for (value, expected) in [("avoid", ("t01", 1.01)), ("ignore", ("t00", 1.0)), ("yes", ("t00", 1.0))] {
             let pool = pool(value);
             let (usage, cluster) = (Default::default(), None);

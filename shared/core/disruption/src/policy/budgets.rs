@@ -38,7 +38,7 @@ struct Allowed {
 }
 
 impl Budgets {
-    pub(crate) fn of(cluster: &Cluster<'_>, now: Timestamp) -> Self {
+    pub(crate) fn new(cluster: &Cluster<'_>, now: Timestamp) -> Self {
         let mut budgets = Self::default();
         for offer in &cluster.node_pools {
             let pool = offer.pool;
@@ -144,7 +144,7 @@ fn budget_field(place: usize) -> String {
 fn fault(place: usize, budget: &Budget, now: Timestamp) -> Option<String> {
     let field = budget_field(place);
     let Some(window) = &budget.window else {
-        let nothing = budget.nodes.of(u32::MAX) == 0;
+        let nothing = budget.nodes.allowed(u32::MAX) == 0;
         let reasons: Vec<String> = budget.reasons.iter().map(|reason| format!("{reason:?}")).collect();
         let whom = if reasons.is_empty() { "any reason".to_owned() } else { reasons.join(", ") };
         return nothing.then(|| {
@@ -191,7 +191,7 @@ fn allowed_now(pool: &NodePool, reason: DisruptionReason, total: u32, now: Times
 /// A budget with an invalid schedule allows nothing: the user meant to limit disruption.
 fn allowed_by(budget: &Budget, total: u32, now: Timestamp) -> u32 {
     match budget.window.as_ref().map(|window| is_active(window, now)) {
-        None | Some(Some(true)) => budget.nodes.of(total),
+        None | Some(Some(true)) => budget.nodes.allowed(total),
         Some(Some(false)) => u32::MAX,
         Some(None) => 0,
     }

@@ -79,7 +79,7 @@ pub struct OnDemandMinimums(BTreeMap<String, Pool>);
 
 impl OnDemandMinimums {
     /// From all claims, and the commands in progress.
-    pub fn of<'i>(
+    pub fn new<'i>(
         offers: &[PoolOffer<'_>],
         claims: impl IntoIterator<Item = &'i NodeClaim>,
         under_way: &[&Command],
@@ -123,7 +123,7 @@ impl OnDemandMinimums {
 
     /// From the cluster of a decision.
     pub(crate) fn of_cluster(cluster: &Cluster<'_>) -> Self {
-        Self::of(&cluster.node_pools, cluster.nodes.iter().filter_map(|node| node.claim), &cluster.under_way)
+        Self::new(&cluster.node_pools, cluster.nodes.iter().filter_map(|node| node.claim), &cluster.under_way)
     }
 
     /// Limits launches to on-demand as far as their NodePools' minimums need it, the ones for which that costs least first;

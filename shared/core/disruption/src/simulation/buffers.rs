@@ -19,7 +19,7 @@ pub(crate) fn hold<'a>(cluster: &Cluster<'a>, options: &Options, now: Timestamp)
         return None;
     }
     let mut held = cluster.clone();
-    let known = Known::of(cluster);
+    let known = Known::new(cluster);
     let mut open = Vec::new();
     let mut sent: HashMap<String, Vec<&'a Pod>> = HashMap::new();
     for pod in std::mem::take(&mut held.virtual_pods) {
@@ -45,7 +45,7 @@ fn places<'a>(
     now: Timestamp,
 ) -> HashMap<String, Vec<&'a Pod>> {
     let mut problem = problem(cluster, |_| true);
-    Expected::of(cluster, options, now).subtract_expected(&mut problem);
+    Expected::new(cluster, options, now).subtract_expected(&mut problem);
     problem.node_pools.clear();
     problem.pods = pods;
     let mut found: HashMap<String, Vec<&'a Pod>> = HashMap::new();

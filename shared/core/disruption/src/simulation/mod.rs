@@ -37,7 +37,7 @@ pub(crate) enum Home<'k> {
 pub(crate) struct Known<'k>(HashMap<&'k str, Option<&'k str>>);
 
 impl<'k> Known<'k> {
-    pub(crate) fn of(cluster: &Cluster<'k>) -> Self {
+    pub(crate) fn new(cluster: &Cluster<'k>) -> Self {
         // A node that does not exist any more takes no pods.
         let staying: HashSet<&str> =
             cluster.nodes.iter().filter(|node| !node.is_leaving()).map(|node| node.name()).collect();
@@ -75,12 +75,12 @@ fn node_name<'k>(node: &ClusterNode<'k>) -> Option<&'k str> {
 }
 
 impl<'a> Expected<'a> {
-    pub(crate) fn of(cluster: &Cluster<'a>, options: &Options, now: Timestamp) -> Self {
+    pub(crate) fn new(cluster: &Cluster<'a>, options: &Options, now: Timestamp) -> Self {
         let hosts = cluster.facts.volume_hosts.iter();
         let local = hosts.flat_map(|(claim, hosts)| hosts.iter().map(|host| (host.as_str(), claim.as_str())));
         let mut expected = Self { local_volumes: local.collect(), ..Self::default() };
-        let known = Known::of(cluster);
-        let budget_index = DisruptionBudgetIndex::of(cluster.disruption_budgets);
+        let known = Known::new(cluster);
+        let budget_index = DisruptionBudgetIndex::new(cluster.disruption_budgets);
         let mut moving: Vec<&'a Pod> = Vec::new();
         let leaving = cluster.nodes.iter().filter(|node| node.is_leaving());
         // A pod that may stay on its node for a long time prevents no other node's removal.

@@ -179,7 +179,7 @@ impl<'a> NodePrices<'a> {
     /// The launchable nodes by their lists of prices, which several keys may share.
     fn chosen(&mut self, key: &[usize], asker: &mut Asker<'_, '_>, together: bool) -> Rc<LaunchableNodes> {
         let mut lists: Vec<usize> = Vec::with_capacity(key.len());
-        lists.extend(key.iter().map(|admission| self.prices.of(*admission, &self.offers, asker)));
+        lists.extend(key.iter().map(|admission| self.prices.list_of(*admission, &self.offers, asker)));
         lists.sort_unstable();
         lists.dedup();
         if let Some(known) = self.by_prices.get(&(lists.clone(), together)) {
@@ -238,7 +238,7 @@ struct Prices {
 
 impl Prices {
     /// The list of an admission.
-    fn of(&mut self, admission: usize, offers: &[PoolOffer<'_>], asker: &mut Asker<'_, '_>) -> usize {
+    fn list_of(&mut self, admission: usize, offers: &[PoolOffer<'_>], asker: &mut Asker<'_, '_>) -> usize {
         if let Some(known) = self.by_admission.get(&admission) {
             return *known;
         }

@@ -39,7 +39,7 @@ fn cluster(world: &World) -> Cluster<'_> {
     cluster
 }
 
-fn of(world: &World) -> Decision {
+fn decided(world: &World) -> Decision {
     decide(&cluster(world), now(), &world.options)
 }
 
@@ -55,7 +55,7 @@ fn why(decision: &Decision, node: &str) -> String {
 #[test]
 fn one_node_goes_first_and_the_others_wait_for_it() {
     let world = drifted(3);
-    let decision = of(&world);
+    let decision = decided(&world);
     assert_eq!(going(&decision), ["node-00000"]);
     assert!(decision.failed_canaries.is_empty() && decision.events.is_empty(), "{:#?}", decision.events);
     let expected = "it waits for the replacement of node-00000, the first node of NodePool default with AMI ami-2";
@@ -73,7 +73,7 @@ fn one_node_goes_first_and_the_others_wait_for_it() {
     // Without the annotation all go.
     let mut world = world;
     world.pools[0].options = NodePoolOptions::default();
-    assert_eq!(going(&of(&world)).len(), 3);
+    assert_eq!(going(&decided(&world)).len(), 3);
 }
 
 #[test]
@@ -81,7 +81,7 @@ fn the_others_wait_until_the_first_has_run_for_the_time() {
     for (minutes, count) in [(29, 0), (30, 2), (31, 2)] {
         let mut world = drifted(2);
         with_new_image(&mut world, now() - SignedDuration::from_mins(minutes));
-        let decision = of(&world);
+        let decision = decided(&world);
         assert_eq!(going(&decision).len(), count, "{minutes}");
         if count == 0 {
             let until = "it waits for node-00002, the first node of NodePool default with AMI ami-2, until 1970-01-01T02:01:00Z";
@@ -92,12 +92,12 @@ fn the_others_wait_until_the_first_has_run_for_the_time() {
     let mut world = drifted(2);
     with_new_image(&mut world, now() - SignedDuration::from_mins(40));
     with_new_image(&mut world, now() - SignedDuration::from_mins(1));
-    assert_eq!(going(&of(&world)).len(), 2);
+    assert_eq!(going(&decided(&world)).len(), 2);
     let mut world = drifted(2);
     let joining = with_new_image(&mut world, now());
     joining.claim.phase = Phase::Registered;
     joining.node.labels.remove(labels::INITIALIZED);
-    let decision = of(&world);
+    let decision = decided(&world);
     assert!(decision.commands.is_empty());
     assert!(
         why(&decision, "node-00000")
@@ -110,7 +110,7 @@ fn a_failing_pod_stops_the_replacement_if_its_workload_is_ready_elsewhere() {
     let mut world = drifted(2);
     let first = with_new_image(&mut world, now() - SignedDuration::from_mins(40));
     first.pods[0].ready = Some(false);
-    let decision = of(&world);
+    let decision = decided(&world);
     assert!(decision.commands.is_empty());
     let expected = "because pod default/web-2 is not ready on node-00002, and pods of the same workload are ready on nodes with other AMIs";
     assert!(why(&decision, "node-00000").contains(expected), "{}", why(&decision, "node-00000"));
@@ -124,15 +124,15 @@ fn a_failing_pod_stops_the_replacement_if_its_workload_is_ready_elsewhere() {
     );
     // The pod may take five minutes to start.
     world.places[2].pods[0].start_time = Some(now() - SignedDuration::from_secs(299));
-    assert_eq!(going(&of(&world)).len(), 2);
+    assert_eq!(going(&decided(&world)).len(), 2);
     world.places[2].pods[0].start_time = Some(now() - SignedDuration::from_secs(300));
-    assert!(of(&world).commands.is_empty());
+    assert!(decided(&world).commands.is_empty());
     // A failing pod counts only if its workload has ready pods on other nodes.
     world.places[2].pods[0].template_mut().labels.insert("app".into(), "other".into());
-    assert_eq!(going(&of(&world)).len(), 2);
+    assert_eq!(going(&decided(&world)).len(), 2);
     world.places[2].pods[0].template_mut().labels.insert("app".into(), "web".into());
     world.places[..2].iter_mut().for_each(|place| place.pods[0].ready = Some(false));
-    assert_eq!(going(&of(&world)).len(), 2);
+    assert_eq!(going(&decided(&world)).len(), 2);
 }
 
 #[test]
@@ -144,7 +144,7 @@ fn pods_of_a_stateful_set_are_one_workload() {
         pod.template_mut().labels.insert("statefulset.kubernetes.io/pod-name".into(), format!("web-{number}"));
         pod.template_mut().labels.insert("apps.kubernetes.io/pod-index".into(), number.to_string());
     }
-    assert!(of(&world).commands.is_empty());
+    assert!(decided(&world).commands.is_empty());
 }
 
 #[test]
@@ -157,10 +157,10 @@ fn nodes_that_are_not_ready_or_do_not_register_stop_the_replacement() {
         since: Some(now() - SignedDuration::from_mins(minutes)),
     };
     first.node.conditions = vec![unready(5)];
-    assert!(why(&of(&world), "node-00000").contains("because node node-00002 is not ready"));
+    assert!(why(&decided(&world), "node-00000").contains("because node node-00002 is not ready"));
     world.places[2].node.conditions = vec![unready(4)];
     world.pools[0].disruption.budgets = vec![budget(nodeless_model::node_pool::BudgetNodes::Count(3))];
-    assert_eq!(going(&of(&world)).len(), 2);
+    assert_eq!(going(&decided(&world)).len(), 2);
     let world = drifted(2);
     let mut failing = cluster(&world);
     failing.registration_failures.insert("default".into(), "RegistrationFailed: Failed to register node".into());
@@ -176,8 +176,8 @@ fn nodes_that_are_not_ready_or_do_not_register_stop_the_replacement() {
 fn only_the_drift_of_an_ami_waits() {
     let mut world = drifted(3);
     world.pools[0].hash = "hash-2".into();
-    assert_eq!(going(&of(&world)).len(), 3);
-    assert!(of(&world).failed_canaries.is_empty());
+    assert_eq!(going(&decided(&world)).len(), 3);
+    assert!(decided(&world).failed_canaries.is_empty());
 }
 
 #[test]
@@ -187,14 +187,14 @@ fn each_node_pool_has_its_own_first_node() {
     for node in 2..4 {
         world.node("other", "c9.large", CapacityType::OnDemand, ZONES[0], vec![web(node)]);
     }
-    assert_eq!(going(&of(&world)), ["node-00000", "node-00002"]);
+    assert_eq!(going(&decided(&world)), ["node-00000", "node-00002"]);
 }
 
 #[test]
 fn an_invalid_duration_keeps_nodes_with_their_ami() {
     let mut world = drifted(2);
     world.pools[0].options.set(labels::AMI_CANARY, Some("soon"));
-    let decision = of(&world);
+    let decision = decided(&world);
     assert!(decision.commands.is_empty());
     assert!(why(&decision, "node-00000").contains("no node is replaced because of its AMI until it is corrected"));
 }
@@ -203,8 +203,8 @@ fn an_invalid_duration_keeps_nodes_with_their_ami() {
 fn nodes_of_a_static_node_pool_wait_too() {
     let mut world = drifted(3);
     world.pools[0].replicas = Some(3);
-    assert_eq!(going(&of(&world)), ["node-00000"]);
+    assert_eq!(going(&decided(&world)), ["node-00000"]);
     with_new_image(&mut world, now() - SignedDuration::from_mins(40));
     world.pools[0].replicas = Some(4);
-    assert_eq!(going(&of(&world)).len(), 3);
+    assert_eq!(going(&decided(&world)).len(), 3);
 }

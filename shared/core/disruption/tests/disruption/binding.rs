@@ -138,7 +138,7 @@ fn unbound(world: &World, decision: &Decision, seed: u64) -> Option<String> {
     let mut queue: Vec<&Pod> = gone.iter().flat_map(|place| &place.pods).filter(|pod| pod.is_reschedulable()).collect();
     queue.sort_by_key(|pod| pod.key());
     let requests = queue.iter().map(|pod| &pod.template.requests);
-    let mut bindings = Bindings::new(ResourceIndex::of(requests), ClusterFacts::default(), queue.clone(), Vec::new());
+    let mut bindings = Bindings::new(ResourceIndex::new(requests), ClusterFacts::default(), queue.clone(), Vec::new());
     // Closed nodes keep their numbers, from which the choice between equal nodes follows.
     for place in &world.places {
         let pods: Vec<&Pod> = place.pods.iter().collect();

@@ -39,7 +39,7 @@ fn planned(world: &World, pods: &[Pod], under_way: &[&Command]) -> Vec<Launch> {
     let problem = Problem { pods: pods.iter().collect(), node_pools: offers, ..Problem::default() };
     let mut launches = solve(&problem, &largest).launches;
     let claims = world.places.iter().map(|place| &place.claim);
-    OnDemandMinimums::of(&problem.node_pools, claims, under_way).limit(&mut launches, &problem.node_pools);
+    OnDemandMinimums::new(&problem.node_pools, claims, under_way).limit(&mut launches, &problem.node_pools);
     launches
 }
 

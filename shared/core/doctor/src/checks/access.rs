@@ -16,7 +16,7 @@ enum System {
 }
 
 impl System {
-    fn of(class: &EC2NodeClass) -> Self {
+    fn new(class: &EC2NodeClass) -> Self {
         match class.spec.resolved_ami_family() {
             Some(AmiFamily::Windows2019 | AmiFamily::Windows2022 | AmiFamily::Windows2025) => Self::Windows,
             _ => Self::Linux,
@@ -82,7 +82,7 @@ fn profiles(facts: &Facts, cluster: &str, findings: &mut Vec<Finding>) {
                      describe-access-entry --cluster-name {} --principal-arn ROLE_ARN` has the type {}",
                     quoted(profile),
                     quoted(cluster),
-                    System::of(class).entry_type()
+                    System::new(class).entry_type()
                 )),
         );
     }
@@ -93,7 +93,7 @@ fn roles(facts: &Facts) -> BTreeMap<(&str, System), &str> {
     let mut roles = BTreeMap::new();
     for (name, class) in &facts.view.node_classes {
         if let Some(role) = class.spec.role.as_deref() {
-            roles.entry((role, System::of(class))).or_insert(name.as_str());
+            roles.entry((role, System::new(class))).or_insert(name.as_str());
         }
     }
     roles

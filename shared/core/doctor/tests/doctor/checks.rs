@@ -89,7 +89,7 @@ fn access_entry(role: &str, kind: &str) -> AccessEntry {
 
 fn quota(vcpus: i64) -> Quota {
     let mut quota =
-        Quota::of("Running On-Demand Standard (A, C, D, H, I, M, R, T, Z) instances", "L-1216C47A", 0.0).unwrap();
+        Quota::new("Running On-Demand Standard (A, C, D, H, I, M, R, T, Z) instances", "L-1216C47A", 0.0).unwrap();
     quota.vcpus = vcpus;
     quota
 }
@@ -366,7 +366,7 @@ fn quotas_below_the_limits() {
 
 /// A NodePool with this requirement, and a quota of this name that allows nothing.
 fn with_requirement(key: &str, values: &[&str], name: &str) -> Vec<Finding> {
-    let mut facts = Facts { quotas: Read::Done(vec![Quota::of(name, "L-1", 0.0).unwrap()]), ..ready() };
+    let mut facts = Facts { quotas: Read::Done(vec![Quota::new(name, "L-1", 0.0).unwrap()]), ..ready() };
     if !key.is_empty() {
         let requirement = nodeless_model::Requirement::one_of(values.iter().copied());
         facts.view.node_pools[0].template.requirements.add(key, requirement);

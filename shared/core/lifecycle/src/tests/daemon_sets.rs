@@ -34,7 +34,7 @@ fn awaited(value: &str, sets: &[DaemonSet]) -> (Vec<String>, Vec<String>) {
     let mut pool = node_pool("default");
     pool.options.set(KEY, Some(value));
     pool.template.taints.push(Taint::new("team", TaintEffect::NoSchedule));
-    let Awaited { sets, ignored } = Awaited::of(&pool, sets);
+    let Awaited { sets, ignored } = Awaited::new(&pool, sets);
     (sets.iter().map(ToString::to_string).collect(), ignored)
 }
 
@@ -103,14 +103,14 @@ fn a_claim_records_what_its_node_waits_for() {
     let before = plain.clone();
     Awaited::default().close(&mut plain);
     assert_eq!(plain, before);
-    assert!(!Needs::of(&claim(Phase::Registered)).daemon_sets);
+    assert!(!Needs::new(&claim(Phase::Registered)).daemon_sets);
     let mut claim = waiting(Phase::Launched, &["csi", "mesh"]);
     assert_eq!(claim.spec.startup_taints, [Taint::daemon_sets_not_ready()]);
     assert_eq!(claim.spec.annotations[KEY], "kube-system/csi, kube-system/mesh");
     assert_eq!(awaited_by(&claim).len(), 2);
-    assert!(Needs::of(&claim).daemon_sets);
+    assert!(Needs::new(&claim).daemon_sets);
     claim.phase = Phase::Initialized;
-    assert!(!Needs::of(&claim).daemon_sets);
+    assert!(!Needs::new(&claim).daemon_sets);
 }
 
 #[test]

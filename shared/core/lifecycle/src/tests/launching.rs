@@ -121,7 +121,7 @@ fn an_answer_without_instances_and_without_reasons_is_looked_into() {
     let claim = absorb(&reserved(), &throttled, at(100), &settings()).claim;
     let claim = absorb(&claim, &empty, at(150), &settings()).claim;
     assert_eq!((claim.phase, reason(&claim)), (Phase::Reserved, None), "it is no lack of capacity");
-    assert!(!claim.status.launch_denied && crate::Needs::of(&claim).launch_group);
+    assert!(!claim.status.launch_denied && crate::Needs::new(&claim).launch_group);
     let listed = |seconds| {
         let seen = Observation { launch_group: Seen::Known(SeenGroup::default()), ..all_is_well() };
         step(&claim, &seen, at(seconds), &settings())
@@ -215,7 +215,7 @@ fn a_lost_answer_is_recovered_from_the_groups_tag() {
         retryable: false,
     };
     let claim = absorb(&reserved(), &lost, at(1), &settings()).claim;
-    assert!(crate::Needs::of(&claim).launch_group && !crate::Needs::of(&reserved()).launch_group);
+    assert!(crate::Needs::new(&claim).launch_group && !crate::Needs::new(&reserved()).launch_group);
     let instances = vec![instance("i-2", InstanceState::Running), instance("i-1", InstanceState::Running)];
     let group = SeenGroup { instances, ..SeenGroup::default() };
     let seen = Observation { launch_group: Seen::Known(group), ..all_is_well() };

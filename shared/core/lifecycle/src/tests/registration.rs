@@ -50,7 +50,7 @@ fn a_node_is_recognised_before_its_claim_counts_as_registered() {
 fn a_node_whose_partition_ec2_chose_registers_once_ec2_reports_the_partition() {
     let mut claim = claim(Phase::Launched);
     claim.status.awaits_partition = true;
-    assert!(Needs::of(&claim).instance && !Needs::of(&self::claim(Phase::Launched)).instance);
+    assert!(Needs::new(&claim).instance && !Needs::new(&self::claim(Phase::Launched)).instance);
     let seen = |nodes: Vec<Node>, partition| {
         let bare = Instance { partition, ..instance("i-1", InstanceState::Running) };
         Observation { instance: Seen::Known(Some(bare)), ..with_nodes(nodes) }

@@ -96,16 +96,19 @@ fn what_was_taken_over_is_counted_alike_and_outlived() {
 fn only_steps_that_join_or_give_up_are_counted() {
     let up = claim(Phase::Launched);
     let joined = NodeClaim { phase: Phase::Registered, ..up.clone() };
-    assert_eq!(Registration::of(&up, &joined), Some(Registration::Joined));
+    assert_eq!(Registration::new(&up, &joined), Some(Registration::Joined));
     let initialized = NodeClaim { phase: Phase::Initialized, ..up.clone() };
-    assert_eq!(Registration::of(&up, &initialized), Some(Registration::Joined), "both at one look");
-    assert_eq!(Registration::of(&joined, &joined), None);
+    assert_eq!(Registration::new(&up, &initialized), Some(Registration::Joined), "both at one look");
+    assert_eq!(Registration::new(&joined, &joined), None);
     // Adopted, or on to being initialised.
-    assert_eq!(Registration::of(&joined, &NodeClaim { phase: Phase::Initialized, ..joined.clone() }), None);
+    assert_eq!(Registration::new(&joined, &NodeClaim { phase: Phase::Initialized, ..joined.clone() }), None);
     let leaving = |before: &NodeClaim, reason| {
         let mut after = before.clone();
         assert!(begin_termination(&mut after, reason, "", at(1)));
-        (Registration::of(before, &after), Registration::of(&after, &NodeClaim { phase: Phase::Gone, ..after.clone() }))
+        (
+            Registration::new(before, &after),
+            Registration::new(&after, &NodeClaim { phase: Phase::Gone, ..after.clone() }),
+        )
     };
     assert_eq!(leaving(&up, TerminationReason::RegistrationTimeout), (Some(failed("Failed to register node")), None));
     let mut refused = reserved();
@@ -123,7 +126,7 @@ fn a_node_that_never_comes_is_a_failure_by_the_step_itself() {
     let up = claim(Phase::Launched);
     let seen = Observation { nodes: Seen::Known(Vec::new()), ..Observation::default() };
     let next = step(&up, &seen, at(2000), &settings()).claim;
-    assert_eq!(Registration::of(&up, &next), Some(failed("Failed to register node")));
+    assert_eq!(Registration::new(&up, &next), Some(failed("Failed to register node")));
 }
 
 proptest! {

@@ -34,12 +34,12 @@ fn it_ends_with_its_object_and_not_with_another_of_the_same_name() {
 #[test]
 fn it_needs_no_node_pool_has_no_charge_and_counts_for_no_registration_health() {
     let before = standalone(Phase::Launched);
-    assert!(!Needs::of(&before).node_pool && Needs::of(&claim(Phase::Launched)).node_pool);
+    assert!(!Needs::new(&before).node_pool && Needs::new(&claim(Phase::Launched)).node_pool);
     let launched = absorb(&standalone(Phase::Reserved), &launch_result("i-1"), at(1), &settings());
     assert_eq!((launched.claim.phase, launched.charge), (Phase::Launched, None));
     let after = standalone(Phase::Registered);
-    assert_eq!(Registration::of(&before, &after), None);
-    assert_eq!(Registration::of(&claim(Phase::Launched), &claim(Phase::Registered)), Some(Registration::Joined));
+    assert_eq!(Registration::new(&before, &after), None);
+    assert_eq!(Registration::new(&claim(Phase::Launched), &claim(Phase::Registered)), Some(Registration::Joined));
 }
 
 #[test]

@@ -123,7 +123,7 @@ fn its_node_goes_after_ec2_reports_that_it_is_stopped_and_its_charge_with_it() {
     assert!(next.claim.is_stopped() && next.claim.is_warm() && next.claim.phase == Phase::Launched);
     assert_eq!((next.charge, next.claim.status.node_name.clone()), (Some(Charge::default()), None));
     assert!(!next.claim.has_condition(condition::REGISTERED));
-    assert_eq!(EndedNode::of(&next.claim, at(9000)).unwrap().stopped, Some(at(60)), "EC2 bills nothing from then on");
+    assert_eq!(EndedNode::new(&next.claim, at(9000)).unwrap().stopped, Some(at(60)), "EC2 bills nothing from then on");
 }
 
 #[test]
@@ -303,7 +303,7 @@ proptest! {
 
     #[test]
     fn what_is_not_needed_changes_nothing(before in any_warm(), seen in any_observation(), now in 0_i64..4000) {
-        let needs = Needs::of(&before);
+        let needs = Needs::new(&before);
         let mut unread = seen.clone();
         if !needs.instance && before.status.warm != Some(Warm::Preparing) && before.status.warm != Some(Warm::Started) {
             unread.instance = Seen::default();

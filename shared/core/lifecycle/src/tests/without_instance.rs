@@ -36,7 +36,7 @@ fn found(step: &Step) -> Vec<&str> {
 #[test]
 fn an_unrequested_one_is_removed_at_once() {
     let claim = leaving(0, 1, false);
-    assert!(!crate::Needs::of(&claim).launch_group, "EC2 is not asked in vain");
+    assert!(!crate::Needs::new(&claim).launch_group, "EC2 is not asked in vain");
     assert_eq!(look(&claim, &[], &[], 10).claim.phase, Phase::Gone);
 }
 
@@ -49,7 +49,7 @@ fn a_launch_is_noted_before_it_is_made() {
 #[test]
 fn one_that_was_asked_for_is_not_forgotten_before_ec2_can_have_none_for_it() {
     let claim = leaving(0, 1, true);
-    assert!(crate::Needs::of(&claim).launch_group);
+    assert!(crate::Needs::new(&claim).launch_group);
     for seconds in [10, 40, 69] {
         let next = look(&claim, &[], &[], seconds);
         assert!(next.claim.phase == Phase::Terminating && found(&next).is_empty(), "at {seconds}: {next:?}");
@@ -149,7 +149,7 @@ fn an_answer_without_an_instance_is_remembered() {
         assert!(denied.status.launch_denied, "{:?}", claim.phase);
         let mut last = denied;
         last.phase = Phase::Terminating;
-        assert!(!crate::Needs::of(&last).launch_group);
+        assert!(!crate::Needs::new(&last).launch_group);
         assert_eq!(look(&last, &[], &[], 12).claim.phase, Phase::Gone);
         let found_by_tag = absorb(&claim, &nothing(&[]), at(12), &settings()).claim;
         assert!(!found_by_tag.status.launch_denied, "what is not listed yet is no answer");

@@ -68,7 +68,7 @@ pub(crate) fn refine(
     if work.saturating_add(preparation) > max_work {
         return solution;
     }
-    let Some(pinned) = Pinned::of(problem, &solution, options) else { return solution };
+    let Some(pinned) = Pinned::new(problem, &solution, options) else { return solution };
     let mut refined: Option<Solution> = None;
     let budgets = if solution.launches.len() > MAX_LAUNCHES_FOR_ALL_BUDGETS { &BUDGETS[..1] } else { &BUDGETS[..] };
     // Evaluations with unlimited budgets are the same as the first.
@@ -85,7 +85,7 @@ pub(crate) fn refine(
             break;
         }
         work += preparation;
-        let Some(planned) = PlannedCluster::of(problem, &pinned, present) else { break };
+        let Some(planned) = PlannedCluster::new(problem, &pinned, present) else { break };
         let cluster = planned.cluster(present);
         let (existing, charged) = (planned.existing_nodes(present), planned.charged(present));
         let nodes = PlannedNodes {
@@ -121,7 +121,7 @@ pub(crate) fn refine(
     Solution { work, ..refined.unwrap_or(solution) }
 }
 
-/// The work of [`Pinned::of`].
+/// The work of [`Pinned::new`].
 fn work_of_pinning(problem: &Problem<'_>, items: u64) -> u64 {
     let running = count(problem.bound_pods.iter().map(|node| node.pods.len()).sum());
     let of_running = running.saturating_mul(WORK_OF_PINNING_RUNNING);

@@ -16,7 +16,7 @@ pub(super) struct Pinned {
 
 impl Pinned {
     /// `None` if a launch refers to something unknown.
-    pub(super) fn of(problem: &Problem<'_>, solution: &Solution, options: &Options) -> Option<Self> {
+    pub(super) fn new(problem: &Problem<'_>, solution: &Solution, options: &Options) -> Option<Self> {
         let dependences = dependences(problem, options);
         let mut pods: Vec<Option<Pod>> = vec![None; problem.pods.len()];
         if options.preferences == PreferencePolicy::Respect {

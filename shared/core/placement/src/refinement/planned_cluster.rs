@@ -22,7 +22,7 @@ pub(super) struct PlannedCluster<'p, 'a> {
 
 impl<'p, 'a> PlannedCluster<'p, 'a> {
     /// `None` where two pods have the same name, or the NodePool or instance type of a launch is unknown.
-    pub(super) fn of(problem: &'p Problem<'a>, pinned: &'p Pinned, solution: &Solution) -> Option<Self> {
+    pub(super) fn new(problem: &'p Problem<'a>, pinned: &'p Pinned, solution: &Solution) -> Option<Self> {
         let nodes = nodes(problem, solution)?;
         let launches = nodes.iter().enumerate().map(|(place, (node, _))| (node.name.clone(), place)).collect();
         let existing = problem.nodes.iter().enumerate().map(|(place, node)| (node.name.as_str(), place)).collect();

@@ -38,7 +38,7 @@ impl LaunchResizer<'_, '_, '_> {
     /// equal part of what is left. `None` where the limits do not allow all launches.
     pub(super) fn within_limits(&mut self, mut solution: Solution) -> Option<Solution> {
         let problem = self.problem;
-        let mut limits = RemainingLimits::of(problem, &solution.launches);
+        let mut limits = RemainingLimits::new(problem, &solution.launches);
         for offer in &problem.node_pools {
             if !is_limited(offer) {
                 continue;
@@ -133,7 +133,7 @@ struct RemainingLimits {
 }
 
 impl RemainingLimits {
-    fn of(problem: &Problem<'_>, launches: &[Launch]) -> Self {
+    fn new(problem: &Problem<'_>, launches: &[Launch]) -> Self {
         let cluster = problem.node_pools.iter().find_map(|offer| offer.cluster.as_ref());
         let mut used = cluster.map(|cluster| cluster.usage.clone()).unwrap_or_default();
         for launch in launches {

@@ -117,7 +117,7 @@ impl<'a> Counted<'a> {
     /// `running` are the pods of each node.
     pub(super) fn new(running: &[Vec<&'a Pod>], classes: &Classes<'a>) -> Self {
         let all = running.iter().enumerate().flat_map(|(node, pods)| pods.iter().map(move |pod| (node, *pod)));
-        let kinds = Kinds::of(all.filter(|(_, pod)| pod.is_active()));
+        let kinds = Kinds::new(all.filter(|(_, pod)| pod.is_active()));
         let mut at = vec![Vec::new(); running.len()];
         for (id, kind) in kinds.list.iter().enumerate() {
             kind.at.iter().for_each(|(node, count)| at[*node].push((id, *count)));
@@ -128,7 +128,7 @@ impl<'a> Counted<'a> {
             by_running: vec![Vec::new(); kinds.list.len()],
             running: kinds,
             at,
-            classes: Kinds::of(examples),
+            classes: Kinds::new(examples),
             by_class: vec![Vec::new(); classes.list.len()],
             preferred: classes.list.iter().map(|_| None).collect(),
             dense: Vec::new(),
@@ -155,7 +155,7 @@ impl<'a> Counted<'a> {
                 work += at.len();
                 let open = at.iter().filter(|(node, _)| !input.closed[*node]);
                 for (node, count) in open.filter(|(node, _)| includes(class, included, *node, input)) {
-                    of.add(self.domains.of(of.key)[*node], weight * count);
+                    of.add(self.domains.by_node(of.key)[*node], weight * count);
                 }
             }
             let mut key = |name: &str| self.domains.key(name, input.nodes);
@@ -191,7 +191,7 @@ impl<'a> Counted<'a> {
                 let Some(preferred) = &mut self.preferred[*class] else { continue };
                 let of = &mut preferred.sums[*sum];
                 if includes(&input.classes.list[*class], of.included, node, input) {
-                    of.add(self.domains.of(of.key)[node], sign * weight * pods);
+                    of.add(self.domains.by_node(of.key)[node], sign * weight * pods);
                 }
             }
         }
@@ -202,7 +202,7 @@ impl<'a> Counted<'a> {
         for Count { class, sum, weight } in &self.by_class[class] {
             let Some(preferred) = &mut self.preferred[*class] else { continue };
             let of = &mut preferred.sums[*sum];
-            of.add(self.domains.of(of.key)[node], sign * weight);
+            of.add(self.domains.by_node(of.key)[node], sign * weight);
         }
         self.by_class[class].len()
     }
@@ -218,7 +218,7 @@ impl<'a> Counted<'a> {
         if affinity.iter().any(|sum| sum.counts.iter().any(|(_, sum)| *sum != 0)) {
             let mut near = vec![0_i64; nodes.len()];
             for sum in affinity {
-                let domains = self.domains.of(sum.key);
+                let domains = self.domains.by_node(sum.key);
                 sum.counts.iter().for_each(|(domain, sum)| self.dense[*domain as usize] = *sum);
                 near.iter_mut().zip(nodes).for_each(|(near, node)| *near += self.dense[domains[*node] as usize]);
                 sum.counts.iter().for_each(|(domain, _)| self.dense[*domain as usize] = 0);
@@ -261,7 +261,7 @@ impl<'c, 'a: 'c> Terms<'c, 'a> {
         // On the node itself pods count whatever the node inclusion policies.
         let host = key(labels::HOSTNAME);
         preferred.sums.iter_mut().filter(|sum| sum.key == host).for_each(|sum| sum.included = Included::default());
-        terms.affinity = Scoring::of(pod);
+        terms.affinity = Scoring::of_pod(pod);
         terms
     }
 
@@ -326,14 +326,14 @@ fn includes(class: &Class<'_>, included: Included, node: usize, input: CountedIn
 #[expect(clippy::cast_possible_truncation, reason = "a small score, as upstream computes it")]
 fn spread_scores(preferred: &Preferred, nodes: &[usize], domains: &Domains, dense: &mut [i64]) -> Vec<i64> {
     let spreads = &preferred.sums[..preferred.max_skews.len()];
-    let lacks = |node: usize| spreads.iter().any(|sum| domains.of(sum.key)[node] == Domains::ABSENT);
+    let lacks = |node: usize| spreads.iter().any(|sum| domains.by_node(sum.key)[node] == Domains::ABSENT);
     let lacking: Vec<bool> =
         if preferred.needs_labels { nodes.iter().map(|node| lacks(*node)).collect() } else { Vec::new() };
     let is_lacking = |place: usize| lacking.get(place).copied().unwrap_or(false);
     let scored = nodes.len() - lacking.iter().filter(|lacking| **lacking).count();
     let mut sums = vec![0.0_f64; nodes.len()];
     for (sum, max_skew) in spreads.iter().zip(&preferred.max_skews) {
-        let of = domains.of(sum.key);
+        let of = domains.by_node(sum.key);
         let known = if domains.is_host(sum.key) {
             scored
         } else {

@@ -39,7 +39,7 @@ impl Domains {
     }
 
     /// The domains of a key, by node.
-    pub(super) fn of(&self, key: usize) -> &[u32] {
+    pub(super) fn by_node(&self, key: usize) -> &[u32] {
         &self.keys[key].of
     }
 

@@ -49,13 +49,13 @@ pub(super) fn workload(pod: &Pod) -> Option<Workload<'_>> {
 
 impl<'a> Kinds<'a> {
     /// Pods with their places, such as the index of their node, ascending.
-    pub(super) fn of(pods: impl Iterator<Item = (usize, &'a Pod)>) -> Self {
+    pub(super) fn new(pods: impl Iterator<Item = (usize, &'a Pod)>) -> Self {
         let mut kinds = Self::default();
         let mut ids: HashMap<(&'a str, &'a StringMap, Vec<Preference<'a>>), usize> = HashMap::new();
         let mut known: ByTemplate<'a, usize> = ByTemplate::default();
         for (place, pod) in pods {
             let id = known.get_or_insert_with(pod, || {
-                let key = (pod.namespace.as_str(), &pod.template.labels, Preference::of(pod).collect::<Vec<_>>());
+                let key = (pod.namespace.as_str(), &pod.template.labels, Preference::of_pod(pod).collect::<Vec<_>>());
                 *ids.entry(key).or_insert_with(|| kinds.add(pod))
             });
             let at = &mut kinds.list[id].at;
@@ -77,7 +77,7 @@ impl<'a> Kinds<'a> {
         for (key, value) in &pod.template.labels {
             self.by_label.entry((key, value)).or_default().push(id);
         }
-        for term in Scoring::of(pod) {
+        for term in Scoring::of_pod(pod) {
             // A term without a selector selects no pods.
             let Some(selector) = &term.group.selector else { continue };
             let place = self.terms.len();

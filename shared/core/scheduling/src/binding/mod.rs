@@ -153,12 +153,12 @@ impl<'a> Bindings<'a> {
     pub fn add(&mut self, node: BindingNode<'a>) -> usize {
         let mut row = Row {
             free: volumes::unlimited(self.resources.amounts(&node.node.available), &self.resources),
-            allocatable: Load::of(&node.allocatable),
+            allocatable: Load::new(&node.allocatable),
             requested: Load::default(),
             non_zero: Load::default(),
             prefers_no_schedule: node.node.taints.iter().any(|taint| taint.effect == TaintEffect::PreferNoSchedule),
         };
-        node.pods.iter().filter(|pod| !pod.is_terminal()).for_each(|pod| row.add(Load::of(&pod.template.requests)));
+        node.pods.iter().filter(|pod| !pod.is_terminal()).for_each(|pod| row.add(Load::new(&pod.template.requests)));
         if let Some(mut prepared) = self.prepared.take()
             && node.pods.is_empty()
             && prepared.add(&node.node, &self.source())
@@ -228,7 +228,7 @@ impl<'a> Bindings<'a> {
         known.available.subtract(pod.template.next_requests());
         known.host_ports.extend(pod.template.host_ports.iter().cloned());
         self.rows[node].free = volumes::unlimited(self.resources.amounts(&known.available), &self.resources);
-        self.rows[node].add(Load::of(pod.template.next_requests()));
+        self.rows[node].add(Load::new(pod.template.next_requests()));
         if let Some(prepared) = &mut self.prepared {
             prepared.place(node, pod, &self.resources);
         }

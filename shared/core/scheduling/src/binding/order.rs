@@ -8,7 +8,7 @@ use std::cmp::Reverse;
 pub(super) struct Choices(u64);
 
 impl Choices {
-    pub(super) const fn of(seed: u64) -> Self {
+    pub(super) const fn new(seed: u64) -> Self {
         Self(seed)
     }
 

@@ -20,7 +20,7 @@ pub(super) struct Preference<'a> {
 
 impl<'a> Preference<'a> {
     /// All terms of a pod that score nodes. Pods with too many constraints have none here, so that they take no work.
-    pub(super) fn of(pod: &'a Pod) -> impl Iterator<Item = Self> {
+    pub(super) fn of_pod(pod: &'a Pod) -> impl Iterator<Item = Self> {
         let near = pod.template.preferred_pod_affinity.iter().map(|one| (&one.preference, i64::from(one.weight), true));
         let away =
             pod.template.preferred_pod_anti_affinity.iter().map(|one| (&one.preference, -i64::from(one.weight), true));
@@ -40,9 +40,9 @@ pub(super) struct Scoring {
 
 impl Scoring {
     /// All terms of a pod that score nodes.
-    pub(super) fn of(pod: &Pod) -> Vec<Self> {
+    pub(super) fn of_pod(pod: &Pod) -> Vec<Self> {
         let scoring =
             |one: Preference<'_>| Self { group: Group::of_term(pod, one.term), weight: one.weight, own: one.own };
-        Preference::of(pod).map(scoring).collect()
+        Preference::of_pod(pod).map(scoring).collect()
     }
 }

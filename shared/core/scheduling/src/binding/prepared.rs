@@ -105,9 +105,9 @@ pub(super) struct Source<'s, 'a> {
 impl<'a> Prepared<'a> {
     /// Reads the problem of the pods that may be bound: its nodes, and the running pods that topology constraints count.
     pub(super) fn new(problem: &Problem<'a>, source: &Source<'_, 'a>) -> Self {
-        let mut topology = Topology::new(problem, Groups::of(problem, false), &mut []);
+        let mut topology = Topology::new(problem, Groups::new(problem, false), &mut []);
         let order = Order { by_priority: false, some_taint_prefers: false };
-        let classes = Classes::of(problem, &required_only(), source.resources, &topology, (order, None));
+        let classes = Classes::new(problem, &required_only(), source.resources, &topology, (order, None));
         let mut pods: HashMap<Name<'a>, KnownPod> = HashMap::with_capacity(problem.pods.len());
         for (index, class) in classes.list.iter().enumerate() {
             pods.extend(class.pods.iter().map(|pod| (name(problem.pods[*pod]), KnownPod { class: index, runs: None })));
@@ -266,7 +266,7 @@ impl<'a> Prepared<'a> {
     pub(super) fn attach(&mut self, site: usize, nodes: &[ExistingNode], pods: &[&Pod], source: &Source<'_, 'a>) {
         let Some(node) = self.sites[site].1 else { return };
         let facts = Problem { facts: source.facts, ..Problem::default() };
-        let attached = Attached::of(&facts, source.resources, &self.classes.volumes, &nodes[node], pods);
+        let attached = Attached::new(&facts, source.resources, &self.classes.volumes, &nodes[node], pods);
         self.nodes[node].attach(attached);
         self.note_change(node);
     }
@@ -402,7 +402,7 @@ fn class_facts(class: &Class<'_>, topology: &Topology<'_>, resources: &ResourceI
     ClassFacts {
         by_node: hosts.all(|group| topology.kind(*group) != Kind::Affinity),
         asked: resources.amounts(template.next_requests()),
-        load: Load::of(template.next_requests()),
+        load: Load::new(template.next_requests()),
         eligible: spreads.map(counted).collect(),
         preferred: preferred.collect(),
         ..ClassFacts::default()

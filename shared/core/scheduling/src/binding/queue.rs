@@ -61,7 +61,7 @@ impl<'b, 'a> Binding<'b, 'a> {
             bound: Vec::new(),
             recorded: Vec::new(),
             start: 0,
-            choices: Choices::of(0),
+            choices: Choices::new(0),
             feasible: Vec::new(),
             totals: Vec::new(),
             compared: 0,
@@ -70,7 +70,7 @@ impl<'b, 'a> Binding<'b, 'a> {
 
     /// Binds pods of these classes in the order of a seed, or those before the first one that fits on no node: the node of each.
     pub(super) fn bind(&mut self, classes: &[usize], queue: &Queue, seed: u64, first_only: bool) -> Vec<Option<usize>> {
-        self.choices = Choices::of(seed);
+        self.choices = Choices::new(seed);
         let order = queue.order(seed, &mut self.choices);
         self.start = self.choices.below(self.nodes.len());
         let mut bound = vec![None; classes.len()];

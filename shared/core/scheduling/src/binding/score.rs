@@ -29,7 +29,7 @@ pub(super) struct Load {
 }
 
 impl Load {
-    pub(super) fn of(list: &ResourceList) -> Self {
+    pub(super) fn new(list: &ResourceList) -> Self {
         Self { cpu: list.get(resources::name::CPU).milli(), memory: list.get(resources::name::MEMORY).milli() / 1000 }
     }
 

@@ -22,7 +22,7 @@ fn near(key: &str, value: &str, topology_key: &str) -> PodAffinityTerm {
 
 /// The nodes with their pods, for these pods to bind.
 fn bindings<'a>(nodes: &'a [(Node, Vec<Pod>)], pods: &'a [Pod]) -> Bindings<'a> {
-    let resources = ResourceIndex::of(pods.iter().map(|pod| &pod.template.requests));
+    let resources = ResourceIndex::new(pods.iter().map(|pod| &pod.template.requests));
     let running = nodes.iter().map(|(node, pods)| BoundPods::on(node, pods.iter().collect())).collect();
     let mut bindings = Bindings::new(resources, ClusterFacts::default(), pods.iter().collect(), running);
     for (node, running) in nodes {
@@ -331,7 +331,7 @@ fn make<'a>(model: &mut Bindings<'a>, step: Step<'a>) {
 #[test]
 fn what_is_known_from_earlier_predictions_changes_nothing() {
     for seed in 0..40 {
-        let mut choices = order::Choices::of(seed);
+        let mut choices = order::Choices::new(seed);
         let zones = ["z1", "z2", "z3"];
         let mut nodes: Vec<(Node, Vec<Pod>)> = (0..9)
             .map(|index| (within(node(&format!("n{index}"), 4000, 16_384), labels::ZONE, zones[index % 3]), Vec::new()))

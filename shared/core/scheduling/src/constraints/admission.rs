@@ -20,7 +20,7 @@ impl Admission {
     /// # Errors
     /// Why no plan can schedule the pod.
     #[expect(clippy::result_large_err, reason = "made once for each pod that holds a node, and reported at once")]
-    pub fn of(pod: &Pod, volumes: &BTreeMap<String, Vec<Requirements>>) -> Result<Self, Reason> {
+    pub fn new(pod: &Pod, volumes: &BTreeMap<String, Vec<Requirements>>) -> Result<Self, Reason> {
         if !pod.template.resource_claims.is_empty() {
             let names = pod.template.resource_claims.iter().map(|claim| claim.name.clone()).collect();
             return Err(Reason::Pod(PodFault::ResourceClaims { names }));

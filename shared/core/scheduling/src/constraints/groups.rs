@@ -143,7 +143,7 @@ pub(crate) struct Groups<'a> {
 
 impl<'a> Groups<'a> {
     /// Finds the groups of all pending pods, and those of the required anti-affinity of running pods and of DaemonSets.
-    pub(crate) fn of(problem: &Problem<'a>, respect_preferences: bool) -> Self {
+    pub(crate) fn new(problem: &Problem<'a>, respect_preferences: bool) -> Self {
         let mut table = Table::default();
         let (found, spec_of) = pending(problem, respect_preferences, &mut table);
         let bound = bound(problem, &mut table);

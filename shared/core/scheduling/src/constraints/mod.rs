@@ -191,7 +191,7 @@ fn heaviest_first(preferences: &[Weighted<Vec<RequirementTerm>>]) -> Vec<Require
 
 /// Rejects pods with too many constraints, and constraints that this engine does not support, instead of ignoring them.
 fn refuse_unsupported(pod: &Pod) -> Result<(), PodFault> {
-    if let Some((excess, count)) = excess::of(pod) {
+    if let Some((excess, count)) = excess::excess(pod) {
         return Err(PodFault::TooMany { excess, count });
     }
     if let Some((resource, _)) = pod.template.next_requests().iter().find(|(_, quantity)| quantity.milli() < 0) {

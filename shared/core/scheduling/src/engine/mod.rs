@@ -122,7 +122,7 @@ impl<'p> Prepared<'p> {
             pod.template.next_requests()
         });
         let requests = requests.filter(|requests| !excess::has_too_many(requests));
-        let resources = ResourceIndex::of(requests.chain(daemon_requests));
+        let resources = ResourceIndex::new(requests.chain(daemon_requests));
         let ordered = pools::order(offers);
         let claims = Claims::new(&claiming, &facts, &ordered);
         let columns = volumes::columns(&drivers, &facts, &ordered).into_iter().chain(claims.columns());
@@ -154,7 +154,7 @@ impl<'p> Prepared<'p> {
     }
 
     /// The NodePools of a problem.
-    fn of(&mut self, input: &Problem<'_>, max_work: Option<u64>) -> Vec<Pool<'p>> {
+    fn pools_of(&mut self, input: &Problem<'_>, max_work: Option<u64>) -> Vec<Pool<'p>> {
         let places: HashMap<&str, usize> =
             input.node_pools.iter().enumerate().rev().map(|(place, offer)| (offer.pool.name.as_str(), place)).collect();
         let listed = |pool: &Pool<'_>| places.get(pool.pool.name.as_str()).copied();
@@ -205,7 +205,7 @@ fn converge(
 ) -> (Solution, bool) {
     let (mut known, mut spent) = (Known::default(), 0_u64);
     let mut budget = max_work.map(Budget::new);
-    let mut groups = Groups::of(input, prepared.options.preferences == PreferencePolicy::Respect);
+    let mut groups = Groups::new(input, prepared.options.preferences == PreferencePolicy::Respect);
     let is_repeatable = groups.has_dependences();
     loop {
         let limit = budget.map(|budget| if is_repeatable { budget.of_attempt(known.stage) } else { budget.total });
@@ -333,13 +333,13 @@ impl<'a, 'p, 'q> Engine<'a, 'p, 'q> {
         groups: Groups<'a>,
         Attempt { by_priority, max_work, known }: Attempt<'p>,
     ) -> Self {
-        let mut pools = prepared.of(input, max_work);
+        let mut pools = prepared.pools_of(input, max_work);
         let (options, resources) = (prepared.options, prepared.resources.clone());
         let claims = Rc::clone(&prepared.claims);
         let mut topology = Topology::new(input, groups, &mut pools);
         let order = Order { by_priority, some_taint_prefers: some_taint_prefers(input) };
-        let mut classes = Classes::of(input, &options, &resources, &topology, (order, Some(&claims)));
-        let (nodes, counted) = nodes::of(input, (&resources, &claims), &classes, &mut topology);
+        let mut classes = Classes::new(input, &options, &resources, &topology, (order, Some(&claims)));
+        let (nodes, counted) = nodes::nodes_of_problem(input, (&resources, &claims), &classes, &mut topology);
         classes.refuse(|pod| claims.fault(&counted, pod, &input.facts));
         let mut work = Work::at_most(max_work);
         let running: usize = input.bound_pods.iter().map(|node| node.pods.len()).sum();

@@ -43,7 +43,7 @@ pub(crate) struct Capacity {
 }
 
 /// The nodes of a problem, in the order in which they are filled, and what it took to count the pods with claims that they hold.
-pub(super) fn of<'a, 'p>(
+pub(super) fn nodes_of_problem<'a, 'p>(
     input: &'p Problem<'a>,
     (resources, claims): (&ResourceIndex, &Claims),
     classes: &Classes<'_>,
@@ -104,7 +104,7 @@ impl<'a, 'p> Running<'a, 'p> {
         }
         if resources.columns().next().is_some() {
             let pods = self.pods.get(name).copied().unwrap_or_default();
-            made.attach(Attached::of(input, resources, pending, node, pods));
+            made.attach(Attached::new(input, resources, pending, node, pods));
         }
         made
     }

@@ -44,9 +44,9 @@ fn together(
     (resources, claims): (&ResourceIndex, &Claims),
     options: &Options,
 ) -> Option<Launch> {
-    let topology = Topology::new(problem, Groups::of(problem, false), std::slice::from_mut(pool));
+    let topology = Topology::new(problem, Groups::new(problem, false), std::slice::from_mut(pool));
     let order = Order { by_priority: false, some_taint_prefers: false };
-    let classes = Classes::of(problem, options, resources, &topology, (order, Some(claims)));
+    let classes = Classes::new(problem, options, resources, &topology, (order, Some(claims)));
     if !pool.reservations.is_empty() {
         pool.reservations.close();
         pool.reprice();

@@ -89,7 +89,7 @@ impl Explainer<'_, '_, '_> {
             let alternative = &self.classes.alternatives[id];
             let launched = || {
                 let mut launchable = self.launchable.borrow_mut();
-                Rc::clone(launchable.entry((place, id)).or_insert_with(|| Rc::new(Launched::of(pool, alternative))))
+                Rc::clone(launchable.entry((place, id)).or_insert_with(|| Rc::new(Launched::new(pool, alternative))))
             };
             let (resources, options) = (self.resources, self.options);
             let (claims, facts) = (self.claims, &self.input.facts);
@@ -133,7 +133,7 @@ struct Examination<'e, 'a> {
 }
 
 impl Launched {
-    fn of(pool: &Pool<'_>, alternative: &Alternative) -> Self {
+    fn new(pool: &Pool<'_>, alternative: &Alternative) -> Self {
         let merged = pool.requirements.with(&alternative.requirements);
         // The NodePool's types satisfy its own requirements.
         let changed = merged.other_than(&pool.requirements);

@@ -27,7 +27,7 @@ pub(crate) struct PendingSizes {
 }
 
 impl PendingSizes {
-    pub(crate) fn of(demands: &[Demand], units: &[Unit]) -> Self {
+    pub(crate) fn new(demands: &[Demand], units: &[Unit]) -> Self {
         let sets = demands.iter().map(|demand| demand.set + 1).max().unwrap_or(0);
         let mut sizes = Self { by_set: vec![0.0; sets], all: 0.0 };
         demands.iter().for_each(|demand| sizes.add(demand, f64::from(units[demand.unit].pending)));
@@ -62,7 +62,7 @@ pub(crate) struct Urgent<'s> {
 
 impl<'s> Urgent<'s> {
     /// `largest` is the size of the largest node that may be opened.
-    pub(crate) fn of(
+    pub(crate) fn new(
         few: &[FewPerNode],
         demands: &[Demand],
         units: &[Unit],
@@ -116,7 +116,7 @@ mod tests {
     }
 
     fn urgent(few: &[FewPerNode], demands: &[Demand], units: &[Unit], largest: f64, size: f64) -> Vec<usize> {
-        Urgent::of(few, demands, units, &PendingSizes::of(demands, units), largest).on(demands, size)
+        Urgent::new(few, demands, units, &PendingSizes::new(demands, units), largest).on(demands, size)
     }
 
     #[test]
@@ -152,11 +152,11 @@ mod tests {
     fn pods_that_were_placed_do_not_count() {
         let demands: Vec<Demand> = (0..2).map(|unit| demand(unit, ZONE)).collect();
         let (before, after) = (units(&[5, 95]), units(&[5, 5]));
-        let mut sizes = PendingSizes::of(&demands, &before);
+        let mut sizes = PendingSizes::new(&demands, &before);
         let few = few(&[(0, 1)]);
-        assert!(Urgent::of(&few, &demands, &before, &sizes, 10.0).on(&demands, 10.0).is_empty());
+        assert!(Urgent::new(&few, &demands, &before, &sizes, 10.0).on(&demands, 10.0).is_empty());
         sizes.remove(&demands[1], 90);
-        assert_eq!(Urgent::of(&few, &demands, &after, &sizes, 10.0).on(&demands, 10.0), [0]);
+        assert_eq!(Urgent::new(&few, &demands, &after, &sizes, 10.0).on(&demands, 10.0), [0]);
     }
 
     #[test]

@@ -94,7 +94,7 @@ struct Bucket {
 
 impl PendingDemand {
     /// Arranges the pending pods. `resource_prices` has the value of each resource.
-    pub(crate) fn of(demands: &[Demand], context: Context<'_, '_>, units: &[Unit], values: Vec<f64>) -> Self {
+    pub(crate) fn new(demands: &[Demand], context: Context<'_, '_>, units: &[Unit], values: Vec<f64>) -> Self {
         let fine = Self::in_steps(demands, context, units, values.clone(), STEPS);
         if fine.buckets.len() * fine.items.len() <= MAX_CLASS_BUCKET_PAIRS {
             return fine;

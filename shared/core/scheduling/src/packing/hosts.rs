@@ -22,7 +22,7 @@ struct HostCount {
 }
 
 impl HostCounts {
-    fn of(&self, group: GroupId) -> HostCount {
+    fn count(&self, group: GroupId) -> HostCount {
         match self.place(group) {
             Ok(place) => self.0[place],
             Err(_) => HostCount { group, matching: 0, owners: 0, preferring: 0 },
@@ -99,7 +99,7 @@ impl HostCounts {
     /// them does not matter.
     pub(crate) fn max_added(&self, class: &Class<'_>, level: usize, topology: &Topology<'_>) -> u32 {
         let kept_by = |group: &GroupId| {
-            let here = self.of(*group);
+            let here = self.count(*group);
             match topology.kind(*group) {
                 _ if here.owners + here.preferring == 0 => u32::MAX,
                 Kind::Anti => 0,
@@ -112,7 +112,7 @@ impl HostCounts {
             return 0;
         }
         let allowed = |group: &GroupId| {
-            let here = self.of(*group).matching;
+            let here = self.count(*group).matching;
             let selects_itself = class.is_selected_by(*group);
             match (topology.kind(*group), selects_itself) {
                 (Kind::Spread { max_skew, .. }, true) => max_skew.saturating_sub(here),
@@ -144,7 +144,7 @@ impl HostCounts {
     pub(crate) fn allows(&self, class: &Class<'_>, level: usize, topology: &Topology<'_>) -> bool {
         class.level(level).is_none_or(|level| {
             level.hosts.iter().all(|group| {
-                let here = self.of(*group).matching;
+                let here = self.count(*group).matching;
                 match topology.kind(*group) {
                     Kind::Spread { max_skew, .. } => here <= max_skew,
                     Kind::Anti => here <= u32::from(class.is_selected_by(*group)),

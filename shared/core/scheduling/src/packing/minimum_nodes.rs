@@ -33,7 +33,7 @@ const SLACK_OF_SMALL: f64 = 2.5;
 const LARGE: f64 = 0.1;
 
 impl Forced {
-    pub(crate) fn of(demands: &[Demand], context: Context<'_, '_>, units: &[Unit], topology: &Topology<'_>) -> Self {
+    pub(crate) fn new(demands: &[Demand], context: Context<'_, '_>, units: &[Unit], topology: &Topology<'_>) -> Self {
         let mut forced: HashMap<GroupId, Apart> = HashMap::new();
         for demand in demands {
             let class = &context.classes.list[demand.class];

@@ -78,7 +78,7 @@ pub(crate) fn pack(
         for _ in 0..most {
             let demands: Vec<Demand> = ranked.iter_mut().filter_map(VecDeque::pop_front).collect();
             let mut packer = Packer {
-                forced: Forced::of(&demands, context, units, topology),
+                forced: Forced::new(&demands, context, units, topology),
                 pool: &mut *pool,
                 context,
                 demands,
@@ -228,7 +228,7 @@ impl<'c> Packer<'_, '_, 'c, '_> {
         self.pool.work.add(self.demands.len() * WORK_OF_VALUE + shapes * WORK_PER_SHAPE);
         let (values, tries) = valued(self.pool, self.context, units, &mut self.demands, &self.forced);
         self.tries = tries;
-        self.pending_demand = PendingDemand::of(&self.demands, self.context, units, values.resources);
+        self.pending_demand = PendingDemand::new(&self.demands, self.context, units, values.resources);
         let waiting = |demand: &Demand| demand.size * f64::from(units[demand.unit].pending);
         self.waiting = self.demands.iter().map(waiting).sum();
         self.next = self.waiting * REVALUED;
@@ -246,7 +246,7 @@ impl<'c> Packer<'_, '_, 'c, '_> {
             if by_priority { Vec::new() } else { self.demands.iter().enumerate().filter_map(few).collect() };
         self.of_unit.clear();
         if !self.few_per_node.is_empty() {
-            self.sizes = PendingSizes::of(&self.demands, units);
+            self.sizes = PendingSizes::new(&self.demands, units);
             self.of_unit.resize(units.len(), None);
             self.demands.iter().enumerate().for_each(|(place, demand)| self.of_unit[demand.unit] = Some(place));
         }
@@ -302,7 +302,7 @@ impl<'c> Packer<'_, '_, 'c, '_> {
         let tries = std::mem::take(self.tries.get_mut(&set)?);
         let sizes = tries.iter().filter(|shape| shape.worth <= largest).map(|shape| self.size_of(shape));
         let most = sizes.fold(0.0, f64::max);
-        let first = Urgent::of(&self.few_per_node, &self.demands, units, &self.sizes, most);
+        let first = Urgent::new(&self.few_per_node, &self.demands, units, &self.sizes, most);
         if !self.few_per_node.is_empty() {
             self.pool.work.add(self.demands.len() / DEMANDS_AT_ONCE + 1);
         }

@@ -38,7 +38,7 @@ pub(crate) fn price(
     let mut sum = 0.0;
     for (set, demands) in by_set {
         pool.work.add((demands.len() + 1) * pool.set(set).offer.shapes.len());
-        let forced = Forced::of(&demands, context, units, topology);
+        let forced = Forced::new(&demands, context, units, topology);
         let of_set = PricesOfSet { pool, set, context, units, forced: &forced };
         let apart: f64 = demands.iter().map(|demand| of_set.alone(demand)).sum();
         sum += of_set.together(&demands).map_or(apart, |together| together.min(apart));

@@ -29,7 +29,7 @@ struct Portion {
 }
 
 impl Portion {
-    fn of(place: usize, example: &[i64], types: &[&[i64]]) -> Self {
+    fn new(place: usize, example: &[i64], types: &[&[i64]]) -> Self {
         let (holding, others): (Vec<&[i64]>, Vec<&[i64]>) = types
             .iter()
             .filter(|allocatable| allocatable[place] > 0)
@@ -57,7 +57,7 @@ pub(crate) struct Portions(Vec<Portion>);
 
 impl Portions {
     /// The portions of the resources that only some types have, from the requests of the pods and the capacity of the types.
-    pub(crate) fn of(requests: &[&[i64]], types: &[&[i64]]) -> Self {
+    pub(crate) fn new(requests: &[&[i64]], types: &[&[i64]]) -> Self {
         let width = requests.first().map_or(0, |requests| requests.len());
         let mut portions = Vec::new();
         for place in (0..width).filter(|place| types.iter().any(|allocatable| allocatable[*place] == 0)) {
@@ -65,7 +65,7 @@ impl Portions {
             asked.sort_unstable();
             asked.dedup();
             asked.truncate(MAX_REQUESTS);
-            let mut own: Vec<Portion> = asked.iter().map(|asked| Portion::of(place, asked, types)).collect();
+            let mut own: Vec<Portion> = asked.iter().map(|asked| Portion::new(place, asked, types)).collect();
             // The requests that most types hold first; those that no type holds, or all with the resource, have no row.
             own.retain(|portion| portion.types > 0 && !portion.others.is_empty());
             own.sort_by(|a, b| (b.types, &a.others).cmp(&(a.types, &b.others)));
@@ -105,7 +105,7 @@ mod tests {
     #[test]
     fn each_portion_above_the_smallest_is_a_row_of_its_own() {
         let types: [&[i64]; 4] = [&[4000, 0], &[8000, 1000], &[8000, 2000], &[8000, 8000]];
-        let found = Portions::of(&[&[500, 1000], &[500, 4000], &[250, 2000], &[250, 0]], &types);
+        let found = Portions::new(&[&[500, 1000], &[500, 4000], &[250, 2000], &[250, 0]], &types);
         assert_eq!(found.of_pod(&[500, 1000]), [500, 1000, 0, 0].as_slice());
         assert_eq!(found.of_pod(&[500, 2000]), [500, 2000, 2000, 0].as_slice());
         assert_eq!(found.of_pod(&[500, 4000]), [500, 4000, 4000, 4000].as_slice());
@@ -118,7 +118,7 @@ mod tests {
     #[test]
     fn a_pod_that_needs_a_larger_type_for_its_memory_is_in_a_portion() {
         let types: [&[i64]; 3] = [&[16_000, 0], &[8000, 1000], &[16_000, 1000]];
-        let found = Portions::of(&[&[4000, 1000], &[9000, 1000], &[10_000, 0]], &types);
+        let found = Portions::new(&[&[4000, 1000], &[9000, 1000], &[10_000, 0]], &types);
         assert_eq!(found.of_pod(&[4000, 1000]), [4000, 1000, 0].as_slice());
         assert_eq!(found.of_pod(&[9000, 1000]), [9000, 1000, 1000].as_slice());
         assert_eq!(found.of_pod(&[10_000, 0]), [10_000, 0, 0].as_slice());
@@ -129,20 +129,20 @@ mod tests {
 
     #[test]
     fn resources_that_all_types_have_are_not_divided() {
-        let found = Portions::of(&[&[500], &[4000]], &[&[4000], &[8000], &[-100]]);
+        let found = Portions::new(&[&[500], &[4000]], &[&[4000], &[8000], &[-100]]);
         assert_eq!(found.of_pod(&[4000]), [4000].as_slice());
     }
 
     #[test]
     fn portions_that_no_type_holds_have_no_row() {
-        let found = Portions::of(&[&[1000], &[2000], &[16_000]], &[&[0], &[1000], &[8000]]);
+        let found = Portions::new(&[&[1000], &[2000], &[16_000]], &[&[0], &[1000], &[8000]]);
         assert_eq!(found.of_type(&[8000]), [8000, 8000].as_slice());
         assert_eq!(found.of_type(&[1000]), [1000, 0].as_slice());
     }
 
     #[test]
     fn no_requests_have_no_portions() {
-        assert_eq!(Portions::of(&[], &[&[0], &[8000]]).of_type(&[8000]), [8000].as_slice());
+        assert_eq!(Portions::new(&[], &[&[0], &[8000]]).of_type(&[8000]), [8000].as_slice());
     }
 
     #[test]
@@ -150,7 +150,7 @@ mod tests {
         let types: Vec<Vec<i64>> = (0..20).map(|size| vec![size * 1000]).collect();
         let requests: Vec<Vec<i64>> = (1..20).map(|size| vec![size * 1000]).collect();
         let slices = |all: &'static [Vec<i64>]| all.iter().map(|one| &one[..]).collect::<Vec<_>>();
-        let found = Portions::of(&slices(requests.leak()), &slices(types.leak()));
+        let found = Portions::new(&slices(requests.leak()), &slices(types.leak()));
         assert_eq!(found.of_type(&[19_000]).len(), 1 + MAX_PORTIONS);
     }
 }

@@ -49,7 +49,7 @@ pub(crate) fn values(columns: &[Column<'_>], demand: &[f64], nodes: u32) -> Valu
     }
     let demands: Vec<f64> = rows.iter().map(|row| demand.get(*row).copied().unwrap_or(f64::from(nodes))).collect();
     let mut add = |demands: &[f64], weight: f64| {
-        for (row, dual) in rows.iter().zip(Simplex::of(columns, &rows, demands).duals()) {
+        for (row, dual) in rows.iter().zip(Simplex::new(columns, &rows, demands).duals()) {
             found[*row] += dual * weight;
         }
     };
@@ -88,7 +88,7 @@ const MAX_PIVOTS: usize = 400;
 const TINY: f64 = 1e-10;
 
 impl Simplex {
-    fn of(columns: &[Column<'_>], rows: &[usize], demand: &[f64]) -> Self {
+    fn new(columns: &[Column<'_>], rows: &[usize], demand: &[f64]) -> Self {
         let count = rows.len();
         let mut entries = Vec::with_capacity((columns.len() + count) * count);
         let mut costs = Vec::with_capacity(columns.len() + count);
@@ -196,7 +196,7 @@ mod tests {
     /// Prices without the smoothing.
     fn duals(columns: &[Column<'_>], demand: &[f64]) -> Vec<f64> {
         let rows: Vec<usize> = (0..demand.len()).collect();
-        Simplex::of(columns, &rows, demand).duals()
+        Simplex::new(columns, &rows, demand).duals()
     }
 
     #[test]

@@ -42,18 +42,18 @@ pub(crate) fn valued(
 ) -> (Values, HashMap<SetId, Vec<Try>>) {
     let classes = context.classes;
     let nodes = Some(forced.nodes()).filter(|nodes| *nodes > MIN_FORCED_NODES).unwrap_or(0);
-    let total = TotalDemand::of(pool, context, units, demands, nodes);
-    let first = SetValues::of(pool, BASE, &total, |_| true).values;
+    let total = TotalDemand::new(pool, context, units, demands, nodes);
+    let first = SetValues::new(pool, BASE, &total, |_| true).values;
     // Types that are larger than the pods can fill do not determine resource prices. If required nodes cost something in addition
     // to their resources, they are as small as possible, and larger nodes take the other pods.
     let fills: f64 = total.amounts.iter().zip(&first.resources).map(|(amount, value)| amount * value).sum();
     let of_rest = if first.node > 0.0 { fills * MAX_NODE_SHARE } else { 0.0 };
     let largest = forced.largest(fills).max(of_rest);
     let usable = |allocatable: &[i64]| sum(allocatable, &first.resources) <= largest;
-    let common = SetValues::of(pool, BASE, &total, usable).values;
+    let common = SetValues::new(pool, BASE, &total, usable).values;
     let mut by_set: HashMap<SetId, SetValues> = HashMap::new();
     for demand in demands.iter_mut() {
-        let values = by_set.entry(demand.set).or_insert_with(|| SetValues::of(pool, demand.set, &total, usable));
+        let values = by_set.entry(demand.set).or_insert_with(|| SetValues::new(pool, demand.set, &total, usable));
         let class = &classes.list[demand.class];
         let requests = total.portions.of_pod(&class.requests);
         demand.portions = requests.iter().skip(class.requests.len()).filter(|amount| **amount > 0).count();
@@ -77,13 +77,13 @@ struct TotalDemand {
 
 impl TotalDemand {
     #[expect(clippy::cast_precision_loss, reason = "values")]
-    fn of(pool: &Pool<'_>, context: Context<'_, '_>, units: &[Unit], demands: &[Demand], nodes: u32) -> Self {
+    fn new(pool: &Pool<'_>, context: Context<'_, '_>, units: &[Unit], demands: &[Demand], nodes: u32) -> Self {
         let requests: Vec<&[i64]> =
             demands.iter().map(|demand| &context.classes.list[demand.class].requests[..]).collect();
         let offer = &pool.set(BASE).offer;
         let of_types: Vec<&[i64]> =
             offer.shapes.iter().map(|place| &pool.types[offer.choices[*place].kind].allocatable[..]).collect();
-        let portions = Portions::of(&requests, &of_types);
+        let portions = Portions::new(&requests, &of_types);
         let mut amounts = Vec::new();
         for demand in demands {
             let requests = portions.of_pod(&context.classes.list[demand.class].requests);
@@ -124,7 +124,7 @@ struct Shape {
 }
 
 impl SetValues {
-    fn of(pool: &Pool<'_>, set: SetId, total: &TotalDemand, usable: impl Fn(&[i64]) -> bool) -> Self {
+    fn new(pool: &Pool<'_>, set: SetId, total: &TotalDemand, usable: impl Fn(&[i64]) -> bool) -> Self {
         let offer = &pool.set(set).offer;
         let choices: Vec<&Choice> = offer.shapes.iter().map(|place| &offer.choices[*place]).collect();
         let allocatable =

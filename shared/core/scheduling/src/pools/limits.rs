@@ -55,14 +55,14 @@ impl Clone for Limits {
 /// The remaining limits of the cluster, for all NodePools of a plan.
 pub(crate) fn shared(cluster: Option<&ClusterUsage>) -> Shared {
     let remaining = |cluster: &ClusterUsage| {
-        Remaining::of(&cluster.limits.resources, cluster.limits.dollars_per_hour, &cluster.usage)
+        Remaining::new(&cluster.limits.resources, cluster.limits.dollars_per_hour, &cluster.usage)
     };
     Rc::new(RefCell::new(cluster.map_or(Remaining::NONE, remaining)))
 }
 
 impl Limits {
-    pub(crate) fn of(offer: &PoolOffer<'_>, cluster: &Shared) -> Self {
-        let own = Remaining::of(&offer.pool.limits, offer.pool.limit_dollars_per_hour, &offer.usage);
+    pub(crate) fn new(offer: &PoolOffer<'_>, cluster: &Shared) -> Self {
+        let own = Remaining::new(&offer.pool.limits, offer.pool.limit_dollars_per_hour, &offer.usage);
         Self { own, cluster: Rc::clone(cluster) }
     }
 
@@ -145,7 +145,7 @@ impl Limits {
 impl Remaining {
     const NONE: Self = Self { resources: Vec::new(), dollars: None };
 
-    fn of(limits: &ResourceList, dollars: Option<f64>, usage: &PoolUsage) -> Self {
+    fn new(limits: &ResourceList, dollars: Option<f64>, usage: &PoolUsage) -> Self {
         let resources = limits.iter().map(|(name, limit)| Limit {
             name: name.to_owned(),
             limit: limit.milli(),

@@ -196,7 +196,7 @@ pub(crate) fn ready<'a>(
     let mut known: Vec<Launching<'a, '_>> = Vec::new();
     for offer in offers {
         let requirements = new_node_requirements(offer.pool);
-        let on_board = OnBoard::of(offer.pool, &requirements, daemon_sets);
+        let on_board = OnBoard::new(offer.pool, &requirements, daemon_sets);
         let launching = Launching { pool: pools.len(), offer, requirements, on_board };
         let alike = known.iter().find(|known| known.is_like(&launching)).map(|known| known.pool);
         pools.push(match alike {
@@ -220,7 +220,7 @@ impl<'a> Pool<'a> {
         columns: (&ResourceIndex, &Claims),
         options: &Options,
     ) -> Self {
-        let types = types::of(offer, &requirements, on_board, columns, options);
+        let types = types::types_of_pool(offer, &requirements, on_board, columns, options);
         let mut ready = Self::with_types(offer, requirements, types, options.min_values == MinValuesPolicy::Strict);
         ready.work.add(offer.instance_types.len() * WORK_PER_TYPE);
         let offer = ready.offer(&ready.requirements.clone());
@@ -252,9 +252,9 @@ impl<'a> Pool<'a> {
             requirements,
             min_values,
             strict,
-            limits: Limits::of(offer, &limits::shared(offer.cluster.as_ref())),
-            unused: Reservations::of(&offer.instance_types),
-            reservations: Reservations::of(&offer.instance_types),
+            limits: Limits::new(offer, &limits::shared(offer.cluster.as_ref())),
+            unused: Reservations::new(&offer.instance_types),
+            reservations: Reservations::new(&offer.instance_types),
             work: Work::default(),
             sets: Vec::new(),
             set_ids: HashMap::new(),
@@ -277,7 +277,7 @@ impl<'a> Pool<'a> {
 
     /// Prepares it for another plan, with this usage of its limits and of those of the cluster.
     pub(crate) fn reset(&mut self, offer: &PoolOffer<'_>, cluster: &Shared, work: Work) {
-        self.limits = Limits::of(offer, cluster);
+        self.limits = Limits::new(offer, cluster);
         self.work = work;
         // Alternatives and classes are numbered anew in each plan.
         self.admitted.clear();

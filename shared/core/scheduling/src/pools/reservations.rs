@@ -15,7 +15,7 @@ pub(crate) struct Reservations {
 
 impl Reservations {
     /// The reservations of the offerings of these types; if they differ, the minimum counts.
-    pub(crate) fn of(types: &[InstanceType]) -> Self {
+    pub(crate) fn new(types: &[InstanceType]) -> Self {
         let (mut all, mut each): (BTreeMap<String, u32>, BTreeMap<String, BTreeSet<u32>>) = Default::default();
         for held in types.iter().flat_map(|kind| &kind.offerings).filter_map(|offering| offering.reservation.as_ref()) {
             let left = all.entry(held.id.clone()).or_insert(held.remaining);

@@ -50,7 +50,7 @@ pub(crate) struct Daemons {
 pub(super) struct OnBoard<'d>(Vec<Ranked<'d>>);
 
 impl<'d> OnBoard<'d> {
-    pub(super) fn of(pool: &NodePool, requirements: &Requirements, daemon_sets: &'d [DaemonSet]) -> Self {
+    pub(super) fn new(pool: &NodePool, requirements: &Requirements, daemon_sets: &'d [DaemonSet]) -> Self {
         let taints = &pool.template.taints;
         Self(daemon_sets::ranked(daemon_sets, |set| daemons::runs_on_template(&set.template, requirements, taints)))
     }
@@ -99,7 +99,7 @@ impl Launching<'_, '_> {
 pub(super) const SOLD_BY: [&str; 2] = [nodeless_model::labels::ZONE, nodeless_model::labels::CAPACITY_TYPE];
 
 /// The instance types that meet a NodePool's requirements, by name.
-pub(super) fn of<'a>(
+pub(super) fn types_of_pool<'a>(
     offer: &'a PoolOffer<'a>,
     requirements: &Requirements,
     on_board: &OnBoard<'_>,

@@ -68,8 +68,8 @@ impl fmt::Display for Excess {
 }
 
 /// The first kind of constraints of which a pod has too many, and how many it has.
-pub(crate) fn of(pod: &Pod) -> Option<(Excess, usize)> {
-    let size = Size::of(pod);
+pub(crate) fn excess(pod: &Pod) -> Option<(Excess, usize)> {
+    let size = Size::new(pod);
     let all = [
         (Excess::TopologySpread, pod.template.topology_spread.len()),
         (Excess::PodAffinity, pod_affinity_terms(pod)),
@@ -103,7 +103,7 @@ struct Size {
 }
 
 impl Size {
-    fn of(pod: &Pod) -> Self {
+    fn new(pod: &Pod) -> Self {
         let mut size = Self { conditions: pod.template.node_selector.len(), values: 0 };
         let preferred = pod.template.preferred_node_affinity.iter().map(|term| &term.preference);
         for condition in pod.template.required_node_affinity.iter().chain(preferred).flatten() {

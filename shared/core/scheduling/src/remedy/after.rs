@@ -18,7 +18,7 @@ struct PlannedNode<'s> {
 }
 
 impl<'s> Planned<'s> {
-    pub(super) fn of(problem: &'s Problem<'_>, solution: &Solution) -> Self {
+    pub(super) fn new(problem: &'s Problem<'_>, solution: &Solution) -> Self {
         let launched = solution.launches.iter().enumerate();
         let mut nodes: Vec<PlannedNode<'s>> =
             launched.map(|(place, launch)| of_launch(problem, place, launch)).collect();

@@ -67,7 +67,7 @@ pub fn advise<'u>(
     if refused.is_empty() {
         return Advised::default();
     }
-    let planned = Planned::of(problem, solution);
+    let planned = Planned::new(problem, solution);
     let after = planned.problem(problem, solution);
     let max_work = options.max_work.map_or(MAX_WORK, |max| max.min(MAX_WORK));
     let options = Options { max_explained: 1, max_work: None, ..*options };

@@ -22,7 +22,7 @@ pub enum Dependence {
 /// [`Dependence::Zone`] stay in their zone and those with [`Dependence::Other`] on their node.
 #[must_use]
 pub fn dependences(problem: &Problem<'_>, options: &Options) -> Vec<Dependence> {
-    let groups = Groups::of(problem, options.preferences == PreferencePolicy::Respect);
+    let groups = Groups::new(problem, options.preferences == PreferencePolicy::Respect);
     let of_group: Vec<Dependence> =
         groups.list.iter().map(|group| dependence(group.kind, &group.key, group.filter.is_trivial())).collect();
     let mut known = HashMap::new();

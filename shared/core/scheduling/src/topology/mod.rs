@@ -86,7 +86,7 @@ impl<'a> Topology<'a> {
         let key_of: Vec<Option<usize>> = groups.list.iter().map(|group| keys.binary_search(&group.key).ok()).collect();
         let size = |group: usize| key_of[group].map_or(0, |key: usize| domains[key].len());
         let empty: Vec<Vec<u32>> = (0..groups.list.len()).map(|group| vec![0; size(group)]).collect();
-        let sites = Sites::of(problem, &keys, &domains);
+        let sites = Sites::new(problem, &keys, &domains);
         let present = (0..groups.list.len()).map(|group| sites.present(&groups, group, key_of[group])).collect();
         let mut topology = Self {
             host_total: vec![0; groups.list.len()],
@@ -175,7 +175,7 @@ impl<'a> Topology<'a> {
     /// By key, the domain of a running node.
     pub(crate) fn domains_of_node(&self, node: &BoundPods<'_>) -> Vec<Domain> {
         let domain = |(key, name): (usize, &String)| {
-            let value = labels::of(node.labels, name);
+            let value = labels::value(node.labels, name);
             value.and_then(|value| self.domains[key].binary_search(value).ok()).unwrap_or(ABSENT)
         };
         self.keys.iter().enumerate().map(domain).collect()
@@ -370,7 +370,7 @@ pub(crate) fn counted_pods<'a, 'n>(
 
 /// Whether a node's domain counts for a spread.
 pub(crate) fn counts_node(filter: &NodeFilter, node: &BoundPods<'_>) -> bool {
-    let has = |key: &str| labels::of(node.labels, key);
+    let has = |key: &str| labels::value(node.labels, key);
     filter.is_trivial()
         || (tolerates(filter, node.taints)
             && filter.node_selector.iter().all(|(key, value)| has(labels::normalize(key)) == Some(value))
@@ -404,7 +404,7 @@ fn values_of(key: &str, problem: &Problem<'_>, pools: &mut [Pool<'_>]) -> Vec<St
     let offered: Vec<BTreeSet<String>> = pools.iter_mut().map(|pool| pool.values_of(key).clone()).collect();
     let mut values: BTreeSet<&str> = offered.iter().flatten().map(String::as_str).collect();
     values.extend(problem.nodes.iter().filter_map(|node| node.requirements.get(key)?.single()));
-    values.extend(problem.bound_pods.iter().filter_map(|node| labels::of(node.labels, key)).map(String::as_str));
+    values.extend(problem.bound_pods.iter().filter_map(|node| labels::value(node.labels, key)).map(String::as_str));
     std::iter::once("").chain(values).map(str::to_owned).collect()
 }
 
@@ -417,14 +417,14 @@ struct Sites<'s, 'a> {
 }
 
 impl<'s, 'a> Sites<'s, 'a> {
-    fn of(problem: &'s Problem<'a>, keys: &[String], domains: &[Vec<String>]) -> Self {
+    fn new(problem: &'s Problem<'a>, keys: &[String], domains: &[Vec<String>]) -> Self {
         let place = |key: usize, value: Option<&str>| {
             value
                 .and_then(|value| domains[key].binary_search_by(|known| known.as_str().cmp(value)).ok())
                 .unwrap_or(ABSENT)
         };
         let of_key = |(key, name): (usize, &String)| {
-            let bound = problem.bound_pods.iter().map(|node| labels::of(node.labels, name).map(String::as_str));
+            let bound = problem.bound_pods.iter().map(|node| labels::value(node.labels, name).map(String::as_str));
             let known = problem.nodes.iter().map(|node| node.requirements.get(name).and_then(Requirement::single));
             known.chain(bound).map(|value| place(key, value)).collect()
         };

@@ -156,7 +156,7 @@ fn prices_take_no_more_memory_than_what_a_pod_can_be_launched_on() {
         let pod = pod("b", 1000, 1024).with_template(|it| {
             it.node_selector.extend(selector.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())));
         });
-        let admission = Admission::of(&pod, &BTreeMap::new()).unwrap();
+        let admission = Admission::new(&pod, &BTreeMap::new()).unwrap();
         let prices = prepared.prices(pool, &admission, &mut 0);
         (prices.len(), prices.capacity())
     };

@@ -322,7 +322,7 @@ fn running_worlds() -> impl Strategy<Value = World> {
 /// The nodes of a problem for predictions.
 fn nodes<'a>(problem: &Problem<'a>, world: &'a World) -> Bindings<'a> {
     let requests = problem.pods.iter().map(|pod| &pod.template.requests);
-    let (resources, running) = (ResourceIndex::of(requests), problem.bound_pods.clone());
+    let (resources, running) = (ResourceIndex::new(requests), problem.bound_pods.clone());
     let mut bindings =
         Bindings::new(resources, problem.facts, problem.pods.clone(), running).with_daemon_sets(problem.daemon_sets);
     for (node, (place, pods)) in problem.nodes.iter().zip(&world.running) {

@@ -34,7 +34,7 @@ struct World {
 }
 
 impl World {
-    fn of(pods: &[Pod], driver: &str) -> Self {
+    fn new(pods: &[Pod], driver: &str) -> Self {
         let claims = pods
             .iter()
             .flat_map(|pod| &pod.template.volume_claims)
@@ -69,13 +69,14 @@ fn numbers_of_pods(solution: &nodeless_scheduling::Solution) -> Vec<usize> {
 #[test]
 fn pods_with_a_volume_each_are_divided_by_the_limits_of_the_nodes() {
     let (pods, pools) = (stateful(60), [node_pool("default")]);
-    let world = World::of(&pods, EBS_DRIVER);
+    let world = World::new(&pods, EBS_DRIVER);
     let solution = solve_checked(&world.problem(&pods, &pools, &limited()));
     let planned = numbers_of_pods(&solution);
     assert!(solution.unschedulable.is_empty());
     assert_eq!(planned.iter().sum::<usize>(), 60);
     assert!(planned.len() <= 3 && planned.iter().all(|pods| *pods <= DEDICATED as usize), "{planned:?}");
-    for (world, types) in [(World::of(&pods, EBS_DRIVER), catalog()), (World::of(&pods, "efs.csi.aws.com"), limited())]
+    for (world, types) in
+        [(World::new(&pods, EBS_DRIVER), catalog()), (World::new(&pods, "efs.csi.aws.com"), limited())]
     {
         let unlimited = solve_checked(&world.problem(&pods, &pools, &types));
         assert_eq!(numbers_of_pods(&unlimited), [60], "there is no limit");
@@ -87,7 +88,7 @@ fn a_type_that_attaches_more_volumes_takes_more_pods() {
     let claims: Vec<String> = (0..28).map(|claim| format!("data-{claim}")).collect();
     let claims: Vec<&str> = claims.iter().map(String::as_str).collect();
     let (pods, pools) = ([mounting("db", &claims)], [node_pool("default")]);
-    let world = World::of(&pods, EBS_DRIVER);
+    let world = World::new(&pods, EBS_DRIVER);
     let problem = world.problem(&pods, &pools, &limited());
     let solution = solve_checked(&problem);
     assert!(solution.launches[0].instance_types.iter().all(|kind| kind.name.starts_with("m9g.")), "{solution:?}");
@@ -114,7 +115,7 @@ fn a_pod_with_more_volumes_than_any_node_attaches_is_reported() {
         "NodePool default: no instance type permits 40 volume attachments of ebs.csi.aws.com, the most is 31";
     let pools = [node_pool("default")];
     let alone = vec![mounting("db", &claims)];
-    let world = World::of(&alone, EBS_DRIVER);
+    let world = World::new(&alone, EBS_DRIVER);
     assert_eq!(reasons(&solve_checked(&world.problem(&alone, &pools, &limited()))), [expected]);
     // The same volumes for two pods, which are one class.
     let both = vec![mounting("db-1", &claims), mounting("db-2", &claims)];
@@ -145,7 +146,7 @@ fn a_volume_of_several_pods_counts_once_on_a_node() {
         ),
         ("a third volume", vec![mounting("a-1", &["a"]), larger("a-2", &["a"]), mounting("bc", &["b", "c"])], 2),
     ] {
-        let world = World::of(&pods, EBS_DRIVER);
+        let world = World::new(&pods, EBS_DRIVER);
         let solution = solve_checked(&world.problem(&pods, &pools, &one));
         assert_eq!((solution.launches.len(), solution.unschedulable.len()), (nodes, 0), "{what}: {solution:#?}");
     }
@@ -168,7 +169,7 @@ fn launching(name: &str, nominated: &[&str], initialized: bool) -> ExistingNode 
 #[test]
 fn a_node_that_is_not_initialized_has_the_limit_of_its_type() {
     let (pods, pools) = (stateful(30), [node_pool("default")]);
-    let world = World::of(&pods, EBS_DRIVER);
+    let world = World::new(&pods, EBS_DRIVER);
     let mut problem = world.problem(&pods, &pools, &limited());
     problem.nodes = vec![launching("joining", &[], false)];
     assert_eq!(solve_checked(&problem).placements.len(), SHARED as usize);
@@ -179,7 +180,7 @@ fn a_node_that_is_not_initialized_has_the_limit_of_its_type() {
 #[test]
 fn a_node_with_a_lower_limit_than_planned_keeps_as_many_of_its_pods() {
     let (pods, pools) = (stateful(4), [node_pool("default")]);
-    let mut world = World::of(&pods, EBS_DRIVER);
+    let mut world = World::new(&pods, EBS_DRIVER);
     world.limits.insert("n".into(), BTreeMap::from([(EBS_DRIVER.to_owned(), 2)]));
     let mut problem = world.problem(&pods, &pools, &limited());
     problem.nodes = vec![launching("n", &["default/db-00", "default/db-01", "default/db-02"], true)];
@@ -194,7 +195,7 @@ fn a_node_with_a_lower_limit_than_planned_keeps_as_many_of_its_pods() {
 #[test]
 fn the_checker_refuses_nodes_with_too_many_volumes() {
     let (pods, pools) = (stateful(60), [node_pool("default")]);
-    let world = World::of(&pods, EBS_DRIVER);
+    let world = World::new(&pods, EBS_DRIVER);
     let crowded = solve(&world.problem(&pods, &pools, &catalog()), &Options::default());
     let problem = world.problem(&pods, &pools, &limited());
     let wrong = nodeless_checker::violations(&problem, &crowded, &Options::default());
@@ -213,7 +214,7 @@ fn running_pods_have_their_volumes_attached() {
     let all = stateful(4);
     let (running, waiting) = all.split_at(2);
     let pools: [NodePool; 0] = [];
-    let mut world = World::of(&all, EBS_DRIVER);
+    let mut world = World::new(&all, EBS_DRIVER);
     world.limits.insert("n".into(), BTreeMap::from([(EBS_DRIVER.to_owned(), 3)]));
     let node = Node { name: "n".into(), ..Node::default() };
     let mut problem = world.problem(waiting, &pools, &limited());

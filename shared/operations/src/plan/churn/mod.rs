@@ -87,7 +87,7 @@ pub(super) struct Due {
 impl Breaker {
     /// Finds the NodePools where disruption stops because of what was done until now. If that is unknown, disruption stops
     /// everywhere: nothing is disrupted on doubt.
-    pub(super) fn of(
+    pub(super) fn for_plan(
         cluster_state: &ClusterState<'_>,
         evaluated: &[EvaluatedPool],
         commands: &[CommandRecord],
@@ -298,7 +298,7 @@ impl Breaker {
                 continue;
             }
             node_claims.insert(claim.name.clone());
-            if let Some(shape) = NodeShape::of(claim) {
+            if let Some(shape) = NodeShape::new(claim) {
                 moved.entry(shape).or_default().extend(workloads(place.pods.iter().copied()));
             }
         }

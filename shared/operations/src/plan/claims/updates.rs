@@ -57,7 +57,7 @@ pub(crate) fn noted(snapshot: &Snapshot, evaluated: &[EvaluatedPool]) -> Vec<Not
             Some(name) => note_pods(&mut after, pods.get(name).map_or(&[], Vec::as_slice), snapshot.now),
             None => false,
         };
-        if let Some(next) = hashes.of(&after).and_then(|(pool, class)| rehashed(&after, pool, class)) {
+        if let Some(next) = hashes.for_claim(&after).and_then(|(pool, class)| rehashed(&after, pool, class)) {
             after = next;
         }
         let mut events = Vec::new();

@@ -70,7 +70,7 @@ impl CurrentNode {
         instances::of_labels(Some(&self.labels), self.price_per_hour, catalog)
     }
 
-    fn of(place: &Place<'_>, catalog: &Catalog) -> Self {
+    fn new(place: &Place<'_>, catalog: &Catalog) -> Self {
         let (node, claim) = (place.node, place.claim);
         let of_claim = claim.and_then(|claim| claim.node_pool.as_ref());
         let node_pool = node.and_then(|node| node.node_pool()).map(str::to_owned).or_else(|| of_claim.cloned());
@@ -132,6 +132,6 @@ impl DryRun {
     #[must_use]
     pub fn current_nodes(&self) -> Vec<CurrentNode> {
         let state: ClusterState<'_> = self.cluster_state();
-        state.places.iter().map(|place| CurrentNode::of(place, &self.snapshot.catalog)).collect()
+        state.places.iter().map(|place| CurrentNode::new(place, &self.snapshot.catalog)).collect()
     }
 }

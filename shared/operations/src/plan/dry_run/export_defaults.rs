@@ -219,7 +219,7 @@ fn complete_labels(
     if let Some(id) = node.labels.get(labels::ZONE).and_then(|zone| zone_ids.get(zone.as_str())) {
         own.entry(labels::ZONE_ID.to_owned()).or_insert_with(|| (*id).to_owned());
     }
-    let implied = match known.of(Some(&claim.node_class), own) {
+    let implied = match known.type_of(Some(&claim.node_class), own) {
         Some(kind) => kind.requirements.single_values(),
         None => {
             let mut implied = own.get(labels::INSTANCE_TYPE).map(|name| named(name)).unwrap_or_default();
@@ -287,7 +287,7 @@ fn complete_instance(claim: &mut NodeClaim, node: &mut Node) -> bool {
 
 /// The price according to the catalog, if its NodePool does not launch this instance type any more.
 fn complete_price(claim: &mut NodeClaim, known: &KnownTypes<'_>) {
-    let kind = known.of(Some(&claim.node_class), &claim.status.labels);
+    let kind = known.type_of(Some(&claim.node_class), &claim.status.labels);
     if let (Some(instance), Some(kind)) = (&mut claim.status.instance, kind)
         && instance.price <= 0.0
     {

@@ -15,7 +15,7 @@ pub(crate) struct KnownTypes<'a> {
 
 impl KnownTypes<'_> {
     /// The instance type in a node's labels, as the EC2NodeClass launches it; without a class, as AL2023 does.
-    pub(crate) fn of(&self, node_class: Option<&str>, node_labels: &StringMap) -> Option<InstanceType> {
+    pub(crate) fn type_of(&self, node_class: Option<&str>, node_labels: &StringMap) -> Option<InstanceType> {
         let name = node_labels.get(labels::INSTANCE_TYPE)?;
         let launched = node_class.and_then(|class| self.types.get(class)).and_then(|types| types.as_ref().ok());
         if let Some(types) = launched {
@@ -37,7 +37,7 @@ impl KnownTypes<'_> {
         let (mut taken, mut unknown) = (Vec::new(), Vec::new());
         for node in view.nodes.iter_mut().filter(|node| node.allocatable.is_empty()) {
             let class = node.node_pool().and_then(|pool| of_pools.get(pool)).copied();
-            match self.of(class, &node.labels) {
+            match self.type_of(class, &node.labels) {
                 Some(kind) => {
                     node.allocatable = kind.allocatable();
                     node.capacity = kind.capacity;
@@ -65,7 +65,7 @@ impl KnownTypes<'_> {
             let own = Some(claim.node_class.as_str()).filter(|class| !class.is_empty());
             let class =
                 own.or_else(|| class_of(claim.node_pool.as_deref()?).map(|pool| pool.template.node_class.as_str()));
-            if let Some(kind) = self.of(class, &claim.status.labels) {
+            if let Some(kind) = self.type_of(class, &claim.status.labels) {
                 claim.status.allocatable = kind.allocatable();
                 claim.status.capacity = kind.capacity;
             }

@@ -113,7 +113,7 @@ impl DryRun {
         let bare = Snapshot::bare(now, catalog);
         let snapshot =
             Snapshot { view, claims: records, usage, shifted, settings, commitments, churn, reported_memory, ..bare };
-        let offered = Offered::of(&snapshot, &kept);
+        let offered = Offered::new(&snapshot, &kept);
         let (static_claims, stated) = with_static_capacity.then(|| after_static_capacity(&snapshot, &offered)).unzip();
         let stated = stated.unwrap_or_default();
         let mut evaluated = offered.evaluated.clone();

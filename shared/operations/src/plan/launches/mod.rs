@@ -124,7 +124,7 @@ fn claims_of(
         left.into_iter().map(|left| left.offering).collect()
     });
     let all_or_none = group.first().is_some_and(|one| one.whole_for.is_some());
-    let awaited = Awaited::of(pool, &facts.snapshot.view.daemon_sets);
+    let awaited = Awaited::new(pool, &facts.snapshot.view.daemon_sets);
     let members = (0_u32..).zip(group.iter().zip(named));
     members
         .map(|(index, (planned, named))| {

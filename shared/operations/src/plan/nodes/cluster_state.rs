@@ -58,7 +58,7 @@ impl<'a> ClusterState<'a> {
         let by_instance: BTreeMap<&str, &NodeClaim> =
             records.iter().filter_map(|claim| Some((claim.status.instance.as_ref()?.id.as_str(), claim))).collect();
         // Exports may lack the instance, and nodes of other providers have no EC2 instance.
-        let without_instance = WithoutInstance::of(records, view);
+        let without_instance = WithoutInstance::new(records, view);
         let others = Others::new(view);
         let mut joined = BTreeSet::new();
         let mut places = Vec::new();
@@ -190,7 +190,7 @@ impl<'a> ClusterState<'a> {
     /// unknown if one of its pods could not be decoded, so no pod is placed there.
     /// Pending pods with a volume that cannot be used are left out: see [`faulty`](Self::faulty).
     pub(crate) fn problem(&self, evaluated: &'a [EvaluatedPool], now: Timestamp) -> Problem<'a> {
-        let budget_index = DisruptionBudgetIndex::of(&self.view.disruption_budgets);
+        let budget_index = DisruptionBudgetIndex::new(&self.view.disruption_budgets);
         let moving = self.places.iter().filter(|place| self.moves(place)).flat_map(|place| {
             let drain_started = place.claim.and_then(|claim| claim.status.drain_started);
             let budget_index = &budget_index;
@@ -289,7 +289,7 @@ struct WithoutInstance<'a> {
 }
 
 impl<'a> WithoutInstance<'a> {
-    fn of(records: &'a [NodeClaim], view: &'a ClusterView) -> Self {
+    fn new(records: &'a [NodeClaim], view: &'a ClusterView) -> Self {
         let all = || records.iter().filter(|claim| claim.status.instance.is_none());
         let by_name: BTreeMap<&str, &NodeClaim> = all().map(|claim| (claim.name.as_str(), claim)).collect();
         let objects = view.node_claims.iter().filter(|_| !by_name.is_empty());

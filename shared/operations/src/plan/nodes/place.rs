@@ -26,7 +26,7 @@ impl Place<'_> {
     /// The node as a target of pods, with these pods on it; `None` if it takes none. That of another controller has neither a NodeClaim
     /// nor a NodePool, so that nothing is done with them.
     pub(crate) fn existing(&self, pods: &[&Pod], converted: &mut ExistingNodes<'_>) -> Option<ExistingNode> {
-        let existing = converted.of(self.node, self.claim.or(self.other), pods).ok()?;
+        let existing = converted.node(self.node, self.claim.or(self.other), pods).ok()?;
         Some(match self.other {
             Some(_) => ExistingNode { node_claim: None, node_pool: None, ..existing },
             None => existing,

@@ -65,7 +65,7 @@ pub(crate) struct WaitingPods {
 
 impl WaitingPods {
     /// The pods that earlier plans recorded, updated for those that have waited too long. `None` if the record cannot be read.
-    pub(crate) fn of(snapshot: &Snapshot) -> Option<Self> {
+    pub(crate) fn new(snapshot: &Snapshot) -> Option<Self> {
         let stored = snapshot.waiting_pods.as_ref().ok()?.clone();
         // A record of another version is replaced.
         let before: BTreeMap<String, Waiting> = serde_json::from_str(&stored.encoded).unwrap_or_default();
@@ -237,7 +237,7 @@ mod tests {
         let batches = {
             let snapshot = &*snapshot;
             let facts = Facts { snapshot, evaluated: &[], claims: &[], commands: &snapshot.commands };
-            let waiting = WaitingPods::of(snapshot).unwrap();
+            let waiting = WaitingPods::new(snapshot).unwrap();
             let restricted = waiting.restricted(&snapshot.view, &[]);
             let placed = provisioning::place(facts, &[], &[], &restricted);
             let assumed = Assumed { snapshot };
@@ -301,7 +301,7 @@ mod tests {
     fn nothing_is_recorded_while_the_record_is_unknown() {
         let mut snapshot = bare();
         snapshot.waiting_pods = Err(Unread("no answer".to_owned()));
-        assert!(WaitingPods::of(&snapshot).is_none());
+        assert!(WaitingPods::new(&snapshot).is_none());
     }
 
     #[test]

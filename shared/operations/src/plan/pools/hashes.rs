@@ -28,7 +28,7 @@ pub(crate) fn present_hashes<'a>(view: &'a ClusterView, evaluated: &'a [Evaluate
 
 impl PresentHashes<'_> {
     /// The hashes of a claim's NodePool and EC2NodeClass, if they are known; nothing for a terminating claim.
-    pub(crate) fn of(&self, claim: &NodeClaim) -> Option<(Option<&str>, Option<&str>)> {
+    pub(crate) fn for_claim(&self, claim: &NodeClaim) -> Option<(Option<&str>, Option<&str>)> {
         let pool = claim.node_pool.as_deref().and_then(|name| self.pools.get(name)).copied();
         let class = self.classes.get(claim.node_class.as_str()).map(String::as_str);
         (!claim.phase.is_leaving()).then_some((pool, class))

@@ -179,7 +179,7 @@ pub(super) struct Offered {
 
 impl Offered {
     /// Computes the offerings of a snapshot. The cache of earlier plans only makes it faster.
-    pub(super) fn of(snapshot: &Snapshot, kept: &OfferCache) -> Self {
+    pub(super) fn new(snapshot: &Snapshot, kept: &OfferCache) -> Self {
         let Snapshot { view, unavailable, shifted, now, .. } = snapshot;
         let memory = reported_memory::known(&snapshot.reported_memory, &view.nodes, &snapshot.claims, *now);
         let (classes, availability) = (&view.node_classes, Availability { unavailable, shifted });

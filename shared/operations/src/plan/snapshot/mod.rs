@@ -100,7 +100,7 @@ impl Snapshot {
     /// How often spot offerings were interrupted lately.
     pub(super) fn recent_interruptions(&self, claims: &[NodeClaim]) -> RecentInterruptions {
         let interruptions = self.interruptions.as_deref().unwrap_or_default();
-        RecentInterruptions::of(interruptions, claims, self.now)
+        RecentInterruptions::new(interruptions, claims, self.now)
     }
 
     /// The limits of the cluster.

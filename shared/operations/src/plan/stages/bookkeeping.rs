@@ -128,7 +128,7 @@ fn left_out(offered: &Offered, outcome: &mut Outcome) -> Vec<Action> {
 fn not_awaited(snapshot: &Snapshot) -> impl Iterator<Item = ObjectEvent> {
     let sets = &snapshot.view.daemon_sets;
     snapshot.view.node_pools.iter().flat_map(|pool| {
-        let ignored = Awaited::of(pool, sets).ignored.into_iter();
+        let ignored = Awaited::new(pool, sets).ignored.into_iter();
         ignored.map(move |why| daemon_set_not_awaited(pool, &why))
     })
 }

@@ -541,7 +541,7 @@ mod tests {
     /// The batches of a command of so many claims, answered by this function.
     fn batches_of_a_run(claims: usize, answer: fn(&Action) -> Written) -> Vec<Batch> {
         let snapshot = snapshot(claims);
-        let offered = Offered::of(&snapshot, &OfferCache::default());
+        let offered = Offered::new(&snapshot, &OfferCache::default());
         let mut claims = ClaimsNow::new(facts(&snapshot, &offered), None, Breaker::default());
         let (executor, mut outcome) = (Answering::with(answer), Outcome::default());
         let record = snapshot.commands.records[0].clone();
@@ -555,7 +555,7 @@ mod tests {
         let mut snapshot = snapshot(1);
         snapshot.work.provisioning = work;
         snapshot.view.pods = vec![Pod { name: "late".into(), marked_unschedulable: true, ..Pod::default() }.into()];
-        let offered = Offered::of(&snapshot, &OfferCache::default());
+        let offered = Offered::new(&snapshot, &OfferCache::default());
         let facts = facts(&snapshot, &offered);
         let placed = provisioning::place(facts, &[], &[], &[]);
         let mut outcome = Outcome::default();

@@ -151,7 +151,7 @@ fn is_within_limits(problem: &Problem<'_>, solution: &Solution) -> bool {
 /// than those that were interrupted.
 fn adjust<'a>(facts: Facts<'a>, problem: &Problem<'a>, solution: &mut Solution) {
     let under_way: Vec<&Command> = facts.commands.records.iter().map(|record| &record.command).collect();
-    let minimums = OnDemandMinimums::of(&problem.node_pools, facts.claims, &under_way);
+    let minimums = OnDemandMinimums::new(&problem.node_pools, facts.claims, &under_way);
     minimums.limit(&mut solution.launches, &problem.node_pools);
     exchange_equal_pods(problem, solution);
     let recent = facts.snapshot.recent_interruptions(facts.claims);

@@ -20,13 +20,13 @@ pub struct Deployment {
 
 impl Deployment {
     pub async fn beside(harness: &Harness, table: &str) -> Self {
-        let claims = MemoryState::of(MemoryTable::named(table));
+        let claims = MemoryState::new(MemoryTable::named(table));
         claims.put_catalog("1", stored_catalog(), harness.clock.time()).await.unwrap();
-        Self::of(harness, claims, MemoryQueue::new(Arc::new(harness.clock.clone())))
+        Self::new(harness, claims, MemoryQueue::new(Arc::new(harness.clock.clone())))
     }
 
     /// The deployment with this table and these queues.
-    pub fn of(harness: &Harness, claims: MemoryState, queue: MemoryQueue) -> Self {
+    pub fn new(harness: &Harness, claims: MemoryState, queue: MemoryQueue) -> Self {
         let context = harness.context();
         let ports = Ports { claims: State::clone(&claims), queue: Arc::new(queue.clone()), ..harness.ports.clone() };
         let refresher = Refresher {

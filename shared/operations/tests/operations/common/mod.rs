@@ -152,7 +152,7 @@ impl Harness {
     /// The deployment `next` serves the cluster from now on, with empty memory. Returns the one that served it before.
     pub fn serve_with(&mut self, next: Deployment) -> Deployment {
         let (claims, queue) = (self.claims.clone(), self.queue.clone());
-        let before = Deployment::of(self, claims, queue);
+        let before = Deployment::new(self, claims, queue);
         (self.claims, self.queue) = (next.claims, next.queue);
         let (context, injected) = (self.context(), self.faults.clone());
         self.table = MeteredTable::new(Arc::new(self.claims.table().clone()), Arc::new(self.clock.clone()));

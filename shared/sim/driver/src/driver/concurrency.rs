@@ -55,7 +55,7 @@ pub(super) struct Mappings {
 }
 
 impl Mappings {
-    pub(super) fn of(account: AccountConcurrency) -> Self {
+    pub(super) fn new(account: AccountConcurrency) -> Self {
         Self { account, running: BTreeMap::new() }
     }
 

@@ -151,7 +151,7 @@ impl Driver {
     /// Limits how many invocations run at the same time, as Lambda does in an account that other clusters use too.
     #[must_use]
     pub fn in_account(mut self, account: AccountConcurrency) -> Self {
-        self.mappings = Some(Mappings::of(account));
+        self.mappings = Some(Mappings::new(account));
         self
     }
 

@@ -70,7 +70,7 @@ impl EmptyNodes {
         let mut wrong = Vec::new();
         let mut empty = BTreeSet::new();
         for claim in claims.iter().filter(|claim| claim.phase == Phase::Initialized) {
-            let Some(node) = nodes.of(claim).next() else { continue };
+            let Some(node) = nodes.of_claim(claim).next() else { continue };
             if observed.is_needed(claim, node) {
                 continue;
             }
@@ -156,7 +156,7 @@ fn disrupted<'c>(nodes: &Nodes, claims: &'c [NodeClaim]) -> BTreeMap<&'c str, us
     let mut disrupted = BTreeMap::new();
     let counts = |claim: &NodeClaim| match claim.phase {
         Phase::Draining => true,
-        Phase::Initialized => nodes.of(claim).any(|node| !is_ready(node)),
+        Phase::Initialized => nodes.of_claim(claim).any(|node| !is_ready(node)),
         _ => false,
     };
     for pool in claims.iter().filter(|claim| counts(claim)).filter_map(|claim| claim.node_pool.as_deref()) {

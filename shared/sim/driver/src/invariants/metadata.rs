@@ -9,7 +9,7 @@ use serde_json::Value;
 pub(super) fn differences(nodes: &Nodes, claims: &[NodeClaim]) -> Vec<String> {
     let joined = claims.iter().filter(|claim| matches!(claim.phase, Phase::Registered | Phase::Initialized));
     joined
-        .flat_map(|claim| nodes.of(claim).map(move |node| (claim, node)))
+        .flat_map(|claim| nodes.of_claim(claim).map(move |node| (claim, node)))
         .filter_map(|(claim, node)| {
             let lacks = lacks(claim, node);
             let name = text(node, "/metadata/name");

@@ -19,7 +19,7 @@ impl Nodes {
     }
 
     /// The Nodes of a claim's instance.
-    pub(super) fn of<'n>(&'n self, claim: &NodeClaim) -> impl Iterator<Item = &'n Value> + use<'n> {
+    pub(super) fn of_claim<'n>(&'n self, claim: &NodeClaim) -> impl Iterator<Item = &'n Value> + use<'n> {
         let id = claim.provider_id();
         let nodes = self.0.iter().map(AsRef::as_ref);
         nodes.filter(move |node| id.as_deref().is_some_and(|id| text(node, "/spec/providerID") == id))
@@ -27,7 +27,7 @@ impl Nodes {
 
     /// The claim of the instance of a Node.
     pub(super) fn claim_of<'c>(&self, node: &str, claims: &'c [NodeClaim]) -> Option<&'c NodeClaim> {
-        claims.iter().find(|claim| self.of(claim).any(|own| text(own, "/metadata/name") == node))
+        claims.iter().find(|claim| self.of_claim(claim).any(|own| text(own, "/metadata/name") == node))
     }
 
     /// The number of initialized Nodes of each NodePool, to which percentages of budgets refer.
@@ -136,7 +136,7 @@ mod tests {
         let nodes = Nodes(vec![node("node-1", "i-1", true), node("node-2", "i-2", false)]);
         assert_eq!(nodes.sizes(), BTreeMap::from([("default", 1)]));
         let claims = [claim("default-a", "i-1"), claim("default-b", "i-3")];
-        let names = |claim| nodes.of(claim).map(|node| text(node, "/metadata/name")).collect::<Vec<_>>();
+        let names = |claim| nodes.of_claim(claim).map(|node| text(node, "/metadata/name")).collect::<Vec<_>>();
         assert_eq!(names(&claims[0]), ["node-1"]);
         assert!(names(&claims[1]).is_empty());
         assert_eq!(nodes.claim_of("node-1", &claims).map(|claim| claim.name.as_str()), Some("default-a"));

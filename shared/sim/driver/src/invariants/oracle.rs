@@ -597,7 +597,7 @@ const KNOWN_AFTER: SignedDuration = SignedDuration::from_mins(1);
 /// period.
 fn do_not_disrupt_on(driver: &Driver, nodes: &Nodes, claim: &NodeClaim, decided: Timestamp) -> Option<String> {
     let asks = |object: &Value| object["metadata"]["annotations"][labels::DO_NOT_DISRUPT] == "true";
-    if nodes.of(claim).any(asks) {
+    if nodes.of_claim(claim).any(asks) {
         return Some("the node has the annotation do-not-disrupt".to_owned());
     }
     let drifted = claim.status.termination.as_ref().is_some_and(|end| end.reason == TerminationReason::Drifted);
@@ -609,7 +609,7 @@ fn do_not_disrupt_on(driver: &Driver, nodes: &Nodes, claim: &NodeClaim, decided:
         let list = driver.world().api().list(&PODS, &ListOptions { fields, ..ListOptions::default() });
         list.map(|list| list.items).unwrap_or_default()
     };
-    let pods: Vec<_> = nodes.of(claim).flat_map(pods_on).collect();
+    let pods: Vec<_> = nodes.of_claim(claim).flat_map(pods_on).collect();
     let forbids = |pod: &&std::sync::Arc<Value>| {
         let started: Option<Timestamp> = text(pod, "/status/startTime").parse().ok();
         let known = started.is_some_and(|started| decided.duration_since(started) > KNOWN_AFTER);

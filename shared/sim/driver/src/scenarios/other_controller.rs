@@ -56,7 +56,7 @@ pub(crate) struct OtherController {
 impl OtherController {
     /// Creates its NodePool and the first node.
     pub(crate) fn start(driver: &Driver, seed: u64) -> Result<Self, ScenarioError> {
-        let random = Random::of(seed, "another controller");
+        let random = Random::for_purpose(seed, "another controller");
         let mut controller = Self { random, nodes: Vec::new(), begun: 0, instances: BTreeMap::new(), stopped: false };
         create(driver, &NODE_POOLS, objects::node_pool())?;
         controller.begin(driver)?;

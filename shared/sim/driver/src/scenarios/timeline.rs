@@ -43,10 +43,15 @@ impl Timeline {
             }
         }
         for scale in &scenario.scale {
-            timeline.add_scale(scenario, scale, &mut Random::of(seed, &format!("scale {}", scale.name)), end)?;
+            timeline.add_scale(
+                scenario,
+                scale,
+                &mut Random::for_purpose(seed, &format!("scale {}", scale.name)),
+                end,
+            )?;
         }
         for jobs in &scenario.jobs {
-            let mut random = Random::of(seed, &format!("jobs {}", jobs.name));
+            let mut random = Random::for_purpose(seed, &format!("jobs {}", jobs.name));
             if jobs.every < SignedDuration::from_secs(1) {
                 return Err(value(&format!("jobs {}", jobs.name), "every must be at least 1s"));
             }
@@ -157,7 +162,7 @@ impl Timeline {
             ("image", faults.new_images_per_day / 24.0, |_, _| Action::NewImages(1)),
         ];
         for (purpose, per_hour, action) in rates {
-            let mut random = Random::of(seed, purpose);
+            let mut random = Random::for_purpose(seed, purpose);
             for minute in 0..i64::from(hours) * 60 {
                 // A probability above one per minute counts as one. No rate here is that high.
                 if random.happens(per_hour / 60.0) {

@@ -145,7 +145,7 @@ impl Run {
         let others = OtherController::start(&driver, seed)?;
         let oracle = Oracle::new(&scenario, &driver);
         let report = Report::new(&scenario, seed, hours);
-        let (sampled, random) = (scenario.start, Random::of(seed, "targets"));
+        let (sampled, random) = (scenario.start, Random::for_purpose(seed, "targets"));
         Ok(Self {
             scenario,
             seed,
@@ -333,7 +333,7 @@ impl Run {
 
     fn conclude(&mut self) {
         let report = &mut self.report;
-        report.waits = Waits::of(&mut self.oracle.waits);
+        report.waits = Waits::new(&mut self.oracle.waits);
         let seen = self.effects.observed();
         report.evictions = seen.evictions.clone();
         report.forced = seen.forced;

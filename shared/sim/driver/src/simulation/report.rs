@@ -102,7 +102,7 @@ pub struct Waits {
 
 impl Waits {
     /// Computes the percentiles of these milliseconds.
-    pub(super) fn of(waits: &mut [i64]) -> Self {
+    pub(super) fn new(waits: &mut [i64]) -> Self {
         waits.sort_unstable();
         let at = |percent: usize| {
             let rank = (waits.len() * percent).div_ceil(100).max(1) - 1;
@@ -151,8 +151,8 @@ mod tests {
     #[test]
     fn percentiles_are_of_the_nearest_rank() {
         let mut waits: Vec<i64> = (1..=100).rev().map(|seconds| seconds * 1000).collect();
-        let waits = Waits::of(&mut waits);
+        let waits = Waits::new(&mut waits);
         assert_eq!((waits.pods, waits.p50, waits.p90, waits.p99, waits.longest), (100, 50.0, 90.0, 99.0, 100.0));
-        assert_eq!(Waits::of(&mut []), Waits::default());
+        assert_eq!(Waits::new(&mut []), Waits::default());
     }
 }

@@ -111,6 +111,6 @@ fn families_that_share_a_quota() {
         ("mac2.metal", None),
     ];
     for (instance_type, family) in families {
-        assert_eq!(QuotaFamily::of(instance_type), family, "{instance_type}");
+        assert_eq!(QuotaFamily::new(instance_type), family, "{instance_type}");
     }
 }

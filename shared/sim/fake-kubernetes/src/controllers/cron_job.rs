@@ -146,7 +146,7 @@ fn begin(
     }
     metadata["annotations"][SCHEDULED] = json!(seconds(start));
     let job = json!({ "apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": template["spec"] });
-    let refusal = Refusal { before: "Error creating job: ", ..Refusal::of("cronjob-controller") };
+    let refusal = Refusal { before: "Error creating job: ", ..Refusal::new("cronjob-controller") };
     Ok(create_for(api, cron_job, &JOBS, job, refusal, now)?.is_none())
 }
 

@@ -141,7 +141,14 @@ fn reconcile(
         remove(api, alive.get(1..).unwrap_or_default())?;
         let Some(pod) = alive.first() else {
             if !is_deleting(set) && own.is_empty() {
-                create_for(api, set, &PODS, pod_for(set, &node.name, &hash), Refusal::of("daemonset-controller"), now)?;
+                create_for(
+                    api,
+                    set,
+                    &PODS,
+                    pod_for(set, &node.name, &hash),
+                    Refusal::new("daemonset-controller"),
+                    now,
+                )?;
             }
             continue;
         };

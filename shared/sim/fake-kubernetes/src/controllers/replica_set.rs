@@ -99,7 +99,7 @@ impl ActivePods {
         }
     }
 
-    fn of(&self, owner: &str, minimum_ready_seconds: i64, now: Timestamp) -> Counts {
+    fn counts_of(&self, owner: &str, minimum_ready_seconds: i64, now: Timestamp) -> Counts {
         let mut counts = Counts::default();
         let Some((active, ready)) = self.counts.get(owner) else { return counts };
         counts.active = *active;
@@ -112,7 +112,7 @@ impl ActivePods {
 
 fn reconcile(api: &ApiServer, set: &Value, pods: &ActivePods, now: Timestamp) -> Result<Option<Timestamp>, Status> {
     let desired = int(set, "/spec/replicas").unwrap_or(1);
-    let counts = pods.of(uid(set), int(set, "/spec/minReadySeconds").unwrap_or(0), now);
+    let counts = pods.counts_of(uid(set), int(set, "/spec/minReadySeconds").unwrap_or(0), now);
     let present = counts.active;
     let mut refused = None;
     if !is_deleting(set) {

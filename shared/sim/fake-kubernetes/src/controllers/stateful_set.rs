@@ -59,7 +59,7 @@ fn revision(pod: &Value) -> &str {
 fn reconcile(api: &ApiServer, set: &Value, pods: &[Arc<Value>], now: Timestamp) -> Result<Option<Timestamp>, Status> {
     let hash = format!("{}-{}", name(set), template_hash(&set["spec"]["template"]));
     let minimum = int(set, "/spec/minReadySeconds").unwrap_or(0);
-    let counts = Counts::of(pods, minimum, now);
+    let counts = Counts::new(pods, minimum, now);
     write(api, set, pods, &counts, &hash)?;
     if !is_deleting(set) {
         let by_ordinal: BTreeMap<i64, &Arc<Value>> = pods.iter().filter_map(|pod| Some((ordinal(pod)?, pod))).collect();
@@ -162,7 +162,7 @@ fn create_pod(api: &ApiServer, set: &Value, number: i64, hash: &str, now: Timest
         claim["metadata"]["namespace"] = json!(namespace(set));
         let before =
             format!("create Claim {claim_name} for Pod {pod_name} in StatefulSet {} failed error: ", name(set));
-        let refusal = Refusal { before: &before, ..Refusal::of(COMPONENT) };
+        let refusal = Refusal { before: &before, ..Refusal::new(COMPONENT) };
         if create_for(api, set, &PERSISTENT_VOLUME_CLAIMS, claim, refusal, now)?.is_some() {
             return Ok(());
         }
@@ -173,7 +173,7 @@ fn create_pod(api: &ApiServer, set: &Value, number: i64, hash: &str, now: Timest
         pod["spec"]["volumes"] = Value::Array(volumes);
     }
     let before = format!("create Pod {pod_name} in StatefulSet {} failed error: ", name(set));
-    let refusal = Refusal { before: &before, ..Refusal::of(COMPONENT) };
+    let refusal = Refusal { before: &before, ..Refusal::new(COMPONENT) };
     create_for(api, set, &PODS, pod, refusal, now).map(drop)
 }
 

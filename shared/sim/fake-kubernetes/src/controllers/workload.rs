@@ -31,7 +31,7 @@ pub(super) struct Refusal<'a> {
 
 impl<'a> Refusal<'a> {
     /// The report of most controllers.
-    pub(super) const fn of(component: &'a str) -> Self {
+    pub(super) const fn new(component: &'a str) -> Self {
         Self { component, reason: "FailedCreate", before: "Error creating: " }
     }
 }
@@ -68,7 +68,7 @@ pub(super) fn create_pods(
     for _ in 0..count {
         let mut pod = pod_of(owner, &owner["spec"]["template"]);
         pod["metadata"]["generateName"] = json!(format!("{}-", name(owner)));
-        if let Some(refused) = create_for(api, owner, &PODS, pod, Refusal::of(component), now)? {
+        if let Some(refused) = create_for(api, owner, &PODS, pod, Refusal::new(component), now)? {
             return Ok(Some(refused));
         }
     }
@@ -101,7 +101,7 @@ pub(super) struct Counts {
 }
 
 impl Counts {
-    pub(super) fn of<'a>(
+    pub(super) fn new<'a>(
         pods: impl IntoIterator<Item = &'a Arc<Value>>,
         minimum_ready_seconds: i64,
         now: Timestamp,

@@ -152,7 +152,7 @@ fn charge_rule(rule: &CompilationResult, new: &Value, old: Option<&Value>, budge
     if rule.is_transition_rule && old.is_none() {
         return Ok(());
     }
-    let units = cost::of(rule.program.expression(), new, old).map_err(|cost::Exceeded| {
+    let units = cost::rule_cost(rule.program.expression(), new, old).map_err(|cost::Exceeded| {
         let text = rule.rule.message.as_deref().unwrap_or(&rule.rule.rule);
         format!(
             "'operation cancelled: actual cost limit exceeded': no further validation rules will be run due to call cost \

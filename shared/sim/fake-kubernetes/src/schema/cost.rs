@@ -23,7 +23,7 @@ const MAX_FOR_PATTERN: u64 = 100_000;
 pub(super) struct Exceeded;
 
 /// The units of a rule for a value, and the value that it replaces.
-pub(super) fn of(rule: &IdedExpr, new: &Value, old: Option<&Value>) -> Result<u64, Exceeded> {
+pub(super) fn rule_cost(rule: &IdedExpr, new: &Value, old: Option<&Value>) -> Result<u64, Exceeded> {
     let variable = |name: &'static str, value| (name.to_owned(), Values { refs: vec![value], ..Values::default() });
     let variables = std::iter::once(variable("self", new)).chain(old.map(|old| variable("oldSelf", old)));
     let mut estimate = Estimate { variables: variables.collect(), spent: 0, times: 1 };
@@ -49,11 +49,13 @@ struct Size {
 }
 
 impl Size {
-    fn of(value: &Value) -> Self {
+    fn new(value: &Value) -> Self {
         let own = |bytes: usize| Self { nodes: 1, bytes: bytes as u64 };
         match value {
-            Value::Object(map) => map.iter().fold(own(0), |sum, (name, value)| sum + own(name.len()) + Self::of(value)),
-            Value::Array(list) => list.iter().fold(own(0), |sum, value| sum + Self::of(value)),
+            Value::Object(map) => {
+                map.iter().fold(own(0), |sum, (name, value)| sum + own(name.len()) + Self::new(value))
+            }
+            Value::Array(list) => list.iter().fold(own(0), |sum, value| sum + Self::new(value)),
             Value::String(text) => own(text.len()),
             _ => own(0),
         }
@@ -104,7 +106,7 @@ impl<'a> Values<'a> {
     fn size(&self) -> Size {
         let inner = self.elements.as_ref().map_or(Size::default(), |(count, elements)| elements.size().times(*count));
         let computed = Size { nodes: 1, bytes: self.bytes } + inner;
-        self.refs.iter().fold(computed, |most, value| most.max(Size::of(value)))
+        self.refs.iter().fold(computed, |most, value| most.max(Size::new(value)))
     }
 
     /// The most elements.
@@ -333,7 +335,7 @@ mod tests {
     use serde_json::json;
 
     fn cost(rule: &str, new: &Value) -> Result<u64, Exceeded> {
-        of(Program::compile(rule).unwrap().expression(), new, None)
+        rule_cost(Program::compile(rule).unwrap().expression(), new, None)
     }
 
     /// A list of objects, each with a key.

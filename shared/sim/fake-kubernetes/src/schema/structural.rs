@@ -30,7 +30,7 @@ pub(super) fn validate(node: &Node, value: &Value, old: Option<&Value>, path: &s
         Value::Array(items) => {
             check_list(node, items, &mut fail);
             if let Some(child) = &node.items {
-                let counterparts = Counterparts::of(node, old);
+                let counterparts = Counterparts::new(node, old);
                 for (index, item) in items.iter().enumerate() {
                     let before = counterparts.get(item);
                     validate(child, item, before, &format!("{path}[{index}]"), errors);
@@ -58,7 +58,7 @@ struct Counterparts<'a> {
 }
 
 impl<'a> Counterparts<'a> {
-    fn of(node: &'a Node, old: Option<&'a Value>) -> Self {
+    fn new(node: &'a Node, old: Option<&'a Value>) -> Self {
         let (Some(ListKind::Map(keys)), Some(old)) = (&node.list, old.and_then(Value::as_array)) else {
             return Self::default();
         };

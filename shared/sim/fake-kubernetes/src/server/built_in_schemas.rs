@@ -79,7 +79,7 @@ const KINDS: &[(&str, &str, &str, Add)] = kinds! {
 type Schemas = Map<String, Value>;
 
 /// The schemas of the built-in kinds of a group version, by name. They are made once.
-pub(crate) fn of(group: &str, version: &str) -> Schemas {
+pub(crate) fn schemas_of_group(group: &str, version: &str) -> Schemas {
     static MADE: OnceLock<BTreeMap<(&str, &str), Schemas>> = OnceLock::new();
     let all = MADE.get_or_init(|| {
         let groups = KINDS.iter().map(|(group, version, ..)| (*group, *version));
@@ -147,21 +147,21 @@ mod tests {
 
     #[test]
     fn schemas_have_descriptions_and_what_kubectl_merges_by() {
-        let schemas = of("", "v1");
+        let schemas = schemas_of_group("", "v1");
         let pod = &schemas["io.k8s.api.core.v1.Pod"];
         assert_eq!(pod["x-kubernetes-group-version-kind"][0]["kind"], "Pod");
         let containers = &schemas["io.k8s.api.core.v1.PodSpec"]["properties"]["containers"];
         assert!(containers["description"].as_str().unwrap().contains("containers"), "{containers}");
         assert_eq!(containers["x-kubernetes-patch-merge-key"], "name");
         assert_eq!(containers["items"]["$ref"], "#/components/schemas/io.k8s.api.core.v1.Container");
-        let strategy = &of("apps", "v1")["io.k8s.api.apps.v1.DeploymentSpec"]["properties"]["strategy"];
+        let strategy = &schemas_of_group("apps", "v1")["io.k8s.api.apps.v1.DeploymentSpec"]["properties"]["strategy"];
         assert_eq!(strategy["x-kubernetes-patch-strategy"], "retainKeys");
-        assert!(of("karpenter.sh", "v1").is_empty());
+        assert!(schemas_of_group("karpenter.sh", "v1").is_empty());
     }
 
     #[test]
     fn every_line_of_the_table_about_a_served_type_names_its_field() {
-        let all: Vec<Schemas> = KINDS.iter().map(|(group, version, ..)| of(group, version)).collect();
+        let all: Vec<Schemas> = KINDS.iter().map(|(group, version, ..)| schemas_of_group(group, version)).collect();
         let mut served = 0;
         for (name, field, ..) in PATCHES.lines().filter_map(patch) {
             for schema in all.iter().filter_map(|schemas| schemas.get(&name)) {

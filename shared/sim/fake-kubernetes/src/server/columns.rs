@@ -146,7 +146,7 @@ pub(crate) fn columns(resource: &Resource) -> Vec<Column> {
 /// The cells of an object, in the order of [`columns`].
 pub(crate) fn cells(resource: &Resource, object: &Value, ages: Ages) -> Vec<Value> {
     let name = json!(text(object, "/metadata/name"));
-    let age = json!(ages.of(object));
+    let age = json!(ages.age(object));
     let words = |pointer: &str| match object.at(pointer) {
         Some(Value::String(value)) => json!(value),
         Some(Value::Null) | None => json!("<none>"),

@@ -35,7 +35,7 @@ pub(crate) fn document(store: &Store, name: &str) -> Option<Value> {
     let (group, version) =
         discovery::group_versions(store).into_iter().find(|(group, version)| document_name(group, version) == name)?;
     let mut paths = Map::new();
-    let mut schemas = built_in_schemas::of(&group, &version);
+    let mut schemas = built_in_schemas::schemas_of_group(&group, &version);
     for definition in store.definitions() {
         let resource = &definition.resource;
         if resource.group != group || resource.version != version {

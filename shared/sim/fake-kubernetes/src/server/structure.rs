@@ -143,7 +143,7 @@ pub(crate) struct Positions<'a> {
 
 impl<'a> Positions<'a> {
     /// The positions in a list; of elements with the same keys, that of the first one.
-    pub(crate) fn of(list: &[Value], keys: &'a [String]) -> Self {
+    pub(crate) fn new(list: &[Value], keys: &'a [String]) -> Self {
         let mut positions = Self { keys, by_keys: HashMap::with_capacity(list.len()) };
         for (index, element) in list.iter().enumerate() {
             positions.add(element, index);

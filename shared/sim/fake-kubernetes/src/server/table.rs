@@ -44,7 +44,7 @@ pub(crate) fn row(definition: &Definition, object: &Value, include: &str, ages: 
         Some(custom) => {
             let mut cells = vec![object["metadata"]["name"].clone()];
             if custom.columns.is_empty() {
-                cells.push(json!(ages.of(object)));
+                cells.push(json!(ages.age(object)));
             }
             cells.extend(custom.columns.iter().map(|column| custom_cell(object, column, ages)));
             cells

@@ -44,7 +44,7 @@ pub(crate) struct Ages {
 
 impl Ages {
     /// The age of an object, as kubectl shows it.
-    pub(crate) fn of(self, object: &Value) -> String {
+    pub(crate) fn age(self, object: &Value) -> String {
         self.since(text(object, "/metadata/creationTimestamp"))
     }
 

@@ -173,7 +173,7 @@ impl FaultInjection {
     #[must_use]
     pub fn new(clock: WorldClock, seed: u64, rates: Rates) -> Self {
         let state = State {
-            random: Random::of(seed, "fault_injection"),
+            random: Random::for_purpose(seed, "fault_injection"),
             rates,
             outages: Vec::new(),
             writes: 0,

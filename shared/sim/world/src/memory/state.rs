@@ -21,14 +21,14 @@ pub struct MemoryState {
 
 impl Default for MemoryState {
     fn default() -> Self {
-        Self::of(MemoryTable::default())
+        Self::new(MemoryTable::default())
     }
 }
 
 impl MemoryState {
     /// The state in this table.
     #[must_use]
-    pub fn of(table: MemoryTable) -> Self {
+    pub fn new(table: MemoryTable) -> Self {
         Self { state: State::new(Arc::new(table.clone())), table, decoded: Arc::default() }
     }
 }

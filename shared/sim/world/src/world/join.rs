@@ -139,7 +139,7 @@ fn resources_of(
     let mut settings = NodeClassSettings::new(family, catalog.zones.clone());
     settings.kubelet.max_pods = registration.max_pods;
     let expected = instance_types::instance_type(catalog, entry, &settings, &UnavailableOfferings::default());
-    let real = memory.of(&expected.name, expected.capacity.get(resources::name::MEMORY));
+    let real = memory.of_type(&expected.name, expected.capacity.get(resources::name::MEMORY));
     settings.learned_memory.insert(expected.name, real);
     let kind = instance_types::instance_type(catalog, entry, &settings, &UnavailableOfferings::default());
     let present = |list: &ResourceList| -> ResourceList {

@@ -17,7 +17,7 @@ pub struct RealMemory {
 
 impl RealMemory {
     /// The memory of a machine of this type, for this estimate.
-    pub(super) fn of(&self, instance_type: &str, expected: Quantity) -> Quantity {
+    pub(super) fn of_type(&self, instance_type: &str, expected: Quantity) -> Quantity {
         let difference = self.by_type.get(instance_type).copied().unwrap_or_else(|| usual(instance_type));
         let mebibytes = expected.units() / (1 << 20);
         Quantity::from_mebibytes(mebibytes + mebibytes * difference / 1000)
@@ -38,9 +38,9 @@ mod tests {
     fn types_differ_from_the_estimate_by_chance_or_as_configured() {
         let memory = RealMemory { by_type: BTreeMap::from([("m6i.large".to_owned(), -50)]) };
         let expected = Quantity::from_mebibytes(8_000);
-        assert_eq!(memory.of("m6i.large", expected), Quantity::from_mebibytes(7_600));
+        assert_eq!(memory.of_type("m6i.large", expected), Quantity::from_mebibytes(7_600));
         let sizes = ["large", "xlarge", "2xlarge", "4xlarge", "8xlarge"];
-        let others: Vec<Quantity> = sizes.iter().map(|size| memory.of(&format!("c6i.{size}"), expected)).collect();
+        let others: Vec<Quantity> = sizes.iter().map(|size| memory.of_type(&format!("c6i.{size}"), expected)).collect();
         assert!(others.iter().any(|real| *real > expected) && others.iter().any(|real| *real < expected), "{others:?}");
     }
 }

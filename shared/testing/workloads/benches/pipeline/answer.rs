@@ -7,7 +7,7 @@ use crate::path::Outcome;
 pub struct Answer([f64; 6]);
 
 impl Answer {
-    pub fn of(outcome: &Outcome) -> Self {
+    pub fn new(outcome: &Outcome) -> Self {
         let parts = [outcome.all, outcome.planned].map(|part| part.as_secs_f64());
         let counts = [outcome.launches, outcome.left, outcome.going].map(|count| count as f64);
         Self([parts[0], parts[1], counts[0], counts[1], counts[2], peak()])

@@ -45,7 +45,7 @@ fn measure(case: &Case) {
     answer::forget_peak();
     for _ in 0..RUNS {
         let outcome = path::pipeline(&mut snapshot);
-        println!("{}", Answer::of(&outcome).line());
+        println!("{}", Answer::new(&outcome).line());
     }
 }
 

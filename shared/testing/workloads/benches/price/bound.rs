@@ -51,7 +51,7 @@ pub fn plain(world: &World) -> f64 {
 
 fn columns(world: &World, zonal: bool) -> Vec<Column> {
     let mut all: Vec<Column> = Vec::new();
-    let usable = Usable::of(world);
+    let usable = Usable::new(world);
     for kind in &world.kinds {
         let allocatable = usable.within(&kind.allocatable);
         if zonal {

@@ -20,12 +20,12 @@ pub struct Priced {
 }
 
 impl Priced {
-    fn of(name: &'static str, pods: Vec<Pod>) -> Self {
+    fn new(name: &'static str, pods: Vec<Pod>) -> Self {
         Self { name, categories: Mix::Plain.categories(), pods, daemon_sets: Vec::new(), volumes: BTreeMap::new() }
     }
 
     fn from(mix: Mix, count: usize) -> Self {
-        Self { categories: mix.categories(), ..Self::of(mix.name(), mix.pods(count, SEED)) }
+        Self { categories: mix.categories(), ..Self::new(mix.name(), mix.pods(count, SEED)) }
     }
 
     fn with(self, daemon_sets: Vec<DaemonSet>) -> Self {
@@ -48,11 +48,11 @@ impl Priced {
 pub fn all(count: usize) -> Vec<Priced> {
     vec![
         Priced::from(Mix::Plain, count),
-        Priced::of("lopsided", lopsided(count)),
-        Priced::of("log_normal", log_normal(count)),
+        Priced::new("lopsided", lopsided(count)),
+        Priced::new("log_normal", log_normal(count)),
         Priced::from(Mix::GpuAndWeb, count),
         with_volumes(count),
-        Priced::of("daemons", small_services(count)).with(heavy_daemon_sets()),
+        Priced::new("daemons", small_services(count)).with(heavy_daemon_sets()),
         Priced::from(Mix::Stateful, count),
         Priced::from(Mix::Soft, count).with(five_daemon_sets()),
         Priced::from(Mix::Enterprise, count).with(five_daemon_sets()),
@@ -121,5 +121,5 @@ fn with_volumes(count: usize) -> Priced {
         volumes.insert(format!("{}/{claim}", pod.namespace), topology);
         pods.push(pod);
     }
-    Priced { volumes, ..Priced::of("volumes", pods) }
+    Priced { volumes, ..Priced::new("volumes", pods) }
 }

@@ -29,8 +29,8 @@ pub struct Usable {
 }
 
 impl Usable {
-    pub fn of(world: &World) -> Self {
-        let sums = std::array::from_fn(|place| Sums::of(world.pods.iter().map(|pod| pod.amounts[place])));
+    pub fn new(world: &World) -> Self {
+        let sums = std::array::from_fn(|place| Sums::new(world.pods.iter().map(|pod| pod.amounts[place])));
         Self { sums, max: std::array::from_fn(|place| most_on_a_node(world, place)) }
     }
 
@@ -75,7 +75,7 @@ fn most_on_a_node(world: &World, place: usize) -> f64 {
 }
 
 impl Sums {
-    fn of(requests: impl Iterator<Item = f64>) -> Option<Self> {
+    fn new(requests: impl Iterator<Item = f64>) -> Option<Self> {
         let mut sizes: BTreeSet<u64> = BTreeSet::new();
         for request in requests.filter(|request| *request > 0.0) {
             if request.fract() != 0.0 {

@@ -226,7 +226,7 @@ fn group(rule: Rule) -> world::Group {
 #[test]
 fn a_node_uses_sums_of_requests_only() {
     let pods = vec![flat(300.0, 1000.0, None), flat(500.0, 1000.0, None), flat(500.0, 1000.0, None)];
-    let usable = usable::Usable::of(&World { pods, groups: Vec::new(), kinds: Vec::new() });
+    let usable = usable::Usable::new(&World { pods, groups: Vec::new(), kinds: Vec::new() });
     // No requests add up to 700; all pods together request 1,300 and 3,000.
     assert_eq!(usable.within(&[790.0, 2999.0, 29.0, 0.0]), [600.0, 2000.0, 3.0, 0.0]);
     assert_eq!(usable.within(&[9000.0, 9000.0, 29.0, 4.0]), [1300.0, 3000.0, 3.0, 4.0]);
@@ -244,6 +244,6 @@ fn a_node_uses_no_more_than_the_pods_that_may_share_it() {
         flat(100.0, 10.0, None),
     ];
     let groups = vec![group(Rule::Apart), group(Rule::Spread(2))];
-    let usable = usable::Usable::of(&World { pods, groups, kinds: Vec::new() });
+    let usable = usable::Usable::new(&World { pods, groups, kinds: Vec::new() });
     assert_eq!(usable.within(&[9000.0, 9000.0, 29.0, 0.0]), [500.0, 40.0, 4.0, 0.0]);
 }

@@ -102,7 +102,7 @@ impl<'o> NextRequests<'o> {
     /// The pod of a workload that is in the input.
     fn template(&mut self, workload: &Named) -> Option<&'o ReadShape> {
         let (kind, namespace, name) = workload;
-        let known = Kind::of(None, kind)?.name();
+        let known = Kind::new(None, kind)?.name();
         match self.shapes.get(&(known, (namespace.clone(), name.clone())))? {
             Ok(shape) => Some(shape),
             Err(why) => {

@@ -106,7 +106,7 @@ impl Measured {
     #[must_use]
     pub fn exposition(&self, catalog: &Catalog, answered: &BTreeMap<Kind, Timestamp>, clock: Timestamp) -> Exposition {
         let now = self.cluster.now(clock);
-        let picture = Picture::of(&self.cluster, catalog, now);
+        let picture = Picture::new(&self.cluster, catalog, now);
         let sources = Sources { measured: self, cluster: &self.cluster, picture: &picture, catalog, answered, now };
         let mut writer = Writer::new(&self.cluster.missing);
         nodes::write(&sources, &mut writer);

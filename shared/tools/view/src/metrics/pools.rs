@@ -171,7 +171,8 @@ impl<'c> Candidate<'c> {
         Some(Self {
             pool,
             row,
-            blocked: row.is_protected() || row.pods.iter().any(|pod| !pod.stays && !blocking.of(pod).is_empty()),
+            blocked: row.is_protected()
+                || row.pods.iter().any(|pod| !pod.stays && !blocking.budgets_for(pod).is_empty()),
             drain_is_limited: claim.has_grace_period,
             reschedulable: row.pods.iter().any(|pod| more(pod)),
         })

@@ -27,7 +27,7 @@ pub(super) fn nodes(lines: &mut Vec<Line>, picture: &Picture, screen: &Screen, w
     }
     for section in sections(picture, screen.group_by()) {
         let by = screen.group_by();
-        let own: Vec<&NodeRow> = matching.iter().copied().filter(|node| *by.of(node) == section.name).collect();
+        let own: Vec<&NodeRow> = matching.iter().copied().filter(|node| *by.value(node) == section.name).collect();
         if own.is_empty() && !screen.filter().is_empty() {
             continue;
         }

@@ -24,7 +24,7 @@ fn example() -> Picture {
         (Kind::Pod, pod_value("web", None)),
         (Kind::Event, event_value("Pod", "web", "FailedScheduling", "limit of cpu reached")),
     ]);
-    Picture::of(&cluster, &Catalog::embedded().unwrap(), at(90))
+    Picture::new(&cluster, &Catalog::embedded().unwrap(), at(90))
 }
 
 fn text(lines: &[Line]) -> String {
@@ -64,7 +64,7 @@ fn use_is_a_second_bar_where_it_is_known() {
     let used = Amount { cpu_millicores: 3_000, memory_bytes: 4 << 30 };
     let usage = [("ip-10-0-0-12.ec2.internal".to_owned(), used)].into();
     cluster.apply(Update::Usage(Some(usage)));
-    let picture = Picture::of(&cluster, &Catalog::embedded().unwrap(), at(90));
+    let picture = Picture::new(&cluster, &Catalog::embedded().unwrap(), at(90));
     let shown = |width: usize| {
         let lines = body(&picture, &Screen::default(), width);
         let nodes = lines.iter().filter(|line| line.text().starts_with(" ip-"));

@@ -6,7 +6,7 @@ use nodeless_catalog::Catalog;
 use serde_json::{Value, json};
 
 fn entries(objects: &[(Kind, Value)]) -> Vec<(EntryKind, String)> {
-    let picture = Picture::of(&cluster(objects), &Catalog::embedded().unwrap(), at(10));
+    let picture = Picture::new(&cluster(objects), &Catalog::embedded().unwrap(), at(10));
     picture.timeline.iter().map(|entry| (entry.kind, entry.sentence())).collect()
 }
 
@@ -205,7 +205,7 @@ fn no_text_of_an_event_is_in_the_time_line_or_needs_attention() {
             }
         }
     }
-    let picture = Picture::of(&cluster(&objects), &Catalog::embedded().unwrap(), at(10));
+    let picture = Picture::new(&cluster(&objects), &Catalog::embedded().unwrap(), at(10));
     assert!(picture.timeline.len() > 20, "{}", picture.timeline.len());
     let shown = serde_json::to_string(&(&picture.timeline, &picture.attention, &picture.disruption)).unwrap();
     assert!(!shown.contains("curl") && !shown.contains("example.com"), "{shown}");

@@ -55,7 +55,7 @@ pub(crate) struct Classes<'a> {
 
 impl<'a> Classes<'a> {
     /// The class of a pod.
-    pub(crate) fn of(
+    pub(crate) fn class_of(
         &mut self,
         pod: &'a Pod,
         cluster: &Cluster<'a>,
@@ -121,7 +121,7 @@ impl<'a> Classes<'a> {
         if let Some(known) = self.admission_ids.get(&key) {
             return known.clone();
         }
-        let made = Admission::of(pod, cluster.facts.volumes).map_err(|why| why.to_string()).map(|admission| {
+        let made = Admission::new(pod, cluster.facts.volumes).map_err(|why| why.to_string()).map(|admission| {
             *self.known.entry(admission.clone()).or_insert_with(|| {
                 self.admissions.push(admission);
                 self.admissions.len() - 1

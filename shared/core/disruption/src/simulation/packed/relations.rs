@@ -41,7 +41,7 @@ impl<'a> Terms<'a> {
 }
 
 impl<'a> Repelling<'a> {
-    pub(crate) fn of(pods: impl Iterator<Item = &'a Pod>) -> Self {
+    pub(crate) fn new(pods: impl Iterator<Item = &'a Pod>) -> Self {
         let mut all = Self::default();
         let mut known: ByTemplate<'a, ()> = ByTemplate::default();
         let restricting = pods.filter(|pod| !pod.template.required_pod_anti_affinity.is_empty() && pod.is_active());
@@ -91,7 +91,7 @@ pub(super) struct RelationKey<'a> {
 }
 
 impl<'a> RelationKey<'a> {
-    pub(super) fn of(pod: &'a Pod) -> Self {
+    pub(super) fn new(pod: &'a Pod) -> Self {
         Self {
             namespace: &pod.namespace,
             labels: &pod.template.labels,
@@ -188,7 +188,7 @@ struct Index<'a> {
 }
 
 impl<'a> Index<'a> {
-    fn of(relations: &[&'a Pod]) -> Self {
+    fn new(relations: &[&'a Pod]) -> Self {
         let mut index = Self::default();
         for (id, pod) in relations.iter().enumerate() {
             let near = pod.template.required_pod_affinity.iter().chain(&pod.template.required_pod_anti_affinity);
@@ -230,7 +230,7 @@ impl<'a> Index<'a> {
 impl<'a> Neighbours<'a> {
     /// The relation of a pod, if others matter to it.
     pub(super) fn relation(&mut self, pod: &'a Pod) -> usize {
-        *self.relation_ids.entry(RelationKey::of(pod)).or_insert_with(|| {
+        *self.relation_ids.entry(RelationKey::new(pod)).or_insert_with(|| {
             self.relations.push(pod);
             self.blocked.push(None);
             self.relations.len() - 1
@@ -243,7 +243,7 @@ impl<'a> Neighbours<'a> {
         if self.relations.is_empty() {
             return;
         }
-        self.index = Index::of(&self.relations);
+        self.index = Index::new(&self.relations);
         self.kinds_of = vec![Vec::new(); self.relations.len()];
         for (place, node) in bound.iter().enumerate() {
             for pod in node.pods.iter().copied().filter(|pod| pod.is_active()) {
@@ -425,7 +425,7 @@ mod tests {
         let mut keyed = shy.clone();
         keyed.template_mut().required_pod_anti_affinity[0].match_label_keys = vec!["version".into()];
         assert!(!repel(&keyed, &loud) && matters(&loud, &keyed), "only the scheduler can decide");
-        let repelling = Repelling::of([&shy].into_iter());
+        let repelling = Repelling::new([&shy].into_iter());
         assert!(repelling.concern(&loud) && repelling.concern(&shy) && !repelling.concern(&elsewhere));
     }
 }

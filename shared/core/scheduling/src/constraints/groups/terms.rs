@@ -32,7 +32,7 @@ pub(super) struct Terms<'a> {
 type NodeTerms<'a> = (&'a StringMap, &'a [Vec<RequirementTerm>], &'a [Toleration]);
 
 impl<'a> Terms<'a> {
-    fn of(pod: &'a Pod, respect: bool, shared: &Shared<'a>) -> Option<Self> {
+    fn new(pod: &'a Pod, respect: bool, shared: &Shared<'a>) -> Option<Self> {
         let (preferred, preferred_anti) = if respect {
             (&pod.template.preferred_pod_affinity[..], &pod.template.preferred_pod_anti_affinity[..])
         } else {
@@ -252,7 +252,7 @@ pub(super) fn pending<'a>(
     let shared = claim_needs::shared(problem);
     let mut spec = |pod: &'a Pod| {
         // Pods with too many constraints are not placed.
-        let terms = Terms::of(pod, respect, &shared).filter(|_| excess::of(pod).is_none())?;
+        let terms = Terms::new(pod, respect, &shared).filter(|_| excess::excess(pod).is_none())?;
         Some(*specs.entry(terms).or_insert_with_key(|terms| {
             found.push(terms.owned(respect, table));
             found.len() - 1

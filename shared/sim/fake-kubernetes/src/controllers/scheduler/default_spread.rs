@@ -27,7 +27,7 @@ impl<'a> Defaults<'a> {
     }
 
     /// The constraints for a pod.
-    pub(super) fn of(&self, pod: &Value) -> Result<Vec<TopologySpread>, Status> {
+    pub(super) fn spreads_for(&self, pod: &Value) -> Result<Vec<TopologySpread>, Status> {
         let selector = self.selector(pod)?;
         if selector.match_labels.is_empty() && selector.match_expressions.is_empty() {
             return Ok(Vec::new());

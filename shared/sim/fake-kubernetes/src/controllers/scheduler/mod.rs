@@ -159,7 +159,7 @@ fn pending<'a>(api: &ApiServer, pods: &'a [Arc<Value>]) -> Result<Pending<'a>, S
     for pod in pods.iter().filter(|pod| awaits_scheduling(pod)) {
         let Some(mut info) = PodInfo::new(pod) else { continue };
         if info.topology_spread.is_empty() {
-            info.default_spread = defaults.of(pod)?;
+            info.default_spread = defaults.spreads_for(pod)?;
         }
         pending.insert(uid(pod), (Arc::new(info), pod));
     }

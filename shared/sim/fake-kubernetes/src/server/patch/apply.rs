@@ -128,7 +128,7 @@ pub(crate) fn apply(
     check_keys(definition, &mut Vec::new(), configuration).map_err(|problem| untyped(configuration, &problem))?;
     let mut all = entries(live);
     let own = position(&all, writer, "Apply");
-    let applied = FieldSet::of(definition, configuration);
+    let applied = FieldSet::new(definition, configuration);
     let mut conflicts = Vec::new();
     for (index, entry) in all.iter_mut().enumerate().filter(|(index, _)| Some(*index) != own) {
         let differing: Vec<_> = entry
@@ -289,7 +289,7 @@ fn merge(definition: &Definition, names: &mut Vec<String>, live: &Value, applied
             }
             ListType::Map(keys) => {
                 let mut merged = old.clone();
-                let mut positions = Positions::of(old, &keys);
+                let mut positions = Positions::new(old, &keys);
                 for element in new {
                     if let Some(index) = positions.get(element) {
                         merged[index] = merge(definition, names, &merged[index], element);

@@ -39,7 +39,7 @@ fn is_unmanaged(path: &[String]) -> bool {
 
 impl FieldSet {
     /// Every field that an object sets.
-    pub(crate) fn of(definition: &Definition, object: &Value) -> Self {
+    pub(crate) fn new(definition: &Definition, object: &Value) -> Self {
         let mut all: BTreeSet<Path> = paths(definition, object, &mut Place::default()).into_keys().collect();
         all.retain(|path| !is_unmanaged(path));
         Self(all)

@@ -115,7 +115,7 @@ fn merge_list(
             Ok(in_order(&ListType::Set, list, patch, &before))
         }
         ListType::Map(keys) => {
-            let mut positions = Positions::of(&list, &keys);
+            let mut positions = Positions::new(&list, &keys);
             let before = list.clone();
             let mut list: Vec<Option<Value>> = list.into_iter().map(Some).collect();
             for element in patch {

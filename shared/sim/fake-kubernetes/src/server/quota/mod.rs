@@ -38,7 +38,7 @@ pub(super) fn admit(store: &Store, definition: &Definition, object: &Value) -> R
                 &format!("failed quota: {quota_name}: must specify {missing}"),
             ));
         }
-        let requested = &*requested.get_or_insert_with(|| usage::of(resource, object));
+        let requested = &*requested.get_or_insert_with(|| usage::quota_usage(resource, object));
         let limited = |(name, amount): &(&str, Quantity)| hard.contains(name) && !amount.is_zero();
         let charged: Vec<(&str, Quantity)> = requested.iter().filter(limited).collect();
         if charged.is_empty() {
@@ -92,7 +92,8 @@ fn used(store: &Store, namespace: &str, hard: &ResourceList) -> ResourceList {
             continue;
         };
         for (_, object) in store.iter(&key, Some(namespace)) {
-            for (name, amount) in usage::of(&definition.resource, object).iter().filter(|(name, _)| hard.contains(name))
+            for (name, amount) in
+                usage::quota_usage(&definition.resource, object).iter().filter(|(name, _)| hard.contains(name))
             {
                 used.set(name, used.get(name) + amount);
             }

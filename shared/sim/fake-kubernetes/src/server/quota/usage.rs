@@ -39,7 +39,7 @@ fn count_of(resource: &Resource) -> String {
 }
 
 /// What an object uses.
-pub(super) fn of(resource: &Resource, object: &Value) -> ResourceList {
+pub(super) fn quota_usage(resource: &Resource, object: &Value) -> ResourceList {
     let mut used = ResourceList::new();
     used.set(&count_of(resource), Quantity::from_units(1));
     // A pod that has ended uses nothing but its place in the store.

@@ -11,7 +11,7 @@ fn definition(kind: &str) -> Definition {
 
 #[test]
 fn a_field_set_survives_its_encoding() {
-    let set = patch::fields::FieldSet::of(&definition("Deployment"), &deployment(1));
+    let set = patch::fields::FieldSet::new(&definition("Deployment"), &deployment(1));
     let encoded = set.to_value();
     assert_eq!(patch::fields::FieldSet::parse(&encoded), set);
     let container = &encoded["f:spec"]["f:template"]["f:spec"]["f:containers"][r#"k:{"name":"c"}"#];

@@ -39,7 +39,11 @@ fn cluster(nodes: &[(&str, usize)]) -> Cluster {
 }
 
 /// The scores of a plugin for all nodes, or those of these indices.
-fn of(plugin: fn(&Cluster, &PodInfo, &[&NodeInfo]) -> Vec<i64>, cluster: &Cluster, pod: &PodInfo) -> Vec<i64> {
+fn plugin_scores(
+    plugin: fn(&Cluster, &PodInfo, &[&NodeInfo]) -> Vec<i64>,
+    cluster: &Cluster,
+    pod: &PodInfo,
+) -> Vec<i64> {
     plugin(cluster, pod, &cluster.nodes.iter().collect::<Vec<_>>())
 }
 
@@ -84,7 +88,7 @@ fn a_pod_that_evens_out_the_fractions_is_preferred() {
 fn pods_are_spread_as_in_kube_scheduler() {
     let by_host = |counts: &[usize], max_skew| {
         let nodes: Vec<(&str, usize)> = counts.iter().map(|count| ("z", *count)).collect();
-        of(spread::scores, &cluster(&nodes), &spreading(&[soft(HOST, max_skew)]))
+        plugin_scores(spread::scores, &cluster(&nodes), &spreading(&[soft(HOST, max_skew)]))
     };
     assert_eq!(by_host(&[0, 0], 1), [100, 100]);
     assert_eq!(by_host(&[1, 1], 1), [100, 100]);
@@ -117,10 +121,10 @@ fn a_spread_counts_the_pods_of_nodes_that_are_not_feasible_and_only_soft_constra
 fn default_constraints_need_no_labels() {
     let cluster = cluster(&[("a", 3), ("b", 0), ("", 0)]);
     let mut web = pod("web", &json!({}));
-    assert_eq!(of(spread::scores, &cluster, &web), [0, 0, 0], "there are none");
+    assert_eq!(plugin_scores(spread::scores, &cluster, &web), [0, 0, 0], "there are none");
     web.default_spread = spreading(&[soft(HOST, 3), soft(ZONE, 5)]).topology_spread;
     // Logarithms of 3 hosts and 3 zones, one of which is no zone, and 2: 3 ln 5 + 2 + 3 ln 5 + 4 = 15.66; 2 + 4 = 6; 2.
-    assert_eq!(of(spread::scores, &cluster, &web), [12, 75, 100]);
+    assert_eq!(plugin_scores(spread::scores, &cluster, &web), [12, 75, 100]);
 }
 
 fn prefers(kind: &str, weight: i64, key: &str, app: &str) -> Value {
@@ -133,11 +137,11 @@ fn prefers(kind: &str, weight: i64, key: &str, app: &str) -> Value {
 fn preferences_of_the_pod_for_others_are_summed_by_domain() {
     let cluster = cluster(&[("a", 1), ("a", 0), ("b", 3), ("", 2)]);
     let near = pod("db", &prefers("podAffinity", 10, ZONE, "web"));
-    assert_eq!(of(affinity::scores, &cluster, &near), [33, 33, 100, 0]);
+    assert_eq!(plugin_scores(affinity::scores, &cluster, &near), [33, 33, 100, 0]);
     let apart = pod("db", &prefers("podAntiAffinity", 10, ZONE, "web"));
-    assert_eq!(of(affinity::scores, &cluster, &apart), [66, 66, 0, 100]);
+    assert_eq!(plugin_scores(affinity::scores, &cluster, &apart), [66, 66, 0, 100]);
     let elsewhere = pod("db", &prefers("podAffinity", 10, ZONE, "other"));
-    assert_eq!(of(affinity::scores, &cluster, &elsewhere), [0, 0, 0, 0], "equal scores are 0");
+    assert_eq!(plugin_scores(affinity::scores, &cluster, &elsewhere), [0, 0, 0, 0], "equal scores are 0");
 }
 
 #[test]
@@ -151,7 +155,7 @@ fn preferences_and_requirements_of_others_for_the_pod_count_too() {
     cluster.nodes[1].add(Arc::new(pod("web", &prefers("podAffinity", 4, ZONE, "db"))));
     cluster.nodes[2].add(Arc::new(pod("web", &prefers("podAntiAffinity", 4, ZONE, "db"))));
     let db = pod("db", &json!({}));
-    assert_eq!(of(affinity::scores, &cluster, &db), [62, 100, 0], "1, 4 and -4");
+    assert_eq!(plugin_scores(affinity::scores, &cluster, &db), [62, 100, 0], "1, 4 and -4");
 }
 
 #[test]
@@ -163,10 +167,10 @@ fn images_score_by_size_and_by_how_many_nodes_have_them() {
     let nodes = vec![having("a", large), having("b", json!([]))];
     let cluster = Cluster { nodes, namespaces: BTreeMap::new(), storage: Storage::default() };
     let with = |image: &str| pod("web", &json!({ "containers": [{ "name": "c", "image": image }] }));
-    assert_eq!(of(images::scores, &cluster, &with("app")), [23, 0], "(250 - 23) of (1000 - 23) MiB");
-    assert_eq!(of(images::scores, &cluster, &with("app@sha256:0")), [23, 0]);
-    assert_eq!(of(images::scores, &cluster, &with("app:v2")), [0, 0], "another tag");
-    assert_eq!(of(images::scores, &cluster, &with("127.0.0.1:5000/app")), [0, 0], "a port is not a tag");
+    assert_eq!(plugin_scores(images::scores, &cluster, &with("app")), [23, 0], "(250 - 23) of (1000 - 23) MiB");
+    assert_eq!(plugin_scores(images::scores, &cluster, &with("app@sha256:0")), [23, 0]);
+    assert_eq!(plugin_scores(images::scores, &cluster, &with("app:v2")), [0, 0], "another tag");
+    assert_eq!(plugin_scores(images::scores, &cluster, &with("127.0.0.1:5000/app")), [0, 0], "a port is not a tag");
 }
 
 #[test]
