@@ -37,6 +37,7 @@ impl From<&NodePool> for model::NodePool {
             template,
             disruption,
             options,
+            label_keys: own_keys(pool),
             limits: limits.resources,
             limit_dollars_per_hour: limits.dollars_per_hour,
             weight: spec.weight.unwrap_or(0),
@@ -46,6 +47,11 @@ impl From<&NodePool> for model::NodePool {
             hash: hash::node_pool(pool),
         }
     }
+}
+
+/// The keys of the NodePool's own labels in the domain of nodeless.
+fn own_keys(pool: &NodePool) -> Vec<String> {
+    pool.metadata.labels.iter().flatten().map(|(key, _)| key).filter(|key| labels::is_ours(key)).cloned().collect()
 }
 
 /// The limits of a NodePool.

@@ -25,6 +25,9 @@ pub struct NodePool {
     pub disruption: Disruption,
     /// Its annotations in the domain of nodeless.
     pub options: NodePoolOptions,
+    /// The keys of its own labels in the domain of nodeless, which have no effect.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub label_keys: Vec<String>,
     /// The limits of all its nodes together; `nodes` counts nodes. A resource that is not listed is unlimited.
     pub limits: ResourceList,
     /// The limit on the price of all its nodes together, in dollars per hour: the smaller value of `spec.limits` and the

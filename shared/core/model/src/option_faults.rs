@@ -88,7 +88,27 @@ impl OptionFault {
         let contradictions = [minimum.invalid(), warm.invalid()].into_iter().flatten().filter(contradicts);
         let object = ObjectRef::from(pool);
         let unknown = Self::unknown(&object, OptionHolder::NodePool, pool.options.unknown());
-        Self::invalid(&object, pool.options.invalid().chain(contradictions)).chain(unknown).collect()
+        let invalid = Self::invalid(&object, pool.options.invalid().chain(contradictions));
+        invalid.chain(unknown).chain(Self::misplaced(&object, pool)).collect()
+    }
+
+    /// The keys in the domain of nodeless that a NodePool has in its template or as labels, where nothing reads them.
+    fn misplaced(object: &ObjectRef, pool: &NodePool) -> impl Iterator<Item = Self> {
+        let template = &pool.template;
+        let annotations = template.annotations.keys().map(|key| ("annotation", "spec.template.metadata", key));
+        let labels = template.labels.keys().map(|key| ("label", "spec.template.metadata", key));
+        let own_labels = pool.label_keys.iter().map(|key| ("label", "metadata", key));
+        let ours = annotations.chain(labels).chain(own_labels).filter(|(_, _, key)| labels::is_ours(key));
+        ours.map(|(kind, field, key)| {
+            let remedy = match OptionHolder::NodePool.keys().contains(&key.as_str()) {
+                true => "set it in metadata.annotations of the NodePool".to_owned(),
+                false => OptionHolder::NodePool.remedy(key),
+            };
+            let message = format!(
+                "{kind} {key} of {field} has no effect, because nodeless does not read it from there: {remedy}"
+            );
+            Self { object: object.clone(), key: key.clone(), message, is_unknown: true }
+        })
     }
 
     /// The annotations of the Namespace `kube-system` that are invalid or have no effect.
@@ -238,6 +258,26 @@ mod tests {
         pool.options.set(labels::WARM, Some("2"));
         let found = OptionFault::of_node_pool(&pool);
         assert!(matches!(&found[..], [fault] if fault.message.contains("spec.replicas")), "{found:?}");
+    }
+
+    #[test]
+    fn a_key_of_the_template_or_a_label_has_no_effect_and_the_right_field_is_named() {
+        let mut pool = node_pool("default");
+        pool.template.annotations.insert("nodeless.sh/warm".into(), "2".into());
+        pool.template.labels.insert("nodeless.sh/slep".into(), "true".into());
+        pool.label_keys = vec!["nodeless.sh/maintenance-windows".to_owned()];
+        let found: Vec<_> = OptionFault::of_node_pool(&pool).into_iter().map(|fault| fault.message).collect();
+        let why = "has no effect, because nodeless does not read it from there";
+        assert_eq!(
+            found,
+            [
+                format!(
+                    "annotation nodeless.sh/warm of spec.template.metadata {why}: set it in metadata.annotations of the NodePool"
+                ),
+                format!("label nodeless.sh/slep of spec.template.metadata {why}: did you mean nodeless.sh/sleep?"),
+                format!("label nodeless.sh/maintenance-windows of metadata {why}: set it on Namespace kube-system"),
+            ]
+        );
     }
 
     #[test]

@@ -20,6 +20,7 @@ pub fn node_pool(name: &str) -> NodePool {
         options: NodePoolOptions::default(),
         limits: ResourceList::new(),
         limit_dollars_per_hour: None,
+        label_keys: Vec::new(),
         weight: 0,
         replicas: None,
         ready: Ok(()),

@@ -37,7 +37,7 @@ pub fn misconfigured(object: impl Into<ObjectRef>, setting: &str, message: &str)
     warning(object, DISRUPTION_BLOCKED, message).keyed([setting])
 }
 
-/// On an object: an annotation in the domain of nodeless that nodeless does not read from it.
+/// On an object: an annotation in the domain of nodeless, or a label of a NodePool, that nodeless does not read from it.
 #[must_use]
 pub fn annotation_unknown(object: impl Into<ObjectRef>, annotation: &str, message: &str) -> ObjectEvent {
     warning(object, "AnnotationUnknown", message).keyed([annotation]).quiet_for(LASTING_DEDUPE_TIMEOUT)

@@ -162,6 +162,7 @@ fn as_pool(object: &MirroredClaim, template: &NodeTemplate) -> NodePool {
         options: NodePoolOptions::default(),
         limits: ResourceList::new(),
         limit_dollars_per_hour: None,
+        label_keys: Vec::new(),
         weight: 0,
         replicas: None,
         ready: Ok(()),
