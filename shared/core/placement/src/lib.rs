@@ -1,26 +1,74 @@
 //! The plan for pending pods: where they run, and which nodes are launched for them.
 //!
-//! [`plan`] is a pure function of the [`Problem`]. It solves the problem with [`nodeless_scheduling`], and then refines the
-//! solution (`refinement`): the planned nodes are consolidated with [`nodeless_disruption::consolidate_planned`] before they are
-//! launched.
+//! [`plan`] is a pure function of the [`Problem`] and the [`Policy`]. It solves the problem with [`nodeless_scheduling`], and then
+//! refines the solution (`refinement`): the planned nodes are consolidated with [`nodeless_disruption::consolidate_planned`] before they
+//! are launched. The policy then changes launches of a valid plan: minimums of on-demand nodes, offerings that were interrupted, and
+//! commitments.
 //!
-//! | module of `refinement` | has |
+//! | module | has |
 //! |---|---|
-//! | `planned_nodes` | the launches of a plan as nodes |
-//! | `pinned` | the zones and preferences that refinement keeps |
-//! | `planned_cluster` | the cluster after a plan, for consolidation to evaluate |
-//! | `resize` | launches for other pods than the scheduler packed, within the limits |
+//! | `commitments` | the plan for which least is paid with Savings Plans and Reserved Instances |
+//! | `refinement::planned_nodes` | the launches of a plan as nodes |
+//! | `refinement::pinned` | the zones and preferences that refinement keeps |
+//! | `refinement::planned_cluster` | the cluster after a plan, for consolidation to evaluate |
+//! | `refinement::resize` | launches for other pods than the scheduler packed, within the limits |
 
+mod commitments;
 mod refinement;
 
-use nodeless_scheduling::{Options, Prepared, Problem, Solution};
+pub use commitments::Committed;
 
-/// Makes a plan: [`nodeless_scheduling::solve`], and the refinement of its launches.
+use nodeless_disruption::OnDemandMinimums;
+use nodeless_disruption::spot_interruptions::RecentInterruptions;
+use nodeless_scheduling::{Options, Prepared, Problem, Solution, exchange_equal_pods};
+
+/// What decides about a plan besides its problem.
+#[derive(Clone, Debug, Default)]
+pub struct Policy<'a> {
+    /// The options of the scheduler, with the limit of work of the whole plan.
+    pub options: Options,
+    /// Whether launches are refined; otherwise they are the scheduler's.
+    pub refine: bool,
+    /// The minimums of on-demand nodes.
+    pub minimums: OnDemandMinimums,
+    /// The offerings that were interrupted recently.
+    pub interruptions: RecentInterruptions,
+    /// The commitments of the account, if they are used.
+    pub committed: Option<Committed<'a>>,
+}
+
+impl Policy<'_> {
+    /// Without minimums, interruptions and commitments.
+    #[must_use]
+    pub fn new(options: &Options, refine: bool) -> Self {
+        Self { options: *options, refine, ..Self::default() }
+    }
+
+    /// Changes the launches of a plan for the minimums and interruptions, and gives equal pods their places in the order of their names.
+    fn adjust(&self, problem: &Problem<'_>, solution: &mut Solution) {
+        self.minimums.limit(&mut solution.launches, &problem.node_pools);
+        exchange_equal_pods(problem, solution);
+        self.interruptions.choose_others(&mut solution.launches, &problem.node_pools);
+    }
+}
+
+/// Makes a plan.
 ///
-/// If `refine` is false, and once [`Options::max_work`] is used up, the plan is the scheduler's: valid, and no more expensive than
+/// Without refinement, and once [`Options::max_work`] is used up, the launches are the scheduler's: valid, and no more expensive than
 /// that.
 #[must_use]
-pub fn plan(problem: &Problem<'_>, options: &Options, refine: bool) -> Solution {
+pub fn plan(problem: &Problem<'_>, policy: &Policy<'_>) -> Solution {
+    let mut solution = scheduled(problem, policy);
+    policy.adjust(problem, &mut solution);
+    match &policy.committed {
+        Some(committed) => committed.paid_least(problem, policy, solution),
+        None => solution,
+    }
+}
+
+/// The scheduler's solution, refined where the policy asks for it.
+fn scheduled(problem: &Problem<'_>, policy: &Policy<'_>) -> Solution {
+    let options = &policy.options;
     let pods = (problem.pods.iter().copied(), problem.facts);
     let mut prepared = Prepared::new(&problem.node_pools, problem.daemon_sets, pods, options);
     let mut solution = prepared.solve(problem);
@@ -29,5 +77,5 @@ pub fn plan(problem: &Problem<'_>, options: &Options, refine: bool) -> Solution 
     let max_work = solution.work.min(left);
     // The reasons for unschedulable pods are not read from here on.
     prepared.explain_at_most(1);
-    if refine { refinement::refine(problem, solution, options, &mut prepared, max_work) } else { solution }
+    if policy.refine { refinement::refine(problem, solution, options, &mut prepared, max_work) } else { solution }
 }

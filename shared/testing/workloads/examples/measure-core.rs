@@ -82,7 +82,10 @@ fn plan(row: &str, workload: &Workload) {
     let before = start();
     let problem = workload.problem();
     let input = before.1.elapsed();
-    let solution = nodeless_placement::plan(&problem, &nodeless_scheduling::Options::default(), true);
+    let solution = nodeless_placement::plan(
+        &problem,
+        &nodeless_placement::Policy::new(&nodeless_scheduling::Options::default(), true),
+    );
     let found = format!(
         "{} launches, {} placed, {} left",
         solution.launches.len(),

@@ -9,7 +9,7 @@
 use nodeless_disruption::{Options, decide};
 use nodeless_model::CapacityType;
 use nodeless_model::node_pool::{Budget, BudgetNodes};
-use nodeless_placement::plan;
+use nodeless_placement::{Policy, plan};
 use nodeless_workloads::{Mix, NOW, Workload, catalog, node_pool};
 
 const MIXES: [&str; 6] = ["plain", "gpu_and_web", "stateful", "soft", "enterprise", "diverse"];
@@ -34,7 +34,7 @@ fn line(mix: Mix, count: usize, capacity: &str, types: &[CapacityType]) {
     pool.disruption.budgets = vec![Budget { nodes: BudgetNodes::Percent(100), reasons: Vec::new(), window: None }];
     let workload = Workload { node_pools: vec![pool], instance_types: catalog::embedded(), ..mix.pending(count, 1) };
     let options = Options::default();
-    let solution = plan(&workload.problem(), &options.scheduling, true);
+    let solution = plan(&workload.problem(), &Policy::new(&options.scheduling, true));
     let launched = workload.launched(&solution);
     let decision = decide(&launched.cluster(), NOW, &options);
     let price = solution.price_per_hour();

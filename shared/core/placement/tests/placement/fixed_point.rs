@@ -5,7 +5,7 @@ use nodeless_disruption::*;
 use nodeless_model::node_pool::BudgetNodes;
 use nodeless_model::pod::{PodAffinityTerm, TopologySpread};
 use nodeless_model::*;
-use nodeless_placement::plan;
+use nodeless_placement::{Policy, plan};
 use nodeless_scheduling::{BoundPods, Problem, Solution, existing_node, solve};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
@@ -129,7 +129,7 @@ fn provision(world: &mut World, pods: &[Pod]) -> Vec<String> {
     };
     let options = world.options.scheduling;
     let plain = solve(&problem, &options);
-    let solution = plan(&problem, &options, true);
+    let solution = plan(&problem, &Policy::new(&options, true));
     assert_eq!(nodeless_checker::violations(&problem, &solution, &options), Vec::<String>::new());
     assert_eq!(solution.unschedulable, plain.unschedulable);
     assert!(solution.price_per_hour() <= plain.price_per_hour() + 1e-9, "it became dearer");

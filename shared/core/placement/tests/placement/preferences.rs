@@ -3,14 +3,14 @@
 use crate::support::preferences::{preferred, soft_spread, web};
 use crate::support::*;
 use nodeless_model::*;
-use nodeless_placement::plan;
+use nodeless_placement::{Policy, plan};
 use nodeless_scheduling::{PreferencePolicy, Problem, Solution};
 use std::collections::BTreeSet;
 
 fn planned(world: &World, pods: &[Pod]) -> Solution {
     let cluster = world.cluster();
     let problem = Problem { pods: pods.iter().collect(), node_pools: cluster.node_pools.clone(), ..Problem::default() };
-    plan(&problem, &world.options.scheduling, true)
+    plan(&problem, &Policy::new(&world.options.scheduling, true))
 }
 
 #[test]

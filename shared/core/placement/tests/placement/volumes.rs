@@ -2,7 +2,7 @@
 
 use crate::support::*;
 use nodeless_model::*;
-use nodeless_placement::plan;
+use nodeless_placement::{Policy, plan};
 use nodeless_scheduling::{Options, Problem};
 
 /// Pods of several sizes, of which every second one mounts a volume.
@@ -38,7 +38,7 @@ fn plans_keep_the_limits_of_volumes() {
             ..Problem::default()
         };
         let options = Options::default();
-        let planned = plan(&problem, &options, true);
+        let planned = plan(&problem, &Policy::new(&options, true));
         assert_eq!(planned.unschedulable, [], "{limit}");
         let wrong = nodeless_checker::violations(&problem, &planned, &options);
         assert!(wrong.is_empty(), "{limit}: {wrong:#?}");

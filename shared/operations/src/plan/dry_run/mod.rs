@@ -14,7 +14,7 @@ use crate::plan::nodes::local_volumes;
 use crate::plan::pools::{self, EvaluatedPool, Offered};
 use crate::plan::records::report::Outcome;
 use crate::plan::snapshot::Snapshot;
-use crate::plan::stages::{provisioning, solving, static_capacity};
+use crate::plan::stages::{policy, provisioning, static_capacity};
 use crate::plan::{PlanSettings, buffers};
 use crate::reported_memory;
 use futures::executor::block_on;
@@ -181,7 +181,7 @@ impl DryRun {
     #[must_use]
     pub fn place(&self) -> (Problem<'_>, Solution) {
         let facts = self.facts();
-        solving::solve(facts, &self.found(facts))
+        policy::solve(facts, &self.found(facts))
     }
 
     /// The pending pods that mount a volume that cannot be used, each with the reason. They are not part of the problem.

@@ -16,8 +16,8 @@ use crate::plan::pools::no_compatible_types;
 use crate::plan::records::decisions;
 use crate::plan::records::report::Outcome;
 use crate::plan::requests::{self, Requested};
+use crate::plan::stages::policy;
 use crate::plan::stages::request_capacity;
-use crate::plan::stages::solving;
 use crate::zonal_shift;
 use nodeless_disruption::held_back::{LaunchForPods, workloads};
 use nodeless_disruption::spot_interruptions::LeftOut;
@@ -275,13 +275,10 @@ fn decision_record(placed: &Placed<'_>, created: &[NodeClaim], facts: Facts<'_>)
         return None;
     }
     let created: Vec<String> = created.iter().map(|claim| claim.name.clone()).collect();
-    let detail = decisions::provisioning(
-        &placed.problem,
-        &placed.solution,
-        &placed.left_out(facts),
-        &solving::covered(facts, &placed.cluster_state, &placed.problem, &placed.solution),
-        &created,
-    );
+    let committed = policy::committed(facts, &placed.cluster_state);
+    let covered = committed.map(|committed| committed.covered(&placed.problem, &placed.solution)).unwrap_or_default();
+    let detail =
+        decisions::provisioning(&placed.problem, &placed.solution, &placed.left_out(facts), &covered, &created);
     let summary = format!(
         "{} pods: {} fit on existing nodes, {} nodes launched, {} unschedulable",
         placed.all_pods(),

@@ -3,7 +3,7 @@
 use crate::plan::facts::Facts;
 use crate::plan::nodes::cluster_state::ClusterState;
 use crate::plan::requests::Requested;
-use crate::plan::stages::solving;
+use crate::plan::stages::policy;
 use nodeless_model::Pod;
 use nodeless_model::provisioning_request::{Class, Due, Finding};
 use nodeless_scheduling::{Options, Problem, Reason, Solution, Unschedulable};
@@ -111,7 +111,7 @@ pub(super) fn solve_whole<'a>(
     let mut solve = |planned: Vec<usize>| {
         let pods = planned.iter().flat_map(|index| requests[*index].virtual_pods());
         cluster_state.virtual_pods = pods.chain(buffers.iter().copied()).collect();
-        let (problem, solution) = solving::solve(facts, cluster_state);
+        let (problem, solution) = policy::solve(facts, cluster_state);
         Attempt { planned, problem, solution }
     };
     let (mut solutions, mut work) = (0, 0_u64);

@@ -19,7 +19,7 @@ mod world;
 use clock::Clock;
 use mixes::Priced;
 use nodeless_model::CapacityType;
-use nodeless_placement::plan;
+use nodeless_placement::{Policy, plan};
 use nodeless_scheduling::Options;
 
 /// Plans for at most this number of pods are also validated by the independent checker, except those with spread constraints, for
@@ -54,7 +54,7 @@ fn line(mix: &Priced, count: usize, bought: &str, ways: &[CapacityType]) {
     let workload = mix.workload(ways);
     let problem = workload.problem();
     let clock = Clock::start();
-    let solution = plan(&problem, &Options::default(), true);
+    let solution = plan(&problem, &Policy::new(&Options::default(), true));
     let seconds = clock.elapsed().as_secs_f64();
     assert!(solution.unschedulable.is_empty(), "{}: {} left", mix.name, solution.unschedulable.len());
     let strict = strict::strict(&workload);

@@ -188,7 +188,10 @@ impl FromStr for Combination {
 /// plan with its refinement, and the decision about existing nodes.
 #[must_use]
 pub fn work(workload: &Workload) -> u64 {
-    let plan = nodeless_placement::plan(&workload.problem(), &nodeless_scheduling::Options::default(), true);
+    let plan = nodeless_placement::plan(
+        &workload.problem(),
+        &nodeless_placement::Policy::new(&nodeless_scheduling::Options::default(), true),
+    );
     let decision = nodeless_disruption::decide(&workload.cluster(), NOW, &nodeless_disruption::Options::default());
     plan.work.saturating_add(decision.work)
 }

@@ -1,7 +1,7 @@
 //! Inputs that exceed a work limit: a plan places what it can and leaves the rest, and the next plans continue with it. Inputs that
 //! take more work than others of their size take a bounded multiple of it.
 
-use nodeless_placement::plan;
+use nodeless_placement::{Policy, plan};
 use nodeless_scheduling::{Options, Reason, Solution, solve};
 use nodeless_workloads::search::{Combination, worst};
 use nodeless_workloads::{Mix, Workload};
@@ -31,7 +31,7 @@ fn plan_in_parts(name: &str, mut workload: Workload, min_plans: usize) {
     let options = Options { max_work: Some(reading + (whole.work - reading) / 3), ..Options::default() };
     let mut placed = 0;
     for number in 1..=MAX_PLANS {
-        let solution = plan(&workload.problem(), &options, true);
+        let solution = plan(&workload.problem(), &Policy::new(&options, true));
         let left = left(&solution);
         let now = workload.pending.len() - solution.unschedulable.len();
         placed += now;

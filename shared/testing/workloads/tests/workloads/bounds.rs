@@ -102,7 +102,7 @@ fn no_bound_exceeds_the_price_of_a_plan_of_a_mix() {
 fn is_below_the_plan(workload: &Workload, name: &str) -> bool {
     let strict = strict::strict(workload);
     let (problem, options) = (strict.problem(), Options::default());
-    let plan = nodeless_placement::plan(&problem, &options, true);
+    let plan = nodeless_placement::plan(&problem, &nodeless_placement::Policy::new(&options, true));
     let wrong = nodeless_checker::violations(&problem, &plan, &options);
     assert!(wrong.is_empty(), "{name}: {wrong:#?}");
     if !plan.unschedulable.is_empty() {

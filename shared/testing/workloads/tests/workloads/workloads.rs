@@ -38,7 +38,7 @@ fn plans_with_refinement_are_valid_for_every_mix() {
             workload.instance_types.iter().filter(|kind| few.iter().any(|family| kind.name.starts_with(family)));
         workload.instance_types = types.cloned().collect();
         let (problem, options) = (workload.problem(), Options::default());
-        let solution = nodeless_placement::plan(&problem, &options, true);
+        let solution = nodeless_placement::plan(&problem, &nodeless_placement::Policy::new(&options, true));
         assert!(solution.unschedulable.is_empty(), "{mix:?}");
         let wrong = nodeless_checker::violations(&problem, &solution, &options);
         assert!(wrong.is_empty(), "{mix:?}: {wrong:#?}");
@@ -184,9 +184,9 @@ fn refinement_takes_at_most_as_much_work_as_the_plan() {
         let limits = nodeless_model::ResourceList::from([("cpu", nodeless_model::Quantity::from_units(100_000))]);
         workload.node_pools.iter_mut().for_each(|pool| pool.limits = limits.clone());
         let (problem, options) = (workload.problem(), Options::default());
-        let solved = nodeless_placement::plan(&problem, &options, false);
+        let solved = nodeless_placement::plan(&problem, &nodeless_placement::Policy::new(&options, false));
         let _before = meter::take();
-        let refined = nodeless_placement::plan(&problem, &options, true);
+        let refined = nodeless_placement::plan(&problem, &nodeless_placement::Policy::new(&options, true));
         let counts = meter::take();
         let charged = refined.work - solved.work;
         let counted = counts.visits / 8 + counts.admissions * 10 + counts.scheduler;
@@ -244,8 +244,8 @@ fn refinement_keeps_the_preferences_that_the_plan_meets() {
     {
         let workload = mix.pending(pods, seed);
         let (problem, options) = (workload.problem(), Options::default());
-        let solved = nodeless_placement::plan(&problem, &options, false);
-        let refined = nodeless_placement::plan(&problem, &options, true);
+        let solved = nodeless_placement::plan(&problem, &nodeless_placement::Policy::new(&options, false));
+        let refined = nodeless_placement::plan(&problem, &nodeless_placement::Policy::new(&options, true));
         changed += usize::from(solved.launches != refined.launches);
         let (before, after) = (unmet(&workload, &problem, &solved), unmet(&workload, &problem, &refined));
         for (pod, count) in after {
@@ -268,7 +268,8 @@ fn few_pods_of_a_zone_spread_share_a_new_node() {
         for seed in 1..=6 {
             let workload = Mix::Enterprise.pending(300, seed);
             let problem = workload.problem();
-            let solution = nodeless_placement::plan(&problem, &Options::default(), refined);
+            let solution =
+                nodeless_placement::plan(&problem, &nodeless_placement::Policy::new(&Options::default(), refined));
             for launch in &solution.launches {
                 let mut counts: BTreeMap<&StringMap, usize> = BTreeMap::new();
                 let pods = launch.pods.iter().map(|pod| problem.pods[*pod]);
