@@ -7,7 +7,7 @@ pub(crate) mod text;
 use crate::error::CliError;
 use crate::plan::parts::{Offering, Placement};
 use crate::table::Item;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use nodeless_operations::plan::unpacked;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -57,10 +57,19 @@ pub(crate) struct Detail {
     pub(crate) removal: Option<Removal>,
     /// Why a static NodePool got fewer nodes than its replicas.
     pub(crate) short: Option<String>,
+    /// The interruption because of which a node is drained.
+    pub(crate) interruption: Option<Interruption>,
+}
+
+/// An event of EC2 or AWS Health about an instance.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Interruption {
+    /// The id of the instance.
+    pub(crate) instance: Option<String>,
 }
 
 /// Nodes that are disrupted together.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Command {
     pub(crate) method: String,
@@ -95,7 +104,7 @@ pub(crate) struct CausedLaunch {
 }
 
 /// A node to launch.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Launch {
     pub(crate) node_pool: String,
@@ -105,7 +114,7 @@ pub(crate) struct Launch {
 }
 
 /// An instance type, with or without its price.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(untagged)]
 pub(crate) enum TypeName {
     Plain(String),
@@ -121,17 +130,29 @@ impl TypeName {
 }
 
 /// A node that is not disrupted.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 pub(crate) struct Kept {
     pub(crate) node: String,
     pub(crate) reasons: Vec<String>,
 }
 
 /// An unschedulable pod.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 pub(crate) struct Unschedulable {
     pub(crate) pod: String,
     pub(crate) reasons: Vec<String>,
+}
+
+/// Decisions of a kind that follow each other with the same outcome.
+#[derive(Debug, Serialize)]
+pub(crate) struct Outcome {
+    /// The latest of them.
+    #[serde(flatten)]
+    pub(crate) decision: Decision,
+    /// The time of the earliest.
+    pub(crate) since: Timestamp,
+    /// Their number.
+    pub(crate) times: usize,
 }
 
 /// Which decisions to print.
@@ -140,15 +161,59 @@ pub(crate) struct Selection<'a> {
     pub(crate) about: &'a [String],
     /// The kinds of decisions; empty for all.
     pub(crate) kinds: &'a [String],
+    /// The time before the latest decision; `None` for all.
+    pub(crate) window: Option<SignedDuration>,
+}
+
+impl Selection<'_> {
+    /// The time of the earliest decision that is printed, by the latest one.
+    fn from(&self, items: &[Item]) -> Result<Option<Timestamp>, CliError> {
+        let Some(window) = self.window else { return Ok(None) };
+        let times = items.iter().filter_map(Item::decision).map(|record| Ok(record?.at));
+        let latest = times.collect::<Result<Vec<_>, CliError>>()?.into_iter().max();
+        Ok(latest.map(|latest| latest.saturating_sub(window).unwrap_or(Timestamp::MIN)))
+    }
+}
+
+/// The selected decisions among the items, in their order. Those of a kind with the same outcome are one.
+pub(crate) fn outcomes(items: &[Item], selection: &Selection<'_>) -> Result<Vec<Outcome>, CliError> {
+    let mut outcomes: Vec<Outcome> = Vec::new();
+    let mut last_of_kind: BTreeMap<String, usize> = BTreeMap::new();
+    for decision in read(items, selection)? {
+        let last = last_of_kind.get(&decision.kind).and_then(|index| outcomes.get_mut(*index));
+        let is_same = |last: &Decision| match selection.about {
+            [] => last.is_same(&decision),
+            _ => last.parsed.is_same(&decision.parsed),
+        };
+        if let Some(last) = last.filter(|last| is_same(&last.decision)) {
+            last.since = last.since.min(decision.at);
+            last.times += 1;
+            continue;
+        }
+        last_of_kind.insert(decision.kind.clone(), outcomes.len());
+        outcomes.push(Outcome { since: decision.at, times: 1, decision });
+    }
+    Ok(outcomes)
+}
+
+/// Whether the last of the items is older than what is selected, so that earlier ones need not be read.
+pub(crate) fn are_older(items: &[Item], selection: &Selection<'_>) -> Result<bool, CliError> {
+    let Some(from) = selection.from(items)? else { return Ok(false) };
+    let last = items.iter().rev().find_map(Item::decision).transpose()?;
+    Ok(last.is_some_and(|last| last.at < from))
 }
 
 /// The selected decisions among the items, in the order of the items.
-pub(crate) fn read(items: &[Item], selection: &Selection<'_>) -> Result<Vec<Decision>, CliError> {
+fn read(items: &[Item], selection: &Selection<'_>) -> Result<Vec<Decision>, CliError> {
     let mut found = Vec::new();
     let launches = caused_launches(items)?;
+    let from = selection.from(items)?;
     for item in items {
         let Some(record) = item.decision() else { continue };
         let record = record?;
+        if from.is_some_and(|from| record.at < from) {
+            continue;
+        }
         if !selection.kinds.is_empty() && !selection.kinds.contains(&record.kind) {
             continue;
         }
@@ -211,13 +276,32 @@ fn add_realized(detail: &mut Value, launches: &BTreeMap<String, BTreeMap<String,
 pub(crate) fn explain_empty(items: &[Item], selection: &Selection<'_>) -> String {
     match items {
         [] => "the input contains no items: check the names of the table and the cluster; the table stores decisions for a week",
+        _ if selection.window.is_some() && selection.about.is_empty() && selection.kinds.is_empty() => {
+            "no decision in the input is within the time given with --window"
+        }
         _ if !selection.about.is_empty() => "no decision in the input concerns a name given with --about",
         _ => "no decision in the input has a kind given with --kind",
     }
     .to_owned()
 }
 
+impl Detail {
+    /// Whether the nodes and pods that were selected by their names have the same outcome.
+    fn is_same(&self, other: &Self) -> bool {
+        self.commands == other.commands
+            && self.kept == other.kept
+            && self.launches == other.launches
+            && self.placements == other.placements
+            && self.unschedulable == other.unschedulable
+    }
+}
+
 impl Decision {
+    /// Whether another decision of the kind has the same outcome.
+    fn is_same(&self, other: &Self) -> bool {
+        self.subjects == other.subjects && self.summary == other.summary && self.detail == other.detail
+    }
+
     /// Removes what does not concern these names. Returns whether the decision concerns any of them.
     fn retain_about(&mut self, names: &[String]) -> bool {
         let named = |name: &String| names.contains(name);
@@ -299,7 +383,7 @@ scale: [{ kind: Deployment, namespace: default, name: web, after: { 20m: 2 } }]
     }
 
     fn all<'a>() -> Selection<'a> {
-        Selection { about: &[], kinds: &[] }
+        Selection { about: &[], kinds: &[], window: None }
     }
 
     #[tokio::test]
@@ -324,7 +408,7 @@ scale: [{ kind: Deployment, namespace: default, name: web, after: { 20m: 2 } }]
         let disrupted = of("disruption");
         assert_eq!(disrupted.parsed.commands[0].nodes.len(), disrupted.subjects.len());
 
-        let text = text::render(&found);
+        let text = text::render(&outcomes(&items, &all()).unwrap());
         for part in [
             "  disruption-proposed  ",
             "/h saved",
@@ -343,17 +427,17 @@ scale: [{ kind: Deployment, namespace: default, name: web, after: { 20m: 2 } }]
     async fn decisions_are_selected_by_name_and_kind() {
         let items = records().await;
         let kinds = ["disruption-proposed".to_owned()];
-        let proposed = read(&items, &Selection { about: &[], kinds: &kinds }).unwrap();
+        let proposed = read(&items, &Selection { about: &[], kinds: &kinds, window: None }).unwrap();
         assert!(!proposed.is_empty() && proposed.iter().all(|one| one.kind == kinds[0]));
         let node = [proposed[0].parsed.commands[0].nodes[0].clone()];
-        let about = read(&items, &Selection { about: &node, kinds: &kinds }).unwrap();
+        let about = read(&items, &Selection { about: &node, kinds: &kinds, window: None }).unwrap();
         assert!(about[0].parsed.commands.iter().all(|command| command.nodes.contains(&node[0])));
         assert!(about.iter().flat_map(|one| &one.parsed.kept).all(|kept| kept.node == node[0]));
         let odd = ["default/odd".to_owned()];
-        let about = read(&items, &Selection { about: &odd, kinds: &[] }).unwrap();
+        let about = read(&items, &Selection { about: &odd, kinds: &[], window: None }).unwrap();
         assert!(about.iter().all(|one| one.parsed.launches.is_empty() && one.parsed.unschedulable.len() == 1));
         let other = ["unknown".to_owned()];
-        let selection = Selection { about: &other, kinds: &[] };
+        let selection = Selection { about: &other, kinds: &[], window: None };
         assert!(read(&items, &selection).unwrap().is_empty());
         assert_eq!(explain_empty(&items, &selection), "no decision in the input concerns a name given with --about");
         assert!(explain_empty(&[], &all()).starts_with("the input contains no items"));
@@ -391,7 +475,7 @@ scale: [{ kind: Deployment, namespace: default, name: web, after: { 20m: 2 } }]
         let realized: Vec<_> = found.iter().flat_map(|one| &one.parsed.commands).collect();
         let realized: Vec<Option<f64>> = realized.iter().map(|one| one.realized_savings_per_hour).collect();
         assert!(matches!(realized[..], [Some(realized), None, None] if (realized + 0.1).abs() < 1e-9), "{realized:?}");
-        let text = text::render(&found);
+        let text = text::render(&outcomes(&items, &all()).unwrap());
         for part in [
             "  command x: $0.1500/h more, $0.2500/h saved predicted\n     launched default-b for $0.2000/h\n",
             "  SingleNodeConsolidation (Underutilized): $0.1000/h more ($0.5000/h saved predicted)\n",
@@ -400,10 +484,58 @@ scale: [{ kind: Deployment, namespace: default, name: web, after: { 20m: 2 } }]
             assert!(text.contains(part), "no {part:?} in {text}");
         }
         let kinds = ["disruption".to_owned()];
-        let selected = read(&items, &Selection { about: &[], kinds: &kinds }).unwrap();
+        let selected = read(&items, &Selection { about: &[], kinds: &kinds, window: None }).unwrap();
         let parsed: Value = serde_json::to_value(&selected).unwrap();
         assert!(parsed[0]["detail"]["commands"][0]["realizedSavingsPerHour"].is_f64(), "{parsed}");
         assert!(parsed[1]["detail"]["commands"][0].get("realizedSavingsPerHour").is_none(), "{parsed}");
+    }
+
+    #[test]
+    fn decisions_with_the_same_outcome_are_one() {
+        let item = |minute: u32, kind: &str, summary: &str, detail: &Value| {
+            let record = json!({ "id": minute.to_string(), "at": format!("2026-01-01T00:{minute:02}:00Z"), "kind": kind,
+                "subjects": [], "summary": summary, "detail": detail.to_string() });
+            json!({ "sk": { "S": format!("decision#{minute}") }, "record": { "S": record.to_string() } })
+        };
+        let refused = |pods: &[&str]| -> Value {
+            let refused: Vec<_> = pods.iter().map(|pod| json!({ "pod": pod, "reasons": ["no node"] })).collect();
+            json!({ "unschedulable": refused })
+        };
+        let kept = json!({ "kept": [{ "node": "ip-1", "reasons": ["it is young"] }] });
+        let launch = json!({ "claims": ["default-a"], "unschedulable": [{ "pod": "a/odd", "reasons": ["no node"] }] });
+        let items = [
+            item(9, "provisioning", "2 pods", &refused(&["a/odd", "a/new"])),
+            item(8, "disruption-proposed", "nothing", &kept),
+            item(7, "provisioning", "1 pod", &refused(&["a/odd"])),
+            item(6, "disruption-proposed", "nothing", &kept),
+            item(5, "provisioning", "1 pod", &refused(&["a/odd"])),
+            item(4, "provisioning", "launched", &launch),
+            item(3, "provisioning", "1 pod", &refused(&["a/odd"])),
+        ];
+        let items = table::parse(&json!({ "Items": items }).to_string(), Path::new("items.json")).unwrap();
+        let minutes = |selection: &Selection<'_>| -> Vec<_> {
+            let found = outcomes(&items, selection).unwrap();
+            let minute = |at: Timestamp| at.to_string()[14..16].to_owned();
+            found.iter().map(|one| (minute(one.decision.at), minute(one.since), one.times)).collect()
+        };
+        let found = |all: &[(&str, &str, usize)]| -> Vec<_> {
+            all.iter().map(|(at, since, times)| ((*at).to_owned(), (*since).to_owned(), *times)).collect()
+        };
+        assert_eq!(
+            minutes(&all()),
+            found(&[("09", "09", 1), ("08", "06", 2), ("07", "05", 2), ("04", "04", 1), ("03", "03", 1)])
+        );
+        let odd = ["a/odd".to_owned()];
+        assert_eq!(minutes(&Selection { about: &odd, ..all() }), found(&[("09", "03", 5)]), "the same for this pod");
+        let window = Some(SignedDuration::from_mins(4));
+        assert_eq!(
+            minutes(&Selection { window, ..all() }),
+            found(&[("09", "09", 1), ("08", "06", 2), ("07", "05", 2)])
+        );
+        assert!(are_older(&items, &Selection { window, ..all() }).unwrap() && !are_older(&items, &all()).unwrap());
+        let text = text::render(&outcomes(&items, &all()).unwrap());
+        let line = "2026-01-01T00:07:00Z  provisioning  1 pod (since 2026-01-01T00:05:00Z, 2 times)\n";
+        assert!(text.contains(line), "{text}");
     }
 
     #[test]

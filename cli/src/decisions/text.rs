@@ -1,6 +1,6 @@
 //! Decision records as text.
 
-use super::{Command, Decision, Detail, Launch, Removal, TypeName};
+use super::{Command, Detail, Launch, Outcome, Removal, TypeName};
 use crate::plan::disruption_text::{moved, offered, saving};
 use crate::plan::text_parts::{SHOWN, shortened};
 use crate::plural::counted;
@@ -11,19 +11,24 @@ use std::fmt::{Result, Write as _};
 /// The maximum number of lines of each group.
 const MAX_LINES: usize = 20;
 
-/// All decisions, in order.
-pub(crate) fn render(decisions: &[Decision]) -> String {
+/// All outcomes, in order.
+pub(crate) fn render(outcomes: &[Outcome]) -> String {
     let mut text = String::new();
-    for decision in decisions {
+    for outcome in outcomes {
         // Writing into a String does not fail.
-        let _ = write(&mut text, decision);
+        let _ = write(&mut text, outcome);
     }
     text
 }
 
-fn write(out: &mut String, decision: &Decision) -> Result {
-    writeln!(out, "{:.0}  {}  {}\n", decision.at, decision.kind, decision.summary)?;
+fn write(out: &mut String, outcome: &Outcome) -> Result {
+    let Outcome { decision, since, times } = outcome;
+    let repeated = if *times > 1 { format!(" (since {since:.0}, {times} times)") } else { String::new() };
+    writeln!(out, "{:.0}  {}  {}{repeated}\n", decision.at, decision.kind, decision.summary)?;
     let detail = &decision.parsed;
+    if let Some(instance) = detail.interruption.as_ref().and_then(|one| one.instance.as_ref()) {
+        writeln!(out, "  instance {instance}\n")?;
+    }
     for command in &detail.commands {
         command_of(out, command)?;
     }

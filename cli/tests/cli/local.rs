@@ -415,7 +415,9 @@ fn decisions_are_read_from_the_process_of_a_local_cluster() {
         let found = run(command.env("AWS_ACCESS_KEY_ID", "a").env("AWS_SECRET_ACCESS_KEY", "b"));
         assert_eq!(found.code, Some(0), "{}", found.stderr);
         let found: Vec<Value> = serde_json::from_str(&found.stdout).unwrap();
-        assert!(found.ends_with(&all), "{found:?}");
+        // Later decisions with the same outcome are the same entry.
+        let is_same = |one: &Value, other: &Value| one["kind"] == other["kind"] && one["since"] == other["since"];
+        assert!(all.iter().all(|one| found.iter().any(|other| is_same(one, other))), "{all:?} {found:?}");
     }
     assert!(last.len() == 1 && all.iter().all(|decision| decision["at"].as_str() <= last[0]["at"].as_str()), "{all:?}");
 }

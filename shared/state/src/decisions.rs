@@ -18,7 +18,7 @@ pub struct Decision {
     pub id: String,
     /// The time of the decision.
     pub at: Timestamp,
-    /// The kind: `provisioning`, `disruption`, `interruption`, `collection`.
+    /// The kind: one of [`KINDS`].
     pub kind: String,
     /// The names of the claims, nodes or pods concerned.
     pub subjects: Vec<String>,
@@ -28,11 +28,35 @@ pub struct Decision {
     pub detail: String,
 }
 
+/// The kinds of decisions.
+pub const KINDS: [&str; 9] = [
+    "provisioning",
+    "disruption-proposed",
+    "disruption",
+    "disruption-rolled-back",
+    "interruption",
+    "static-capacity",
+    "standalone-nodeclaim",
+    "removal-led-to-launch",
+    "plan-unfinished",
+];
+/// How long decisions are kept by default.
+pub const KEPT: Duration = Duration::from_hours(7 * 24);
+
 const PREFIX: &str = "decision#";
 /// The attribute with the number of items of a record that is longer than one item can hold.
 const PARTS: &str = "parts";
 /// The maximum number of bytes of a record in one item, which leaves some for the key and the other attributes.
 const PART_BYTES: usize = ITEM_BYTES - 4096;
+
+impl Decision {
+    /// A decision with these subjects, of which the first is part of the id: several decisions of a kind may be made at once.
+    #[must_use]
+    pub fn new(kind: &str, subjects: Vec<String>, summary: String, detail: String, at: Timestamp) -> Self {
+        let id = format!("{:020}-{kind}-{}", at.as_nanosecond(), subjects.first().map_or("", String::as_str));
+        Self { id, at, kind: kind.to_owned(), subjects, summary, detail }
+    }
+}
 
 impl State {
     /// Records decisions, which expire after `keep`. A record that is longer than an item can be is stored in several items.

@@ -19,8 +19,10 @@ use nodeless_model::{CapacityType, ConditionStatus, NodeClaim, Phase};
 use nodeless_ports::queue::WakeSource;
 use nodeless_ports::{Cluster, ErrorKind, PortError, Queue};
 use nodeless_state::State;
+use nodeless_state::decisions::{Decision, KEPT};
 use nodeless_state::capacity::{SpotInterruption, UnavailableOffering};
 use nodeless_telemetry::{Metric, Metrics};
+use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -95,6 +97,7 @@ impl Interrupter {
         let mut news = self.act(urgent, &mut results).await;
         news.extend(self.act(others, &mut results).await);
         metrics.count(Metric::Interruptions, news.iter().filter(|one| one.leaves && one.news).count());
+        self.record(&news).await;
         self.publish(&news).await;
         self.context.flush(&metrics);
         results
@@ -243,6 +246,18 @@ impl Interrupter {
         self.context.log(&InterruptionReceived { kind: kind.event_reason(), instance, claim, action });
     }
 
+    /// Records why nodes are drained. Nothing depends on it.
+    async fn record(&self, interrupted: &[Interrupted]) {
+        let now = self.context.now();
+        let news = interrupted.iter().filter(|one| one.leaves && one.news);
+        let decisions: Vec<Decision> = news.map(|one| one.decision(now)).collect();
+        if !decisions.is_empty()
+            && let Err(error) = self.claims.record_decisions(&decisions, KEPT).await
+        {
+            self.context.log(&Failed { what: "record decisions", why: &error.to_string() });
+        }
+    }
+
     async fn publish(&self, interrupted: &[Interrupted]) {
         let events: Vec<ObjectEvent> = interrupted.iter().filter(|one| one.news).flat_map(events).collect();
         if !events.is_empty()
@@ -272,6 +287,26 @@ impl Interrupted {
     /// Whether the node may have pods that need another one. A node whose instance is terminated by lifecycle has none.
     fn has_pods(&self) -> bool {
         self.leaves && (self.news || self.claim.phase != Phase::Terminating)
+    }
+
+    /// Why the node is drained.
+    fn decision(&self, now: Timestamp) -> Decision {
+        let (claim, why) = (&self.claim, self.kind.message());
+        let node = claim.status.node_name.as_deref().unwrap_or(&claim.name);
+        let instance = claim.status.instance.as_ref();
+        let described = instance.map_or_else(String::new, |instance| {
+            let (kind, zone) = (&instance.instance_type, &instance.zone);
+            format!(", {kind} {} in {zone}", instance.capacity_type)
+        });
+        let summary = format!("{node} is drained, because {why} ({}{described})", self.kind.event_reason());
+        let detail = json!({ "interruption": {
+            "reason": self.kind.event_reason(),
+            "message": why,
+            "node": claim.status.node_name,
+            "instance": instance.map(|instance| &instance.id),
+        } });
+        let subjects = [Some(&claim.name), claim.status.node_name.as_ref()].into_iter().flatten().cloned().collect();
+        Decision::new("interruption", subjects, summary, detail.to_string(), now)
     }
 }
 

@@ -114,7 +114,7 @@ impl Default for PlanSettings {
             batch_idle: Duration::from_secs(1),
             batch_max: Duration::from_secs(10),
             group_size: u32::try_from(MAX_TOGETHER).unwrap_or(u32::MAX),
-            keep_decisions: Duration::from_hours(7 * 24),
+            keep_decisions: nodeless_state::decisions::KEPT,
             scheduling: nodeless_scheduling::Options::default(),
             gates: FeatureGates::default(),
             zonal_shift: false,

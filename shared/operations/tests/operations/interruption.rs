@@ -162,6 +162,13 @@ async fn a_spot_interruption_is_recorded_once_and_read_where_a_node_pool_avoids_
     harness.interrupter().run(&spot(&claims[0])).await.unwrap();
     harness.interrupter().run(&stopping(&claims[0])).await.unwrap();
     assert_eq!(harness.claims.interruptions(harness.clock.now()).await.unwrap().len(), 1);
+    let decisions = harness.claims.decisions(100).await.unwrap();
+    let drained: Vec<_> = decisions.iter().filter(|decision| decision.kind == "interruption").collect();
+    let [decision] = &drained[..] else { panic!("one drain is one decision: {drained:?}") };
+    let node = claims[0].status.node_name.clone().unwrap();
+    let expected = format!("{node} is drained, because EC2 interrupts the spot instance (SpotInterrupted, ");
+    assert!(decision.summary.starts_with(&expected), "{decision:?}");
+    assert_eq!(decision.subjects, [claims[0].name.clone(), node]);
     // Without the annotation it is not read.
     harness.faults.fail("claims interruptions", ErrorKind::Throttled);
     let report = harness.planner().run().await.unwrap();

@@ -117,15 +117,7 @@ impl Serialize for Key<'_> {
 
 /// The explanation of a decision, to be stored. Nothing depends on it.
 pub(crate) fn decision(kind: &str, subjects: Vec<String>, summary: String, detail: String, now: Timestamp) -> Action {
-    Action::Record(Decision {
-        // A plan may make several decisions of the same kind.
-        id: format!("{:020}-{kind}-{}", now.as_nanosecond(), subjects.first().map_or("", String::as_str)),
-        at: now,
-        kind: kind.to_owned(),
-        subjects,
-        summary,
-        detail,
-    })
+    Action::Record(Decision::new(kind, subjects, summary, detail, now))
 }
 
 /// A disruption decision: [`detail`], with the claims that were created for it, and the error if it failed.
