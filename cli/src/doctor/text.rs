@@ -63,6 +63,7 @@ fn topic(finding: &Finding) -> String {
         Check::NodeClasses => "EC2NodeClasses",
         Check::Discovery => "discovery tags",
         Check::NodePools => "NodePools",
+        Check::Nodes => "nodes",
         Check::Quotas => "quotas",
         Check::DisruptionBudgets => "PodDisruptionBudgets",
         Check::Pods => "pods",

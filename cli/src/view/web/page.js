@@ -255,9 +255,9 @@ function updateLimits(parent, limits) {
 function updateCluster() {
   const { cluster } = picture;
   updateLimits(byId("cluster-limits"), cluster.limits);
-  const lines = cluster.invalid.map((text) => ({ text, tone: "bad" }));
-  if (cluster.disruptionWaits) lines.unshift({ text: cluster.disruptionWaits, tone: "notice" });
-  if (cluster.maintenanceUntil) lines.unshift({ text: `a maintenance window is open until ${cluster.maintenanceUntil}` });
+  const lines = [];
+  if (cluster.disruptionWaits) lines.push({ text: cluster.disruptionWaits, tone: "notice" });
+  if (cluster.maintenanceUntil) lines.push({ text: `a maintenance window is open until ${cluster.maintenanceUntil}` });
   keyed(byId("cluster"), lines, (line) => line.text, () => element("li"), (item, line) => fill(item, [line]));
 }
 

@@ -38,6 +38,8 @@ pub enum Check {
     Discovery,
     /// NodePools that nothing can serve.
     NodePools,
+    /// Nodes that are not ready.
+    Nodes,
     /// Quotas of EC2 that limits of NodePools would hit.
     Quotas,
     /// PodDisruptionBudgets that never allow an eviction.

@@ -56,6 +56,12 @@ impl Node {
         self.conditions.iter().any(|condition| condition.kind == "Ready" && condition.status == Some(true))
     }
 
+    /// When the Ready condition changed last.
+    #[must_use]
+    pub fn ready_changed(&self) -> Option<Timestamp> {
+        self.conditions.iter().find(|condition| condition.kind == "Ready").and_then(|condition| condition.since)
+    }
+
     /// The NodePool. A node that cannot be of nodeless has none, whatever its labels: that of another controller counts as one of a node
     /// group.
     #[must_use]

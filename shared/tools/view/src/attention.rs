@@ -1,6 +1,6 @@
 //! What needs attention: the problems of a picture, the most urgent first.
 
-use crate::cluster_settings::ClusterRow;
+use crate::cluster_settings::{ClusterRow, SYSTEM};
 use crate::line::Target;
 use crate::node::NodeRow;
 use crate::node_class::NodeClassRow;
@@ -21,6 +21,8 @@ const NOMINATED: SignedDuration = SignedDuration::from_mins(10);
 const BLOCKED: SignedDuration = SignedDuration::from_mins(5);
 /// A drain that no pod blocks waits for volumes; it is stuck after this time.
 const UNBLOCKED: SignedDuration = SignedDuration::from_mins(15);
+/// A node that is not ready for longer than this needs attention.
+const NOT_READY: SignedDuration = SignedDuration::from_mins(2);
 /// A limit is nearly reached from this share on.
 const NEARLY: f64 = 0.9;
 /// The start of nodeless's messages about pods; it repeats what the sentence states.
@@ -34,6 +36,8 @@ pub enum Problem {
     PendingPods,
     /// A drain does not end.
     StuckDrain,
+    /// A node is not ready.
+    NodeNotReady,
     /// A NodePool launches no nodes.
     NodePoolNotReady,
     /// An EC2NodeClass launches no nodes.
@@ -42,6 +46,8 @@ pub enum Problem {
     Limit,
     /// A budget in dollars a month is exceeded, or will be.
     Budget,
+    /// An annotation of nodeless is invalid or has no effect.
+    InvalidOption,
 }
 
 /// Something that needs attention.
@@ -77,6 +83,7 @@ impl Attention {
     /// What needs attention in a rows.
     pub(crate) fn find(rows: Rows<'_>) -> Vec<Self> {
         let drains = rows.nodes.iter().filter_map(|node| stuck(node, rows.at));
+        let nodes = rows.nodes.iter().filter_map(|node| node_not_ready(node, rows.at));
         let pools = rows.node_pools.iter().filter_map(|pool| {
             Some(not_ready(Problem::NodePoolNotReady, "NodePool", pool.name.as_deref()?, pool.not_ready.as_deref()?))
         });
@@ -84,9 +91,10 @@ impl Attention {
             Some(not_ready(Problem::NodeClassNotReady, "EC2NodeClass", &class.name, class.not_ready.as_deref()?))
         });
         let mut all = pending(rows);
-        all.extend(drains.chain(pools).chain(classes));
+        all.extend(drains.chain(nodes).chain(pools).chain(classes));
         all.extend(limits(rows));
         all.extend(budgets(rows));
+        all.extend(options(rows));
         all
     }
 
@@ -143,7 +151,7 @@ fn stuck(node: &NodeRow, at: Timestamp) -> Option<Attention> {
     if at.duration_since(since) <= patience {
         return None;
     }
-    let cost = node.price_per_hour.map(|price| format!(", which costs {},", dollars(price))).unwrap_or_default();
+    let cost = cost(node);
     let why = match blocking.split_first() {
         Some((first, [])) => format!("{} blocks it: {}", first.pod, first.why),
         Some((first, rest)) => {
@@ -157,6 +165,41 @@ fn stuck(node: &NodeRow, at: Timestamp) -> Option<Attention> {
         object: Some(Target::Node(node.name.clone())),
         ..Attention::new(Problem::StuckDrain, format!("The drain of node {}{cost} is stuck: {why}", node.name))
     })
+}
+
+fn cost(node: &NodeRow) -> String {
+    node.price_per_hour.map(|price| format!(", which costs {},", dollars(price))).unwrap_or_default()
+}
+
+/// A node whose kubelet does not report that it is ready.
+fn node_not_ready(node: &NodeRow, at: Timestamp) -> Option<Attention> {
+    let since = node.not_ready_since.filter(|since| at.duration_since(*since) > NOT_READY)?;
+    let pods = match &node.pods[..] {
+        [] => "without pods".to_owned(),
+        [pod] => format!("with the pod {}", pod.key()),
+        [pod, rest @ ..] => format!("with {} and {}", pod.key(), counted(rest.len(), "other pod")),
+    };
+    let (name, cost) = (&node.name, cost(node));
+    let repair = if node.node_pool.is_some() {
+        "; nodeless replaces such a node only with the feature gate NodeRepair"
+    } else {
+        ""
+    };
+    Some(Attention {
+        since: Some(since),
+        object: Some(Target::Node(name.clone())),
+        ..Attention::new(Problem::NodeNotReady, format!("Node {name}{cost} is not ready, {pods}{repair}"))
+    })
+}
+
+/// The annotations of nodeless that are invalid or have no effect.
+fn options(rows: Rows<'_>) -> impl Iterator<Item = Attention> {
+    let of_cluster = rows.cluster.invalid.iter().map(|why| format!("Namespace {SYSTEM}: {why}"));
+    let of_pools = rows.node_pools.iter().flat_map(|pool| {
+        let name = pool.name.as_deref().unwrap_or_default();
+        pool.invalid.iter().map(move |why| format!("NodePool {name}: {why}"))
+    });
+    of_cluster.chain(of_pools).map(|text| Attention { urgent: false, ..Attention::new(Problem::InvalidOption, text) })
 }
 
 fn not_ready(problem: Problem, kind: &str, name: &str, why: &str) -> Attention {
@@ -302,6 +345,42 @@ mod tests {
         assert!(found(&objects, 7)[0].1.contains("shop/db and 1 other pod block it"), "{:?}", found(&objects, 7));
         objects.retain(|(kind, pod)| *kind != Kind::Pod || *pod == ends);
         assert_eq!(found(&objects, 7), [], "a pod that is being deleted ends by itself");
+    }
+
+    #[test]
+    fn a_node_that_is_not_ready_is_named_with_its_pods_and_its_price() {
+        let mut node = node_value("a", "m5.xlarge");
+        node["metadata"]["labels"]["karpenter.sh/capacity-type"] = json!("on-demand");
+        node["status"]["conditions"] =
+            json!([{ "type": "Ready", "status": "Unknown", "lastTransitionTime": "2026-01-01T00:05:00Z" }]);
+        let objects = |pods: &[&str]| -> Vec<_> {
+            let pods = pods.iter().map(|pod| (Kind::Pod, pod_value(pod, Some("a"))));
+            [(Kind::Node, node.clone())].into_iter().chain(pods).collect()
+        };
+        assert_eq!(found(&objects(&["db"]), 7), [], "it may be ready again soon");
+        let text = |pods: &str| {
+            let repair = "nodeless replaces such a node only with the feature gate NodeRepair";
+            (Problem::NodeNotReady, format!("Node a, which costs $0.1920/h, is not ready, {pods}; {repair}"))
+        };
+        assert_eq!(found(&objects(&["db"]), 8), [text("with the pod shop/db")]);
+        assert_eq!(found(&objects(&["db", "web"]), 8), [text("with shop/db and 1 other pod")]);
+        assert_eq!(found(&objects(&[]), 8), [text("without pods")]);
+    }
+
+    #[test]
+    fn annotations_that_are_invalid_or_unknown_are_named() {
+        let mut pool = pool_value("default");
+        pool["metadata"]["annotations"] =
+            json!({ "nodeless.sh/pause-disruption": "maybe", "nodeless.sh/slep": "0 20 * * * for 11h" });
+        let found = found(&[(Kind::NodePool, pool)], 5);
+        let texts: Vec<&str> = found.iter().map(|(_, text)| text.as_str()).collect();
+        assert!(found.iter().all(|(problem, _)| *problem == Problem::InvalidOption), "{found:?}");
+        assert!(
+            matches!(texts[..], [invalid, unknown]
+            if invalid.starts_with("NodePool default: ") && invalid.contains("\"maybe\"")
+                && unknown.ends_with("did you mean nodeless.sh/sleep?")),
+            "{texts:?}"
+        );
     }
 
     #[test]

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use nodeless_disruption::maintenance::waits;
 use nodeless_model::cluster_limits::{MAX_DOLLARS_PER_HOUR, annotation_of};
 use nodeless_model::resources::format_quantity;
-use nodeless_model::{ClusterLimits, ClusterOptions, Quantity, StringMap};
+use nodeless_model::{ClusterLimits, ClusterOptions, OptionFault, Quantity, StringMap};
 use serde::{Deserialize, Serialize};
 
 /// The name of the Namespace.
@@ -42,7 +42,7 @@ pub struct ClusterRow {
     pub disruption_waits: Option<String>,
     /// Until when the open maintenance window lasts; `null` if there are no windows, or none is open.
     pub maintenance_until: Option<Timestamp>,
-    /// The annotations that are invalid, and what to do.
+    /// The annotations of nodeless that are invalid or have no effect, and what to do.
     pub invalid: Vec<String>,
 }
 
@@ -59,7 +59,7 @@ impl ClusterRow {
             budget: budget.map(|budget| BudgetRow { dollars_per_month: *budget, ..BudgetRow::default() }),
             disruption_waits: paused.or_else(|| waits(options, now)),
             maintenance_until: options.maintenance_windows.valid().and_then(|windows| windows.until(now)),
-            invalid: options.invalid().map(ToString::to_string).collect(),
+            invalid: OptionFault::of_cluster(options).into_iter().map(|fault| fault.message).collect(),
         }
     }
 }

@@ -37,6 +37,8 @@ pub struct NodeRow {
     pub pod_capacity: i64,
     /// The state.
     pub state: NodeState,
+    /// Since when it is not ready; `null` in every other state, and if it is not known.
+    pub not_ready_since: Option<Timestamp>,
     /// What the node waits for while it joins.
     pub joining: Option<String>,
     /// Since when it drains; `null` in every other state.
@@ -93,6 +95,7 @@ impl NodeRow {
             load: Load { allocatable: Amount::from_list(&node.allocatable), requested, used, extended: more },
             pod_capacity: node.allocatable.get("pods").units(),
             state,
+            not_ready_since: node.ready_changed().filter(|_| state == NodeState::NotReady),
             joining: (state == NodeState::Joining).then(|| joining(claim)),
             draining_since: draining_since(node, claim).filter(|_| state == NodeState::Draining),
             waits_for: if state == NodeState::Draining { waiting(&pods, budgets, now) } else { Vec::new() },

@@ -28,7 +28,6 @@ pub fn sentences(picture: &Picture) -> Vec<String> {
     let open =
         cluster.maintenance_until.map(|until| format!("Cluster: a maintenance window is open until {until:.0}."));
     lines.extend(open);
-    lines.extend(cluster.invalid.iter().map(|why| format!("Cluster: {why}.")));
     for pool in table::sections(picture, picture.group_by) {
         let name = picture.group_by.heading(pool.name.as_deref());
         let load = shares(&pool.load);

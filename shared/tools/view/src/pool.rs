@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use nodeless_api::NodePoolStatus;
 use nodeless_model::labels::DOLLARS_PER_HOUR;
 use nodeless_model::money::{HOURS_PER_MONTH, amount};
-use nodeless_model::{NodePool, Quantity};
+use nodeless_model::{NodePool, OptionFault, Quantity};
 use serde::Serialize;
 
 /// A NodePool.
@@ -47,6 +47,8 @@ pub struct PoolRow {
     pub limits: Vec<LimitRow>,
     /// The budget; `null` without one.
     pub budget: Option<BudgetRow>,
+    /// The annotations of nodeless that are invalid or have no effect, and what to do.
+    pub invalid: Vec<String>,
 }
 
 /// A budget of a NodePool or of the cluster.
@@ -117,6 +119,7 @@ impl PoolFacts {
             not_ready: self.not_ready(),
             deleting: pool.deleting,
             replicas: pool.replicas,
+            invalid: OptionFault::of_node_pool(pool).into_iter().map(|fault| fault.message).collect(),
             ..PoolRow::default()
         }
     }

@@ -4,6 +4,7 @@ mod access;
 mod classes;
 mod definitions;
 mod karpenter;
+mod nodes;
 mod objects;
 mod options;
 mod other_controllers;
@@ -28,6 +29,7 @@ pub(crate) fn all(facts: &Facts) -> Vec<Finding> {
         options::check,
         classes::check,
         pools::check,
+        nodes::check,
         quotas::check,
         pod_disruption_budgets::check,
         surges::check,

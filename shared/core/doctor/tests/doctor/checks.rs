@@ -41,7 +41,7 @@ fn pool(name: &str, class: &str, cpu: &str) -> nodeless_model::NodePool {
 }
 
 /// A cluster that is ready.
-fn ready() -> Facts {
+pub(super) fn ready() -> Facts {
     let mut class = ec2_node_class("default", "demo", &json!({}));
     class.spec.role = Some("nodes".to_owned());
     class.status = Some(EC2NodeClassStatus {
@@ -105,7 +105,7 @@ fn surging(name: &str, value: &str, denied: &[&str]) -> Surging {
 }
 
 /// The only finding.
-fn one(facts: &Facts) -> Finding {
+pub(super) fn one(facts: &Facts) -> Finding {
     let mut findings = check(facts);
     assert_eq!(findings.len(), 1, "{findings:#?}");
     let finding = findings.remove(0);
@@ -113,7 +113,7 @@ fn one(facts: &Facts) -> Finding {
     finding
 }
 
-fn found(facts: &Facts, severity: Severity, about: Check, problem: &str) {
+pub(super) fn found(facts: &Facts, severity: Severity, about: Check, problem: &str) {
     let finding = one(facts);
     assert_eq!((finding.severity, finding.check), (severity, about), "{finding:#?}");
     assert!(finding.problem.contains(problem), "no {problem:?} in {finding:#?}");

@@ -55,7 +55,6 @@ fn cluster_lines(picture: &Picture, width: usize) -> Vec<Line> {
     lines.extend(cluster.disruption_waits.iter().map(|why| Line::new(Tone::Notice, why.clone())));
     let open = cluster.maintenance_until.map(|until| format!("a maintenance window is open until {until:.0}"));
     lines.extend(open.map(|text| Line::new(Tone::Plain, text)));
-    lines.extend(cluster.invalid.iter().map(|why| Line::new(Tone::Bad, why.clone())));
     lines
 }
 
