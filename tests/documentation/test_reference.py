@@ -57,7 +57,7 @@ def ended(binary: Path, *arguments: str, stdin: str = "") -> int:
     return subprocess.run([binary, *arguments], input=stdin, capture_output=True, text=True, check=False, timeout=60).returncode
 
 
-POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: [{name: a}]}\n"
+POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: [{name: a, resources: {requests: {cpu: 9999}}}]}\n"
 
 
 def test_exit_codes_are_those_of_the_page(nodeless: Path) -> None:

@@ -217,6 +217,7 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
         catalog,
         commitments,
         snapshot,
+        is_files: !arguments.cluster.is_empty(),
         options,
         explain: arguments.explain.clone(),
         shifted: arguments.zonal_shift.clone(),

@@ -35,6 +35,7 @@ use catalog::LoadedCatalog;
 use disruption::{ChurnReport, DisruptionReport, RepairAction};
 use explain::Target;
 use jiff::Timestamp;
+use nodeless_api::view::ClusterView;
 use nodeless_catalog::Catalog;
 use nodeless_commitments::{Commitments, Instance, bill};
 use nodeless_disruption::Command;
@@ -53,6 +54,7 @@ use std::mem::ManuallyDrop;
 use std::ops::ControlFlow;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
+use whatif::moved::assumed_pool;
 
 /// The maximum number of errors of the input that are printed.
 const MAX_INPUT_ERRORS: usize = 50;
@@ -64,6 +66,8 @@ const SOME_UNSCHEDULABLE: u8 = 2;
 /// The input of a plan.
 pub(crate) struct Input {
     pub(crate) snapshot: Snapshot,
+    /// Whether the cluster is read from files.
+    pub(crate) is_files: bool,
     pub(crate) catalog: LoadedCatalog,
     /// The commitments that are in effect, if exports of them are given.
     pub(crate) commitments: Option<Commitments>,
@@ -107,15 +111,18 @@ pub(crate) enum Output {
 
 /// Plans and prints the plan. The exit code indicates whether all pods can be scheduled.
 pub(crate) fn run(input: Input, form: Output) -> Result<ExitCode, CliError> {
-    let Input { mut snapshot, catalog, commitments, options, explain, shifted, at, disruption } = input;
+    let Input { mut snapshot, is_files, catalog, commitments, options, explain, shifted, at, disruption } = input;
     let shifted = shifted_zones(&shifted, &catalog.catalog)?;
     let faulty = report_input(&snapshot);
     if faulty && snapshot.objects == 0 {
         return Err(CliError::AlreadyReported);
     }
     catalog.notes.iter().for_each(|note| report!("warning: {note}"));
-    let view = std::mem::take(&mut snapshot.view);
+    let mut view = std::mem::take(&mut snapshot.view);
     let claims = std::mem::take(&mut snapshot.claims);
+    if is_files && !faulty {
+        assume_pool(&mut view)?;
+    }
     let faults = view.option_faults();
     let gates = disruption.as_ref().map(|settings| settings.gates).unwrap_or_default();
     let reporting = disruption.as_ref().map(|settings| Reporting {
@@ -214,6 +221,18 @@ pub(crate) fn run(input: Input, form: Output) -> Result<ExitCode, CliError> {
         (false, false) => ExitCode::from(SOME_UNSCHEDULABLE),
         (false, true) => ExitCode::SUCCESS,
     })
+}
+
+/// Adds a NodePool to manifests of workloads that have none, so that they have a price.
+fn assume_pool(view: &mut ClusterView) -> Result<(), CliError> {
+    let has_pool = !view.node_pools.is_empty() || !view.other_node_pools.is_empty();
+    if has_pool || !view.nodes.is_empty() || view.pods.is_empty() {
+        return Ok(());
+    }
+    let (pool, described) = assumed_pool(&[], &BTreeMap::new())?;
+    report!("warning: the input has no NodePool and no Node; the NodePool {} is assumed: {described}", pool.name);
+    view.node_pools.push(pool);
+    Ok(())
 }
 
 /// The zones with these names or IDs. The end of their shifts is unknown.

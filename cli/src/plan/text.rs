@@ -6,6 +6,7 @@ use super::disruption::DisruptionReport;
 use super::parts::{Launch, Placement};
 use super::report::{Current, Explained, Report, Unschedulable};
 use super::text_parts::{alternatives, dollars, shortened};
+use super::whatif::cost::month;
 use super::{answer_node, answer_pod, disruption_text};
 use crate::plural::counted;
 use nodeless_scheduling::DaemonSetEffect;
@@ -182,7 +183,7 @@ fn total(out: &mut String, report: &Report, prices: &str) -> std::fmt::Result {
         writeln!(
             out,
             "Total: {} for {}. Of {}: {launched} on new nodes, {} on existing or in-flight nodes, {} unschedulable.",
-            dollars(report.price_per_hour),
+            with_month(report.price_per_hour),
             counted(report.launches.len(), "new node"),
             counted(statistics.pods, "pod"),
             report.placements.len(),
@@ -226,5 +227,10 @@ fn current(current: &Current) -> String {
         [others @ .., last] if !others.is_empty() => format!("; pods request {} and {last}", others.join(", ")),
         all => format!("; pods request {}", all.concat()),
     };
-    format!("Now: {} for {}{unknown}{requested}.", counted(current.nodes, "node"), dollars(current.price_per_hour))
+    format!("Now: {} for {}{unknown}{requested}.", counted(current.nodes, "node"), with_month(current.price_per_hour))
+}
+
+/// A price by the hour, and by the month of 730 hours.
+fn with_month(price_per_hour: f64) -> String {
+    format!("{} (${} a month)", dollars(price_per_hour), month(price_per_hour))
 }

@@ -186,6 +186,15 @@ fn a_launch_has_every_documented_field() {
 }
 
 #[test]
+fn manifests_without_a_node_pool_are_planned_with_an_assumed_one() {
+    let ended = piped(&documents(&[&pod("web", "1", "")]), &["-o", "json"]);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let expected = "warning: the input has no NodePool and no Node; the NodePool default is assumed: on-demand, amd64, instance categories c, m, r";
+    assert!(ended.stderr.contains(expected), "{}", ended.stderr);
+    assert_eq!(parsed(&ended)["launches"][0]["offering"]["capacityType"], "on-demand", "{}", ended.stdout);
+}
+
+#[test]
 fn the_exit_code_shows_whether_all_pods_can_be_scheduled() {
     let gpu =
         "kind: Pod\nmetadata: {name: gpu}\nspec: {containers: [{name: c, resources: {limits: {nvidia.com/gpu: 1}}}]}";
@@ -196,7 +205,8 @@ fn the_exit_code_shows_whether_all_pods_can_be_scheduled() {
     assert!(reason.starts_with("NodePool default: no instance type offers nvidia.com/gpu"), "{reason}");
     assert_eq!(plan["launches"].as_array().unwrap().len(), 1);
 
-    let nothing = planned(2, &[&pod("web", "1", "")]);
+    let node = "kind: Node\nmetadata: {name: a}\nstatus: {allocatable: {cpu: 500m, memory: 1Gi, pods: 9}}";
+    let nothing = planned(2, &[node, &pod("web", "1", "")]);
     assert!(nothing["unschedulable"][0]["reasons"][0].as_str().unwrap().contains("there is no NodePool"));
     let empty = planned(0, &[POOL, CLASS]);
     assert_eq!((&empty["statistics"]["pods"], empty["pricePerHour"].to_string()), (&json!(0), "0.0".to_owned()));
@@ -834,7 +844,9 @@ fn the_plan_shows_what_the_cluster_costs_now_and_how_full_it_is() {
     let text = objects.run(&[]).stdout;
     let line = text.lines().find(|line| line.starts_with("Now: ")).unwrap();
     assert!(
-        line.starts_with("Now: 3 nodes for $0.8640/h without 1 node whose price is unknown; pods request "),
+        line.starts_with(
+            "Now: 3 nodes for $0.8640/h ($631 a month) without 1 node whose price is unknown; pods request "
+        ),
         "{line}"
     );
     let cpu = current["allocatable"]["cpu"].as_str().unwrap();

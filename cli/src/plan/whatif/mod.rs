@@ -7,7 +7,7 @@ pub(super) mod cost;
 mod evaluate;
 mod html;
 pub(crate) mod manifests;
-mod moved;
+pub(super) mod moved;
 mod report;
 mod text;
 pub(super) mod words;

@@ -135,8 +135,8 @@ pub(super) fn staying(
     staying
 }
 
-/// A NodePool as of the nodes that it replaces, and its requirements in words.
-pub(super) fn assumed_pool(
+/// A NodePool as of the nodes that it replaces, if any, and its requirements in words.
+pub(in crate::plan) fn assumed_pool(
     nodes: &[CurrentNode],
     origins: &BTreeMap<&str, Origin>,
 ) -> Result<(NodePool, String), CliError> {
@@ -147,7 +147,8 @@ pub(super) fn assumed_pool(
         architectures.insert("amd64".to_owned());
     }
     // Only pods that may all be interrupted today may be so then.
-    let bought = match replaced().all(|node| capacity_type_of(&node.labels) == Some(CapacityType::Spot)) {
+    let is_spot = |node: &CurrentNode| capacity_type_of(&node.labels) == Some(CapacityType::Spot);
+    let bought = match replaced().next().is_some() && replaced().all(is_spot) {
         true => CapacityType::Spot,
         false => CapacityType::OnDemand,
     };
