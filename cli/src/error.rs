@@ -143,12 +143,14 @@ pub(crate) enum CliError {
     },
     /// No local cluster has the name.
     #[error(
-        "no local cluster {name}: no kubeconfig of $KUBECONFIG or in this directory is that of a local cluster with this name in which nodeless runs; start one with `nodeless local{}`, or leave --cluster out for the account of the AWS configuration",
+        "no local cluster {name}: no kubeconfig of $KUBECONFIG or in this directory is that of a local cluster with this name in which nodeless runs; set KUBECONFIG as `nodeless local` prints it, start one with `nodeless local{}`, or {otherwise}",
         if name == "local" { String::new() } else { format!(" --cluster-name {name}") }
     )]
     NoLocalCluster {
         /// The given name.
         name: String,
+        /// What to do for a cluster in AWS.
+        otherwise: &'static str,
     },
     /// The command needs the AWS SDK, and this build does not include it.
     #[cfg(not(feature = "aws"))]
@@ -441,6 +443,12 @@ pub(crate) enum CliError {
     #[cfg(feature = "kubernetes")]
     #[error(transparent)]
     Kubeconfig(#[from] nodeless_kubernetes::KubeconfigError),
+    /// There is no kubeconfig for a plan, which needs none for files.
+    #[cfg(feature = "kubernetes")]
+    #[error(
+        "{0}; or plan for files with --cluster FILE, or for a simulated cluster that `nodeless local` starts on this machine"
+    )]
+    NoCluster(nodeless_kubernetes::KubeconfigError),
     /// A request to the cluster failed.
     #[error(transparent)]
     Port(#[from] PortError),
@@ -462,6 +470,15 @@ impl CliError {
     pub(crate) fn without_aws_for(cluster: &str) -> Self {
         let local = "a local cluster with this name is found by its kubeconfig: start `nodeless local`, or set KUBECONFIG as it prints";
         Self::WithoutAws { what: format!("the table of cluster {cluster}"), local: local.to_owned() }
+    }
+
+    /// This error of a command that can also read files.
+    pub(crate) fn or_without_cluster(self) -> Self {
+        match self {
+            #[cfg(feature = "kubernetes")]
+            Self::Kubeconfig(missing @ nodeless_kubernetes::KubeconfigError::Missing(_)) => Self::NoCluster(missing),
+            other => other,
+        }
     }
 
     /// Advice for errors of adapters. Their messages contain none, because functions use them too.

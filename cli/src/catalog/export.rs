@@ -10,7 +10,10 @@ use std::path::Path;
 /// Writes the catalog of the simulated account of a local cluster as a catalog file.
 pub(crate) fn of_local_cluster(cluster: &str, path: &Path) -> Result<(), CliError> {
     let target = Target::check(path)?;
-    let local = Running::find(cluster).ok_or_else(|| CliError::NoLocalCluster { name: cluster.to_owned() })?;
+    let local = Running::find(cluster).ok_or_else(|| CliError::NoLocalCluster {
+        name: cluster.to_owned(),
+        otherwise: "leave --cluster out for the account of the AWS configuration",
+    })?;
     let text = local.catalog()?;
     let parsed = file::parse(text.as_bytes()).map_err(|error| local.unusable(&error.to_string()))?;
     target.write(&text)?;

@@ -107,7 +107,7 @@ fn window(text: &str) -> Result<SignedDuration, String> {
 }
 
 async fn of_cluster(arguments: &Arguments, cluster: &str, count: u32) -> Result<Vec<table::Item>, CliError> {
-    match Running::of_table(cluster, arguments.table.as_deref()) {
+    match Running::of_table(cluster, arguments.table.as_deref())? {
         Some(local) => local.decisions(count),
         None => in_aws(arguments, cluster, count).await,
     }

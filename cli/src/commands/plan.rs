@@ -184,7 +184,11 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
     let exported = arguments.commitments.read()?;
     let reserved = arguments.reservations.read()?;
     let stage = Stage::begin("reading the cluster");
-    let reader = if live { arguments.live.read(config).await? } else { plan::files::read(&arguments.cluster, config)? };
+    let reader = if live {
+        arguments.live.read(config).await.map_err(CliError::or_without_cluster)?
+    } else {
+        plan::files::read(&arguments.cluster, config)?
+    };
     let changed = arguments.manifests.iter().map(|path| plan::whatif::manifests::read(&reader, path));
     let mut changed = changed.collect::<Result<Vec<_>, _>>()?;
     let mut snapshot = reader.finish();

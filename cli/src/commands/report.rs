@@ -122,7 +122,7 @@ async fn of_clusters(arguments: &Arguments, times: Times) -> Result<Clusters, Cl
 }
 
 async fn of_cluster(arguments: &Arguments, cluster: &str, times: Times) -> Result<Records, CliError> {
-    match Running::of_table(cluster, arguments.table.as_deref()) {
+    match Running::of_table(cluster, arguments.table.as_deref())? {
         Some(local) => report::records(&local.costs()?),
         None => in_aws(arguments, cluster, times).await,
     }

@@ -21,6 +21,8 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 /// The timeout for each part of its response. At a high speed the process is busy.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 
+/// The name of a local cluster that gets no other.
+const DEFAULT_NAME: &str = "local";
 /// The path of the catalog below the address of the AWS APIs.
 pub(super) const CATALOG: &str = "/nodeless/catalog";
 
@@ -39,9 +41,19 @@ impl Running {
         kubeconfigs().into_iter().find_map(|path| Self::new(&path, cluster))
     }
 
-    /// The local cluster with this name, unless the table of a cluster in AWS is named.
-    pub(crate) fn of_table(cluster: &str, table: Option<&str>) -> Option<Self> {
-        if table.is_some() { None } else { Self::find(cluster) }
+    /// The local cluster with this name, unless the table of a cluster in AWS is named. The name that `nodeless local` gives a cluster is
+    /// not looked for in AWS.
+    pub(crate) fn of_table(cluster: &str, table: Option<&str>) -> Result<Option<Self>, CliError> {
+        if table.is_some() {
+            return Ok(None);
+        }
+        match Self::find(cluster) {
+            None if cluster == DEFAULT_NAME => Err(CliError::NoLocalCluster {
+                name: cluster.to_owned(),
+                otherwise: "name the table of a cluster in AWS with --table",
+            }),
+            found => Ok(found),
+        }
     }
 
     /// `None` if the file does not exist or cannot be read, too: then it is not the kubeconfig of this cluster.

@@ -28,7 +28,11 @@ fn no_kubeconfig() {
     let folder = Folder::new();
     let path = folder.path().join("none");
     let expected = format!("error: no kubeconfig at {}; ", path.display());
-    assert!(planned(&path, &[]).stderr.starts_with(&expected));
+    let ended = planned(&path, &[]);
+    assert!(
+        ended.stderr.starts_with(&expected) && ended.stderr.contains("or plan for files with --cluster FILE"),
+        "{ended:?}"
+    );
     let home = run(nodeless().arg("plan").env("HOME", folder.path()));
     assert!(home.code == Some(1) && home.stderr.contains(".kube/config"), "{home:?}");
     let variable = run(nodeless().arg("plan").env("KUBECONFIG", &path));

@@ -17,7 +17,7 @@ pub use catalog_source::{CatalogSource, ClusterVersion};
 pub use clock::Clock;
 pub use cloud::Cloud;
 pub use cluster::{ClaimMirror, Cluster, Configuration, Events, NodesAndPods, PlanningView, Workloads};
-pub use nodeless_model::error::{ErrorKind, PortError};
+pub use nodeless_model::error::{ErrorKind, PortError, with_causes};
 pub use queue::Queue;
 pub use table::Table;
 pub use topic::Topic;

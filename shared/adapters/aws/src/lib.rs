@@ -6,10 +6,9 @@ use aws_config::timeout::TimeoutConfig;
 use aws_config::{BehaviorVersion, SdkConfig};
 use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
 use aws_smithy_runtime_api::client::result::SdkError;
-use aws_smithy_types::error::display::DisplayErrorContext;
 use aws_smithy_types::error::metadata::ProvideErrorMetadata;
 use aws_types::service_config::{LoadServiceConfig, ServiceConfigKey};
-use nodeless_ports::{ErrorKind, PortError};
+use nodeless_ports::{ErrorKind, PortError, with_causes};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -69,10 +68,8 @@ where
             let message = service.err().message().unwrap_or("the service gave no message");
             PortError::new(kind_of(code, status), operation, message).with_code(code)
         }
-        SdkError::ConstructionFailure(_) => {
-            PortError::new(ErrorKind::Invalid, operation, DisplayErrorContext(error).to_string())
-        }
-        _ => PortError::new(ErrorKind::Unavailable, operation, DisplayErrorContext(error).to_string()),
+        SdkError::ConstructionFailure(_) => PortError::new(ErrorKind::Invalid, operation, with_causes(error)),
+        _ => PortError::new(ErrorKind::Unavailable, operation, with_causes(error)),
     }
 }
 

@@ -3,10 +3,10 @@
 use crate::authentication::{CONFIG_MAP, DESCRIBE_CLUSTER, mode};
 use async_trait::async_trait;
 use aws_config::SdkConfig;
-use aws_sdk_eks::error::{DisplayErrorContext, ProvideErrorMetadata as _, SdkError};
+use aws_sdk_eks::error::{ProvideErrorMetadata as _, SdkError};
 use aws_sdk_eks::operation::describe_cluster::DescribeClusterError;
 use aws_sdk_eks::types::{Cluster, ControlPlaneEgressModeType};
-use nodeless_ports::{ClusterVersion, ErrorKind, PortError};
+use nodeless_ports::{ClusterVersion, ErrorKind, PortError, with_causes};
 
 /// The data that a client needs to reach the API server of a cluster. It changes so rarely that an execution environment reads it
 /// once, except for the version: see [`EksVersion`].
@@ -119,7 +119,7 @@ fn egress_by_aws(cluster: &Cluster) -> bool {
 
 fn refuse(name: &str, error: &SdkError<DescribeClusterError>) -> PortError {
     let code = error.code().unwrap_or_default();
-    let message = error.message().map_or_else(|| DisplayErrorContext(error).to_string(), str::to_owned);
+    let message = error.message().map_or_else(|| with_causes(error), str::to_owned);
     let (kind, next) = reaction(code, matches!(error, SdkError::ConstructionFailure(_)), name);
     PortError::new(kind, DESCRIBE_CLUSTER, format!("{message}{next}")).with_code(code)
 }

@@ -2,9 +2,9 @@
 
 use aws_config::SdkConfig;
 use aws_sdk_eks::Client;
-use aws_sdk_eks::error::{DisplayErrorContext, ProvideErrorMetadata, SdkError};
+use aws_sdk_eks::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_eks::types::Cluster;
-use nodeless_ports::{ErrorKind, PortError};
+use nodeless_ports::{ErrorKind, PortError, with_causes};
 
 pub(crate) const DESCRIBE_CLUSTER: &str = "EKS DescribeCluster";
 /// The mode of clusters that have no access entries, and of those that are older than the setting.
@@ -72,6 +72,6 @@ where
         "InvalidParameterException" | "InvalidRequestException" => ErrorKind::Invalid,
         _ => ErrorKind::Unavailable,
     };
-    let message = error.message().map_or_else(|| DisplayErrorContext(error).to_string(), str::to_owned);
+    let message = error.message().map_or_else(|| with_causes(error), str::to_owned);
     PortError::new(kind, operation, message).with_code(code)
 }

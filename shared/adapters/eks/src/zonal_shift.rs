@@ -2,12 +2,12 @@
 
 use async_trait::async_trait;
 use aws_config::SdkConfig;
-use aws_sdk_arczonalshift::error::{DisplayErrorContext, ProvideErrorMetadata as _, SdkError};
+use aws_sdk_arczonalshift::error::{ProvideErrorMetadata as _, SdkError};
 use aws_sdk_arczonalshift::operation::get_managed_resource::{GetManagedResourceError, GetManagedResourceOutput};
 use aws_sdk_arczonalshift::primitives::DateTime;
 use aws_sdk_arczonalshift::types::{AppliedStatus, AutoshiftAppliedStatus};
 use jiff::Timestamp;
-use nodeless_ports::{ErrorKind, PortError, ZonalShift, ZonalShifts};
+use nodeless_ports::{ErrorKind, PortError, ZonalShift, ZonalShifts, with_causes};
 
 const OPERATION: &str = "ARC GetManagedResource";
 
@@ -76,7 +76,7 @@ fn unclear(message: String) -> PortError {
 
 fn refuse(cluster_arn: &str, error: &SdkError<GetManagedResourceError>) -> PortError {
     let code = error.code().unwrap_or_default();
-    let message = error.message().map_or_else(|| DisplayErrorContext(error).to_string(), str::to_owned);
+    let message = error.message().map_or_else(|| with_causes(error), str::to_owned);
     let (kind, next) = reaction(code, matches!(error, SdkError::ConstructionFailure(_)), cluster_arn);
     PortError::new(kind, OPERATION, format!("{message}{next}")).with_code(code)
 }

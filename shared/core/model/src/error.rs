@@ -71,3 +71,37 @@ impl fmt::Display for PortError {
 }
 
 impl std::error::Error for PortError {}
+
+/// An error and its causes, separated by colons. A cause that the text before it states already is left out.
+#[must_use]
+pub fn with_causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let causes = std::iter::successors(error.source(), |error| error.source());
+    for cause in causes.map(ToString::to_string) {
+        if !text.contains(&cause) {
+            text = format!("{text}: {cause}");
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("{text}")]
+    struct Failed {
+        text: &'static str,
+        source: Option<Box<Failed>>,
+    }
+
+    #[test]
+    fn causes_follow_their_error_once() {
+        let failed = |text, source: Option<Failed>| Failed { text, source: source.map(Box::new) };
+        let error = failed("dispatch failure", Some(failed("no credentials", Some(failed("no credentials", None)))));
+        assert_eq!(with_causes(&error), "dispatch failure: no credentials");
+        let refused = failed("connection: refused", Some(failed("refused", Some(failed("os error 111", None)))));
+        assert_eq!(with_causes(&refused), "connection: refused: os error 111");
+    }
+}
