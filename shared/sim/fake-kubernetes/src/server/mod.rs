@@ -7,6 +7,7 @@
 mod admission;
 mod api;
 mod bootstrap;
+mod built_in_admission;
 mod built_in_schemas;
 mod columns;
 mod custom;

@@ -6,14 +6,11 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
+use super::built_in_admission::admit;
 use super::definition::Definition;
 use super::events;
 use super::patch::apply::{Writer, track_update};
-use super::pod_resources::list;
-use super::resource::{
-    CUSTOM_RESOURCE_DEFINITIONS, LEASES, LIMIT_RANGES, NAMESPACES, PODS, PRIORITY_CLASSES, Resource, SERVICE_ACCOUNTS,
-    SERVICES,
-};
+use super::resource::{CUSTOM_RESOURCE_DEFINITIONS, LEASES, NAMESPACES, Resource, SERVICE_ACCOUNTS};
 use super::status::Status;
 use super::store::{ChangeKind, ObjectKey, Store};
 use super::time::seconds;
@@ -185,76 +182,6 @@ fn reset_status(definition: &Definition, object: &mut Value) {
             map.insert("status".into(), json!({}));
         }
     }
-}
-
-/// The changes of the built-in admission plugins: defaults of LimitRanges, priorities, default tolerations, service addresses.
-fn admit(store: &mut Store, definition: &Definition, object: &mut Value) -> Result<(), Status> {
-    if definition.resource == PODS {
-        limit_ranges(store, object);
-        priority(store, object)?;
-        let spec = &mut object["spec"];
-        if spec.get("serviceAccountName").is_none() {
-            spec["serviceAccountName"] = json!("default");
-        }
-        default_tolerations(spec);
-    }
-    if definition.resource == SERVICES {
-        let spec = &mut object["spec"];
-        let wants = spec["type"] != "ExternalName" && text(spec, "/clusterIP").is_empty();
-        if wants {
-            let number = store.iter(&SERVICES.storage_key(), None).count() + 100;
-            let address = format!("10.100.{}.{}", number / 250, number % 250 + 1);
-            spec["clusterIP"] = json!(address);
-            spec["clusterIPs"] = json!([address]);
-        }
-    }
-    Ok(())
-}
-
-/// Gives containers the defaults of the LimitRanges of their namespace.
-fn limit_ranges(store: &Store, pod: &mut Value) {
-    let namespace = text(pod, "/metadata/namespace").to_owned();
-    for (_, range) in store.iter(&LIMIT_RANGES.storage_key(), Some(&namespace)) {
-        let items = list(range, "/spec/limits").iter().filter(|item| item["type"] == "Container");
-        items.for_each(|item| defaults::of_limit_range(pod, item));
-    }
-}
-
-fn priority(store: &Store, pod: &mut Value) -> Result<(), Status> {
-    let key = PRIORITY_CLASSES.storage_key();
-    let name = text(pod, "/spec/priorityClassName").to_owned();
-    let class = if name.is_empty() {
-        store.iter(&key, None).map(|(_, class)| class).find(|class| class["globalDefault"] == true).cloned()
-    } else {
-        let class = store.get(&key, &(String::new(), name.clone())).cloned();
-        if class.is_none() {
-            let detail = format!("no PriorityClass with name {name} was found");
-            return Err(Status::forbidden(&PODS, text(pod, "/metadata/name"), &detail));
-        }
-        class
-    };
-    let spec = &mut pod["spec"];
-    spec["priority"] = class.as_ref().map_or(json!(0), |class| class["value"].clone());
-    spec["preemptionPolicy"] =
-        class.as_ref().map_or(json!("PreemptLowerPriority"), |class| class["preemptionPolicy"].clone());
-    if let Some(class) = class {
-        spec["priorityClassName"] = class["metadata"]["name"].clone();
-    }
-    Ok(())
-}
-
-fn default_tolerations(spec: &mut Value) {
-    let mut list = spec.get("tolerations").and_then(Value::as_array).cloned().unwrap_or_default();
-    for key in ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"] {
-        let tolerated = list.iter().any(|toleration| {
-            let (own, effect) = (text(toleration, "/key"), text(toleration, "/effect"));
-            (own == key || own.is_empty()) && (effect == "NoExecute" || effect.is_empty())
-        });
-        if !tolerated {
-            list.push(json!({"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}));
-        }
-    }
-    spec["tolerations"] = Value::Array(list);
 }
 
 /// Validates a whole object, after its schema's defaults and pruning for a custom resource.

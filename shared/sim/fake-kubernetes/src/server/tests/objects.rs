@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 use super::{World, deployment, pod, world};
 use crate::server::resource::{
     CRON_JOBS, CUSTOM_RESOURCE_DEFINITIONS, DEPLOYMENTS, EVENTS, LEASES, LIMIT_RANGES, NAMESPACES, NEW_EVENTS, NODES,
-    PODS, PRIORITY_CLASSES, Resource, SERVICES,
+    PERSISTENT_VOLUME_CLAIMS, PODS, PRIORITY_CLASSES, RUNTIME_CLASSES, Resource, SERVICES, STORAGE_CLASSES,
 };
 use crate::server::{ChangeKind, CreateOptions, PatchOptions, PatchType, UpdateOptions};
 
@@ -46,6 +46,69 @@ fn a_pod_gets_its_defaults_and_priority() {
     assert_eq!(pod["spec"]["containers"][0]["resources"]["requests"], json!({"cpu": "1", "memory": "1Gi"}));
     assert_eq!(pod["status"], json!({"phase": "Pending", "qosClass": "Guaranteed"}));
     assert_eq!(pod["spec"]["tolerations"].as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn a_claim_without_a_class_gets_the_newest_default_class() {
+    let world = world();
+    let claim = |name: &str, class: Value| {
+        let spec = json!({"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}});
+        let mut claim = json!({"metadata": {"name": name}, "spec": spec});
+        if !class.is_null() {
+            claim["spec"]["storageClassName"] = class;
+        }
+        world.create(&PERSISTENT_VOLUME_CLAIMS, claim).unwrap()["spec"]["storageClassName"].clone()
+    };
+    let class = |name: &str, annotations: Value| {
+        let class = json!({"metadata": {"name": name, "annotations": annotations}, "provisioner": "ebs.csi.aws.com"});
+        world.create(&STORAGE_CLASSES, class).unwrap();
+    };
+    class("other", json!({"storageclass.kubernetes.io/is-default-class": "false"}));
+    assert_eq!(claim("a", Value::Null), Value::Null);
+    class("gp2", json!({"storageclass.beta.kubernetes.io/is-default-class": "true"}));
+    assert_eq!(claim("b", Value::Null), "gp2");
+    class("gp3", json!({"storageclass.kubernetes.io/is-default-class": "true"}));
+    assert_eq!(claim("c", Value::Null), "gp2", "of the same second, the first by name");
+    assert_eq!((claim("d", json!("")), claim("e", json!("other"))), (json!(""), json!("other")));
+}
+
+#[test]
+fn a_pod_gets_what_its_runtime_class_states() {
+    let world = world();
+    let class = json!({"metadata": {"name": "kata"}, "handler": "kata", "overhead": {"podFixed": {"cpu": "250m"}},
+        "scheduling": {"nodeSelector": {"kata": "true"}, "tolerations": [{"key": "kata", "operator": "Exists"}]}});
+    world.create(&RUNTIME_CLASSES, class).unwrap();
+    world.create(&RUNTIME_CLASSES, json!({"metadata": {"name": "plain"}, "handler": "runc"})).unwrap();
+    let created = |name: &str, spec: Value| {
+        let mut object = pod(name);
+        object["spec"].as_object_mut().unwrap().extend(spec.as_object().unwrap().clone());
+        world.create(&PODS, object)
+    };
+    let made = created("a", json!({"runtimeClassName": "kata"})).unwrap();
+    assert_eq!(
+        (&made["spec"]["overhead"], &made["spec"]["nodeSelector"]),
+        (&json!({"cpu": "250m"}), &json!({"kata": "true"}))
+    );
+    assert!(made["spec"]["tolerations"].as_array().unwrap().iter().any(|one| one["key"] == "kata"));
+    assert!(created("b", json!({"runtimeClassName": "plain"})).unwrap()["spec"].get("overhead").is_none());
+    for (spec, expected) in [
+        (json!({"runtimeClassName": "none"}), "pod rejected: RuntimeClass \"none\" not found"),
+        (
+            json!({"runtimeClassName": "kata", "overhead": {"cpu": "1"}}),
+            "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead",
+        ),
+        (
+            json!({"overhead": {"cpu": "1"}}),
+            "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead",
+        ),
+        (
+            json!({"runtimeClassName": "kata", "nodeSelector": {"kata": "false"}}),
+            "conflict: runtimeClass.scheduling.nodeSelector[kata] = true; pod.spec.nodeSelector[kata] = false",
+        ),
+    ] {
+        let refused = created("c", spec).unwrap_err();
+        assert!(refused.code == 403 && refused.message.ends_with(expected), "{refused:?}");
+    }
 }
 
 #[test]
