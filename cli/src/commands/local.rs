@@ -21,8 +21,8 @@ pub(crate) struct Arguments {
     /// The path of the kubeconfig; the file is removed at the end
     #[arg(long, value_name = "FILE", default_value = KUBECONFIG)]
     kubeconfig: PathBuf,
-    /// The speed of simulated time as a multiple of the wall clock. `kubectl get` shows ages in simulated time; timestamps are on the wall
-    /// clock
+    /// The speed of simulated time as a multiple of the wall clock. Times and ages in the Kubernetes API, in decisions and in the log are on
+    /// the wall clock; costs are those of simulated hours
     #[arg(long, value_name = "N", default_value = "1", value_parser = speed)]
     speed: f64,
     /// The port of the Kubernetes API on 127.0.0.1; 0 for any free port

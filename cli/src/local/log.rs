@@ -35,7 +35,7 @@ impl Line for LocalFault {
     const LEVEL: Level = Level::Info;
 }
 
-/// Lines to standard error. Lines that repeat the last of their kind are left out: in a quiescent cluster the heartbeat
+/// Lines to standard error, with the time of the wall clock in UTC. Lines that repeat the last of their kind are left out: in a quiescent cluster the heartbeat
 /// would fill the screen.
 #[derive(Debug, Default)]
 pub(crate) struct Quiet {
@@ -51,7 +51,8 @@ impl Sink for Quiet {
         let (event, text_without_time) = parts(&text);
         let before = lock(&self.last).insert(event.to_owned(), text_without_time.to_owned());
         if before.as_deref() != Some(text_without_time) {
-            output::error_line(text);
+            // Simulated time may run at another speed than the clock by which its reader compares lines with kubectl.
+            output::error_line(format!("{} {text_without_time}", jiff::Timestamp::now().strftime("%H:%M:%S")));
         }
     }
 

@@ -78,6 +78,7 @@ impl LocalWorld {
         let world = World::new(options.clone())?;
         let (api, ec2, clock) = (world.api().clone(), world.ec2().clone(), world.clock().clone());
         replaced::refuse(&api)?;
+        api.keep_events_at_speed(speed);
         let catalog = world.catalog().clone();
         let (worker, claims, sink) = match controllers {
             Controllers::LeftOut(sink) => (Worker::World(Box::new(world)), MemoryState::default(), sink),
@@ -110,18 +111,22 @@ impl LocalWorld {
         let source = MemoryCatalogSource::new(ec2, catalog, cluster_name.clone(), version.clone());
         let facts = Facts::of_region(region).map_err(CliError::Region)?;
         let services = catalog::with_catalog(services, facts, source);
-        aws.serve(table::with_table(services, cluster_name, &self.claims));
+        aws.serve(table::with_table(services, cluster_name, &self.claims, self.wall_clock()));
         Ok(())
     }
 
     /// The Kubernetes API, with timestamps from which clients can compute ages.
     fn router(&self) -> Result<Router, CliError> {
-        let speed = self.pace.speed();
-        if speed == 1.0 {
-            return Ok(self.api.router());
+        match self.wall_clock() {
+            Some(wall) => times::on_the_wall_clock(&self.api, wall).map_err(CliError::Timestamps),
+            None => Ok(self.api.router()),
         }
-        let wall = WallClock { start: self.options.start, speed };
-        times::on_the_wall_clock(&self.api, wall).map_err(CliError::Timestamps)
+    }
+
+    /// The clock of clients, if simulated time runs at another speed.
+    fn wall_clock(&self) -> Option<WallClock> {
+        let speed = self.pace.speed();
+        (speed != 1.0).then_some(WallClock { start: self.options.start, speed })
     }
 
     /// The simulated time since the start.

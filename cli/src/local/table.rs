@@ -9,6 +9,7 @@ use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse as _, Response};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use nodeless_fake_kubernetes::WallClock;
 use nodeless_ports::table::{Item, Partition, Query, Range, Value as Attribute};
 use nodeless_world::memory::MemoryState;
 use serde_json::{Value, json};
@@ -17,6 +18,9 @@ use serde_json::{Value, json};
 pub(super) const TARGET: &str = "x-amz-target";
 /// The only operation.
 pub(super) const QUERY: &str = "DynamoDB_20120810.Query";
+/// The beginning of the sort keys of decisions, and that of the time in their records.
+const DECISION: &str = "decision#";
+const AT: &str = "\"at\":\"";
 /// Requests of DynamoDB are at most 16 MB.
 const MAX_BODY: usize = 16 * 1024 * 1024;
 
@@ -24,11 +28,14 @@ const MAX_BODY: usize = 16 * 1024 * 1024;
 struct Table {
     cluster: String,
     claims: MemoryState,
+    /// The clock of clients, if it is another one than that of the records.
+    wall: Option<WallClock>,
 }
 
-/// The router with `Query` of DynamoDB for the items of a cluster. Any name of a table serves.
-pub(crate) fn with_table(router: Router, cluster: &str, claims: &MemoryState) -> Router {
-    let table = Table { cluster: cluster.to_owned(), claims: claims.clone() };
+/// The router with `Query` of DynamoDB for the items of a cluster. Any name of a table serves. The times of decisions are on the wall clock,
+/// as those of the Kubernetes API; costs are those of hours of simulated time.
+pub(crate) fn with_table(router: Router, cluster: &str, claims: &MemoryState, wall: Option<WallClock>) -> Router {
+    let table = Table { cluster: cluster.to_owned(), claims: claims.clone(), wall };
     router.layer(from_fn_with_state(table, answer))
 }
 
@@ -61,6 +68,7 @@ impl Table {
     /// An item in the JSON of DynamoDB.
     fn encoded(&self, item: &Item) -> Value {
         let value = |value: &Attribute| match value {
+            Attribute::Text(text) if item.key.sort.starts_with(DECISION) => json!({ "S": self.on_the_wall_clock(text) }),
             Attribute::Text(text) => json!({ "S": text }),
             Attribute::Number(number) => json!({ "N": number.to_string() }),
             Attribute::Bytes(bytes) => json!({ "B": STANDARD.encode(bytes) }),
@@ -68,6 +76,16 @@ impl Table {
         let attributes = item.attributes.iter().map(|(name, attribute)| (name.clone(), value(attribute)));
         let keys = [("pk", &self.cluster), ("sk", &item.key.sort)];
         keys.into_iter().map(|(name, key)| (name.to_owned(), json!({ "S": key }))).chain(attributes).collect()
+    }
+
+    /// The record of a decision, whose time is a field before all that has other texts.
+    fn on_the_wall_clock(&self, record: &str) -> String {
+        let convert = || {
+            let (before, rest) = record.split_once(AT)?;
+            let (time, after) = rest.split_once('"')?;
+            Some(format!("{before}{AT}{}\"{after}", self.wall?.time(time.parse().ok()?)))
+        };
+        convert().unwrap_or_else(|| record.to_owned())
     }
 
     fn query(&self, body: &Bytes) -> Response {
@@ -120,6 +138,17 @@ fn typed(status: StatusCode, body: &Value) -> Response {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_times_of_decisions_are_on_the_wall_clock() {
+        let table = |wall| Table { cluster: "local".to_owned(), claims: MemoryState::default(), wall };
+        let record = r#"{"id":"1","at":"2026-01-01T01:00:00Z","kind":"provisioning","detail":"{\\"at\\":\\"x\\"}"}"#;
+        let wall = WallClock { start: "2026-01-01T00:00:00Z".parse().unwrap(), speed: 60.0 };
+        let expected = record.replace("T01:00:00Z", "T00:01:00Z");
+        assert_eq!(table(Some(wall)).on_the_wall_clock(record), expected);
+        assert_eq!(table(None).on_the_wall_clock(record), record);
+        assert_eq!(table(Some(wall)).on_the_wall_clock("the second part of a record"), "the second part of a record");
+    }
 
     #[test]
     fn the_key_condition_is_that_of_the_documentation() {

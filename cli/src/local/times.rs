@@ -17,7 +17,7 @@ use std::sync::Arc;
 /// annotation of `kubectl rollout restart`, and must be returned unchanged.
 const FIELDS: &str = "creationTimestamp|deletionTimestamp|lastTransitionTime|lastHeartbeatTime|lastProbeTime|lastUpdateTime|startTime\
 |startedAt|finishedAt|completionTime|firstTimestamp|lastTimestamp|eventTime|lastObservedTime|lastScheduleTime|lastSuccessfulTime\
-|renewTime|acquireTime|lastPodEventTime|time";
+|renewTime|acquireTime|lastPodEventTime|timeAdded|time";
 
 /// The timestamps in answers, and the clock to convert them to.
 #[derive(Clone, Debug)]
@@ -78,6 +78,8 @@ mod tests {
         let pod = r#"{"metadata":{"creationTimestamp":"2026-01-01T01:00:00Z"},"status":{"startTime":"2026-01-01T02:00:00Z"}}"#;
         let wall = r#"{"metadata":{"creationTimestamp":"2026-01-01T00:01:00Z"},"status":{"startTime":"2026-01-01T00:02:00Z"}}"#;
         assert_eq!(scaled(pod), wall);
+        let taint = r#"{"effect":"NoExecute","timeAdded":"2026-01-01T01:00:00Z"}"#;
+        assert_eq!(scaled(taint), r#"{"effect":"NoExecute","timeAdded":"2026-01-01T00:01:00Z"}"#);
         let lease = r#"{"renewTime":"2026-01-01T01:00:00.123456Z"}"#;
         assert_eq!(scaled(lease), r#"{"renewTime":"2026-01-01T00:01:00.002057Z"}"#);
     }

@@ -16,7 +16,7 @@ use super::path::text;
 use super::resource::{EVENTS, Resource};
 use super::selectors::LabelSelector;
 use super::status::Status;
-use super::store::{Change, ObjectKey, Store};
+use super::store::{Change, EVENT_TTL, ObjectKey, Store};
 use super::time::{Ages, WallClock};
 use super::unknown_fields::unknown_fields;
 use super::writes::{self, Part, Request};
@@ -118,9 +118,6 @@ pub struct List {
     /// The objects.
     pub items: Vec<Arc<Value>>,
 }
-
-/// The time for which Events are kept after their last write.
-const EVENT_TTL: SignedDuration = SignedDuration::from_hours(1);
 
 /// How many reviews of in-process writes may wait for [`ApiServer::run_reviews`].
 const WAITING_REVIEWS: usize = 10_000;
@@ -265,10 +262,11 @@ impl ApiServer {
         self.store().controlled_pods(uid).cloned().collect()
     }
 
-    /// Deletes the Events that were last written an hour ago, as the API server does (`--event-ttl`).
+    /// Deletes the Events that were last written an hour ago, as the API server does (`--event-ttl`). Where clients have another clock, it is
+    /// an hour of theirs.
     pub fn expire_events(&self) {
         self.write(|store, now| {
-            if let Ok(since) = now.checked_sub(EVENT_TTL) {
+            if let Ok(since) = now.checked_sub(store.event_ttl) {
                 store.expire_events(since);
             }
         });
@@ -569,5 +567,11 @@ impl ApiServer {
     /// simulated cluster can otherwise have it send requests into the network of this machine.
     pub fn allow_remote_webhooks(&self) {
         self.store().remote_webhooks = true;
+    }
+
+    /// Keeps Events for an hour of clients for which time runs slower by this factor.
+    pub fn keep_events_at_speed(&self, speed: f64) {
+        let ttl = SignedDuration::try_from_secs_f64(EVENT_TTL.as_secs_f64() * speed);
+        self.store().event_ttl = ttl.unwrap_or(SignedDuration::MAX);
     }
 }

@@ -6,7 +6,7 @@ use std::ops::Bound;
 use std::sync::{Arc, OnceLock};
 
 use axum::body::Bytes;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use super::definition::{Definition, built_in};
@@ -64,6 +64,9 @@ impl Change {
     }
 }
 
+/// The default of `--event-ttl`.
+pub(crate) const EVENT_TTL: SignedDuration = SignedDuration::from_hours(1);
+
 pub(crate) struct Store {
     pub(crate) revision: u64,
     /// The time of the request that is being handled.
@@ -72,6 +75,8 @@ pub(crate) struct Store {
     pub(crate) user: Option<&'static str>,
     /// Whether webhooks are called at addresses of other machines too.
     pub(crate) remote_webhooks: bool,
+    /// The time for which Events are kept after their last write.
+    pub(crate) event_ttl: SignedDuration,
     generated: u64,
     seed: u64,
     objects: HashMap<StorageKey, BTreeMap<ObjectKey, Arc<Value>>>,
@@ -93,6 +98,7 @@ impl Store {
             now: Timestamp::UNIX_EPOCH,
             user: None,
             remote_webhooks: false,
+            event_ttl: EVENT_TTL,
             generated: 0,
             seed,
             objects: HashMap::new(),
