@@ -68,7 +68,9 @@ impl Table {
     /// An item in the JSON of DynamoDB.
     fn encoded(&self, item: &Item) -> Value {
         let value = |value: &Attribute| match value {
-            Attribute::Text(text) if item.key.sort.starts_with(DECISION) => json!({ "S": self.on_the_wall_clock(text) }),
+            Attribute::Text(text) if item.key.sort.starts_with(DECISION) => {
+                json!({ "S": self.on_the_wall_clock(text) })
+            }
             Attribute::Text(text) => json!({ "S": text }),
             Attribute::Number(number) => json!({ "N": number.to_string() }),
             Attribute::Bytes(bytes) => json!({ "B": STANDARD.encode(bytes) }),

@@ -78,6 +78,17 @@ fn a_node_pool_with_an_error_is_to_be_corrected() {
 }
 
 #[test]
+fn a_misspelled_instance_type_is_named_with_what_was_meant() {
+    let requirement =
+        json!({ "key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["m5.large", "m5.xlrge"] });
+    let pool = node_pool_manifest("default", &json!([requirement]), &json!({}));
+    let ended = planned(&[pod("web", &json!({ "cpu": "1" })), pool, class(&json!({}))], &[]);
+    let expected = "warning: NodePool default: no instance type has the node.kubernetes.io/instance-type \"m5.xlrge\" that it allows; did you \
+                    mean m5.xlarge?";
+    assert!(ended.code == Some(0) && ended.stderr.contains(expected), "{ended:?}");
+}
+
+#[test]
 fn a_rule_that_cannot_be_evaluated_is_named_by_what_it_requires() {
     for requirement in [
         json!({ "key": "karpenter.k8s.aws/instance-cpu", "operator": "Gt", "values": ["four"] }),

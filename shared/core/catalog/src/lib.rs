@@ -17,6 +17,7 @@ pub mod reported_memory;
 pub mod stored;
 pub mod type_facts;
 pub mod unavailable;
+mod unknown_values;
 
 pub use facts::Facts;
 pub use file::CatalogFile;
@@ -26,3 +27,4 @@ pub use node_price::capacity_type_of;
 pub use reported_memory::ReportedMemory;
 pub use stored::Catalog;
 pub use unavailable::UnavailableOfferings;
+pub use unknown_values::{UnknownValue, unknown_values};

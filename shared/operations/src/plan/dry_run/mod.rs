@@ -123,6 +123,7 @@ impl DryRun {
         made.note_overlays();
         made.take_buffers();
         made.note_zones();
+        made.note_unknown_values();
         made
     }
 
@@ -146,6 +147,15 @@ impl DryRun {
                 Err(why) => self.assumptions.push(format!("CapacityBuffer {} is left out: {why}", reserved.name())),
             }
         }
+    }
+
+    fn note_unknown_values(&mut self) {
+        let catalog = &self.snapshot.catalog;
+        let notes = self.evaluated.iter().flat_map(|evaluated| {
+            let unknown = nodeless_catalog::unknown_values(&evaluated.pool.template.requirements, catalog);
+            unknown.into_iter().map(|value| format!("NodePool {}: {value}", evaluated.pool.name))
+        });
+        self.assumptions.extend(notes);
     }
 
     fn note_zones(&mut self) {
