@@ -354,7 +354,7 @@ function updateAttention() {
   const { attention } = picture;
   setText("attention-title", attention.length === 0 ? "Nothing needs attention" : `Needs attention (${attention.length})`);
   byId("attention-title").className = attention.length === 0 ? "good" : "";
-  keyed(byId("attention").querySelector("ul"), attention.filter((one) => matches([one.text])), (one) => one.text, () => element("li"),
+  keyed(byId("attention").querySelector("ul"), attention, (one) => one.text, () => element("li"),
     (line, { text, since, urgent, object }) => {
       const parts = [{ text, tone: urgent ? "bad" : "notice" }];
       if (since !== null) parts.push({ text: ` for ${age(since)} ` });

@@ -303,8 +303,11 @@ impl Screen {
             place.cursor = same.min_by_key(|index| index.abs_diff(place.cursor)).unwrap_or(place.cursor);
         }
         let section = place.jump.take().and_then(|key| lines.iter().position(|line| line.key == Some(key)));
-        if let Some(first) = section {
-            (place.cursor, place.offset) = (first, first);
+        if let Some(heading) = section {
+            let own = lines[heading..].iter().skip(1).take_while(|line| line.key.is_none());
+            // The first line that can be opened is selected, and its heading is at the top.
+            let first = own.enumerate().find(|(_, line)| line.target.is_some()).map_or(0, |(index, _)| index + 1);
+            (place.cursor, place.offset) = (heading + first, heading);
         }
         place.cursor = place.cursor.min(last);
         place.moved = false;
@@ -439,9 +442,9 @@ mod tests {
         let mut screen = Screen::default();
         screen.place(&all, 8);
         assert_eq!(screen.key(Key::Char('4')), Action::Redraw);
-        assert_eq!(screen.place(&all, 8), (40, 40));
+        assert_eq!(screen.place(&all, 8), (40, 41), "below the heading, so that Enter opens it");
         screen.key(Key::Char('7'));
-        assert_eq!(screen.place(&all, 8), (40, 40), "there is no such section");
+        assert_eq!(screen.place(&all, 8), (40, 41), "there is no such section");
     }
 
     #[test]

@@ -17,15 +17,15 @@ const PROBLEMS: usize = 8;
 /// The number of entries of the time line below the table.
 const ENTRIES: usize = 20;
 
-/// What needs attention, or that nothing does.
-pub(super) fn attention(picture: &Picture, screen: &Screen, width: usize) -> Vec<Line> {
-    let matching: Vec<&Attention> = picture.attention.iter().filter(|one| screen.matches(&[&one.text])).collect();
-    if picture.attention.is_empty() {
+/// What needs attention, or that nothing does. A filter hides none of it.
+pub(super) fn attention(picture: &Picture, width: usize) -> Vec<Line> {
+    let all = &picture.attention;
+    if all.is_empty() {
         return vec![Line::new(Tone::Good, "Nothing needs attention").at_key('1')];
     }
-    let mut lines = vec![Line::new(Tone::Heading, format!("Needs attention ({})", matching.len())).at_key('1')];
-    lines.extend(matching.iter().take(PROBLEMS).flat_map(|one| attention_lines(one, picture.at, width)));
-    let more = matching.len().saturating_sub(PROBLEMS);
+    let mut lines = vec![Line::new(Tone::Heading, format!("Needs attention ({})", all.len())).at_key('1')];
+    lines.extend(all.iter().take(PROBLEMS).flat_map(|one| attention_lines(one, picture.at, width)));
+    let more = all.len().saturating_sub(PROBLEMS);
     lines
         .extend((more > 0).then(|| Line::new(Tone::Notice, format!("{:7}and {}", "", counted(more, "other problem")))));
     lines

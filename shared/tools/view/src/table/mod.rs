@@ -27,7 +27,7 @@ fn folded(lines: impl IntoIterator<Item = Line>, width: usize) -> Vec<Line> {
 /// The lines of the table, as a screen filters and sorts them.
 #[must_use]
 pub fn body(picture: &Picture, screen: &Screen, width: usize) -> Vec<Line> {
-    let mut lines = lists::attention(picture, screen, width);
+    let mut lines = lists::attention(picture, width);
     lines.push(Line::default());
     nodes::nodes(&mut lines, picture, screen, width);
     let mut below = Vec::new();

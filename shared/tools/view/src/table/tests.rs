@@ -115,6 +115,10 @@ fn a_filter_leaves_what_it_matches_and_a_sort_changes_the_order() {
     }
     let filtered = text(&body(&picture, &screen, 80));
     assert!(filtered.contains("ip-10-0-0-7") && !filtered.contains("ip-10-0-0-12"), "{filtered}");
+    assert!(
+        filtered.contains("Pod shop/web has no node: limit of cpu reached"),
+        "what needs attention stays: {filtered}"
+    );
     let mut screen = Screen::default();
     screen.key(Key::Char('p'));
     let sorted = text(&body(&picture, &screen, 80));
