@@ -22,15 +22,16 @@ pub enum FeatureGatesError {
     /// There is no feature gate with this name.
     #[error("there is no feature gate {0}; there are NodeRepair and SpotToSpotConsolidation")]
     Unknown(String),
-    /// The feature behind this gate of Karpenter is always enabled.
-    #[error(
-        "the feature gate {0} cannot be false: the feature is always enabled, and does nothing unless an object uses it"
-    )]
-    AlwaysOn(String),
+    /// nodeless does not have the feature.
+    #[error("the feature gate {0} of Karpenter cannot be true: nodeless does not have the feature")]
+    Unsupported(String),
 }
 
-/// Feature gates of Karpenter whose features are part of nodeless. Objects specify whether they are used.
+/// Feature gates of Karpenter whose features are part of nodeless, whatever their value. Objects specify whether they are used.
 const ALWAYS_ON: [&str; 4] = ["CapacityBuffer", "NodeOverlay", "ReservedCapacity", "StaticCapacity"];
+
+/// Feature gates of Karpenter, off by default, whose features nodeless does not have.
+const UNSUPPORTED: [&str; 3] = ["PodDeletionCostManagement", "TerminateFirstDrift", "TerminateFirstRepair"];
 
 impl FromStr for FeatureGates {
     type Err = FeatureGatesError;
@@ -44,8 +45,11 @@ impl FromStr for FeatureGates {
             match name {
                 "NodeRepair" => gates.node_repair = on,
                 "SpotToSpotConsolidation" => gates.spot_to_spot_consolidation = on,
-                name if ALWAYS_ON.contains(&name) && on => {}
-                name if ALWAYS_ON.contains(&name) => return Err(FeatureGatesError::AlwaysOn(name.to_owned())),
+                name if ALWAYS_ON.contains(&name) => {}
+                name if UNSUPPORTED.contains(&name) && on => {
+                    return Err(FeatureGatesError::Unsupported(name.to_owned()));
+                }
+                name if UNSUPPORTED.contains(&name) => {}
                 name => return Err(FeatureGatesError::Unknown(name.to_owned())),
             }
         }
@@ -63,11 +67,15 @@ mod tests {
         let both = FeatureGates { node_repair: true, spot_to_spot_consolidation: true };
         assert_eq!("NodeRepair=true, SpotToSpotConsolidation=true,StaticCapacity=true".parse(), Ok(both));
         assert_eq!("NodeRepair=true,NodeRepair=false".parse(), Ok(FeatureGates::default()), "the last one counts");
+        // As the chart of Karpenter 1.15 sets them without values of the user.
+        let chart = "ReservedCapacity=true,SpotToSpotConsolidation=false,NodeRepair=false,NodeOverlay=false,StaticCapacity=false,\
+                     CapacityBuffer=false,TerminateFirstDrift=false,TerminateFirstRepair=false,PodDeletionCostManagement=false";
+        assert_eq!(chart.parse(), Ok(FeatureGates::default()));
         for (text, expected) in [
             ("NodeRepair", "\"NodeRepair\" is not a feature gate"),
             ("NodeRepair=yes", "\"NodeRepair=yes\" is not a feature gate"),
             ("Noderepair=true", "no feature gate Noderepair"),
-            ("NodeOverlay=false", "NodeOverlay cannot be false"),
+            ("TerminateFirstDrift=true", "TerminateFirstDrift of Karpenter cannot be true"),
         ] {
             let error = text.parse::<FeatureGates>().unwrap_err().to_string();
             assert!(error.contains(expected), "{error}");
