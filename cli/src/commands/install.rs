@@ -34,12 +34,15 @@ pub(crate) struct Arguments {
     /// Add the role nodeless:admin to the role admin of Kubernetes, so that the admins of a namespace may request capacity for it
     #[arg(long)]
     aggregate_to_admin: bool,
+    /// Print what would be done: the API server checks each write and stores none
+    #[arg(long)]
+    dry_run: bool,
 }
 
 #[cfg(feature = "kubernetes")]
 mod connected {
     use super::{Arguments, CatalogArguments, CliError, ClusterArguments, Facts, Reader, SchedulerConfig};
-    use crate::output;
+    use crate::output::{self, report};
     use nodeless_kubernetes::Connection;
     use nodeless_kubernetes::install::{self, Rights, Wake};
     use std::path::Path;
@@ -80,14 +83,26 @@ mod connected {
             None if arguments.no_wake => Wake::Off,
             None => Wake::Keep,
         };
-        let connection = arguments.cluster.connect().await?;
+        let mut connection = arguments.cluster.connect().await?;
+        if arguments.dry_run {
+            connection = connection.with_dry_run();
+        }
+        name_context(&connection, arguments.dry_run);
         let rights =
             Rights { nominations: !arguments.no_nominations, aggregate_to_admin: arguments.aggregate_to_admin };
         output::print(install::install(&connection, None, &wake, rights).await?).map(drop)
     }
 
+    /// States which cluster is meant, before anything is done to it.
+    fn name_context(connection: &Connection, dry_run: bool) {
+        let context = connection.context().unwrap_or("of the kubeconfig");
+        let nothing = if dry_run { "; nothing is changed, the lines state what would be" } else { "" };
+        report!("note: context {context}{nothing}");
+    }
+
     pub(crate) async fn uninstall(arguments: &ClusterArguments) -> Result<(), CliError> {
         let connection = arguments.connect().await?;
+        name_context(&connection, false);
         output::print(install::uninstall(&connection, None).await?).map(drop)
     }
 }
@@ -111,7 +126,7 @@ mod connected {
 
     pub(crate) async fn install(arguments: &Arguments) -> Result<(), CliError> {
         let _ = (&arguments.cluster, &arguments.wake_url, arguments.no_wake);
-        let _ = (arguments.no_nominations, arguments.aggregate_to_admin);
+        let _ = (arguments.no_nominations, arguments.aggregate_to_admin, arguments.dry_run);
         Err(CliError::WithoutKubernetes)
     }
 

@@ -65,6 +65,10 @@ pub(crate) fn decode<T: DeserializeOwned>(operation: &str, text: &str) -> Result
 }
 
 impl Connection {
+    const fn dry_run_parameter(&self) -> &'static str {
+        if self.dry_run { "&dryRun=All" } else { "" }
+    }
+
     /// Reads one object; `None` if it does not exist. A path that the API server does not serve is an error instead: while a CRD
     /// is not served, its objects must not look deleted.
     pub(crate) async fn get(&self, operation: &str, path: &str) -> Result<Option<Value>, CallError> {
@@ -83,7 +87,7 @@ impl Connection {
 
     /// Creates an object, or calls a subresource that takes a POST.
     pub(crate) async fn post(&self, operation: &str, path: &str, value: &Value) -> Result<Value, CallError> {
-        let request = Request::post(format!("{path}?fieldManager={FIELD_MANAGER}"))
+        let request = Request::post(format!("{path}?fieldManager={FIELD_MANAGER}{}", self.dry_run_parameter()))
             .header(CONTENT_TYPE, "application/json")
             .body(body(operation, value)?);
         decode(operation, &self.call(operation, built(operation, request)?).await?)
@@ -103,7 +107,8 @@ impl Connection {
             PatchKind::Strategic => ("", "application/strategic-merge-patch+json"),
             PatchKind::Apply => ("&force=true", "application/apply-patch+yaml"),
         };
-        let request = Request::patch(format!("{path}?fieldManager={FIELD_MANAGER}{force}"))
+        let dry_run = self.dry_run_parameter();
+        let request = Request::patch(format!("{path}?fieldManager={FIELD_MANAGER}{force}{dry_run}"))
             .header(CONTENT_TYPE, content_type)
             .body(body(operation, value)?);
         decode(operation, &self.call(operation, built(operation, request)?).await?)
@@ -117,6 +122,7 @@ impl Connection {
         path: &str,
         options: &Value,
     ) -> Result<Option<String>, CallError> {
+        let path = if self.dry_run { format!("{path}?dryRun=All") } else { path.to_owned() };
         let request = Request::delete(path).header(CONTENT_TYPE, "application/json").body(body(operation, options)?);
         match self.call(operation, built(operation, request)?).await {
             Ok(deleted) => Ok(Some(deleted)),

@@ -48,6 +48,10 @@ pub struct Connection {
     tokens: Option<TokenSource>,
     /// Whether the server did not answer, or did not authenticate the caller, since [`Self::take_doubt`].
     doubt: Arc<AtomicBool>,
+    /// The context of the kubeconfig.
+    context: Option<String>,
+    /// Whether the API server handles writes without storing them.
+    pub(crate) dry_run: bool,
 }
 
 impl std::fmt::Debug for Connection {
@@ -95,7 +99,7 @@ impl Connection {
         let client =
             client(config).map_err(|error| invalid(format!("the client cannot be set up: {}", chain(&error))))?;
         let tokens: TokenSource = Arc::new(move |refused| Box::pin(token(refused)));
-        Ok(Self { client, tokens: Some(tokens), doubt: Arc::default() })
+        Ok(Self { client, tokens: Some(tokens), doubt: Arc::default(), context: None, dry_run: false })
     }
 
     /// Connects with a kubeconfig: the file at `path`, else those in `KUBECONFIG`, else `~/.kube/config`; with
@@ -105,13 +109,26 @@ impl Connection {
     /// When there is no such file or context, it cannot be used, or the command that it runs to get a token fails.
     pub async fn with_kubeconfig(path: Option<&Path>, context: Option<&str>) -> Result<Self, KubeconfigError> {
         let kubeconfig = kubeconfig::read(path)?;
+        let chosen = context.map(str::to_owned).or_else(|| kubeconfig.current_context.clone());
         let known = kubeconfig.contexts.iter().map(|named| named.name.clone()).collect();
         let command = kubeconfig::token_command(&kubeconfig, context);
         let options = KubeConfigOptions { context: context.map(str::to_owned), ..KubeConfigOptions::default() };
         let config = kube::Config::from_custom_kubeconfig(kubeconfig, &options).await;
         let config = config.map_err(|error| kubeconfig::not_loaded(&error, known))?;
         let client = client(config).map_err(|error| kubeconfig::no_client(&error, command.as_deref()))?;
-        Ok(Self { client, tokens: None, doubt: Arc::default() })
+        Ok(Self { client, tokens: None, doubt: Arc::default(), context: chosen, dry_run: false })
+    }
+
+    /// The context of the kubeconfig with which it was made.
+    #[must_use]
+    pub fn context(&self) -> Option<&str> {
+        self.context.as_deref()
+    }
+
+    /// The same connection, over which the API server answers writes as if it had stored them, and stores nothing.
+    #[must_use]
+    pub fn with_dry_run(self) -> Self {
+        Self { dry_run: true, ..self }
     }
 
     /// Whether a call has failed since this was last asked because the API server could not be reached, its certificate was not accepted,

@@ -51,14 +51,24 @@ pub(super) fn with_version(mut object: Value) -> Value {
     object
 }
 
-/// Applies an object, and returns whether that changed anything.
+/// What users set in an object, without what the API server adds to each write.
+fn content(mut object: Value) -> Value {
+    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.retain(|field, _| field == "labels" || field == "annotations");
+    }
+    if let Some(fields) = object.as_object_mut() {
+        fields.remove("status");
+    }
+    object
+}
+
+/// Applies an object, and returns whether that changes anything.
 pub(super) async fn apply(connection: &Connection, object: &Value, note: String) -> Result<Step, InstallError> {
-    let version = |object: &Value| string(object, "/metadata/resourceVersion").map(str::to_owned);
     let before = present(connection, object).await?;
     let after = connection.patch(OPERATION, &path(object)?, PatchKind::Apply, object).await.map_err(PortError::from)?;
     let outcome = match before {
         None => Outcome::Created,
-        Some(before) if version(&before) == version(&after) => Outcome::Unchanged,
+        Some(before) if content(before.clone()) == content(after) => Outcome::Unchanged,
         Some(_) => Outcome::Updated,
     };
     Ok(Step { object: title(object), outcome, note })

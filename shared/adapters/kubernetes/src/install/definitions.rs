@@ -128,7 +128,7 @@ pub(super) async fn install(connection: &Connection) -> Result<Vec<Step>, Instal
             }
             Decision::Refuse { reason } => return Err(InstallError::Refused { object: title(&crd), reason }),
         }
-        if !is_optional(&crd) {
+        if !is_optional(&crd) && !connection.dry_run {
             wait_until_served(connection, &crd).await?;
         }
     }

@@ -25,7 +25,10 @@ async fn a_second_installation_changes_nothing_and_removal_keeps_the_definitions
     }
     let again = install(&world.connection, None, &Wake::Url(URL.into()), Rights::default()).await.unwrap();
     assert!(again.steps.iter().all(|step| step.outcome == Outcome::Unchanged), "{again}");
+    let tried = world.connection.clone().with_dry_run();
+    let tried = install(&tried, None, &Wake::Url(format!("{URL}2")), Rights::default()).await.unwrap();
     let moved = install(&world.connection, None, &Wake::Url(format!("{URL}2")), Rights::default()).await.unwrap();
+    assert_eq!(tried, moved, "the dry run states what the installation then does");
     let updated: Vec<_> = moved.steps.iter().filter(|step| step.outcome == Outcome::Updated).collect();
     assert_eq!(updated.len(), 1, "{moved}");
     assert!(updated[0].object.starts_with("ValidatingWebhookConfiguration"));
