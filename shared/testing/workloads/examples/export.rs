@@ -4,7 +4,7 @@
 //!     cargo run --release -p nodeless-workloads --example export -- MIX PENDING scaled-down NODES FILL [SEED] > cluster.json
 //!     cargo run --release -p nodeless-workloads --example export -- pods=1000 FIELD=NUMBER... > cluster.json
 //!
-//! The arguments are those of `Running`, of `ScaledDown` and of `search::FIELDS`. With `--as-kubectl`, pods have the size of the output
+//! The arguments are those of `Running`, of `ScaledDown` and of `combination::FIELDS`. With `--as-kubectl`, pods have the size of the output
 //! of kubectl; with `--devices`, pods claim devices where they would request GPUs. With `--snapshot`, what is written is the input of a
 //! plan of the planner, for `nodeless plan --snapshot`.
 #![allow(unreachable_pub, dead_code, clippy::unwrap_used)]
@@ -13,8 +13,8 @@
 mod path;
 
 use nodeless_workloads::Workload;
+use nodeless_workloads::combination::Combination;
 use nodeless_workloads::export::{Fullness, export};
-use nodeless_workloads::search::Combination;
 use nodeless_workloads::{Mix, Running, ScaledDown};
 use std::io::Write as _;
 

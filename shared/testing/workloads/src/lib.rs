@@ -7,6 +7,7 @@
 
 pub mod build;
 pub mod catalog;
+pub mod combination;
 mod draw;
 pub mod export;
 mod input;
@@ -14,7 +15,6 @@ pub mod mixes;
 mod pools;
 mod running;
 mod scaled_down;
-pub mod search;
 mod workload;
 
 pub use draw::Draw;

@@ -1,6 +1,6 @@
 //! The cases and their targets.
 
-use nodeless_workloads::search::{Combination, worst};
+use nodeless_workloads::combination::{Combination, worst};
 use nodeless_workloads::{Mix, Running, ScaledDown, Workload};
 
 pub struct Case {

@@ -3,7 +3,7 @@
 
 use nodeless_placement::{Policy, plan};
 use nodeless_scheduling::{Options, Reason, Solution, solve};
-use nodeless_workloads::search::{Combination, worst};
+use nodeless_workloads::combination::{Combination, worst};
 use nodeless_workloads::{Mix, Workload};
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 const MAX_PLANS: usize = 40;
 
 /// The maximum counted work of an input, as a multiple of that of plain pods of its size. By processor time the ratios are lower, at
-/// most 14 at commit 7ca976d5 (`search table all`), because half of the time for plain pods is not counted: it does not depend on them.
+/// most 14 at commit 7ca976d5, because half of the time for plain pods is not counted: it does not depend on them.
 const MAX_RATIO: f64 = 50.0;
 
 /// The pods that a plan leaves because of the work limit.

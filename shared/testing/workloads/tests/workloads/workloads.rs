@@ -3,8 +3,8 @@
 use nodeless_disruption::meter;
 use nodeless_model::{CapacityType, Pod, StringMap, labels};
 use nodeless_scheduling::{BoundPods, Launch, Options, Problem, Solution, held_preferences, solve};
+use nodeless_workloads::combination::{Combination, FIELDS, worst};
 use nodeless_workloads::export::{Fullness, export};
-use nodeless_workloads::search::{Combination, FIELDS, worst};
 use nodeless_workloads::{Mix, Running, ScaledDown, Workload, node_pool};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -146,7 +146,7 @@ fn a_combination_is_written_in_one_line_and_read_again() {
     for wrong in ["pods=many", "hard_zone", "colour=3"] {
         assert!(wrong.parse::<Combination>().is_err(), "{wrong}");
     }
-    let lines = include_str!("../../src/search/worst.txt").lines().filter(|line| !line.starts_with('#'));
+    let lines = include_str!("../../src/combination/worst.txt").lines().filter(|line| !line.starts_with('#'));
     assert_eq!(worst().len(), lines.count(), "each line of worst.txt is an input");
 }
 

@@ -1,4 +1,4 @@
-//! Combinations of constraints, for the search for inputs that take more work than others of their size.
+//! Combinations of constraints: inputs that take more work than others of their size.
 //!
 //! A [`Combination`] is a seed and a number for each of [`FIELDS`], written in one line, so that an input is stored without
 //! its pods.
@@ -8,11 +8,10 @@ mod making;
 mod relations;
 
 use crate::draw::Draw;
-use crate::{NOW, Workload};
 use std::fmt;
 use std::str::FromStr;
 
-/// The fields of a combination, and the values from which the search chooses; the first is that of plain pods. Percentages
+/// The fields of a combination, and their values; the first is that of plain pods. Percentages
 /// are those of groups of pods.
 pub const FIELDS: [(&str, &[u32]); 44] = [
     // The number of pods in a group, which is a Deployment or StatefulSet.
@@ -123,17 +122,6 @@ impl Combination {
         found
     }
 
-    /// The combination with one to four fields changed.
-    #[must_use]
-    pub fn changed(&self, draw: &mut Draw) -> Self {
-        let mut found = self.clone();
-        for _ in 0..draw.between(1, 4) {
-            let field = draw.below(FIELDS.len());
-            found.values[field] = draw.one_of(FIELDS[field].1);
-        }
-        found
-    }
-
     /// The value of a field; 0 if there is no field with this name.
     #[must_use]
     pub fn get(&self, name: &str) -> u32 {
@@ -184,19 +172,7 @@ impl FromStr for Combination {
     }
 }
 
-/// The counted work of everything that the planner does for a workload, in the units of [`nodeless_scheduling::Solution::work`]: the
-/// plan with its refinement, and the decision about existing nodes.
-#[must_use]
-pub fn work(workload: &Workload) -> u64 {
-    let plan = nodeless_placement::plan(
-        &workload.problem(),
-        &nodeless_placement::Policy::new(&nodeless_scheduling::Options::default(), true),
-    );
-    let decision = nodeless_disruption::decide(&workload.cluster(), NOW, &nodeless_disruption::Options::default());
-    plan.work.saturating_add(decision.work)
-}
-
-/// The inputs with the most work for their size that the search has found.
+/// Inputs with much work for their size, which a search by changes of fields has found.
 #[must_use]
 pub fn worst() -> Vec<Combination> {
     include_str!("worst.txt")
