@@ -62,6 +62,9 @@ pub struct ClusterView {
     /// Devices, and the claims for them. Read only if some pod has claims.
     #[serde(default, skip_serializing_if = "ClusterDevices::is_empty")]
     pub devices: ClusterDevices,
+    /// The least number of pods of a PodGroup that are scheduled together, by `namespace/name`. Only exports have them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub pod_groups: BTreeMap<String, u32>,
     /// The labels of namespaces, by name. Read only if some pod selects namespaces by label.
     pub namespaces: BTreeMap<String, StringMap>,
     /// The annotations of the Namespace `kube-system` that are ours (`nodeless.sh/`): they hold for the whole cluster.

@@ -56,6 +56,7 @@ fn convert(pod: &slim::Pod) -> Result<model::Pod, FieldError> {
             "spec.affinity.podAntiAffinity",
         )?,
         topology_spread: spec.topology_spread_constraints.iter().map(topology_spread).collect::<Result<_, _>>()?,
+        pod_group: spec.scheduling_group.as_ref().and_then(|group| group.pod_group_name.clone()),
         tolerations: spec.tolerations.iter().map(toleration).collect::<Result<_, _>>()?,
         priority: spec.priority.unwrap_or(0),
         priority_class_name: spec.priority_class_name.clone(),

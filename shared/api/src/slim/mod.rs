@@ -20,7 +20,7 @@ pub use node::{Node, NodeCondition, NodeSpec, NodeStatus, NodeTaint};
 pub use node_claim::{NodeClaim, NodeClaimCondition, NodeClaimSpec, NodeClaimStatus};
 pub use pod::{
     Container, ContainerPort, ContainerStatus, EphemeralVolume, MadeClaim, Named, Pod, PodClaim, PodCondition,
-    PodResources, PodSpec, PodStatus, Volume, VolumeClaimSource,
+    PodResources, PodSpec, PodStatus, SchedulingGroup, Volume, VolumeClaimSource,
 };
 pub use storage::{
     Attachment, AttachmentSource, AttachmentStatus, ClaimStatus, CsiDriver, CsiNode, CsiNodeSpec, CsiSource,

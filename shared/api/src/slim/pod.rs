@@ -44,6 +44,15 @@ pub struct PodSpec {
     pub resource_claims: Vec<PodClaim>,
     pub host_network: bool,
     pub scheduler_name: Option<String>,
+    pub scheduling_group: Option<SchedulingGroup>,
+}
+
+/// The pods with which a pod is scheduled.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct SchedulingGroup {
+    /// A PodGroup, in the namespace of the pod.
+    pub pod_group_name: Option<String>,
 }
 
 /// A claim for devices.

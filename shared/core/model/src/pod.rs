@@ -98,6 +98,9 @@ pub struct PodTemplate {
     pub preferred_pod_anti_affinity: Vec<Weighted<PodAffinityTerm>>,
     /// Topology spread constraints.
     pub topology_spread: Vec<TopologySpread>,
+    /// The PodGroup that it is part of, in its namespace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pod_group: Option<String>,
     /// Tolerations.
     pub tolerations: Vec<Toleration>,
     /// The priority.

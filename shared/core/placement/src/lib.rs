@@ -14,6 +14,7 @@
 //! | `refinement::resize` | launches for other pods than the scheduler packed, within the limits |
 
 mod commitments;
+mod gangs;
 mod refinement;
 
 pub use commitments::Committed;
@@ -55,7 +56,7 @@ impl Policy<'_> {
 /// Makes a plan.
 ///
 /// Without refinement, and once [`Options::max_work`] is used up, the launches are the scheduler's: valid, and no more expensive than
-/// that.
+/// that. Fewer pods of a PodGroup than are scheduled together get no place (`gangs`).
 #[must_use]
 pub fn plan(problem: &Problem<'_>, policy: &Policy<'_>) -> Solution {
     let mut solution = scheduled(problem, policy);
@@ -66,8 +67,12 @@ pub fn plan(problem: &Problem<'_>, policy: &Policy<'_>) -> Solution {
     }
 }
 
-/// The scheduler's solution, refined where the policy asks for it.
+/// The scheduler's solution with whole gangs, refined where the policy asks for it.
 fn scheduled(problem: &Problem<'_>, policy: &Policy<'_>) -> Solution {
+    gangs::plan(problem, |problem| refined(problem, policy))
+}
+
+fn refined(problem: &Problem<'_>, policy: &Policy<'_>) -> Solution {
     let options = &policy.options;
     let pods = (problem.pods.iter().copied(), problem.facts);
     let mut prepared = Prepared::new(&problem.node_pools, problem.daemon_sets, pods, options);

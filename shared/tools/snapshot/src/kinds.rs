@@ -37,12 +37,13 @@ pub(crate) enum Kind {
     /// A kind that sets the replicas of workloads.
     Autoscaler(&'static str),
     VerticalPodAutoscaler,
+    PodGroup,
     /// A kind that selects pods by labels, which only default topology spread constraints depend on.
     Selecting(&'static str),
 }
 
 impl Kind {
-    const ALL: [(Self, &'static str, &'static str); 41] = [
+    const ALL: [(Self, &'static str, &'static str); 42] = [
         (Self::Node, "", "Node"),
         (Self::Pod, "", "Pod"),
         (Self::Namespace, "", "Namespace"),
@@ -83,6 +84,7 @@ impl Kind {
         (Self::Autoscaler("HorizontalPodAutoscaler"), "autoscaling", "HorizontalPodAutoscaler"),
         (Self::Autoscaler("ScaledObject"), "keda.sh", "ScaledObject"),
         (Self::VerticalPodAutoscaler, "autoscaling.k8s.io", "VerticalPodAutoscaler"),
+        (Self::PodGroup, "scheduling.k8s.io", "PodGroup"),
         (Self::Selecting("Service"), "", "Service"),
     ];
 
@@ -125,6 +127,7 @@ impl Kind {
                 | Self::Workload(_)
                 | Self::Autoscaler(_)
                 | Self::VerticalPodAutoscaler
+                | Self::PodGroup
                 | Self::Selecting(_)
         )
     }

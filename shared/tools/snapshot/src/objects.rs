@@ -62,6 +62,8 @@ pub(crate) struct Objects {
     /// The autoscalers, by kind.
     pub(crate) autoscalers: BTreeMap<(&'static str, Key), Autoscaler>,
     pub(crate) vertical_autoscalers: BTreeMap<Key, VerticalAutoscaler>,
+    /// How many pods of PodGroups are scheduled together at least.
+    pub(crate) pod_groups: BTreeMap<Key, u32>,
     /// The workloads whose pods that were read are replaced by those of the workload.
     pub(crate) replaced_workloads: BTreeSet<(&'static str, Key)>,
     /// PodDisruptionBudgets without allowed disruptions in their status.
@@ -253,6 +255,7 @@ impl Objects {
             Kind::RuntimeClass => drop(self.runtime_classes.remove(key)),
             Kind::Autoscaler(name) => drop(self.autoscalers.remove(&(name, key.clone()))),
             Kind::VerticalPodAutoscaler => drop(self.vertical_autoscalers.remove(key)),
+            Kind::PodGroup => drop(self.pod_groups.remove(key)),
             Kind::LimitRange => drop(self.limit_ranges.remove(key)),
             Kind::ResourceQuota => drop(self.resource_quotas.remove(key)),
             Kind::NodePool => {

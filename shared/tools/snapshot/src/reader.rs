@@ -17,7 +17,7 @@ use crate::manifests::{Identity, Manifest, described};
 use crate::objects::{Key, Objects, ReadPod};
 use crate::runtime_classes::{self, RuntimeClass};
 use crate::snapshot::Snapshot;
-use crate::workloads::{Autoscaler, VerticalAutoscaler, Workload, WrittenVerticalAutoscaler};
+use crate::workloads::{Autoscaler, VerticalAutoscaler, Workload, WrittenPodGroup, WrittenVerticalAutoscaler};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use nodeless_api::convert::ConvertError;
 use nodeless_api::daemon_sets::{LimitRange, ReadDaemonSet};
@@ -450,6 +450,11 @@ impl Reader {
                 let read = self.slim::<WrittenVerticalAutoscaler>(incoming, body, |object| &mut object.metadata);
                 let converted = self.converted(incoming, body, read, |scaler| VerticalAutoscaler::try_from(scaler));
                 self.keep(incoming, converted, |objects| &mut objects.vertical_autoscalers);
+            }
+            Kind::PodGroup => {
+                let read = self.slim::<WrittenPodGroup>(incoming, body, |object| &mut object.metadata);
+                let least = read.map(|(key, group)| (key, group.least()));
+                self.keep(incoming, least, |objects| &mut objects.pod_groups);
             }
             Kind::Workload(kind) => {
                 self.controller(incoming, kind, body);

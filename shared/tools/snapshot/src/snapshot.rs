@@ -123,6 +123,9 @@ impl Snapshot {
         snapshot.view.set_first_pods(&without_pod, objects.daemon_sets.values(), &ranges);
         snapshot.view.options = ClusterOptions::new(&objects.annotations);
         snapshot.take_budgets(objects.disruption_budgets, &objects.uncounted);
+        let gangs = objects.pod_groups.into_iter().filter(|(_, least)| *least > 0);
+        snapshot.view.pod_groups =
+            gangs.map(|((namespace, name), least)| (format!("{namespace}/{name}"), least)).collect();
         snapshot.view.node_pools = objects.node_pools.into_values().collect();
         snapshot.view.other_node_pools = objects.other_node_pools.into_values().collect();
         snapshot.view.other_node_claims = objects.other_node_claims.into_values().collect();
@@ -371,7 +374,15 @@ fn count(objects: &Objects) -> usize {
     let Objects { nodes, pods, daemon_sets, disruption_budgets, namespaces, .. } = objects;
     let Objects { persistent_volumes, persistent_volume_claims, storage_classes, csi_nodes, .. } = objects;
     let Objects { priority_classes, node_pools, node_classes, node_claims, .. } = objects;
-    let Objects { node_overlays, capacity_buffers, limit_ranges, resource_quotas, vertical_autoscalers, .. } = objects;
+    let Objects {
+        node_overlays,
+        capacity_buffers,
+        limit_ranges,
+        resource_quotas,
+        vertical_autoscalers,
+        pod_groups,
+        ..
+    } = objects;
     let Objects { other_node_pools, other_node_claims, .. } = objects;
     let Objects { resource_slices, device_classes, resource_claims, resource_claim_templates, .. } = objects;
     nodes.len()
@@ -392,6 +403,7 @@ fn count(objects: &Objects) -> usize {
         + node_overlays.len()
         + capacity_buffers.len()
         + vertical_autoscalers.len()
+        + pod_groups.len()
         + limit_ranges.len()
         + resource_quotas.len()
         + resource_slices.len()

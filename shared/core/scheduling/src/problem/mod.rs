@@ -56,6 +56,9 @@ pub struct ClusterFacts<'a> {
     pub namespaces: &'a BTreeMap<String, StringMap>,
     /// Devices, and the claims of pods for them.
     pub devices: &'a ClusterDevices,
+    /// The least number of pods of a PodGroup that are planned, by `namespace/name`: fewer are of no use. Only the plan of `placement`
+    /// takes them into account.
+    pub pod_groups: &'a BTreeMap<String, u32>,
 }
 
 impl Default for ClusterFacts<'_> {
@@ -68,6 +71,7 @@ impl Default for ClusterFacts<'_> {
             volume_limits: const { &BTreeMap::new() },
             namespaces: const { &BTreeMap::new() },
             devices: const { &ClusterDevices::NONE },
+            pod_groups: const { &BTreeMap::new() },
         }
     }
 }

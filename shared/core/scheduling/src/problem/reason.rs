@@ -67,6 +67,11 @@ pub enum PodFault {
         /// The label's key.
         topology_key: String,
     },
+    /// Fewer pods of its PodGroup have a place than are scheduled together.
+    PodGroup {
+        /// Which, and why.
+        message: String,
+    },
     /// The node affinity matches fields of nodes.
     MatchFields,
     /// The node affinity has only terms without conditions, which match no node.
@@ -315,7 +320,7 @@ impl fmt::Display for PodFault {
             Self::ResourceClaims { names } => {
                 write!(f, "pods with resource claims ({}) are not moved to other nodes", names.join(", "))
             }
-            Self::Claim { message } => f.write_str(message),
+            Self::Claim { message } | Self::PodGroup { message } => f.write_str(message),
             Self::UnknownVolume { claim } => {
                 write!(f, "the topology of persistent volume claim {claim} is not known, so no zone can be chosen")
             }

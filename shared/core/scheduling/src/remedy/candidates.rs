@@ -47,7 +47,7 @@ fn of_fault(fault: &PodFault) -> Vec<PodChange> {
         PodFault::ResourceClaims { .. } | PodFault::Claim { .. } => PodChange::WithoutResourceClaims(String::new()),
         PodFault::UnknownVolume { claim } => PodChange::WithoutVolume(claim.clone()),
         PodFault::VolumesApart { .. } => PodChange::WithoutVolumes,
-        PodFault::LocalVolume { .. } => return Vec::new(),
+        PodFault::LocalVolume { .. } | PodFault::PodGroup { .. } => return Vec::new(),
         PodFault::Topology { constraints } => return constraints.iter().filter_map(of_barrier).collect(),
         PodFault::NoDomain { topology_key } => PodChange::WithoutDomains(topology_key.clone()),
         PodFault::TooMany { excess, .. } => PodChange::Fewer(*excess),

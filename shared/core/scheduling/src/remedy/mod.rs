@@ -5,7 +5,7 @@ mod candidates;
 mod change;
 
 use crate::engine::{Prepared, solve};
-use crate::problem::reason::{Cause, Reason};
+use crate::problem::reason::{Cause, PodFault, Reason};
 use crate::problem::solution::{Solution, Unschedulable};
 use crate::problem::{Options, PoolOffer, Problem};
 use after::Planned;
@@ -152,7 +152,10 @@ impl Trials<'_, '_> {
                     obstacle: None,
                 };
             }
-            [Reason::OutOfWork | Reason::NotExplained] => return Advice::default(),
+            // A change of one pod does not bring the others of its PodGroup.
+            [Reason::OutOfWork | Reason::NotExplained | Reason::Pod(PodFault::PodGroup { .. })] => {
+                return Advice::default();
+            }
             _ => {}
         }
         (self.count, self.of_pod) = (0, self.work + self.max_work.saturating_sub(self.work) / MAX_SHARE);

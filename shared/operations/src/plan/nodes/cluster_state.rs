@@ -273,6 +273,7 @@ impl<'a> ClusterState<'a> {
             volume_limits: &self.view.volume_limits,
             namespaces: &self.view.namespaces,
             devices: &self.view.devices,
+            pod_groups: &self.view.pod_groups,
         }
     }
 }

@@ -1,10 +1,12 @@
 //! The pods that controllers create for workloads: those of a manifest that has not been applied yet.
 
 mod autoscalers;
+mod gangs;
 mod grouped;
 mod vertical;
 
 pub(crate) use autoscalers::Autoscaler;
+pub(crate) use gangs::WrittenPodGroup;
 pub(crate) use vertical::{VerticalAutoscaler, Written as WrittenVerticalAutoscaler};
 
 use crate::decode::{Undecoded, decode, without_nulls};

@@ -293,3 +293,24 @@ fn manifests_differ_in_what_is_not_set_by_a_server() {
         ["spec.replicas", "spec.template.spec.containers[0].resources.requests.cpu", "spec.template.spec.tolerations"];
     assert_eq!(one.differences(&of(&other)), expected);
 }
+
+#[test]
+fn pod_groups_have_the_least_number_of_pods_that_are_scheduled_together() {
+    let group = |name: &str, policy: Value| {
+        json!({
+            "apiVersion": "scheduling.k8s.io/v1beta1", "kind": "PodGroup", "metadata": { "name": name },
+            "spec": { "schedulingPolicy": policy },
+        })
+    };
+    let mut deployment = workload("Deployment", "w", json!({}));
+    deployment["spec"]["template"]["spec"]["schedulingGroup"] = json!({ "podGroupName": "gang" });
+    let others = json!({
+        "apiVersion": "scheduling.x-k8s.io/v1alpha1", "kind": "PodGroup", "metadata": { "name": "other" },
+        "spec": { "minMember": 3 },
+    });
+    let gang = group("gang", json!({ "gang": { "minCount": 3 } }));
+    let snapshot = applied(&[deployment, gang, group("basic", json!({ "basic": {} })), others]);
+    assert_eq!(snapshot.view.pod_groups.into_iter().collect::<Vec<_>>(), [("default/gang".to_owned(), 3)]);
+    assert_eq!(snapshot.view.pods[0].template.pod_group.as_deref(), Some("gang"));
+    assert_eq!(snapshot.skipped["PodGroup"], 1);
+}
