@@ -40,7 +40,7 @@ pub(super) fn answer(explanation: &Explanation) -> Answer {
         Outcome::Placement { node } => line(format!("Pod {pod} fits on node {node}")),
         Outcome::Unschedulable { causes, remedies, obstacle, .. } => {
             let start = format!("Pod {pod} is unschedulable");
-            let mut lists: Vec<List> = causes.iter().map(cause).collect();
+            let mut lists: Vec<List> = causes.iter().map(|(why, node_pools)| cause(why, node_pools)).collect();
             // One cause is part of the answer.
             let answer = match &mut lists[..] {
                 [one] => format!("{start}: {}", std::mem::take(&mut one.heading)),
@@ -61,9 +61,9 @@ pub(super) fn answer(explanation: &Explanation) -> Answer {
 }
 
 /// A cause with its NodePools.
-fn cause((why, node_pools): &(String, Vec<String>)) -> List {
-    match &node_pools[..] {
-        [] => List { heading: why.clone(), ..List::default() },
+fn cause(why: &str, node_pools: &[String]) -> List {
+    match node_pools {
+        [] => List { heading: why.to_owned(), ..List::default() },
         [one] => List { heading: format!("NodePool {one}: {why}"), ..List::default() },
         several => List {
             heading: format!("{} NodePools: {why}", several.len()),

@@ -7,49 +7,66 @@ use nodeless_kubernetes::{Connection, export};
 use nodeless_ports::ErrorKind;
 use nodeless_snapshot::Reader;
 
-const fn custom(of: CustomResource, needed: bool) -> (&'static str, &'static str, &'static str, bool) {
-    (of.api_version, of.kind, of.path, needed)
+/// A kind of objects that a plan is made from.
+struct Listed {
+    api_version: &'static str,
+    kind: &'static str,
+    path: &'static str,
+    /// Whether there is no plan without its objects.
+    needed: bool,
 }
 
-/// The kinds that are read, and whether a plan needs them.
-const KINDS: [(&str, &str, &str, bool); 20] = [
-    ("v1", "Node", "/api/v1/nodes", true),
-    ("v1", "Pod", "/api/v1/pods", true),
+const fn needed(api_version: &'static str, kind: &'static str, path: &'static str) -> Listed {
+    Listed { api_version, kind, path, needed: true }
+}
+
+const fn optional(api_version: &'static str, kind: &'static str, path: &'static str) -> Listed {
+    Listed { needed: false, ..needed(api_version, kind, path) }
+}
+
+const fn custom(of: CustomResource, needed: bool) -> Listed {
+    Listed { api_version: of.api_version, kind: of.kind, path: of.path, needed }
+}
+
+/// The kinds that are read.
+const KINDS: [Listed; 20] = [
+    needed("v1", "Node", "/api/v1/nodes"),
+    needed("v1", "Pod", "/api/v1/pods"),
     custom(resources::NODE_POOLS, true),
     custom(resources::NODE_CLASSES, true),
     custom(resources::NODE_CLAIMS, true),
-    ("apps/v1", "DaemonSet", "/apis/apps/v1/daemonsets", true),
-    ("policy/v1", "PodDisruptionBudget", "/apis/policy/v1/poddisruptionbudgets", false),
-    ("scheduling.k8s.io/v1", "PriorityClass", "/apis/scheduling.k8s.io/v1/priorityclasses", false),
-    ("v1", "LimitRange", "/api/v1/limitranges", false),
-    ("v1", "Namespace", "/api/v1/namespaces", false),
-    ("v1", "PersistentVolume", "/api/v1/persistentvolumes", false),
-    ("v1", "PersistentVolumeClaim", "/api/v1/persistentvolumeclaims", false),
-    ("storage.k8s.io/v1", "StorageClass", "/apis/storage.k8s.io/v1/storageclasses", false),
-    ("storage.k8s.io/v1", "CSINode", "/apis/storage.k8s.io/v1/csinodes", false),
-    ("resource.k8s.io/v1", "ResourceSlice", "/apis/resource.k8s.io/v1/resourceslices", false),
-    ("resource.k8s.io/v1", "DeviceClass", "/apis/resource.k8s.io/v1/deviceclasses", false),
-    ("resource.k8s.io/v1", "ResourceClaim", "/apis/resource.k8s.io/v1/resourceclaims", false),
-    ("resource.k8s.io/v1", "ResourceClaimTemplate", "/apis/resource.k8s.io/v1/resourceclaimtemplates", false),
+    needed("apps/v1", "DaemonSet", "/apis/apps/v1/daemonsets"),
+    optional("policy/v1", "PodDisruptionBudget", "/apis/policy/v1/poddisruptionbudgets"),
+    optional("scheduling.k8s.io/v1", "PriorityClass", "/apis/scheduling.k8s.io/v1/priorityclasses"),
+    optional("v1", "LimitRange", "/api/v1/limitranges"),
+    optional("v1", "Namespace", "/api/v1/namespaces"),
+    optional("v1", "PersistentVolume", "/api/v1/persistentvolumes"),
+    optional("v1", "PersistentVolumeClaim", "/api/v1/persistentvolumeclaims"),
+    optional("storage.k8s.io/v1", "StorageClass", "/apis/storage.k8s.io/v1/storageclasses"),
+    optional("storage.k8s.io/v1", "CSINode", "/apis/storage.k8s.io/v1/csinodes"),
+    optional("resource.k8s.io/v1", "ResourceSlice", "/apis/resource.k8s.io/v1/resourceslices"),
+    optional("resource.k8s.io/v1", "DeviceClass", "/apis/resource.k8s.io/v1/deviceclasses"),
+    optional("resource.k8s.io/v1", "ResourceClaim", "/apis/resource.k8s.io/v1/resourceclaims"),
+    optional("resource.k8s.io/v1", "ResourceClaimTemplate", "/apis/resource.k8s.io/v1/resourceclaimtemplates"),
     custom(resources::NODE_OVERLAYS, false),
     custom(resources::CAPACITY_BUFFERS, false),
 ];
 const BUFFER: &str = resources::CAPACITY_BUFFERS.kind;
 /// The kinds that a CapacityBuffer can refer to, and the quotas that its pods count against; read only if the cluster has one.
-const SOURCES: [(&str, &str, &str, bool); 5] = [
-    ("v1", "ResourceQuota", "/api/v1/resourcequotas", false),
-    ("v1", "PodTemplate", "/api/v1/podtemplates", false),
-    ("apps/v1", "Deployment", "/apis/apps/v1/deployments", false),
-    ("apps/v1", "StatefulSet", "/apis/apps/v1/statefulsets", false),
-    ("apps/v1", "ReplicaSet", "/apis/apps/v1/replicasets", false),
+const SOURCES: [Listed; 5] = [
+    optional("v1", "ResourceQuota", "/api/v1/resourcequotas"),
+    optional("v1", "PodTemplate", "/api/v1/podtemplates"),
+    optional("apps/v1", "Deployment", "/apis/apps/v1/deployments"),
+    optional("apps/v1", "StatefulSet", "/apis/apps/v1/statefulsets"),
+    optional("apps/v1", "ReplicaSet", "/apis/apps/v1/replicasets"),
 ];
 
 /// The kinds whose selectors are those of default topology spread constraints.
-const SELECTING: [(&str, &str, &str, bool); 4] = [
-    ("v1", "Service", "/api/v1/services", true),
-    ("v1", "ReplicationController", "/api/v1/replicationcontrollers", true),
-    ("apps/v1", "ReplicaSet", "/apis/apps/v1/replicasets", true),
-    ("apps/v1", "StatefulSet", "/apis/apps/v1/statefulsets", true),
+const SELECTING: [Listed; 4] = [
+    needed("v1", "Service", "/api/v1/services"),
+    needed("v1", "ReplicationController", "/api/v1/replicationcontrollers"),
+    needed("apps/v1", "ReplicaSet", "/apis/apps/v1/replicasets"),
+    needed("apps/v1", "StatefulSet", "/apis/apps/v1/statefulsets"),
 ];
 
 /// Reads the objects that a plan needs. Optional kinds that the user may not list are skipped with a warning.
@@ -62,15 +79,15 @@ pub(crate) async fn read_with(connection: &Connection, config: SchedulerConfig) 
     let constrained = !config.is_empty();
     let mut reader = Reader::default().with_scheduler_config(config);
     let mut buffers = 0;
-    for kind in KINDS {
-        let read = read_kind(connection, kind, &mut reader).await?;
-        buffers += if kind.1 == BUFFER { read } else { 0 };
+    for listed in &KINDS {
+        let read = read_kind(connection, listed, &mut reader).await?;
+        buffers += if listed.kind == BUFFER { read } else { 0 };
     }
     let sources = if buffers > 0 { &SOURCES[..] } else { &[] };
     let selecting = if constrained { &SELECTING[..] } else { &[] };
-    let is_read = |kind: &&(&str, &str, &str, bool)| !selecting.iter().any(|read| read.1 == kind.1);
-    for kind in sources.iter().filter(is_read).chain(selecting) {
-        read_kind(connection, *kind, &mut reader).await?;
+    let is_read = |source: &&Listed| !selecting.iter().any(|read| read.kind == source.kind);
+    for listed in sources.iter().filter(is_read).chain(selecting) {
+        read_kind(connection, listed, &mut reader).await?;
     }
     Ok(reader)
 }
@@ -80,7 +97,7 @@ pub(crate) async fn read_with(connection: &Connection, config: SchedulerConfig) 
 pub(crate) async fn read_permitted(connection: &Connection) -> Result<(Reader, Vec<(String, String)>), CliError> {
     let mut reader = Reader::default();
     let mut denied = Vec::new();
-    for (api_version, kind, path, _) in KINDS {
+    for Listed { api_version, kind, path, .. } in KINDS {
         match export::list(connection, kind, path).await {
             Ok(objects) => {
                 let objects = objects.iter().enumerate();
@@ -95,16 +112,13 @@ pub(crate) async fn read_permitted(connection: &Connection) -> Result<(Reader, V
 }
 
 /// Reads the objects of one kind, and returns their number.
-async fn read_kind(
-    connection: &Connection,
-    (api_version, kind, path, essential): (&str, &str, &str, bool),
-    reader: &mut Reader,
-) -> Result<usize, CliError> {
+async fn read_kind(connection: &Connection, listed: &Listed, reader: &mut Reader) -> Result<usize, CliError> {
+    let Listed { api_version, kind, path, needed } = *listed;
     let objects = match export::list(connection, kind, path).await {
         Ok(objects) => objects,
         // The definitions of NodeOverlay and CapacityBuffer may not be installed.
-        Err(error) if !essential && error.kind == ErrorKind::NotFound => return Ok(0),
-        Err(error) if !essential && error.kind == ErrorKind::Denied => {
+        Err(error) if !needed && error.kind == ErrorKind::NotFound => return Ok(0),
+        Err(error) if !needed && error.kind == ErrorKind::Denied => {
             reader.warn(format!("the plan ignores objects of kind {kind}: {error}"));
             return Ok(0);
         }

@@ -96,7 +96,7 @@ fn chart(out: &mut String, report: &Report, division: &Division) {
         let _cannot_fail = writeln!(out, "<line x1=\"0\" x2=\"{WIDTH}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>");
     }
     for period in &division.periods {
-        bar(out, period, &names, (place(period.start), place(period.end)), top);
+        bar(out, period, &names, place(period.start), place(period.end), top);
     }
     out.push_str("</svg>\n");
     for part in [0.0, 0.5, 1.0] {
@@ -114,7 +114,7 @@ fn chart(out: &mut String, report: &Report, division: &Division) {
 }
 
 /// The parts of a bar, one on the other: first the rows with a colour, then the rest.
-fn bar(out: &mut String, period: &Period, names: &[&str], (left, right): (f64, f64), top: f64) {
+fn bar(out: &mut String, period: &Period, names: &[&str], left: f64, right: f64, top: f64) {
     let mut parts = [0.0; COLOURS + 1];
     for row in &period.rows {
         parts[colour(names, &row.name)] += row.costs.dollars;

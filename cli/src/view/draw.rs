@@ -153,7 +153,7 @@ mod tests {
         Picture::new(&cluster, &Catalog::embedded().unwrap(), at)
     }
 
-    fn drawn(screen: &mut Screen, (width, height): (u16, u16), colour: bool) -> Buffer {
+    fn drawn(screen: &mut Screen, width: u16, height: u16, colour: bool) -> Buffer {
         let picture = example();
         let explanation = ["Node is not disrupted".to_owned()];
         let scene =
@@ -171,7 +171,7 @@ mod tests {
 
     #[test]
     fn in_80_columns() {
-        let buffer = drawn(&mut Screen::default(), (80, 14), false);
+        let buffer = drawn(&mut Screen::default(), 80, 14, false);
         assert_eq!(
             text(&buffer),
             [
@@ -196,7 +196,7 @@ mod tests {
 
     #[test]
     fn in_160_columns() {
-        let lines = text(&drawn(&mut Screen::default(), (160, 14), false));
+        let lines = text(&drawn(&mut Screen::default(), 160, 14, false));
         assert_eq!(
             lines[6],
             " NODE                                         TYPE          CAPACITY  ZONE        AGE      $/h CPU requested    memory requested    PODS STATE"
@@ -210,7 +210,7 @@ mod tests {
     #[test]
     fn colour_is_only_used_if_it_is_enabled() {
         let colours = |colour| {
-            let buffer = drawn(&mut Screen::default(), (80, 14), colour);
+            let buffer = drawn(&mut Screen::default(), 80, 14, colour);
             buffer.content.iter().filter(|cell| cell.fg != Color::Reset).count()
         };
         assert_eq!(colours(false), 0);
@@ -220,9 +220,9 @@ mod tests {
     #[test]
     fn the_selected_line_is_reversed_and_has_the_cursor() {
         let mut screen = Screen::default();
-        drawn(&mut screen, (80, 14), false);
+        drawn(&mut screen, 80, 14, false);
         screen.key(Key::Down);
-        let buffer = drawn(&mut screen, (80, 14), false);
+        let buffer = drawn(&mut screen, 80, 14, false);
         let reversed = |row: u16| buffer[(0, row)].modifier.contains(Modifier::REVERSED);
         assert!(reversed(4) && !reversed(3) && !reversed(5));
         assert!(buffer[(79, 4)].modifier.contains(Modifier::REVERSED), "over the whole width");
@@ -231,14 +231,14 @@ mod tests {
     #[test]
     fn an_open_node_shows_its_explanation() {
         let mut screen = Screen::default();
-        drawn(&mut screen, (80, 14), false);
+        drawn(&mut screen, 80, 14, false);
         for _ in 0..5 {
             screen.key(Key::Down);
         }
-        drawn(&mut screen, (80, 14), false);
+        drawn(&mut screen, 80, 14, false);
         screen.key(Key::Enter);
         assert_eq!(*screen.page(), Page::Object(Target::Node("ip-10-0-0-1.ec2.internal".to_owned())));
-        let lines = text(&drawn(&mut screen, (80, 24), false)).join("\n");
+        let lines = text(&drawn(&mut screen, 80, 24, false)).join("\n");
         assert!(lines.starts_with("Node ip-10-0-0-1.ec2.internal\n"), "{lines}");
         assert!(lines.contains("  shop/web  cpu 3, memory 4Gi, Running, 60m\n"), "{lines}");
         assert!(lines.contains("What a plan made now would do\n  Node is not disrupted"), "{lines}");
@@ -246,9 +246,9 @@ mod tests {
 
     #[test]
     fn a_terminal_that_becomes_too_small_gets_a_message_and_nothing_panics() {
-        assert_eq!(text(&drawn(&mut Screen::default(), (40, 4), false))[0], "40 x 4: too small; enlarge to 60 x 10");
-        for size in [(1, 1), (60, 10), (61, 200), (300, 10)] {
-            drawn(&mut Screen::default(), size, true);
+        assert_eq!(text(&drawn(&mut Screen::default(), 40, 4, false))[0], "40 x 4: too small; enlarge to 60 x 10");
+        for (width, height) in [(1, 1), (60, 10), (61, 200), (300, 10)] {
+            drawn(&mut Screen::default(), width, height, true);
         }
     }
 

@@ -81,7 +81,8 @@ pub(crate) struct Viewed {
 pub(crate) async fn run(request: &Request<'_>) -> Result<(), CliError> {
     match request.form {
         Form::Live => {
-            terminal::check(draw::SMALLEST)?;
+            let (columns, rows) = draw::SMALLEST;
+            terminal::check(columns, rows)?;
             let (viewed, source, cluster) = read(request).await?;
             live::run(viewed, source, cluster).await
         }

@@ -79,7 +79,7 @@ fn restore_on_panic() {
 ///
 /// # Errors
 /// When they are not.
-pub(crate) fn check((columns, rows): (u16, u16)) -> Result<(), CliError> {
+pub(crate) fn check(columns: u16, rows: u16) -> Result<(), CliError> {
     let dumb = std::env::var_os("TERM").is_some_and(|kind| kind == "dumb");
     if dumb || !stdout().is_terminal() || !std::io::stdin().is_terminal() {
         return Err(CliError::NoTerminal);

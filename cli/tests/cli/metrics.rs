@@ -56,7 +56,7 @@ impl Families {
     }
 
     /// The values of the samples of a family that have this label.
-    fn values(&self, family: &str, (label, value): (&str, &str)) -> Vec<f64> {
+    fn values(&self, family: &str, label: &str, value: &str) -> Vec<f64> {
         let samples = self.0.get(family).unwrap_or_else(|| panic!("no {family}"));
         let having = samples.iter().filter(|(labels, _)| labels.get(label).is_some_and(|it| it == value));
         having.map(|(_, value)| *value).collect()
@@ -103,7 +103,7 @@ fn with_pods(world: &World) -> Option<Kubectl<'_>> {
     kubectl.apply(&too_large, &[]);
     wait_for("five pods to run", || kubectl.running_pods() == 5);
     let unschedulable =
-        || Families::once(&world.kubeconfig).values("nodeless_pods_without_node", ("state", "unschedulable"));
+        || Families::once(&world.kubeconfig).values("nodeless_pods_without_node", "state", "unschedulable");
     wait_for("the event about the other pods", || unschedulable() == [5.0]);
     Some(kubectl)
 }
@@ -197,32 +197,32 @@ fn values_are_those_of_the_objects() {
     let Some(kubectl) = with_pods(&world) else { return };
     let families = Families::once(&world.kubeconfig);
     let nodes = kubectl.names("nodes");
-    let requested: f64 = families.values("karpenter_nodes_total_pod_requests", ("resource_type", "cpu")).iter().sum();
+    let requested: f64 = families.values("karpenter_nodes_total_pod_requests", "resource_type", "cpu").iter().sum();
     assert!((requested - 5.0).abs() < 1e-9, "five pods of one CPU: {requested}");
     for node in &nodes {
-        let allocatable = families.values("karpenter_nodes_allocatable", ("node_name", node));
-        let prices = families.values("nodeless_node_price_dollars_per_hour", ("node_name", node));
+        let allocatable = families.values("karpenter_nodes_allocatable", "node_name", node);
+        let prices = families.values("nodeless_node_price_dollars_per_hour", "node_name", node);
         assert!(allocatable.len() > 2 && prices.len() == 1 && prices[0] > 0.0, "{node}: {allocatable:?} {prices:?}");
-        assert_eq!(families.values("karpenter_nodes_current_lifetime_seconds", ("node_name", node)).len(), 1);
+        assert_eq!(families.values("karpenter_nodes_current_lifetime_seconds", "node_name", node).len(), 1);
     }
-    assert_eq!(families.values("karpenter_pods_state", ("phase", "Running")), [1.0; 5]);
-    assert_eq!(families.values("karpenter_pods_unbound_time_seconds", ("namespace", "default")).len(), 5);
-    assert_eq!(families.values("karpenter_scheduler_unschedulable_pods_count", ("controller", "provisioner")), [5.0]);
-    assert_eq!(families.values("karpenter_nodepools_allowed_disruptions", ("nodepool", "default")).len(), 3);
-    assert!(families.values("operator_nodepool_status_condition_count", ("type", "Ready")) == [1.0]);
+    assert_eq!(families.values("karpenter_pods_state", "phase", "Running"), [1.0; 5]);
+    assert_eq!(families.values("karpenter_pods_unbound_time_seconds", "namespace", "default").len(), 5);
+    assert_eq!(families.values("karpenter_scheduler_unschedulable_pods_count", "controller", "provisioner"), [5.0]);
+    assert_eq!(families.values("karpenter_nodepools_allowed_disruptions", "nodepool", "default").len(), 3);
+    assert!(families.values("operator_nodepool_status_condition_count", "type", "Ready") == [1.0]);
     assert!(
         families
-            .values("karpenter_cloudprovider_instance_type_offering_price_estimate", ("capacity_type", "on-demand"))
+            .values("karpenter_cloudprovider_instance_type_offering_price_estimate", "capacity_type", "on-demand")
             .len()
             > 1000
     );
     assert!(
         families
-            .values("karpenter_cloudprovider_instance_type_offering_price_estimate", ("capacity_type", "spot"))
+            .values("karpenter_cloudprovider_instance_type_offering_price_estimate", "capacity_type", "spot")
             .is_empty(),
         "embedded spot prices are synthetic"
     );
-    let read = families.values("nodeless_last_read_timestamp_seconds", ("kind", "Pod"));
+    let read = families.values("nodeless_last_read_timestamp_seconds", "kind", "Pod");
     assert!(read.len() == 1 && read[0] > 1.7e9, "{read:?}");
 }
 
@@ -267,7 +267,7 @@ fn a_scrape_shows_the_present_state_and_fails_when_the_cluster_cannot_be_read() 
     if let Some(kubectl) = Kubectl::new(&world) {
         kubectl.apply(&example_node_pool("local"), &[]);
         kubectl.apply(INFLATE, &[]);
-        let running = || Families::parse(&served.scrape().body).values("karpenter_pods_state", ("phase", "Running"));
+        let running = || Families::parse(&served.scrape().body).values("karpenter_pods_state", "phase", "Running");
         wait_for("five running pods in the metrics", || running().len() == 5);
     }
     for host in ["attacker.example", "10.0.0.1:8080"] {

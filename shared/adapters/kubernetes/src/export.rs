@@ -12,14 +12,15 @@ use serde_json::value::RawValue;
 /// # Errors
 /// When the list cannot be read; [`NotFound`](nodeless_ports::ErrorKind::NotFound) when the CRD of the kind is not installed.
 pub async fn list(connection: &Connection, kind: &str, path: &str) -> Result<Vec<Box<RawValue>>, PortError> {
-    list_selected(connection, (kind, path), &ListParams::default(), |object| Some(object.to_owned())).await
+    list_selected(connection, kind, path, &ListParams::default(), |object| Some(object.to_owned())).await
 }
 
 /// Lists the objects of a kind at a path, page by page, and returns the results of `select`, so that other objects take no memory.
 /// `select` is called again for objects that are listed twice.
 pub(crate) async fn list_selected<T: Send>(
     connection: &Connection,
-    (kind, path): (&str, &str),
+    kind: &str,
+    path: &str,
     params: &ListParams,
     mut select: impl FnMut(&RawValue) -> Option<T> + Send,
 ) -> Result<Vec<T>, PortError> {

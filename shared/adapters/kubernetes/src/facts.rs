@@ -158,7 +158,7 @@ pub async fn earlier(connection: &Connection) -> Result<Read<Vec<EarlierObjects>
 /// When the API server does not answer.
 pub async fn deployments(connection: &Connection) -> Result<Read<Vec<Value>>, PortError> {
     let params = ListParams::default();
-    let listed = export::list_selected(connection, DEPLOYMENTS, &params, |object| {
+    let listed = export::list_selected(connection, DEPLOYMENTS.0, DEPLOYMENTS.1, &params, |object| {
         let object = serde_json::from_str(object.get()).ok();
         object.filter(|object| {
             is_karpenter(object) || surge_annotation(object).is_some() || own_keys(object).next().is_some()
@@ -280,7 +280,7 @@ fn workload(deployment: &Value) -> Workload {
 /// When the API server does not answer.
 pub async fn lease(connection: &Connection) -> Result<Read<Option<Timestamp>>, PortError> {
     let params = ListParams::default().fields(&format!("metadata.name={LEASE}"));
-    let renewed = export::list_selected(connection, LEASES, &params, |lease| {
+    let renewed = export::list_selected(connection, LEASES.0, LEASES.1, &params, |lease| {
         let lease = serde_json::from_str::<Value>(lease.get()).ok()?;
         lease.pointer("/spec/renewTime")?.as_str()?.parse::<Timestamp>().ok()
     });
@@ -298,7 +298,7 @@ pub async fn lease(connection: &Connection) -> Result<Read<Option<Timestamp>>, P
 pub async fn other_deployment(connection: &Connection, now: Timestamp) -> Result<Read<bool>, PortError> {
     let about = format!("involvedObject.kind=Namespace,involvedObject.name={SYSTEM_NAMESPACE}");
     let params = ListParams::default().fields(&format!("{about},reason={OTHER_DEPLOYMENT}"));
-    let recent = export::list_selected(connection, EVENTS, &params, |event| {
+    let recent = export::list_selected(connection, EVENTS.0, EVENTS.1, &params, |event| {
         let event = serde_json::from_str::<Value>(event.get()).ok()?;
         let last = event["lastTimestamp"].as_str()?.parse::<Timestamp>().ok()?;
         (now.duration_since(last) < RECENT).then_some(())

@@ -233,12 +233,13 @@ fn add(values: &mut Values, metric: Metric, value: f64) {
 }
 
 /// Whether CloudWatch gets the values of a metric.
-fn is_published((metric, values): &(&Metric, &Vec<f64>)) -> bool {
+fn is_published(metric: &Metric, values: &[f64]) -> bool {
     !(matches!(metric.fold(), Fold::Sum) && values.iter().all(|value| *value == 0.0))
 }
 
 fn document(values: &Values, dimensions: &[(&str, &str)], at: Timestamp) -> Option<String> {
-    let published: Vec<(&Metric, &Vec<f64>)> = values.iter().filter(is_published).collect();
+    let published: Vec<(&Metric, &Vec<f64>)> =
+        values.iter().filter(|(metric, values)| is_published(metric, values)).collect();
     if published.is_empty() {
         return None;
     }

@@ -27,7 +27,7 @@ fn convert(node: &slim::Node) -> Result<model::Node, FieldError> {
         labels: metadata.labels.clone().unwrap_or_default(),
         annotations: metadata.annotations.clone().unwrap_or_default(),
         finalizers: metadata.finalizers.clone().unwrap_or_default(),
-        taints: node.spec.taints.iter().enumerate().map(taint).collect::<Result<_, _>>()?,
+        taints: node.spec.taints.iter().enumerate().map(|(index, it)| taint(index, it)).collect::<Result<_, _>>()?,
         unschedulable: node.spec.unschedulable,
         capacity: resource_list(&node.status.capacity, "status.capacity")?,
         allocatable: resource_list(&node.status.allocatable, "status.allocatable")?,
@@ -37,7 +37,7 @@ fn convert(node: &slim::Node) -> Result<model::Node, FieldError> {
     })
 }
 
-fn taint((index, taint): (usize, &slim::NodeTaint)) -> Result<model::Taint, FieldError> {
+fn taint(index: usize, taint: &slim::NodeTaint) -> Result<model::Taint, FieldError> {
     let effect = effect(&taint.effect).ok_or_else(|| {
         FieldError::new(format!("spec.taints[{index}].effect"), format!("{:?} is unknown", taint.effect))
     })?;

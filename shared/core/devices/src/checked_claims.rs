@@ -46,7 +46,7 @@ impl<'a> CheckedClaims<'a> {
             for (request, of_request) in of_claim.iter().enumerate() {
                 let [choice] = &of_request.options[..] else { continue };
                 let (Some(count), false) = (choice.count, choice.admin_access) else { continue };
-                let applies = |constraint: &Constraint<'_>| constraint.is_for((of_request.name, None));
+                let applies = |constraint: &Constraint<'_>| constraint.is_for(of_request.name, None);
                 let applying: Vec<bool> = constraints[claim].iter().map(applies).collect();
                 // Devices of different claims are not compared by constraints.
                 let scope = applying.contains(&true).then_some((claim, applying));

@@ -49,8 +49,8 @@ impl<'a> Constraint<'a> {
     }
 
     /// Adds a device of a request, `None` for the alternative if it has none, unless it violates the constraint.
-    pub(crate) fn add(&mut self, request: Request<'_>, driver: &str, device: &'a Device) -> Verdict {
-        if !self.is_for(request) {
+    pub(crate) fn add(&mut self, name: &str, alternative: Option<&str>, driver: &str, device: &'a Device) -> Verdict {
+        if !self.is_for(name, alternative) {
             return Verdict::Meets;
         }
         match self.value(driver, device) {
@@ -90,8 +90,8 @@ impl<'a> Constraint<'a> {
     }
 
     /// Takes back the last device, which was of this request.
-    pub(crate) fn remove(&mut self, request: Request<'_>) {
-        if self.is_for(request) {
+    pub(crate) fn remove(&mut self, name: &str, alternative: Option<&str>) {
+        if self.is_for(name, alternative) {
             self.values.pop();
         }
     }
@@ -102,7 +102,7 @@ impl<'a> Constraint<'a> {
     }
 
     /// Whether it is for a request, or for an alternative of it.
-    pub(crate) fn is_for(&self, (name, alternative): Request<'_>) -> bool {
+    pub(crate) fn is_for(&self, name: &str, alternative: Option<&str>) -> bool {
         let names = |listed: &String| match alternative {
             None => listed == name,
             Some(alternative) => listed == name || listed.split_once('/') == Some((name, alternative)),
@@ -110,6 +110,3 @@ impl<'a> Constraint<'a> {
         self.requests.is_empty() || self.requests.iter().any(names)
     }
 }
-
-/// The name of a request, and of the alternative.
-pub(crate) type Request<'r> = (&'r str, Option<&'r str>);

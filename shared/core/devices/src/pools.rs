@@ -156,17 +156,20 @@ fn is_for(slice: &Slice, place: &Place<'_>) -> Result<bool, RequirementError> {
         }
         return Ok(false);
     }
-    selects((spec.node_name.as_deref(), spec.all_nodes, spec.node_selector.as_ref()), place)
+    selects(spec.node_name.as_deref(), spec.all_nodes, spec.node_selector.as_ref(), place)
 }
 
 /// Whether a device that has its own selection is for a node.
 pub(crate) fn is_device_for(device: &Device, place: &Place<'_>) -> Result<bool, RequirementError> {
-    selects((device.node_name.as_deref(), device.all_nodes, device.node_selector.as_ref()), place)
+    selects(device.node_name.as_deref(), device.all_nodes, device.node_selector.as_ref(), place)
 }
 
-type Selection<'s> = (Option<&'s str>, Option<bool>, Option<&'s crate::NodeSelector>);
-
-fn selects((name, all, selector): Selection<'_>, place: &Place<'_>) -> Result<bool, RequirementError> {
+fn selects(
+    name: Option<&str>,
+    all: Option<bool>,
+    selector: Option<&crate::NodeSelector>,
+    place: &Place<'_>,
+) -> Result<bool, RequirementError> {
     match (name.filter(|name| !name.is_empty()), all, selector) {
         (Some(name), _, _) => Ok(place.name == Some(name)),
         (None, Some(true), _) => Ok(true),

@@ -62,7 +62,7 @@ fn checked<'a>(
     classes: &'a BTreeMap<String, DeviceClass>,
     selectors: &Selectors,
 ) -> Result<Request<'a>, Refusal> {
-    let choice = |alternative, exact| choice(claim, (&request.name, alternative), exact, classes, selectors);
+    let choice = |alternative, exact| choice(claim, &request.name, alternative, exact, classes, selectors);
     let options = match &request.exactly {
         Some(exact) => vec![choice(None, exact)?],
         None if request.first_available.is_empty() => {
@@ -78,7 +78,8 @@ fn checked<'a>(
 
 fn choice<'a>(
     claim: &'a ResourceClaim,
-    (name, alternative): (&'a str, Option<&'a str>),
+    name: &'a str,
+    alternative: Option<&'a str>,
     request: &'a ExactRequest,
     classes: &'a BTreeMap<String, DeviceClass>,
     cache: &Selectors,

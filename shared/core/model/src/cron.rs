@@ -188,12 +188,12 @@ impl Cron {
         let mut date = now.date();
         for day in 0..DAYS_SEARCHED {
             if self.starts_on(date) {
-                let earliest = match (day, skipped) {
+                let (hour, minute) = match (day, skipped) {
                     (0, 0) => (now.hour(), now.minute() + 1),
                     (0, _) => (now.hour().saturating_sub(skipped).max(0), 0),
                     _ => (0, 0),
                 };
-                let starts = self.starts_from(earliest).filter_map(|(hour, minute)| self.at(date, hour, minute));
+                let starts = self.starts_from(hour, minute).filter_map(|(hour, minute)| self.at(date, hour, minute));
                 if let Some(first) = starts.into_iter().find(|start| *start > time) {
                     return Some(first);
                 }
@@ -215,7 +215,7 @@ impl Cron {
     }
 
     /// The hours and minutes of the starts of a day that are not before the given ones.
-    fn starts_from(&self, (hour, minute): (i8, i8)) -> impl Iterator<Item = (i8, i8)> {
+    fn starts_from(&self, hour: i8, minute: i8) -> impl Iterator<Item = (i8, i8)> {
         (hour..24).filter(|candidate| has(self.hours, *candidate)).flat_map(move |candidate| {
             let min = if candidate == hour { minute } else { 0 };
             (min..60).filter(|minute| has(self.minutes, *minute)).map(move |minute| (candidate, minute))

@@ -164,7 +164,7 @@ impl<'p> World<'p> {
         let mut terms: Vec<(&'p Pod, &'p PodAffinityTerm)> = Vec::new();
         for pod in self.sites.iter().flat_map(|site| &site.placed) {
             for term in &pod.template.required_pod_affinity {
-                if !terms.iter().any(|(owner, known)| same_term((owner, known), (pod, term))) {
+                if !terms.iter().any(|(owner, known)| same_term(owner, known, pod, term)) {
                     terms.push((pod, term));
                 }
             }
@@ -174,8 +174,7 @@ impl<'p> World<'p> {
 
     /// The pods whose affinity is not satisfied.
     fn far_from(&self, owner: &'p Pod, term: &'p PodAffinityTerm) -> Vec<String> {
-        let has =
-            |pod: &'p Pod| pod.template.required_pod_affinity.iter().any(|one| same_term((owner, term), (pod, one)));
+        let has = |pod: &'p Pod| pod.template.required_pod_affinity.iter().any(|one| same_term(owner, term, pod, one));
         let selected = |pod: &Pod| self.selects(term, owner, pod);
         let mut there: Vec<usize> = Vec::new();
         let mut waiting: Vec<(usize, &'p Pod)> = Vec::new();
@@ -491,7 +490,7 @@ fn possible_domains(node: &Requirements, offer: &PoolOffer<'_>, key: &str) -> Ve
 }
 
 /// Whether two terms select the same pods for their owners.
-fn same_term((a, one): (&Pod, &PodAffinityTerm), (b, other): (&Pod, &PodAffinityTerm)) -> bool {
+fn same_term(a: &Pod, one: &PodAffinityTerm, b: &Pod, other: &PodAffinityTerm) -> bool {
     let mut keys = one.match_label_keys.iter().chain(&one.mismatch_label_keys);
     a.namespace == b.namespace
         && one == other

@@ -26,7 +26,7 @@ fn families(count: usize) -> InstanceTypes {
             let (family, cpu) = (index / sizes.len(), sizes[index % sizes.len()]);
             let ratio = [2, 4, 8][family % 3];
             let price = cpu as f64 * (0.025 + 0.005 * ratio as f64) * (1.0 + (family / 3) as f64 * 0.013);
-            sized(format!("f{family:03}.{cpu:03}"), (cpu, cpu * ratio * 1024, 110 + cpu), price)
+            sized(format!("f{family:03}.{cpu:03}"), cpu, cpu * ratio * 1024, 110 + cpu, price)
         })
         .collect()
 }

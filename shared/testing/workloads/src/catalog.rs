@@ -24,12 +24,12 @@ pub fn embedded() -> InstanceTypes {
 /// Types with one ratio of memory to cpu in all sizes, as in Karpenter's benchmark.
 #[must_use]
 pub fn one_shape(count: i64) -> InstanceTypes {
-    (1..=count).map(|cpu| sized(format!("size-{cpu:04}"), (cpu, cpu * 2048, cpu * 10), 0.25 * cpu as f64)).collect()
+    (1..=count).map(|cpu| sized(format!("size-{cpu:04}"), cpu, cpu * 2048, cpu * 10, 0.25 * cpu as f64)).collect()
 }
 
 /// A type with these cpus, MiB and pods that is available in all zones: on-demand at this price, as spot at three fifths of it.
 #[must_use]
-pub fn sized(name: String, (cpu, memory_mib, pods): (i64, i64, i64), price: f64) -> InstanceType {
+pub fn sized(name: String, cpu: i64, memory_mib: i64, pods: i64, price: f64) -> InstanceType {
     let one = |value: &str| Requirement::one_of([value]);
     InstanceType {
         requirements: Requirements::from([

@@ -110,7 +110,7 @@ fn read_document(
     problems: &mut Vec<Problem>,
 ) -> Option<Node> {
     let before = objects.len();
-    let shape = place(root, source, (objects, problems), None, 0);
+    let shape = place(root, &mut Into { source, objects, problems }, None, 0);
     let old = objects[before..].iter().any(|object| object.kind.is_old());
     // User data and annotations may have braces of their own.
     let templated_at = objects[before..].iter().filter(|object| object.kind.is_old()).any(has_template);
@@ -140,9 +140,14 @@ fn has_template(object: &Object) -> bool {
     object.nodes.iter().any(any)
 }
 
-type Into<'a> = (&'a mut Vec<Object>, &'a mut Vec<Problem>);
+/// What the objects of a source and its problems are added to.
+struct Into<'a> {
+    source: &'a Source,
+    objects: &'a mut Vec<Object>,
+    problems: &'a mut Vec<Problem>,
+}
 
-fn place(node: Node, source: &Source, (objects, problems): Into<'_>, list: Option<(&str, &str)>, depth: usize) -> Node {
+fn place(node: Node, into: &mut Into<'_>, list: Option<(&str, &str)>, depth: usize) -> Node {
     let Node::Map(mut map) = node else { return node };
     let (api_version, kind) = object::head(&map);
     // Items of a typed list have no kind of their own.
@@ -159,24 +164,24 @@ fn place(node: Node, source: &Source, (objects, problems): Into<'_>, list: Optio
         if let Some(seq) = map.get_mut("items").and_then(Node::as_seq_mut) {
             for member in &mut seq.items {
                 let value = std::mem::replace(&mut member.value, Node::text(""));
-                member.value = place(value, source, (objects, problems), Some((&api_version, item)), depth + 1);
+                member.value = place(value, into, Some((&api_version, item)), depth + 1);
             }
         }
         return Node::Map(map);
     }
-    let log = Log::new(&source.name, object::described(&map));
+    let log = Log::new(&into.source.name, object::described(&map));
     let is_object = !kind.is_empty();
     let kind = Kind::new(&api_version, &kind).unwrap_or_else(|problem| {
-        problems.push(Problem {
-            source: source.name.clone(),
+        into.problems.push(Problem {
+            source: into.source.name.clone(),
             object: Some(log.object().to_owned()),
             field: "apiVersion".to_owned(),
             problem,
         });
         Kind::Other
     });
-    objects.push(Object { kind, nodes: vec![Node::Map(map)], log, changed: false, is_object });
-    slot(objects.len() - 1)
+    into.objects.push(Object { kind, nodes: vec![Node::Map(map)], log, changed: false, is_object });
+    slot(into.objects.len() - 1)
 }
 
 impl Object {

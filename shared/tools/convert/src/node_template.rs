@@ -54,14 +54,14 @@ pub(crate) fn convert_spec(spec: &mut Map, at: &str, options: &Options, log: &mu
         spec.entries.insert(0, Entry::new("amiFamily", Node::text("AL2")));
         log.changed(&format!("{at}.amiFamily"), "it is not set, so it is AL2, the default of v1alpha1");
     }
-    selector(spec, at, ("amiSelector", "amiSelectorTerms"), selectors::AMIS, log);
+    selector(spec, at, "amiSelector", "amiSelectorTerms", selectors::AMIS, log);
     for (old, new) in
         [("subnetSelector", "subnetSelectorTerms"), ("securityGroupSelector", "securityGroupSelectorTerms")]
     {
         if spec.get(old).is_none_or(Node::is_empty) {
             log.problem(&format!("{at}.{old}"), format!("it is missing; v1 requires {new}"));
         }
-        selector(spec, at, (old, new), selectors::IDS, log);
+        selector(spec, at, old, new, selectors::IDS, log);
     }
     node_class::images(spec, at, &format!("{at}.amiSelector"), "latest", log);
     if spec.get("metadataOptions").is_some_and(|options| !options.is_empty() && options.at(&["httpTokens"]).is_none()) {
@@ -78,7 +78,7 @@ pub(crate) fn convert_spec(spec: &mut Map, at: &str, options: &Options, log: &mu
     }
 }
 
-fn selector(spec: &mut Map, at: &str, (old, new): (&str, &str), special: Special, log: &mut Log) {
+fn selector(spec: &mut Map, at: &str, old: &str, new: &str, special: Special, log: &mut Log) {
     let Some(position) = spec.position(old) else { return };
     let field = format!("{at}.{old}");
     let entry = spec.entries.remove(position);

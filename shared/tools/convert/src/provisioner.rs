@@ -40,7 +40,7 @@ pub(crate) fn convert(object: &mut Map, options: &Options, log: &mut Log) -> Opt
     let node_class = provider(&mut old, &name, options, log);
     let mut spec = Map { tail: std::mem::take(&mut old.tail), ..Map::default() };
     let expire_after = expire_after(&mut old, log);
-    spec.entries.push(template(&mut old, &name, node_class.is_some(), (expire_after, options), log));
+    spec.entries.push(template(&mut old, &name, node_class.is_some(), expire_after, options, log));
     spec.entries.push(disruption(&mut old, log));
     spec.entries.extend(limits(&mut old, log));
     spec.entries.extend(old.take("weight"));
@@ -55,7 +55,8 @@ fn template(
     old: &mut Map,
     name: &str,
     has_provider: bool,
-    (expire_after, options): (Entry, &Options),
+    expire_after: Entry,
+    options: &Options,
     log: &mut Log,
 ) -> Entry {
     let mut metadata = Map::default();

@@ -49,7 +49,7 @@ pub(crate) fn create_pods(objects: &mut Objects, at_maximum: bool) -> Created {
     let present = Present::new(objects);
     let mut without_pods: Vec<Counted<'_>> = workloads
         .iter()
-        .filter(|((kind, key), workload)| controlled(key, workload).is_none() && !present.has(kind, key))
+        .filter(|((kind, key), workload)| controlled(key, workload).is_none() && !present.has(kind, &key.0, &key.1))
         .map(|(key, workload)| {
             let bounds = bounds(objects, key);
             let [least, most] = replicas(workload, bounds, running.get(key).copied());
@@ -184,7 +184,7 @@ impl Counted<'_> {
             for (body, read, claims) in pods {
                 let key = (read.pod.namespace.clone(), read.pod.name.clone());
                 if read.pod.template.volume_claims.iter().any(|claim| claim.ephemeral) {
-                    objects.note_ephemeral(&key, &body);
+                    objects.note_ephemeral(&key.0, &key.1, &body);
                 }
                 for claim in claims {
                     let name = claim.metadata.name.clone().unwrap_or_default();
@@ -242,8 +242,8 @@ impl Present {
         Self(objects.pods.values().flat_map(|read| controllers(&read.pod)).collect())
     }
 
-    fn has(&self, kind: &str, (namespace, name): &Key) -> bool {
-        self.0.contains(&(kind.to_owned(), namespace.clone(), name.clone()))
+    fn has(&self, kind: &str, namespace: &str, name: &str) -> bool {
+        self.0.contains(&(kind.to_owned(), namespace.to_owned(), name.to_owned()))
     }
 }
 

@@ -218,7 +218,7 @@ impl Objects {
     }
 
     /// Keeps the annotations that apply to the whole cluster.
-    pub(crate) fn note_namespace(&mut self, (_, name): &Key, body: &Body<'_>) {
+    pub(crate) fn note_namespace(&mut self, name: &str, body: &Body<'_>) {
         if name == SYSTEM_NAMESPACE {
             self.annotations = decode::<Annotated>(body).unwrap_or_default().metadata.annotations.unwrap_or_default();
         }
@@ -285,11 +285,11 @@ impl Objects {
     }
 
     /// Records the claims that Kubernetes creates for a pod. Their names consist of the names of the pod and the volume.
-    pub(crate) fn note_ephemeral(&mut self, (namespace, name): &Key, body: &Body<'_>) {
+    pub(crate) fn note_ephemeral(&mut self, namespace: &str, name: &str, body: &Body<'_>) {
         let templates = decode::<Templates>(body).unwrap_or_default();
         for volume in templates.spec.volumes {
             if let Some(ephemeral) = volume.ephemeral {
-                let key = (namespace.clone(), format!("{name}-{}", volume.name));
+                let key = (namespace.to_owned(), format!("{name}-{}", volume.name));
                 self.ephemeral.insert(key, ephemeral.volume_claim_template.spec.storage_class_name);
             }
         }

@@ -323,10 +323,10 @@ impl Reader {
                 if let Some((_, read)) = &mut converted {
                     self.objects.share_running(read);
                 }
-                if let Some((key, read)) = &converted
+                if let Some(((namespace, name), read)) = &converted
                     && read.pod.template.volume_claims.iter().any(|claim| claim.ephemeral)
                 {
-                    self.objects.note_ephemeral(key, body);
+                    self.objects.note_ephemeral(namespace, name, body);
                 }
                 self.keep(incoming, converted, |objects| &mut objects.pods);
             }
@@ -347,8 +347,8 @@ impl Reader {
             }
             Kind::Namespace => {
                 let read = self.slim::<slim::Namespace>(incoming, body, |object| &mut object.metadata);
-                if let Some((key, _)) = &read {
-                    self.objects.note_namespace(key, body);
+                if let Some(((_, name), _)) = &read {
+                    self.objects.note_namespace(name, body);
                 }
                 self.keep(incoming, read, |objects| &mut objects.namespaces);
             }

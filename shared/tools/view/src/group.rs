@@ -77,7 +77,7 @@ pub(crate) fn lines(nodes: &[&NodeRow], by: GroupBy, width: usize) -> Vec<Line> 
     let mut groups: Vec<_> = groups.into_iter().map(|(name, nodes)| (PoolRow::new(&nodes), name, nodes)).collect();
     groups.sort_by(|(a, ..), (b, ..)| b.price_per_hour.total_cmp(&a.price_per_hour));
     let longest = groups.iter().map(|(_, name, _)| kind(name).chars().count()).max().unwrap_or_default();
-    groups.iter().flat_map(|(sum, name, nodes)| group_lines(sum, (name, longest), nodes, width)).collect()
+    groups.iter().flat_map(|(sum, name, nodes)| group_lines(sum, name, longest, nodes, width)).collect()
 }
 
 /// What follows in the name of a group; what the user groups by is in the heading above.
@@ -85,7 +85,7 @@ fn kind(name: &str) -> &str {
     name.split_once(' ').map_or(name, |(_, kind)| kind)
 }
 
-fn group_lines(sum: &PoolRow, (name, longest): (&str, usize), nodes: &[&NodeRow], width: usize) -> Vec<Line> {
+fn group_lines(sum: &PoolRow, name: &str, longest: usize, nodes: &[&NodeRow], width: usize) -> Vec<Line> {
     let kind = kind(name);
     let more: String = sum.load.extended.texts().map(|text| format!(", {text}")).collect();
     let facts = format!(

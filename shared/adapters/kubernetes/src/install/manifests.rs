@@ -18,14 +18,14 @@ const WEBHOOK: (&str, &str) = (
 /// The placeholder for the URL in the webhook's manifest.
 const URL_PLACEHOLDER: &str = "WAKE_URL";
 
-fn parse((file, text): (&str, &str)) -> Result<Vec<Value>, InstallError> {
+fn parse(file: &str, text: &str) -> Result<Vec<Value>, InstallError> {
     serde_saphyr::from_multiple(text)
         .map_err(|error| InstallError::Embedded { object: file.to_owned(), reason: error.to_string() })
 }
 
 /// The roles and bindings.
 pub(super) fn rbac() -> Result<Vec<Value>, InstallError> {
-    RBAC.into_iter().map(parse).collect::<Result<Vec<_>, _>>().map(|files| files.concat())
+    RBAC.into_iter().map(|(file, text)| parse(file, text)).collect::<Result<Vec<_>, _>>().map(|files| files.concat())
 }
 
 /// The role and the binding of nominations.
@@ -54,7 +54,7 @@ pub(super) fn rbac_with(rights: Rights) -> Result<Vec<Value>, InstallError> {
 /// The webhook, with the placeholder as its URL.
 pub(super) fn webhook_template() -> Result<Value, InstallError> {
     let malformed = |reason: &str| InstallError::Embedded { object: WEBHOOK.0.to_owned(), reason: reason.to_owned() };
-    match <[Value; 1]>::try_from(parse(WEBHOOK)?) {
+    match <[Value; 1]>::try_from(parse(WEBHOOK.0, WEBHOOK.1)?) {
         Ok([webhook]) => Ok(webhook),
         Err(_) => Err(malformed("it is not a single object")),
     }
@@ -233,8 +233,8 @@ mod tests {
     /// Not installed, so that only those who want surges grant it.
     #[test]
     fn the_optional_role_grants_what_surges_change_and_nothing_else() {
-        let file = ("surge.yaml", include_str!("../../../../../infra/rbac/optional/surge.yaml"));
-        let objects = parse(file).unwrap();
+        let text = include_str!("../../../../../infra/rbac/optional/surge.yaml");
+        let objects = parse("surge.yaml", text).unwrap();
         let right = |group: &str, resource: &str| {
             let name = "*".to_owned();
             (group.to_owned(), resource.to_owned(), name, "patch".to_owned())

@@ -123,7 +123,7 @@ pub fn report(query: &Query, sources: &[Source<'_>]) -> Option<Report> {
     let division = |by: &By| Division {
         by: by.to_string(),
         rows: rows::rows(&entries, earlier.as_deref(), by),
-        periods: rows::periods(&entries, by, (query.from, to), by_hours),
+        periods: rows::periods(&entries, by, query.from, to, by_hours),
     };
     let cluster = |source: &Source<'_>| ClusterReport { name: source.cluster.to_owned(), recorded_since: source.since };
     Some(Report {

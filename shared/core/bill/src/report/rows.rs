@@ -239,12 +239,7 @@ pub(super) fn reserved(entries: &[Entry<'_>]) -> Vec<ReservedRow> {
 }
 
 /// The rows of each hour or day in a time.
-pub(super) fn periods(
-    entries: &[Entry<'_>],
-    by: &By,
-    (from, to): (Timestamp, Timestamp),
-    by_hours: bool,
-) -> Vec<Period> {
+pub(super) fn periods(entries: &[Entry<'_>], by: &By, from: Timestamp, to: Timestamp, by_hours: bool) -> Vec<Period> {
     let start = |record: &HourRecord| if by_hours { record.hour } else { start_of(day_of(record.hour)) };
     let mut all: BTreeMap<Timestamp, Vec<Entry<'_>>> = BTreeMap::new();
     for entry in entries {

@@ -70,14 +70,13 @@ impl Facts {
             zones.iter().filter(offers).map(|zone| zone.name.clone()).collect()
         };
         let known = offers.iter().filter(|(kind, _)| home.instance_types.contains_key(*kind));
-        let kept = |kind: &String| offers.contains_key(kind);
         Ok(Self {
             region: region.to_owned(),
-            instance_types: home.instance_types.iter().filter(|(kind, _)| kept(kind)).map(cloned).collect(),
+            instance_types: of_kinds(&home.instance_types, offers),
             offerings: known.clone().map(|(kind, (_, numbers))| (kind.clone(), offered(numbers))).collect(),
             on_demand_prices: known.map(|(kind, (price, _))| (kind.clone(), *price)).collect(),
-            vpc_limits: home.vpc_limits.iter().filter(|(kind, _)| kept(kind)).map(cloned).collect(),
-            network_bandwidth: home.network_bandwidth.iter().filter(|(kind, _)| kept(kind)).map(cloned).collect(),
+            vpc_limits: of_kinds(&home.vpc_limits, offers),
+            network_bandwidth: of_kinds(&home.network_bandwidth, offers),
             zones,
             local_prices: BTreeMap::new(),
         })
@@ -123,8 +122,10 @@ impl Facts {
     }
 }
 
-fn cloned<V: Clone>((kind, value): (&String, &V)) -> (String, V) {
-    (kind.clone(), value.clone())
+/// The facts of the instance types that a region offers.
+fn of_kinds<V: Clone>(facts: &BTreeMap<String, V>, offers: &Offers) -> BTreeMap<String, V> {
+    let offered = facts.iter().filter(|(kind, _)| offers.contains_key(*kind));
+    offered.map(|(kind, value)| (kind.clone(), value.clone())).collect()
 }
 
 /// The embedded offers of a region; `None` if there are none, as for us-east-1, whose facts are embedded in full.

@@ -377,15 +377,15 @@ impl<'s> Search<'s> {
             return Ok(Take::Unavailable);
         }
         let (slice, it) = self.site.device(device);
-        let name = (request.name, choice.alternative);
+        let (name, alternative) = (request.name, choice.alternative);
         let constraints = &mut self.constraints[at.claim];
         for place in 0..constraints.len() {
-            let verdict = constraints[place].add(name, &slice.spec.driver, it);
+            let verdict = constraints[place].add(name, alternative, &slice.spec.driver, it);
             if verdict == Verdict::Meets {
                 continue;
             }
             let attribute = constraints[place].attribute();
-            constraints[..place].iter_mut().for_each(|constraint| constraint.remove(name));
+            constraints[..place].iter_mut().for_each(|constraint| constraint.remove(name, alternative));
             if verdict == Verdict::Violates {
                 return Ok(Take::Violates);
             }
@@ -402,8 +402,8 @@ impl<'s> Search<'s> {
     }
 
     fn give_back(&mut self, at: At, request: &Request<'_>, choice: &Choice<'_>, device: DeviceAt) {
-        let name = (request.name, choice.alternative);
-        self.constraints[at.claim].iter_mut().for_each(|constraint| constraint.remove(name));
+        let (name, alternative) = (request.name, choice.alternative);
+        self.constraints[at.claim].iter_mut().for_each(|constraint| constraint.remove(name, alternative));
         let (_, it) = self.site.device(device);
         self.counters[device.0].give_back(it);
         if let Some(holders) = self.holders.get_mut(&device) {

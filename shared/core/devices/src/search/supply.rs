@@ -41,9 +41,8 @@ impl<'s> Search<'s> {
         choice: &Choice<'s>,
         needed: usize,
     ) -> Result<Supply, Stop> {
-        let name = (request.name, choice.alternative);
         let applying: Vec<usize> = (0..self.constraints[at.claim].len())
-            .filter(|place| self.constraints[at.claim][*place].is_for(name))
+            .filter(|place| self.constraints[at.claim][*place].is_for(request.name, choice.alternative))
             .collect();
         let is_open = applying.iter().any(|place| self.constraints[at.claim][*place].is_open());
         let mut found: HashMap<Vec<&'s Attribute>, Equal<'s>> = HashMap::new();

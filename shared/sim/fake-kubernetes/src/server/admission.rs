@@ -61,7 +61,7 @@ pub(crate) fn calls(
         for webhook in configuration["webhooks"].as_array().into_iter().flatten() {
             let Some(face) = matching_face(store, definition, webhook, operation) else { continue };
             if selected(store, definition, webhook, object, old) {
-                found.extend(call(store, &face, webhook, operation, (object, old), dry_run));
+                found.extend(call(store, &face, webhook, &Write { operation, object, old, dry_run }));
             }
         }
     }
@@ -118,14 +118,15 @@ fn selected(store: &Store, definition: &Definition, webhook: &Value, object: &Va
         && (namespaces.is_empty() || namespace.is_none_or(|namespace| namespaces.matches(&namespace)))
 }
 
-fn call(
-    store: &mut Store,
-    face: &Definition,
-    webhook: &Value,
-    operation: &str,
-    (object, old): (&Value, &Value),
+/// A write of an object from `old`; either is null if it does not exist.
+struct Write<'w> {
+    operation: &'w str,
+    object: &'w Value,
+    old: &'w Value,
     dry_run: bool,
-) -> Option<Call> {
+}
+
+fn call(store: &mut Store, face: &Definition, webhook: &Value, write: &Write<'_>) -> Option<Call> {
     let resource = &face.resource;
     let show = |object: &Value| {
         if object.is_null() {
@@ -133,16 +134,16 @@ fn call(
         }
         events::to_version(face, &std::sync::Arc::new(object.clone())).as_ref().clone()
     };
-    let (object, old) = (show(object), show(old));
+    let (object, old) = (show(write.object), show(write.old));
     let subject = if object.is_null() { &old } else { &object };
     let kind = json!({"group": resource.group, "version": resource.version, "kind": resource.kind});
     let plural = json!({"group": resource.group, "version": resource.version, "resource": resource.plural});
     let request = json!({
         "uid": store.next_uid(), "kind": kind, "resource": plural, "requestKind": kind, "requestResource": plural,
         "name": text(subject, "/metadata/name"), "namespace": text(subject, "/metadata/namespace"),
-        "operation": operation,
+        "operation": write.operation,
         "userInfo": {"username": "system:admin", "groups": ["system:masters", "system:authenticated"]},
-        "object": object, "oldObject": old, "dryRun": dry_run, "options": null,
+        "object": object, "oldObject": old, "dryRun": write.dry_run, "options": null,
     });
     let fail_closed = webhook["failurePolicy"] != "Ignore";
     let url = text(webhook, "/clientConfig/url");

@@ -182,8 +182,8 @@ pub(crate) fn remove(store: &mut Store, definition: &Definition, object: Value, 
     if definition.resource == CUSTOM_RESOURCE_DEFINITIONS {
         store.unregister_custom(text(&gone, "/spec/group"), text(&gone, "/spec/names/plural"));
     }
-    for dependent in store.dependents(text(&gone, "/metadata/uid")) {
-        collect(store, &dependent, now);
+    for (storage, key) in store.dependents(text(&gone, "/metadata/uid")) {
+        collect(store, &storage, &key, now);
     }
     for owner in owner_uids(&gone) {
         if let Some((storage, key)) = store.by_uid(owner).cloned() {
@@ -202,7 +202,7 @@ pub(crate) fn remove(store: &mut Store, definition: &Definition, object: Value, 
 }
 
 /// Deletes a dependent without a remaining owner; otherwise removes the references to deleted owners.
-fn collect(store: &mut Store, (storage, key): &(StorageKey, ObjectKey), now: Timestamp) {
+fn collect(store: &mut Store, storage: &StorageKey, key: &ObjectKey, now: Timestamp) {
     let Some(definition) = store.definition_for_storage(storage) else { return };
     let Some(object) = store.get(storage, key).cloned() else { return };
     if owner_uids(&object).any(|owner| store.by_uid(owner).is_some()) {

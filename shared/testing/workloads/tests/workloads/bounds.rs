@@ -58,8 +58,8 @@ fn one_type(draw: &mut Draw, number: usize, kinds: usize) -> nodeless_model::Ins
     // The last one holds every pod.
     let cpu = if number + 1 == kinds { 8 } else { draw.one_of(&[1, 2, 2, 4]) };
     let price = 0.04 * cpu as f64 * (0.8 + 0.4 * draw.share());
-    let size = (cpu, cpu * draw.one_of(&[1024, 2048, 4096]) + 700, draw.one_of(&[3, 8, 30]));
-    let mut made = sized(format!("type-{number}"), size, price);
+    let (memory, pods) = (cpu * draw.one_of(&[1024, 2048, 4096]) + 700, draw.one_of(&[3, 8, 30]));
+    let mut made = sized(format!("type-{number}"), cpu, memory, pods, price);
     if number + 1 == kinds || draw.percent(20) {
         made.capacity.set("nvidia.com/gpu", Quantity::from_units(2));
     }

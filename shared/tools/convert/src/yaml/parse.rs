@@ -44,8 +44,8 @@ pub(crate) fn parse(text: &str) -> Result<Option<Node>, Syntax> {
         return Ok(None);
     }
     let mut events = events.into_iter();
-    let first = events.next().ok_or_else(|| Syntax { line: 1, problem: "it is empty".to_owned() })?;
-    let mut root = builder.node(first, &mut Events { text, inner: &mut events }, 0)?;
+    let (event, span) = events.next().ok_or_else(|| Syntax { line: 1, problem: "it is empty".to_owned() })?;
+    let mut root = builder.node(event, span, &mut Events { text, inner: &mut events }, 0)?;
     if let Some((_, span)) = events.next() {
         return Err(Syntax { line: span.start.line(), problem: "there is content after the object".to_owned() });
     }
@@ -115,7 +115,8 @@ struct Builder<'t> {
 impl<'t> Builder<'t> {
     fn node(
         &mut self,
-        (event, span): (Event<'t>, Span),
+        event: Event<'t>,
+        span: Span,
         events: &mut Events<'_, 't>,
         depth: usize,
     ) -> Result<Node, Syntax> {
@@ -157,14 +158,14 @@ impl<'t> Builder<'t> {
 
     fn sequence(&mut self, flow: bool, events: &mut Events<'_, 't>, depth: usize) -> Result<Seq, Syntax> {
         let mut seq = Seq { flow, ..Seq::default() };
-        while let Some(next) = events.inner.next() {
-            if matches!(next.0, Event::SequenceEnd) {
+        while let Some((event, span)) = events.inner.next() {
+            if matches!(event, Event::SequenceEnd) {
                 break;
             }
-            let start = next.1.start;
+            let start = span.start;
             let column = if flow { start.col() } else { self.dash(start.line(), start.col()) };
             let comments = self.begin(start.line(), column, flow);
-            let value = self.node(next, events, depth + 1)?;
+            let value = self.node(event, span, events, depth + 1)?;
             self.open.pop();
             seq.items.push(Item { comments, value });
         }
@@ -186,8 +187,8 @@ impl<'t> Builder<'t> {
                 return Err(at(format!("the key {:?} exists twice", key.text)));
             }
             let comments = self.begin(span.start.line(), span.start.col(), flow);
-            let next = events.inner.next().ok_or_else(|| at("a value is missing".to_owned()))?;
-            let value = self.node(next, events, depth + 1)?;
+            let (event, its_span) = events.inner.next().ok_or_else(|| at("a value is missing".to_owned()))?;
+            let value = self.node(event, its_span, events, depth + 1)?;
             self.open.pop();
             map.entries.push(Entry { comments, key, value });
         }
