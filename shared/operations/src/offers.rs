@@ -167,7 +167,7 @@ impl OfferCache {
         if let Some((known, before, overlaid)) = &held.overlaid
             && known == overlays
             && before.len() == pools_now.len()
-            && before.iter().zip(&pools_now).all(same_pool)
+            && before.iter().zip(&pools_now).all(|(a, b)| same_pool(a, b))
         {
             return overlaid.clone();
         }
@@ -177,7 +177,7 @@ impl OfferCache {
     }
 }
 
-fn same_pool((a, b): (&PlainPool, &PlainPool)) -> bool {
+fn same_pool(a: &PlainPool, b: &PlainPool) -> bool {
     (&a.0, &a.1, &a.2) == (&b.0, &b.1, &b.2) && Arc::ptr_eq(&a.3, &b.3)
 }
 

@@ -208,7 +208,8 @@ impl<'a> Classes<'a> {
         options: &Options,
         resources: &ResourceIndex,
         topology: &Topology<'a>,
-        (order, claims): (Order, Option<&Claims>),
+        order: Order,
+        claims: Option<&Claims>,
     ) -> Self {
         let (places, mut members) = grouped(problem, &topology.groups.relations);
         let mut keyed: Vec<(Key<'a>, usize)> = places.into_iter().collect();

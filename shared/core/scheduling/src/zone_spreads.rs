@@ -63,7 +63,8 @@ impl Prepared<'_> {
         owners: impl IntoIterator<Item = &'a Pod>,
         running: Vec<BoundPods<'a>>,
         moving: &[&'a Pod],
-        (offers, facts): (&[PoolOffer<'_>], ClusterFacts<'a>),
+        offers: &[PoolOffer<'_>],
+        facts: ClusterFacts<'a>,
     ) -> ZoneSpreads<'a> {
         let mut owners: Vec<&'a Pod> = owners
             .into_iter()

@@ -112,7 +112,7 @@ impl<'c, 'a> Round<'c, 'a, '_> {
             None => {
                 let staying = nodes.bound.iter().filter(|(node, _)| !closing.contains(node));
                 let bound: Vec<(usize, Mover<'a>)> = staying.copied().collect();
-                self.check_bound_zones(&nodes.bindings, &bound, (&all, &found))?;
+                self.check_bound_zones(&nodes.bindings, &bound, &all, &found)?;
                 Ok(all)
             }
         }

@@ -126,7 +126,7 @@ fn replace(
     let mut movers: Vec<Mover<'_>> = round.candidates[into].movers.iter().chain(arriving).copied().collect();
     round.largest_first(&mut movers);
     round.close(into);
-    let outcome = round.place(&movers, false).and_then(|moves| match decide(round, (into, members), &movers, &moves) {
+    let outcome = round.place(&movers, false).and_then(|moves| match decide(round, into, members, &movers, &moves) {
         Ok(verdict) => {
             round.conclude(&[into], &movers, &moves, verdict);
             round.join(members, into);
@@ -169,7 +169,8 @@ fn all_fit_without<'a>(
 /// anyway are its own.
 fn decide<'a>(
     round: &mut Round<'_, 'a, '_>,
-    (into, members): (usize, &[usize]),
+    into: usize,
+    members: &[usize],
     movers: &[Mover<'a>],
     moves: &Moves,
 ) -> Result<Verdict, KeptReason> {

@@ -25,7 +25,8 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 /// pods would not fit where the kube-scheduler is predicted to bind them.
 pub(crate) fn still_right(
     command: &Command,
-    (cluster, declared): (&Cluster<'_>, &Cluster<'_>),
+    cluster: &Cluster<'_>,
+    declared: &Cluster<'_>,
     now: Timestamp,
     options: &Options,
 ) -> Option<Command> {

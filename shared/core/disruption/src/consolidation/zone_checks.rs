@@ -64,7 +64,8 @@ impl<'a> Round<'_, 'a, '_> {
         &mut self,
         bindings: &Bindings<'a>,
         bound: &[(usize, Mover<'a>)],
-        (movers, found): (&[Mover<'a>], &Bound),
+        movers: &[Mover<'a>],
+        found: &Bound,
     ) -> Result<(), KeptReason> {
         let Some(guard) = &mut self.zones else { return Ok(()) };
         for order in &found.orders {

@@ -44,7 +44,7 @@ impl<'a> ZoneGuard<'a> {
         let moving: Vec<&'a Pod> = leaving.chain(&declared.pending_pods).copied().filter(real).collect();
         let offers: Vec<PoolOffer<'_>> =
             declared.node_pools.iter().filter(|offer| may_launch(offer.pool, now)).cloned().collect();
-        let spreads = prepared.zone_spreads(owners, running, &moving, (&offers, declared.facts));
+        let spreads = prepared.zone_spreads(owners, running, &moving, &offers, declared.facts);
         Some(Self { spreads, planned: ZoneChanges::default(), at: HashMap::new(), improves: false })
     }
 

@@ -60,7 +60,7 @@ impl Canaries {
             if !canaries.states.contains_key(&key) {
                 let state = match period {
                     Setting::Unset => continue,
-                    Setting::Valid(period) => state(cluster, &key, *period, now),
+                    Setting::Valid(period) => state(cluster, &key.0, &key.1, *period, now),
                     Setting::Invalid(why) => State::Invalid(why.to_string()),
                 };
                 canaries.states.insert(key.clone(), state);
@@ -121,7 +121,7 @@ impl Canaries {
     }
 }
 
-fn state(cluster: &Cluster<'_>, (node_pool, image): &(String, String), period: Duration, now: Timestamp) -> State {
+fn state(cluster: &Cluster<'_>, node_pool: &str, image: &str, period: Duration, now: Timestamp) -> State {
     if let Some(why) = cluster.registration_failures.get(node_pool) {
         return State::Failed(format!("the last nodes of NodePool {node_pool} did not register ({why})"));
     }
@@ -130,7 +130,7 @@ fn state(cluster: &Cluster<'_>, (node_pool, image): &(String, String), period: D
             let instance = claim.status.instance.as_ref();
             claim.is_of(node_pool)
                 && !claim.phase.is_leaving()
-                && instance.is_some_and(|instance| instance.image_id == *image)
+                && instance.is_some_and(|instance| instance.image_id == image)
         })
     };
     let own: Vec<&ClusterNode<'_>> = cluster.nodes.iter().filter(uses).collect();

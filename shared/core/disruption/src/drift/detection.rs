@@ -26,8 +26,8 @@ pub fn drift(
     claim.status.instance.as_ref()?;
     let found = |reason, message| Some(Drift { reason, message });
     let annotations = &claim.spec.annotations;
-    let pool_hash = (labels::NODE_POOL_HASH, labels::NODE_POOL_HASH_VERSION);
-    if hash_differs(annotations, pool_hash, &offer.pool.hash, hash_version) {
+    let hash = &offer.pool.hash;
+    if hash_differs(annotations, labels::NODE_POOL_HASH, labels::NODE_POOL_HASH_VERSION, hash, hash_version) {
         let message = format!("the template of NodePool {} changed", offer.pool.name);
         return found(DriftReason::NodePoolDrifted, message);
     }
@@ -38,8 +38,8 @@ pub fn drift(
         return found(DriftReason::InstanceTypeNotFound, message);
     }
     let class = class?;
-    let class_hash = (labels::EC2_NODE_CLASS_HASH, labels::EC2_NODE_CLASS_HASH_VERSION);
-    if hash_differs(annotations, class_hash, &class.hash, hash_version) {
+    let hash = &class.hash;
+    if hash_differs(annotations, labels::EC2_NODE_CLASS_HASH, labels::EC2_NODE_CLASS_HASH_VERSION, hash, hash_version) {
         return found(DriftReason::NodeClassDrift, format!("EC2NodeClass {} changed", claim.node_class));
     }
     let looks = [
@@ -136,7 +136,7 @@ pub(crate) fn drifted_condition(claim: &NodeClaim) -> Option<Drift> {
 }
 
 /// Whether the hash of a claim differs from the current one of the same version.
-fn hash_differs(annotations: &StringMap, (hash, version): (&str, &str), present: &str, hash_version: &str) -> bool {
+fn hash_differs(annotations: &StringMap, hash: &str, version: &str, present: &str, hash_version: &str) -> bool {
     annotations.get(version).is_some_and(|made| made == hash_version)
         && annotations.get(hash).is_some_and(|made| made != present)
 }

@@ -151,10 +151,12 @@ impl RemainingLimits {
 
     /// The offer with which the next launch takes at most its minimum and an equal part of the remaining limits.
     fn offer<'a>(&self, offer: &PoolOffer<'a>, least: &Charge) -> PoolOffer<'a> {
-        let usage = usage_for((&offer.pool.limits, offer.pool.limit_dollars_per_hour), &self.own, least);
-        let cluster = offer.cluster.as_ref().map(|cluster| ClusterUsage {
-            usage: usage_for((&cluster.limits.resources, cluster.limits.dollars_per_hour), &self.cluster, least),
-            limits: cluster.limits.clone(),
+        let pool = offer.pool;
+        let usage = usage_for(&pool.limits, pool.limit_dollars_per_hour, &self.own.0, self.own.1, least);
+        let cluster = offer.cluster.as_ref().map(|cluster| {
+            let (limits, (used, launches)) = (&cluster.limits, &self.cluster);
+            let usage = usage_for(&limits.resources, limits.dollars_per_hour, used, *launches, least);
+            ClusterUsage { usage, limits: limits.clone() }
         });
         PoolOffer { usage, cluster, ..offer.clone() }
     }
@@ -182,18 +184,20 @@ pub(super) fn min_charge(offer: &PoolOffer<'_>, launch: &Launch) -> Charge {
 
 /// The usage of limits with which a launch takes at most its minimum and an equal part of what is left for several.
 fn usage_for(
-    (limits, dollars): (&ResourceList, Option<f64>),
-    (used, launches): &(PoolUsage, usize),
+    limits: &ResourceList,
+    dollars: Option<f64>,
+    used: &PoolUsage,
+    launches: usize,
     least: &Charge,
 ) -> PoolUsage {
     let mut usage = used.clone();
-    let parts = i64::try_from(*launches).unwrap_or(i64::MAX).max(1);
+    let parts = i64::try_from(launches).unwrap_or(i64::MAX).max(1);
     for (name, limit) in limits.iter() {
         let part = (limit - used.resources.get(name)).milli().max(0) / parts;
         usage.resources.set(name, limit - least.resources.get(name) - Quantity::from_milli(part));
     }
     if let Some(limit) = dollars {
-        let launches = f64::from(u32::try_from(*launches).unwrap_or(u32::MAX).max(1));
+        let launches = f64::from(u32::try_from(launches).unwrap_or(u32::MAX).max(1));
         let part = (limit - used.dollars_per_hour).max(0.0) / launches;
         usage.dollars_per_hour = limit - least.dollars_per_hour - part;
     }

@@ -107,7 +107,7 @@ impl<'a> Prepared<'a> {
     pub(super) fn new(problem: &Problem<'a>, source: &Source<'_, 'a>) -> Self {
         let mut topology = Topology::new(problem, Groups::new(problem, false), &mut []);
         let order = Order { by_priority: false, some_taint_prefers: false };
-        let classes = Classes::new(problem, &required_only(), source.resources, &topology, (order, None));
+        let classes = Classes::new(problem, &required_only(), source.resources, &topology, order, None);
         let mut pods: HashMap<Name<'a>, KnownPod> = HashMap::with_capacity(problem.pods.len());
         for (index, class) in classes.list.iter().enumerate() {
             pods.extend(class.pods.iter().map(|pod| (name(problem.pods[*pod]), KnownPod { class: index, runs: None })));
@@ -334,12 +334,12 @@ impl<'a> Prepared<'a> {
     /// Counts a pod of a class that was bound to a node for topology constraints, or no longer.
     pub(super) fn change_bound(&mut self, index: usize, node: usize, standings: &Standings, bound: bool) {
         let class = &self.classes.list[index];
-        let (groups, target) = ((&class.selected[..], &class.required[..]), &self.targets[self.target_of[node]]);
+        let target = &self.targets[self.target_of[node]];
         if bound {
-            self.topology.record(groups, standings, target, 1);
+            self.topology.record(&class.selected, &class.required, standings, target, 1);
             self.topology.record_host(&class.selected_hosts, 1);
         } else {
-            self.topology.forget(groups, standings, target, 1);
+            self.topology.forget(&class.selected, &class.required, standings, target, 1);
             self.topology.forget_host(&class.selected_hosts, 1);
         }
     }

@@ -338,8 +338,8 @@ impl<'a, 'p, 'q> Engine<'a, 'p, 'q> {
         let claims = Rc::clone(&prepared.claims);
         let mut topology = Topology::new(input, groups, &mut pools);
         let order = Order { by_priority, some_taint_prefers: some_taint_prefers(input) };
-        let mut classes = Classes::new(input, &options, &resources, &topology, (order, Some(&claims)));
-        let (nodes, counted) = nodes::nodes_of_problem(input, (&resources, &claims), &classes, &mut topology);
+        let mut classes = Classes::new(input, &options, &resources, &topology, order, Some(&claims));
+        let (nodes, counted) = nodes::nodes_of_problem(input, &resources, &claims, &classes, &mut topology);
         classes.refuse(|pod| claims.fault(&counted, pod, &input.facts));
         let mut work = Work::at_most(max_work);
         let running: usize = input.bound_pods.iter().map(|node| node.pods.len()).sum();
@@ -479,7 +479,7 @@ impl<'a, 'p, 'q> Engine<'a, 'p, 'q> {
         }
         let standings = self.standings(unit.class, &unit.alternatives);
         let class = &self.classes.list[unit.class];
-        self.topology.forget((&class.selected, &class.required), &standings, &unit.target, unit.pending);
+        self.topology.forget(&class.selected, &class.required, &standings, &unit.target, unit.pending);
         let outcome = self.outcomes.entry((level, unit.class, unit.target.clone())).or_default();
         outcome.placed += unit.assigned - unit.pending;
         let first = unit.pending > 0 && !outcome.failed;

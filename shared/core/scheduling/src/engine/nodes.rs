@@ -45,7 +45,8 @@ pub(crate) struct Capacity {
 /// The nodes of a problem, in the order in which they are filled, and what it took to count the pods with claims that they hold.
 pub(super) fn nodes_of_problem<'a, 'p>(
     input: &'p Problem<'a>,
-    (resources, claims): (&ResourceIndex, &Claims),
+    resources: &ResourceIndex,
+    claims: &Claims,
     classes: &Classes<'_>,
     topology: &mut Topology<'a>,
 ) -> (Vec<Node<'p>>, Counted) {
@@ -170,7 +171,7 @@ impl Engine<'_, '_, '_> {
             let extra = of_class.extra_work(level);
             for (node, _) in self.nodes.iter().zip(allowed).filter(|(_, allowed)| **allowed) {
                 self.work.add(1 + extra);
-                fitting += node.times((class, of_class), level, &self.topology, pending - fitting);
+                fitting += node.times(class, of_class, level, &self.topology, pending - fitting);
                 if fitting >= pending {
                     return fitting;
                 }
@@ -233,9 +234,9 @@ impl Engine<'_, '_, '_> {
                     if most == 0 {
                         continue;
                     }
-                    let times = node.times((unit.class, class), level, &self.topology, most);
+                    let times = node.times(unit.class, class, level, &self.topology, most);
                     if times > 0 {
-                        node.put((unit.class, class), level, times);
+                        node.put(unit.class, class, level, times);
                         self.topology.record_host(&class.selected_hosts, times);
                         unit.pending -= times;
                         self.changes += 1;
@@ -344,7 +345,8 @@ impl Node<'_> {
     /// The number of pods of a class that fit in addition to the present and nominated pods, at most `most`.
     pub(super) fn times(
         &self,
-        (index, class): (usize, &Class<'_>),
+        index: usize,
+        class: &Class<'_>,
         level: usize,
         topology: &Topology<'_>,
         most: u32,
@@ -372,7 +374,7 @@ impl Node<'_> {
         free
     }
 
-    pub(super) fn put(&mut self, (index, class): (usize, &Class<'_>), level: usize, times: u32) {
+    pub(super) fn put(&mut self, index: usize, class: &Class<'_>, level: usize, times: u32) {
         self.capacity.put(class, level, times);
         if let Some((_, count)) = self.nominated.iter_mut().find(|(known, _)| *known == index) {
             let expected = times.min(*count);

@@ -31,7 +31,7 @@ impl Prepared<'_> {
         let options = Options { preferences: PreferencePolicy::Ignore, ..self.options };
         let pool = self.pools.iter_mut().find(|pool| pool.pool.name == offer.pool.name)?;
         pool.reset(offer, &limits::shared(offer.cluster.as_ref()), Work::default());
-        let launch = together(pool, problem, within, (&self.resources, &self.claims), &options);
+        let launch = together(pool, problem, within, &self.resources, &self.claims, &options);
         *work = work.saturating_add(pool.work.done);
         launch
     }
@@ -41,12 +41,13 @@ fn together(
     pool: &mut Pool<'_>,
     problem: &Problem<'_>,
     within: &Requirements,
-    (resources, claims): (&ResourceIndex, &Claims),
+    resources: &ResourceIndex,
+    claims: &Claims,
     options: &Options,
 ) -> Option<Launch> {
     let topology = Topology::new(problem, Groups::new(problem, false), std::slice::from_mut(pool));
     let order = Order { by_priority: false, some_taint_prefers: false };
-    let classes = Classes::new(problem, options, resources, &topology, (order, Some(claims)));
+    let classes = Classes::new(problem, options, resources, &topology, order, Some(claims));
     if !pool.reservations.is_empty() {
         pool.reservations.close();
         pool.reprice();

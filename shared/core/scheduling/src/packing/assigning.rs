@@ -188,7 +188,7 @@ pub(crate) fn assign(
         let more = more.min(candidate.max - candidate.assigned);
         candidate.assigned += more;
         pending -= more;
-        topology.record((&class.selected, &class.required), &candidate.standings, &candidate.target, more);
+        topology.record(&class.selected, &class.required, &candidate.standings, &candidate.target, more);
     }
     compared + evaluated / CONSTRAINTS_PER_UNIT
 }

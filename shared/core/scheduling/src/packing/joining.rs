@@ -37,7 +37,7 @@ pub(crate) fn join(
         let times = fitting(pool, bin, unit, context, most, place);
         let (set, times) = match times {
             Some((set, times)) if times == most || !gathers => (set, times),
-            fitted => match grow(pool, bin, unit.alternatives[place], context, (unit.class, most)).or(fitted) {
+            fitted => match grow(pool, bin, unit.alternatives[place], context, unit.class, most).or(fitted) {
                 Some(grown) => grown,
                 None => continue,
             },
@@ -82,7 +82,8 @@ fn grow(
     bin: &mut Bin,
     alternative: AlternativeId,
     context: Context<'_, '_>,
-    (class, most): (usize, u32),
+    class: usize,
+    most: u32,
 ) -> Option<(SetId, u32)> {
     if bin.reservation.is_some() {
         return None;

@@ -83,8 +83,8 @@ fn partner(
         }
         pool.work.add(WORK_OF_PAIR);
         let together = price(pool, &bins[loose]) + price(pool, &bins[other]);
-        let pair = (&bins[loose], &bins[other]);
-        let Some((merged, price)) = merged(pool, context, topology, pair, together) else { continue };
+        let (a, b) = (&bins[loose], &bins[other]);
+        let Some((merged, price)) = merged(pool, context, topology, a, b, together) else { continue };
         let saved = together - price;
         if best.as_ref().is_none_or(|(most, _, _)| saved > most + ROUNDING) {
             best = Some((saved, other, merged));
@@ -98,7 +98,8 @@ fn merged(
     pool: &mut Pool<'_>,
     context: Context<'_, '_>,
     topology: &Topology<'_>,
-    (a, b): (&Bin, &Bin),
+    a: &Bin,
+    b: &Bin,
     together: f64,
 ) -> Option<(Bin, f64)> {
     let reserved = a.reservation.is_some() || b.reservation.is_some();

@@ -263,7 +263,8 @@ impl<'a> Topology<'a> {
     /// Counts pods that are assigned to a domain: those that a group selects, and those that own it.
     pub(crate) fn record(
         &mut self,
-        (selected, required): (&[GroupId], &[GroupId]),
+        selected: &[GroupId],
+        required: &[GroupId],
         standings: &[(GroupId, Standing)],
         target: &[(usize, Domain)],
         count: u32,
@@ -274,7 +275,8 @@ impl<'a> Topology<'a> {
     /// Reverts a record.
     pub(crate) fn forget(
         &mut self,
-        (selected, required): (&[GroupId], &[GroupId]),
+        selected: &[GroupId],
+        required: &[GroupId],
         standings: &[(GroupId, Standing)],
         target: &[(usize, Domain)],
         count: u32,

@@ -18,14 +18,13 @@ pub(crate) fn events(created: &[NodeClaim], facts: Facts<'_>) -> Vec<ObjectEvent
     let pools: BTreeSet<&str> = created.iter().filter_map(|claim| claim.node_pool.as_deref()).collect();
     let of_pool = |name: &str| {
         let pool = &facts.pool(name)?.pool;
-        let limits = (&pool.limits, pool.limit_dollars_per_hour);
-        let message = message(created, facts, limits, |claim| claim.is_of(name))?;
+        let message = message(created, facts, &pool.limits, pool.limit_dollars_per_hour, |claim| claim.is_of(name))?;
         Some(limit_passed_while_nodes_leave(pool, &message))
     };
     let mut events: Vec<ObjectEvent> = pools.into_iter().filter_map(of_pool).collect();
     let limits = facts.snapshot.cluster_limits();
     if !limits.are_none() && !created.is_empty() {
-        let message = message(created, facts, (&limits.resources, limits.dollars_per_hour), |_| true);
+        let message = message(created, facts, &limits.resources, limits.dollars_per_hour, |_| true);
         let system = || ObjectRef::namespace("kube-system");
         events.extend(message.map(|message| cluster_limit_passed_while_nodes_leave(system(), &message)));
     }
@@ -36,7 +35,8 @@ pub(crate) fn events(created: &[NodeClaim], facts: Facts<'_>) -> Vec<ObjectEvent
 fn message(
     created: &[NodeClaim],
     facts: Facts<'_>,
-    (resources, dollars): (&ResourceList, Option<f64>),
+    resources: &ResourceList,
+    dollars: Option<f64>,
     counts: impl Fn(&NodeClaim) -> bool,
 ) -> Option<String> {
     let counted = |claim: &&NodeClaim| counts(claim) && claim.phase != Phase::Gone;

@@ -86,7 +86,7 @@ async fn retire(facts: Facts<'_>, executor: &dyn Execute, outcome: &mut Outcome)
     let written = executor.carry_out(&batch(actions)).await;
 
     let mut claims = facts.claims.to_vec();
-    let actions = left(leaving, facts.snapshot.now, (&mut claims, written.iter()), outcome);
+    let actions = left(leaving, facts.snapshot.now, &mut claims, written.iter(), outcome);
     executor.carry_out(&batch(actions)).await;
     claims
 }
@@ -110,7 +110,7 @@ async fn keep_numbers(
 
     let (mut actions, mut answers) = (Vec::new(), written.iter());
     for change in changes {
-        actions.extend(change.written(facts, (&mut claims, &mut answers), outcome));
+        actions.extend(change.written(facts, &mut claims, &mut answers, outcome));
     }
     executor.carry_out(&batch(actions)).await;
     claims
@@ -156,11 +156,12 @@ impl Change {
     fn written(
         self,
         facts: Facts<'_>,
-        (claims, answers): (&mut Vec<NodeClaim>, &mut std::slice::Iter<'_, Written>),
+        claims: &mut Vec<NodeClaim>,
+        answers: &mut std::slice::Iter<'_, Written>,
         outcome: &mut Outcome,
     ) -> Vec<Action> {
         let Self { node_pool, short, leaving, groups } = self;
-        let mut actions = left(leaving, facts.snapshot.now, (claims, answers.by_ref()), outcome);
+        let mut actions = left(leaving, facts.snapshot.now, claims, answers.by_ref(), outcome);
         let created = launches::created(groups, answers);
         if !created.claims.is_empty() {
             let names: Vec<String> = created.claims.iter().map(|claim| claim.name.clone()).collect();
@@ -219,7 +220,8 @@ fn updates(leaving: &[Leaving]) -> Vec<Action> {
 fn left<'w>(
     leaving: Vec<Leaving>,
     now: Timestamp,
-    (claims, answers): (&mut [NodeClaim], impl Iterator<Item = &'w Written>),
+    claims: &mut [NodeClaim],
+    answers: impl Iterator<Item = &'w Written>,
     outcome: &mut Outcome,
 ) -> Vec<Action> {
     let (mut names, mut reasons) = (Vec::new(), BTreeSet::new());

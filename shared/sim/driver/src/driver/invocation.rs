@@ -25,7 +25,8 @@ impl Invocation {
         functions: Arc<Functions>,
         work: Work,
         woken: Vec<WakeSource>,
-        (chain, queue): (Chain, MemoryQueue),
+        chain: Chain,
+        queue: MemoryQueue,
         fault_injection: Option<FaultInjection>,
     ) -> Self {
         let own = work.clone();

@@ -426,9 +426,9 @@ impl Driver {
         }
         let woken = if work == Work::Plan { std::mem::take(&mut self.woken) } else { Vec::new() };
         self.chains.insert(work.clone(), chain);
-        let sender = (invoked, self.queue.clone());
-        let (functions, fault_injection) = (self.functions.clone(), self.fault_injection.clone());
-        self.running.push(Invocation::new(functions, work, woken, sender, fault_injection));
+        let (functions, queue) = (self.functions.clone(), self.queue.clone());
+        let fault_injection = self.fault_injection.clone();
+        self.running.push(Invocation::new(functions, work, woken, invoked, queue, fault_injection));
     }
 
     /// Whether the same work may run twice at once. With fault injection it may, as in AWS: the claims queue may deliver two

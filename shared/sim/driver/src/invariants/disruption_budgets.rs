@@ -78,8 +78,8 @@ impl Schedule {
             return None;
         }
         let mut matching = Vec::new();
-        for (field, range) in fields.iter().zip(ranges) {
-            matching.push(parse_field(field, range)?);
+        for (field, (first, last)) in fields.iter().zip(ranges) {
+            matching.push(parse_field(field, first, last)?);
         }
         Some(Self(matching.try_into().ok()?, zone))
     }
@@ -102,7 +102,7 @@ impl Schedule {
     }
 }
 
-fn parse_field(field: &str, (first, last): (i8, i8)) -> Option<Vec<i8>> {
+fn parse_field(field: &str, first: i8, last: i8) -> Option<Vec<i8>> {
     const DAYS: [&str; 7] = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
     let number = |text: &str| {
         let day = DAYS.iter().position(|day| *day == text.to_lowercase()).and_then(|day| i8::try_from(day).ok());

@@ -26,14 +26,14 @@ fn deployment(name: &str, replicas: usize, spec: &Value) -> Value {
     })
 }
 
-fn change(driver: &Driver, resource: &Resource, (namespace, name): (&str, &str), to: &Value) {
+fn change(driver: &Driver, resource: &Resource, namespace: &str, name: &str, to: &Value) {
     let options = PatchOptions::default();
     driver.world().api().patch(resource, namespace, name, None, PatchType::Merge, to, &options).unwrap();
 }
 
 fn allow(driver: &Driver, dollars: &str) {
     let annotations = json!({ "metadata": { "annotations": { "nodeless.sh/balance-zones": dollars } } });
-    change(driver, &NODE_POOLS, ("", "default"), &annotations);
+    change(driver, &NODE_POOLS, "", "default", &annotations);
 }
 
 fn wait(driver: &mut Driver, seconds: i64, what: &str, holds: impl Fn(&Driver) -> bool) {
@@ -79,7 +79,7 @@ fn uneven(allowed: Option<&str>) -> Driver {
         ] } },
         "disruption": { "budgets": [{ "nodes": "100%" }] },
     } });
-    change(&driver, &NODE_POOLS, ("", "default"), &small);
+    change(&driver, &NODE_POOLS, "", "default", &small);
     if let Some(dollars) = allowed {
         allow(&driver, dollars);
     }
@@ -101,10 +101,10 @@ fn uneven(allowed: Option<&str>) -> Driver {
         if zones[&node] != ZONES[0] && !others.contains(&node) {
             let cost =
                 json!({ "metadata": { "annotations": { "controller.kubernetes.io/pod-deletion-cost": "-100" } } });
-            change(&driver, &PODS, ("default", &pod), &cost);
+            change(&driver, &PODS, "default", &pod, &cost);
         }
     }
-    change(&driver, &DEPLOYMENTS, ("default", "web"), &json!({ "spec": { "replicas": 6 } }));
+    change(&driver, &DEPLOYMENTS, "default", "web", &json!({ "spec": { "replicas": 6 } }));
     wait(&mut driver, 60, "it is uneven", |it| by_zone(it) == [4, 1, 1]);
     driver
 }

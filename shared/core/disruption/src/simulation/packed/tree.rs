@@ -95,11 +95,11 @@ impl Tree {
 
     /// The first node with enough free capacity, from this one on.
     pub(crate) fn next(&self, start: usize, asked: &[i64]) -> Option<usize> {
-        self.next_below(1, (0, self.leaves), start, asked)
+        self.next_below(1, 0, self.leaves, start, asked)
     }
 
     /// [`Self::next`] in the range of a node of the tree: its first leaf and their number.
-    fn next_below(&self, node: usize, (first, count): (usize, usize), start: usize, asked: &[i64]) -> Option<usize> {
+    fn next_below(&self, node: usize, first: usize, count: usize, start: usize, asked: &[i64]) -> Option<usize> {
         if first + count <= start {
             return None;
         }
@@ -111,8 +111,8 @@ impl Tree {
             return Some(first);
         }
         let half = count / 2;
-        self.next_below(2 * node, (first, half), start, asked)
-            .or_else(|| self.next_below(2 * node + 1, (first + half, half), start, asked))
+        self.next_below(2 * node, first, half, start, asked)
+            .or_else(|| self.next_below(2 * node + 1, first + half, half, start, asked))
     }
 
     fn first_below(&self, node: usize, asked: &[i64], good: &mut impl FnMut(usize) -> bool) -> Option<usize> {

@@ -1,7 +1,7 @@
 //! The mirror: NodeClaim objects that show the records.
 
 use super::FIELD_MANAGER;
-use super::objects::{delete, failed, get, remove_finalizer, update, write_status};
+use super::objects::{delete, failed, get, only, remove_finalizer, update, write_status};
 use crate::resources::{NODE_CLAIMS, NODE_POOLS};
 use nodeless_api::{convert, managed};
 use nodeless_fake_kubernetes::controllers::object::{is_deleting, uid};
@@ -84,7 +84,7 @@ pub(super) fn remove(api: &ApiServer, name: &str, expected: Option<&str>) -> Res
     let object = get(api, operation, &NODE_CLAIMS, "", name)?;
     let Some(object) = object.filter(|object| expected.is_none_or(|own| uid(object) == own)) else { return Ok(()) };
     if !is_deleting(&object) {
-        delete(api, operation, &NODE_CLAIMS, ("", name), Some(uid(&object)), None)?;
+        delete(api, operation, &NODE_CLAIMS, "", name, &only(uid(&object)))?;
     }
     remove_finalizer(api, operation, &NODE_CLAIMS, name, labels::TERMINATION_FINALIZER)
 }

@@ -45,6 +45,6 @@ pub(super) fn change(
         PortError::new(ErrorKind::Conflict, operation, message)
     })?;
     let Some(body) = body else { return Ok(false) };
-    patch(api, operation, &DEPLOYMENTS, (namespace, name), &body)?;
+    patch(api, operation, &DEPLOYMENTS, namespace, name, &body)?;
     Ok(true)
 }

@@ -247,7 +247,7 @@ impl NodesAndPods for MemoryCluster {
     }
 
     async fn delete_node(&self, name: &str, uid: &str) -> Result<(), PortError> {
-        objects::delete(&self.api, "Kubernetes delete Node", &NODES, ("", name), Some(uid), None)
+        objects::delete(&self.api, "Kubernetes delete Node", &NODES, "", name, &objects::only(uid))
     }
 
     async fn evict(&self, pod: &PodRef) -> Result<Eviction, PortError> {

@@ -122,24 +122,29 @@ pub(super) fn patch(
     api: &ApiServer,
     operation: &str,
     resource: &Resource,
-    (namespace, name): (&str, &str),
+    namespace: &str,
+    name: &str,
     body: &Value,
 ) -> Result<(), PortError> {
-    patch_part(api, operation, resource, (namespace, name), None, body)
+    let patched = api.patch(resource, namespace, name, None, PatchType::Merge, body, &patch_options());
+    patched.map(drop).map_err(|error| failed(operation, &error))
 }
 
-/// Patches an object, or a subresource of it.
-pub(super) fn patch_part(
+/// Applies a JSON merge patch to the status.
+pub(super) fn patch_status(
     api: &ApiServer,
     operation: &str,
     resource: &Resource,
-    (namespace, name): (&str, &str),
-    subresource: Option<&str>,
+    namespace: &str,
+    name: &str,
     body: &Value,
 ) -> Result<(), PortError> {
-    let options = PatchOptions { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchOptions::default() };
-    let patched = api.patch(resource, namespace, name, subresource, PatchType::Merge, body, &options);
+    let patched = api.patch(resource, namespace, name, Some("status"), PatchType::Merge, body, &patch_options());
     patched.map(drop).map_err(|error| failed(operation, &error))
+}
+
+fn patch_options() -> PatchOptions {
+    PatchOptions { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchOptions::default() }
 }
 
 /// Replaces the status if it differs: nodeless owns the whole status.
@@ -160,18 +165,23 @@ pub(super) fn write_status(
     api.update_status(resource, changed, &options).map(drop).map_err(|error| failed(operation, &error))
 }
 
-/// Deletes an object, if it still is this one. A missing object counts as success.
+/// The options for deleting an object only if it still is this one.
+pub(super) fn only(uid: &str) -> DeleteOptions {
+    let mut options = DeleteOptions::default();
+    options.preconditions.uid = Some(uid.to_owned());
+    options
+}
+
+/// Deletes an object. A missing object counts as success.
 pub(super) fn delete(
     api: &ApiServer,
     operation: &str,
     resource: &Resource,
-    (namespace, name): (&str, &str),
-    uid: Option<&str>,
-    grace: Option<i64>,
+    namespace: &str,
+    name: &str,
+    options: &DeleteOptions,
 ) -> Result<(), PortError> {
-    let mut options = DeleteOptions { grace_period_seconds: grace, ..DeleteOptions::default() };
-    options.preconditions.uid = uid.map(str::to_owned);
-    match api.delete(resource, namespace, name, &options) {
+    match api.delete(resource, namespace, name, options) {
         // 409: another object has this name now, so the requested one is gone.
         Err(error) if !matches!(error.code, 404 | 409) => Err(failed(operation, &error)),
         _ => Ok(()),

@@ -12,9 +12,7 @@ use std::collections::BTreeSet;
 
 /// Requests an eviction.
 pub(super) fn evict(api: &ApiServer, pod: &PodRef) -> Result<Eviction, PortError> {
-    let mut options = DeleteOptions::default();
-    options.preconditions.uid = Some(pod.uid.clone());
-    match api.evict(&pod.namespace, &pod.name, &options) {
+    match api.evict(&pod.namespace, &pod.name, &objects::only(&pod.uid)) {
         Ok(()) => Ok(Eviction::Accepted),
         // 409: another pod has this name now.
         Err(error) if matches!(error.code, 404 | 409) => Ok(Eviction::AlreadyGone),
@@ -28,8 +26,8 @@ pub(super) fn evict(api: &ApiServer, pod: &PodRef) -> Result<Eviction, PortError
 
 /// Deletes a pod, bypassing PodDisruptionBudgets.
 pub(super) fn delete(api: &ApiServer, pod: &PodRef, grace_seconds: u32) -> Result<(), PortError> {
-    let place = (pod.namespace.as_str(), pod.name.as_str());
-    objects::delete(api, "Kubernetes delete Pod", &PODS, place, Some(&pod.uid), Some(i64::from(grace_seconds)))
+    let options = DeleteOptions { grace_period_seconds: Some(i64::from(grace_seconds)), ..objects::only(&pod.uid) };
+    objects::delete(api, "Kubernetes delete Pod", &PODS, &pod.namespace, &pod.name, &options)
 }
 
 /// Writes the node that the scheduler tries first for a pod, if the pod is as it was read.
@@ -39,8 +37,8 @@ pub(super) fn nominate(api: &ApiServer, unbound: &UnboundPod, node: &str) -> Res
     let body = json!({
         "metadata": { "uid": pod.uid, "resourceVersion": resource_version }, "status": { "nominatedNodeName": node },
     });
-    let place = (pod.namespace.as_str(), pod.name.as_str());
-    objects::patch_part(api, operation, &PODS, place, Some("status"), &body).map_err(|error| match error.kind {
+    let patched = objects::patch_status(api, operation, &PODS, &pod.namespace, &pod.name, &body);
+    patched.map_err(|error| match error.kind {
         ErrorKind::NotFound | ErrorKind::Invalid => PortError::new(ErrorKind::Conflict, operation, error.message),
         _ => error,
     })
@@ -50,7 +48,7 @@ pub(super) fn nominate(api: &ApiServer, unbound: &UnboundPod, node: &str) -> Res
 pub(super) fn delete_first(api: &ApiServer, pod: &PodRef) -> Result<(), PortError> {
     let annotations = json!({ labels::POD_DELETION_COST: i32::MIN.to_string() });
     let body = json!({ "metadata": { "uid": pod.uid, "annotations": annotations } });
-    match patch(api, "Kubernetes patch Pod", &PODS, (&pod.namespace, &pod.name), &body) {
+    match patch(api, "Kubernetes patch Pod", &PODS, &pod.namespace, &pod.name, &body) {
         // A conflict: another pod has this name now.
         Err(error) if !matches!(error.kind, ErrorKind::NotFound | ErrorKind::Conflict) => Err(error),
         _ => Ok(()),
