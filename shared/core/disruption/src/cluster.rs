@@ -2,10 +2,11 @@
 
 use crate::churn::held_back::HeldBack;
 use crate::output::Command;
+use crate::reasons::KeptReason;
 use jiff::Timestamp;
 use nodeless_commitments::{Commitments, Instance};
 use nodeless_model::{
-    ClusterOptions, DaemonSet, Node, NodeClaim, Phase, Pod, PodDisruptionBudget, Requirements, Taint, labels,
+    ClusterOptions, DaemonSet, Node, NodeClaim, NodePool, Phase, Pod, PodDisruptionBudget, Requirements, Taint, labels,
 };
 use nodeless_scheduling::{ClusterFacts, ExistingNode, ExistingNodes, PoolOffer};
 use std::collections::{BTreeMap, BTreeSet};
@@ -47,6 +48,9 @@ pub struct Cluster<'a> {
     pub stopped: BTreeMap<String, String>,
     /// The NodePools with nodes that consolidation leaves alone, by name: see [`crate::churn::held_back`].
     pub held_back: BTreeMap<String, HeldBack>,
+    /// The NodePools from which no command launches a node, by name, and until when: the replacements of an earlier command did not
+    /// become ready. See [`crate::churn::unready`].
+    pub unready: BTreeMap<String, Timestamp>,
     /// The account's commitments, if decisions are made with them. Consolidation then saves what is no longer paid.
     pub commitments: Option<&'a Commitments>,
     /// NodePools whose condition `NodeRegistrationHealthy` is false, with its message.
@@ -105,6 +109,15 @@ pub struct ClassImage {
     pub requirements: Requirements,
 }
 
+/// What a NodePool launches, as a text that changes with its spec, and with the spec and the AMIs of its EC2NodeClass.
+#[must_use]
+pub fn template_of(pool: &NodePool, class: Option<&NodeClassFacts>) -> String {
+    let mut images: Vec<&str> = class.iter().flat_map(|class| &class.images).map(|image| image.id.as_str()).collect();
+    images.sort_unstable();
+    let hash = class.map_or("", |class| class.hash.as_str());
+    format!("{} {} {hash} {}", pool.uid, pool.generation, images.join(","))
+}
+
 /// The options of a decision.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
@@ -156,6 +169,14 @@ impl Cluster<'_> {
         }
         let zone = node.zone()?;
         Some((zone, *self.shifted_zones.get(zone)?))
+    }
+
+    /// Why a command has to wait that launches nodes, now or once its nodes are gone.
+    pub(crate) fn launches_wait(&self, command: &Command) -> Option<KeptReason> {
+        let now = command.replacements.iter().map(|replacement| &replacement.launch.node_pool);
+        let later = command.candidates.iter().filter(|_| command.drains_first).map(|candidate| &candidate.node_pool);
+        let (node_pool, until) = now.chain(later).find_map(|pool| self.unready.get_key_value(pool))?;
+        Some(KeptReason::UnreadyReplacements { node_pool: node_pool.clone(), until: *until })
     }
 }
 
@@ -210,5 +231,28 @@ impl ClusterNode<'_> {
         self.command.is_some()
             || self.claim.is_some_and(|claim| claim.phase.is_leaving())
             || self.node.is_some_and(|node| node.deletion_timestamp.is_some() || node.has_taint(&Taint::disrupted()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nodeless_model::test_support;
+
+    #[test]
+    fn the_template_changes_with_the_node_pool_and_with_its_amis() {
+        let image = |id: &str| ClassImage { id: id.into(), requirements: Requirements::new() };
+        let class = |images: &[&str], hash: &str| NodeClassFacts {
+            hash: hash.into(),
+            images: images.iter().map(|id| image(id)).collect(),
+            ..NodeClassFacts::default()
+        };
+        let mut pool = test_support::node_pool("default");
+        let first = template_of(&pool, Some(&class(&["ami-1", "ami-2"], "1")));
+        assert_eq!(template_of(&pool, Some(&class(&["ami-2", "ami-1"], "1"))), first);
+        assert_ne!(template_of(&pool, Some(&class(&["ami-3"], "1"))), first);
+        assert_ne!(template_of(&pool, Some(&class(&["ami-1", "ami-2"], "2"))), first);
+        pool.generation += 1;
+        assert_ne!(template_of(&pool, Some(&class(&["ami-1", "ami-2"], "1"))), first);
     }
 }

@@ -140,7 +140,8 @@ pub fn revalidate(command: &Command, input: &Cluster<'_>, now: Timestamp, option
     let input = held.as_ref().unwrap_or(input);
     if command.method.is_consolidation() {
         let held = preferences::held(input, options);
-        return consolidation::still_right(command, &preferences::with_held(input, &held), input, now, options);
+        let fresh = consolidation::still_right(command, &preferences::with_held(input, &held), input, now, options);
+        return fresh.filter(|fresh| input.launches_wait(fresh).is_none());
     }
     let fresh = match command.method {
         Method::Emptiness => emptied_still(command, input, now, options),

@@ -73,6 +73,15 @@ impl<'r, 'a> Progress<'r, 'a> {
         for method in methods {
             if commands.is_empty() {
                 commands = method.propose(self);
+                let input = self.input;
+                commands.retain(|command| {
+                    let Some(why) = input.launches_wait(command) else { return true };
+                    for candidate in &command.candidates {
+                        // Before what keeps the node from another method, so that its event has this reason.
+                        self.kept.entry(candidate.node.clone()).or_default().insert(0, why.clone());
+                    }
+                    false
+                });
             } else {
                 method.wait(self);
             }

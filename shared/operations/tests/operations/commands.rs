@@ -229,3 +229,29 @@ async fn a_claim_whose_command_is_gone_is_released() {
     assert_eq!((claim.status.command, claim.phase), (None, Phase::Initialized));
     assert!(harness.cluster.nodes().values().all(|node| !node.has_taint(&Taint::disrupted())));
 }
+
+#[tokio::test]
+async fn what_did_not_become_ready_is_not_launched_again_at_once() {
+    let mut harness = running_cluster(1).await;
+    harness.cloud.spoil_joins(20);
+    drift(&harness);
+    harness.queue_wake().await;
+    let rolled_back = async |harness: &Harness| {
+        let all = harness.claims.decisions(100).await.unwrap();
+        all.iter().filter(|decision| decision.kind == "disruption-rolled-back").count()
+    };
+    watched(&mut harness, 28).await;
+    assert_eq!((rolled_back(&harness).await, harness.cloud.launched()), (1, 2));
+    let blocked = harness.cluster.events_of("DisruptionBlocked");
+    assert!(blocked.iter().any(|event| event.message.contains("did not become ready")), "{blocked:?}");
+    // Twenty minutes after the first one, and forty after the second one.
+    watched(&mut harness, 50).await;
+    assert_eq!((rolled_back(&harness).await, harness.cloud.launched()), (2, 3));
+    // Another template may become ready.
+    harness.repair_joins();
+    let labels = json!({ "spec": { "template": { "metadata": { "labels": { "repaired": "yes" } } } } });
+    harness.cluster.patch_node_pool(labels);
+    watched(&mut harness, 12).await;
+    check_quiescent(&harness, 1, 1, "at the end").await;
+    check_drifted_away(&harness, "at the end").await;
+}

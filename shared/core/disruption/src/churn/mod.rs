@@ -1,8 +1,10 @@
 //! The churn breaker: voluntary disruption of a NodePool stops when it evicts many pods without a lower price.
 
 pub mod held_back;
+pub mod unready;
 
 use crate::churn::held_back::HeldBack;
+use crate::churn::unready::UnreadyReplacements;
 use jiff::{SignedDuration, Timestamp};
 use nodeless_model::labels::CHURN_EVICTIONS;
 use nodeless_model::{NodePoolOptions, Pod, Setting, resources};
@@ -59,6 +61,9 @@ pub struct Churn {
     /// The removals of consolidation, and the nodes that it leaves alone because of the launches that these led to.
     #[serde(default)]
     pub held_back: HeldBack,
+    /// The last command whose replacements from this NodePool did not become ready.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unready: Option<UnreadyReplacements>,
 }
 
 /// The effect of one command on a NodePool.
@@ -121,7 +126,7 @@ impl Churn {
     #[must_use]
     pub fn expires(&self) -> Option<Timestamp> {
         let entries = self.entries.iter().filter_map(|entry| entry.at.checked_add(WINDOW).ok());
-        entries.chain(self.held_back.expires()).max()
+        entries.chain(self.held_back.expires()).chain(self.unready.as_ref().map(|one| one.remembered_until())).max()
     }
 }
 

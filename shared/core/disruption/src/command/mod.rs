@@ -24,9 +24,10 @@ pub use step::{CommandEffect, CommandStep, Outcome, Surroundings, step};
 use crate::VALIDATION_DELAY;
 use crate::output::{Candidate, Command};
 use jiff::{SignedDuration, Timestamp};
+use nodeless_model::claim::{TerminationReason, condition};
 use nodeless_model::{NodeClaim, Phase};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// The minimum time until replacements have to be initialized, as in Karpenter.
@@ -145,6 +146,24 @@ impl CommandRecord {
     #[must_use]
     pub const fn moves_pods(&self) -> bool {
         matches!(self.phase, CommandPhase::Waiting | CommandPhase::Draining)
+    }
+
+    /// The NodePools of its replacements that did not become ready in time, whatever else it is rolled back for. A launch that EC2 had
+    /// no capacity for, and a node that was interrupted or deleted, do not count.
+    #[must_use]
+    pub fn unready_node_pools(&self, claims: &BTreeMap<String, NodeClaim>, now: Timestamp) -> BTreeSet<String> {
+        use TerminationReason::{InstanceMissing, LaunchTimeout, RegistrationTimeout, Unhealthy};
+        let is_late = self.deadline.is_some_and(|deadline| now >= deadline);
+        let is_unready = |present: &&NodeClaim| match &present.status.termination {
+            Some(end) => {
+                matches!(end.reason, LaunchTimeout | RegistrationTimeout | InstanceMissing | Unhealthy)
+                    && !present.has_condition(condition::INITIALIZED)
+            }
+            None => is_late && present.phase < Phase::Initialized,
+        };
+        let present =
+            self.replacements.iter().filter_map(|made| claims.get(&made.name).filter(|it| it.uid == made.uid));
+        present.filter(is_unready).filter_map(|claim| claim.node_pool.clone()).collect()
     }
 
     /// Whether a claim is one of the candidates.

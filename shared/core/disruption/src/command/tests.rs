@@ -443,3 +443,31 @@ proptest! {
         world.check_released();
     }
 }
+
+#[test]
+fn the_node_pools_of_replacements_that_did_not_become_ready_are_known() {
+    use TerminationReason::{InstanceMissing, InsufficientCapacity, Interrupted, RegistrationTimeout};
+    let world = World::new(1, 1);
+    let record = world.record().clone();
+    let deadline = record.deadline.unwrap();
+    let unready = |change: &dyn Fn(&mut NodeClaim), now: Timestamp| {
+        let mut made = record.replacements[0].clone();
+        change(&mut made);
+        record.unready_node_pools(&BTreeMap::from([(made.name.clone(), made)]), now).into_iter().collect::<Vec<_>>()
+    };
+    let early = at(30);
+    assert_eq!(unready(&|_| {}, deadline), ["default"]);
+    assert!(unready(&|_| {}, early).is_empty(), "there is time left");
+    assert!(unready(&|made| made.phase = Phase::Initialized, deadline).is_empty());
+    assert!(unready(&|made| made.uid = "another".into(), deadline).is_empty());
+    for (reason, counts) in
+        [(RegistrationTimeout, true), (InstanceMissing, true), (InsufficientCapacity, false), (Interrupted, false)]
+    {
+        let ended = |made: &mut NodeClaim| {
+            made.phase = Phase::Terminating;
+            made.status.termination =
+                Some(Termination { reason, message: String::new(), requested: early, deadline: None });
+        };
+        assert_eq!(unready(&ended, early).len(), usize::from(counts), "{reason:?}");
+    }
+}

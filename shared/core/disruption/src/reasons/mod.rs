@@ -103,6 +103,13 @@ pub enum KeptReason {
         /// Until when such nodes are not consolidated.
         until: Timestamp,
     },
+    /// The replacements of an earlier command did not become ready.
+    UnreadyReplacements {
+        /// Their NodePool, from which commands launch no node.
+        node_pool: String,
+        /// Until when, unless one of its nodes becomes ready.
+        until: Timestamp,
+    },
     /// The node runs pods, and the NodePool consolidates empty nodes only.
     NotEmptyPolicy {
         /// The number of pods.
@@ -371,6 +378,11 @@ impl fmt::Display for KeptReason {
                  with these pods are not consolidated until {until:.0}",
                 listed(workloads)
             ),
+            Self::UnreadyReplacements { node_pool, until } => write!(
+                f,
+                "the replacements of an earlier command did not become ready; no command launches a node of NodePool \
+                 {node_pool} until one of its nodes becomes ready, or until {until:.0}"
+            ),
             Self::NotEmptyPolicy { pods } => {
                 write!(f, "it runs {pods}, and consolidationPolicy is WhenEmpty", pods = Pods(*pods))
             }
@@ -548,6 +560,7 @@ impl KeptReason {
             | Self::Paused { .. }
             | Self::MaintenanceWindow(_)
             | Self::Churn(_)
+            | Self::UnreadyReplacements { .. }
             | Self::NoReplacementNow { .. }
             | Self::OnDemandMinimum { .. }
             | Self::AmiCanary { .. }
@@ -621,6 +634,7 @@ impl KeptReason {
             Self::ConsolidationNever => "consolidateAfter is Never",
             Self::TooRecent { .. } => "their pods changed less than consolidateAfter ago",
             Self::HeldBack { .. } => "the removal of such a node led to a launch",
+            Self::UnreadyReplacements { .. } => "replacements of an earlier command did not become ready",
             Self::NotEmptyPolicy { .. } => "not empty, and consolidationPolicy is WhenEmpty",
             Self::Paused { .. } => "disruption is paused",
             Self::MaintenanceWindow(_) => "no maintenance window is open",

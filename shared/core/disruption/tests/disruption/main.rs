@@ -21,5 +21,6 @@ mod properties;
 mod support;
 mod topology;
 mod undecoded;
+mod unready;
 mod zonal_shift;
 mod zone_balance;

@@ -11,10 +11,11 @@ use jiff::{SignedDuration, Timestamp};
 use nodeless_disruption::churn::{self, Churn, Entry, LastHour, PoolState};
 use nodeless_disruption::command::{CommandPhase, CommandRecord};
 use nodeless_disruption::held_back::{HeldBack, MovedWorkloads, NodeShape, Removal, workloads};
-use nodeless_disruption::{Cluster, Command};
+use nodeless_disruption::{Cluster, Command, template_of};
+use nodeless_model::claim::condition;
 use nodeless_model::events::disruption_stopped;
 use nodeless_model::object::ObjectEvent;
-use nodeless_model::{DisruptionReason, NodeClaim, NodePoolOptions, Pod, Workload};
+use nodeless_model::{ConditionStatus, DisruptionReason, NodeClaim, NodePoolOptions, Pod, Workload};
 use nodeless_state::{RecordKind, StoredRecord};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -151,7 +152,31 @@ impl Breaker {
     pub(super) fn restrict(&self, cluster: &mut Cluster<'_>, now: Timestamp) -> bool {
         cluster.stopped.clone_from(&self.stopped);
         cluster.held_back = self.held_back(now);
-        !cluster.stopped.is_empty() || !cluster.held_back.is_empty()
+        cluster.unready = self.unready(cluster, now);
+        !cluster.stopped.is_empty() || !cluster.held_back.is_empty() || !cluster.unready.is_empty()
+    }
+
+    /// The NodePools from which commands launch no node, each with the end of that time.
+    fn unready(&self, cluster: &Cluster<'_>, now: Timestamp) -> BTreeMap<String, Timestamp> {
+        let waits = |(name, known): (&String, &Known)| {
+            let unready = known.churn.unready.as_ref()?;
+            let pool = cluster.node_pools.iter().find(|offer| offer.pool.name == *name)?.pool;
+            let template = template_of(pool, cluster.node_classes.get(&pool.template.node_class));
+            let claims = cluster.nodes.iter().filter_map(|node| node.claim).filter(|claim| claim.is_of(name));
+            let ready = claims.filter_map(|claim| claim.condition(condition::INITIALIZED));
+            let ready = ready.filter(|one| one.status == ConditionStatus::True).map(|one| one.last_transition_time);
+            Some((name.clone(), unready.waits_until(&template, ready.max(), now)?))
+        };
+        self.pools.iter().filter_map(waits).collect()
+    }
+
+    /// Learns that a record was written.
+    pub(super) fn wrote(&mut self, record: &StoredRecord) {
+        if let Some(known) = self.pools.get_mut(&record.node_pool)
+            && let Ok(churn) = records::decode(RecordKind::Churn, record)
+        {
+            (known.version, known.churn) = (record.version, churn);
+        }
     }
 
     /// The NodePools with nodes that consolidation leaves alone.

@@ -20,9 +20,10 @@ use std::time::Duration;
 /// When the first node that stays only for a limited time may be evaluated again, rounded up to whole seconds.
 pub(crate) fn next_change(decision: &Decision, now: Timestamp) -> Option<Duration> {
     let until = decision.kept.iter().flat_map(|kept| &kept.reasons).filter_map(|reason| match reason {
-        KeptReason::TooRecent { until, .. } | KeptReason::Nominated { until } | KeptReason::HeldBack { until, .. } => {
-            Some(*until)
-        }
+        KeptReason::TooRecent { until, .. }
+        | KeptReason::Nominated { until }
+        | KeptReason::HeldBack { until, .. }
+        | KeptReason::UnreadyReplacements { until, .. } => Some(*until),
         KeptReason::AmiCanary { until, .. } => *until,
         _ => None,
     });

@@ -1,11 +1,12 @@
 //! The steps of one disruption command in a plan. Each is decided by [`step`], and its writes are executed before the next one.
 
+use super::unready;
 use crate::plan::action::{Action, Batch, PlanLine, Stage, Written};
 use crate::plan::churn::{Breaker, Due};
 use crate::plan::execute::Execute;
 use crate::plan::facts::Facts;
 use crate::plan::launches::limits;
-use crate::plan::nodes::voluntary_disruption::{message, termination, undecoded_pods};
+use crate::plan::nodes::voluntary_disruption::{class_facts, message, termination, undecoded_pods};
 use crate::plan::pools::EvaluatedPool;
 use crate::plan::records::decisions::{carried_out, decision};
 use crate::plan::records::report::Outcome;
@@ -13,7 +14,7 @@ use crate::shards::CLAIMS_PER_SHARD;
 use jiff::Timestamp;
 use nodeless_disruption::command::{CommandEffect, CommandPhase, CommandRecord, Surroundings, step};
 use nodeless_disruption::command::{CommandStep, Outcome as CommandOutcome};
-use nodeless_disruption::maintenance;
+use nodeless_disruption::{NodeClassFacts, maintenance};
 use nodeless_lifecycle::begin_termination;
 use nodeless_model::claim::condition;
 use nodeless_model::{ClusterLimits, ConditionStatus, DollarsPerHour, NodeClaim, Pause, Setting, Taint};
@@ -41,6 +42,8 @@ pub(in crate::plan) struct ClaimsNow<'a> {
     /// The nodes with a pod that could not be decoded, each with the reason why no command of it may continue.
     undecoded: BTreeMap<String, String>,
     evaluated: &'a [EvaluatedPool],
+    /// The EC2NodeClasses, by name.
+    classes: BTreeMap<String, NodeClassFacts>,
     cluster_limits: ClusterLimits,
     now: Timestamp,
     /// The recent voluntary disruption, including that of this plan.
@@ -65,6 +68,7 @@ impl<'a> ClaimsNow<'a> {
             claims: facts.claims.iter().map(|claim| (claim.name.clone(), claim.clone())).collect(),
             tainted: view.nodes.iter().map(|node| (node.name.clone(), node.has_taint(&Taint::disrupted()))).collect(),
             evaluated: facts.evaluated,
+            classes: class_facts(view),
             cluster_limits: facts.snapshot.cluster_limits(),
             now,
             breaker,
@@ -215,6 +219,7 @@ impl CommandRun<'_, '_> {
             }
             let effects = effects_on(&planned, &effects, self.claims);
             if changed {
+                self.note_unready(&planned).await?;
                 self.put(planned).await?;
             }
             if let Some(why) = self.change(&effects).await? {
@@ -222,6 +227,19 @@ impl CommandRun<'_, '_> {
             }
         }
         Err("it reached the maximum number of steps".to_owned())
+    }
+
+    /// Records that replacements did not become ready, before the command is rolled back.
+    async fn note_unready(&mut self, planned: &CommandRecord) -> Result<(), String> {
+        let now = self.claims.now;
+        if planned.phase != CommandPhase::RollingBack {
+            return Ok(());
+        }
+        let pools = self.record.unready_node_pools(&self.claims.claims, now);
+        let templates = unready::templates(&pools, self.claims.evaluated, &self.claims.classes);
+        let written = unready::note(&self.record.command.id, templates, now, self.executor).await?;
+        written.iter().for_each(|record| self.claims.breaker.wrote(record));
+        Ok(())
     }
 
     /// Writes that the proposal was validated, after the churn records.

@@ -2,6 +2,7 @@
 
 use super::command_steps::{ClaimsNow, CommandRun, reached, waits};
 use super::provisioning::Placed;
+use super::unready::recent_churn;
 use crate::names::Names;
 use crate::plan::action::{Action, Batch, PlanLine, Stage, Written};
 use crate::plan::churn::Breaker;
@@ -127,21 +128,6 @@ fn needs_churn(decision: &Decision, facts: Facts<'_>) -> bool {
     let due =
         |record: &CommandRecord| record.phase == CommandPhase::Proposed && record.validation_due_in(now).is_zero();
     !decision.commands.is_empty() || facts.commands.records.iter().any(due)
-}
-
-/// What was done within the last hour, which is read unless it is known.
-///
-/// # Errors
-/// If it cannot be read.
-async fn recent_churn(known: Option<Vec<StoredRecord>>, executor: &dyn Execute) -> Result<Vec<StoredRecord>, String> {
-    if let Some(known) = known {
-        return Ok(known);
-    }
-    let read = executor.carry_out(&batch(vec![Action::ReadChurn])).await;
-    match read.into_iter().next() {
-        Some(Written::Churn(stored)) => Ok(stored),
-        other => Err(other.as_ref().and_then(Written::problem).unwrap_or("it was not read").to_owned()),
-    }
 }
 
 /// Writes a decision, and releases claims of commands that no longer exist.

@@ -13,4 +13,5 @@ pub(super) mod provisioning;
 mod request_capacity;
 pub(super) mod standalone;
 pub(super) mod static_capacity;
+mod unready;
 pub(super) mod warm;

@@ -19,6 +19,7 @@ mod oracle;
 mod other_controllers;
 mod recorded_time;
 mod surges;
+mod unready_replacements;
 mod unused_nodes;
 mod virtual_pods;
 
@@ -37,6 +38,7 @@ pub(crate) const MAINTENANCE: &str = "nodes are disrupted voluntarily only withi
 pub(crate) const DO_NOT_DISRUPT: &str = "do-not-disrupt is honoured";
 pub(crate) const ONE_COMMAND: &str = "no node is in two commands";
 pub(crate) const REPLACEMENTS_FIRST: &str = "no node drains before its replacements are ready";
+pub(crate) const UNREADY_REPLACEMENTS: &str = "no command launches again what did not become ready for the one before";
 pub(crate) const AMI_CANARY: &str = "a new AMI begins with one node";
 pub(crate) const ON_DEMAND_MINIMUM: &str = "voluntary disruption keeps nodeless.sh/min-on-demand";
 pub(crate) const NO_ORPHANS: &str = "no instance is without a claim for more than ten minutes";

@@ -9,13 +9,14 @@ use super::on_demand_minimum::OnDemandChecks;
 use super::other_controllers::written;
 use super::recorded_time::RecordedTime;
 use super::surges::SurgeChecks;
+use super::unready_replacements::UnreadyReplacements;
 use super::unused_nodes::UnusedNodes;
 use super::virtual_pods::VirtualPodChecks;
 use super::{
     AMI_CANARY, CLUSTER_LIMITS, DELETED_NODE_POOLS, DISRUPTION_BUDGETS, DO_NOT_DISRUPT, DRAINS_END, EMPTY_NODES,
     EXPIRY, EXPLAINED, INTERRUPTIONS, LIMITS, MAINTENANCE, METADATA, NO_ORPHANS, NODES_ARE_USED, ON_DEMAND_MINIMUM,
-    ONE_INSTANCE, OTHER_CONTROLLERS, PODS_RUN, QUOTAS, RECORDED_TIME, STAYS_OPEN, SURGES, UNUSABLE_NODE_POOLS,
-    Violation, ami_canary, condition as condition_of, disruption_budgets, metadata, text,
+    ONE_INSTANCE, OTHER_CONTROLLERS, PODS_RUN, QUOTAS, RECORDED_TIME, STAYS_OPEN, SURGES, UNREADY_REPLACEMENTS,
+    UNUSABLE_NODE_POOLS, Violation, ami_canary, condition as condition_of, disruption_budgets, metadata, text,
 };
 use crate::scenarios::Scenario;
 use crate::scenarios::other_objects::is_instance_of_other;
@@ -27,7 +28,8 @@ use nodeless_fake_kubernetes::{Change, ChangeKind, ListOptions};
 use nodeless_model::claim::{TerminationReason, condition};
 use nodeless_model::{NodeClaim, Phase, labels};
 use nodeless_operations::PlanReport;
-use serde_json::Value;
+use nodeless_world::resources::NODE_CLASSES;
+use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// How long an instance may be without a claim.
@@ -107,6 +109,7 @@ pub(crate) struct Oracle {
     open_nodes: OpenNodes,
     launched: BTreeSet<String>,
     commands: CommandChecks,
+    unready: UnreadyReplacements,
     on_demand: OnDemandChecks,
     surges: SurgeChecks,
     pub(crate) empty_nodes: EmptyNodes,
@@ -142,6 +145,7 @@ impl Oracle {
             open_nodes: OpenNodes::default(),
             launched: BTreeSet::new(),
             commands: CommandChecks::default(),
+            unready: UnreadyReplacements::default(),
             on_demand: OnDemandChecks::default(),
             surges: SurgeChecks::default(),
             empty_nodes: EmptyNodes::default(),
@@ -154,6 +158,11 @@ impl Oracle {
             checks_dollars: !scenario.changes_prices(),
             violations: Vec::new(),
         }
+    }
+
+    /// The claims table was replaced by an older or empty one.
+    pub(crate) fn table_replaced(&mut self) {
+        self.unready.forget();
     }
 
     /// The number of launched instances that were observed.
@@ -210,7 +219,11 @@ impl Oracle {
                 let nominated = self.nominated.entry(claim.name.clone()).or_default();
                 nominated.extend(claim.spec.nominated_pods.iter().cloned());
             }
-            self.violations.extend(self.commands.check(&driver.claims().commands_now(), &claims, now));
+            let commands = driver.claims().commands_now();
+            self.violations.extend(self.commands.check(&commands, &claims, now));
+            let pools = &self.pools;
+            let again = self.unready.check(&commands, &claims, |pool| template_of(driver, pools.get(pool)), now);
+            again.into_iter().for_each(|detail| self.violated(now, UNREADY_REPLACEMENTS, detail));
             let exceeded = self.virtual_pods.check(driver, &claims);
             exceeded.into_iter().for_each(|detail| self.violated(now, QUOTAS, detail));
             self.check_instances(driver, &claims, now);
@@ -560,6 +573,14 @@ impl Oracle {
         let pods = pods.map(|list| list.items).unwrap_or_default();
         (self.pending.len(), pods.iter().filter(|pod| text(pod, "/status/phase") == "Running").count())
     }
+}
+
+/// What a NodePool launches, as a text that changes with its spec, and with the spec and the AMIs of its EC2NodeClass.
+fn template_of(driver: &Driver, pool: Option<&Value>) -> String {
+    let Some(pool) = pool else { return String::new() };
+    let class = driver.world().api().get(&NODE_CLASSES, "", text(pool, "/spec/template/spec/nodeClassRef/name"));
+    let class = class.map_or(Value::Null, |class| json!([class["metadata"]["generation"], class["status"]["amis"]]));
+    format!("{} {} {class}", pool["metadata"]["uid"], pool["metadata"]["generation"])
 }
 
 /// A quantity with a binary suffix, such as `160Gi`.

@@ -11,7 +11,7 @@ pub(crate) mod other_objects;
 mod selection;
 mod timeline;
 
-pub(crate) use timeline::{Timeline, after};
+pub(crate) use timeline::{Entry, Timeline, after};
 
 use jiff::{SignedDuration, Timestamp};
 use nodeless_model::Template;
@@ -587,7 +587,7 @@ pub enum ScenarioError {
 }
 
 /// The built-in scenarios, by name.
-const BUILT_IN: [(&str, &str); 10] = [
+const BUILT_IN: [(&str, &str); 11] = [
     ("canary", include_str!("built-in/canary.yaml")),
     ("cluster-settings", include_str!("built-in/cluster-settings.yaml")),
     ("day", include_str!("built-in/day.yaml")),
@@ -597,6 +597,7 @@ const BUILT_IN: [(&str, &str); 10] = [
     ("spot", include_str!("built-in/spot.yaml")),
     ("stateful", include_str!("built-in/stateful.yaml")),
     ("surge", include_str!("built-in/surge.yaml")),
+    ("unready-nodes", include_str!("built-in/unready-nodes.yaml")),
     ("warm", include_str!("built-in/warm.yaml")),
 ];
 
@@ -698,7 +699,8 @@ mod tests {
         let error = Scenario::built_in("night").unwrap_err().to_string();
         assert!(
             error.contains(
-                "canary, cluster-settings, day, faults, faults-all-features, schedules, spot, stateful, surge, warm"
+                "canary, cluster-settings, day, faults, faults-all-features, schedules, spot, stateful, surge, \
+                 unready-nodes, warm"
             ),
             "{error}"
         );

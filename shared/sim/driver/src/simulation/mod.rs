@@ -17,7 +17,7 @@ use crate::scenarios::actions;
 use crate::scenarios::active_faults::ActiveFaults;
 use crate::scenarios::objects;
 use crate::scenarios::other_controller::OtherController;
-use crate::scenarios::{Action, Scenario, ScenarioError, Timeline, after};
+use crate::scenarios::{Action, Entry, Scenario, ScenarioError, Timeline, after};
 use crate::{Driver, DriverError, Schedule};
 use jiff::{SignedDuration, Timestamp};
 use nodeless_model::shell::quoted;
@@ -207,6 +207,9 @@ impl Run {
         loop {
             let now = self.driver.world().now();
             for entry in self.timeline.take(now) {
+                if let Entry::Action(Action::RecreateTable | Action::RestoreTable(_)) = &entry {
+                    self.oracle.table_replaced();
+                }
                 let what = actions::carry_out(&mut self.driver, &entry, &mut self.random, &mut self.active)?;
                 self.report.note(now, what);
             }

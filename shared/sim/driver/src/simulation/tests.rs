@@ -826,6 +826,21 @@ fn command_of(
     phase: CommandPhase,
     since: Timestamp,
 ) {
+    put(run, &record_of(run, id, taken, replacements, phase, since));
+}
+
+fn put(run: &Run, record: &CommandRecord) {
+    run.driver.claims().put_command(&encode_command(record).unwrap()).now_or_never().unwrap().unwrap();
+}
+
+fn record_of(
+    run: &Run,
+    id: &str,
+    taken: &[&NodeClaim],
+    replacements: Vec<NodeClaim>,
+    phase: CommandPhase,
+    since: Timestamp,
+) -> CommandRecord {
     let candidates: Vec<Value> = taken
         .iter()
         .map(|claim| json!({ "node": claim.status.node_name, "nodeClaim": claim.name, "nodePool": claim.node_pool }))
@@ -838,8 +853,41 @@ fn command_of(
     let mut record = CommandRecord::propose(serde_json::from_value(command).unwrap());
     (record.phase, record.since) = (phase, since);
     record.replacements = replacements;
-    let stored = encode_command(&record).unwrap();
-    run.driver.claims().put_command(&stored).now_or_never().unwrap().unwrap();
+    record
+}
+
+#[test]
+fn what_did_not_become_ready_may_not_be_launched_again_at_once() {
+    for (case, expected) in [("again", true), ("a node becomes ready", false), ("the template changes", false)] {
+        let mut run = calm();
+        let mut all = claims(&run);
+        (all[2].phase, all[2].created) = (Phase::Launched, run.driver.world().now());
+        write(&run, &all[2]);
+        let now = run.driver.world().now();
+        let record = record_of(&run, "first", &[&all[0]], vec![all[2].clone()], CommandPhase::Waiting, now);
+        put(&run, &CommandRecord { deadline: Some(now), ..record });
+        broken(&mut run);
+        let stored = run.driver.claims().commands_now().remove(0);
+        run.driver.claims().delete_command(&stored).now_or_never().unwrap().unwrap();
+        broken(&mut run);
+        match case {
+            "a node becomes ready" => {
+                let at = after(now, SignedDuration::from_secs(1));
+                let mut ready = claims(&run).remove(1);
+                ready.set_condition(condition::INITIALIZED, ConditionStatus::False, "NotYet", "", now);
+                ready.set_condition(condition::INITIALIZED, ConditionStatus::True, "Ready", "", at);
+                write(&run, &ready);
+            }
+            "the template changes" => {
+                let change = json!({ "spec": { "template": { "metadata": { "labels": { "a": "b" } } } } });
+                patch(&run, &NODE_POOLS, "", "general", &change);
+            }
+            _ => {}
+        }
+        command(&run, "second", &[&all[0]], vec![all[2].clone()]);
+        let invariant = "no command launches again what did not become ready for the one before";
+        assert_eq!(broken(&mut run).contains(invariant), expected, "{case}: {:?}", run.oracle.violations);
+    }
 }
 
 #[test]

@@ -120,6 +120,11 @@ fn every_invariant_holds_while_stopped_instances_are_started_before_others_are_l
     run_all("warm");
 }
 
+#[test]
+fn every_invariant_holds_while_replacements_never_become_ready() {
+    run_all("unready-nodes");
+}
+
 /// The invariants would hold without warm nodes, too.
 #[test]
 fn instances_are_stopped_and_started() {
