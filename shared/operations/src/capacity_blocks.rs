@@ -10,28 +10,40 @@ use std::collections::BTreeMap;
 /// before the end, and pods need time to move.
 const DRAIN_BEFORE: SignedDuration = SignedDuration::from_mins(40);
 
-/// The claims to terminate because their capacity block ends soon, each with the reason.
+/// How long before the end of a capacity block EC2 terminates its instances.
+const TERMINATED_BEFORE: SignedDuration = SignedDuration::from_mins(30);
+
+/// A claim to terminate because its capacity block ends soon.
+pub(crate) struct Ending<'a> {
+    pub(crate) claim: &'a NodeClaim,
+    pub(crate) why: String,
+    /// When EC2 terminates the instance, if that is known.
+    pub(crate) ends: Option<Timestamp>,
+}
+
+/// The claims to terminate because their capacity block ends soon.
 pub(crate) fn ending<'a>(
     claims: impl IntoIterator<Item = &'a NodeClaim>,
     classes: &[EC2NodeClass],
     now: Timestamp,
-) -> Vec<(&'a NodeClaim, String)> {
+) -> Vec<Ending<'a>> {
     let reservations =
         classes.iter().filter_map(|class| class.status.as_ref()).flat_map(|status| &status.capacity_reservations);
-    let blocks: BTreeMap<&str, String> = reservations
+    let blocks: BTreeMap<&str, (String, Option<Timestamp>)> = reservations
         .filter(|reservation| reservation.reservation_type == ReservationType::CapacityBlock)
         .filter_map(|block| {
             let end = block.end_time.as_ref().map(|end| end.0);
             let soon = end.is_some_and(|end| end.duration_since(now) <= DRAIN_BEFORE);
             let when = end.map_or_else(|| "soon".to_owned(), |end| format!("at {end}"));
-            (soon || block.state == ReservationState::Expiring)
-                .then(|| (block.id.as_str(), format!("its capacity block {} ends {when}", block.id)))
+            (soon || block.state == ReservationState::Expiring).then(|| {
+                let ends = end.and_then(|end| end.checked_sub(TERMINATED_BEFORE).ok());
+                (block.id.as_str(), (format!("its capacity block {} ends {when}", block.id), ends))
+            })
         })
         .collect();
-    let why = |claim: &NodeClaim| blocks.get(claim.status.instance.as_ref()?.reservation_id.as_deref()?).cloned();
-    claims
-        .into_iter()
-        .filter(|claim| !claim.phase.is_leaving())
-        .filter_map(|claim| Some((claim, why(claim)?)))
-        .collect()
+    let ending = |claim: &'a NodeClaim| {
+        let (why, ends) = blocks.get(claim.status.instance.as_ref()?.reservation_id.as_deref()?).cloned()?;
+        Some(Ending { claim, why, ends })
+    };
+    claims.into_iter().filter(|claim| !claim.phase.is_leaving()).filter_map(ending).collect()
 }

@@ -17,6 +17,8 @@ pub(crate) struct UnhealthyInstance {
     /// `Unhealthy` if the machine fails: its pods are not waited for. `Interrupted` if there is time to drain.
     pub(crate) reason: TerminationReason,
     pub(crate) message: String,
+    /// When EC2 ends or restarts the instance, if that is known.
+    pub(crate) ends: Option<Timestamp>,
 }
 
 /// The claims to terminate, in the order of their names, each with its most severe fault. Other instances are ignored.
@@ -35,7 +37,9 @@ pub(crate) fn unhealthy_instances(
         let present = found.get(&claim.name);
         if present.is_none_or(|present| present.reason != TerminationReason::Unhealthy) {
             let node = claim.status.node_name.clone();
-            found.insert(claim.name.clone(), UnhealthyInstance { claim: claim.name.clone(), node, reason, message });
+            let ends = if let FaultKind::Planned { not_before, .. } = &fault.kind { *not_before } else { None };
+            let claim = claim.name.clone();
+            found.insert(claim.clone(), UnhealthyInstance { claim, node, reason, message, ends });
         }
     }
     found.into_values().collect()

@@ -8,7 +8,7 @@ mod templates;
 mod zonal_shifts;
 
 use crate::Context;
-use crate::capacity_blocks;
+use crate::capacity_blocks::{self, Ending};
 use crate::health;
 use crate::leaving;
 use crate::log_lines::{Collected, Failed, SweepEnded, UsageCorrected};
@@ -133,6 +133,13 @@ impl<'r> Found<'r> {
             pool_names: &read.pool_names,
         }
     }
+}
+
+/// Why a claim terminates, and when EC2 ends its instance, if that is known.
+struct End<'a> {
+    reason: TerminationReason,
+    message: &'a str,
+    instance_ends: Option<Timestamp>,
 }
 
 impl Sweeper {
@@ -274,16 +281,10 @@ impl Sweeper {
         Some(learn(instance, &catalog.instance_types_named(names, &settings, &shortages(&[], &[], now))))
     }
 
-    async fn begin(
-        &self,
-        claims: &[NodeClaim],
-        name: &str,
-        reason: TerminationReason,
-        message: &str,
-        now: Timestamp,
-    ) -> Result<(), PortError> {
+    async fn begin(&self, claims: &[NodeClaim], name: &str, end: End<'_>, now: Timestamp) -> Result<(), PortError> {
         let Some(mut claim) = claims.iter().find(|claim| claim.name == name).cloned() else { return Ok(()) };
-        if begin_termination(&mut claim, reason, message, now) {
+        let is_earlier = end.instance_ends.is_some_and(|at| claim.status.end_by(at));
+        if begin_termination(&mut claim, end.reason, end.message, now) || is_earlier {
             leaving::write(&self.claims, &claim, None).await?;
         }
         self.reconcile_now(&[claim.name]).await?;
@@ -295,7 +296,8 @@ impl Sweeper {
         let Some(created) = read.system.created else { return };
         let why = format!("it was launched for an earlier cluster of this name: the cluster was created at {created}");
         for claim in of_earlier_cluster(claims, &read.nodes, created) {
-            match self.begin(claims, &claim.name, TerminationReason::Deleted, &why, now).await {
+            let end = End { reason: TerminationReason::Deleted, message: &why, instance_ends: None };
+            match self.begin(claims, &claim.name, end, now).await {
                 Ok(()) => self.context.log(&Collected { what: "claim terminates", name: &claim.name, why: &why }),
                 Err(error) => report.problems.push(error.to_string()),
             }
@@ -317,8 +319,9 @@ impl Sweeper {
                 return;
             }
         };
-        for (claim, why) in capacity_blocks::ending(claims.iter().filter(reserved), &classes, now) {
-            match self.begin(claims, &claim.name, TerminationReason::Interrupted, &why, now).await {
+        for Ending { claim, why, ends } in capacity_blocks::ending(claims.iter().filter(reserved), &classes, now) {
+            let end = End { reason: TerminationReason::Interrupted, message: &why, instance_ends: ends };
+            match self.begin(claims, &claim.name, end, now).await {
                 Ok(()) => self.context.log(&Collected { what: "claim terminates", name: &claim.name, why: &why }),
                 Err(error) => report.problems.push(error.to_string()),
             }
@@ -349,7 +352,8 @@ impl Sweeper {
         for one in unhealthy
             .filter(|one| one.reason != TerminationReason::Unhealthy || !is_shifted(claims, &one.claim, shifted))
         {
-            match self.begin(claims, &one.claim, one.reason, &one.message, now).await {
+            let end = End { reason: one.reason, message: &one.message, instance_ends: one.ends };
+            match self.begin(claims, &one.claim, end, now).await {
                 Ok(()) => {
                     self.context.log(&Collected { what: "claim terminates", name: &one.claim, why: &one.message });
                     let node = one.node.map(|node| ObjectRef::node(&node, ""));

@@ -23,6 +23,8 @@ pub struct Cluster<'a> {
     pub node_classes: BTreeMap<String, NodeClassFacts>,
     /// Pending pods, whether or not the kube-scheduler has evaluated them. Nodes that they fit on stay.
     pub pending_pods: Vec<&'a Pod>,
+    /// Pods that are bound to nodes which are gone. Kubernetes deletes them within a minute, and their owners make them again.
+    pub orphans: Vec<&'a Pod>,
     /// The virtual pods of CapacityBuffers and ProvisioningRequests. Nodes reserve capacity for them as for running pods; they are
     /// never evicted.
     pub virtual_pods: Vec<&'a Pod>,

@@ -1,11 +1,12 @@
 //! The effect of a node's pods on its disruption.
 
 use jiff::{SignedDuration, Timestamp};
+use nodeless_model::claim::TerminationReason;
 use nodeless_model::events::{do_not_disrupt_elapsed, do_not_disrupt_until, invalid_do_not_disrupt};
 use nodeless_model::object::{ObjectEvent, PodRef};
 use nodeless_model::pod::Protection;
 use nodeless_model::surge::SurgeMode;
-use nodeless_model::{Pod, PodDisruptionBudget, Setting, labels};
+use nodeless_model::{NodeClaim, Phase, Pod, PodDisruptionBudget, Setting, labels};
 
 use crate::reasons::KeptReason;
 use std::collections::HashMap;
@@ -50,6 +51,22 @@ pub(crate) fn is_empty(pods: &[&Pod]) -> bool {
 /// that allows one eviction after another completes within that time; a budget that waits for something else may take
 /// days.
 const BLOCKED_DRAIN: SignedDuration = SignedDuration::from_mins(10);
+
+/// How long before the end of a node that is certain its pods are moving: a new node needs a few minutes, and several launches if EC2
+/// lacks capacity.
+const CERTAIN_END: SignedDuration = SignedDuration::from_mins(10);
+
+/// Whether a pod leaves its node within minutes, whatever protects it: EC2 ends the instance, or the grace period of the node ends.
+fn leaves_for_certain(pod: &Pod, claim: &NodeClaim, now: Timestamp) -> bool {
+    let termination = claim.status.termination.as_ref();
+    let deadline = termination.and_then(|termination| termination.deadline);
+    // The drain deletes a pod early enough for its own grace period.
+    let own = SignedDuration::from_secs(pod.template.termination_grace_period_seconds.unwrap_or(0));
+    let deleted = deadline.map(|deadline| deadline.checked_sub(own).unwrap_or(Timestamp::MIN));
+    let ends = [claim.status.ends, deleted].into_iter().flatten().min();
+    let is_gone = termination.is_some_and(|termination| termination.reason == TerminationReason::InstanceMissing);
+    is_gone || claim.phase > Phase::Draining || ends.is_some_and(|ends| ends.duration_since(now) <= CERTAIN_END)
+}
 
 /// All PodDisruptionBudgets, by namespace and a label that they require, so that a pod is compared with few of them.
 #[derive(Debug, Default)]
@@ -105,10 +122,10 @@ impl<'a> DisruptionBudgetIndex<'a> {
 
     /// Whether no capacity is launched or reserved for a pod, because it is unknown when it will need another node: the pod stays
     /// until it is deleted by force, or a PodDisruptionBudget still allows no eviction long after the drain of its node started.
-    /// Once evicted, it is a pending pod.
+    /// Once evicted, it is a pending pod. `claim` is that of its node: a pod whose node ends for certain is not held.
     #[must_use]
-    pub fn holds(&self, pod: &Pod, drain_started: Option<Timestamp>, now: Timestamp) -> bool {
-        if pod.is_virtual() {
+    pub fn holds(&self, pod: &Pod, claim: Option<&NodeClaim>, now: Timestamp) -> bool {
+        if pod.is_virtual() || claim.is_some_and(|claim| leaves_for_certain(pod, claim, now)) {
             return false;
         }
         if pod.protection(now) == Protection::Active {
@@ -120,6 +137,7 @@ impl<'a> DisruptionBudgetIndex<'a> {
         match self.blocking_budget(pod) {
             None => false,
             Some(KeptReason::PodDisruptionBudget { .. }) => {
+                let drain_started = claim.and_then(|claim| claim.status.drain_started);
                 drain_started.is_some_and(|started| now.duration_since(started) >= BLOCKED_DRAIN)
                     || self.covering(pod).any(|budget| budget.blocks_always)
             }
@@ -216,8 +234,8 @@ pub(crate) fn workload(pod: &Pod) -> Workload<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nodeless_model::PodTemplate;
-    use nodeless_model::{LabelSelector, StringMap};
+    use nodeless_model::claim::Termination;
+    use nodeless_model::{LabelSelector, NodeClaimSpec, NodeClaimStatus, PodTemplate, StringMap};
 
     fn pod(surge: Option<&str>, replica_set: Option<&str>) -> Pod {
         Pod {
@@ -248,6 +266,54 @@ mod tests {
         ] {
             assert_eq!(moves_by_scale(&pod(surge, replica_set)), moves, "{surge:?} {replica_set:?}");
         }
+    }
+
+    #[test]
+    fn no_pod_is_held_on_a_node_that_ends_for_certain() {
+        let never = PodDisruptionBudget {
+            namespace: "shop".into(),
+            name: "never".into(),
+            selector: Some(LabelSelector::default()),
+            blocks_always: true,
+            ..PodDisruptionBudget::default()
+        };
+        let budgets = [never];
+        let at = |minute: i64| Timestamp::from_second(minute * 60).unwrap();
+        let mut protected = pod(None, Some("cart-1"));
+        let annotation = (labels::DO_NOT_DISRUPT.to_owned(), "true".to_owned());
+        protected.template_mut().annotations.extend(StringMap::from([annotation]));
+        protected.template_mut().termination_grace_period_seconds = Some(300);
+        let budgeted = pod(None, Some("cart-1"));
+        let without = DisruptionBudgetIndex::default();
+        let with = DisruptionBudgetIndex::new(&budgets);
+        let held = |claim: &NodeClaim, minute| {
+            let seen = [(&without, &protected), (&with, &budgeted)];
+            seen.map(|(index, pod)| index.holds(pod, Some(claim), at(minute)))
+        };
+        let draining = |reason, deadline| {
+            let termination = Termination { reason, message: String::new(), requested: at(0), deadline };
+            NodeClaim {
+                name: "cart".into(),
+                uid: "uid".into(),
+                node_pool: None,
+                node_class: "default".into(),
+                created: at(0),
+                version: 1,
+                spec: NodeClaimSpec::default(),
+                phase: Phase::Draining,
+                status: NodeClaimStatus { termination: Some(termination), ..NodeClaimStatus::default() },
+            }
+        };
+        let deleted = draining(TerminationReason::Deleted, None);
+        assert_eq!(held(&deleted, 0), [true, true]);
+        let mut interrupted = deleted.clone();
+        assert!(interrupted.status.end_by(at(60)) && !interrupted.status.end_by(at(70)));
+        assert_eq!((held(&interrupted, 49), held(&interrupted, 50)), ([true, true], [false, false]));
+        // The drain deletes a pod before the deadline by its own grace period.
+        let graceful = draining(TerminationReason::Deleted, Some(at(60)));
+        assert_eq!([44, 45, 50].map(|minute| held(&graceful, minute)), [[true, true], [false, true], [false, false]]);
+        assert_eq!(held(&draining(TerminationReason::InstanceMissing, None), 0), [false, false]);
+        assert_eq!(held(&NodeClaim { phase: Phase::Terminating, ..deleted }, 0), [false, false]);
     }
 
     #[test]

@@ -47,7 +47,14 @@ use nodeless_model::{InstanceState, Node, NodeClaim, Phase};
 #[must_use]
 pub fn step(claim: &NodeClaim, seen: &Observation, now: Timestamp, settings: &Settings) -> Step {
     let mut next = match reason_to_leave(claim, seen, now, settings) {
-        Some((reason, message)) => leave(claim, seen, reason, &message, now),
+        Some((reason, message)) => {
+            let mut next = leave(claim, seen, reason, &message, now);
+            if reason == TerminationReason::Interrupted {
+                // The instance is stopping.
+                next.claim.status.end_by(now);
+            }
+            next
+        }
         None => warm::step(claim, seen, now, settings).unwrap_or_else(|| match claim.phase {
             Phase::Reserved => launch::reserved(claim, seen, now, settings),
             Phase::Launched => registration::launched(claim, seen, now, settings),

@@ -264,6 +264,9 @@ pub struct NodeClaimStatus {
     /// pods.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interrupted: Option<Timestamp>,
+    /// When its instance ends, as EC2 announced, whatever the drain waits for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ends: Option<Timestamp>,
     /// The pods of its node for which a successor is created during the drain.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub surges: Vec<Surge>,
@@ -273,6 +276,15 @@ pub struct NodeClaimStatus {
 }
 
 impl NodeClaimStatus {
+    /// Notes when the instance ends. Returns whether that is earlier than it was known to end.
+    pub fn end_by(&mut self, at: Timestamp) -> bool {
+        let is_earlier = self.ends.is_none_or(|known| at < known);
+        if is_earlier {
+            self.ends = Some(at);
+        }
+        is_earlier
+    }
+
     /// The surge for a pod.
     #[must_use]
     pub fn surge_for(&self, pod_uid: &str) -> Option<&Surge> {

@@ -84,7 +84,8 @@ impl Interrupter {
             match parse(event) {
                 Ok(Ok(found)) => {
                     let list = if found.kind.is_urgent() { &mut urgent } else { &mut others };
-                    list.extend(found.instances.into_iter().map(|instance| (message, found.kind, instance)));
+                    let what = |instance| Affected { message, kind: found.kind, begins: found.begins, instance };
+                    list.extend(found.instances.into_iter().map(what));
                 }
                 Ok(Err(ignored)) => self.context.log(&MessageIgnored {
                     source: &ignored.source,
@@ -103,20 +104,16 @@ impl Interrupter {
         results
     }
 
-    /// Handles instances, each with the index of its message and its interruption. Returns the events to publish.
-    async fn act(
-        &self,
-        part: Vec<(usize, InterruptionKind, String)>,
-        results: &mut [Result<Vec<String>, InterruptError>],
-    ) -> Vec<Interrupted> {
+    /// Handles instances. Returns the events to publish.
+    async fn act(&self, part: Vec<Affected>, results: &mut [Result<Vec<String>, InterruptError>]) -> Vec<Interrupted> {
         if part.is_empty() {
             return Vec::new();
         }
-        let looks: Vec<_> = part.iter().map(|(_, kind, instance)| self.interrupt(*kind, instance)).collect();
+        let looks: Vec<_> = part.iter().map(|one| self.interrupt(one)).collect();
         let found: Vec<Result<Option<Interrupted>, PortError>> = stream::iter(looks).buffered(AT_ONCE).collect().await;
         let mut interrupted = Vec::new();
         let mut messages = Vec::new();
-        for ((message, ..), outcome) in part.iter().zip(found) {
+        for (Affected { message, .. }, outcome) in part.iter().zip(found) {
             match outcome {
                 Ok(Some(one)) => {
                     messages.push(*message);
@@ -167,7 +164,9 @@ impl Interrupter {
         if spot.is_empty() { Ok(()) } else { self.claims.record_interruptions(&spot).await }
     }
 
-    async fn interrupt(&self, kind: InterruptionKind, instance: &str) -> Result<Option<Interrupted>, PortError> {
+    async fn interrupt(&self, affected: &Affected) -> Result<Option<Interrupted>, PortError> {
+        let Affected { kind, instance, begins, .. } = affected;
+        let kind = *kind;
         for _ in 0..ATTEMPTS {
             let Some(mut claim) = self.claims.find_by_instance(instance).await? else {
                 self.context.log(&InterruptionForeign { kind: kind.event_reason(), instance });
@@ -207,34 +206,17 @@ impl Interrupter {
                 self.log_interruption(kind, instance, &claim, "none");
                 return Ok(None);
             }
-            if !begin_termination(&mut claim, kind.termination(), kind.message(), now) {
-                self.log_interruption(kind, instance, &claim, "leaving already");
-                return Ok(Some(Interrupted {
-                    claim,
-                    kind,
-                    lacking,
-                    remembered,
-                    leaves: true,
-                    news: false,
-                    noted: false,
-                }));
-            }
-            match self.claims.update(&claim, None).await {
-                Ok(_) => {
-                    self.log_interruption(kind, instance, &claim, "drain");
-                    return Ok(Some(Interrupted {
-                        claim,
-                        kind,
-                        lacking,
-                        remembered,
-                        leaves: true,
-                        news: true,
-                        noted: false,
-                    }));
+            let is_earlier = kind.end(*begins, now).is_some_and(|end| claim.status.end_by(end));
+            let news = begin_termination(&mut claim, kind.termination(), kind.message(), now);
+            if news || is_earlier {
+                match self.claims.update(&claim, None).await {
+                    Ok(_) => {}
+                    Err(error) if error.kind == ErrorKind::Conflict => continue,
+                    Err(error) => return Err(error),
                 }
-                Err(error) if error.kind == ErrorKind::Conflict => {}
-                Err(error) => return Err(error),
             }
+            self.log_interruption(kind, instance, &claim, if news { "drain" } else { "leaving already" });
+            return Ok(Some(Interrupted { claim, kind, lacking, remembered, leaves: true, news, noted: false }));
         }
         let message =
             format!("the claim of instance {instance} was written by other processes {ATTEMPTS} times in a row");
@@ -266,6 +248,16 @@ impl Interrupter {
             self.context.log(&Failed { what: "publish events", why: &error.to_string() });
         }
     }
+}
+
+/// An instance in a message.
+struct Affected {
+    /// The index of the message.
+    message: usize,
+    kind: InterruptionKind,
+    /// When AWS's maintenance begins.
+    begins: Option<Timestamp>,
+    instance: String,
 }
 
 /// A claim whose instance is affected by an event.

@@ -1,7 +1,12 @@
 //! Parses EventBridge events.
 
+use jiff::fmt::rfc2822;
+use jiff::{SignedDuration, Timestamp};
 use nodeless_model::claim::TerminationReason;
 use serde_json::Value;
+
+/// The time between EC2's warning and the end of the instance.
+const WARNING: SignedDuration = SignedDuration::from_mins(2);
 
 /// An event about instances.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -10,6 +15,8 @@ pub struct Interruption {
     pub kind: InterruptionKind,
     /// The ids of the instances. At least one.
     pub instances: Vec<String>,
+    /// When AWS's maintenance begins, if the event has that.
+    pub begins: Option<Timestamp>,
 }
 
 /// What happens to an instance.
@@ -71,6 +78,18 @@ impl InterruptionKind {
         matches!(self, Self::SpotInterruption | Self::CapacityReservation)
     }
 
+    /// When the instance ends, if that is known. `begins` is when maintenance begins.
+    #[must_use]
+    pub fn end(self, begins: Option<Timestamp>, now: Timestamp) -> Option<Timestamp> {
+        match self {
+            Self::Rebalance => None,
+            Self::ScheduledChange => begins,
+            // Two minutes after the warning.
+            Self::SpotInterruption | Self::CapacityReservation => now.checked_add(WARNING).ok(),
+            Self::Stopped | Self::ShuttingDown | Self::Terminated => Some(now),
+        }
+    }
+
     /// The reason of the claim's termination.
     #[must_use]
     pub const fn termination(self) -> TerminationReason {
@@ -115,7 +134,10 @@ pub fn parse(text: &str) -> Result<Result<Interruption, Ignored>, ParseInterrupt
     let ignored = |why: &str| {
         Ok(Err(Ignored { source: source.to_owned(), detail_type: detail_type.to_owned(), why: why.to_owned() }))
     };
-    let one = |kind| Ok(Ok(Interruption { kind, instances: vec![instance_id(&event, "/detail/instance-id")?] }));
+    let one = |kind| {
+        let instances = vec![instance_id(&event, "/detail/instance-id")?];
+        Ok(Ok(Interruption { kind, instances, begins: None }))
+    };
     match (source, detail_type) {
         ("aws.ec2", "EC2 Spot Instance Interruption Warning") => one(InterruptionKind::SpotInterruption),
         ("aws.ec2", "EC2 Instance Rebalance Recommendation") => one(InterruptionKind::Rebalance),
@@ -139,7 +161,10 @@ pub fn parse(text: &str) -> Result<Result<Interruption, Ignored>, ParseInterrupt
             if instances.is_empty() {
                 return ignored("it names no instance");
             }
-            Ok(Ok(Interruption { kind: InterruptionKind::ScheduledChange, instances }))
+            // A time of another form is like none: the node is drained in any case.
+            let begins = event.pointer("/detail/startTime").and_then(Value::as_str);
+            let begins = begins.and_then(|at| rfc2822::parse(at).ok()).map(|at| at.timestamp());
+            Ok(Ok(Interruption { kind: InterruptionKind::ScheduledChange, instances, begins }))
         }
         _ => ignored("this kind of event is unknown"),
     }
@@ -190,7 +215,7 @@ mod tests {
         let instance = json!({ "instance-id": "i-1" });
         let state = |state: &str| json!({ "instance-id": "i-1", "state": state });
         let change = "EC2 Instance State-change Notification";
-        let health = json!({ "service": "EC2", "eventTypeCategory": "scheduledChange",
+        let health = json!({ "service": "EC2", "eventTypeCategory": "scheduledChange", "startTime": "Sat, 05 Jun 2027 15:10:09 GMT",
             "affectedEntities": [{ "entityArn": "arn" }, { "entityValue": "i-1" }, { "entityValue": "vol-1" }] });
         for (kind, text) in [
             (SpotInterruption, event("aws.ec2", "EC2 Spot Instance Interruption Warning", instance.clone())),
@@ -202,7 +227,8 @@ mod tests {
             (Terminated, event("aws.ec2", change, state("terminated"))),
             (ScheduledChange, event("aws.health", "AWS Health Event", health)),
         ] {
-            assert_eq!(parse(&text), Ok(Ok(Interruption { kind, instances: vec!["i-1".into()] })), "{text}");
+            let begins = (kind == ScheduledChange).then(|| "2027-06-05T15:10:09Z".parse().unwrap());
+            assert_eq!(parse(&text), Ok(Ok(Interruption { kind, instances: vec!["i-1".into()], begins })), "{text}");
         }
     }
 

@@ -1,6 +1,7 @@
 //! Batches of interruption messages.
 
 use crate::common::{Harness, pod};
+use nodeless_fake_kubernetes::resource::POD_DISRUPTION_BUDGETS;
 use nodeless_model::shortage::Shortage;
 use nodeless_model::{CapacityType, NodeClaim, Phase};
 use nodeless_operations::interrupt::InterruptError;
@@ -277,4 +278,57 @@ async fn a_reclaimed_reservation_is_unavailable_and_no_other_one() {
         short.iter().map(|one| of(&one.shortage)).collect::<Vec<_>>(),
         [(Some(CapacityType::Reserved), Some("cr-1".into()))]
     );
+}
+
+/// Pods that no drain may evict get their next node with the warning, and it waits for them.
+#[tokio::test]
+async fn pods_that_stay_to_the_end_get_their_next_node_with_the_warning() {
+    for protection in ["annotation", "budget"] {
+        let mut harness = Harness::new().await;
+        let disruption = json!({ "consolidateAfter": "0s", "consolidationPolicy": "WhenEmpty" });
+        harness.cluster.patch_node_pool(json!({ "spec": { "disruption": disruption } }));
+        let mut pod = pod("web", 3000);
+        if protection == "annotation" {
+            pod["metadata"]["annotations"] = json!({ "karpenter.sh/do-not-disrupt": "true" });
+        } else {
+            let spec = json!({ "maxUnavailable": 0, "selector": { "matchLabels": { "app": "web" } } });
+            let budget = json!({ "metadata": { "name": "web" }, "spec": spec });
+            harness.cluster.create(&POD_DISRUPTION_BUDGETS, budget);
+        }
+        harness.cluster.add_replica_sets([pod]);
+        harness.queue_wake().await;
+        harness.until("the pod runs", |harness| harness.cluster.bound() == 1).await;
+        harness.minutes(2).await;
+        let old = harness.records().await.remove(0);
+        harness.interrupter().run(&spot(&old)).await.unwrap();
+        let report = harness.planner().run().await.unwrap();
+        let [new] = &report.created[..] else { panic!("{protection}: {report:?}") };
+        // The instance may end later than announced.
+        harness.minutes(5).await;
+        let claim = harness.claims.get(new).await.unwrap().unwrap();
+        assert_eq!((claim.phase, harness.cloud.launched()), (Phase::Initialized, 2), "{protection}");
+        harness.cloud.end(&old.status.instance.unwrap().id);
+        harness.minutes(3).await;
+        let names: Vec<String> = harness.records().await.into_iter().map(|claim| claim.name).collect();
+        assert_eq!((names, harness.cluster.bound()), (vec![new.clone()], 1), "{protection}");
+        assert_eq!(harness.cloud.launched(), 2, "{protection}");
+    }
+}
+
+#[tokio::test]
+async fn a_planned_maintenance_ends_a_node_when_it_begins() {
+    let (harness, claims) = running_cluster(1).await;
+    let id = &claims[0].status.instance.as_ref().unwrap().id;
+    let detail = format!(
+        r#"{{"service":"EC2","eventTypeCategory":"scheduledChange","startTime":"Sat, 05 Jun 2027 15:10:09 GMT","affectedEntities":[{{"entityValue":"{id}"}}]}}"#
+    );
+    let event = format!(r#"{{"source":"aws.health","detail-type":"AWS Health Event","detail":{detail}}}"#);
+    harness.interrupter().run(&event).await.unwrap();
+    let ends = async || harness.claims.get(&claims[0].name).await.unwrap().unwrap().status.ends;
+    assert_eq!(ends().await, Some("2027-06-05T15:10:09Z".parse().unwrap()));
+    // Another end that comes earlier counts.
+    harness.interrupter().run(&spot(&claims[0])).await.unwrap();
+    assert_eq!(ends().await, Some(harness.clock.now() + std::time::Duration::from_mins(2)));
+    harness.interrupter().run(&event).await.unwrap();
+    assert_eq!(ends().await, Some(harness.clock.now() + std::time::Duration::from_mins(2)));
 }

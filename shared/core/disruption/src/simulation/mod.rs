@@ -85,12 +85,10 @@ impl<'a> Expected<'a> {
         let leaving = cluster.nodes.iter().filter(|node| node.is_leaving());
         // A pod that may stay on its node for a long time prevents no other node's removal.
         let leaving = leaving.flat_map(|node| {
-            let drain_started = node.claim.and_then(|claim| claim.status.drain_started);
             let budget_index = &budget_index;
             // The successor of a surge is a pod of its own.
             let surged = move |pod: &Pod| node.claim.is_some_and(|claim| claim.status.replaces_pod(&pod.uid));
-            pods::reschedulable(&node.pods)
-                .filter(move |pod| !surged(pod) && !budget_index.holds(pod, drain_started, now))
+            pods::reschedulable(&node.pods).filter(move |pod| !surged(pod) && !budget_index.holds(pod, node.claim, now))
         });
         for pod in leaving {
             match known.home(pod) {
@@ -99,6 +97,7 @@ impl<'a> Expected<'a> {
                 None => moving.push(pod),
             }
         }
+        moving.extend(pods::reschedulable(&cluster.orphans).filter(|pod| known.home(pod).is_none()));
         let planned: usize = expected.by_node.values().map(Vec::len).sum();
         let waiting = cluster.pending_pods.len();
         let all: Vec<&Pod> = cluster.pending_pods.iter().copied().chain(moving).collect();

@@ -313,3 +313,17 @@ fn capacity_is_kept_for_the_pods_of_a_draining_node_until_a_budget_has_held_them
     unhealthy.places[0].pods[0].ready = Some(false);
     assert!(unhealthy.kept(1).contains(stays), "{}", unhealthy.kept(1));
 }
+
+/// Kubernetes deletes the pods of a node that is gone after a while, and their owners make them again.
+#[test]
+fn a_node_stays_for_the_pods_of_a_node_that_is_gone() {
+    let mut world = World::new(vec![node_pool("default")]);
+    world.on_demand("m9.large", Vec::new());
+    let orphan = pod("a", 500, 512);
+    let mut cluster = world.cluster();
+    assert_eq!(decide(&cluster, now(), &world.options).commands[0].method, Method::Emptiness);
+    cluster.orphans = vec![&orphan];
+    let decision = decide(&cluster, now(), &world.options);
+    assert_eq!(decision.commands, []);
+    assert_eq!(decision.kept[0].reasons, [KeptReason::MovingPod("default/a".into())]);
+}

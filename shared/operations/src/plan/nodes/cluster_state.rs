@@ -19,6 +19,8 @@ pub(crate) struct ClusterState<'a> {
     pub(crate) view: &'a ClusterView,
     pub(crate) records: &'a [NodeClaim],
     pub(crate) places: Vec<Place<'a>>,
+    /// The pods that are bound to Nodes which are not in the view.
+    pub(crate) orphans: Vec<&'a Pod>,
     /// The nodes that other controllers launch, and that have not joined.
     others_on_the_way: Vec<&'a NodeClaim>,
     /// Pending pods with further requirements, by uid.
@@ -77,10 +79,13 @@ impl<'a> ClusterState<'a> {
             !joined.contains(claim.name.as_str()) && matches!(claim.phase, Phase::Reserved | Phase::Launched)
         });
         places.extend(on_the_way.map(|claim| Place { claim: Some(claim), ..Place::default() }));
+        let mut orphans: Vec<&Pod> = pods.into_values().flatten().collect();
+        orphans.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
         Self {
             view,
             records,
             places,
+            orphans,
             others_on_the_way: others.on_the_way(view),
             restricted: BTreeMap::new(),
             promised: BTreeMap::new(),
@@ -192,13 +197,11 @@ impl<'a> ClusterState<'a> {
     pub(crate) fn problem(&self, evaluated: &'a [EvaluatedPool], now: Timestamp) -> Problem<'a> {
         let budget_index = DisruptionBudgetIndex::new(&self.view.disruption_budgets);
         let moving = self.places.iter().filter(|place| self.moves(place)).flat_map(|place| {
-            let drain_started = place.claim.and_then(|claim| claim.status.drain_started);
             let budget_index = &budget_index;
             // The successor of a surge is a pod of its own.
             let surged = move |pod: &Pod| place.claim.is_some_and(|claim| claim.status.replaces_pod(&pod.uid));
-            let leaves = move |pod: &&Pod| {
-                pod.is_reschedulable() && !surged(pod) && !budget_index.holds(pod, drain_started, now)
-            };
+            let leaves =
+                move |pod: &&Pod| pod.is_reschedulable() && !surged(pod) && !budget_index.holds(pod, place.claim, now);
             place.pods.iter().copied().filter(leaves)
         });
         let virtual_pods = self.virtual_pods.iter().copied();

@@ -89,6 +89,7 @@ pub(crate) fn input<'a>(
         node_pools: evaluated.iter().map(EvaluatedPool::offer).collect(),
         node_classes: class_facts(cluster_state.view),
         pending_pods: cluster_state.view.pods().filter(|pod| pod.awaits_node()).collect(),
+        orphans: cluster_state.orphans.clone(),
         virtual_pods: cluster_state.kept_virtual_pods(),
         disruption_budgets: &cluster_state.view.disruption_budgets,
         daemon_sets: &cluster_state.view.daemon_sets,
