@@ -81,7 +81,7 @@ pub fn adopted(
         created,
         version: 0,
         spec: NodeClaimSpec {
-            requirements: Requirements::from_labels(&node_labels),
+            requirements: defining(&node_labels),
             instance_types: vec![instance.instance_type.clone()],
             annotations: match registered {
                 Some(node) => own_annotations(node),
@@ -191,6 +191,13 @@ fn labels_of(instance: &Instance, node: Option<&Node>, node_pool: Option<&str>, 
     // The instance may have left the reservation that it was launched into.
     instance.capacity_type.correct(&mut known);
     known
+}
+
+/// The requirements of an adopted claim: only labels that a launch defines. The definition of NodeClaims refuses others, such as
+/// `karpenter.sh/do-not-sync-taints`, which the kubelet sets.
+fn defining(node_labels: &StringMap) -> Requirements {
+    let defined = node_labels.iter().filter(|(key, _)| labels::is_well_known(key));
+    Requirements::from_labels(&defined.map(|(key, value)| (key.clone(), value.clone())).collect())
 }
 
 /// The annotations of a node that came from its claim: the hashes for drift.

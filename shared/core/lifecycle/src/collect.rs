@@ -1,12 +1,13 @@
 //! Compares all claims with EC2 and the cluster, to find what no single claim can detect.
 
 use crate::adopt::adopted;
+use crate::group::lacks_instance;
 use crate::settings::Settings;
 use crate::time::elapsed;
 use jiff::Timestamp;
 use nodeless_model::managed::may_be_managed;
 use nodeless_model::object::MirroredClaim;
-use nodeless_model::{Instance, InstanceState, Node, NodeClaim, NodePool, OtherNodeClaim, Phase, labels};
+use nodeless_model::{Instance, InstanceState, Node, NodeClaim, NodePool, OtherNodeClaim, labels};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// All claims, instances and nodes. They are read in this order: instances, nodes and NodeClaim objects first, claims last, so
@@ -133,13 +134,15 @@ enum Fate<'a> {
 
 /// Distinguishes an orphan to terminate from a node to adopt. If that is uncertain, the instance stays:
 ///
-/// 1. The node was registered (`karpenter.sh/registered`): adopt. Pods may run there.
-/// 2. A NodeClaim object names the instance, by provider id or by the tag `karpenter.sh/nodeclaim`: adopt.
-/// 3. The instance is younger than `orphan_age`, or belongs to the launch group of a claim without instance, or to a NodePool for
-///    which another controller is just launching (a NodeClaim object, not ours, without provider id): wait.
-/// 4. There are no claims at all: the table was lost, or nodeless has just been installed. Adopt everything; the registration
+/// 1. The instance belongs to the launch group of a claim without instance: wait. The claim gets it when its launch is repeated, also
+///    if its node was registered: the record of the launch was lost, or the table was restored to a time before.
+/// 2. The node was registered (`karpenter.sh/registered`): adopt. Pods may run there.
+/// 3. A NodeClaim object names the instance, by provider id or by the tag `karpenter.sh/nodeclaim`: adopt.
+/// 4. The instance is younger than `orphan_age`, or belongs to a NodePool for which another controller is just launching (a NodeClaim
+///    object, not ours, without provider id): wait.
+/// 5. There are no claims at all: the table was lost, or nodeless has just been installed. Adopt everything; the registration
 ///    timeout terminates what never joins.
-/// 5. Otherwise nothing in the table or the cluster refers to the instance: terminate.
+/// 6. Otherwise nothing in the table or the cluster refers to the instance: terminate.
 fn fate<'a>(
     world: &World<'a>,
     instance: &Instance,
@@ -148,6 +151,12 @@ fn fate<'a>(
     settings: &Settings,
 ) -> Fate<'a> {
     let tag = |key: &str| instance.tags.get(key).map(String::as_str);
+    let group = tag(labels::LAUNCH_GROUP_TAG);
+    let is_of_group =
+        |claim: &NodeClaim| group.is_some_and(|id| claim.spec.launch_group.as_ref().is_some_and(|own| own.id == id));
+    if world.claims.iter().any(|claim| is_of_group(claim) && lacks_instance(claim)) {
+        return Fate::Wait;
+    }
     let named = tag(labels::NODE_CLAIM_TAG);
     let mirror = world.mirrors.iter().find(|mirror| {
         let provider = mirror.provider_id.as_deref().and_then(nodeless_model::node::instance_id);
@@ -161,18 +170,11 @@ fn fate<'a>(
     if mirror.is_some() && !mirror_is_taken {
         return Fate::Adopt(mirror);
     }
-    let group = tag(labels::LAUNCH_GROUP_TAG);
-    let launching_here = world.claims.iter().any(|claim| {
-        claim.status.instance.is_none()
-            && claim.phase != Phase::Gone
-            && group.is_some()
-            && claim.spec.launch_group.as_ref().map(|group| group.id.as_str()) == group
-    });
     let launching_elsewhere = world.mirrors.iter().any(|mirror| {
         let of_this_pool = tag(labels::NODE_POOL).is_some_and(|pool| is_name_of_pool(&mirror.name, pool));
         mirror.record_uid.is_none() && mirror.provider_id.is_none() && of_this_pool
     });
-    if elapsed(instance.launched, now) < settings.orphan_age || launching_here || launching_elsewhere {
+    if elapsed(instance.launched, now) < settings.orphan_age || launching_elsewhere {
         return Fate::Wait;
     }
     if world.claims.is_empty() {

@@ -62,6 +62,12 @@ pub(crate) fn may_take(claim: &NodeClaim, id: &str) -> bool {
     }
 }
 
+/// Whether a claim has no instance and may still get one.
+#[must_use]
+pub fn lacks_instance(claim: &NodeClaim) -> bool {
+    claim.status.instance.is_none() && claim.phase != Phase::Gone
+}
+
 fn may_get_one(claim: &NodeClaim) -> bool {
-    claim.status.instance.is_none() && claim.phase != Phase::Gone && !claim.status.launch_denied
+    lacks_instance(claim) && !claim.status.launch_denied
 }

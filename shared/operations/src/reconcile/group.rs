@@ -1,9 +1,9 @@
 //! The record of a launch group: its members, and the owner of each instance.
 
 use super::Reconciler;
-use nodeless_lifecycle::group::{Owners, assign};
+use nodeless_lifecycle::group::{Owners, assign, lacks_instance};
 use nodeless_model::instance::LaunchOutcome;
-use nodeless_model::{Instance, NodeClaim, Phase};
+use nodeless_model::{Instance, NodeClaim};
 use nodeless_ports::{ErrorKind, PortError};
 use nodeless_state::launch_groups::StoredLaunchGroup;
 
@@ -22,11 +22,6 @@ impl Shared {
     pub(super) fn without_instance(&self) -> impl Iterator<Item = &NodeClaim> {
         self.members.iter().filter(|member| lacks_instance(member))
     }
-}
-
-/// Whether a claim has no instance and may still get one.
-pub(super) fn lacks_instance(claim: &NodeClaim) -> bool {
-    claim.status.instance.is_none() && claim.phase != Phase::Gone
 }
 
 impl Reconciler {

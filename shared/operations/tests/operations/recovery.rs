@@ -4,8 +4,10 @@ use crate::common::{Harness, running_cluster};
 use jiff::SignedDuration;
 use nodeless_fake_aws::requests::ChangeTags;
 use nodeless_fake_kubernetes::resource::{EVENTS, NODES};
-use nodeless_model::{NodeClaim, NodeClaimStatus, Phase};
+use nodeless_model::{NodeClaim, NodeClaimStatus, Phase, labels};
 use nodeless_ports::ErrorKind;
+use nodeless_world::resources::NODE_CLAIMS;
+use serde_json::json;
 
 /// The only claim, and the id of its instance.
 async fn only(harness: &Harness) -> (NodeClaim, String) {
@@ -47,6 +49,40 @@ async fn a_node_of_a_restored_claim_is_drained_before_it_is_terminated() {
     harness.cluster.end_protection();
     harness.until("it is drained", |harness| !harness.cluster.node_claims().contains_key(&claim.name)).await;
     assert!(harness.cloud.running().iter().all(|instance| instance.id != id));
+}
+
+/// The sweep adopts a node whose launch is repeated later, or would: another claim would have the same instance.
+#[tokio::test]
+async fn a_registered_node_of_a_claim_without_a_recorded_instance_is_not_adopted() {
+    let mut harness = running_cluster(1).await;
+    let (claim, id) = only(&harness).await;
+    let restored = NodeClaim { phase: Phase::Reserved, status: NodeClaimStatus::default(), ..claim.clone() };
+    harness.claims.update(&restored, None).await.unwrap();
+    let report = harness.sweeper().run().await.unwrap();
+    assert_eq!((report.collected, harness.records().await.len()), (Vec::new(), 1));
+    harness.minutes(3).await;
+    let (after, same) = only(&harness).await;
+    assert_eq!((after.name, same, harness.cloud.launched()), (claim.name, id, 1));
+}
+
+/// The table and the NodeClaim were lost. The kubelet has set a label that the definition of NodeClaims accepts in no requirement.
+#[tokio::test]
+async fn an_adopted_node_gets_a_node_claim() {
+    let mut harness = running_cluster(1).await;
+    let (claim, id) = only(&harness).await;
+    let labels = json!({ labels::DO_NOT_SYNC_TAINTS: "true", "example.com/team": "a" });
+    let node = claim.status.node_name.clone().unwrap();
+    // Without its owner, the Node outlives the NodeClaim.
+    harness.cluster.patch(&NODES, &node, json!({ "metadata": { "labels": labels, "ownerReferences": null } }));
+    harness.claims.delete(&claim).await.unwrap();
+    harness.cluster.patch(&NODE_CLAIMS, &claim.name, json!({ "metadata": { "finalizers": null } }));
+    harness.cluster.delete(&NODE_CLAIMS, &claim.name);
+    harness.minutes(2).await;
+    let (adopted, same) = only(&harness).await;
+    assert_eq!((same, adopted.spec.labels.get("example.com/team").map(String::as_str)), (id, Some("a")));
+    assert!(harness.cluster.node_claims().contains_key(&adopted.name), "{:?}", harness.sweeper().run().await);
+    let problems = harness.sweeper().run().await.unwrap().problems;
+    assert!(problems.is_empty(), "{problems:?}");
 }
 
 /// The table has a claim of a cluster that was deleted. Its instance still runs, and cannot join the cluster that has the name now.

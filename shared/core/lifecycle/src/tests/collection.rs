@@ -65,6 +65,24 @@ fn an_instance_of_a_launch_under_way_waits_for_its_claim() {
 }
 
 #[test]
+fn a_node_that_has_joined_before_its_launch_is_recorded_waits_for_its_claim() {
+    let mut all = everything();
+    let mut launched = instance("i-2", InstanceState::Running);
+    launched.tags.insert(labels::LAUNCH_GROUP_TAG.into(), "group".into());
+    all.instances.push(launched);
+    let provider_id = Some("aws:///us-east-1a/i-2".to_owned());
+    all.nodes.push(Node { name: "node-2".into(), provider_id: provider_id.clone(), ..ready_node() });
+    // That of an earlier record, which the table no longer has.
+    all.mirrors.push(MirroredClaim { name: "default-ddddd".into(), provider_id, ..MirroredClaim::default() });
+    all.claims.push(NodeClaim { name: "default-ccccc".into(), ..reserved() });
+    assert_eq!(found(&all, 10_000), []);
+    all.claims[1].phase = Phase::Gone;
+    assert_eq!(adopted(&found(&all, 10_000)).len(), 1, "it gets no instance any more");
+    all.claims[1] = NodeClaim { name: "default-ccccc".into(), ..claim(Phase::Launched) };
+    assert_eq!(adopted(&found(&all, 10_000)).len(), 1, "it has another one");
+}
+
+#[test]
 fn a_node_that_was_recognised_is_never_terminated_but_adopted() {
     let mut all = everything();
     all.instances.push(instance("i-2", InstanceState::Running));

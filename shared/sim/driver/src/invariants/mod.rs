@@ -18,6 +18,7 @@ mod on_demand_minimum;
 mod oracle;
 mod other_controllers;
 mod recorded_time;
+mod records;
 mod surges;
 mod unready_replacements;
 mod unused_nodes;
@@ -26,11 +27,16 @@ mod virtual_pods;
 pub(crate) use effects::EffectChecks;
 pub(crate) use leftovers::leftovers;
 pub(crate) use oracle::Oracle;
+#[cfg(test)]
+pub(crate) use records::ClaimObjects;
+pub(crate) use records::Messages;
 
 use jiff::Timestamp;
 use serde_json::Value;
 
 pub(crate) const ONE_INSTANCE: &str = "each claim has at most one instance";
+pub(crate) const CLAIM_OBJECTS: &str = "a claim has its NodeClaim object";
+pub(crate) const NOT_REPEATED: &str = "no message repeats for ever";
 pub(crate) const LIMITS: &str = "the limits of NodePools hold";
 pub(crate) const CLUSTER_LIMITS: &str = "the limits of the cluster hold";
 pub(crate) const DISRUPTION_BUDGETS: &str = "disruption budgets hold";

@@ -8,15 +8,17 @@ use super::nodes::{Nodes, OpenNodes};
 use super::on_demand_minimum::OnDemandChecks;
 use super::other_controllers::written;
 use super::recorded_time::RecordedTime;
+use super::records::{ClaimObjects, same_places};
 use super::surges::SurgeChecks;
 use super::unready_replacements::UnreadyReplacements;
 use super::unused_nodes::UnusedNodes;
 use super::virtual_pods::VirtualPodChecks;
 use super::{
-    AMI_CANARY, CLUSTER_LIMITS, DELETED_NODE_POOLS, DISRUPTION_BUDGETS, DO_NOT_DISRUPT, DRAINS_END, EMPTY_NODES,
-    EXPIRY, EXPLAINED, INTERRUPTIONS, LIMITS, MAINTENANCE, METADATA, NO_ORPHANS, NODES_ARE_USED, ON_DEMAND_MINIMUM,
-    ONE_INSTANCE, OTHER_CONTROLLERS, PODS_RUN, QUOTAS, RECORDED_TIME, STAYS_OPEN, SURGES, UNREADY_REPLACEMENTS,
-    UNUSABLE_NODE_POOLS, Violation, ami_canary, condition as condition_of, disruption_budgets, metadata, text,
+    AMI_CANARY, CLAIM_OBJECTS, CLUSTER_LIMITS, DELETED_NODE_POOLS, DISRUPTION_BUDGETS, DO_NOT_DISRUPT, DRAINS_END,
+    EMPTY_NODES, EXPIRY, EXPLAINED, INTERRUPTIONS, LIMITS, MAINTENANCE, METADATA, NO_ORPHANS, NODES_ARE_USED,
+    ON_DEMAND_MINIMUM, ONE_INSTANCE, OTHER_CONTROLLERS, PODS_RUN, QUOTAS, RECORDED_TIME, STAYS_OPEN, SURGES,
+    UNREADY_REPLACEMENTS, UNUSABLE_NODE_POOLS, Violation, ami_canary, condition as condition_of, disruption_budgets,
+    metadata, text,
 };
 use crate::scenarios::Scenario;
 use crate::scenarios::other_objects::is_instance_of_other;
@@ -122,6 +124,7 @@ pub(crate) struct Oracle {
     nominated: BTreeMap<String, BTreeSet<String>>,
     looked: Timestamp,
     recorded_time: RecordedTime,
+    claim_objects: ClaimObjects,
     /// Whether limits of dollars per hour are checked: nodeless learns of new prices later, so a launch may cost more than it assumed.
     checks_dollars: bool,
     pub(crate) violations: Vec<Violation>,
@@ -155,6 +158,7 @@ impl Oracle {
             nominated: BTreeMap::new(),
             looked: driver.world().now(),
             recorded_time: RecordedTime::default(),
+            claim_objects: ClaimObjects::default(),
             checks_dollars: !scenario.changes_prices(),
             violations: Vec::new(),
         }
@@ -226,6 +230,7 @@ impl Oracle {
             again.into_iter().for_each(|detail| self.violated(now, UNREADY_REPLACEMENTS, detail));
             let exceeded = self.virtual_pods.check(driver, &claims);
             exceeded.into_iter().for_each(|detail| self.violated(now, QUOTAS, detail));
+            same_places(&claims).into_iter().for_each(|detail| self.violated(now, ONE_INSTANCE, detail));
             self.check_instances(driver, &claims, now);
             self.check_voluntary_disruption(driver, &claims, now);
             self.check_lifetimes(driver, &claims, now);
@@ -310,6 +315,8 @@ impl Oracle {
             }
         }
         let now = driver.world().now();
+        let missing = self.claim_objects.missing(outcomes, driver);
+        missing.into_iter().for_each(|detail| self.violated(now, CLAIM_OBJECTS, detail));
         let waited = |pod: &Pending| {
             let since = pod.last_refused.max(pod.marked).filter(|_| !pod.refused && pod.marked.is_some());
             since.map_or(SignedDuration::ZERO, |since| now.duration_since(since))

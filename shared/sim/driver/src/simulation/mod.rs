@@ -11,7 +11,8 @@ mod report;
 pub use report::{Note, Report, Sample, Waits};
 
 use crate::invariants::{
-    BECOMES_QUIESCENT, EffectChecks, NO_LEFTOVERS, OTHER_CONTROLLERS, Oracle, Violation, leftovers,
+    BECOMES_QUIESCENT, EffectChecks, Messages, NO_LEFTOVERS, NOT_REPEATED, OTHER_CONTROLLERS, Oracle, Violation,
+    leftovers,
 };
 use crate::scenarios::actions;
 use crate::scenarios::active_faults::ActiveFaults;
@@ -69,6 +70,7 @@ pub struct Run {
     fault_injection: FaultInjection,
     effects: Arc<EffectChecks>,
     oracle: Oracle,
+    messages: Messages,
     timeline: Timeline,
     active: ActiveFaults,
     others: OtherController,
@@ -154,6 +156,7 @@ impl Run {
             fault_injection,
             effects,
             oracle,
+            messages: Messages::default(),
             timeline,
             active: ActiveFaults::default(),
             others,
@@ -243,6 +246,7 @@ impl Run {
         self.oracle.check(&self.driver);
         let outcomes = self.driver.take_outcomes();
         self.report.count(&outcomes);
+        self.messages.add(&outcomes);
         self.oracle.take_outcomes(&outcomes, &self.driver);
         self.driver.take_events();
         self.report.violations.append(&mut self.oracle.violations);
@@ -295,10 +299,12 @@ impl Run {
         }
         self.oracle.check_recorded_time(&self.driver);
         self.report.violations.append(&mut self.oracle.violations);
-        for detail in leftovers(&self.driver) {
-            let at = self.driver.world().now();
-            self.report.violations.push(Violation { at, invariant: NO_LEFTOVERS, detail });
-        }
+        let at = self.driver.world().now();
+        let repeated = self.messages.repeated(after(at, -QUIESCENT_FOR)).into_iter();
+        let repeated = repeated.map(|detail| Violation { at, invariant: NOT_REPEATED, detail });
+        let left = leftovers(&self.driver).into_iter();
+        let left = left.map(|detail| Violation { at, invariant: NO_LEFTOVERS, detail });
+        self.report.violations.extend(repeated.chain(left));
         Ok(())
     }
 

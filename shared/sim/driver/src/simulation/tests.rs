@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::Outcome;
+use crate::invariants::ClaimObjects;
 use crate::scenarios::other_objects::{is_instance_of_other, is_of_other};
 use futures::FutureExt as _;
 use nodeless_disruption::command::{CommandPhase, CommandRecord};
@@ -14,6 +15,7 @@ use nodeless_lifecycle::begin_termination;
 use nodeless_model::claim::{TerminationReason, condition};
 use nodeless_model::{CapacityType, ConditionStatus, NodeClaim, Phase, Taint, TaintEffect, labels};
 use nodeless_operations::PlanReport;
+use nodeless_operations::SweepReport;
 use nodeless_operations::plan::encode_command;
 use nodeless_state::costs::StoredCosts;
 use nodeless_telemetry::Null;
@@ -175,6 +177,39 @@ fn two_claims_may_not_share_an_instance_and_none_may_change_it() {
     let reported: Vec<&str> = run.oracle.violations.iter().map(|violation| violation.detail.as_str()).collect();
     assert!(reported.iter().any(|detail| detail.contains("both have instance")), "{reported:?}");
     assert!(reported.iter().any(|detail| detail.contains("and now has")), "{reported:?}");
+}
+
+#[test]
+fn two_claims_may_not_have_one_place_in_a_launch_group() {
+    let mut run = calm();
+    let all = claims(&run);
+    let mut claim = all[0].clone();
+    claim.spec.launch_group.clone_from(&all[1].spec.launch_group);
+    write(&run, &claim);
+    assert_eq!(broken(&mut run), only("each claim has at most one instance"));
+}
+
+#[test]
+fn a_claim_without_an_object_and_a_message_that_repeats_are_reported() {
+    let run = calm();
+    let claim = claims(&run).remove(0);
+    patch(&run, &NODE_CLAIMS, "", &claim.name, &json!({ "metadata": { "finalizers": null } }));
+    run.driver.world().api().delete(&NODE_CLAIMS, "", &claim.name, &DeleteOptions::default()).unwrap();
+    let swept = |problems: &[&str]| {
+        let problems = problems.iter().map(|problem| (*problem).to_owned()).collect();
+        (run.driver.world().now(), Outcome::Swept(Ok(SweepReport { problems, ..SweepReport::default() })))
+    };
+    let mut objects = ClaimObjects::default();
+    let missing = objects.missing(&[(); 10].map(|()| swept(&[])), &run.driver);
+    assert!(missing.is_empty(), "ten sweeps may have failed: {missing:?}");
+    let expected = format!("claim {} has none after 11 sweeps", claim.name);
+    assert_eq!(objects.missing(&[swept(&[])], &run.driver), [expected]);
+    let mut messages = Messages::default();
+    let start = run.driver.world().now();
+    (0..19).for_each(|_| messages.add(&[swept(&["refused"])]));
+    assert!(messages.repeated(start).is_empty());
+    messages.add(&[swept(&["refused"])]);
+    assert_eq!(messages.repeated(start), ["20 times: refused"]);
 }
 
 #[test]
