@@ -76,6 +76,7 @@ impl<'a> Nodes<'a> {
             let name = node.name.clone();
             by_name.insert(name, bindings.add(BindingNode { node, allocatable, pods }));
         }
+        bindings.prepare();
         Self { bindings, by_name, waiting: Vec::new(), bound: Vec::new() }
     }
 }

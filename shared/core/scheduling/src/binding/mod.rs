@@ -149,6 +149,12 @@ impl<'a> Bindings<'a> {
         Self { daemon_sets, prepared: None, ..self }
     }
 
+    /// Computes what binding needs of the nodes so far, so that it is kept when nodes that are added later are removed again.
+    pub fn prepare(&mut self) {
+        let prepared = self.take_prepared();
+        self.keep(prepared);
+    }
+
     /// Adds a node, and returns its index.
     pub fn add(&mut self, node: BindingNode<'a>) -> usize {
         let mut row = Row {

@@ -3,8 +3,11 @@
 use crate::claims::{claiming, devices_by_model, slice_of_models};
 use crate::properties::{World, config, related_worlds, worlds};
 use crate::support::*;
+use nodeless_model::test_support::node;
 use nodeless_model::*;
-use nodeless_scheduling::{ClusterFacts, Options, Problem, advise, solve};
+use nodeless_scheduling::{
+    BindingLimits, BindingNode, Bindings, ClusterFacts, Options, Problem, advise, existing_node, solve,
+};
 use proptest::prelude::*;
 
 /// The numbers in a problem: pods, pending and running; nodes; instance types of all NodePools; devices.
@@ -86,4 +89,28 @@ proptest! {
         let (work, size) = (solve(&problem, &Options::default()).work, Size::new(&problem));
         prop_assert!(work <= size.bound(), "{work} of {}", size.bound());
     }
+}
+
+#[test]
+fn predictions_read_the_pods_once_for_nodes_that_come_and_go() {
+    let pods: Vec<Pod> = (0..50).map(|number| pod(format!("p-{number:02}"), 1000, 4096)).collect();
+    let queue: Vec<&Pod> = pods.iter().take(2).collect();
+    let resources = ResourceIndex::new(pods.iter().map(|pod| &pod.template.requests));
+    let mut bindings = Bindings::new(resources, ClusterFacts::default(), pods.iter().collect(), Vec::new());
+    let add = |bindings: &mut Bindings<'_>, name: &str| {
+        let new = node(name, 1000, 4096);
+        let known = existing_node(Some(&new), None, &[], &[]).unwrap();
+        bindings.add(BindingNode { node: known, allocatable: new.allocatable, pods: Vec::new() });
+    };
+    add(&mut bindings, "stays");
+    bindings.prepare();
+    let before = bindings.work();
+    for _ in 0..5 {
+        add(&mut bindings, "new");
+        assert_eq!(bindings.bind(&queue, [0], BindingLimits::NONE).unbound(), None);
+        bindings.truncate(1);
+        assert_eq!(bindings.bind(&queue, [0], BindingLimits::NONE).unbound(), Some(1));
+    }
+    let work = bindings.work() - before;
+    assert!(work < 100, "the pods are read again: {work}");
 }

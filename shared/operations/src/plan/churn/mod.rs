@@ -119,16 +119,30 @@ impl Breaker {
         cluster_state: &ClusterState<'_>,
         now: Timestamp,
     ) -> Result<Vec<Due>, String> {
-        let mut due = Vec::new();
+        let pools = self.note(command, cluster_state, now);
+        pools.iter().map(|pool| Ok(Due { record: self.record(pool, now)? })).collect()
+    }
+
+    /// Records what a command is about to do. Returns its NodePools.
+    pub(super) fn note(&mut self, command: &Command, cluster_state: &ClusterState<'_>, now: Timestamp) -> Vec<String> {
+        let mut noted = Vec::new();
         for (pool, evictions) in self.evictions(command, now) {
             let removal = self.removal(command, &pool, cluster_state, now);
             let Some(known) = self.pools.get_mut(&pool) else { continue };
             known.note(command, evictions, removal, now);
-            let expires = known.churn.expires().unwrap_or(now);
-            let record = records::encode(&pool, known.version, &known.churn, Some(expires));
-            due.push(Due { record: record.map_err(|error| error.to_string())? });
+            noted.push(pool);
         }
-        Ok(due)
+        noted
+    }
+
+    /// What is recorded of a NodePool.
+    ///
+    /// # Errors
+    /// If it cannot be encoded.
+    pub(super) fn record(&self, pool: &str, now: Timestamp) -> Result<StoredRecord, String> {
+        let known = self.pools.get(pool).ok_or_else(|| format!("NodePool {pool} is not known"))?;
+        let expires = known.churn.expires().unwrap_or(now);
+        records::encode(pool, known.version, &known.churn, Some(expires)).map_err(|error| error.to_string())
     }
 
     /// Counts, by NodePool, what a written command is about to do.

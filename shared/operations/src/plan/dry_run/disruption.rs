@@ -1,7 +1,6 @@
 //! The nodes that the planner would disrupt voluntarily: one decision after another, none of them executed.
 
 use crate::names::Names;
-use crate::plan::action::Written;
 use crate::plan::churn::{Breaker, PoolChurn};
 use crate::plan::dry_run::DryRun;
 use crate::plan::facts::Facts;
@@ -227,14 +226,18 @@ impl Rounds {
         }
         let any = !decision.commands.is_empty();
         found.work = found.work.saturating_add(decision.work);
-        let (churn, names) = (&mut self.churn, &mut self.names);
-        let mut turn = Turn { facts, cluster_state: &cluster_state, breaker, churn, names, stays: Vec::new() };
+        let (names, noted) = (&mut self.names, BTreeSet::new());
+        let mut turn = Turn { facts, cluster_state: &cluster_state, breaker, noted, names, stays: Vec::new() };
         let mut confirmed = Vec::new();
         for command in decision.commands {
             match turn.carry_out(&command) {
                 Ok(record) => confirmed.extend(record),
                 Err(why) => found.events.extend(NodeEvents::new(&cluster_state).rejected(&command, &why)),
             }
+        }
+        match turn.churn(&self.churn) {
+            Ok(churn) => self.churn = churn,
+            Err(why) => found.doubt = Some(why),
         }
         let Turn { breaker, stays, .. } = turn;
         let stopped = breaker.events(facts.evaluated);
@@ -256,7 +259,8 @@ struct Turn<'a> {
     facts: Facts<'a>,
     cluster_state: &'a ClusterState<'a>,
     breaker: Breaker,
-    churn: &'a mut Vec<StoredRecord>,
+    /// The NodePools with commands.
+    noted: BTreeSet<String>,
     names: &'a mut Names,
     /// The nodes of commands that the churn breaker blocks.
     stays: Vec<Kept>,
@@ -276,13 +280,17 @@ impl Turn<'_> {
         }
         let now = self.facts.snapshot.now;
         let record = confirm(&CommandRecord::propose(command.clone()), command.clone(), self.facts, self.names)?;
-        let due = self.breaker.due(command, self.cluster_state, now)?;
-        let due: Vec<StoredRecord> = due.into_iter().map(|due| due.record).collect();
-        let written: Vec<Written> = due.iter().map(|one| Written::Version(one.version + 1)).collect();
-        self.breaker.carried_out(command, due.iter().map(|one| one.node_pool.as_str()).zip(&written), now);
-        self.churn.retain(|old| due.iter().all(|new| new.node_pool != old.node_pool));
-        self.churn.extend(due.into_iter().map(|one| StoredRecord { version: one.version + 1, ..one }));
+        self.noted.extend(self.breaker.note(command, self.cluster_state, now));
+        self.breaker.carried_out(command, std::iter::empty(), now);
         Ok(Some(record))
+    }
+
+    /// The records of the churn breaker after these commands: those of NodePools without commands are unchanged.
+    fn churn(&self, before: &[StoredRecord]) -> Result<Vec<StoredRecord>, String> {
+        let unchanged = before.iter().filter(|old| !self.noted.contains(&old.node_pool)).cloned().map(Ok);
+        let now = self.facts.snapshot.now;
+        let next = |record: StoredRecord| StoredRecord { version: record.version + 1, ..record };
+        unchanged.chain(self.noted.iter().map(|pool| self.breaker.record(pool, now).map(next))).collect()
     }
 }
 
