@@ -206,7 +206,8 @@ async fn without_subnets_no_node_is_planned_in_a_local_zone() {
 #[tokio::test]
 async fn a_claim_names_the_drivers_of_the_devices_that_its_pods_claim() {
     let harness = Harness::new().await;
-    harness.cluster.add_pods([pod("train", 700), pod("web", 700)]);
+    // No node has space for both.
+    harness.cluster.add_pods([pod("train", 3500), pod("web", 700)]);
     let mut view = harness.cluster.view();
     let class =
         json!({ "name": "gpus", "selectors": [{ "cel": { "expression": "device.driver == 'gpu.nvidia.com'" } }] });
