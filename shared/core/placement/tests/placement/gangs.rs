@@ -3,7 +3,7 @@
 use crate::support::*;
 use jiff::Timestamp;
 use nodeless_model::*;
-use nodeless_placement::plan;
+use nodeless_placement::{Policy, plan};
 use nodeless_scheduling::{BoundPods, ClusterFacts, Options, Problem, Solution};
 use std::collections::BTreeMap;
 
@@ -34,7 +34,7 @@ fn planned(pods: &[Pod], bound: &[Pod], groups: &[(&str, u32)], cpus: i64) -> (S
         facts: ClusterFacts { pod_groups: &groups, ..cluster.facts },
         ..Problem::default()
     };
-    let solution = plan(&problem, &Options::default(), true);
+    let solution = plan(&problem, &Policy::new(&Options::default(), true));
     let launched = solution.launches.iter().flat_map(|launch| launch.pods.iter().copied());
     let mut placed: Vec<usize> = launched.chain(solution.placements.iter().map(|placement| placement.pod)).collect();
     placed.sort_unstable();
