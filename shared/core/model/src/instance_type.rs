@@ -60,12 +60,23 @@ pub struct Offering {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Reservation {
-    /// The id, `cr-…`.
+    /// The id, `cr-…`; of stopped instances it begins with [`Self::STOPPED`].
     pub id: String,
     /// What is available of it: the number of instances, if each uses one.
     pub remaining: u32,
     /// What an instance uses of it: one of a capacity reservation.
     pub each: u32,
+}
+
+impl Reservation {
+    /// The beginning of the ids of stopped instances that are started in place of a launch.
+    pub const STOPPED: &'static str = "stopped/";
+
+    /// Whether these are stopped instances.
+    #[must_use]
+    pub fn is_of_stopped_instances(&self) -> bool {
+        self.id.starts_with(Self::STOPPED)
+    }
 }
 
 /// All instance types of one EC2NodeClass, shared rather than copied.

@@ -64,7 +64,7 @@ impl Committed<'_> {
 
 /// The solution of a problem with prepaid hours.
 fn with_prepaid(problem: &Problem<'_>, policy: &Policy<'_>, prepaid: &Prepaid<'_>) -> Solution {
-    let mut other = problem.clone();
+    let mut other = policy.stopped.offered(problem).into_owned();
     // A launch with prepaid hours lists one instance type, so it is no choice where minValues require one.
     for offer in other.node_pools.iter_mut().filter(|offer| !has_min_values(offer)) {
         offer.instance_types = offer.instance_types.iter().map(|kind| prepaid.offered(kind)).collect();

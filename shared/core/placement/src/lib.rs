@@ -8,6 +8,7 @@
 //! | module | has |
 //! |---|---|
 //! | `commitments` | the plan for which least is paid with Savings Plans and Reserved Instances |
+//! | `stopped` | the stopped instances of warm nodes as offerings |
 //! | `refinement::planned_nodes` | the launches of a plan as nodes |
 //! | `refinement::pinned` | the zones and preferences that refinement keeps |
 //! | `refinement::planned_cluster` | the cluster after a plan, for consolidation to evaluate |
@@ -16,8 +17,10 @@
 mod commitments;
 mod gangs;
 mod refinement;
+mod stopped;
 
 pub use commitments::Committed;
+pub use stopped::StoppedInstances;
 
 use nodeless_disruption::OnDemandMinimums;
 use nodeless_disruption::spot_interruptions::RecentInterruptions;
@@ -30,6 +33,8 @@ pub struct Policy<'a> {
     pub options: Options,
     /// Whether launches are refined; otherwise they are the scheduler's.
     pub refine: bool,
+    /// The stopped instances that may be started.
+    pub stopped: StoppedInstances<'a>,
     /// The minimums of on-demand nodes.
     pub minimums: OnDemandMinimums,
     /// The offerings that were interrupted recently.
@@ -39,14 +44,15 @@ pub struct Policy<'a> {
 }
 
 impl Policy<'_> {
-    /// Without minimums, interruptions and commitments.
+    /// Without stopped instances, minimums, interruptions and commitments.
     #[must_use]
     pub fn new(options: &Options, refine: bool) -> Self {
         Self { options: *options, refine, ..Self::default() }
     }
 
-    /// Changes the launches of a plan for the minimums and interruptions, and gives equal pods their places in the order of their names.
+    /// Names the stopped instances that are started, changes launches for the minimums and interruptions, and gives equal pods their places in the order of their names.
     fn adjust(&self, problem: &Problem<'_>, solution: &mut Solution) {
+        self.stopped.assign(&mut solution.launches, &problem.node_pools);
         self.minimums.limit(&mut solution.launches, &problem.node_pools);
         exchange_equal_pods(problem, solution);
         self.interruptions.choose_others(&mut solution.launches, &problem.node_pools);
@@ -59,7 +65,7 @@ impl Policy<'_> {
 /// that. Fewer pods of a PodGroup than are scheduled together get no place (`gangs`).
 #[must_use]
 pub fn plan(problem: &Problem<'_>, policy: &Policy<'_>) -> Solution {
-    let mut solution = scheduled(problem, policy);
+    let mut solution = scheduled(&policy.stopped.offered(problem), policy);
     policy.adjust(problem, &mut solution);
     match &policy.committed {
         Some(committed) => committed.paid_least(problem, policy, solution),

@@ -8,7 +8,8 @@ use crate::problem::solution::{ChosenOffering, Launch, PricedType};
 use crate::problem::{MinValuesPolicy, Options};
 use nodeless_model::claim::Charge;
 use nodeless_model::{
-    CapacityType, Offering, Quantity, Requirement, Requirements, ResourceIndex, ResourceList, labels, resources,
+    CapacityType, Offering, Quantity, Requirement, Requirements, Reservation, ResourceIndex, ResourceList, labels,
+    resources,
 };
 
 /// The work of listing the instance types and requirements of a launch.
@@ -110,6 +111,9 @@ fn launch(
     let of_cheapest =
         offerings.iter().filter(|offering| cheapest.kind.offerings.iter().any(|one| std::ptr::eq(one, **offering)));
     let chosen = of_cheapest.min_by(|a, b| a.cmp_price(b))?;
+    let is_started = chosen.reservation.as_ref().is_some_and(Reservation::is_of_stopped_instances);
+    let (starts, reservation) =
+        if is_started { (bin.reservation.clone(), None) } else { (None, bin.reservation.as_ref()) };
     let mut requests = resources.list(&bin.used);
     requests.add(&min_daemons(pool, choices));
     Some(Launch {
@@ -127,9 +131,10 @@ fn launch(
             capacity_type: chosen.capacity_type,
             price: chosen.price,
         },
-        requirements: narrowed(&set.requirements, pool, choices, &offerings, bin.reservation.as_ref()),
+        requirements: narrowed(&set.requirements, pool, choices, &offerings, reservation),
         charge: charge(pool, choices, &offerings),
         min_values_relaxed: bin.min_values_relaxed,
+        starts,
     })
 }
 

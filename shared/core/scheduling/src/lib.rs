@@ -58,6 +58,7 @@ pub use exchange::exchange_equal_pods;
 pub use existing::{Excluded, ExistingNodes, existing_node, failed_to_initialize, first_not_tolerated, may_carry};
 pub use explain::daemon_set_effects::{DaemonSetEffect, Effect, LargeShare, daemon_set_effects};
 pub use explain::ruled_out::{LaunchExplanation, RuledOut, RuledOutCause, explain_launch};
+pub use packing::bin::NODE as PRICE_OF_NODE;
 pub use preferences::{HeldPod, held_preferences};
 pub use problem::excess::{Excess, MAX_CONDITIONS, MAX_CONSTRAINTS, MAX_VALUES};
 pub use problem::reason::{Barrier, BarrierKind, Cause, LimitScope, PodFault, Reason, TakenByDaemonSet};

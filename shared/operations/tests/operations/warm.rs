@@ -122,6 +122,36 @@ async fn a_scale_up_starts_the_stopped_instances_first_and_the_next_plan_replace
     assert!(events.len() >= 3, "{events:#?}");
 }
 
+/// The pods of a scale-up would also fit on one larger node, which costs as much as both stopped instances.
+#[tokio::test]
+async fn pods_that_come_together_start_as_many_stopped_instances_as_cost_no_more_than_a_launch() {
+    let mut harness = Harness::new().await;
+    let requirements = json!([
+        { "key": labels::CAPACITY_TYPE, "operator": "In", "values": ["on-demand"] },
+        { "key": labels::INSTANCE_TYPE, "operator": "In", "values": ["m6i.large", "m6i.xlarge"] },
+    ]);
+    harness.cluster.patch_node_pool(json!({ "spec": { "template": { "spec": { "requirements": requirements } } } }));
+    harness.cluster.add_replica_sets([pod("web", 1200)]);
+    harness.queue_wake().await;
+    harness.until("the pod runs", |harness| harness.cluster.bound() == 1).await;
+    keep(&harness, "2");
+    converge(&mut harness, (1, 2, 1), "two are kept").await;
+    let kept = ids(&stopped(&harness).await);
+
+    harness.cluster.add_replica_sets([pod("more-0", 1200), pod("more-1", 1200)]);
+    harness.queue_wake().await;
+    harness.planner().run().await.unwrap();
+    let taken = harness.records().await.into_iter().filter(|claim| claim.status.warm == Some(Warm::Starting));
+    assert_eq!(ids(&taken.collect::<Vec<_>>()), kept);
+    converge(&mut harness, (3, 2, 3), "both were started").await;
+
+    // A pod that needs a larger node, and no stopped instance for it.
+    harness.cluster.add_replica_sets([pod("large", 3000)]);
+    harness.queue_wake().await;
+    converge(&mut harness, (4, 2, 4), "one was launched").await;
+    assert_eq!(calls(&harness, "StartInstances"), 2);
+}
+
 #[tokio::test]
 async fn no_stopped_instance_is_started_from_a_view_that_is_not_current() {
     let mut harness = running_cluster(1).await;

@@ -280,6 +280,7 @@ mod tests {
             requirements,
             charge: Default::default(),
             min_values_relaxed: false,
+            starts: None,
         }
     }
 

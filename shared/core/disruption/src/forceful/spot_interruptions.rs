@@ -222,6 +222,7 @@ mod tests {
             requirements: Requirements::from([(labels::CAPACITY_TYPE, Requirement::one_of(["spot"]))]),
             charge: Charge::default(),
             min_values_relaxed: false,
+            starts: None,
         }
     }
 

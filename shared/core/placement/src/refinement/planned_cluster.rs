@@ -95,8 +95,7 @@ impl<'p, 'a> PlannedCluster<'p, 'a> {
     /// with their node, or that have to stay together with others.
     pub(super) fn movable<'c, 'h>(&self, cluster: &'c Cluster<'h>, solution: &Solution) -> Vec<&'c ClusterNode<'h>> {
         let fixed = |launch: &Launch| {
-            launch.reservation().is_some()
-                || launch.pods.iter().any(|pod| self.pinned.dependence(*pod) == Dependence::Other)
+            launch.is_fixed() || launch.pods.iter().any(|pod| self.pinned.dependence(*pod) == Dependence::Other)
         };
         let all_move = |node: &ClusterNode<'_>| node.pods.iter().all(|pod| pod.is_reschedulable());
         let movable = cluster.nodes.iter().zip(&solution.launches);

@@ -22,7 +22,7 @@ impl LaunchResizer<'_, '_, '_> {
     /// one node. Limits are not checked. With `in_zone` it stays in the zone that was chosen for it. `None` where no
     /// such launch exists.
     pub(super) fn grown(&mut self, launch: &Launch, more: &[usize], in_zone: bool) -> Option<Launch> {
-        if launch.reservation().is_some() {
+        if launch.is_fixed() {
             return None;
         }
         let offer = self.problem.node_pools.iter().find(|offer| offer.pool.name == launch.node_pool)?;
@@ -48,6 +48,10 @@ impl LaunchResizer<'_, '_, '_> {
             limits.begin(offer, &own);
             for launch in own {
                 let least = min_charge(offer, launch);
+                if launch.starts.is_some() {
+                    limits.launch(&least, &least);
+                    continue;
+                }
                 let widened = self.together(&limits.offer(offer, &least), &narrowing(launch), launch.pods.clone())?;
                 limits.launch(&least, &widened.charge);
                 *launch = widened;

@@ -64,7 +64,7 @@ pub(crate) struct Context<'c, 'a> {
 
 /// An additional price of each node in dollars per hour: about the price of its root volume (20 GiB of gp3 at $0.08 per GiB and
 /// month). It prevents plans from launching many small nodes for a rounding error.
-pub(crate) const NODE: f64 = 0.002;
+pub const NODE: f64 = 0.002;
 
 /// The minimum usage of the limits by a node: `own`, the share of its shape, and with it that of the cheapest instance types that
 /// together satisfy `minValues`. `None` if those within the limits do not satisfy it.

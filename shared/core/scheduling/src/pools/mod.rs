@@ -13,7 +13,8 @@ use crate::problem::{MinValuesPolicy, Options, PoolOffer};
 use crate::work::Work;
 use limits::{Limits, Share, Shared};
 use nodeless_model::{
-    CapacityType, DaemonSet, InstanceType, NodePool, Offering, Requirement, Requirements, ResourceIndex, labels,
+    CapacityType, DaemonSet, InstanceType, NodePool, Offering, Requirement, Requirements, Reservation, ResourceIndex,
+    labels,
 };
 use reservations::Reservations;
 use std::cmp::Reverse;
@@ -632,11 +633,12 @@ impl<'a> Pool<'a> {
         kind: &'o InstanceType,
         requirements: &'o Requirements,
     ) -> impl Iterator<Item = &'o Offering> + use<'o, 'a> {
-        // If many types have to be listed, one reserved type is not enough.
-        let usable = self.min_values.is_empty();
-        kind.available_offerings(requirements).filter(move |offering| {
-            offering.reservation.as_ref().is_none_or(|held| usable && held.each <= self.reservations.left(&held.id))
-        })
+        // If many types have to be listed, one reserved type is not enough. To start an instance, none is listed.
+        let lists_many = !self.min_values.is_empty();
+        let is_left = move |held: &Reservation| {
+            (!lists_many || held.is_of_stopped_instances()) && held.each <= self.reservations.left(&held.id)
+        };
+        kind.available_offerings(requirements).filter(move |offering| offering.reservation.as_ref().is_none_or(is_left))
     }
 
     /// Whether any type of a set has capacity for a pod.

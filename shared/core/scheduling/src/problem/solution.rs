@@ -52,6 +52,10 @@ pub struct Launch {
     pub charge: Charge,
     /// Whether `minValues` had to be relaxed (only with [`crate::MinValuesPolicy::BestEffort`]).
     pub min_values_relaxed: bool,
+    /// The stopped instances of which one is started in place of a launch: the id of their offering
+    /// ([`nodeless_model::Reservation::STOPPED`]).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub starts: Option<String>,
 }
 
 impl Launch {
@@ -59,6 +63,12 @@ impl Launch {
     #[must_use]
     pub fn reservation(&self) -> Option<&str> {
         self.requirements.get(labels::CAPACITY_RESERVATION_ID).and_then(Requirement::single)
+    }
+
+    /// Whether the node can only be what was planned: of a reservation, or a stopped instance.
+    #[must_use]
+    pub fn is_fixed(&self) -> bool {
+        self.starts.is_some() || self.reservation().is_some()
     }
 }
 

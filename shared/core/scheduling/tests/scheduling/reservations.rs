@@ -2,7 +2,7 @@
 
 use crate::support::*;
 use nodeless_model::*;
-use nodeless_scheduling::{Launch, Options, Problem, Solution};
+use nodeless_scheduling::{Launch, Options, PRICE_OF_NODE, Problem, Solution};
 
 /// The catalog with a reservation of a number of instances of a type in the second zone.
 fn reserved_catalog(instance_type: &str, remaining: u32) -> InstanceTypes {
@@ -180,4 +180,84 @@ fn of_reservations_with_one_price_those_that_can_be_reclaimed_and_smaller_ones_a
         let solution = solve_checked(&problem);
         assert_eq!(solution.launches[0].reservation(), Some(first.0), "{first:?} before {second:?}");
     }
+}
+
+/// The catalog with stopped instances of a type in the second zone, whose nodes have the label `team`.
+fn with_stopped(instance_type: &str, count: u32) -> InstanceTypes {
+    let mut types = catalog().to_vec();
+    for kind in types.iter_mut().filter(|kind| kind.name == instance_type) {
+        let is_launched = |one: &&Offering| one.zone == ZONES[1] && one.capacity_type == CapacityType::OnDemand;
+        let launched = kind.offerings.iter().find(is_launched).unwrap();
+        let stopped = Offering {
+            price: launched.price - PRICE_OF_NODE,
+            reservation: Some(Reservation { id: format!("{}a", Reservation::STOPPED), remaining: count, each: 1 }),
+            requirements: Requirements::from([("team", Requirement::one_of(["a"]))]),
+            ..launched.clone()
+        };
+        kind.offerings.push(stopped);
+    }
+    types.into()
+}
+
+/// How many stopped instances of a type are started, and how many nodes are launched, for pods of three CPUs.
+fn started(pool: NodePool, pods: &[Pod], instance_type: &str, count: u32) -> (usize, usize) {
+    let pools = [pool];
+    let mut problem = problem(pods, &pools);
+    problem.node_pools[0].instance_types = with_stopped(instance_type, count);
+    let solution = nodeless_scheduling::solve(&problem, &Options::default());
+    assert!(solution.unschedulable.is_empty(), "{solution:#?}");
+    let (started, launched): (Vec<&Launch>, Vec<&Launch>) =
+        solution.launches.iter().partition(|launch| launch.starts.is_some());
+    for launch in &started {
+        assert_eq!((launch.offering.zone.as_str(), launch.reservation()), (ZONES[1], None), "{launch:#?}");
+        assert_eq!(launch.offering.instance_type, instance_type);
+    }
+    (started.len(), launched.len())
+}
+
+#[test]
+fn stopped_instances_are_started_where_a_launch_costs_no_less() {
+    let on_demand = || {
+        let mut pool = node_pool("default");
+        let requirements = &mut pool.template.requirements;
+        requirements.add(labels::CAPACITY_TYPE, Requirement::one_of(["on-demand"]));
+        requirements.add(labels::INSTANCE_FAMILY, Requirement::one_of(["m9"]));
+        pool
+    };
+    let two = pods(2, 3000, 4096);
+    // A 2xlarge for both pods costs as much as two xlarge.
+    assert_eq!(started(on_demand(), &two, "m9.xlarge", 0), (0, 1));
+    assert_eq!(started(on_demand(), &two, "m9.xlarge", 2), (2, 0));
+    assert_eq!(started(on_demand(), &two, "m9.xlarge", 1), (1, 1));
+    assert_eq!(started(on_demand(), &pods(3, 3000, 4096), "m9.xlarge", 2), (2, 1));
+    // One pod needs no more than an xlarge.
+    assert_eq!(started(on_demand(), &two[..1], "m9.2xlarge", 1), (0, 1));
+    // Of another family, it is cheaper to launch.
+    let mut any = on_demand();
+    any.template.requirements.remove(labels::INSTANCE_FAMILY);
+    assert_eq!(started(any, &two, "m9.xlarge", 2), (0, 1));
+    // Spot is cheaper.
+    let mut spot = on_demand();
+    spot.template.requirements.remove(labels::CAPACITY_TYPE);
+    assert_eq!(started(spot, &two, "m9.xlarge", 2).0, 0);
+    // To start one, no other type has to be listed.
+    let mut flexible = on_demand();
+    let sizes = Requirement::one_of(["xlarge", "2xlarge"]).with_min_values(Some(2));
+    flexible.template.requirements.add(labels::INSTANCE_SIZE, sizes);
+    assert_eq!(started(flexible, &two, "m9.xlarge", 2), (2, 0));
+}
+
+#[test]
+fn stopped_instances_are_not_started_for_pods_that_select_other_labels() {
+    let mut pool = node_pool("default");
+    pool.template.requirements.add(labels::CAPACITY_TYPE, Requirement::one_of(["on-demand"]));
+    pool.template.requirements.add(labels::INSTANCE_FAMILY, Requirement::one_of(["m9"]));
+    pool.template.requirements.add("team", Requirement::one_of(["a", "b"]));
+    let of = |key: &str, value: &str| -> Vec<Pod> {
+        let selecting = |pod: Pod| pod.with_template(|it| it.node_selector.extend([(key.into(), value.into())]));
+        pods(2, 3000, 4096).into_iter().map(selecting).collect()
+    };
+    assert_eq!(started(pool.clone(), &of("team", "a"), "m9.xlarge", 2), (2, 0));
+    assert_eq!(started(pool.clone(), &of("team", "b"), "m9.xlarge", 2).0, 0);
+    assert_eq!(started(pool, &of(labels::ZONE, ZONES[0]), "m9.xlarge", 2).0, 0);
 }

@@ -1,20 +1,19 @@
-//! Takes the stopped instances of warm nodes for planned nodes, instead of launching.
+//! The stopped instances that a plan starts in place of launches.
 
 use crate::plan::action::{Action, Written};
 use crate::plan::facts::Facts;
 use crate::plan::launches::{Created, PlannedNode, limits};
 use crate::plan::nodes::voluntary_disruption::class_facts;
-use crate::plan::pools::EvaluatedPool;
 use nodeless_disruption::drift;
 use nodeless_lifecycle::warm;
-use nodeless_model::claim::{Charge, OfferingKey};
-use nodeless_model::{CapacityType, NodeClaim, Quantity};
-use nodeless_scheduling::Launch;
-use std::collections::BTreeSet;
+use nodeless_model::claim::Charge;
+use nodeless_model::{NodeClaim, Quantity};
 
-/// How much more than the cheapest offering of a planned node an hour of the taken instance may cost. It is there in a third of the time,
-/// and consolidation replaces it by a cheaper node if it stays.
-const PRICE_FACTOR: f64 = 1.5;
+/// The claims of the stopped instances that may be started: those that have not drifted.
+pub(in crate::plan) fn startable<'a>(facts: Facts<'a>) -> impl Iterator<Item = &'a NodeClaim> {
+    let stopped = facts.claims.iter().filter(|claim| claim.is_stopped() && !claim.phase.is_leaving());
+    stopped.filter(move |claim| !has_drifted(claim, facts))
+}
 
 /// A stopped instance that is taken: the claim for the pods of a planned node, and its charge.
 pub(in crate::plan) struct Taken {
@@ -22,34 +21,23 @@ pub(in crate::plan) struct Taken {
     charge: Charge,
 }
 
-/// Assigns stopped instances to planned nodes, and returns the planned nodes that have to be launched.
-///
-/// A planned node takes the cheapest stopped instance of its NodePool that it could have been launched as: an available on-demand
-/// offering among its own, whose node has the labels that it requires. A node that would be launched as spot, in a reservation or with all
-/// nodes of a ProvisioningRequest or none takes none.
+/// The stopped instances of planned nodes that start one, and the planned nodes that have to be launched: also those with all nodes of a
+/// ProvisioningRequest or none, which one call launches.
 pub(in crate::plan) fn taken<'a>(
     planned: Vec<PlannedNode<'a>>,
     facts: Facts<'_>,
 ) -> (Vec<Taken>, Vec<PlannedNode<'a>>) {
-    let stopped = || facts.claims.iter().filter(|claim| claim.is_stopped() && !claim.phase.is_leaving());
-    if stopped().next().is_none() {
-        return (Vec::new(), planned);
-    }
-    let free: Vec<&NodeClaim> = stopped().filter(|claim| !has_drifted(claim, facts)).collect();
-    let (mut used, mut taken, mut rest) = (BTreeSet::new(), Vec::new(), Vec::new());
+    let (mut taken, mut rest) = (Vec::new(), Vec::new());
     for one in planned {
-        let pool = facts.pool(&one.launch.node_pool);
-        let fitting = free.iter().filter(|claim| !used.contains(claim.name.as_str()));
-        let fitting = fitting.filter_map(|claim| Some((price(&one, claim, pool?)?, *claim)));
-        let cheapest = fitting.min_by(|(a, one), (b, other)| a.total_cmp(b).then_with(|| one.name.cmp(&other.name)));
-        let Some((price, claim)) = cheapest else {
+        let named = one.launch.starts.as_ref().filter(|_| one.whole_for.is_none());
+        let Some(claim) = named.and_then(|name| facts.claims.iter().find(|claim| claim.name == *name)) else {
             rest.push(one);
             continue;
         };
-        used.insert(claim.name.as_str());
         let resources = claim.status.capacity.clone().with("nodes", Quantity::from_units(1));
+        let charge = Charge { resources, dollars_per_hour: one.launch.offering.price };
         let claim = warm::take(claim, one.pods, one.launch.requests.clone(), facts.snapshot.now);
-        taken.push(Taken { claim, charge: Charge { resources, dollars_per_hour: price } });
+        taken.push(Taken { claim, charge });
     }
     (taken, rest)
 }
@@ -60,44 +48,6 @@ pub(in crate::plan) fn has_drifted(claim: &NodeClaim, facts: Facts<'_>) -> bool 
     let classes = class_facts(&facts.snapshot.view);
     let class = classes.get(&claim.node_class);
     drift(claim, &pool.offer(), class, nodeless_api::hash::VERSION, facts.snapshot.now).is_some()
-}
-
-/// What an hour of a stopped instance costs, if it can be the planned node.
-fn price(planned: &PlannedNode<'_>, claim: &NodeClaim, pool: &EvaluatedPool) -> Option<f64> {
-    let launch = planned.launch;
-    let instance = claim.status.instance.as_ref()?;
-    let cheapest = &launch.offering;
-    if !claim.is_of(&launch.node_pool)
-        || cheapest.capacity_type != CapacityType::OnDemand
-        || launch.reservation().is_some()
-        || planned.whole_for.is_some()
-        || !has_labels(launch, claim)
-        || !launch.requests.iter().all(|(name, requested)| requested <= claim.status.allocatable.get(name))
-    {
-        return None;
-    }
-    let key = OfferingKey {
-        instance_type: instance.instance_type.clone(),
-        zone: instance.zone.clone(),
-        capacity_type: CapacityType::OnDemand,
-    };
-    let allowed = launch.instance_types.iter().any(|kind| kind.name == key.instance_type);
-    let kind = pool.types.instance_types.iter().find(|kind| kind.name == key.instance_type)?;
-    let offering = kind
-        .offerings
-        .iter()
-        .find(|one| one.available && one.zone == key.zone && one.capacity_type == CapacityType::OnDemand)?;
-    let near = offering.price <= cheapest.price * PRICE_FACTOR;
-    (allowed && near && !planned.avoided.contains(&key)).then_some(offering.price)
-}
-
-/// Whether the node of a claim has the labels that a launch requires.
-fn has_labels(launch: &Launch, claim: &NodeClaim) -> bool {
-    let labels = claim.node_labels();
-    launch.requirements.iter().all(|(key, requirement)| match labels.get(key) {
-        Some(value) => requirement.has(value),
-        None => requirement.allows_absence(),
-    })
 }
 
 /// The writes of taken claims.

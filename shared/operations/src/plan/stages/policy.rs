@@ -1,10 +1,11 @@
 //! The scheduling problem of the cluster, and the policy of its plan.
 
 use crate::plan::facts::Facts;
+use crate::plan::launches::stopped;
 use crate::plan::nodes::cluster_state::ClusterState;
 use crate::plan::nodes::instances;
 use nodeless_disruption::{Command, OnDemandMinimums};
-use nodeless_placement::{Committed, Policy};
+use nodeless_placement::{Committed, Policy, StoppedInstances};
 use nodeless_scheduling::{Options, Problem, Solution};
 
 /// The scheduling problem of the cluster, and its plan, within the work budget.
@@ -20,6 +21,7 @@ fn policy<'a>(facts: Facts<'a>, cluster_state: &ClusterState<'a>, problem: &Prob
     Policy {
         options: Options { max_work: snapshot.work.provisioning, ..snapshot.settings.scheduling },
         refine: snapshot.is_whole(),
+        stopped: StoppedInstances::new(stopped::startable(facts)),
         minimums: OnDemandMinimums::new(&problem.node_pools, facts.claims, &under_way),
         interruptions: snapshot.recent_interruptions(facts.claims),
         committed: committed(facts, cluster_state),
