@@ -4,7 +4,7 @@
 //!   defaults and CEL rules of Karpenter 1.14, so that manifests written for it apply unchanged.
 //! - [`NodeOverlay`] (`karpenter.sh/v1alpha1`), [`CapacityBuffer`] (`autoscaling.x-k8s.io/v1beta1`) and [`ProvisioningRequest`]
 //!   (`autoscaling.x-k8s.io/v1`).
-//! - [`pod_shapes`]: the pods that PodTemplates and workloads make.
+//! - [`pod_shapes`]: the pods that PodTemplates and workloads make; [`admission`]: what these get when they are made.
 //! - [`mod@crds`]: the CustomResourceDefinitions; `infra/crds/` is generated from them.
 //! - [`slim`]: Pods, Nodes and the like with only the fields that a decision needs.
 //! - [`convert`]: from these objects to the plain values of `nodeless-model`, and NodeClaims back.
@@ -24,6 +24,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 #![allow(clippy::duplicated_attributes, reason = "kube's derive repeats the names of attributes by design")]
 
+pub mod admission;
 pub mod capacitybuffer;
 pub mod common;
 pub mod convert;
@@ -32,6 +33,7 @@ pub mod daemon_sets;
 pub mod default_spread;
 pub mod deployment;
 pub mod hash;
+pub mod limit_ranges;
 pub mod managed;
 pub mod nodeclaim;
 pub mod nodeclass;

@@ -1,13 +1,17 @@
 //! The pods that PodTemplates and workloads make, as they are read, and what a pod requests that is made again.
 
+use crate::admission::Admission;
 use crate::convert::requests::Role;
 use crate::convert::{ConvertError, FieldError, requests, resource_list};
-use crate::daemon_sets::{LimitRange, defaults};
+use crate::limit_ranges::{LimitRange, defaults};
 use crate::slim::{self, Container, PodSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use nodeless_model as model;
 use nodeless_model::ResourceList;
 use std::collections::BTreeMap;
+
+/// Stands for the part of a name that differs between pods of one template. No name contains it.
+const ANY: &str = "*";
 
 /// A pod of a PodTemplate or a workload, with the spec of its template.
 #[derive(Clone, Debug, PartialEq)]
@@ -26,6 +30,13 @@ impl TryFrom<&slim::Scalable> for ReadShape {
     fn try_from(workload: &slim::Scalable) -> Result<Self, ConvertError> {
         let mut read = Self::new(&workload.metadata, &workload.spec.template, "spec.template")?;
         read.shape.replicas = u32::try_from(workload.spec.replicas.unwrap_or(1)).unwrap_or(0);
+        for claim in &workload.spec.volume_claim_templates {
+            let name = |of: &ObjectMeta| of.name.clone().unwrap_or_default();
+            let claim_name = format!("{}-{}-{ANY}", name(&claim.metadata), name(&workload.metadata));
+            read.shape.made_claims.insert(claim_name.clone(), claim.spec.storage_class_name.clone());
+            let volumes = &mut read.shape.pod.template_mut().volume_claims;
+            volumes.push(model::pod::VolumeClaim { claim_name, ephemeral: false });
+        }
         Ok(read)
     }
 }
@@ -45,6 +56,8 @@ impl ReadShape {
     fn new(owner: &ObjectMeta, template: &slim::PodTemplate, field: &'static str) -> Result<Self, ConvertError> {
         let mut metadata = template.metadata.clone();
         metadata.namespace.clone_from(&owner.namespace);
+        let pod_name = format!("{}-{ANY}", owner.name.as_deref().unwrap_or(""));
+        metadata.name = Some(pod_name.clone());
         let pod = slim::Pod { metadata, spec: template.spec.clone(), status: slim::PodStatus::default() };
         let object = format!("{}/{}", owner.namespace.as_deref().unwrap_or(""), owner.name.as_deref().unwrap_or(""));
         let of_template = |error: ConvertError| ConvertError {
@@ -53,22 +66,23 @@ impl ReadShape {
             problem: error.problem,
         };
         let converted = model::Pod::try_from(&pod).map_err(of_template)?;
-        let shape = model::PodShape { pod: converted, ..model::PodShape::default() };
+        let made = |volume: &slim::Volume| {
+            let class = &volume.ephemeral.as_ref()?.volume_claim_template.spec.storage_class_name;
+            Some((format!("{pod_name}-{}", volume.name), class.clone()))
+        };
+        let made_claims = pod.spec.volumes.iter().filter_map(made).collect();
+        let shape = model::PodShape { pod: converted, made_claims, ..model::PodShape::default() };
         Ok(Self { shape, spec: pod.spec, object, field })
     }
 
-    /// The shape of a new pod, with the requests and limits that the LimitRanges of its namespace set.
+    /// The shape of a new pod, with what admission gives it.
     ///
     /// # Errors
     /// When a quantity is invalid.
-    pub fn with_limit_ranges(&self, ranges: &[LimitRange]) -> Result<model::PodShape, ConvertError> {
-        let (default_requests, default_limits) = defaults(ranges, &self.shape.pod.namespace);
+    pub fn admitted(&self, admission: &Admission) -> Result<model::PodShape, ConvertError> {
         let of_template = |error: FieldError| error.within(self.field).for_object(self.object.clone());
-        let mut shape = self.shape.clone();
-        shape.pod.template_mut().requests =
-            requests::of_template(&self.spec, &default_requests).map_err(of_template)?;
-        shape.limits = requests::limits_of_template(&self.spec, &default_limits).map_err(of_template)?;
-        Ok(shape)
+        let model::PodShape { pod, limits, .. } = admission.shape(&self.shape.pod, &self.spec).map_err(of_template)?;
+        Ok(model::PodShape { pod, limits, ..self.shape.clone() })
     }
 }
 

@@ -1,7 +1,8 @@
 //! The cluster at one moment: what a plan reads of it, decoded.
 
+use crate::admission::Admission;
 use crate::convert::volumes::{self, Storage};
-use crate::daemon_sets::{LimitRange, ReadDaemonSet};
+use crate::daemon_sets::ReadDaemonSet;
 use crate::default_spread::{SchedulerConfig, Selectors};
 use crate::slim::{self, CsiNode};
 use crate::{CapacityBufferStatus, EC2NodeClass, NodeOverlayStatus, NodePoolStatus, ProvisioningRequestStatus};
@@ -9,6 +10,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use nodeless_devices::{ClaimState, ClusterDevices, DeviceClass, Slice};
 use nodeless_model::labels::is_ours;
 use nodeless_model::object::{MirroredClaim, ObjectRef};
+use nodeless_model::pod::VolumeClaim;
 use nodeless_model::{
     BufferError, CapacityBuffer, ClusterOptions, DaemonSet, DaemonSetName, Node, NodeOverlay, NodePool, OptionFault,
     OptionHolder, OtherNodeClaim, OtherNodePool, Pod, PodDisruptionBudget, PodShape, ProvisioningRequest, QuotaBalance,
@@ -151,9 +153,9 @@ impl ClusterView {
         pools.chain(OptionFault::of_cluster(&self.options)).chain(classes).chain(of_workloads.into_values()).collect()
     }
 
-    /// Takes over the requests and host ports of the newest pod of each DaemonSet, as Karpenter does: a LimitRange, a mutating webhook or the
-    /// VerticalPodAutoscaler may have changed those of its template. Returns the DaemonSets without a pod. Call it once DaemonSets and pods
-    /// are there.
+    /// Takes over the requests, host ports and priority of the newest pod of each DaemonSet, as Karpenter does: a LimitRange, a mutating
+    /// webhook or the VerticalPodAutoscaler may have changed those of its template. Returns the DaemonSets without a pod. Call it once
+    /// DaemonSets and pods are there.
     pub fn set_daemon_pods(&mut self) -> BTreeSet<DaemonSetName> {
         let mut newest: BTreeMap<(&str, &str), &Pod> = BTreeMap::new();
         for pod in self.pods.iter().filter(|pod| pod.is_owned_by_daemon_set() && pod.is_active()) {
@@ -169,6 +171,7 @@ impl ClusterView {
                 let template = set.template.template_mut();
                 template.requests.clone_from(&pod.template.requests);
                 template.host_ports.clone_from(&pod.template.host_ports);
+                template.priority = pod.template.priority;
             } else {
                 without.insert(DaemonSetName { namespace: set.namespace.clone(), name: set.name.clone() });
             }
@@ -176,24 +179,24 @@ impl ClusterView {
         without
     }
 
-    /// Gives the first pods of these DaemonSets the requests that LimitRanges of their namespaces set, and finds the ResourceQuotas that
-    /// allow them no pod. DaemonSets whose requests cannot be computed are invalid. Call it once ResourceQuotas are there.
+    /// Gives the first pods of these DaemonSets what admission gives them, and finds the ResourceQuotas that allow them no pod. DaemonSets
+    /// whose requests cannot be computed are invalid. Call it once ResourceQuotas are there.
     pub fn set_first_pods<'a>(
         &mut self,
         without_pod: &BTreeSet<DaemonSetName>,
         read: impl IntoIterator<Item = &'a ReadDaemonSet>,
-        ranges: &[LimitRange],
+        admission: &Admission,
     ) {
         let first: BTreeMap<DaemonSetName, _> = read
             .into_iter()
             .map(|read| (read.name(), read))
             .filter(|(name, _)| without_pod.contains(name))
-            .map(|(name, read)| (name, read.first_pod(ranges)))
+            .map(|(name, read)| (name, read.first_pod(admission)))
             .collect();
         let quotas = &self.resource_quotas;
         self.daemon_sets.retain_mut(|set| match first.iter().find(|(name, _)| name.is_of(set)) {
             Some((_, Ok(first))) => {
-                set.template.template_mut().requests.clone_from(&first.pod.template.requests);
+                set.template.template.clone_from(&first.pod.template);
                 let mut own = quotas.iter().filter(|quota| quota.namespace == set.namespace);
                 set.refused_by = own.find_map(|quota| quota.refusal(first));
                 true
@@ -234,10 +237,24 @@ impl ClusterView {
         QuotaBalance::new(&self.resource_quotas, undecoded.filter_map(|object| object.name.split_once('/')))
     }
 
-    /// Whether some pod mounts a volume claim, so that the topology of volumes is needed.
+    /// Whether some pod mounts a volume claim, or virtual pods would, so that the topology of volumes is needed.
     #[must_use]
     pub fn mounts_volumes(&self) -> bool {
-        self.pods.iter().any(|pod| !pod.template.volume_claims.is_empty() && !pod.is_terminal())
+        let mounts = |pod: &Pod| !pod.template.volume_claims.is_empty() && !pod.is_terminal();
+        self.pods().any(mounts) || self.shapes().any(|shape| mounts(&shape.pod))
+    }
+
+    /// What the virtual pods of CapacityBuffers and ProvisioningRequests are like.
+    fn shapes(&self) -> impl Iterator<Item = &PodShape> {
+        let of_buffers = self.capacity_buffers.iter().filter_map(|buffer| buffer.shape.as_ref().ok());
+        let of_requests = self.provisioning_requests.iter().filter_map(|request| request.templates.as_ref().ok());
+        of_buffers.chain(of_requests.flatten())
+    }
+
+    fn shapes_mut(&mut self) -> impl Iterator<Item = &mut PodShape> {
+        let of_buffers = self.capacity_buffers.iter_mut().filter_map(|buffer| buffer.shape.as_mut().ok());
+        let of_requests = self.provisioning_requests.iter_mut().filter_map(|request| request.templates.as_mut().ok());
+        of_buffers.chain(of_requests.flatten())
     }
 
     /// Whether some pod claims devices, so that devices are needed.
@@ -290,20 +307,43 @@ impl ClusterView {
         self.pods().any(selects)
     }
 
-    /// Takes over where the volumes of its pods can be used. Call it once nodes and pods are there.
+    /// Takes over where the volumes of its pods and of virtual pods can be used. Call it once nodes, pods, buffers and requests are
+    /// there.
+    ///
+    /// Virtual pods are without the volumes of which that is not known: what lacks may be made together with the pods.
     pub fn set_volumes(&mut self, storage: Storage<'_>, nodes: &[CsiNode]) {
-        let zones: BTreeMap<&str, &String> = self
-            .nodes
-            .iter()
-            .filter_map(|node| Some((node.name.as_str(), node.labels.get(nodeless_model::labels::ZONE)?)))
-            .collect();
-        let facts = volumes::resolve(storage, self.pods(), |node| zones.get(node).map(|zone| (*zone).clone()));
+        let facts = volumes::resolve(storage, self.pods(), self.zones());
         self.volumes = facts.topologies;
         self.volume_hosts = facts.hosts;
         self.volume_drivers = facts.drivers;
         self.volume_faults = facts.faults;
+        if self.shapes().any(|shape| !shape.pod.template.volume_claims.is_empty()) {
+            self.set_volumes_of_shapes(storage);
+        }
         let limits = nodes.iter().map(|node| (node.metadata.name.clone().unwrap_or_default(), volumes::limits(node)));
         self.volume_limits = limits.filter(|(_, limits)| !limits.is_empty()).collect();
+    }
+
+    fn set_volumes_of_shapes(&mut self, storage: Storage<'_>) {
+        let made: Vec<_> = self.shapes().flat_map(|shape| volumes::made_claims(shape, storage.classes)).collect();
+        let claims = [storage.claims, &made[..]].concat();
+        let storage = Storage { claims: &claims, ..storage };
+        let facts = volumes::resolve(storage, self.shapes().map(|shape| &shape.pod), self.zones());
+        for shape in self.shapes_mut() {
+            let namespace = shape.pod.namespace.clone();
+            let key = |claim: &VolumeClaim| format!("{namespace}/{}", claim.claim_name);
+            shape.pod.template_mut().volume_claims.retain(|claim| facts.topologies.contains_key(&key(claim)));
+        }
+        self.volumes.extend(facts.topologies);
+        self.volume_hosts.extend(facts.hosts);
+        self.volume_drivers.extend(facts.drivers);
+    }
+
+    /// The zone of a node by its name.
+    fn zones(&self) -> impl Fn(&str) -> Option<String> {
+        let zone = |node: &Node| Some((node.name.clone(), node.labels.get(nodeless_model::labels::ZONE)?.clone()));
+        let zones: BTreeMap<String, String> = self.nodes.iter().filter_map(zone).collect();
+        move |node: &str| zones.get(node).cloned()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::api;
 use crate::connection::Connection;
-use nodeless_api::daemon_sets::LimitRange;
+use nodeless_api::admission::Admission;
 use nodeless_api::pod_shapes::ReadShape;
 use nodeless_api::{CapacityBufferStatus, ConvertError, slim};
 use nodeless_model::{BufferError, BufferSource, CapacityBuffer, PodShape};
@@ -15,10 +15,10 @@ use serde_json::Value;
 pub(crate) async fn shapes(
     connection: &Connection,
     buffers: Vec<(CapacityBuffer, CapacityBufferStatus)>,
-    ranges: &[LimitRange],
+    admission: &Admission,
 ) -> Result<Vec<BufferView>, PortError> {
     let read = buffers.into_iter().map(|(buffer, status)| async {
-        let shape = shape(connection, &buffer, ranges).await?;
+        let shape = shape(connection, &buffer, admission).await?;
         Ok(BufferView { buffer, status, shape })
     });
     futures::future::try_join_all(read).await
@@ -27,7 +27,7 @@ pub(crate) async fn shapes(
 async fn shape(
     connection: &Connection,
     buffer: &CapacityBuffer,
-    ranges: &[LimitRange],
+    admission: &Admission,
 ) -> Result<Result<PodShape, BufferError>, PortError> {
     let source = match buffer.source() {
         Ok(source) => source,
@@ -46,17 +46,17 @@ async fn shape(
         return Ok(Err(buffer.missing_source(source)));
     };
     let shape = match source {
-        BufferSource::PodTemplate { .. } => decode::<slim::StoredPodTemplate>(object, ranges),
-        BufferSource::Workload { .. } => decode::<slim::Scalable>(object, ranges),
+        BufferSource::PodTemplate { .. } => decode::<slim::StoredPodTemplate>(object, admission),
+        BufferSource::Workload { .. } => decode::<slim::Scalable>(object, admission),
     };
     Ok(shape.map_err(|error| BufferError::Resolution(format!("{kind} cannot be decoded: {error}"))))
 }
 
-fn decode<S: DeserializeOwned>(object: Value, ranges: &[LimitRange]) -> Result<PodShape, String>
+fn decode<S: DeserializeOwned>(object: Value, admission: &Admission) -> Result<PodShape, String>
 where
     for<'a> ReadShape: TryFrom<&'a S, Error = ConvertError>,
 {
     let decoded = serde_json::from_value::<S>(object).map_err(|error| error.to_string())?;
-    let shape = ReadShape::try_from(&decoded).and_then(|read| read.with_limit_ranges(ranges));
+    let shape = ReadShape::try_from(&decoded).and_then(|read| read.admitted(admission));
     shape.map_err(|error| error.to_string())
 }

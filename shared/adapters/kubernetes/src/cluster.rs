@@ -16,6 +16,7 @@ use async_trait::async_trait;
 use futures::future::join_all;
 use futures::{StreamExt as _, stream};
 use kube::core::params::ListParams;
+use nodeless_api::admission::Admission;
 use nodeless_api::convert::volumes::Storage;
 use nodeless_api::daemon_sets::ReadDaemonSet;
 use nodeless_api::default_spread::{ObjectSelector, SchedulerConfig, Selectors};
@@ -275,11 +276,11 @@ impl KubeCluster {
         let (ranges, quotas) = futures::try_join!(self.latest(&self.limit_ranges), self.latest(&self.resource_quotas))?;
         view.invalid.extend(ranges.1.into_iter().chain(quotas.1));
         view.resource_quotas = quotas.0;
-        let ranges = ranges.0;
-        view.set_first_pods(&without_pod, daemon_sets, &ranges);
+        let admission = Admission::from(ranges.0);
+        view.set_first_pods(&without_pod, daemon_sets, &admission);
         if has_virtual_pods {
-            view.capacity_buffers = buffers::shapes(&self.connection, buffers, &ranges).await?;
-            view.provisioning_requests = requests::templates(&self.connection, requests, &ranges).await?;
+            view.capacity_buffers = buffers::shapes(&self.connection, buffers, &admission).await?;
+            view.provisioning_requests = requests::templates(&self.connection, requests, &admission).await?;
         }
         Ok(())
     }

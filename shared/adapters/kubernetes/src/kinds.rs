@@ -1,8 +1,9 @@
 //! The kinds of objects in a view: where they are listed, and how each is reduced to the fields that planning reads.
 
 use crate::api;
-use nodeless_api::daemon_sets::{LimitRange, ReadDaemonSet};
+use nodeless_api::daemon_sets::ReadDaemonSet;
 use nodeless_api::default_spread::ObjectSelector;
+use nodeless_api::limit_ranges::LimitRange;
 use nodeless_api::managed::{self, Owned};
 use nodeless_api::{CapacityBufferStatus, NodeOverlayStatus, NodePoolStatus, ProvisioningRequestStatus, slim};
 use nodeless_model as model;

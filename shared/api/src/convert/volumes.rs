@@ -2,7 +2,7 @@
 
 use crate::slim::{CsiNode, PersistentVolume, PersistentVolumeClaim, StorageClass};
 use nodeless_model::requirement::{Requirement, RequirementTerm};
-use nodeless_model::{EBS_DRIVER, Operator, Pod, Requirements, labels};
+use nodeless_model::{EBS_DRIVER, Operator, Pod, PodShape, Requirements, labels};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The in-tree plugin, whose volumes and StorageClasses are migrated to the CSI driver.
@@ -13,6 +13,9 @@ const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
 const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 /// The older annotation with the StorageClass of a claim.
 const CLASS_ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";
+/// The annotations of the default StorageClass.
+const DEFAULT_CLASS: [&str; 2] =
+    ["storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"];
 /// The separator of the zones of a volume that is in several zones.
 const ZONE_SEPARATOR: &str = "__";
 
@@ -87,6 +90,32 @@ pub fn resolve<'p>(
         }
     }
     facts
+}
+
+/// The claims that are made for the pods of a shape.
+pub(crate) fn made_claims(shape: &PodShape, classes: &[StorageClass]) -> Vec<PersistentVolumeClaim> {
+    let made = |(claim_name, class): (&String, &Option<String>)| {
+        let mut claim = PersistentVolumeClaim::default();
+        claim.metadata.namespace = Some(shape.pod.namespace.clone());
+        claim.metadata.name = Some(claim_name.clone());
+        claim.spec.storage_class_name = class.clone().or_else(|| default_class(classes.iter()).map(str::to_owned));
+        claim
+    };
+    shape.made_claims.iter().map(made).collect()
+}
+
+/// The default StorageClass: the newest of several, and the first by name of those with the same age.
+#[must_use]
+pub fn default_class<'a>(classes: impl Iterator<Item = &'a StorageClass>) -> Option<&'a str> {
+    let is_default = |class: &&StorageClass| {
+        let annotations = class.metadata.annotations.as_ref();
+        DEFAULT_CLASS.iter().any(|key| annotations.and_then(|all| all.get(*key)).is_some_and(|value| value == "true"))
+    };
+    let newest = classes.filter(is_default).min_by_key(|class| {
+        let created = class.metadata.creation_timestamp.as_ref().map(|time| time.0);
+        (std::cmp::Reverse(created), class.metadata.name.as_deref())
+    });
+    newest.and_then(|class| class.metadata.name.as_deref())
 }
 
 /// The maximum number of volumes of each driver on a node, from its CSINode; drivers without a limit are omitted.

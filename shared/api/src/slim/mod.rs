@@ -19,8 +19,8 @@ pub use device::{
 pub use node::{Node, NodeCondition, NodeSpec, NodeStatus, NodeTaint};
 pub use node_claim::{NodeClaim, NodeClaimCondition, NodeClaimSpec, NodeClaimStatus};
 pub use pod::{
-    Container, ContainerPort, ContainerStatus, EphemeralVolume, MadeClaim, Named, Pod, PodClaim, PodCondition,
-    PodResources, PodSpec, PodStatus, SchedulingGroup, Volume, VolumeClaimSource,
+    ClaimTemplate, Container, ContainerPort, ContainerStatus, EphemeralVolume, MadeClaim, Named, Pod, PodClaim,
+    PodCondition, PodResources, PodSpec, PodStatus, SchedulingGroup, Volume, VolumeClaimSource,
 };
 pub use storage::{
     Attachment, AttachmentSource, AttachmentStatus, ClaimStatus, CsiDriver, CsiNode, CsiNodeSpec, CsiSource,
@@ -29,7 +29,7 @@ pub use storage::{
 };
 pub use workload::{
     Controller, ControllerSpec, DaemonSet, DaemonSetSpec, Event, LimitRange, LimitRangeItem, LimitRangeSpec, Namespace,
-    PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus, PodTemplate, PriorityClass, ResourceQuota,
-    ResourceQuotaSpec, ResourceQuotaStatus, Scalable, ScalableSpec, ScopeSelector, SelectingByLabels,
-    SelectingByLabelsSpec, StoredPodTemplate,
+    Overhead, PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus, PodTemplate, PriorityClass,
+    ResourceQuota, ResourceQuotaSpec, ResourceQuotaStatus, RuntimeClass, RuntimeScheduling, Scalable, ScalableSpec,
+    ScopeSelector, SelectingByLabels, SelectingByLabelsSpec, StoredPodTemplate,
 };

@@ -1,6 +1,7 @@
 //! Pods.
 
 use super::meta;
+use super::storage::PersistentVolumeClaimSpec;
 use crate::common::ResourceList;
 use k8s_openapi::api::core::v1::{self as corev1, Affinity, Toleration, TopologySpreadConstraint};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
@@ -44,6 +45,7 @@ pub struct PodSpec {
     pub resource_claims: Vec<PodClaim>,
     pub host_network: bool,
     pub scheduler_name: Option<String>,
+    pub runtime_class_name: Option<String>,
     pub scheduling_group: Option<SchedulingGroup>,
 }
 
@@ -143,9 +145,21 @@ pub struct VolumeClaimSource {
     pub claim_name: String,
 }
 
-/// The claim that is made for a pod; its shape is read from the claim itself.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-pub struct EphemeralVolume {}
+/// The claim that is made for a pod.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct EphemeralVolume {
+    /// The claim. Once it is made, it is read from the claim itself.
+    pub volume_claim_template: ClaimTemplate,
+}
+
+/// A claim to be made.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct ClaimTemplate {
+    /// The spec.
+    pub spec: PersistentVolumeClaimSpec,
+}
 
 /// Where a pod stands.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]

@@ -2,8 +2,9 @@
 
 use super::meta;
 use super::pod::PodSpec;
+use super::storage::PersistentVolumeClaim;
 use crate::common::ResourceList;
-use k8s_openapi::api::core::v1::{self as corev1, ObjectReference};
+use k8s_openapi::api::core::v1::{self as corev1, ObjectReference, Toleration};
 use k8s_openapi::api::{apps, policy, scheduling};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, Time};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
@@ -54,12 +55,15 @@ pub struct Scalable {
 
 /// The replicas, and the template of the pods.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(default)]
+#[serde(rename_all = "camelCase", default)]
 pub struct ScalableSpec {
     /// The number of pods; one when absent.
     pub replicas: Option<i32>,
     /// The pod.
     pub template: PodTemplate,
+    /// The claims that are made for each pod of a StatefulSet, with the names of the volumes.
+    #[serde(deserialize_with = "meta::null_as_empty")]
+    pub volume_claim_templates: Vec<PersistentVolumeClaim>,
 }
 
 /// A ReplicaSet, StatefulSet or Deployment: the pods that it selects.
@@ -283,4 +287,35 @@ pub struct Event {
     pub last_timestamp: Option<Time>,
     /// The number of times that it happened.
     pub count: Option<i32>,
+}
+
+/// A RuntimeClass.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct RuntimeClass {
+    /// The name.
+    #[serde(deserialize_with = "meta::slim")]
+    pub metadata: ObjectMeta,
+    /// What its pods take besides their containers.
+    pub overhead: Overhead,
+    /// Where its pods run.
+    pub scheduling: RuntimeScheduling,
+}
+
+/// What pods of a RuntimeClass take besides their containers.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Overhead {
+    /// The same for each pod.
+    pub pod_fixed: ResourceList,
+}
+
+/// Where the pods of a RuntimeClass run.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct RuntimeScheduling {
+    /// The labels of their nodes.
+    pub node_selector: BTreeMap<String, String>,
+    /// The tolerations that they get.
+    pub tolerations: Vec<Toleration>,
 }

@@ -546,6 +546,7 @@ fn overlays_become_price_changes_and_report_what_is_wrong() {
 
 #[test]
 fn buffers_take_their_shape_from_workloads_and_templates() {
+    use nodeless_api::admission::Admission;
     use nodeless_api::pod_shapes::ReadShape;
     use nodeless_api::slim;
     use nodeless_model::{BufferSource, CapacityBuffer};
@@ -567,7 +568,7 @@ fn buffers_take_their_shape_from_workloads_and_templates() {
         json!({ "metadata": { "name": "front", "namespace": "web" }, "spec": { "replicas": 30, "template": template } }),
     )
     .unwrap();
-    let shape = ReadShape::try_from(&workload).unwrap().with_limit_ranges(&[]).unwrap();
+    let shape = ReadShape::try_from(&workload).unwrap().admitted(&Admission::default()).unwrap();
     assert_eq!((shape.replicas, buffer.chunks(&shape).unwrap()), (30, 3), "six are a fifth, three fit the limits");
     let pods = buffer.virtual_pods(&shape, 1);
     assert_eq!(
@@ -578,7 +579,7 @@ fn buffers_take_their_shape_from_workloads_and_templates() {
         json!({ "metadata": { "name": "chunk", "namespace": "web", "generation": 4 }, "template": template }),
     )
     .unwrap();
-    let shape = ReadShape::try_from(&stored).unwrap().with_limit_ranges(&[]).unwrap();
+    let shape = ReadShape::try_from(&stored).unwrap().admitted(&Admission::default()).unwrap();
     assert_eq!((shape.generation, shape.pod.template.requests.get("cpu").milli()), (Some(4), 500));
     let faulty = json!({ "metadata": { "name": "chunk" }, "template": { "spec": {
         "containers": [{ "name": "c", "resources": { "requests": { "cpu": "many" } } }] } } });

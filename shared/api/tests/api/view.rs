@@ -1,11 +1,15 @@
 //! What a view takes over from its own objects.
 
 use jiff::Timestamp;
-use nodeless_api::daemon_sets::{LimitRange, ReadDaemonSet};
+use nodeless_api::admission::{Admission, RuntimeClass};
+use nodeless_api::convert::volumes::Storage;
+use nodeless_api::daemon_sets::ReadDaemonSet;
+use nodeless_api::limit_ranges::LimitRange;
+use nodeless_api::pod_shapes::ReadShape;
 use nodeless_api::slim;
-use nodeless_api::view::ClusterView;
+use nodeless_api::view::{BufferView, ClusterView};
 use nodeless_model::pod::HostPort;
-use nodeless_model::{DaemonSet, Pod, PodTemplate, Quantity, ResourceList, ResourceQuota};
+use nodeless_model::{DaemonSet, Pod, PodTemplate, Quantity, ResourceList, ResourceQuota, labels};
 use serde_json::{Value, json};
 
 fn pod(name: &str, namespace: &str, created: i64, cpu: i64) -> Pod {
@@ -70,7 +74,7 @@ fn first_requests(spec: &Value, ranges: &[LimitRange]) -> Vec<(String, i64)> {
     let read = [daemon_set("agent", spec)];
     let mut view = ClusterView { daemon_sets: vec![read[0].set.clone()], ..ClusterView::default() };
     let without_pod = view.set_daemon_pods();
-    view.set_first_pods(&without_pod, &read, ranges);
+    view.set_first_pods(&without_pod, &read, &Admission::from(ranges.to_vec()));
     assert!(view.invalid.is_empty());
     let requests = view.daemon_sets[0].template.template.requests.iter();
     requests.filter(|(name, _)| *name != "pods").map(|(name, quantity)| (name.to_owned(), quantity.milli())).collect()
@@ -125,7 +129,7 @@ fn quotas_of_their_namespace_refuse_daemon_sets_without_a_pod() {
             ..ClusterView::default()
         };
         let without_pod = view.set_daemon_pods();
-        view.set_first_pods(&without_pod, &read, ranges);
+        view.set_first_pods(&without_pod, &read, &Admission::from(ranges.to_vec()));
         view.daemon_sets[0].refused_by.as_ref().map(|one| format!("{} {}", one.quota, one.limit))
     };
     let small = || json!({ "hard": { "requests.cpu": "1" } });
@@ -162,7 +166,7 @@ fn limit_ranges_of_other_namespaces_and_daemon_sets_with_a_pod_are_left_out() {
         ClusterView { pods: pods.into_iter().map(Into::into).collect(), daemon_sets, ..ClusterView::default() };
     let without_pod = view.set_daemon_pods();
     assert_eq!(without_pod.iter().map(ToString::to_string).collect::<Vec<_>>(), ["kube-system/new"]);
-    view.set_first_pods(&without_pod, &read, &several);
+    view.set_first_pods(&without_pod, &read, &Admission::from(several.to_vec()));
     let cpu = |index: usize| view.daemon_sets[index].template.template.requests.get("cpu");
     assert_eq!((cpu(0), cpu(1)), (Quantity::from_milli(300), Quantity::from_milli(1000)));
 }
@@ -184,4 +188,94 @@ fn an_annotation_that_is_not_read_is_reported_once_for_each_workload() {
     let expected = expected.map(|name| (name.to_owned(), true));
     assert_eq!(found[0], ("Namespace kube-system".to_owned(), false));
     assert_eq!(found[1..], expected);
+}
+
+/// Whatever makes pods of a template, they get the same of admission.
+#[test]
+fn admission_gives_first_pods_and_shapes_the_same() {
+    let class: slim::RuntimeClass = serde_json::from_value(json!({
+        "metadata": { "name": "kata" }, "overhead": { "podFixed": { "cpu": "250m", "memory": "64Mi" } },
+        "scheduling": { "nodeSelector": { "kata": "yes" }, "tolerations": [{ "key": "kata", "operator": "Exists" }] },
+    }))
+    .unwrap();
+    let item = json!({ "type": "Container", "defaultRequest": { "cpu": "1" }, "default": { "cpu": "2" } });
+    let urgent = json!({ "metadata": { "name": "urgent" }, "value": 9 });
+    let admission = Admission {
+        ranges: vec![limit_range("kube-system", "all", &item)],
+        runtime_classes: [("kata".to_owned(), RuntimeClass::try_from(&class).unwrap())].into(),
+        priority_classes: vec![serde_json::from_value(urgent).unwrap()],
+    };
+    let spec = json!({ "containers": [{ "name": "a" }], "runtimeClassName": "kata", "priorityClassName": "urgent" });
+    let read = [daemon_set("agent", &spec)];
+    let mut view = ClusterView { daemon_sets: vec![read[0].set.clone()], ..ClusterView::default() };
+    let without_pod = view.set_daemon_pods();
+    view.set_first_pods(&without_pod, &read, &admission);
+    let stored = json!({ "metadata": { "name": "t", "namespace": "kube-system" }, "template": { "spec": spec } });
+    let stored: slim::StoredPodTemplate = serde_json::from_value(stored).unwrap();
+    let shape = ReadShape::try_from(&stored).unwrap().admitted(&admission).unwrap();
+    for template in [&view.daemon_sets[0].template.template, &shape.pod.template] {
+        let amount = |name: &str| template.requests.get(name);
+        assert_eq!((amount("cpu").milli(), amount("memory")), (1250, Quantity::from_mebibytes(64)));
+        assert_eq!(
+            (template.node_selector["kata"].as_str(), template.tolerations.len(), template.priority),
+            ("yes", 1, 9)
+        );
+    }
+    // What is not limited has no limit of its overhead.
+    assert_eq!((shape.limits.get("cpu").milli(), shape.limits.contains("memory")), (2250, false));
+    // What has been admitted does not get it again.
+    let mut admitted = spec;
+    admitted["overhead"] = json!({ "cpu": "250m" });
+    let read = [daemon_set("agent", &admitted)];
+    view.daemon_sets = vec![read[0].set.clone()];
+    view.set_first_pods(&without_pod, &read, &admission);
+    assert_eq!(view.daemon_sets[0].template.template.requests.get("cpu").milli(), 1250);
+}
+
+#[test]
+fn virtual_pods_mount_the_volumes_of_which_it_is_known_where_they_can_be() {
+    let workload = json!({
+        "metadata": { "name": "db", "namespace": "shop" },
+        "spec": {
+            "template": { "spec": { "volumes": [
+                { "name": "bound", "persistentVolumeClaim": { "claimName": "bound" } },
+                { "name": "missing", "persistentVolumeClaim": { "claimName": "missing" } },
+                { "name": "scratch", "ephemeral": { "volumeClaimTemplate": { "spec": { "storageClassName": "zonal" } } } },
+                { "name": "odd", "ephemeral": { "volumeClaimTemplate": { "spec": { "storageClassName": "unknown" } } } },
+            ] } },
+            "volumeClaimTemplates": [{ "metadata": { "name": "data" }, "spec": {} }],
+        },
+    });
+    let workload: slim::Scalable = serde_json::from_value(workload).unwrap();
+    let buffer = json!({ "metadata": { "name": "b", "namespace": "shop" }, "spec": {} });
+    let buffer: nodeless_api::CapacityBuffer = serde_json::from_value(buffer).unwrap();
+    let mut view = ClusterView {
+        capacity_buffers: vec![BufferView {
+            buffer: (&buffer).try_into().unwrap(),
+            status: nodeless_api::CapacityBufferStatus::default(),
+            shape: Ok(ReadShape::try_from(&workload).unwrap().admitted(&Admission::default()).unwrap()),
+        }],
+        ..ClusterView::default()
+    };
+    assert!(view.mounts_volumes());
+    let zone =
+        |zone: &str| json!([{ "matchLabelExpressions": [{ "key": "topology.kubernetes.io/zone", "values": [zone] }] }]);
+    let class = |name: &str, default: &str, zone: Value| -> slim::StorageClass {
+        serde_json::from_value(json!({
+            "metadata": { "name": name, "annotations": { "storageclass.kubernetes.io/is-default-class": default } },
+            "provisioner": "ebs.csi.aws.com", "volumeBindingMode": "WaitForFirstConsumer", "allowedTopologies": zone,
+        }))
+        .unwrap()
+    };
+    let classes = [class("zonal", "false", zone("z-1")), class("usual", "true", zone("z-2"))];
+    let claim =
+        json!({ "metadata": { "name": "bound", "namespace": "shop" }, "spec": { "storageClassName": "usual" } });
+    let claims: [slim::PersistentVolumeClaim; 1] = [serde_json::from_value(claim).unwrap()];
+    view.set_volumes(Storage { claims: &claims, volumes: &[], classes: &classes }, &[]);
+    let shape = view.capacity_buffers[0].shape.as_ref().unwrap();
+    let mounted: Vec<&str> = shape.pod.template.volume_claims.iter().map(|it| it.claim_name.as_str()).collect();
+    assert_eq!(mounted, ["bound", "db-*-scratch", "data-db-*"]);
+    let zones = |claim: &str| view.volumes[&format!("shop/{claim}")][0].get(labels::ZONE).unwrap().single().unwrap();
+    assert_eq!(mounted.iter().map(|claim| zones(claim)).collect::<Vec<_>>(), ["z-2", "z-1", "z-2"]);
+    assert!(view.volume_faults.is_empty(), "no pod waits for them");
 }

@@ -6,6 +6,7 @@ use crate::quotes::shortened;
 use crate::virtual_pod::VirtualPods;
 use crate::{Pod, PodOrigin, ResourceList};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// The strategy that provisions nodes for a buffer. Other strategies belong to other controllers.
 pub const ACTIVE_CAPACITY: &str = "buffer.x-k8s.io/active-capacity";
@@ -67,6 +68,10 @@ pub struct PodShape {
     /// The limits of a pod, by resource.
     #[serde(default)]
     pub limits: ResourceList,
+    /// The claims that are made for each pod, each with its StorageClass if the template names one. Their names in
+    /// [`PodTemplate::volume_claims`](crate::PodTemplate::volume_claims) stand for those of all pods.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub made_claims: BTreeMap<String, Option<String>>,
     /// The replicas of a workload; zero for a PodTemplate.
     pub replicas: u32,
     /// The generation of a PodTemplate.
@@ -268,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn virtual_pods_are_the_least_of_all_and_bring_no_volumes() {
+    fn virtual_pods_are_the_least_of_all_and_mount_the_volumes_of_their_template() {
         let pods = buffer(Some(2), None, None).virtual_pods(&shape(0), 2);
         let names: Vec<_> = pods.iter().map(|pod| (pod.key(), pod.uid.as_str())).collect();
         assert_eq!(
@@ -276,7 +281,7 @@ mod tests {
             [("web/capacity-buffer-spare-0".to_owned(), "u-0"), ("web/capacity-buffer-spare-1".to_owned(), "u-1")]
         );
         assert!(pods.iter().all(|pod| pod.is_provisionable() && pod.template.priority == i32::MIN));
-        assert!(pods.iter().all(|pod| pod.template.volume_claims.is_empty() && pod.template.requests == cpu(1)));
+        assert!(pods.iter().all(|pod| pod.template.volume_claims.len() == 1 && pod.template.requests == cpu(1)));
         assert!(pods.iter().all(|pod| pod.origin == PodOrigin::CapacityBuffer("spare".into()) && pod.is_virtual()));
         assert!(!shape(0).pod.is_virtual(), "not what it is made from");
     }

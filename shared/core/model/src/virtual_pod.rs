@@ -11,7 +11,7 @@ use jiff::Timestamp;
 pub(crate) struct VirtualPods<'a> {
     /// What they are for.
     pub(crate) origin: PodOrigin,
-    /// What they are like, but for their volumes, which do not exist.
+    /// What they are like.
     pub(crate) template: &'a Pod,
     /// Their namespace.
     pub(crate) namespace: &'a str,
@@ -26,12 +26,11 @@ pub(crate) struct VirtualPods<'a> {
 }
 
 impl VirtualPods<'_> {
-    /// This number of pods: without volumes, unbound, and marked as unschedulable.
+    /// This number of pods: unbound, and marked as unschedulable.
     pub(crate) fn pods(&self, count: u32) -> Vec<Pod> {
         let mut pod = self.template.clone();
         let template = pod.template_mut();
         (template.priority, template.priority_class_name) = (self.priority, None);
-        template.volume_claims.clear();
         template.scheduling_gates.clear();
         let pod = Pod {
             namespace: self.namespace.to_owned(),

@@ -1,6 +1,7 @@
 //! What is assumed where an input lacks all objects of a kind: an export without claims, or manifests without the cluster's StorageClasses.
 
 use crate::objects::Objects;
+use nodeless_api::convert::volumes::default_class;
 use nodeless_api::slim;
 use nodeless_model::EBS_DRIVER;
 use nodeless_model::quotes::shortened;
@@ -83,7 +84,7 @@ fn assume_classes(objects: &mut Objects) -> Option<String> {
         objects.persistent_volume_claims.values().filter(unbound).map(|it| it.spec.storage_class_name.clone());
     let of_pods = objects.ephemeral.values().cloned();
     let named: BTreeSet<Option<String>> = of_claims.chain(of_pods).collect();
-    let has_default = crate::complete::default_class(objects.storage_classes.values()).is_some();
+    let has_default = default_class(objects.storage_classes.values()).is_some();
     let mut assumed = Vec::new();
     for name in named {
         let is_default = name.is_none();

@@ -11,9 +11,6 @@ use serde_json::{Map, Value, json};
 
 /// The annotation of claims that are bound.
 const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
-/// The annotations of the default StorageClass.
-const DEFAULT_CLASS: [&str; 2] =
-    ["storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"];
 
 /// The allowed disruptions of a PodDisruptionBudget, computed as in its controller, and whether it requires all pods.
 /// `covered` are the pods that it selects, and `healthy` is the number of those that run. `None` if the budget has neither
@@ -60,19 +57,6 @@ pub(crate) fn volume_claim(claim: &mut slim::PersistentVolumeClaim, default_clas
     } else if spec.storage_class_name.is_none() {
         spec.storage_class_name = default_class.map(str::to_owned);
     }
-}
-
-/// The default StorageClass: the newest of several, and the first by name of those with the same age.
-pub(crate) fn default_class<'a>(classes: impl Iterator<Item = &'a slim::StorageClass>) -> Option<&'a str> {
-    let is_default = |class: &&slim::StorageClass| {
-        let annotations = class.metadata.annotations.as_ref();
-        DEFAULT_CLASS.iter().any(|key| annotations.and_then(|all| all.get(*key)).is_some_and(|value| value == "true"))
-    };
-    let newest = classes.filter(is_default).min_by_key(|class| {
-        let created = class.metadata.creation_timestamp.as_ref().map(|time| time.0);
-        (std::cmp::Reverse(created), class.metadata.name.as_deref())
-    });
-    newest.and_then(|class| class.metadata.name.as_deref())
 }
 
 /// Fields of conditions that the CRD requires and planning does not use.

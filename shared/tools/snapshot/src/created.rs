@@ -216,7 +216,7 @@ fn pods_of(workload: &(&'static str, Key), group: &PodGroup, number: u32) -> Res
         let (pod, claims) = group.pod(kind, &key.0, &key.1, index);
         let body = Body::Tree(pod);
         let read = decode::<slim::Pod>(&body).map_err(in_template)?;
-        let converted = ReadPod::new(&read, &body)
+        let converted = ReadPod::new(&read)
             .map_err(|error| in_template(Undecoded { field: error.field, problem: error.problem }))?;
         pods.push((body, converted, claims));
         if !group.has_own_volumes() {

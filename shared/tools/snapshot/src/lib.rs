@@ -22,7 +22,6 @@ mod kinds;
 mod manifests;
 mod objects;
 mod reader;
-mod runtime_classes;
 mod snapshot;
 mod workloads;
 

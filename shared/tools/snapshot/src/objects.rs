@@ -5,12 +5,14 @@ use crate::decode::decode;
 use crate::documents::Body;
 use crate::fault::Place;
 use crate::kinds::Kind;
-use crate::runtime_classes::RuntimeClass;
 use crate::workloads::{Autoscaler, VerticalAutoscaler, Workload};
 use jiff::Timestamp;
+use nodeless_api::admission::{Admission, RuntimeClass};
 use nodeless_api::convert::ConvertError;
-use nodeless_api::daemon_sets::{LimitRange, ReadDaemonSet};
+use nodeless_api::convert::volumes::default_class;
+use nodeless_api::daemon_sets::ReadDaemonSet;
 use nodeless_api::default_spread::Selectors;
+use nodeless_api::limit_ranges::LimitRange;
 use nodeless_api::pod_shapes::{ReadShape, RunningPod};
 use nodeless_api::view::SYSTEM_NAMESPACE;
 use nodeless_api::{CapacityBufferStatus, EC2NodeClass, NodeOverlayStatus, slim};
@@ -86,40 +88,27 @@ pub(crate) struct ReadPod {
     pub(crate) without_priority: bool,
     /// Whether it runs on Fargate.
     pub(crate) on_fargate: bool,
-    /// The RuntimeClass whose overhead it does not have yet.
-    pub(crate) runtime_class: Option<String>,
+    /// What it was made with, if it was not admitted yet.
+    pub(crate) unadmitted: Option<Arc<slim::PodSpec>>,
     /// What it is made again from, if it runs and has a controller that makes it again on any node.
     pub(crate) running: Option<Arc<RunningPod>>,
 }
 
 impl ReadPod {
-    /// A pod as it was decoded, and as it was read.
-    pub(crate) fn new(pod: &slim::Pod, body: &Body<'_>) -> Result<Self, ConvertError> {
+    pub(crate) fn new(pod: &slim::Pod) -> Result<Self, ConvertError> {
         let read = model::Pod::try_from(pod)?;
         let is_made_again = read.node_name.is_some() && read.owner_name.is_some();
         let is_made_again = is_made_again && !read.is_owned_by_daemon_set() && !read.is_owned_by_node();
+        // Admission sets the priority of every pod.
+        let is_new = read.node_name.is_none() && pod.spec.priority.is_none();
         Ok(Self {
             without_priority: pod.spec.priority.is_none(),
             on_fargate: pod.spec.scheduler_name.as_deref() == Some(FARGATE),
-            runtime_class: runtime_class(body).filter(|_| pod.spec.overhead.is_empty()),
+            unadmitted: is_new.then(|| Arc::new(pod.spec.clone())),
             running: is_made_again.then(|| Arc::new(RunningPod::from(pod))),
             pod: read,
         })
     }
-}
-
-/// The RuntimeClass of a pod, which few have.
-fn runtime_class(body: &Body<'_>) -> Option<String> {
-    let parsed;
-    let object = match body {
-        Body::Raw(raw) if !raw.get().contains("runtimeClassName") => return None,
-        Body::Raw(_) => {
-            parsed = crate::decode::tree(body);
-            &parsed
-        }
-        Body::Tree(value) => value,
-    };
-    object.pointer("/spec/runtimeClassName")?.as_str().filter(|name| !name.is_empty()).map(str::to_owned)
 }
 
 /// The fields of a Node that show the time of the export.
@@ -193,6 +182,16 @@ struct Ephemeral {
 }
 
 impl Objects {
+    /// What gives new pods their defaults.
+    pub(crate) fn admission(&self) -> Admission {
+        let named = |((_, name), class): (&Key, &RuntimeClass)| (name.clone(), class.clone());
+        Admission {
+            ranges: self.limit_ranges.values().cloned().collect(),
+            runtime_classes: self.runtime_classes.iter().map(named).collect(),
+            priority_classes: self.priority_classes.values().cloned().collect(),
+        }
+    }
+
     /// Pods of a workload, which follow each other in exports, share what they are made again from.
     pub(crate) fn share_running(&mut self, read: &mut ReadPod) {
         let Some(running) = &mut read.running else { return };
@@ -307,9 +306,9 @@ impl Objects {
             };
             self.persistent_volume_claims.entry((namespace.clone(), name.clone())).or_insert_with(made);
         }
-        let default_class = complete::default_class(self.storage_classes.values());
+        let default = default_class(self.storage_classes.values());
         let mut claims: Vec<_> = std::mem::take(&mut self.persistent_volume_claims).into_values().collect();
-        claims.iter_mut().for_each(|claim| complete::volume_claim(claim, default_class));
+        claims.iter_mut().for_each(|claim| complete::volume_claim(claim, default));
         claims
     }
 }

@@ -15,13 +15,14 @@ use crate::fault::{Fault, Place, explained};
 use crate::kinds::{Head, Kind, head, identity, is_sequence, items, removed};
 use crate::manifests::{Identity, Manifest, described};
 use crate::objects::{Key, Objects, ReadPod};
-use crate::runtime_classes::{self, RuntimeClass};
 use crate::snapshot::Snapshot;
 use crate::workloads::{Autoscaler, VerticalAutoscaler, Workload, WrittenPodGroup, WrittenVerticalAutoscaler};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use nodeless_api::admission::RuntimeClass;
 use nodeless_api::convert::ConvertError;
-use nodeless_api::daemon_sets::{LimitRange, ReadDaemonSet};
+use nodeless_api::daemon_sets::ReadDaemonSet;
 use nodeless_api::default_spread::{ObjectSelector, SchedulerConfig};
+use nodeless_api::limit_ranges::LimitRange;
 use nodeless_api::pod_shapes::ReadShape;
 use nodeless_api::slim;
 use nodeless_api::view::{InvalidObject, Outline};
@@ -319,7 +320,7 @@ impl Reader {
             }
             Kind::Pod => {
                 let read = self.slim::<slim::Pod>(incoming, body, |object| &mut object.metadata);
-                let mut converted = self.converted(incoming, body, read, |pod| ReadPod::new(pod, body));
+                let mut converted = self.converted(incoming, body, read, ReadPod::new);
                 if let Some((_, read)) = &mut converted {
                     self.objects.share_running(read);
                 }
@@ -389,7 +390,7 @@ impl Reader {
                 self.keep(incoming, read, |objects| &mut objects.priority_classes);
             }
             Kind::RuntimeClass => {
-                let read = self.slim::<runtime_classes::Written>(incoming, body, |object| &mut object.metadata);
+                let read = self.slim::<slim::RuntimeClass>(incoming, body, |object| &mut object.metadata);
                 let converted = self.converted(incoming, body, read, |class| RuntimeClass::try_from(class));
                 self.keep(incoming, converted, |objects| &mut objects.runtime_classes);
             }

@@ -8,8 +8,9 @@ use crate::manifests::{Identity, Manifest};
 use crate::objects::{Key, Objects, ReadPod};
 use jiff::Timestamp;
 use next_requests::NextRequests;
+use nodeless_api::admission::Admission;
+use nodeless_api::convert::ConvertError;
 use nodeless_api::convert::volumes::Storage;
-use nodeless_api::daemon_sets::LimitRange;
 use nodeless_api::default_spread::{SchedulerConfig, Selectors};
 use nodeless_api::pod_shapes::ReadShape;
 use nodeless_api::view::{BufferView, ClusterView, DeviceObjects, InvalidObject, Outline};
@@ -23,10 +24,6 @@ use nodeless_model::{
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
-
-/// The built-in priority classes.
-const BUILT_IN: [(&str, i32); 2] =
-    [("system-cluster-critical", 2_000_000_000), ("system-node-critical", 2_000_001_000)];
 
 /// The state of a cluster at one time, from its exports.
 #[derive(Debug, Default)]
@@ -104,7 +101,8 @@ impl Snapshot {
     ) -> Self {
         let mut snapshot = Self { faults, warnings, skipped, ..Self::default() };
         snapshot.objects = count(&objects);
-        snapshot.take_pods(&mut objects);
+        let admission = objects.admission();
+        snapshot.take_pods(&mut objects, &admission);
         let claims = objects.take_volume_claims();
         snapshot.view.invalid = invalid;
         snapshot.view.nodes = objects.nodes.into_values().collect();
@@ -118,9 +116,8 @@ impl Snapshot {
         snapshot.take_claims(objects.node_claims);
         snapshot.view.daemon_sets = objects.daemon_sets.values().map(|read| read.set.clone()).collect();
         let without_pod = snapshot.view.set_daemon_pods();
-        let ranges: Vec<_> = objects.limit_ranges.into_values().collect();
         snapshot.view.resource_quotas = objects.resource_quotas.into_values().collect();
-        snapshot.view.set_first_pods(&without_pod, objects.daemon_sets.values(), &ranges);
+        snapshot.view.set_first_pods(&without_pod, objects.daemon_sets.values(), &admission);
         snapshot.view.options = ClusterOptions::new(&objects.annotations);
         snapshot.take_budgets(objects.disruption_budgets, &objects.uncounted);
         let gangs = objects.pod_groups.into_iter().filter(|(_, least)| *least > 0);
@@ -133,7 +130,7 @@ impl Snapshot {
         snapshot.view.node_overlays = objects.node_overlays.into_values().collect();
         let active = objects.capacity_buffers.into_values().filter(|(buffer, _)| buffer.is_active());
         snapshot.view.capacity_buffers =
-            active.map(|(buffer, status)| buffer_view(buffer, status, &objects.shapes, &ranges)).collect();
+            active.map(|(buffer, status)| buffer_view(buffer, status, &objects.shapes, &admission)).collect();
         let named = |namespace: slim::Namespace| {
             (namespace.metadata.name.unwrap_or_default(), namespace.metadata.labels.unwrap_or_default())
         };
@@ -169,21 +166,22 @@ impl Snapshot {
         self.view.set_default_spread(config, selectors);
     }
 
-    fn take_pods(&mut self, objects: &mut Objects) {
+    fn take_pods(&mut self, objects: &mut Objects, admission: &Admission) {
         let mut unknown: BTreeMap<String, usize> = BTreeMap::new();
         let mut without_class: BTreeMap<String, usize> = BTreeMap::new();
         let [mut prioritized, mut admitted] = [Changed::default(), Changed::default()];
+        let mut errors: Vec<ConvertError> = Vec::new();
         let mut templates = SharedTemplates::default();
         let pods = std::mem::take(&mut objects.pods);
         let mut again = NextRequests::new(objects);
         for read in pods.into_values() {
-            let ReadPod { mut pod, without_priority, on_fargate, runtime_class, running } = read;
+            let ReadPod { mut pod, without_priority, on_fargate, unadmitted, running } = read;
             if pod.is_terminal() {
                 self.ended += 1;
                 continue;
             }
             if without_priority {
-                match priority(pod.template.priority_class_name.as_deref(), &objects.priority_classes) {
+                match admission.priority(pod.template.priority_class_name.as_deref()) {
                     Some(priority) if priority == pod.template.priority => {}
                     Some(priority) => prioritized.apply(&mut pod, |template| template.priority = priority),
                     None => {
@@ -191,14 +189,17 @@ impl Snapshot {
                     }
                 }
             }
-            // The kube-scheduler drops such a nomination at its next attempt.
-            pod.nominated_node_name.take_if(|node| !objects.nodes.contains_key(&(String::new(), node.clone())));
-            if let Some(name) = runtime_class.filter(|_| pod.node_name.is_none()) {
-                match objects.runtime_classes.get(&(String::new(), name.clone())) {
-                    Some(class) => admitted.apply(&mut pod, |template| class.admit(template)),
-                    None => *without_class.entry(name).or_default() += 1,
+            if let Some(spec) = unadmitted {
+                let namespace = pod.namespace.clone();
+                admitted.apply(&mut pod, |template| errors.extend(admission.admit(&namespace, template, &spec).err()));
+                let class = spec.runtime_class_name.clone().filter(|_| spec.overhead.is_empty());
+                let class = class.filter(|name| !name.is_empty());
+                if let Some(name) = class.filter(|name| !admission.runtime_classes.contains_key(name)) {
+                    *without_class.entry(name).or_default() += 1;
                 }
             }
+            // The kube-scheduler drops such a nomination at its next attempt.
+            pod.nominated_node_name.take_if(|node| !objects.nodes.contains_key(&(String::new(), node.clone())));
             if pod.node_name.is_none() {
                 let why = held(&pod, on_fargate);
                 let fargate = why == Some(Held::Fargate);
@@ -214,6 +215,9 @@ impl Snapshot {
             self.view.pods.push(Arc::new(pod));
         }
         self.warnings.extend(again.warnings());
+        let unadmitted =
+            errors.iter().map(|error| format!("pods are planned without what admission gives them: {error}"));
+        self.warnings.extend(unadmitted);
         for (class, pods) in unknown {
             self.warnings.push(format!(
                 "PriorityClass {} of {pods} pods is not in the export; their priority is assumed to be 0",
@@ -298,7 +302,7 @@ fn buffer_view(
     buffer: CapacityBuffer,
     status: CapacityBufferStatus,
     shapes: &BTreeMap<(&'static str, Key), Result<ReadShape, String>>,
-    ranges: &[LimitRange],
+    admission: &Admission,
 ) -> BufferView {
     let shape = buffer.source().and_then(|source| {
         let (kind, name) = match source {
@@ -309,7 +313,7 @@ fn buffer_view(
             |(known, (namespace, of)): &(&str, Key)| *known == kind && *namespace == buffer.namespace && of == name;
         let (_, read) = shapes.iter().find(|(key, _)| own(key)).ok_or_else(|| buffer.missing_source(source))?;
         let read = read.as_ref().map_err(Clone::clone);
-        let shape = read.and_then(|read| read.with_limit_ranges(ranges).map_err(|error| error.to_string()));
+        let shape = read.and_then(|read| read.admitted(admission).map_err(|error| error.to_string()));
         shape.map_err(|why| BufferError::Resolution(format!("{kind} cannot be decoded: {why}")))
     });
     BufferView { status, shape, buffer }
@@ -326,18 +330,6 @@ fn mirrored(claim: &NodeClaim) -> MirroredClaim {
         termination_grace_period: claim.spec.termination_grace_period,
         deletion_timestamp: claim.status.termination.as_ref().map(|termination| termination.requested),
         ..MirroredClaim::default()
-    }
-}
-
-/// The priority that admission would set for a pod of this class; `None` for an unknown class.
-fn priority(class: Option<&str>, classes: &BTreeMap<Key, slim::PriorityClass>) -> Option<i32> {
-    match class.filter(|class| !class.is_empty()) {
-        Some(name) => {
-            let given = classes.get(&(String::new(), name.to_owned())).map(|class| class.value);
-            given.or_else(|| BUILT_IN.iter().find(|(known, _)| *known == name).map(|(_, value)| *value))
-        }
-        // The default class with the lowest value is used, as in the API server.
-        None => Some(classes.values().filter(|class| class.global_default).map(|class| class.value).min().unwrap_or(0)),
     }
 }
 

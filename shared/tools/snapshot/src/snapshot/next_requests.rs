@@ -6,7 +6,7 @@ use crate::kinds::Kind;
 use crate::manifests::described;
 use crate::objects::{Key, Objects};
 use crate::workloads::VerticalAutoscaler;
-use nodeless_api::daemon_sets::LimitRange;
+use nodeless_api::limit_ranges::LimitRange;
 use nodeless_api::pod_shapes::{ReadShape, RunningPod};
 use nodeless_model::{Pod, ResourceList};
 use std::cmp::Reverse;

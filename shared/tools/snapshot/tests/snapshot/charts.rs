@@ -192,6 +192,28 @@ fn a_runtime_class_adds_what_admission_adds() {
     );
 }
 
+#[test]
+fn a_limit_range_gives_its_defaults_to_pods_that_are_not_made_yet() {
+    let range = json!({
+        "apiVersion": "v1", "kind": "LimitRange", "metadata": { "name": "all" },
+        "spec": { "limits": [{ "type": "Container", "defaultRequest": { "cpu": "300m" } }] },
+    });
+    let mut plain = template("1");
+    plain["spec"]["containers"][0]["resources"] = json!({});
+    let deployment = object("apps/v1", "Deployment", "w", json!({ "replicas": 2, "template": plain }));
+    let own = object("apps/v1", "Deployment", "own", json!({ "replicas": 1, "template": template("1") }));
+    let snapshot = applied(&[deployment, own, range.clone()]);
+    assert_eq!(pods(&snapshot), BTreeMap::from([("300m".to_owned(), 2), ("1".to_owned(), 1)]));
+    // The API server has admitted a pod with a priority.
+    let pod = |priority: Value| {
+        let mut spec = plain["spec"].clone();
+        spec["priority"] = priority;
+        json!({ "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "p" }, "spec": spec })
+    };
+    assert_eq!(pods(&applied(&[pod(json!(0)), range.clone()])), BTreeMap::from([("0".to_owned(), 1)]));
+    assert_eq!(pods(&applied(&[pod(Value::Null), range])), BTreeMap::from([("300m".to_owned(), 1)]));
+}
+
 /// A pod that mounts this claim.
 fn mounting(name: &str, claim: &str) -> Value {
     let mut spec = template("1")["spec"].clone();

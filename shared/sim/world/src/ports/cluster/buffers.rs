@@ -1,7 +1,7 @@
 //! CapacityBuffers and the objects that they refer to.
 
 use super::objects;
-use nodeless_api::daemon_sets::LimitRange;
+use nodeless_api::admission::Admission;
 use nodeless_api::pod_shapes::ReadShape;
 use nodeless_api::{CapacityBufferStatus, ConvertError, slim};
 use nodeless_fake_kubernetes::ApiServer;
@@ -16,16 +16,16 @@ use serde_json::Value;
 pub(super) fn shapes(
     api: &ApiServer,
     buffers: Vec<(CapacityBuffer, CapacityBufferStatus)>,
-    ranges: &[LimitRange],
+    admission: &Admission,
 ) -> Result<Vec<BufferView>, PortError> {
-    let view = |(buffer, status)| Ok(BufferView { shape: shape(api, &buffer, ranges)?, buffer, status });
+    let view = |(buffer, status)| Ok(BufferView { shape: shape(api, &buffer, admission)?, buffer, status });
     buffers.into_iter().map(view).collect()
 }
 
 fn shape(
     api: &ApiServer,
     buffer: &CapacityBuffer,
-    ranges: &[LimitRange],
+    admission: &Admission,
 ) -> Result<Result<PodShape, BufferError>, PortError> {
     let source = match buffer.source() {
         Ok(source) => source,
@@ -44,17 +44,17 @@ fn shape(
         return Ok(Err(buffer.missing_source(source)));
     };
     let shape = match source {
-        BufferSource::PodTemplate { .. } => decode::<slim::StoredPodTemplate>(&object, ranges),
-        BufferSource::Workload { .. } => decode::<slim::Scalable>(&object, ranges),
+        BufferSource::PodTemplate { .. } => decode::<slim::StoredPodTemplate>(&object, admission),
+        BufferSource::Workload { .. } => decode::<slim::Scalable>(&object, admission),
     };
     Ok(shape.map_err(|error| BufferError::Resolution(format!("{} cannot be decoded: {error}", resource.kind))))
 }
 
-fn decode<S: DeserializeOwned>(object: &Value, ranges: &[LimitRange]) -> Result<PodShape, String>
+fn decode<S: DeserializeOwned>(object: &Value, admission: &Admission) -> Result<PodShape, String>
 where
     for<'a> ReadShape: TryFrom<&'a S, Error = ConvertError>,
 {
     let decoded = S::deserialize(object).map_err(|error| error.to_string())?;
-    let shape = ReadShape::try_from(&decoded).and_then(|read| read.with_limit_ranges(ranges));
+    let shape = ReadShape::try_from(&decoded).and_then(|read| read.admitted(admission));
     shape.map_err(|error| error.to_string())
 }

@@ -1,7 +1,8 @@
 //! The kinds of objects, and their conversion into the types of planning.
 
 use crate::resources::{CAPACITY_BUFFERS, NODE_CLAIMS, NODE_CLASSES, NODE_OVERLAYS, NODE_POOLS, PROVISIONING_REQUESTS};
-use nodeless_api::daemon_sets::{LimitRange, ReadDaemonSet};
+use nodeless_api::daemon_sets::ReadDaemonSet;
+use nodeless_api::limit_ranges::LimitRange;
 use nodeless_api::managed::{self, Owned, RefersToClass};
 use nodeless_api::{
     CapacityBufferStatus, EC2NodeClass, NodeOverlayStatus, NodePoolStatus, ProvisioningRequestStatus, slim,

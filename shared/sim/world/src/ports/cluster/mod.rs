@@ -16,6 +16,7 @@ use crate::world::WorldClock;
 use async_trait::async_trait;
 use decoded::Decoded;
 use kinds::Kind;
+use nodeless_api::admission::Admission;
 use nodeless_api::convert::volumes::Storage;
 use nodeless_api::managed::Owned;
 use nodeless_api::{
@@ -146,10 +147,10 @@ impl PlanningView for MemoryCluster {
             let (ranges, quotas) = (self.read(&kinds::ALL_LIMIT_RANGES)?, self.read(&kinds::ALL_QUOTAS)?);
             view.invalid.extend(ranges.1.into_iter().chain(quotas.1));
             view.resource_quotas = quotas.0;
-            let ranges = ranges.0;
-            view.set_first_pods(&without_pod, &daemon_sets.0, &ranges);
-            view.capacity_buffers = buffers::shapes(&self.api, buffers.0, &ranges)?;
-            view.provisioning_requests = requests::templates(&self.api, asked.0, &ranges)?;
+            let admission = Admission::from(ranges.0);
+            view.set_first_pods(&without_pod, &daemon_sets.0, &admission);
+            view.capacity_buffers = buffers::shapes(&self.api, buffers.0, &admission)?;
+            view.provisioning_requests = requests::templates(&self.api, asked.0, &admission)?;
         }
         self.read_volumes(&mut view)?;
         let (namespaces, invalid) = self.read(&kinds::ALL_NAMESPACES)?;

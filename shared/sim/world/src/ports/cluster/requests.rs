@@ -1,7 +1,7 @@
 //! ProvisioningRequests and their PodTemplates.
 
 use super::objects;
-use nodeless_api::daemon_sets::LimitRange;
+use nodeless_api::admission::Admission;
 use nodeless_api::pod_shapes::ReadShape;
 use nodeless_api::{ProvisioningRequestStatus, slim};
 use nodeless_fake_kubernetes::ApiServer;
@@ -16,16 +16,17 @@ use serde_json::Value;
 pub(super) fn templates(
     api: &ApiServer,
     requests: Vec<(ProvisioningRequest, ProvisioningRequestStatus)>,
-    ranges: &[LimitRange],
+    admission: &Admission,
 ) -> Result<Vec<RequestView>, PortError> {
-    let view = |(request, status)| Ok(RequestView { templates: of_request(api, &request, ranges)?, request, status });
+    let view =
+        |(request, status)| Ok(RequestView { templates: of_request(api, &request, admission)?, request, status });
     requests.into_iter().map(view).collect()
 }
 
 fn of_request(
     api: &ApiServer,
     request: &ProvisioningRequest,
-    ranges: &[LimitRange],
+    admission: &Admission,
 ) -> Result<Result<Vec<PodShape>, RequestError>, PortError> {
     let mut templates = Vec::new();
     for set in &request.pod_sets {
@@ -34,7 +35,7 @@ fn of_request(
             let (name, namespace) = (set.template.clone(), request.namespace.clone());
             return Ok(Err(RequestError::TemplateNotFound { name, namespace }));
         };
-        match template(&object, ranges) {
+        match template(&object, admission) {
             Ok(shape) => templates.push(shape),
             Err(error) => {
                 let problem = format!("PodTemplate {} cannot be decoded: {error}", set.template);
@@ -45,8 +46,8 @@ fn of_request(
     Ok(Ok(templates))
 }
 
-fn template(object: &Value, ranges: &[LimitRange]) -> Result<PodShape, String> {
+fn template(object: &Value, admission: &Admission) -> Result<PodShape, String> {
     let stored = slim::StoredPodTemplate::deserialize(object).map_err(|error| error.to_string())?;
-    let shape = ReadShape::try_from(&stored).and_then(|read| read.with_limit_ranges(ranges));
+    let shape = ReadShape::try_from(&stored).and_then(|read| read.admitted(admission));
     shape.map_err(|error| error.to_string())
 }
