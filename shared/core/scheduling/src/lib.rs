@@ -49,7 +49,7 @@ mod volumes;
 mod work;
 mod zone_spreads;
 
-pub use binding::{BindingLimits, BindingNode, Bindings, Bound};
+pub use binding::{BindingLimits, BindingNode, Bindings, Bound, SavedNode};
 pub use claims::claimed_drivers;
 pub use constraints::admission::Admission;
 pub use engine::new_nodes::NewNode;

@@ -9,7 +9,7 @@ use super::round::Round;
 use crate::reasons::KeptReason;
 use crate::simulation::packed::Mover;
 use nodeless_model::Pod;
-use nodeless_scheduling::{BindingLimits, BindingNode, Launch};
+use nodeless_scheduling::{BindingLimits, BindingNode, Bound, Launch, SavedNode};
 
 /// In how many orders the pods have to fit. A command whose pods do not fit in half of all orders passes with a probability
 /// of 3%, and at its validation a later snapshot is tried again; each order takes work in proportion.
@@ -54,8 +54,14 @@ impl<'c, 'a> Round<'c, 'a, '_> {
         launches: &[Launch],
         first_only: bool,
     ) -> Result<(), KeptReason> {
-        if nodes.waiting.len() > MAX_TOGETHER {
+        let (bound_before, waiting_before) = (nodes.bound.len(), nodes.waiting.clone());
+        let mut saved = Vec::new();
+        if waiting_before.len() > MAX_TOGETHER {
             nodes.bind_waiting();
+        } else if !launches.is_empty() {
+            // The pods of removals are evicted at once, and those of a command with launches when its nodes are ready, most of a minute
+            // later.
+            saved = nodes.bind_waiting();
         }
         let names = places.iter().map(|place| &self.candidates[*place].one.node.name);
         let closing: Vec<usize> = names.filter_map(|name| nodes.by_name.get(name)).copied().collect();
@@ -79,6 +85,11 @@ impl<'c, 'a> Round<'c, 'a, '_> {
             Err(why) => {
                 nodes.bindings.truncate(count);
                 closing.iter().for_each(|node| nodes.bindings.open(*node));
+                if !saved.is_empty() {
+                    saved.into_iter().rev().for_each(|node| nodes.bindings.restore(node));
+                    nodes.bound.truncate(bound_before);
+                    nodes.waiting = waiting_before;
+                }
                 Err(why)
             }
         }
@@ -133,19 +144,27 @@ impl<'c, 'a> Round<'c, 'a, '_> {
 }
 
 impl Nodes<'_> {
-    /// Binds the pods of accepted commands, in one order. Those that fit on no node wait on.
-    fn bind_waiting(&mut self) {
+    /// Binds the pods of accepted commands, in the first order in which all of them fit. Those that fit on no node wait on. Returns the
+    /// nodes as they were before each pod.
+    fn bind_waiting(&mut self) -> Vec<SavedNode> {
         let waiting = std::mem::take(&mut self.waiting);
-        let bound = self.bindings.bind(&pods(&waiting), [0], BindingLimits::NONE);
+        let pods = pods(&waiting);
+        let mut orders = (0..ORDERS).map(|seed| self.bindings.bind(&pods, [seed], BindingLimits::NONE));
+        let first = orders.next().unwrap_or_default();
+        let all_fit = |bound: &Bound| bound.unbound().is_none();
+        let bound = if all_fit(&first) { first } else { orders.find(all_fit).unwrap_or(first) };
+        let mut saved = Vec::new();
         for (mover, node) in waiting.into_iter().zip(bound.orders.into_iter().flatten()) {
             match node {
                 Some(node) => {
+                    saved.push(self.bindings.save(node));
                     self.bindings.place(node, mover.pod);
                     self.bound.push((node, mover));
                 }
                 None => self.waiting.push(mover),
             }
         }
+        saved
     }
 }
 

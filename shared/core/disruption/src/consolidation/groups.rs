@@ -118,12 +118,23 @@ fn replace(round: &mut Round<'_, '_, '_>, places: &[usize], budgets: &mut Budget
                 round.candidates[place].reasons.push(why.clone());
             }
         }
-        Err(Refusal::Kept(_)) => {
-            let (first, second) = places.split_at(places.len() / 2);
-            replace(round, first, budgets);
-            replace(round, second, budgets);
+        Err(Refusal::Kept(KeptReason::PredictedPending { pod })) => {
+            let runs_it = |place: &usize| round.candidates[*place].movers.iter().any(|mover| mover.pod.key() == pod);
+            let others: Vec<usize> = places.iter().copied().filter(|place| !runs_it(place)).collect();
+            if others.len() < places.len() {
+                replace(round, &others, budgets);
+            } else {
+                replace_halves(round, &places, budgets);
+            }
         }
+        Err(Refusal::Kept(_)) => replace_halves(round, &places, budgets),
     }
+}
+
+fn replace_halves(round: &mut Round<'_, '_, '_>, places: &[usize], budgets: &mut Budgets) {
+    let (first, second) = places.split_at(places.len() / 2);
+    replace(round, first, budgets);
+    replace(round, second, budgets);
 }
 
 /// Why a group is not replaced.

@@ -30,6 +30,7 @@ mod score;
 
 use crate::classes::Class;
 use crate::dense;
+use crate::engine::nodes::Capacity;
 use crate::problem::{BoundPods, ClusterFacts, ExistingNode, Options, PreferencePolicy, Problem};
 use crate::volumes;
 use nodeless_model::{DaemonSet, Pod, ResourceIndex, ResourceList, TaintEffect};
@@ -83,6 +84,14 @@ struct Row {
     /// `requested` with the defaults for pods without requests.
     non_zero: Load,
     prefers_no_schedule: bool,
+}
+
+/// A node of [`Bindings`] before pods were placed on it.
+pub struct SavedNode {
+    index: usize,
+    node: ExistingNode,
+    row: Row,
+    capacity: Option<Capacity>,
 }
 
 /// What [`Bindings::bind`] leaves out.
@@ -237,6 +246,26 @@ impl<'a> Bindings<'a> {
         self.rows[node].add(Load::new(pod.template.next_requests()));
         if let Some(prepared) = &mut self.prepared {
             prepared.place(node, pod, &self.resources);
+        }
+    }
+
+    /// The state of a node, which [`Self::restore`] takes back.
+    #[must_use]
+    pub fn save(&self, node: usize) -> SavedNode {
+        let capacity = self.prepared.as_ref().map(|prepared| prepared.nodes[node].clone());
+        SavedNode { index: node, node: self.nodes[node].clone(), row: self.rows[node].clone(), capacity }
+    }
+
+    /// Reverts what was placed on a node since it was saved.
+    pub fn restore(&mut self, SavedNode { index, node, row, capacity }: SavedNode) {
+        self.nodes[index] = node;
+        self.rows[index] = row;
+        match (&mut self.prepared, capacity) {
+            (Some(prepared), Some(capacity)) => {
+                prepared.nodes[index] = capacity;
+                prepared.note_change(index);
+            }
+            _ => self.prepared = None,
         }
     }
 
