@@ -54,13 +54,6 @@ resource "aws_lambda_function" "function" {
 
 # These functions wake each other, and lifecycle itself, by messages. Lambda detects such a loop and stops it after about 16
 # invocations: https://docs.aws.amazon.com/lambda/latest/dg/invocation-recursion.html
-# That page names the regions which detect loops: all commercial ones but two. Elsewhere there is nothing to allow, and the call would
-# fail the apply.
-locals {
-  detects_loops          = local.partition == "aws" && !contains(["ap-southeast-6", "mx-central-1"], local.region)
-  recursive_loop_allowed = coalesce(var.recursive_loop_allowed, local.detects_loops)
-}
-
 resource "aws_lambda_function_recursion_config" "function" {
   for_each = local.recursive_loop_allowed ? local.looping : toset([])
 
@@ -75,7 +68,7 @@ resource "aws_lambda_event_source_mapping" "plan" {
   # batching window.
   batch_size              = 10
   function_response_types = ["ReportBatchItemFailures"]
-  tags                    = local.tags
+  tags                    = local.mapping_tags
 
   # Shared functions need the permissions and the registration of this cluster first.
   depends_on = [aws_iam_role_policy_attachment.shared, aws_dynamodb_table_item.cluster]
@@ -87,7 +80,7 @@ resource "aws_lambda_event_source_mapping" "catalog" {
   # One refresh handles all waiting messages.
   batch_size              = 10
   function_response_types = ["ReportBatchItemFailures"]
-  tags                    = local.tags
+  tags                    = local.mapping_tags
   depends_on              = [aws_iam_role_policy_attachment.shared, aws_dynamodb_table_item.cluster]
 }
 
@@ -96,7 +89,7 @@ resource "aws_lambda_event_source_mapping" "claims" {
   function_name           = local.serving["lifecycle"].arn
   batch_size              = 10
   function_response_types = ["ReportBatchItemFailures"]
-  tags                    = local.tags
+  tags                    = local.mapping_tags
 
   scaling_config {
     maximum_concurrency = var.claims_concurrency
@@ -128,7 +121,7 @@ resource "aws_lambda_event_source_mapping" "interruption" {
   batch_size                         = 100
   maximum_batching_window_in_seconds = 1
   function_response_types            = ["ReportBatchItemFailures"]
-  tags                               = local.tags
+  tags                               = local.mapping_tags
 
   scaling_config {
     # A thousand warnings are ten batches.

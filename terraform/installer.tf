@@ -10,7 +10,7 @@ resource "aws_lambda_invocation" "install" {
   input = jsonencode({
     action  = "install"
     cluster = local.cluster
-    wakeUrl = var.wake_enabled ? local.wake_url : null
+    wakeUrl = local.wake_enabled ? local.wake_url : null
     # Whether the API server can reach the wake function with any controlPlaneEgressMode.
     ownEndpoint = var.wake_endpoint != null
     # Whether lifecycle may patch pods/status.

@@ -28,12 +28,12 @@ locals {
   tags = merge(var.tags, { "nodeless/cluster" = local.cluster })
 
   function_names = toset(["planner", "lifecycle", "interruption", "catalog", "wake", "installer"])
-  functions      = { for name in local.function_names : name => var.functions[name] if(name != "wake" || var.wake_enabled) && (name != "installer" || var.install) && !(local.shares_functions && contains(local.shared_names, name)) }
+  functions      = { for name in local.function_names : name => var.functions[name] if(name != "wake" || local.wake_enabled) && (name != "installer" || var.install) && !(local.shares_functions && contains(local.shared_names, name)) }
 
   # A random value that does not change: the data source returns a new one at each read, and terraform_data keeps the first.
-  wake_path = var.wake_enabled ? "/${sensitive(terraform_data.wake_path[0].output)}" : ""
-  wake_host = var.wake_enabled ? (startswith(coalesce(var.wake_endpoint, "-"), "https://") ? var.wake_endpoint : aws_lambda_function_url.wake[0].function_url) : ""
-  wake_url  = var.wake_enabled ? "${trimsuffix(local.wake_host, "/")}${local.wake_path}" : ""
+  wake_path = local.wake_enabled ? "/${sensitive(terraform_data.wake_path[0].output)}" : ""
+  wake_host = local.wake_enabled ? (startswith(coalesce(var.wake_endpoint, "-"), "https://") ? var.wake_endpoint : aws_lambda_function_url.wake[0].function_url) : ""
+  wake_url  = local.wake_enabled ? "${trimsuffix(local.wake_host, "/")}${local.wake_path}" : ""
 
   # The environment variables of the functions. The Rust code uses the same names; the tests check both.
   environment = {

@@ -299,7 +299,7 @@ resource "aws_cloudwatch_metric_alarm" "stale" {
 # kube-scheduler writes an Event for a pending pod every few minutes, and each one calls wake. The planner publishes both
 # metrics with every plan while pods are pending, even if no call arrived.
 resource "aws_cloudwatch_metric_alarm" "wake_silent" {
-  count = var.alarms.enabled && var.wake_enabled && var.schedules_enabled ? 1 : 0
+  count = var.alarms.enabled && local.wake_enabled && var.schedules_enabled ? 1 : 0
 
   alarm_name          = "${local.name}-wake-silent"
   alarm_description   = "Pods were pending for half an hour, and no call of the API server reached the planner: each pod waits up to a minute for the heartbeat. Does the webhook nodeless-wake exist, can the control plane reach the Function URL (controlPlaneEgressMode, wake_endpoint), and does the log of wake show errors? See docs/operate/alarms.md#wake-silent."

@@ -429,9 +429,9 @@ variable "cost_labels" {
 }
 
 variable "wake_enabled" {
-  description = "Serve a Function URL that the API server calls when a pod cannot be scheduled, so that planning starts within seconds, and when an EC2NodeClass is created, changed or deleted. If false, both wait up to a minute for the heartbeat. It must be false in regions without Function URLs, which docs/compatibility.md lists."
+  description = "Serve a Function URL that the API server calls when a pod cannot be scheduled, so that planning starts within seconds, and when an EC2NodeClass is created, changed or deleted. If false, both wait up to a minute for the heartbeat. null (default) serves it in the regions for which AWS documents Function URLs (docs/compatibility.md)."
   type        = bool
-  default     = true
+  default     = null
 }
 
 variable "create_node_role" {

@@ -690,15 +690,68 @@ run "a_region_without_loop_detection" {
   }
 }
 
-run "a_partition_without_loop_detection" {
+run "a_region_without_function_urls" {
+  override_data {
+    target = data.aws_region.current
+    values = { id = "ca-west-1", name = "ca-west-1" }
+  }
+
+  assert {
+    condition = (
+      !contains(keys(aws_lambda_function.function), "wake") && length(aws_lambda_function_url.wake) == 0 &&
+      nonsensitive(output.wake_url) == "" && length(aws_cloudwatch_metric_alarm.wake_silent) == 0 &&
+      jsondecode(nonsensitive(aws_lambda_invocation.install[0].input)).wakeUrl == null
+    )
+    error_message = "By default nothing may need a Function URL where Lambda has none: the apply would fail half way."
+  }
+
+  assert {
+    condition     = aws_lambda_event_source_mapping.claims.tags != null && length(aws_lambda_function_recursion_config.function) == 4
+    error_message = "The region lacks Function URLs alone."
+  }
+}
+
+run "function_urls_by_choice" {
+  variables {
+    wake_enabled = true
+  }
+  override_data {
+    target = data.aws_region.current
+    values = { id = "ca-west-1", name = "ca-west-1" }
+  }
+
+  assert {
+    condition     = length(aws_lambda_function_url.wake) == 1 && contains(keys(aws_lambda_function.function), "wake")
+    error_message = "wake_enabled = true makes a Function URL in a region that gets them later than their documentation."
+  }
+}
+
+run "govcloud_without_function_urls" {
   override_data {
     target = data.aws_partition.current
     values = { partition = "aws-us-gov" }
   }
 
   assert {
-    condition     = length(aws_lambda_function_recursion_config.function) == 0
-    error_message = "AWS documents loop detection for commercial regions only."
+    condition     = length(aws_lambda_function_recursion_config.function) == 0 && length(aws_lambda_function_url.wake) == 0
+    error_message = "AWS documents loop detection and Function URLs for commercial regions only."
+  }
+
+  assert {
+    condition     = alltrue([for m in [aws_lambda_event_source_mapping.plan, aws_lambda_event_source_mapping.catalog, aws_lambda_event_source_mapping.claims, aws_lambda_event_source_mapping.interruption] : m.tags == null])
+    error_message = "GovCloud has no tags of event source mappings."
+  }
+}
+
+run "china_without_function_urls" {
+  override_data {
+    target = data.aws_partition.current
+    values = { partition = "aws-cn" }
+  }
+
+  assert {
+    condition     = length(aws_lambda_function_recursion_config.function) == 0 && length(aws_lambda_function_url.wake) == 0 && !contains(keys(aws_lambda_function.function), "wake")
+    error_message = "China has no Function URLs."
   }
 }
 

@@ -26,7 +26,7 @@ BY_REASON: dict[str, tuple[str, ...]] = {
     "it takes an instance that is protected, or has several interfaces, which may stay behind": ("ec2-template-public-address", "ec2-terminate-protected"),
     "it takes a cluster of another kind, or in another zone or region, than the one of the example, or a second one": (
         "arc-events", "arc-zonal-shift", "eks-cni-ipv6", "eks-created-again", "eks-egress-isolated", "eks-egress-mode", "eks-zones",
-        "lambda-recursion-regions", "lambda-url-regions", "pricing-regions",
+        "lambda-mapping-tags", "lambda-recursion-regions", "lambda-url-regions", "pricing-regions",
     ),
     "it takes a Local Zone, which the account would have to opt in to": ("ec2-zones-opted-in", "pricing-local-zones"),
     "it takes thousands of reads or writes of the table a second, or two at the same moment": (

@@ -112,17 +112,17 @@ def check_pages() -> None:
 
 
 def check_regions() -> None:
-    """docs/compatibility.md lists the same regions without Function URLs and without loop detection as the rows, and the module the same
-    ones without loop detection."""
+    """docs/compatibility.md and the module list the same regions without Function URLs and without loop detection as the rows."""
     region = r"\b[a-z]{2}-[a-z]+-\d\b"
     claims = {row.name: set(re.findall(region, row.claim)) for row in rows((ROOT / TABLE).read_text())}
     pages = (ROOT / "docs/compatibility.md").read_text()
+    module = (ROOT / "terraform/regions.tf").read_text()
     for name, title in (("lambda-url-regions", "Function URLs"), ("lambda-recursion-regions", "loop detection")):
         section = pages.partition(f"\n## Regions without {title}\n")[2].partition("\n## ")[0]
         named, listed = claims[name], set(re.findall(region, section))
         assert named and named == listed, f"{TABLE} and docs/compatibility.md differ in the regions {sorted(named ^ listed)} without {title}"
-    module = re.search(r"detects_loops += .+", (ROOT / "terraform/functions.tf").read_text())
-    assert module and set(re.findall(region, module[0])) == claims["lambda-recursion-regions"], "terraform/functions.tf has other regions without loop detection"
+        listed = re.search(rf"without_{title.lower().replace(' ', '_')} += \[([^]]+)\]", module)
+        assert listed and set(re.findall(region, listed[1])) == named, f"terraform/regions.tf has other regions without {title}"
 
 
 def check_all() -> None:

@@ -74,9 +74,9 @@ variable "public_access_cidrs" {
 }
 
 variable "wake_enabled" {
-  description = "Plan as soon as a pod cannot be scheduled, through a webhook and a Function URL. false waits for the heartbeat."
+  description = "Plan as soon as a pod cannot be scheduled, through a webhook and a Function URL. false waits for the heartbeat; null (default) does so where the region has no Function URLs."
   type        = bool
-  default     = true
+  default     = null
 }
 
 variable "alarm_topic_arn" {
