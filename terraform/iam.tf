@@ -204,8 +204,10 @@ locals {
     Action   = "kms:Decrypt"
     Resource = key
     Condition = {
-      StringEquals = { "kms:EncryptionContext:aws:dynamodb:tableName" = local.table.name }
-      StringLike   = { "kms:ViaService" = "dynamodb.${local.region}.amazonaws.com*" } # ends in .cn in China
+      StringEquals = {
+        "kms:EncryptionContext:aws:dynamodb:tableName" = local.table.name
+        "kms:ViaService"                               = [for suffix in local.via_suffixes : "dynamodb.${local.region}.${suffix}"]
+      }
     }
   } if key != null]
 
@@ -216,7 +218,7 @@ locals {
     Effect    = "Allow"
     Action    = ["kms:Decrypt", "kms:GenerateDataKey"]
     Resource  = key
-    Condition = { StringLike = { "kms:ViaService" = "sqs.${local.region}.amazonaws.com*" } }
+    Condition = { StringEquals = { "kms:ViaService" = [for suffix in local.via_suffixes : "sqs.${local.region}.${suffix}"] } }
   } if key != null]
 
   # SNS makes data keys of an encrypted topic in the name of the publisher:
@@ -231,7 +233,7 @@ locals {
     Effect    = "Allow"
     Action    = ["kms:Decrypt", "kms:GenerateDataKey"]
     Resource  = key
-    Condition = { StringLike = { "kms:ViaService" = "sns.${split(":", report.topic_arn)[3]}.amazonaws.com*" } }
+    Condition = { StringEquals = { "kms:ViaService" = [for suffix in local.via_suffixes : "sns.${split(":", report.topic_arn)[3]}.${suffix}"] } }
   } if key != null]) if report != null])
 
   send = {

@@ -34,6 +34,13 @@ resource "aws_iam_role_policy_attachment" "node" {
   policy_arn = "arn:${local.partition}:iam::aws:policy/${each.key}"
 }
 
+resource "aws_iam_role_policy_attachment" "additional" {
+  for_each = var.create_node_role ? var.node_role_additional_policies : {}
+
+  role       = aws_iam_role.node[0].name
+  policy_arn = each.value
+}
+
 # What the VPC CNI needs in an IPv6 cluster. AWS has no managed policy with these permissions, and documents this one, with this name:
 # https://docs.aws.amazon.com/eks/latest/userguide/cni-iam-role.html
 resource "aws_iam_role_policy" "node" {

@@ -23,6 +23,11 @@ output "function_names" {
   value       = merge({ for name, f in aws_lambda_function.function : name => f.function_name }, { for name, f in local.serving : name => f.name })
 }
 
+output "function_arns" {
+  description = "ARNs of the Lambda functions that serve the cluster."
+  value       = merge({ for name, f in aws_lambda_function.function : name => f.arn }, { for name, f in local.serving : name => f.arn })
+}
+
 output "shared_functions" {
   description = "For the variable shared_functions of further instances of this module: the functions then serve their clusters too."
   value = local.shares_functions ? var.shared_functions : {
@@ -49,6 +54,21 @@ output "log_group_names" {
 output "table_name" {
   description = "Name of the state table."
   value       = local.table.name
+}
+
+output "table_arn" {
+  description = "ARN of the state table."
+  value       = local.table.arn
+}
+
+output "queue_arns" {
+  description = "ARNs of the queues."
+  value = {
+    plan         = aws_sqs_queue.plan.arn
+    claims       = aws_sqs_queue.claims.arn
+    interruption = aws_sqs_queue.interruption.arn
+    catalog      = aws_sqs_queue.catalog.arn
+  }
 }
 
 output "plan_queue_url" {

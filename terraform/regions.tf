@@ -13,6 +13,9 @@ locals {
   recursive_loop_allowed = coalesce(var.recursive_loop_allowed, local.is_commercial && !contains(local.without_loop_detection, local.region))
   wake_enabled           = coalesce(var.wake_enabled, local.is_commercial && !contains(local.without_function_urls, local.region))
 
+  # The ends of the names of services in kms:ViaService. AWS documents amazonaws.com, and for no partition whether its own suffix is used.
+  via_suffixes = distinct(["amazonaws.com", data.aws_partition.current.dns_suffix])
+
   # GovCloud has no tags of event source mappings: https://docs.aws.amazon.com/govcloud-us/latest/UserGuide/govcloud-lambda.html
   mapping_tags = local.is_commercial ? local.tags : null
 }

@@ -456,6 +456,17 @@ variable "node_role_arn" {
   }
 }
 
+variable "node_role_additional_policies" {
+  description = "ARNs of further IAM policies for the module's node role, by names of your choice: for an agent on the nodes, or a registry of another account. With create_node_role = false, attach them to your role yourself."
+  type        = map(string)
+  default     = {}
+
+  validation {
+    condition     = alltrue([for arn in values(var.node_role_additional_policies) : can(regex("^arn:[a-z-]+:iam::([0-9]{12}|aws):policy/", arn))])
+    error_message = "node_role_additional_policies has ARNs of IAM policies, such as arn:aws:iam::aws:policy/CloudWatchAgentServerPolicy."
+  }
+}
+
 variable "ip_family" {
   description = "IP family of the cluster (kubernetes_network_config.ip_family of aws_eks_cluster): ipv4 or ipv6. It decides which permissions of the VPC CNI the node role gets, with create_node_role = true: pods of an IPv6 cluster get no address without those for ipv6."
   type        = string

@@ -11,7 +11,7 @@ mock_provider "aws" {
   }
   override_data {
     target = data.aws_partition.current
-    values = { partition = "aws" }
+    values = { partition = "aws", dns_suffix = "amazonaws.com" }
   }
   override_data {
     target = data.aws_region.current
@@ -642,6 +642,22 @@ run "without_installer" {
   assert {
     condition     = length(aws_lambda_invocation.install) == 0 && length(aws_eks_access_entry.installer) == 0
     error_message = "install = false must leave out the access entry and the invocation."
+  }
+}
+
+run "more_policies_for_the_node_role" {
+  variables {
+    node_role_additional_policies = { logs = "arn:aws:iam::aws:policy/CloudWatchAgentServerPolicy" }
+  }
+
+  assert {
+    condition     = { for name, a in aws_iam_role_policy_attachment.additional : name => a.policy_arn } == { logs = "arn:aws:iam::aws:policy/CloudWatchAgentServerPolicy" }
+    error_message = "The module's node role has the given policies."
+  }
+
+  assert {
+    condition     = sort(keys(output.function_arns)) == tolist(["catalog", "installer", "interruption", "lifecycle", "planner", "wake"]) && sort(keys(output.queue_arns)) == tolist(["catalog", "claims", "interruption", "plan"]) && output.table_arn == "arn:aws:dynamodb:eu-west-1:111122223333:table/mock"
+    error_message = "Policies and alarms of others name what the module makes by its ARN."
   }
 }
 
@@ -1280,12 +1296,29 @@ run "customer_managed_keys" {
       for p in aws_iam_role_policy.function : [
         for s in jsondecode(p.policy).Statement : (
           s.Sid == "UseTableKey" ?
-          s.Condition == { StringEquals = { "kms:EncryptionContext:aws:dynamodb:tableName" = "nodeless-example" }, StringLike = { "kms:ViaService" = "dynamodb.eu-west-1.amazonaws.com*" } } :
-          s.Condition.StringLike["kms:ViaService"] == "sqs.eu-west-1.amazonaws.com*"
+          jsonencode(s.Condition) == jsonencode({ StringEquals = { "kms:EncryptionContext:aws:dynamodb:tableName" = "nodeless-example", "kms:ViaService" = ["dynamodb.eu-west-1.amazonaws.com"] } }) :
+          s.Condition.StringEquals["kms:ViaService"] == ["sqs.eu-west-1.amazonaws.com"]
         ) if strcontains(jsonencode(s.Action), "kms:")
       ]
     ]))
     error_message = "Functions may use the keys through DynamoDB for this table, and through SQS, and not by themselves."
+  }
+}
+
+run "keys_of_a_partition_with_another_suffix" {
+  variables {
+    kms_key_arns = { table = "arn:aws-cn:kms:cn-north-1:111122223333:key/table" }
+  }
+  override_data {
+    target = data.aws_partition.current
+    values = { partition = "aws-cn", dns_suffix = "amazonaws.com.cn" }
+  }
+
+  assert {
+    condition = one([
+      for s in jsondecode(aws_iam_role_policy.function["planner"].policy).Statement : jsonencode(s.Condition.StringEquals["kms:ViaService"]) if s.Sid == "UseTableKey"
+    ]) == jsonencode(["dynamodb.eu-west-1.amazonaws.com", "dynamodb.eu-west-1.amazonaws.com.cn"])
+    error_message = "The name of a service may end in amazonaws.com or in the suffix of the partition."
   }
 }
 
@@ -1342,7 +1375,7 @@ run "weekly_report_to_an_encrypted_topic" {
       Effect    = "Allow"
       Action    = ["kms:Decrypt", "kms:GenerateDataKey"]
       Resource  = "arn:aws:kms:eu-central-1:111122223333:key/topic"
-      Condition = { StringLike = { "kms:ViaService" = "sns.eu-central-1.amazonaws.com*" } }
+      Condition = { StringEquals = { "kms:ViaService" = ["sns.eu-central-1.amazonaws.com"] } }
     }]
     error_message = "Catalog may use the key of the topic through SNS, and not by itself."
   }
