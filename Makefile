@@ -99,6 +99,7 @@ docs-update: venv ## Write what is generated in docs/: reference pages, tables o
 	python3 scripts/docs/pictures.py --write
 	python3 scripts/docs/dashboard.py --write
 	$(PYTHON) scripts/docs/plans.py --write
+	$(PYTHON) scripts/docs/first_minute.py --write
 
 .PHONY: test-docs
 test-docs: venv ## Check the documentation (links, commands, generated pages, pictures, examples), and what `make compare` and `make instructions` measure
