@@ -25,7 +25,7 @@ sites. Names and addresses of nodes and pods are in the metrics, and everyone wh
 
 Examples:
   nodeless metrics
-  nodeless metrics --once
+  nodeless metrics --once --no-catalog
   nodeless metrics --context production --address 10.0.0.5 --port 9000"
 )]
 pub(crate) struct Arguments {
@@ -40,6 +40,9 @@ pub(crate) struct Arguments {
     /// The port, 0 for any free one
     #[arg(long, value_name = "PORT", default_value_t = 8080)]
     pub(crate) port: u16,
+    /// Leave out the metrics of the catalog's instance types, which are most of the lines. Nodes keep the prices of the catalog
+    #[arg(long)]
+    pub(crate) no_catalog: bool,
     #[command(flatten)]
     pub(crate) catalog: CatalogArguments,
 }
@@ -51,6 +54,7 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<(), CliError> {
         kubeconfig: arguments.cluster.kubeconfig(),
         context: arguments.cluster.context(),
         catalog: &arguments.catalog,
+        lists_catalog: !arguments.no_catalog,
         address: (!arguments.once).then(|| SocketAddr::new(arguments.address, arguments.port)),
     })
     .await
@@ -60,7 +64,7 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<(), CliError> {
 #[cfg(not(feature = "kubernetes"))]
 #[expect(clippy::unused_async, reason = "with the feature `kubernetes` it waits for the cluster")]
 pub(crate) async fn run(arguments: &Arguments) -> Result<(), CliError> {
-    let Arguments { cluster, once, address, port, catalog } = arguments;
-    let _ = (cluster, once, address, port, catalog);
+    let Arguments { cluster, once, address, port, no_catalog, catalog } = arguments;
+    let _ = (cluster, once, address, port, no_catalog, catalog);
     Err(CliError::WithoutKubernetes)
 }

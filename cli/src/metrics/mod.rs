@@ -15,7 +15,7 @@ use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
 use jiff::Timestamp;
 use nodeless_kubernetes::Connection;
-use nodeless_view::metrics::{Exposition, Measured};
+use nodeless_view::metrics::{Exposition, Inputs, Measured};
 use std::net::SocketAddr;
 use std::path::Path;
 use tokio::sync::mpsc::{Sender, channel};
@@ -34,6 +34,8 @@ pub(crate) struct Request<'a> {
     pub(crate) context: Option<&'a str>,
     /// The catalog with the prices.
     pub(crate) catalog: &'a CatalogArguments,
+    /// Whether the metrics of all its instance types are included.
+    pub(crate) lists_catalog: bool,
     /// The address to serve the metrics at; `None` to print them once.
     pub(crate) address: Option<SocketAddr>,
 }
@@ -51,8 +53,13 @@ pub(crate) async fn run(request: &Request<'_>) -> Result<(), CliError> {
     };
     let connection = Connection::with_kubeconfig(request.kubeconfig, request.context).await?;
     let prices = Prices::load(request.catalog)?;
-    let mut metrics =
-        Metrics { source: Source::start(&connection), measured: Measured::default(), prices, left_out: Vec::new() };
+    let mut metrics = Metrics {
+        source: Source::start(&connection),
+        measured: Measured::default(),
+        prices,
+        lists_catalog: request.lists_catalog,
+        left_out: Vec::new(),
+    };
     metrics.source.first(&mut metrics.measured).await?;
     match port {
         Some(port) => metrics.serve(port).await,
@@ -68,6 +75,7 @@ struct Metrics {
     source: Source<Measured>,
     measured: Measured,
     prices: Prices,
+    lists_catalog: bool,
     /// What was reported to be left out.
     left_out: Vec<String>,
 }
@@ -102,8 +110,13 @@ impl Metrics {
 
     fn exposition(&mut self) -> String {
         self.prices.follow(self.measured.cluster());
-        let catalog = &self.prices.shown().catalog;
-        let Exposition { text, left_out } = self.measured.exposition(catalog, self.source.answered(), Timestamp::now());
+        let inputs = Inputs {
+            catalog: &self.prices.shown().catalog,
+            lists_catalog: self.lists_catalog,
+            answered: self.source.answered(),
+            clock: Timestamp::now(),
+        };
+        let Exposition { text, left_out } = self.measured.exposition(&inputs);
         if left_out != self.left_out {
             left_out.iter().for_each(|line| report!("warning: {line}"));
             self.left_out = left_out;

@@ -222,6 +222,11 @@ fn values_are_those_of_the_objects() {
             .is_empty(),
         "embedded spot prices are synthetic"
     );
+    let brief = run(metrics(&world.kubeconfig).args(["--once", "--no-catalog"]));
+    assert_eq!((brief.code, brief.stderr.as_str()), (Some(0), ""));
+    assert!(brief.stdout.lines().count() < 1000 && !brief.stdout.contains("karpenter_cloudprovider_"));
+    let brief = Families::parse(&brief.stdout);
+    assert_eq!(brief.0["nodeless_node_price_dollars_per_hour"], families.0["nodeless_node_price_dollars_per_hour"]);
     let read = families.values("nodeless_last_read_timestamp_seconds", "kind", "Pod");
     assert!(read.len() == 1 && read[0] > 1.7e9, "{read:?}");
 }

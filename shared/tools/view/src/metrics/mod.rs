@@ -48,6 +48,19 @@ pub struct Exposition {
     pub left_out: Vec<String>,
 }
 
+/// What metrics are computed from besides the objects of a cluster.
+#[derive(Clone, Copy, Debug)]
+pub struct Inputs<'i> {
+    /// The catalog with the prices of nodes.
+    pub catalog: &'i Catalog,
+    /// Whether the metrics of all instance types of the catalog are included.
+    pub lists_catalog: bool,
+    /// When the API server last answered, by kind.
+    pub answered: &'i BTreeMap<Kind, Timestamp>,
+    /// The time of this machine.
+    pub clock: Timestamp,
+}
+
 /// What every family is computed from.
 struct Sources<'s> {
     measured: &'s Measured,
@@ -102,9 +115,10 @@ impl Measured {
         &self.cluster
     }
 
-    /// The metrics with these prices, by this machine's clock. `answered` is when the API server last answered, by kind.
+    /// The metrics now.
     #[must_use]
-    pub fn exposition(&self, catalog: &Catalog, answered: &BTreeMap<Kind, Timestamp>, clock: Timestamp) -> Exposition {
+    pub fn exposition(&self, inputs: &Inputs<'_>) -> Exposition {
+        let Inputs { catalog, lists_catalog, answered, clock } = *inputs;
         let now = self.cluster.now(clock);
         let picture = Picture::new(&self.cluster, catalog, now);
         let sources = Sources { measured: self, cluster: &self.cluster, picture: &picture, catalog, answered, now };
@@ -113,7 +127,9 @@ impl Measured {
         pods::write(&sources, &mut writer);
         pools::write(&sources, &mut writer);
         conditions::write(&sources, &mut writer);
-        offerings::write(&sources, &mut writer);
+        if lists_catalog {
+            offerings::write(&sources, &mut writer);
+        }
         own::write(&sources, &mut writer);
         let (text, left_out) = writer.finish();
         Exposition { text, left_out }

@@ -14,7 +14,11 @@ fn measured(objects: &[(Kind, Value)]) -> Measured {
 }
 
 fn exposition(measured: &Measured) -> Exposition {
-    measured.exposition(&Catalog::embedded().unwrap(), &BTreeMap::new(), at(10))
+    with_catalog(measured, &Catalog::embedded().unwrap(), true)
+}
+
+fn with_catalog(measured: &Measured, catalog: &Catalog, lists_catalog: bool) -> Exposition {
+    measured.exposition(&Inputs { catalog, lists_catalog, answered: &BTreeMap::new(), clock: at(10) })
 }
 
 /// The samples of a family, without its name and in order.
@@ -175,7 +179,7 @@ fn the_recorded_price_counts_and_synthetic_spot_prices_do_not() {
         ];
         let measured = measured(&objects);
         let synthetic = Catalog::synthetic(1, &nodeless_catalog::Location::default().facts(None).unwrap());
-        let text = measured.exposition(&synthetic, &BTreeMap::new(), at(10)).text;
+        let text = with_catalog(&measured, &synthetic, true).text;
         let of = |family: &str| {
             let line = text.lines().find(|line| line.starts_with(&format!("{family}{{")));
             line.and_then(|line| line.rsplit(' ').next()).map(str::to_owned)
@@ -184,6 +188,16 @@ fn the_recorded_price_counts_and_synthetic_spot_prices_do_not() {
     };
     assert_eq!(price(Some("0.125")), (Some("0.125".to_owned()), Some("0.125".to_owned())));
     assert_eq!(price(None), (None, Some("0".to_owned())), "a spot node");
+}
+
+#[test]
+fn without_the_catalog_only_the_metrics_of_instance_types_are_left_out() {
+    let (measured, catalog) = (example(), Catalog::embedded().unwrap());
+    let [all, without] = [true, false].map(|lists_catalog| with_catalog(&measured, &catalog, lists_catalog).text);
+    let of_objects: Vec<&str> =
+        all.lines().filter(|line| !line.contains("karpenter_cloudprovider_instance_type_")).collect();
+    assert_eq!(without.lines().collect::<Vec<_>>(), of_objects);
+    assert!(without.contains("\nnodeless_node_price_dollars_per_hour{"), "nodes keep the prices of the catalog");
 }
 
 #[test]
