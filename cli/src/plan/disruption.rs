@@ -21,8 +21,6 @@ pub(crate) struct DisruptionReport {
     pub(crate) commands: Vec<CommandReport>,
     /// Every other node, by name, and why it is not disrupted.
     pub(crate) kept: Vec<Kept>,
-    /// What static NodePools launch to reach their `replicas`.
-    pub(crate) static_launches: Vec<StaticReport>,
     /// The unhealthy nodes, by name.
     pub(crate) repairs: Vec<RepairReport>,
     /// The input of the churn breaker for each NodePool, before these commands.
@@ -189,7 +187,6 @@ impl DisruptionReport {
             savings_per_hour: rounded(savings),
             commands,
             kept: found.kept,
-            static_launches: found.fixed.into_iter().map(StaticReport::from).collect(),
             repairs: found.unhealthy.into_iter().map(RepairReport::from).collect(),
             churn: found.churn.into_iter().map(ChurnReport::from).collect(),
             events: found.events.into_iter().map(Event::from).collect(),

@@ -30,9 +30,6 @@ pub(super) fn write(out: &mut String, report: &Report, disruption: &DisruptionRe
         let (commands, nodes) = (counted(omitted.len(), "command"), counted(nodes, "node"));
         writeln!(out, "  and {commands} more, for {nodes}: {}; -o json lists all\n", saving(savings))?;
     }
-    for pool in &disruption.static_launches {
-        write_static(out, pool)?;
-    }
     repairs(out, &disruption.repairs)?;
     if !disruption.kept.is_empty() {
         kept(out, &disruption.kept)?;
@@ -109,7 +106,7 @@ pub(super) fn write_command(out: &mut String, number: usize, command: &CommandRe
 }
 
 /// Writes what a static NodePool launches.
-fn write_static(out: &mut String, pool: &StaticReport) -> Result {
+pub(super) fn write_static(out: &mut String, pool: &StaticReport) -> Result {
     let count = counted(pool.launches.len(), "node");
     writeln!(out, "  NodePool {} launches {count} to reach its replicas", pool.node_pool)?;
     for (launch, count) in alike(&pool.launches) {

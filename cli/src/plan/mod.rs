@@ -130,6 +130,8 @@ pub(crate) fn run(input: Input, form: Output) -> Result<ExitCode, CliError> {
         churn_known: settings.churn.is_some(),
         node_repair: gates.node_repair,
     });
+    // Their nodes are launched before those for pods, which may use them.
+    let has_static = view.node_pools.iter().any(|pool| pool.replicas.is_some());
     let stage = Stage::begin("preparing the plan");
     let dry_run = DryRun::new(DryRunInput {
         view,
@@ -139,7 +141,7 @@ pub(crate) fn run(input: Input, form: Output) -> Result<ExitCode, CliError> {
         shifted,
         settings: PlanSettings { scheduling: options, gates, ..PlanSettings::default() },
         commitments: commitments.clone(),
-        disruption: disruption.map(|settings| settings.churn.unwrap_or_default()),
+        disruption: disruption.map(|settings| settings.churn.unwrap_or_default()).or(has_static.then(Vec::new)),
     });
     // The process ends after the plan, and freeing the objects of a large cluster one by one is slow.
     let dry_run = ManuallyDrop::new(dry_run);
@@ -171,7 +173,10 @@ pub(crate) fn run(input: Input, form: Output) -> Result<ExitCode, CliError> {
     let current = dry_run.current_nodes();
     let instances: Vec<Instance> = current.iter().map(|node| node.instance(&catalog.catalog)).collect();
     let launched = solution.launches.iter().map(|launch| Instance::of_launch(launch, &problem.node_pools));
-    let launched: Vec<Instance> = launched.collect();
+    let fixed = if has_static || reporting.is_some() { Some(dry_run.static_changes()) } else { None };
+    let of_static = fixed.iter().flatten().flat_map(|change| &change.launches);
+    let of_static = of_static.map(|launch| Instance::of_launch(launch, &problem.node_pools));
+    let launched: Vec<Instance> = launched.chain(of_static).collect();
     let covered: Vec<f64> = commitments.as_ref().map_or_else(Vec::new, |commitments| {
         let bill = bill(&[instances.clone(), launched.clone()].concat(), commitments);
         bill.instances.iter().skip(instances.len()).map(|one| one.covered).collect()
@@ -187,6 +192,7 @@ pub(crate) fn run(input: Input, form: Output) -> Result<ExitCode, CliError> {
     };
     let mut report = Report::new(&problem, &solution, &faulty_pods, &advice);
     report.current = dry_run.current().into();
+    fixed.into_iter().for_each(|changes| report.set_static(changes));
     if let Some(commitments) = &commitments {
         report.commitments = Some(Summary::new(&instances, &launched, commitments));
         report.set_covered(&covered);

@@ -1,10 +1,11 @@
 //! The JSON and YAML output of a plan. `docs/reference/plan.schema.json` is its schema; change both together.
 
 use super::cluster_limits::{self, ClusterLimit};
-use super::disruption::{DisruptionReport, NodeExplanation};
+use super::disruption::{DisruptionReport, NodeExplanation, StaticReport};
 use super::explain::Explanation;
 use super::parts::{Launch, Placement, rounded, sorted};
 use crate::commitments::Summary;
+use nodeless_disruption::StaticChange;
 use nodeless_model::{Pod, ResourceList};
 use nodeless_operations::plan::CurrentCluster;
 use nodeless_scheduling::{Advice, DaemonSetEffect, Problem, Solution, daemon_set_effects};
@@ -23,7 +24,10 @@ pub(crate) struct Report {
     /// The DaemonSets that take more than half of a new node, and those that new nodes are planned without.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) daemon_sets: Vec<DaemonSetEffect>,
-    /// The price per hour of the offerings chosen for all launches, in dollars.
+    /// What static NodePools launch to reach their `replicas`; with `--disruption`, or if there are such NodePools.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) static_launches: Option<Vec<StaticReport>>,
+    /// The price per hour of the offerings chosen for all launches, those of static NodePools too, in dollars.
     pub(crate) price_per_hour: f64,
     /// The cluster before the plan.
     pub(crate) current: Current,
@@ -131,6 +135,18 @@ impl Report {
         }
     }
 
+    /// Adds what static NodePools launch.
+    pub(crate) fn set_static(&mut self, changes: Vec<StaticChange>) {
+        let price: f64 = changes.iter().flat_map(|change| &change.launches).map(|launch| launch.offering.price).sum();
+        self.price_per_hour = rounded(self.price_per_hour + price);
+        self.static_launches = Some(changes.into_iter().map(StaticReport::from).collect());
+    }
+
+    /// The number of nodes that static NodePools launch.
+    pub(crate) fn static_nodes(&self) -> usize {
+        self.static_launches.iter().flatten().map(|change| change.launches.len()).sum()
+    }
+
     /// The plan with names instead of indexes, and the statistics of the problem.
     ///
     /// `faulty` are the pods that cannot be scheduled because of their volumes, and `advice` is for each unschedulable pod of the
@@ -160,6 +176,7 @@ impl Report {
             placements: sorted(placements),
             unschedulable: sorted(refused.chain(faulty_pods)),
             daemon_sets: daemon_set_effects(problem, &solution.launches),
+            static_launches: None,
             price_per_hour: rounded(solution.price_per_hour()),
             current: Current::default(),
             commitments: None,

@@ -50,6 +50,7 @@ fn plan(out: &mut String, report: &Report, why: &Why<'_>) -> std::fmt::Result {
     if !report.launches.is_empty() {
         launches(out, &report.launches, why)?;
     }
+    report.static_launches.iter().flatten().try_for_each(|pool| disruption_text::write_static(out, pool))?;
     daemon_sets(out, &report.daemon_sets)?;
     if !report.placements.is_empty() {
         placements(out, report)?;
@@ -176,15 +177,19 @@ fn total(out: &mut String, report: &Report, prices: &str) -> std::fmt::Result {
     if report.current.nodes > 0 {
         writeln!(out, "{}", current(&report.current))?;
     }
+    let of_static = report.static_nodes();
+    let new = report.launches.len() + of_static;
+    if statistics.pods > 0 || new > 0 {
+        let of_static = if of_static == 0 { String::new() } else { format!(", {of_static} of static NodePools") };
+        write!(out, "Total: {} for {}{of_static}. ", with_month(report.price_per_hour), counted(new, "new node"))?;
+    }
     if statistics.pods == 0 {
         writeln!(out, "No pending pods. {} evaluated.", counted(statistics.nodes, "node"))?;
     } else {
         let launched: usize = report.launches.iter().map(|launch| launch.pods.len()).sum();
         writeln!(
             out,
-            "Total: {} for {}. Of {}: {launched} on new nodes, {} on existing or in-flight nodes, {} unschedulable.",
-            with_month(report.price_per_hour),
-            counted(report.launches.len(), "new node"),
+            "Of {}: {launched} on new nodes, {} on existing or in-flight nodes, {} unschedulable.",
             counted(statistics.pods, "pod"),
             report.placements.len(),
             report.unschedulable.len()

@@ -105,3 +105,19 @@ fn a_rule_that_cannot_be_evaluated_is_named_by_what_it_requires() {
         assert!(!error.contains("parse error") && !error.contains("No such key"), "{error}");
     }
 }
+
+#[test]
+fn nodes_of_static_node_pools_are_in_the_total_and_run_pods() {
+    let fixed = node_pool_manifest("fixed", &json!([]), &json!({ "replicas": 2 }));
+    let objects = [pod("web", &json!({ "cpu": "100m" })), pool(&json!({})), fixed, class(&json!({}))];
+    let text = planned(&objects, &[]).stdout;
+    assert!(text.contains("NodePool fixed launches 2 nodes to reach its replicas"), "{text}");
+    assert!(text.contains("for 2 new nodes, 2 of static NodePools. Of 1 pod: 0 on new nodes, 1 on existing"), "{text}");
+    let plan: Value = serde_json::from_str(&planned(&objects, &["-o", "json"]).stdout).unwrap();
+    let each = plan["staticLaunches"][0]["launches"][0]["offering"]["pricePerHour"].as_f64().unwrap();
+    assert!(each > 0.0 && (plan["pricePerHour"].as_f64().unwrap() - 2.0 * each).abs() < 1e-9, "{plan:#}");
+    let without_pods = planned(&objects[1..], &[]).stdout;
+    assert!(without_pods.contains("for 2 new nodes, 2 of static NodePools. No pending pods."), "{without_pods}");
+    let no_static = planned(&objects[1..2], &["-o", "json"]).stdout;
+    assert!(!no_static.contains("staticLaunches"), "{no_static}");
+}

@@ -32,7 +32,7 @@ impl Planned {
 pub(super) fn plan(offline: Offline<'_>, set: &Snapshot, known: &BTreeSet<String>) -> Planned {
     let run = offline.dry_run(without_nodes_of_node_pools(offline, set), Vec::new(), true);
     let (problem, solution) = run.place();
-    let fixed = run.disruption(&solution, 1).fixed;
+    let fixed = run.static_changes();
     let staying = run.current_nodes().iter().map(|node| PricedNode::current(node, offline.catalog)).collect();
     let mut nodes = after(staying, &problem, &solution);
     let of_static = fixed.iter().flat_map(|change| &change.launches);

@@ -86,8 +86,7 @@ impl DryRun {
             Ok(unhealthy) => found.unhealthy = unhealthy,
             Err(why) => found.repair_doubt = Some(why),
         }
-        found.fixed = numbers(as_it_is);
-        found.fixed.retain(|change| !change.launches.is_empty() || change.short.is_some());
+        found.fixed = self.static_changes();
         found.events.clone_from(&self.stated);
         let mut rounds = Rounds::new(self, solution);
         for round in 0..decisions.max(1) {
@@ -120,6 +119,15 @@ impl DryRun {
         }
         found.kept = kept(last, &first, &found, &self.goes());
         found
+    }
+
+    /// The missing nodes of static NodePools that have fewer than their replicas.
+    #[must_use]
+    pub fn static_changes(&self) -> Vec<StaticChange> {
+        let as_it_is = Facts { claims: &self.snapshot.claims, evaluated: &self.offered.evaluated, ..self.facts() };
+        let mut changes = numbers(as_it_is);
+        changes.retain(|change| !change.launches.is_empty() || change.short.is_some());
+        changes
     }
 
     /// The state of a node, with these commands in progress.
