@@ -235,6 +235,15 @@ def test_an_increase_over_the_limit_fails(pull_request: PullRequest) -> None:
     assert done.code == 3 and "the increase is more than the limit of $1" in done.outputs["headline"] and len(change.bodies) == 1, done.log
 
 
+def test_pods_of_other_kinds_count_with_their_templates(pull_request: PullRequest) -> None:
+    fleet = deployment(4).replace("apps/v1", "example.com/v1").replace("Deployment", "Fleet")
+    change = pull_request.of(with_pool(), with_pool(fleet))
+    assert "Fleet default/web" in change.run().summary, "it is named where it does not count"
+    done = change.run(pod_templates="\nFleet.example.com=spec.template\n", max_increase="1")
+    assert done.code == 3 and "added Fleet default/web" in done.summary.replace("`", ""), done.summary
+    assert change.run(pod_templates="--help").code == 1
+
+
 def test_a_fork_without_rights_gets_a_warning_and_a_summary(pull_request: PullRequest) -> None:
     change = pull_request.of(with_pool(deployment(1)), with_pool(deployment(4)))
     done = change.run(refused="gh: Resource not accessible by integration (HTTP 403)")

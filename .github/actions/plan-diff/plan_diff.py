@@ -199,6 +199,8 @@ def sets(scratch: Path) -> tuple[str, str]:
 def compared(binary: str, base: str, head: str) -> subprocess.CompletedProcess[str]:
     options = {"--cluster": given("CLUSTER"), "--region": given("REGION"), "--max-increase": given("MAX_INCREASE")}
     flags = [part for flag, value in options.items() if value for part in (flag, value)]
+    # With "=", because a value that begins with a dash would be an option.
+    flags += [f"--pod-template={line.strip()}" for line in given("POD_TEMPLATES").splitlines() if line.strip()]
     return run(binary, "plan", "--diff", base, head, *flags, "-o", "markdown")
 
 

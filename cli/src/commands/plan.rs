@@ -16,7 +16,7 @@ use clap::{Args, ValueEnum};
 use jiff::Timestamp;
 use nodeless_operations::gates::FeatureGates;
 use nodeless_scheduling::{MinValuesPolicy, Options, PreferencePolicy};
-use nodeless_snapshot::Snapshot;
+use nodeless_snapshot::{Snapshot, TemplatePath};
 use nodeless_state::StoredRecord;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -127,6 +127,11 @@ pub(crate) struct Arguments {
     /// or JSON). Exports then need the Services, ReplicaSets and StatefulSets, whose selectors are those of the constraints
     #[arg(long, value_name = "FILE")]
     scheduler_config: Option<PathBuf>,
+    /// Where manifests of another kind have the template of their pods, such as
+    /// PyTorchJob.kubeflow.org=spec.pytorchReplicaSpecs.*.template, where * is each field or item. The number of pods is the field replicas
+    /// beside the template, or the one that ,replicas=PATH names. May be repeated
+    #[arg(long = "pod-template", value_name = "KIND.GROUP=PATH", value_parser = plan::files::template_path, conflicts_with = "snapshot")]
+    template_paths: Vec<&'static TemplatePath>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -179,17 +184,19 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
         return plan::replay::run(snapshot, output);
     }
     let html = arguments.html.as_deref().map(OutputFile::check).transpose()?;
-    let config = plan::scheduler_config::read(arguments.scheduler_config.as_deref())?;
+    let settings = settings(arguments)?;
     let live = arguments.cluster.is_empty();
     let exported = arguments.commitments.read()?;
     let reserved = arguments.reservations.read()?;
     let stage = Stage::begin("reading the cluster");
     let reader = if live {
-        arguments.live.read(config).await.map_err(CliError::or_without_cluster)?
+        let reader = arguments.live.read(settings.scheduler_config).await.map_err(CliError::or_without_cluster)?;
+        reader.with_template_paths(settings.template_paths)
     } else {
-        plan::files::read(&arguments.cluster, config)?
+        plan::files::read(&arguments.cluster, settings)?
     };
-    let changed = arguments.manifests.iter().map(|path| plan::whatif::manifests::read(&reader, path));
+    let paths = &arguments.template_paths;
+    let changed = arguments.manifests.iter().map(|path| plan::whatif::manifests::read(&reader, path, paths));
     let mut changed = changed.collect::<Result<Vec<_>, _>>()?;
     let mut snapshot = reader.finish();
     drop(stage);
@@ -232,8 +239,7 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
 /// Compares two sets of manifests.
 fn compare(arguments: &Arguments, base: &Path, head: &Path) -> Result<ExitCode, CliError> {
     let stage = Stage::begin("reading the manifests");
-    let config = plan::scheduler_config::read(arguments.scheduler_config.as_deref())?;
-    let sets = diff::read(&arguments.cluster, base, head, config)?;
+    let sets = diff::read(&arguments.cluster, base, head, settings(arguments)?)?;
     drop(stage);
     let input = diff::Input {
         catalog: arguments.catalog.load(&sets.location())?,
@@ -251,6 +257,12 @@ fn compare(arguments: &Arguments, base: &Path, head: &Path) -> Result<ExitCode, 
             Format::Markdown => diff::Form::Markdown,
         },
     )
+}
+
+/// How manifests are read.
+fn settings(arguments: &Arguments) -> Result<plan::files::Settings, CliError> {
+    let scheduler_config = plan::scheduler_config::read(arguments.scheduler_config.as_deref())?;
+    Ok(plan::files::Settings { scheduler_config, template_paths: arguments.template_paths.clone() })
 }
 
 fn options(arguments: &Arguments) -> Options {

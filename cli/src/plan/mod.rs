@@ -49,7 +49,7 @@ use nodeless_snapshot::Snapshot;
 use nodeless_state::StoredRecord;
 use progress::Stage;
 use report::{DisruptionStatistics, Explained, Report};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::mem::ManuallyDrop;
 use std::ops::ControlFlow;
 use std::process::ExitCode;
@@ -331,6 +331,7 @@ fn report_input(snapshot: &Snapshot) -> bool {
     if !snapshot.not_planned.is_empty() {
         let named: Vec<&str> = snapshot.not_planned.iter().map(String::as_str).collect();
         report!("warning: not planned, though pods would be created: {}", text_parts::shortened(&named));
+        template_options([snapshot]).into_iter().for_each(|note| report!("{note}"));
     }
     if !snapshot.created.is_empty() {
         let most = |workload| snapshot.at_most.get(workload).map_or(String::new(), |most| format!(", at most {most}"));
@@ -346,6 +347,14 @@ fn report_input(snapshot: &Snapshot) -> bool {
     }
     held(snapshot).into_iter().for_each(|note| report!("{note}"));
     !snapshot.faults.is_empty()
+}
+
+/// A note about how the pods of other kinds are planned.
+fn template_options<'s>(snapshots: impl IntoIterator<Item = &'s Snapshot>) -> Option<String> {
+    let options: BTreeSet<&str> =
+        snapshots.into_iter().flat_map(|one| &one.template_options).map(String::as_str).collect();
+    let shown: Vec<&str> = options.into_iter().take(MAX_WORKLOADS).collect();
+    (!shown.is_empty()).then(|| format!("note: they are planned with {}", shown.join(" ")))
 }
 
 /// A note about the pods without a node that are not planned.

@@ -121,3 +121,25 @@ fn nodes_of_static_node_pools_are_in_the_total_and_run_pods() {
     let no_static = planned(&objects[1..2], &["-o", "json"]).stdout;
     assert!(!no_static.contains("staticLaunches"), "{no_static}");
 }
+
+#[test]
+fn pods_of_other_kinds_are_planned_with_the_option_that_a_note_names() {
+    let template = json!({ "spec": { "containers": [{ "name": "c", "resources": { "requests": { "cpu": "1" } } }] } });
+    let fleet = json!({
+        "apiVersion": "example.com/v1", "kind": "Fleet", "metadata": { "name": "f" },
+        "spec": { "replicas": 3, "template": template },
+    });
+    let objects = [fleet, pool(&json!({})), class(&json!({}))];
+    let without = planned(&objects, &[]);
+    assert!(
+        without.stderr.contains("warning: not planned, though pods would be created: Fleet default/f\n")
+            && without
+                .stderr
+                .contains("note: they are planned with --pod-template 'Fleet.example.com=spec.template'\n"),
+        "{without:?}"
+    );
+    let with = planned(&objects, &["--pod-template", "Fleet.example.com=spec.template"]);
+    assert!(with.code == Some(0) && with.stdout.contains("Of 3 pods: 3 on new nodes"), "{with:?}");
+    let wrong = planned(&objects, &["--pod-template", "fleets"]);
+    assert!(wrong.code == Some(1) && wrong.stderr.contains("write KIND.GROUP=PATH, such as"), "{wrong:?}");
+}

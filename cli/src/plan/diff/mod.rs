@@ -14,7 +14,7 @@ pub(crate) use sets::{Sets, read};
 use super::catalog::LoadedCatalog;
 use super::offline::Offline;
 use super::progress::Stage;
-use super::{SOME_UNSCHEDULABLE, held};
+use super::{SOME_UNSCHEDULABLE, held, template_options};
 use crate::error::CliError;
 use crate::output::{self, report as print_line};
 use jiff::Timestamp;
@@ -101,6 +101,7 @@ fn report_input(sets: &Sets) -> Result<(), CliError> {
     if !skipped.is_empty() {
         print_line!("note: skipped kinds that planning does not use: {skipped}");
     }
+    template_options(both).into_iter().for_each(|note| print_line!("{note}"));
     for (name, set) in ["BASE", "HEAD"].into_iter().zip(both) {
         if set.manifests.is_empty() {
             print_line!("note: {name} has no object that planning uses");

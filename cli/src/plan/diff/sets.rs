@@ -5,7 +5,6 @@ use crate::input_files;
 use crate::plan::catalog::add_location;
 use crate::plan::files;
 use jiff::Timestamp;
-use nodeless_api::default_spread::SchedulerConfig;
 use nodeless_catalog::Location;
 use nodeless_snapshot::{Identity, Manifest, Snapshot};
 use std::collections::BTreeSet;
@@ -30,13 +29,13 @@ pub(crate) fn read(
     cluster: &[PathBuf],
     base: &Path,
     head_path: &Path,
-    config: SchedulerConfig,
+    settings: files::Settings,
 ) -> Result<Sets, CliError> {
     let piped = |path: &&Path| path.as_os_str() == "-";
     if [base, head_path].into_iter().chain(cluster.iter().map(PathBuf::as_path)).filter(piped).count() > 1 {
         return Err(refused(Path::new("-"), "standard input can be given once".to_owned()));
     }
-    let reader = files::read(cluster, config)?;
+    let reader = files::read(cluster, settings)?;
     let mut sets = [reader.clone(), reader];
     // A field that HEAD corrects is no error.
     sets[1].set_strict_fields();

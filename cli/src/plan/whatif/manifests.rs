@@ -3,7 +3,7 @@
 use crate::error::CliError;
 use crate::input_files;
 use crate::plan::files;
-use nodeless_snapshot::{Reader, Snapshot};
+use nodeless_snapshot::{Reader, Snapshot, TemplatePath};
 use std::path::Path;
 
 /// The cluster with the manifests of a file or directory.
@@ -17,8 +17,12 @@ pub(crate) struct Changed {
 }
 
 /// Reads the manifests. `cluster` has the objects of the cluster.
-pub(crate) fn read(cluster: &Reader, path: &Path) -> Result<Changed, CliError> {
-    let (mut alone, mut changed) = (files::checking(), cluster.clone());
+pub(crate) fn read(
+    cluster: &Reader,
+    path: &Path,
+    template_paths: &[&'static TemplatePath],
+) -> Result<Changed, CliError> {
+    let (mut alone, mut changed) = (files::checking(template_paths), cluster.clone());
     input_files::check_rendered(path)?;
     for (name, bytes) in input_files::contents(&[path.to_owned()])? {
         alone.replace(&name, &bytes);

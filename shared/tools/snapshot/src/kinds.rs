@@ -2,6 +2,7 @@
 
 use crate::decode::{Undecoded, decode};
 use crate::documents::Body;
+use crate::workloads::TemplatePath;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
@@ -34,6 +35,8 @@ pub(crate) enum Kind {
     PodTemplate,
     /// A kind whose controller creates pods.
     Workload(&'static str),
+    /// Another such kind, whose templates are where an option names.
+    Templated(&'static TemplatePath),
     /// A kind that sets the replicas of workloads.
     Autoscaler(&'static str),
     VerticalPodAutoscaler,
@@ -97,6 +100,9 @@ impl Kind {
 
     /// The name.
     pub(crate) fn name(self) -> &'static str {
+        if let Self::Templated(path) = self {
+            return path.kind();
+        }
         Self::ALL.iter().find(|(kind, _, _)| *kind == self).map_or("", |(_, _, name)| name)
     }
 
@@ -125,6 +131,7 @@ impl Kind {
                 | Self::CapacityBuffer
                 | Self::PodTemplate
                 | Self::Workload(_)
+                | Self::Templated(_)
                 | Self::Autoscaler(_)
                 | Self::VerticalPodAutoscaler
                 | Self::PodGroup

@@ -29,3 +29,4 @@ pub use fault::{Fault, Place};
 pub use manifests::{Identity, Manifest};
 pub use reader::{Check, FieldCheck, Reader, UnknownField};
 pub use snapshot::{Held, Snapshot};
+pub use workloads::TemplatePath;

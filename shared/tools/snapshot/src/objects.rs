@@ -270,7 +270,8 @@ impl Objects {
             Kind::CapacityBuffer => drop(self.capacity_buffers.remove(key)),
             Kind::PodTemplate => drop(self.shapes.remove(&(kind.name(), key.clone()))),
             Kind::Selecting(name) => self.selectors.remove(name, &key.0, &key.1),
-            Kind::Workload(name) => {
+            Kind::Workload(_) | Kind::Templated(_) => {
+                let name = kind.name();
                 self.selectors.remove(name, &key.0, &key.1);
                 self.shapes.remove(&(name, key.clone()));
                 self.workloads.retain(|(of, other), workload| {

@@ -16,7 +16,9 @@ use crate::kinds::{Head, Kind, head, identity, is_sequence, items, removed};
 use crate::manifests::{Identity, Manifest, described};
 use crate::objects::{Key, Objects, ReadPod};
 use crate::snapshot::Snapshot;
-use crate::workloads::{Autoscaler, VerticalAutoscaler, Workload, WrittenPodGroup, WrittenVerticalAutoscaler};
+use crate::workloads::{
+    Autoscaler, TemplatePath, VerticalAutoscaler, Workload, WrittenPodGroup, WrittenVerticalAutoscaler,
+};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use nodeless_api::admission::RuntimeClass;
 use nodeless_api::convert::ConvertError;
@@ -62,6 +64,9 @@ pub struct Reader {
     invalid: Vec<InvalidObject>,
     skipped: BTreeMap<String, usize>,
     not_planned: BTreeSet<String>,
+    /// The options that name the templates of these objects.
+    template_options: BTreeSet<String>,
+    template_paths: Vec<&'static TemplatePath>,
     generated: usize,
     create_pods: bool,
     assuming: bool,
@@ -151,7 +156,7 @@ impl Reader {
     /// Removes an object that was read. A workload is removed with its pods and with the workloads that it controls.
     pub fn remove(&mut self, object: &Identity) {
         self.manifests.remove(object);
-        if let Some(kind) = Kind::new(None, object.kind) {
+        if let Some(kind) = self.kind(None, object.kind) {
             self.objects.remove(kind, &(object.namespace.clone(), object.name.clone()));
         }
     }
@@ -186,6 +191,7 @@ impl Reader {
             mut invalid,
             skipped,
             not_planned,
+            template_options,
             mut manifests,
             scheduler_config,
             ..
@@ -197,12 +203,14 @@ impl Reader {
             workloads.flat_map(|((kind, (namespace, name)), workload)| workload.unread_options(kind, namespace, name));
         warnings.extend(unread.map(|fault| format!("{}: {}", fault.object_name(), fault.message)));
         let assumed = if self.assuming { Assumed::before_pods(&objects) } else { Assumed::default() };
+        for (Identity { kind, namespace, name }, manifest) in &mut manifests {
+            let is_workload = objects.workloads.contains_key(&(*kind, (namespace.clone(), name.clone())));
+            manifest.pods = is_workload.then_some(0);
+        }
         let Created { pods, most, faults: found } = create_pods(&mut objects, self.at_maximum);
-        for (object, manifest) in &mut manifests {
-            if let Some(Kind::Workload(kind)) = Kind::new(None, object.kind) {
-                let key = (kind, (object.namespace.clone(), object.name.clone()));
-                manifest.pods = Some(pods.get(&key).copied().unwrap_or_default());
-            }
+        for ((kind, (namespace, name)), created) in &pods {
+            let object = Identity { kind, namespace: namespace.clone(), name: name.clone() };
+            manifests.entry(object).and_modify(|manifest| manifest.pods = Some(*created));
         }
         for (place, kind, (namespace, name), undecoded) in found {
             invalid.push(unusable(kind, format!("{namespace}/{name}"), &undecoded, Outline::default()));
@@ -217,6 +225,7 @@ impl Reader {
             created,
             at_most,
             not_planned,
+            template_options,
             manifests,
             ..Snapshot::new(objects, faults, warnings, invalid, skipped)
         };
@@ -256,8 +265,9 @@ impl Reader {
             return self.faults.push(fault(place, Some(described(&kind, "", &shortened(&name))), undecoded));
         }
         let is_used = |known: &Kind| !matches!(known, Kind::Selecting(_)) || !self.scheduler_config.is_empty();
-        let Some(known) = Kind::new(given, &kind).filter(is_used) else {
-            return self.skip(&kind, has_uid, &body);
+        let known = self.kind(given, &kind).filter(is_used);
+        let Some(known) = known.filter(|known| !(has_uid && matches!(known, Kind::Templated(_)))) else {
+            return self.skip(given, &kind, has_uid, &body);
         };
         let incoming = Incoming { place, kind: known };
         if let Some(undecoded) = templated(&body) {
@@ -465,8 +475,9 @@ impl Reader {
                     |workload: &mut slim::Scalable| &mut workload.metadata,
                     |workload: &slim::Scalable| workload.try_into(),
                 );
-                self.workload(incoming, kind, body);
+                self.workload(incoming, body, || Workload::read(incoming.place, kind, body));
             }
+            Kind::Templated(path) => self.workload(incoming, body, || path.read(incoming.place, body)),
         }
     }
 
@@ -513,19 +524,18 @@ impl Reader {
     }
 
     /// A workload whose pods are to be created.
-    fn workload(&mut self, incoming: &Incoming<'_>, kind: &'static str, body: &Body<'_>) {
+    fn workload(&mut self, incoming: &Incoming<'_>, body: &Body<'_>, read: impl Fn() -> Result<Workload, Undecoded>) {
         if !self.create_pods {
             return;
         }
-        let (namespace, name) = identity(body);
-        let namespace = if namespace.is_empty() { DEFAULT_NAMESPACE.to_owned() } else { namespace };
-        match Workload::read(incoming.place, kind, body) {
+        let (namespace, name) = incoming.key(body);
+        match read() {
             Ok(_) if name.is_empty() => {
                 let problem = "it is missing".to_owned();
                 self.refuse(incoming, body, Undecoded { field: "metadata.name".to_owned(), problem });
             }
             Ok(workload) => {
-                let key = (kind, (namespace, name));
+                let key = (incoming.kind.name(), (namespace, name));
                 if self.replacing {
                     self.objects.replaced_workloads.insert(key.clone());
                 }

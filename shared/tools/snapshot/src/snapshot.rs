@@ -45,6 +45,8 @@ pub struct Snapshot {
     pub skipped: BTreeMap<String, usize>,
     /// The objects among them that pods would be created from.
     pub not_planned: BTreeSet<String>,
+    /// The options of `nodeless plan` that name the templates of these.
+    pub template_options: BTreeSet<String>,
     /// The number of objects that were read.
     pub objects: usize,
     /// The names of Nodes without capacity: their kubelet has not reported it yet, or the export does not contain their status.

@@ -3,10 +3,12 @@
 mod autoscalers;
 mod gangs;
 mod grouped;
+mod template_path;
 mod vertical;
 
 pub(crate) use autoscalers::Autoscaler;
 pub(crate) use gangs::WrittenPodGroup;
+pub use template_path::TemplatePath;
 pub(crate) use vertical::{VerticalAutoscaler, Written as WrittenVerticalAutoscaler};
 
 use crate::decode::{Undecoded, decode, without_nulls};

@@ -1,7 +1,7 @@
 //! The pods of what charts contain besides Kubernetes' own workloads, and what is assumed of the cluster.
 
 use nodeless_model::Pod;
-use nodeless_snapshot::{Reader, Snapshot};
+use nodeless_snapshot::{Reader, Snapshot, TemplatePath};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -284,4 +284,103 @@ fn objects_of_other_kinds_with_a_template_are_named() {
     assert_eq!(snapshot.not_planned.iter().collect::<Vec<_>>(), ["Custom default/s"]);
     assert_eq!(snapshot.skipped, BTreeMap::from([("Custom".to_owned(), 1), ("Service".to_owned(), 1)]));
     assert!(applied(&[stored, service]).not_planned.is_empty(), "its pods are in the export");
+}
+
+/// The objects, with the templates of other kinds.
+fn with_templates(options: &[&str], objects: &[Value]) -> Snapshot {
+    let paths = options.iter().map(|option| &*Box::leak(Box::new(option.parse::<TemplatePath>().unwrap())));
+    let mut reader = reader(&[]).with_template_paths(paths.collect());
+    reader.read("file", json!({ "kind": "List", "items": objects }).to_string().as_bytes());
+    reader.finish()
+}
+
+#[test]
+fn the_option_for_objects_of_other_kinds_plans_their_pods() {
+    let replicas = json!({
+        "Master": { "replicas": 1, "template": template("1") },
+        "Worker": { "replicas": 4, "template": template("2") },
+    });
+    let training = [object("kubeflow.org/v1", "PyTorchJob", "train", json!({ "pytorchReplicaSpecs": replicas }))];
+    let unplanned = applied(&training);
+    let options: Vec<&String> = unplanned.template_options.iter().collect();
+    assert_eq!(options, ["--pod-template 'PyTorchJob.kubeflow.org=spec.pytorchReplicaSpecs.*.template'"]);
+    for option in [
+        "PyTorchJob.kubeflow.org=spec.pytorchReplicaSpecs.*.template",
+        "PyTorchJob=.spec.pytorchReplicaSpecs[*].template,replicas=.spec.pytorchReplicaSpecs[*].replicas",
+    ] {
+        let snapshot = with_templates(&[option], &training);
+        assert_eq!(pods(&snapshot), BTreeMap::from([("1".to_owned(), 1), ("2".to_owned(), 4)]), "{option}");
+        assert!(snapshot.not_planned.is_empty() && snapshot.skipped.is_empty() && snapshot.faults.is_empty());
+        assert_eq!(snapshot.created, BTreeMap::from([("PyTorchJob default/train".to_owned(), 5)]));
+        let names: Vec<String> = snapshot.view.pods().map(Pod::key).collect();
+        assert!(names.contains(&"default/train-worker-3".to_owned()), "{names:?}");
+    }
+    let other_group = with_templates(&["PyTorchJob.example.com=spec.template"], &training);
+    assert_eq!(other_group.created.len(), 0);
+}
+
+#[test]
+fn an_autoscaler_and_an_api_server_count_for_the_pods_of_other_kinds() {
+    let fleet = object("example.com/v1", "Fleet", "f", json!({ "size": 2, "worker": { "template": template("1") } }));
+    let scaler = object(
+        "autoscaling/v2",
+        "HorizontalPodAutoscaler",
+        "f",
+        json!({ "minReplicas": 3, "maxReplicas": 9, "scaleTargetRef": { "kind": "Fleet", "name": "f" } }),
+    );
+    let option = "Fleet.example.com=spec.worker.template,replicas=spec.size";
+    let planned = |objects: &[Value]| pods(&with_templates(&[option], objects));
+    assert_eq!(planned(std::slice::from_ref(&fleet)), BTreeMap::from([("1".to_owned(), 2)]));
+    assert_eq!(planned(&[fleet.clone(), scaler]), BTreeMap::from([("1".to_owned(), 3)]));
+    let mut stored = fleet.clone();
+    stored["metadata"]["uid"] = json!("u");
+    assert_eq!(planned(&[stored]), BTreeMap::new(), "its pods are in the export");
+    let mut reader = reader(&[]).with_template_paths(vec![Box::leak(Box::new(option.parse().unwrap()))]);
+    reader.replace("head", fleet.to_string().as_bytes());
+    let (identity, _) = reader.clone().replaced().next().map(|(one, other)| (one.clone(), other.clone())).unwrap();
+    let manifests = reader.clone().finish().manifests;
+    assert_eq!(manifests.values().map(|manifest| manifest.pods).collect::<Vec<_>>(), [Some(2)]);
+    reader.remove(&identity);
+    assert_eq!(reader.finish().view.pods().count(), 0);
+}
+
+#[test]
+fn a_template_that_is_not_there_is_an_error() {
+    let object = |spec: Value| object("example.com/v1", "Fleet", "f", spec);
+    for (spec, expected) in [
+        (json!({}), "spec.template: it is missing, though --pod-template names it as the pod template"),
+        (json!({ "template": {} }), "spec.template: it has no spec.containers, though --pod-template"),
+        (json!({ "template": template("1"), "replicas": "two" }), "spec.replicas: it is not a number of pods"),
+        (json!({ "template": template("many") }), "spec.template.spec.containers[0].resources.requests.cpu: "),
+        (
+            json!({ "template": template("1"), "replicas": 4_000_000_000_u32 }),
+            "spec.replicas: 4000000000 pods are more",
+        ),
+    ] {
+        let snapshot = with_templates(&["Fleet=spec.template"], &[object(spec)]);
+        let faults: Vec<String> = snapshot.faults.iter().map(ToString::to_string).collect();
+        assert!(faults.len() == 1 && faults[0].contains(&format!("Fleet default/f: {expected}")), "{faults:?}");
+        assert!(snapshot.view.pods().next().is_none());
+    }
+    for wrong in [
+        "",
+        "Fleet",
+        "Fleet=",
+        "=spec",
+        "fleets=spec.template",
+        "Fleet.=spec.template",
+        "Fleet=spec..template",
+        "Fleet=spec.template,size=spec.size",
+        "Fleet=spec.template,replicas=",
+        "Fleet=spec.$(x).template",
+        "F'=a",
+    ] {
+        let error = wrong.parse::<TemplatePath>().unwrap_err();
+        assert!(error.starts_with("write KIND.GROUP=PATH, such as PyTorchJob"), "{wrong}: {error}");
+    }
+    let known = "Deployment.apps=spec.template".parse::<TemplatePath>().unwrap_err();
+    assert_eq!(known, "planning knows the pods of a Deployment without it");
+    assert!("Deployment.example.com=spec.template".parse::<TemplatePath>().is_ok());
+    let stars = "Fleet=spec.template,replicas=spec.*.replicas".parse::<TemplatePath>().unwrap_err();
+    assert_eq!(stars, "the path of replicas has more * than that of the template");
 }
