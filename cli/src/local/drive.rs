@@ -1,5 +1,6 @@
 //! Advances the time of a simulated cluster with the wall clock, at a multiple of its speed.
 
+use super::cluster_faults::ClusterFaults;
 use super::faults::Faults;
 use super::log::{LocalFailure, LocalFault};
 use crate::error::CliError;
@@ -65,6 +66,14 @@ impl Worker {
         }
     }
 
+    /// Changes the faults of the account and of the services.
+    fn change_faults(&self, faults: &mut ClusterFaults) -> Vec<Result<String, String>> {
+        match self {
+            Self::World(world) => faults.change(world, None),
+            Self::Driver(driver) => faults.change(driver.world(), driver.fault_injection()),
+        }
+    }
+
     /// The operations that failed since the last call, and when. All of them are tried again.
     fn take_failures(&mut self) -> Vec<(Timestamp, String)> {
         match self {
@@ -88,7 +97,7 @@ impl Worker {
 pub(crate) fn start(mut worker: Worker, pace: Pace, sink: Arc<dyn Sink>) -> Result<(), CliError> {
     let work = move || {
         let mut reported = String::new();
-        let mut faults = Faults::default();
+        let (mut faults, mut of_cluster) = (Faults::default(), ClusterFaults::default());
         loop {
             if let Err(error) = worker.advance_to(pace.time()) {
                 // Time continues, so that the user can fix or delete the object that causes the failure.
@@ -98,7 +107,9 @@ pub(crate) fn start(mut worker: Worker, pace: Pace, sink: Arc<dyn Sink>) -> Resu
                     emit(sink.as_ref(), pace.time(), &LocalFailure { what: "control plane", why });
                 }
             }
-            for injected in faults.inject(worker.world_mut()) {
+            let mut injected = faults.inject(worker.world_mut());
+            injected.extend(worker.change_faults(&mut of_cluster));
+            for injected in injected {
                 match injected {
                     Ok(what) => emit(sink.as_ref(), pace.time(), &LocalFault { what }),
                     Err(why) => emit(sink.as_ref(), pace.time(), &LocalFailure { what: "fault", why }),

@@ -1,6 +1,7 @@
 //! A simulated cluster in this process whose time follows the wall clock, for `nodeless local` and `nodeless demo`.
 
 mod catalog;
+mod cluster_faults;
 pub(crate) mod drive;
 pub(crate) mod faults;
 mod guard;
@@ -25,7 +26,9 @@ use nodeless_fake_aws::{Ec2, InstanceState, aws_router_with_clock};
 use nodeless_fake_kubernetes::resource::{NODES, PODS};
 use nodeless_fake_kubernetes::{ApiServer, ListOptions, Resource, WallClock};
 use nodeless_model::Dollars;
+use nodeless_operations::gates::FeatureGates;
 use nodeless_telemetry::Sink;
+use nodeless_world::fault_injection::FaultInjection;
 use nodeless_world::memory::MemoryState;
 use nodeless_world::ports::MemoryCatalogSource;
 use nodeless_world::{World, WorldClock, WorldOptions};
@@ -83,7 +86,9 @@ impl LocalWorld {
         let (worker, claims, sink) = match controllers {
             Controllers::LeftOut(sink) => (Worker::World(Box::new(world)), MemoryState::default(), sink),
             Controllers::Work(sink, settings) => {
-                let driver = Driver::new(world, Schedule::default(), sink.clone());
+                let faults = FaultInjection::scripted(clock.clone());
+                let gates = FeatureGates::default();
+                let driver = Driver::with_fault_injection(world, Schedule::default(), sink.clone(), faults, gates);
                 let driver = driver.with_settings(*settings);
                 let claims = driver.claims().clone();
                 (Worker::Driver(Box::new(driver)), claims, sink)

@@ -382,7 +382,9 @@ impl Driver {
         }
         let changes = self.world.api().watch_since(None, self.seen).unwrap_or_default();
         self.seen = current;
-        if self.webhook.requests_plan(&changes, now) {
+        // The API server ignores that a call of the webhook fails.
+        let fails = self.fault_injection.as_ref().is_some_and(|faults| faults.fails("wake"));
+        if !fails && self.webhook.requests_plan(&changes, now) {
             self.deliver(&Work::Plan, now);
         }
     }

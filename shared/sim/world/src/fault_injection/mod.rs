@@ -231,6 +231,13 @@ impl FaultInjection {
         self.fail_until(operations, Timestamp::MAX, kind);
     }
 
+    /// Whether calls of this operation fail now because of an outage.
+    #[must_use]
+    pub fn fails(&self, operation: &str) -> bool {
+        let now = self.clock.time();
+        self.lock().outages.iter().any(|(prefix, until, _)| *until > now && operation.starts_with(prefix.as_str()))
+    }
+
     /// Ends all outages.
     pub fn end_outages(&self) {
         self.lock().outages.clear();
