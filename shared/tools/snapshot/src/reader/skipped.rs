@@ -8,6 +8,20 @@ use crate::manifests::described;
 use crate::workloads::TemplatePath;
 use nodeless_model::quotes::shortened;
 use serde_json::Value;
+use std::str::FromStr;
+
+impl FromStr for TemplatePath {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let path = Self::parse(text)?;
+        let api_version = path.group().map(|group| format!("{group}/v1"));
+        match Kind::new(api_version.as_deref(), path.kind()) {
+            Some(_) => Err(format!("planning knows the pods of a {} without it", path.kind())),
+            None => Ok(path),
+        }
+    }
+}
 
 impl Reader {
     /// Creates pods also for manifests of these kinds, which planning does not know.

@@ -4,10 +4,8 @@ use super::{Metadata, PodGroup, Workload};
 use crate::decode::{Undecoded, decode, tree, without_nulls};
 use crate::documents::Body;
 use crate::fault::Place;
-use crate::kinds::Kind;
 use serde::Deserialize;
 use serde_json::Value;
-use std::str::FromStr;
 
 /// Stands for each field of a mapping, or each item of a list.
 const EACH: &str = "*";
@@ -42,10 +40,9 @@ struct Named {
     metadata: Metadata,
 }
 
-impl FromStr for TemplatePath {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
+impl TemplatePath {
+    /// Reads the value of an option.
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let (kind, paths) = text.split_once('=').ok_or(USAGE)?;
         let (template, replicas) = match paths.split_once(',') {
             None => (paths, None),
@@ -55,9 +52,6 @@ impl FromStr for TemplatePath {
         let is_kind = kind.starts_with(|first: char| first.is_ascii_uppercase());
         if !is_kind || group == Some("") || kind.chars().any(|one| !one.is_ascii_alphanumeric()) {
             return Err(USAGE.to_owned());
-        }
-        if Kind::new(group.map(|group| format!("{group}/v1")).as_deref(), kind).is_some() {
-            return Err(format!("planning knows the pods of a {kind} without it"));
         }
         let template = steps(template)?;
         let replicas = match replicas {
@@ -90,6 +84,11 @@ impl TemplatePath {
     /// The name of the kind.
     pub(crate) fn kind(&self) -> &str {
         &self.kind
+    }
+
+    /// The API group, if the option names one.
+    pub(crate) fn group(&self) -> Option<&str> {
+        self.group.as_deref()
     }
 
     /// Whether an object of this apiVersion and kind has templates there.
