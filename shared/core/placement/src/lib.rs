@@ -7,6 +7,7 @@
 //!
 //! | module | has |
 //! |---|---|
+//! | `gangs` | the plan without the PodGroups and ProvisioningRequests that have too few nodes |
 //! | `commitments` | the plan for which least is paid with Savings Plans and Reserved Instances |
 //! | `stopped` | the stopped instances of warm nodes as offerings |
 //! | `refinement::planned_nodes` | the launches of a plan as nodes |
@@ -33,6 +34,8 @@ pub struct Policy<'a> {
     pub options: Options,
     /// Whether launches are refined; otherwise they are the scheduler's.
     pub refine: bool,
+    /// By uid, pods that all get nodes or none, in the order of their importance: the virtual pods of each ProvisioningRequest.
+    pub whole: Vec<Vec<&'a str>>,
     /// The stopped instances that may be started.
     pub stopped: StoppedInstances<'a>,
     /// The minimums of on-demand nodes.
@@ -62,7 +65,7 @@ impl Policy<'_> {
 /// Makes a plan.
 ///
 /// Without refinement, and once [`Options::max_work`] is used up, the launches are the scheduler's: valid, and no more expensive than
-/// that. Fewer pods of a PodGroup than are scheduled together get no place (`gangs`).
+/// that. Fewer pods of a PodGroup than are scheduled together, and fewer than all of [`Policy::whole`], get no place (`gangs`).
 #[must_use]
 pub fn plan(problem: &Problem<'_>, policy: &Policy<'_>) -> Solution {
     let mut solution = scheduled(&policy.stopped.offered(problem), policy);
@@ -75,11 +78,11 @@ pub fn plan(problem: &Problem<'_>, policy: &Policy<'_>) -> Solution {
 
 /// The scheduler's solution with whole gangs, refined where the policy asks for it.
 fn scheduled(problem: &Problem<'_>, policy: &Policy<'_>) -> Solution {
-    gangs::plan(problem, |problem| refined(problem, policy))
+    let solve = |problem: &Problem<'_>, max_work| refined(problem, policy, &Options { max_work, ..policy.options });
+    gangs::plan(problem, &policy.whole, policy.options.max_work, solve)
 }
 
-fn refined(problem: &Problem<'_>, policy: &Policy<'_>) -> Solution {
-    let options = &policy.options;
+fn refined(problem: &Problem<'_>, policy: &Policy<'_>, options: &Options) -> Solution {
     let pods = (problem.pods.iter().copied(), problem.facts);
     let mut prepared = Prepared::new(&problem.node_pools, problem.daemon_sets, pods, options);
     let mut solution = prepared.solve(problem);

@@ -108,3 +108,78 @@ fn a_gang_that_does_not_fit_leaves_its_space_to_others() {
     let urgent = |pod: Pod| if pod.name.starts_with("new") { pod.with_template(|it| it.priority = 7) } else { pod };
     assert_eq!(names(&pods.into_iter().map(urgent).collect::<Vec<_>>()), ["new-0", "new-1"]);
 }
+
+/// The plan of a policy for pods with limits of so many CPUs, and the names of the pods that have a place.
+fn planned_with(
+    policy: &Policy<'_>,
+    pods: &[Pod],
+    groups: &BTreeMap<String, u32>,
+    cpus: i64,
+) -> (Solution, Vec<String>) {
+    let mut world = World::new(vec![node_pool("default")]);
+    world.types = world.types.iter().filter(|kind| kind.name == "m9.2xlarge").cloned().collect();
+    world.pools[0].limits = ResourceList::new().with("cpu", Quantity::from_units(cpus));
+    let cluster = world.cluster();
+    let problem = Problem {
+        pods: pods.iter().collect(),
+        node_pools: cluster.node_pools.clone(),
+        facts: ClusterFacts { pod_groups: groups, ..cluster.facts },
+        ..Problem::default()
+    };
+    let solution = plan(&problem, policy);
+    let launched = solution.launches.iter().flat_map(|launch| launch.pods.iter().copied());
+    let placed = launched.map(|pod| pods[pod].name.clone()).collect();
+    (solution, placed)
+}
+
+#[test]
+fn all_solutions_share_the_work_of_the_plan() {
+    // Of twelve gangs of three, each needs more than the limit allows.
+    let names: Vec<String> = (0..12).map(|number| format!("g{number:02}")).collect();
+    let mut pods: Vec<Pod> = names.iter().flat_map(|name| members(name, 3)).collect();
+    pods.extend((0..3).map(|index| pod(&format!("single-{index}"), 7000, 512)));
+    let groups: BTreeMap<String, u32> = names.iter().map(|name| (format!("default/{name}"), 3)).collect();
+    let free = Options::default();
+    let (solution, placed) = planned_with(&Policy::new(&free, true), &pods, &groups, 16);
+    assert_eq!(placed.len(), 2, "{placed:?}");
+    assert!(placed.iter().all(|name| name.starts_with("single")), "{placed:?}");
+    for max in [solution.work, solution.work / 2, solution.work / 4] {
+        let limited = Options { max_work: Some(max), ..free };
+        let (solution, _) = planned_with(&Policy::new(&limited, true), &pods, &groups, 16);
+        // The work of one step may exceed the limit, once for each solution.
+        assert!(solution.work <= max + max / 5, "{} of {max}", solution.work);
+        let names = |prefix: &str| {
+            let launched = solution.launches.iter().flat_map(|launch| &launch.pods);
+            launched.filter(|pod| pods[**pod].name.starts_with(prefix)).count()
+        };
+        assert_eq!(names("g") % 3, 0, "no part of a gang");
+        assert!(names("single") > 0, "others have their nodes");
+    }
+}
+
+#[test]
+fn all_pods_of_a_request_have_nodes_or_none() {
+    let pods: Vec<Pod> = [("a", 2), ("b", 2), ("c", 1)]
+        .iter()
+        .flat_map(|(name, count)| {
+            (0..*count)
+                .map(move |index| Pod { uid: format!("{name}-{index}"), ..pod(&format!("{name}-{index}"), 7000, 512) })
+        })
+        .collect();
+    let none = BTreeMap::new();
+    let policy = Policy {
+        whole: vec![vec!["a-0", "a-1"], vec!["b-0", "b-1"], vec!["c-0"]],
+        ..Policy::new(&Options::default(), true)
+    };
+    let names = |cpus| {
+        let (solution, mut placed) = planned_with(&policy, &pods, &none, cpus);
+        placed.sort();
+        (placed, reasons(&solution))
+    };
+    assert_eq!(names(40), (pods.iter().map(|pod| pod.name.clone()).collect(), vec![]));
+    let (placed, why) = names(24);
+    assert_eq!(placed, ["a-0", "a-1", "c-0"], "the last one that fits takes the place of one before it that does not");
+    assert_eq!(why.len(), 2);
+    assert!(why[0].starts_with("no node for 1 of 2 pods, so that none is launched: NodePool default"), "{why:?}");
+    assert_eq!(names(8).0, ["c-0"]);
+}

@@ -191,7 +191,7 @@ impl DryRun {
     #[must_use]
     pub fn place(&self) -> (Problem<'_>, Solution) {
         let facts = self.facts();
-        policy::solve(facts, &self.found(facts))
+        policy::solve(facts, &self.found(facts), Vec::new())
     }
 
     /// The pending pods that mount a volume that cannot be used, each with the reason. They are not part of the problem.

@@ -8,10 +8,15 @@ use nodeless_disruption::{Command, OnDemandMinimums};
 use nodeless_placement::{Committed, Policy, StoppedInstances};
 use nodeless_scheduling::{Options, Problem, Solution};
 
-/// The scheduling problem of the cluster, and its plan, within the work budget.
-pub(in crate::plan) fn solve<'a>(facts: Facts<'a>, cluster_state: &ClusterState<'a>) -> (Problem<'a>, Solution) {
+/// The scheduling problem of the cluster, and its plan, within the work budget. `whole` are pods, by uid, that all get nodes or none.
+pub(in crate::plan) fn solve<'a>(
+    facts: Facts<'a>,
+    cluster_state: &ClusterState<'a>,
+    whole: Vec<Vec<&'a str>>,
+) -> (Problem<'a>, Solution) {
     let problem = cluster_state.problem(facts.evaluated, facts.snapshot.now);
-    let solution = nodeless_placement::plan(&problem, &policy(facts, cluster_state, &problem));
+    let policy = Policy { whole, ..policy(facts, cluster_state, &problem) };
+    let solution = nodeless_placement::plan(&problem, &policy);
     (problem, solution)
 }
 
@@ -21,6 +26,7 @@ fn policy<'a>(facts: Facts<'a>, cluster_state: &ClusterState<'a>, problem: &Prob
     Policy {
         options: Options { max_work: snapshot.work.provisioning, ..snapshot.settings.scheduling },
         refine: snapshot.is_whole(),
+        whole: Vec::new(),
         stopped: StoppedInstances::new(stopped::startable(facts)),
         minimums: OnDemandMinimums::new(&problem.node_pools, facts.claims, &under_way),
         interruptions: snapshot.recent_interruptions(facts.claims),

@@ -7,10 +7,8 @@ use crate::plan::stages::policy;
 use nodeless_model::Pod;
 use nodeless_model::provisioning_request::{Class, Due, Finding};
 use nodeless_scheduling::{Options, Problem, Reason, Solution, Unschedulable};
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 
-/// After so many solutions with incomplete requests, all incomplete requests are left out at once, and after one more, all requests.
-const SOLUTIONS: usize = 6;
 /// The part of the work limit that holding capacity may take.
 const PART_FOR_HOLDING: u64 = 4;
 
@@ -89,16 +87,8 @@ fn on_existing_nodes<'a>(
     solution.placements.iter().map(|place| (place.pod, problem.nodes[place.node].name.clone())).collect()
 }
 
-/// A solution for some of the requests that launch nodes, by index.
-struct Attempt<'a> {
-    planned: Vec<usize>,
-    problem: Problem<'a>,
-    solution: Solution,
-}
-
-/// Schedules all pods, and the virtual pods of requests that launch nodes, if all pods of a request can have nodes. While the solution
-/// leaves one of its pods without a node, the newest of the incomplete requests is left out and the problem is solved again. A request
-/// that was left out for an older one, which is then left out itself, is tried again.
+/// Schedules all pods, and the virtual pods of requests that launch nodes, if all pods of a request can have nodes. Afterwards the cluster
+/// has the virtual pods of these requests alone.
 pub(super) fn solve_whole<'a>(
     facts: Facts<'a>,
     cluster_state: &mut ClusterState<'a>,
@@ -106,86 +96,41 @@ pub(super) fn solve_whole<'a>(
     findings: &mut [Finding],
 ) -> (Problem<'a>, Solution) {
     let buffers = std::mem::take(&mut cluster_state.virtual_pods);
+    let with_pods = |planned: &[usize]| {
+        let pods = planned.iter().flat_map(|index| requests[*index].virtual_pods());
+        pods.chain(buffers.iter().copied()).collect()
+    };
     let is_planned = |index: &usize| requests[*index].needs(Class::AtomicScaleUp);
     let mut planned: Vec<usize> = (0..requests.len()).filter(is_planned).collect();
-    let mut solve = |planned: Vec<usize>| {
-        let pods = planned.iter().flat_map(|index| requests[*index].virtual_pods());
-        cluster_state.virtual_pods = pods.chain(buffers.iter().copied()).collect();
-        let (problem, solution) = policy::solve(facts, cluster_state);
-        Attempt { planned, problem, solution }
-    };
-    let (mut solutions, mut work) = (0, 0_u64);
-    let mut left_out: Vec<usize> = Vec::new();
-    let mut found: Option<Attempt<'_>> = None;
-    let found = loop {
-        let attempt = solve(planned);
-        solutions += 1;
-        work = work.saturating_add(attempt.solution.work);
-        let has_work = facts.snapshot.work.provisioning.is_none_or(|max| work < max / 2);
-        let one_by_one = solutions < SOLUTIONS && has_work;
-        let incomplete = incomplete(&attempt, requests);
-        if found.is_none() && !incomplete.is_empty() {
-            planned = if solutions > SOLUTIONS { Vec::new() } else { attempt.planned };
-            let skip = if one_by_one { incomplete.len() - 1 } else { 0 };
-            for (index, why) in incomplete.into_iter().skip(skip) {
-                planned.retain(|one| *one != index);
-                left_out.push(index);
-                findings[index] = Finding::NotFound(why);
-            }
-            continue;
-        }
-        if found.is_none() {
-            // Without the last one, all others have nodes.
-            left_out.pop();
-        }
-        let best = if incomplete.is_empty() { attempt } else { found.unwrap_or(attempt) };
-        match left_out.pop().filter(|_| one_by_one) {
-            Some(again) => planned = best.planned.iter().copied().chain([again]).collect(),
-            None => break best,
-        }
-        found = Some(best);
-    };
-    for index in found.planned.iter().copied() {
-        findings[index] = complete(&found, index, requests);
-    }
-    let pods = found.planned.iter().flat_map(|index| requests[*index].virtual_pods());
-    cluster_state.virtual_pods = pods.chain(buffers.iter().copied()).collect();
-    (found.problem, found.solution)
+    cluster_state.virtual_pods = with_pods(&planned);
+    let uids = |index: &usize| requests[*index].virtual_pods().iter().map(|pod| pod.uid.as_str()).collect();
+    let (problem, solution) = policy::solve(facts, cluster_state, planned.iter().map(uids).collect());
+    let refused = refused(&problem, &solution);
+    planned.retain(|index| {
+        let own = requests[*index].virtual_pods();
+        let why = own.iter().find_map(|pod| refused.get(pod.uid.as_str()));
+        findings[*index] = match why {
+            Some(why) => Finding::NotFound(why.reasons.iter().map(Reason::to_string).collect::<Vec<_>>().join("; ")),
+            None => complete(&problem, &solution, own),
+        };
+        why.is_none()
+    });
+    cluster_state.virtual_pods = with_pods(&planned);
+    (problem, solution)
 }
 
-/// The requests that have pods without a node, the oldest first, each with the reason.
-fn incomplete(attempt: &Attempt<'_>, requests: &[Requested<'_>]) -> Vec<(usize, String)> {
-    let owners = owners(requests, &attempt.planned);
-    let owner = |refused: &Unschedulable| owners.get(attempt.problem.pods.get(refused.pod)?.uid.as_str()).copied();
-    let mut refused: BTreeMap<usize, Vec<&Unschedulable>> = BTreeMap::new();
-    for one in &attempt.solution.unschedulable {
-        if let Some(index) = owner(one) {
-            refused.entry(index).or_default().push(one);
-        }
-    }
-    let why = |(index, refused): (usize, Vec<&Unschedulable>)| {
-        let reasons = refused.first().into_iter().flat_map(|first| &first.reasons);
-        let reasons: Vec<String> = reasons.map(Reason::to_string).collect();
-        let (count, pods) = (refused.len(), requests[index].virtual_pods().len());
-        (index, format!("no node for {count} of {pods} pods, so that none is launched: {}", reasons.join("; ")))
+/// The virtual pods without a node, by uid.
+fn refused<'a, 's>(problem: &Problem<'a>, solution: &'s Solution) -> HashMap<&'a str, &'s Unschedulable> {
+    let of = |refused: &'s Unschedulable| {
+        let pod = problem.pods.get(refused.pod).filter(|pod| pod.is_virtual())?;
+        Some((pod.uid.as_str(), refused))
     };
-    refused.into_iter().map(why).collect()
+    solution.unschedulable.iter().filter_map(of).collect()
 }
 
-/// The request of each virtual pod, by the pod's uid.
-fn owners<'a>(requests: &'a [Requested<'_>], planned: &[usize]) -> HashMap<&'a str, usize> {
-    let mut owners = HashMap::new();
-    for index in planned {
-        owners.extend(requests[*index].virtual_pods().iter().map(|pod| (pod.uid.as_str(), *index)));
-    }
-    owners
-}
-
-/// How many pods of a request that all have nodes fit on initialized ones.
-fn complete(attempt: &Attempt<'_>, index: usize, requests: &[Requested<'_>]) -> Finding {
-    let own = requests[index].virtual_pods();
+/// How many of these pods, which all have nodes, fit on initialized ones.
+fn complete(problem: &Problem<'_>, solution: &Solution, own: &[Pod]) -> Finding {
     let uids: HashSet<&str> = own.iter().map(|pod| pod.uid.as_str()).collect();
-    let Attempt { problem, solution, .. } = attempt;
     let is_own = |pod: usize| problem.pods.get(pod).is_some_and(|pod| uids.contains(pod.uid.as_str()));
     let is_initialized = |node: usize| problem.nodes.get(node).is_some_and(|node| node.initialized);
     let placements = solution.placements.iter();
