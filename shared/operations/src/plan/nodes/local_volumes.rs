@@ -55,3 +55,44 @@ pub(crate) fn lost(state: &ClusterState<'_>) -> Vec<ObjectEvent> {
     }
     events
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nodeless_model::{Pod, PodTemplate, VolumeClaim};
+    use std::collections::BTreeSet;
+
+    /// A pod of this node with a claim.
+    fn pod(name: &str, claim: &str) -> Pod {
+        let volume_claims = vec![VolumeClaim { claim_name: claim.into(), ephemeral: false }];
+        Pod {
+            namespace: "shop".into(),
+            name: name.into(),
+            node_name: Some("n1".into()),
+            template: PodTemplate { volume_claims, ..PodTemplate::default() }.into(),
+            ..Pod::default()
+        }
+    }
+
+    #[test]
+    fn pods_that_lose_their_local_volume_with_their_node_say_so() {
+        let hosts = |host: &str| BTreeSet::from([host.to_owned()]);
+        let mut view = ClusterView {
+            nodes: vec![Node { name: "n1".into(), ..Node::default() }],
+            pods: [pod("db-0", "local"), pod("cache-0", "elsewhere"), pod("web-0", "network")].map(Into::into).to_vec(),
+            ..ClusterView::default()
+        };
+        view.volume_hosts =
+            [("shop/local".to_owned(), hosts("host-1")), ("shop/elsewhere".to_owned(), hosts("host-2"))].into();
+        view.nodes[0].labels.insert(labels::HOSTNAME.into(), "host-1".into());
+        assert!(lost(&ClusterState::new(&view, &[])).is_empty(), "the node stays");
+
+        view.nodes[0].deletion_timestamp = Some(Timestamp::UNIX_EPOCH);
+        let events = lost(&ClusterState::new(&view, &[]));
+        let [event] = &events[..] else { panic!("{events:?}") };
+        assert_eq!((event.reason.as_str(), event.object.name.as_str()), ("LocalVolumeLost", "db-0"));
+        assert!(
+            event.message.contains("Node n1 is being removed") && event.message.contains("PersistentVolumeClaim local")
+        );
+    }
+}
