@@ -283,11 +283,17 @@ async fn a_reclaimed_reservation_is_unavailable_and_no_other_one() {
 /// Pods that no drain may evict get their next node with the warning, and it waits for them.
 #[tokio::test]
 async fn pods_that_stay_to_the_end_get_their_next_node_with_the_warning() {
-    for protection in ["annotation", "budget"] {
+    for protection in ["annotation", "budget", "grace periods"] {
         let mut harness = Harness::new().await;
         let disruption = json!({ "consolidateAfter": "0s", "consolidationPolicy": "WhenEmpty" });
         harness.cluster.patch_node_pool(json!({ "spec": { "disruption": disruption } }));
         let mut pod = pod("web", 3000);
+        if protection == "grace periods" {
+            // Far longer than the instance lives.
+            pod["spec"]["terminationGracePeriodSeconds"] = json!(7200);
+            let template = json!({ "spec": { "terminationGracePeriod": "4h" } });
+            harness.cluster.patch_node_pool(json!({ "spec": { "template": template } }));
+        }
         if protection == "annotation" {
             pod["metadata"]["annotations"] = json!({ "karpenter.sh/do-not-disrupt": "true" });
         } else {
