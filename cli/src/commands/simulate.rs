@@ -43,7 +43,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=24 * 366))]
     hours: Option<u32>,
     /// A scenario file (see docs/simulate.md), or the name of a built-in scenario: canary, cluster-settings, day, faults,
-    /// faults-all-features, schedules, spot, stateful, surge,
+    /// faults-all-features, moving-pods, refused-pods, schedules, spot, stateful, surge,
     /// unready-nodes or warm
     #[arg(value_name = "SCENARIO", default_value = "day")]
     scenario: String,

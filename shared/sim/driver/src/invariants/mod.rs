@@ -3,7 +3,9 @@
 //! No code of the operations is called here. To check a decision, for example against budgets, the oracle computes what is
 //! allowed independently, from the JSON of the objects.
 
+mod affinity_groups;
 mod ami_canary;
+mod announced_ends;
 mod commands;
 mod disruption_budgets;
 mod drains;
@@ -11,6 +13,7 @@ mod effects;
 mod empty_nodes;
 mod leftovers;
 mod lifetimes;
+mod local_volumes;
 mod metadata;
 mod node_pools;
 mod nodes;
@@ -21,9 +24,11 @@ mod recorded_time;
 mod records;
 mod surges;
 mod unready_replacements;
+mod unused_launches;
 mod unused_nodes;
 mod virtual_pods;
 
+pub(crate) use affinity_groups::divided_groups;
 pub(crate) use effects::EffectChecks;
 pub(crate) use leftovers::leftovers;
 pub(crate) use oracle::Oracle;
@@ -57,6 +62,9 @@ pub(crate) const STOPS: &str = "no instance is stopped while a pod runs there";
 pub(crate) const DRAINS_END: &str = "a drain ends by the terminationGracePeriod";
 pub(crate) const EXPIRY: &str = "a node does not outlive its expireAfter";
 pub(crate) const INTERRUPTIONS: &str = "the node of a spot instance is drained when EC2 announces its interruption";
+pub(crate) const ANNOUNCED_ENDS: &str = "pods of a node that ends for certain get their nodes before it ends";
+pub(crate) const LOCAL_VOLUMES: &str = "consolidation removes no node with the local volume of a pod";
+pub(crate) const AFFINITY_GROUPS: &str = "no pod of a group waits while the others run";
 pub(crate) const STAYS_OPEN: &str = "a node that is open for pods is not closed until others join";
 pub(crate) const METADATA: &str = "a Node has the labels, annotations and taints of its claim";
 pub(crate) const UNUSABLE_NODE_POOLS: &str = "no claim is created for an unusable NodePool";
@@ -64,6 +72,7 @@ pub(crate) const DELETED_NODE_POOLS: &str = "the nodes of a deleted NodePool are
 pub(crate) const EMPTY_NODES: &str = "no node without pods is kept";
 pub(crate) const QUOTAS: &str = "what is launched for virtual pods stays within ResourceQuotas";
 pub(crate) const NODES_ARE_USED: &str = "no node after another is launched for a pod that takes none of them";
+pub(crate) const LAUNCHES_ARE_TAKEN: &str = "launches for pods that take none of the nodes become rare";
 pub(crate) const SURGES: &str = "a pod that asks for its successor first is not the last that goes";
 pub(crate) const OTHER_CONTROLLERS: &str = "nothing of another controller is written";
 pub(crate) const EXPLAINED: &str = "each pending pod has a claim or a reason within two plans";

@@ -1,5 +1,6 @@
 //! The oracle, which checks the invariants after every step.
 
+use super::announced_ends::AnnouncedEnds;
 use super::commands::CommandChecks;
 use super::empty_nodes::EmptyNodes;
 use super::lifetimes::{InterruptionChecks, drain_too_long, expired};
@@ -11,14 +12,15 @@ use super::recorded_time::RecordedTime;
 use super::records::{ClaimObjects, same_places};
 use super::surges::SurgeChecks;
 use super::unready_replacements::UnreadyReplacements;
+use super::unused_launches::UnusedLaunches;
 use super::unused_nodes::UnusedNodes;
 use super::virtual_pods::VirtualPodChecks;
 use super::{
-    AMI_CANARY, CLAIM_OBJECTS, CLUSTER_LIMITS, DELETED_NODE_POOLS, DISRUPTION_BUDGETS, DO_NOT_DISRUPT, DRAINS_END,
-    EMPTY_NODES, EXPIRY, EXPLAINED, INTERRUPTIONS, LIMITS, MAINTENANCE, METADATA, NO_ORPHANS, NODES_ARE_USED,
-    ON_DEMAND_MINIMUM, ONE_INSTANCE, OTHER_CONTROLLERS, PODS_RUN, QUOTAS, RECORDED_TIME, STAYS_OPEN, SURGES,
-    UNREADY_REPLACEMENTS, UNUSABLE_NODE_POOLS, Violation, ami_canary, condition as condition_of, disruption_budgets,
-    metadata, text,
+    AMI_CANARY, ANNOUNCED_ENDS, CLAIM_OBJECTS, CLUSTER_LIMITS, DELETED_NODE_POOLS, DISRUPTION_BUDGETS, DO_NOT_DISRUPT,
+    DRAINS_END, EMPTY_NODES, EXPIRY, EXPLAINED, INTERRUPTIONS, LAUNCHES_ARE_TAKEN, LIMITS, LOCAL_VOLUMES, MAINTENANCE,
+    METADATA, NO_ORPHANS, NODES_ARE_USED, ON_DEMAND_MINIMUM, ONE_INSTANCE, OTHER_CONTROLLERS, PODS_RUN, QUOTAS,
+    RECORDED_TIME, STAYS_OPEN, SURGES, UNREADY_REPLACEMENTS, UNUSABLE_NODE_POOLS, Violation, ami_canary,
+    condition as condition_of, disruption_budgets, local_volumes, metadata, text,
 };
 use crate::scenarios::Scenario;
 use crate::scenarios::other_objects::is_instance_of_other;
@@ -45,6 +47,9 @@ const LONGEST_WAIT: SignedDuration = SignedDuration::from_mins(45);
 const WAIT_PER_FAILURE: SignedDuration = SignedDuration::from_mins(16);
 /// The time for which the maximum number of nodes of a NodePool counts for its budgets: a plan uses the state at its start.
 const BUDGET_WINDOW: SignedDuration = SignedDuration::from_mins(5);
+
+/// The reason of the kube-scheduler that no object states, and no plan can know.
+const UNKNOWABLE: &str = "node(s) were refused by a plugin";
 
 /// The minimum fraction of a type's memory that counts against a limit: EC2 and the system use about 7.5%, and simulated nodes
 /// report up to 1.5% less than that.
@@ -117,8 +122,11 @@ pub(crate) struct Oracle {
     pub(crate) empty_nodes: EmptyNodes,
     pub(crate) virtual_pods: VirtualPodChecks,
     unused_nodes: UnusedNodes,
+    unused_launches: UnusedLaunches,
     /// `None` if calls fail or messages are lost: then EC2 may end a spot instance before nodeless can act on its warning.
     interruptions: Option<InterruptionChecks>,
+    /// `None` for the same reason.
+    announced_ends: Option<AnnouncedEnds>,
     /// The pods that claims were created and started for. The reports of plans are checked a little later, when such a claim may be
     /// deleted again, or started for others.
     nominated: BTreeMap<String, BTreeSet<String>>,
@@ -154,7 +162,9 @@ impl Oracle {
             empty_nodes: EmptyNodes::default(),
             virtual_pods: VirtualPodChecks::default(),
             unused_nodes: UnusedNodes::default(),
+            unused_launches: UnusedLaunches::default(),
             interruptions: scenario.is_reliable().then(InterruptionChecks::default),
+            announced_ends: scenario.is_reliable().then(AnnouncedEnds::default),
             nominated: BTreeMap::new(),
             looked: driver.world().now(),
             recorded_time: RecordedTime::default(),
@@ -167,6 +177,7 @@ impl Oracle {
     /// The claims table was replaced by an older or empty one.
     pub(crate) fn table_replaced(&mut self) {
         self.unready.forget();
+        self.unused_launches.forget();
     }
 
     /// The number of launched instances that were observed.
@@ -194,6 +205,7 @@ impl Oracle {
             self.seen = api.revision();
             for change in changes.iter().filter(|change| change.resource == PODS) {
                 self.pod_changed(change, now);
+                self.unused_launches.pod_changed(&change.object, change.kind == ChangeKind::Deleted);
                 if let Some(detail) = self.surges.pod_changed(driver, change, now) {
                     self.violated(now, SURGES, detail);
                 }
@@ -228,6 +240,8 @@ impl Oracle {
             let pools = &self.pools;
             let again = self.unready.check(&commands, &claims, |pool| template_of(driver, pools.get(pool)), now);
             again.into_iter().for_each(|detail| self.violated(now, UNREADY_REPLACEMENTS, detail));
+            let in_vain = self.unused_launches.check(&claims, now);
+            in_vain.into_iter().for_each(|detail| self.violated(now, LAUNCHES_ARE_TAKEN, detail));
             let exceeded = self.virtual_pods.check(driver, &claims);
             exceeded.into_iter().for_each(|detail| self.violated(now, QUOTAS, detail));
             same_places(&claims).into_iter().for_each(|detail| self.violated(now, ONE_INSTANCE, detail));
@@ -246,6 +260,8 @@ impl Oracle {
         drain_too_long(claims, now).into_iter().for_each(|detail| self.violated(now, DRAINS_END, detail));
         let unhandled = self.interruptions.as_mut().map(|checks| checks.check(claims, &instances)).unwrap_or_default();
         unhandled.into_iter().for_each(|detail| self.violated(now, INTERRUPTIONS, detail));
+        let unused = self.announced_ends.as_mut().map(|checks| checks.check(driver, claims, now)).unwrap_or_default();
+        unused.into_iter().for_each(|detail| self.violated(now, ANNOUNCED_ENDS, detail));
         let differences = metadata::differences(&Nodes::read(driver), claims);
         differences.into_iter().for_each(|detail| self.violated(now, METADATA, detail));
     }
@@ -348,7 +364,7 @@ impl Oracle {
     }
 
     fn planned(&mut self, at: Timestamp, report: &PlanReport, driver: &Driver) {
-        if self.pending.is_empty() {
+        if self.pending.is_empty() && self.announced_ends.is_none() {
             return;
         }
         let refused: BTreeSet<&str> = report.unschedulable.iter().map(|(pod, _)| pod.as_str()).collect();
@@ -357,6 +373,17 @@ impl Oracle {
         let names = claims.iter().map(|claim| &claim.name).chain(&report.created);
         let nominated: BTreeSet<&str> =
             names.filter_map(|name| self.nominated.get(name)).flatten().map(String::as_str).collect();
+        // The node that ends may have been launched for the pod itself.
+        let staying = claims.iter().filter(|claim| !claim.phase.is_leaving()).map(|claim| &claim.name);
+        let staying: BTreeSet<&str> = staying
+            .chain(&report.created)
+            .filter_map(|name| self.nominated.get(name))
+            .flatten()
+            .map(String::as_str)
+            .collect();
+        let has_other_place = |pod: &str| refused.contains(pod) || placed.contains(pod) || staying.contains(pod);
+        let ends = self.announced_ends.as_mut();
+        let without = ends.map(|checks| checks.planned(driver, at, &claims, has_other_place)).unwrap_or_default();
         let mut forgotten = Vec::new();
         for pod in self.pending.values_mut() {
             if pod.marked.is_none_or(|marked| at.duration_since(marked) < SEEN_AFTER) {
@@ -375,6 +402,7 @@ impl Oracle {
                 ));
             }
         }
+        without.into_iter().for_each(|detail| self.violated(at, ANNOUNCED_ENDS, detail));
         for detail in forgotten {
             self.violated(at, EXPLAINED, detail);
         }
@@ -542,8 +570,15 @@ impl Oracle {
                 let detail = format!("node of claim {} leaves for {reason}, and {what}", claim.name);
                 wrong.push((DO_NOT_DISRUPT, detail));
             }
+            if *reason != "Drifted"
+                && let Some(lost) = local_volumes::lost(driver, &nodes, claim)
+            {
+                let detail = format!("node of claim {} leaves for {reason}, with the volume of {lost}", claim.name);
+                wrong.push((LOCAL_VOLUMES, detail));
+            }
             if *reason == "Empty" {
-                let waiting = self.pending.iter().filter(|(_, pod)| pod.created < claim.created);
+                let knowable = |pod: &Pending| !pod.message.contains(UNKNOWABLE);
+                let waiting = self.pending.iter().filter(|(_, pod)| pod.created < claim.created && knowable(pod));
                 let waiting = waiting.map(|(uid, pod)| (uid.as_str(), pod.key.as_str())).collect();
                 let unused = self.unused_nodes.left(claim, &waiting);
                 wrong.extend(unused.map(|detail| (NODES_ARE_USED, detail)));

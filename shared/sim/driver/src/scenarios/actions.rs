@@ -124,6 +124,15 @@ fn perform(
             active.add(after(now, some.lasts), End::HangingPods(uids));
             Ok(format!("the containers do not stop for {:#} of {}", some.lasts, listed(&names)))
         }
+        Action::RefusePods(refuse) => {
+            let Some((key, value)) = refuse.label.split_once('=') else {
+                let why = format!("{} is no label; write it like app=web", refuse.label);
+                return Err(ScenarioError::Value { field: "refusePods".to_owned(), why });
+            };
+            driver.world_mut().set_refused(key, value, true);
+            active.add(after(now, refuse.lasts), End::RefusedPods(key.to_owned(), value.to_owned()));
+            Ok(format!("kube-scheduler places no pods with {} for {:#}", refuse.label, refuse.lasts))
+        }
         Action::SlowDetachments(slow) => {
             driver.world_mut().set_detachment(Some(slow.take));
             active.add(after(now, slow.lasts), End::SlowDetachments(slow.take));

@@ -21,6 +21,8 @@ pub(super) enum End {
     SlowDetachments(SignedDuration),
     UnreadyPods(Vec<String>),
     HangingPods(Vec<String>),
+    /// The key and the value of their label.
+    RefusedPods(String, String),
     /// A capacity type, and its quota of vCPUs.
     Quota(CapacityType, u64),
 }
@@ -71,6 +73,7 @@ impl ActiveFaults {
                 }
                 End::UnreadyPods(pods) => pods.iter().for_each(|pod| driver.world_mut().set_pod_ready(pod, true)),
                 End::HangingPods(pods) => pods.iter().for_each(|pod| driver.world_mut().set_pod_stops(pod, true)),
+                End::RefusedPods(key, value) => driver.world_mut().set_refused(&key, &value, false),
                 End::SlowDetachments(_) => {
                     let mut others = self.ends.iter().filter_map(|(_, end)| match end {
                         End::SlowDetachments(take) => Some(*take),

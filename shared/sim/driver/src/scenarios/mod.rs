@@ -231,6 +231,8 @@ pub enum Action {
     UnreadyPods(SomePods),
     /// Pods do not stop when they are deleted, for a time.
     HangingPods(SomePods),
+    /// The kube-scheduler places no pods with a label, for a time.
+    RefusePods(RefusePods),
     /// Volumes take longer to detach, for a time.
     SlowDetachments(SlowDetachments),
     /// A new EKS image is published, so that nodes drift.
@@ -404,6 +406,17 @@ pub struct Quota {
 pub struct SomePods {
     /// The number of pods.
     pub count: u32,
+    /// The duration.
+    #[serde(rename = "for", deserialize_with = "durations::one")]
+    pub lasts: SignedDuration,
+}
+
+/// Pods that the kube-scheduler places nowhere for a time, for a reason that no object states.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct RefusePods {
+    /// The key and the value of their label, as `KEY=VALUE`.
+    pub label: String,
     /// The duration.
     #[serde(rename = "for", deserialize_with = "durations::one")]
     pub lasts: SignedDuration,
@@ -587,12 +600,14 @@ pub enum ScenarioError {
 }
 
 /// The built-in scenarios, by name.
-const BUILT_IN: [(&str, &str); 11] = [
+const BUILT_IN: [(&str, &str); 13] = [
     ("canary", include_str!("built-in/canary.yaml")),
     ("cluster-settings", include_str!("built-in/cluster-settings.yaml")),
     ("day", include_str!("built-in/day.yaml")),
     ("faults", include_str!("built-in/faults.yaml")),
     ("faults-all-features", include_str!("built-in/faults-all-features.yaml")),
+    ("moving-pods", include_str!("built-in/moving-pods.yaml")),
+    ("refused-pods", include_str!("built-in/refused-pods.yaml")),
     ("schedules", include_str!("built-in/schedules.yaml")),
     ("spot", include_str!("built-in/spot.yaml")),
     ("stateful", include_str!("built-in/stateful.yaml")),
@@ -699,8 +714,8 @@ mod tests {
         let error = Scenario::built_in("night").unwrap_err().to_string();
         assert!(
             error.contains(
-                "canary, cluster-settings, day, faults, faults-all-features, schedules, spot, stateful, surge, \
-                 unready-nodes, warm"
+                "canary, cluster-settings, day, faults, faults-all-features, moving-pods, refused-pods, schedules, spot, \
+                 stateful, surge, unready-nodes, warm"
             ),
             "{error}"
         );

@@ -11,8 +11,8 @@ mod report;
 pub use report::{Note, Report, Sample, Waits};
 
 use crate::invariants::{
-    BECOMES_QUIESCENT, EffectChecks, Messages, NO_LEFTOVERS, NOT_REPEATED, OTHER_CONTROLLERS, Oracle, Violation,
-    leftovers,
+    AFFINITY_GROUPS, BECOMES_QUIESCENT, EffectChecks, Messages, NO_LEFTOVERS, NOT_REPEATED, OTHER_CONTROLLERS, Oracle,
+    Violation, divided_groups, leftovers,
 };
 use crate::scenarios::actions;
 use crate::scenarios::active_faults::ActiveFaults;
@@ -304,7 +304,9 @@ impl Run {
         let repeated = repeated.map(|detail| Violation { at, invariant: NOT_REPEATED, detail });
         let left = leftovers(&self.driver).into_iter();
         let left = left.map(|detail| Violation { at, invariant: NO_LEFTOVERS, detail });
-        self.report.violations.extend(repeated.chain(left));
+        let divided = divided_groups(&self.driver).into_iter();
+        let divided = divided.map(|detail| Violation { at, invariant: AFFINITY_GROUPS, detail });
+        self.report.violations.extend(repeated.chain(left).chain(divided));
         Ok(())
     }
 
@@ -383,6 +385,8 @@ fn node_class(driver: &Driver) -> Value {
 
 #[cfg(test)]
 mod action_tests;
+#[cfg(test)]
+mod moving_pods_tests;
 #[cfg(test)]
 mod standalone_tests;
 #[cfg(test)]

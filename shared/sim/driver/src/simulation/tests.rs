@@ -110,7 +110,7 @@ pub(super) fn pods(run: &Run) -> Vec<Arc<Value>> {
 }
 
 /// The voluntary disruption of a claim begins.
-fn leave(run: &Run, claim: &mut NodeClaim, reason: TerminationReason) {
+pub(super) fn leave(run: &Run, claim: &mut NodeClaim, reason: TerminationReason) {
     begin_termination(claim, reason, "of a test", run.driver.world().now());
     write(run, claim);
 }

@@ -272,6 +272,11 @@ impl World {
         self.controllers.kubelets.set_stops(pod, stops, now);
     }
 
+    /// The kube-scheduler places no pods with this label and value from now on, or does again.
+    pub fn set_refused(&mut self, key: &str, value: &str, refused: bool) {
+        self.controllers.scheduler.set_refused(key, value, refused);
+    }
+
     /// Instances that start from now on join with these delays.
     pub fn set_join_timing(&mut self, timing: JoinTiming) {
         self.options.join = timing;

@@ -4,7 +4,7 @@ use super::info::{NodeInfo, PodInfo};
 use super::volumes::Storage;
 use crate::server::{ApiServer, Status};
 use nodeless_model::StringMap;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// The cluster during one round of scheduling.
@@ -15,6 +15,8 @@ pub(super) struct Cluster {
     pub(super) namespaces: BTreeMap<String, StringMap>,
     /// The volumes that pending pods may need.
     pub(super) storage: Storage,
+    /// The pods that get no node, by a label and its value.
+    pub(super) refused: BTreeSet<(String, String)>,
 }
 
 impl Cluster {

@@ -146,6 +146,9 @@ impl Cluster {
         mounts: &[Mount<'_>],
     ) -> Option<Rejection> {
         let by = |plugin, reason: &str| Some(Rejection::new(plugin, reason));
+        if self.refused.iter().any(|(key, value)| pod.labels.get(key) == Some(value)) {
+            return by(Plugin::OutOfTree, "node(s) were refused by a plugin");
+        }
         if node.unschedulable && !tolerates_cordon(pod) {
             return by(Plugin::NodeUnschedulable, "node(s) were unschedulable");
         }

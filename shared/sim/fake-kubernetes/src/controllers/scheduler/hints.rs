@@ -150,6 +150,7 @@ fn node_changed(plugin: Plugin, pod: &PodInfo, old: Option<&NodeInfo>, new: &Nod
         }
         Plugin::InterPodAffinity => affinity_after_node_change(pod, old, new),
         Plugin::VolumeBinding => old.is_none_or(|old| old.labels != new.labels),
+        Plugin::OutOfTree => old.is_none(),
         Plugin::DynamicResources => false,
     }
 }
@@ -213,7 +214,11 @@ fn itself_updated(plugin: Plugin, pod: &PodInfo, old: &PodInfo, new: &PodInfo) -
             eligible || (old.labels != new.labels && hard(pod).any(counts))
         }
         Plugin::InterPodAffinity => old.labels != new.labels,
-        Plugin::NodeAffinity | Plugin::NodePorts | Plugin::VolumeBinding | Plugin::DynamicResources => false,
+        Plugin::NodeAffinity
+        | Plugin::NodePorts
+        | Plugin::VolumeBinding
+        | Plugin::DynamicResources
+        | Plugin::OutOfTree => false,
     }
 }
 

@@ -61,12 +61,14 @@ pub struct Scheduler {
     reported: BTreeMap<String, (String, Timestamp)>,
     /// Namespace and name of the pods that wait.
     waiting: BTreeSet<(String, String)>,
+    /// The pods that get no node, by a label and its value.
+    refused: BTreeSet<(String, String)>,
 }
 
 impl Default for Scheduler {
     fn default() -> Self {
         let (feed, queue) = (Feed::new(WATCHED), Queue::default());
-        Self { feed, queue, reported: BTreeMap::new(), waiting: BTreeSet::new() }
+        Self { feed, queue, reported: BTreeMap::new(), waiting: BTreeSet::new(), refused: BTreeSet::new() }
     }
 }
 
@@ -97,6 +99,7 @@ impl Controller for Scheduler {
             return Ok(());
         }
         let mut cluster = cluster(api, &all(api, &PODS)?)?;
+        cluster.refused.clone_from(&self.refused);
         for node in &mut cluster.nodes {
             let here = pending.values().filter(|(info, _)| info.nominated_node.as_ref() == Some(&node.name));
             node.nominated = here.map(|(info, _)| info.clone()).collect();
@@ -185,10 +188,21 @@ fn cluster(api: &ApiServer, pods: &[Arc<Value>]) -> Result<Cluster, Status> {
     }
     let mounts = pods.iter().any(|pod| awaits_scheduling(pod) && !list(pod, "/spec/volumes").is_empty());
     let storage = if mounts { Storage::read(api)? } else { Storage::default() };
-    Ok(Cluster { nodes, namespaces, storage })
+    Ok(Cluster { nodes, namespaces, storage, refused: BTreeSet::new() })
 }
 
 impl Scheduler {
+    /// Pods with this label and value get no node from now on, or do again: as with a plugin that is not part of Kubernetes, for a reason
+    /// that no object states.
+    pub fn set_refused(&mut self, key: &str, value: &str, refused: bool) {
+        let label = (key.to_owned(), value.to_owned());
+        if refused {
+            self.refused.insert(label);
+        } else {
+            self.refused.remove(&label);
+        }
+    }
+
     /// Notes whether a pod waits.
     fn note(&mut self, pod: &Value, exists: bool) {
         let key = (super::object::namespace(pod).to_owned(), super::object::name(pod).to_owned());

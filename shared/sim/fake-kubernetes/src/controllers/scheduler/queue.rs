@@ -34,6 +34,8 @@ pub(super) enum Plugin {
     InterPodAffinity,
     VolumeBinding,
     DynamicResources,
+    /// One that is not part of Kubernetes.
+    OutOfTree,
 }
 
 /// The pods that wait, by uid.

@@ -16,6 +16,10 @@ const ZONE: &str = "topology.kubernetes.io/zone";
 /// Labels by which StorageClasses and volumes may name the zone of a node.
 const FORMER_ZONES: [&str; 2] = ["failure-domain.beta.kubernetes.io/zone", "topology.ebs.csi.aws.com/zone"];
 
+/// The provisioner of volumes in a directory of the node, which has no topology but the host.
+const LOCAL_PATH: &str = "rancher.io/local-path";
+const HOST: &str = "kubernetes.io/hostname";
+
 /// All volumes of the cluster.
 #[derive(Debug, Default)]
 pub(super) struct Storage {
@@ -101,15 +105,22 @@ impl Mount<'_> {
             "spec": {
                 "capacity": claim.at("/spec/resources/requests"), "accessModes": claim["spec"]["accessModes"],
                 "storageClassName": name(class), "persistentVolumeReclaimPolicy": "Delete",
-                "csi": { "driver": class["provisioner"], "volumeHandle": format!("vol-{}", text(claim, "/metadata/uid")) },
                 "claimRef": {
                     "apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": namespace(claim),
                     "name": name(claim), "uid": claim["metadata"]["uid"],
                 },
             },
         });
-        if let Some(zone) = node.labels.get(ZONE) {
-            let expression = json!({ "key": ZONE, "operator": "In", "values": [zone] });
+        let is_local = text(class, "/provisioner") == LOCAL_PATH;
+        if is_local {
+            object["spec"]["local"] = json!({ "path": format!("/opt/local-path-provisioner/{volume}") });
+        } else {
+            let handle = format!("vol-{}", text(claim, "/metadata/uid"));
+            object["spec"]["csi"] = json!({ "driver": class["provisioner"], "volumeHandle": handle });
+        }
+        let key = if is_local { HOST } else { ZONE };
+        if let Some(value) = node.labels.get(key) {
+            let expression = json!({ "key": key, "operator": "In", "values": [value] });
             object["spec"]["nodeAffinity"] =
                 json!({ "required": { "nodeSelectorTerms": [{ "matchExpressions": [expression] }] } });
         }
