@@ -189,6 +189,7 @@ pub(crate) async fn an_instance_that_ends_is_kept_with_the_deletion_of_its_claim
     let at = |second: i64| Timestamp::from_second(1_800_000_000 + second).unwrap();
     table.create_together(&[claim("a", 4), claim("b", 4)], None).await.unwrap();
     let ended = |name: &str, second: i64| EndedNode {
+        took_no_pod: false,
         name: name.to_owned(),
         uid: format!("uid-{name}"),
         node_pool: Some("default".into()),

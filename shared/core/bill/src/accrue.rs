@@ -266,7 +266,7 @@ impl Step<'_> {
         ended.dollars_per_hour += price;
         match node.reason {
             Some(TerminationReason::Interrupted) => record.interruptions.nodes += 1,
-            Some(TerminationReason::Empty | TerminationReason::Underutilized) => {
+            Some(TerminationReason::Empty | TerminationReason::Underutilized) if !node.took_no_pod => {
                 record.consolidation.nodes += 1;
                 record.consolidation.dollars_per_hour += price - replaced;
             }

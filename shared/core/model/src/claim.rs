@@ -13,6 +13,9 @@ use std::time::Duration;
 /// The time limit for a launched instance to join as a node, and for a joined node to become ready, as in Karpenter.
 pub const REGISTRATION_TIMEOUT: Duration = Duration::from_mins(15);
 
+/// [`NodeClaimStatus::pods_seen`] without pods: the first eight bytes of the SHA-256 hash of nothing.
+pub const NO_PODS: u64 = 0xe3b0_c442_98fc_1c14;
+
 /// The capacity type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -249,7 +252,7 @@ pub struct NodeClaimStatus {
     pub conditions: Vec<Condition>,
     /// When pods last came to or left its node.
     pub last_pod_event: Option<Timestamp>,
-    /// A hash of the pods on its node at the last plan, by which the next plan detects a change.
+    /// A hash of the pods on its node at the last plan, by which the next plan detects a change: [`NO_PODS`] without any.
     pub pods_seen: Option<u64>,
     /// Why and since when it is terminating.
     pub termination: Option<Termination>,

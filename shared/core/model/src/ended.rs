@@ -1,6 +1,6 @@
 //! Instances that have ended: what is left of a claim when its record is deleted.
 
-use crate::claim::{CapacityType, ConditionStatus, NodeClaim, TerminationReason, condition};
+use crate::claim::{CapacityType, ConditionStatus, NO_PODS, NodeClaim, TerminationReason, condition};
 use crate::warm::Warm;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -31,6 +31,9 @@ pub struct EndedNode {
     /// When its node was initialized, if it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub initialized: Option<Timestamp>,
+    /// Whether it was launched for pods, and none ever ran on its node.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub took_no_pod: bool,
     /// When its termination was requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub leaving: Option<Timestamp>,
@@ -60,6 +63,7 @@ impl EndedNode {
             price: instance.price,
             launched: instance.launched,
             initialized: claim.initialized_at(),
+            took_no_pod: claim.took_no_pod(),
             leaving: claim.status.termination.as_ref().map(|termination| termination.requested),
             stopped: claim.stopped_at(),
             ended: now,
@@ -69,6 +73,17 @@ impl EndedNode {
 }
 
 impl NodeClaim {
+    /// Whether it was launched for pods, and none ever ran on its node although that was ready. Its removal saves nothing: without the
+    /// launch, nothing would have been paid.
+    #[must_use]
+    pub fn took_no_pod(&self) -> bool {
+        let came = self.status.last_pod_event.zip(self.true_since(condition::REGISTERED));
+        !self.spec.nominated_pods.is_empty()
+            && self.initialized_at().is_some()
+            && self.status.pods_seen == Some(NO_PODS)
+            && came.is_some_and(|(event, registered)| event <= registered)
+    }
+
     /// When its node was initialized, if it was.
     #[must_use]
     pub fn initialized_at(&self) -> Option<Timestamp> {
@@ -94,6 +109,38 @@ impl NodeClaim {
 mod tests {
     use super::*;
     use crate::claim::{LaunchedInstance, NodeClaimSpec, NodeClaimStatus, Phase, Termination};
+
+    #[test]
+    fn a_node_took_no_pod_if_none_came_since_it_joined() {
+        let at = |second| Timestamp::from_second(second).unwrap();
+        let mut claim = NodeClaim {
+            name: "default-a".into(),
+            uid: "uid".into(),
+            node_pool: Some("default".into()),
+            node_class: "default".into(),
+            created: at(0),
+            version: 3,
+            spec: NodeClaimSpec { nominated_pods: vec!["shop/web".into()], ..NodeClaimSpec::default() },
+            phase: Phase::Initialized,
+            status: NodeClaimStatus {
+                last_pod_event: Some(at(30)),
+                pods_seen: Some(NO_PODS),
+                ..NodeClaimStatus::default()
+            },
+        };
+        claim.set_condition(condition::REGISTERED, ConditionStatus::True, "Registered", "", at(30));
+        assert!(!claim.took_no_pod(), "it was not ready");
+        claim.set_condition(condition::INITIALIZED, ConditionStatus::True, "Initialized", "", at(40));
+        assert!(claim.took_no_pod());
+        let without = |change: fn(&mut NodeClaim)| {
+            let mut other = claim.clone();
+            change(&mut other);
+            other.took_no_pod()
+        };
+        assert!(!without(|claim| claim.status.last_pod_event = Timestamp::from_second(50).ok()), "a pod has left");
+        assert!(!without(|claim| claim.status.pods_seen = Some(7)) && !without(|claim| claim.status.pods_seen = None));
+        assert!(!without(|claim| claim.spec.nominated_pods.clear()), "it was not launched for pods");
+    }
 
     #[test]
     fn what_is_left_of_a_claim_is_its_instance() {

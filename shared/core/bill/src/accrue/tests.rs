@@ -245,6 +245,18 @@ fn consolidation_saves_the_price_of_nodes_less_that_of_their_replacements() {
 }
 
 #[test]
+fn the_removal_of_a_node_that_took_no_pod_saves_nothing() {
+    let node = claim("a", Some(at("11:00:00")));
+    let node = terminated(node, TerminationReason::Empty, at("12:02:00"), at("12:03:00"));
+    let ended = EndedNode::new(&node, at("12:04:00")).unwrap();
+    for (took_no_pod, nodes) in [(false, 1), (true, 0)] {
+        let ended = [EndedNode { took_no_pod, ..ended.clone() }];
+        let next = step(Some(&Open::begin(at("12:00:00"))), at("12:05:00"), &[], &[], &ended);
+        assert_eq!(next.open.hours[0].consolidation.nodes, nodes);
+    }
+}
+
+#[test]
 fn an_instance_without_a_price_is_counted_apart() {
     let mut odd = claim("a", Some(at("12:00:00")));
     if let Some(instance) = &mut odd.status.instance {

@@ -131,3 +131,14 @@ fn fingerprint(pods: &[&Pod]) -> u64 {
     let digest = Sha256::digest(ids.join("\n"));
     digest.iter().take(8).fold(0, |number, byte| number << 8 | u64::from(*byte))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nodeless_model::claim::NO_PODS;
+
+    #[test]
+    fn a_node_without_pods_has_the_hash_of_nothing() {
+        assert_eq!(fingerprint(&[]), NO_PODS);
+    }
+}
