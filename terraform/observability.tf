@@ -15,6 +15,7 @@ locals {
       UnschedulablePods   = "Maximum"
       WebhookCalls        = "Sum"
       PlansWithoutNewPods = "Sum"
+      UnusedLaunches      = "Maximum"
     }
     Launches = {
       ClaimsCreated        = "Sum"
@@ -77,6 +78,10 @@ locals {
       unschedulable-pods = {
         metric      = "UnschedulablePods", statistic = "Maximum", period = 300, periods = 6, threshold = 0, enabled = var.alarms.unschedulable_pods
         description = "A pod has fitted no NodePool for half an hour, so no node is launched for it. The event FailedScheduling of nodeless on the pod has the reason for each NodePool. See docs/operate/alarms.md#unschedulable-pods."
+      }
+      unused-launches = {
+        metric      = "UnusedLaunches", statistic = "Maximum", period = 300, periods = 1, threshold = 0, enabled = var.alarms.unused_launches
+        description = "Nodes were launched for pods of a workload and became ready, and kube-scheduler placed none of these pods there: they are launched for less and less often. The event FailedScheduling of nodeless on the pods names the workload, that of kube-scheduler the reason. See docs/operate/alarms.md#unused-launches."
       }
       plans-without-new-pods = {
         metric      = "PlansWithoutNewPods", statistic = "Sum", period = 3600, periods = 1, threshold = var.alarms.plans_without_new_pods_per_hour, enabled = var.alarms.plans_without_new_pods_per_hour > 0

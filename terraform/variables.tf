@@ -580,7 +580,7 @@ variable "recursive_loop_allowed" {
 }
 
 variable "alarms" {
-  description = "Thresholds of the alarms; 0 disables an alarm. churn = false disables the alarm for a NodePool that evicts many pods without becoming cheaper, ami_canary = false that for a new AMI whose first node fails, throttles = false that for invocations that Lambda refuses, launch_failures = false that for launches that fail for a quarter of an hour, unschedulable_pods = false that for pods that fit no NodePool. On request: budget = true creates one for budgets (nodeless.sh/dollars-per-month), cluster_limit_percent = 90 one for limits of the cluster (nodeless.sh/max-nodes and others), and node_count one for more nodes than that. plans_without_new_pods_per_hour is the number of plans that the webhook requests in an hour for no new pod. CloudWatch charges $0.10 a month for each metric of an alarm. enabled = false disables all alarms."
+  description = "Thresholds of the alarms; 0 disables an alarm. churn = false disables the alarm for a NodePool that evicts many pods without becoming cheaper, ami_canary = false that for a new AMI whose first node fails, throttles = false that for invocations that Lambda refuses, launch_failures = false that for launches that fail for a quarter of an hour, unschedulable_pods = false that for pods that fit no NodePool, unused_launches = false that for pods that take no node that is launched for them. On request: budget = true creates one for budgets (nodeless.sh/dollars-per-month), cluster_limit_percent = 90 one for limits of the cluster (nodeless.sh/max-nodes and others), and node_count one for more nodes than that. plans_without_new_pods_per_hour is the number of plans that the webhook requests in an hour for no new pod. CloudWatch charges $0.10 a month for each metric of an alarm. enabled = false disables all alarms."
   type = object({
     enabled                         = optional(bool, true)
     node_count                      = optional(number, 0)
@@ -593,6 +593,7 @@ variable "alarms" {
     throttles                       = optional(bool, true)
     launch_failures                 = optional(bool, true)
     unschedulable_pods              = optional(bool, true)
+    unused_launches                 = optional(bool, true)
     budget                          = optional(bool, false)
   })
   default  = {}

@@ -811,7 +811,7 @@ run "metrics_and_alarms" {
 
   assert {
     condition = output.metric_names == sort([
-      "PlansUnfinished", "PendingPods", "UnschedulablePods", "WebhookCalls", "PlansWithoutNewPods", "ClaimsCreated", "NodesLaunched", "LaunchFailures",
+      "PlansUnfinished", "PendingPods", "UnschedulablePods", "UnusedLaunches", "WebhookCalls", "PlansWithoutNewPods", "ClaimsCreated", "NodesLaunched", "LaunchFailures",
       "InsufficientCapacity", "NodesRegistered", "NodesInitialized", "NodesTerminated", "Evictions", "ChurnStopped", "AmiCanariesFailed", "NodesHeldBack", "NodeCount", "HourlySpendDollars", "ClusterLimitUsedPercent",
       "BudgetsExceeded",
       "Interruptions", "InterruptionsLost", "OrphansCollected", "ReconcileErrors", "CatalogAgeSeconds", "LaunchLatencyMilliseconds",
@@ -824,6 +824,7 @@ run "metrics_and_alarms" {
     condition = { for name, a in aws_cloudwatch_metric_alarm.metric : name => "${a.metric_name} > ${a.threshold} for ${a.evaluation_periods * a.period} s" } == {
       launch-failures        = "LaunchFailures > 0 for 900 s"
       unschedulable-pods     = "UnschedulablePods > 0 for 1800 s"
+      unused-launches        = "UnusedLaunches > 0 for 300 s"
       plans-without-new-pods = "PlansWithoutNewPods > 1000 for 3600 s"
       catalog-age            = "CatalogAgeSeconds > 3600 for 300 s"
       interruptions-lost     = "InterruptionsLost > 0 for 300 s"
@@ -924,7 +925,7 @@ run "alarms_about_work_that_waits" {
 
 run "alarms_off_by_choice" {
   variables {
-    alarms = { throttles = false, launch_failures = false, unschedulable_pods = false, churn = false, ami_canary = false, node_count = 0, hourly_spend_dollars = 0, cluster_limit_percent = 0, nodes_launched_per_hour = 0, plans_without_new_pods_per_hour = 0 }
+    alarms = { throttles = false, launch_failures = false, unschedulable_pods = false, unused_launches = false, churn = false, ami_canary = false, node_count = 0, hourly_spend_dollars = 0, cluster_limit_percent = 0, nodes_launched_per_hour = 0, plans_without_new_pods_per_hour = 0 }
   }
 
   assert {

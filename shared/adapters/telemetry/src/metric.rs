@@ -90,6 +90,9 @@ metrics! {
     PlansWithoutNewPods: Count, Sum;
     /// Pods that no NodePool can schedule. Published only if there are any.
     UnschedulablePods: Count, Last;
+    /// Owners of pods, such as ReplicaSets, for which nothing is launched for a time, because their pods took none of the nodes that were
+    /// launched for them. Published only if there are any. An alarm fires.
+    UnusedLaunches: Count, Last;
     /// NodeClaims that were written.
     ClaimsCreated: Count, Sum;
     /// Instances that were launched.

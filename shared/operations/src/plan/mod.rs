@@ -35,6 +35,7 @@ mod recent;
 mod records;
 mod repeated;
 mod requests;
+mod restricted_pods;
 mod saved;
 mod snapshot;
 mod stages;
@@ -387,6 +388,9 @@ impl Planner {
         }
         if outcome.held_back > 0 {
             metrics.count(Metric::NodesHeldBack, outcome.held_back);
+        }
+        if outcome.unused_launches > 0 {
+            metrics.count(Metric::UnusedLaunches, outcome.unused_launches);
         }
         if outcome.over_budget > 0 {
             metrics.count(Metric::BudgetsExceeded, outcome.over_budget);

@@ -31,8 +31,9 @@ pub(crate) async fn run(snapshot: &Snapshot, kept: &OfferCache, executor: &dyn E
     let mut quotas = snapshot.view.quota_balance();
     let requested = requests::requested(&snapshot.view, &mut quotas, snapshot.now);
     let reserved = buffers::reserve(&snapshot.view, &mut quotas);
-    let waiting = WaitingPods::new(snapshot);
-    let restricted = waiting.as_ref().map(|waiting| waiting.restricted(&snapshot.view, &claims)).unwrap_or_default();
+    let waiting = WaitingPods::new(snapshot, &claims);
+    let restricted = waiting.as_ref().map(|waiting| waiting.restricted(&snapshot.view, &claims, snapshot.now));
+    let restricted = restricted.unwrap_or_default();
     let placed = provisioning::place(facts, &reserved, &requested, &restricted);
     let created = provisioning::launch(&placed, facts, &mut names, executor, &mut outcome).await;
     let churn = caused_launches::note(&placed.launches_for_pods(&created), facts, executor, &mut outcome).await;

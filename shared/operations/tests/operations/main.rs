@@ -43,6 +43,7 @@ mod two_planners;
 mod two_tables;
 mod undecoded_pods;
 mod unfinished;
+mod unused_launches;
 mod validation;
 mod warm;
 mod zonal_shift;

@@ -59,7 +59,8 @@ pub(crate) fn lost(state: &ClusterState<'_>) -> Vec<ObjectEvent> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nodeless_model::{Pod, PodTemplate, VolumeClaim};
+    use nodeless_model::pod::VolumeClaim;
+    use nodeless_model::{Pod, PodTemplate};
     use std::collections::BTreeSet;
 
     /// A pod of this node with a claim.
@@ -75,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn pods_that_lose_their_local_volume_with_their_node_say_so() {
+    fn pods_that_lose_their_local_volume_with_their_node_have_a_reason() {
         let hosts = |host: &str| BTreeSet::from([host.to_owned()]);
         let mut view = ClusterView {
             nodes: vec![Node { name: "n1".into(), ..Node::default() }],

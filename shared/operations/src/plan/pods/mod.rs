@@ -1,4 +1,5 @@
 //! The pods without a node: which of them are nominated, and what they wait for.
 
 pub(crate) mod own_nominations;
+mod unused_launches;
 pub(crate) mod waiting;

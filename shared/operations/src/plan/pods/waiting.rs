@@ -1,12 +1,15 @@
 //! Pods that stay pending although every plan places them on a node that is ready for pods: the kube-scheduler decides otherwise, so
-//! they are planned again without the nodes that they did not go to.
+//! they are planned again without the nodes that they did not go to. What is launched for an owner's pods in vain, whatever the cause is,
+//! is counted in [`unused_launches`](super::unused_launches).
 
+use super::unused_launches::{self, Owners, owner};
 use crate::plan::action::{Action, Batch, Stage};
 use crate::plan::execute::Execute;
 use crate::plan::facts::Facts;
 use crate::plan::nodes::cluster_state::ClusterState;
 use crate::plan::nodes::place::Place;
 use crate::plan::records::report::Outcome;
+use crate::plan::restricted_pods::RestrictedPods;
 use crate::plan::snapshot::Snapshot;
 use crate::plan::stages::provisioning::Placed;
 use jiff::{SignedDuration, Timestamp};
@@ -14,11 +17,12 @@ use nodeless_model::claim::condition;
 use nodeless_model::events::not_scheduled_as_planned;
 use nodeless_model::object::ObjectEvent;
 use nodeless_model::requirement::{Operator, RequirementTerm};
-use nodeless_model::{Node, NodeClaim, Pod, labels};
+use nodeless_model::{Node, NodeClaim, Pod, PodTemplate, labels};
 use nodeless_ports::cluster::ClusterView;
 use nodeless_state::{RecordKind, StoredRecord};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 /// How long a pod may wait for a node that is ready for pods. The kube-scheduler attempts an unschedulable pod again after at most five
 /// and a half minutes, even if nothing changes (`podMaxInUnschedulablePodsDuration` and its check every 30 s).
@@ -55,21 +59,33 @@ impl Waiting {
     }
 }
 
+/// What is recorded.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+struct Record {
+    /// The pods that wait, by their uid.
+    pods: BTreeMap<String, Waiting>,
+    /// The owners of pods that took none of the nodes that were launched for them.
+    owners: Owners,
+}
+
 /// The pods that wait, by their uid.
 pub(crate) struct WaitingPods {
     stored: StoredRecord,
-    before: BTreeMap<String, Waiting>,
+    before: Record,
     pods: BTreeMap<String, Waiting>,
+    owners: Owners,
     events: Vec<ObjectEvent>,
 }
 
 impl WaitingPods {
     /// The pods that earlier plans recorded, updated for those that have waited too long. `None` if the record cannot be read.
-    pub(crate) fn new(snapshot: &Snapshot) -> Option<Self> {
+    pub(crate) fn new(snapshot: &Snapshot, claims: &[NodeClaim]) -> Option<Self> {
         let stored = snapshot.waiting_pods.as_ref().ok()?.clone();
         // A record of another version is replaced.
-        let before: BTreeMap<String, Waiting> = serde_json::from_str(&stored.encoded).unwrap_or_default();
-        let (mut pods, mut events) = (before.clone(), Vec::new());
+        let before: Record = serde_json::from_str(&stored.encoded).unwrap_or_default();
+        let owners = unused_launches::counted(&before.owners, &snapshot.view, claims, snapshot.now);
+        let (mut pods, mut events) = (before.pods.clone(), Vec::new());
         if !pods.is_empty() {
             for pod in snapshot.view.pods().filter(|pod| pod.is_provisionable()) {
                 let Some(waiting) = pods.get_mut(&pod.uid) else { continue };
@@ -84,25 +100,42 @@ impl WaitingPods {
                 }
             }
         }
-        Some(Self { stored, before, pods, events })
+        Some(Self { stored, before, pods, owners, events })
     }
 
-    /// The pods that are planned without the nodes that they did not go to, each with that as a requirement.
-    pub(crate) fn restricted(&self, view: &ClusterView, claims: &[NodeClaim]) -> Vec<Pod> {
-        let not_before = |pod: &Pod| self.pods.get(&pod.uid)?.not_before;
-        let pods: Vec<(&Pod, Timestamp)> = if self.pods.values().any(|waiting| waiting.not_before.is_some()) {
-            let pending = view.pods().filter(|pod| pod.is_provisionable());
-            pending.filter_map(|pod| Some((pod, not_before(pod)?))).collect()
-        } else {
-            return Vec::new();
-        };
+    /// The pods that are planned without the nodes that they did not go to, or without new nodes, each with that as a requirement.
+    pub(crate) fn restricted(&self, view: &ClusterView, claims: &[NodeClaim], now: Timestamp) -> RestrictedPods {
+        let waits = self.pods.values().any(|waiting| waiting.not_before.is_some());
+        let mut restricted = RestrictedPods::default();
+        if !waits && self.owners.is_empty() {
+            return restricted;
+        }
         let cluster_state = ClusterState::new(view, claims);
         let known = |place: &Place<'_>, at: Timestamp| place.initialized_since().is_some_and(|since| since < at);
         let host_names = |at: Timestamp| {
             let places = cluster_state.places.iter().filter(|place| known(place, at));
             places.filter_map(|place| place.node).map(host_name).collect()
         };
-        pods.into_iter().map(|(pod, at)| without(pod, host_names(at))).collect()
+        let mut on_existing = OnExisting::new(&cluster_state);
+        for pod in view.pods().filter(|pod| pod.is_provisionable()) {
+            let not_before = self.pods.get(&pod.uid).and_then(|waiting| waiting.not_before);
+            let owner = owner(pod);
+            let why = self.owners.get(&owner).and_then(|unused| unused.waits_because(pod, now));
+            if not_before.is_none() && why.is_none() {
+                continue;
+            }
+            let mut changed = pod.clone();
+            if let Some(why) = why {
+                changed.template = on_existing.restricted(&pod.template);
+                restricted.without_launch.insert(pod.uid.clone(), why);
+                restricted.owners.insert(owner);
+            }
+            if let Some(at) = not_before {
+                require(changed.template_mut(), Operator::NotIn, host_names(at));
+            }
+            restricted.pods.push(changed);
+        }
+        restricted
     }
 
     /// Records where the pods were placed, and reports on those that are planned again.
@@ -113,7 +146,8 @@ impl WaitingPods {
         executor: &dyn Execute,
         outcome: &mut Outcome,
     ) {
-        let next = self.placed(placed, facts.snapshot.now);
+        let pods = self.placed(placed, facts.snapshot.now);
+        let next = Record { pods, owners: self.owners };
         outcome.events.extend(self.events);
         if next != self.before
             && let Ok(encoded) = serde_json::to_string(&next)
@@ -176,16 +210,41 @@ fn host_name(node: &Node) -> String {
     node.labels.get(labels::HOSTNAME).unwrap_or(&node.name).clone()
 }
 
-/// The pod with the requirement that it does not run on nodes with these host names.
-fn without(pod: &Pod, values: Vec<String>) -> Pod {
-    let term =
-        RequirementTerm { key: labels::HOSTNAME.to_owned(), operator: Operator::NotIn, values, min_values: None };
-    let mut pod = pod.clone();
-    if pod.template.required_node_affinity.is_empty() {
-        pod.template_mut().required_node_affinity.push(Vec::new());
+/// Templates of pods for which nothing is launched.
+struct OnExisting {
+    hosts: Vec<String>,
+    /// Pods share templates, which are long with all the hosts of a large cluster.
+    made: HashMap<*const PodTemplate, Arc<PodTemplate>>,
+}
+
+impl OnExisting {
+    fn new(cluster_state: &ClusterState<'_>) -> Self {
+        let name = |place: &Place<'_>| match (place.node, place.claim) {
+            (Some(node), _) => Some(host_name(node)),
+            (None, claim) => Some(claim?.name.clone()),
+        };
+        Self { hosts: cluster_state.places.iter().filter_map(name).collect(), made: HashMap::new() }
     }
-    pod.template_mut().required_node_affinity.iter_mut().for_each(|terms| terms.push(term.clone()));
-    pod
+
+    /// The template with the requirement that its pods run on nodes that exist or are being launched.
+    fn restricted(&mut self, template: &Arc<PodTemplate>) -> Arc<PodTemplate> {
+        let hosts = &self.hosts;
+        let make = || {
+            let mut template = template.as_ref().clone();
+            require(&mut template, Operator::In, hosts.clone());
+            Arc::new(template)
+        };
+        self.made.entry(Arc::as_ptr(template)).or_insert_with(make).clone()
+    }
+}
+
+/// Adds a requirement of the host name of nodes to each alternative.
+fn require(template: &mut PodTemplate, operator: Operator, values: Vec<String>) {
+    let term = RequirementTerm { key: labels::HOSTNAME.to_owned(), operator, values, min_values: None };
+    if template.required_node_affinity.is_empty() {
+        template.required_node_affinity.push(Vec::new());
+    }
+    template.required_node_affinity.iter_mut().for_each(|terms| terms.push(term.clone()));
 }
 
 #[cfg(test)]
@@ -196,9 +255,7 @@ mod tests {
     use crate::unread::Unread;
     use futures::executor::block_on;
     use nodeless_catalog::Catalog;
-    use nodeless_model::PodTemplate;
     use nodeless_model::{Quantity, ResourceList};
-    use std::sync::Arc;
 
     fn minute(minute: i64) -> Timestamp {
         Timestamp::from_second(minute * 60).unwrap()
@@ -237,8 +294,8 @@ mod tests {
         let batches = {
             let snapshot = &*snapshot;
             let facts = Facts { snapshot, evaluated: &[], claims: &[], commands: &snapshot.commands };
-            let waiting = WaitingPods::new(snapshot).unwrap();
-            let restricted = waiting.restricted(&snapshot.view, &[]);
+            let waiting = WaitingPods::new(snapshot, &[]).unwrap();
+            let restricted = waiting.restricted(&snapshot.view, &[], snapshot.now);
             let placed = provisioning::place(facts, &[], &[], &restricted);
             let assumed = Assumed { snapshot };
             let recorded = Recorded::new(&assumed);
@@ -255,7 +312,7 @@ mod tests {
     }
 
     fn waiting(snapshot: &Snapshot) -> BTreeMap<String, Waiting> {
-        serde_json::from_str(&snapshot.waiting_pods.as_ref().unwrap().encoded).unwrap()
+        serde_json::from_str::<Record>(&snapshot.waiting_pods.as_ref().unwrap().encoded).unwrap().pods
     }
 
     #[test]
@@ -301,14 +358,16 @@ mod tests {
     fn nothing_is_recorded_while_the_record_is_unknown() {
         let mut snapshot = bare();
         snapshot.waiting_pods = Err(Unread("no answer".to_owned()));
-        assert!(WaitingPods::new(&snapshot).is_none());
+        assert!(WaitingPods::new(&snapshot, &[]).is_none());
     }
 
     #[test]
     fn a_requirement_is_added_to_every_alternative() {
         let mut pod = pod();
         let requirement = |pod: &Pod| {
-            let terms = &without(pod, vec!["node-1".into()]).template.required_node_affinity;
+            let mut template = pod.template.as_ref().clone();
+            require(&mut template, Operator::NotIn, vec!["node-1".into()]);
+            let terms = &template.required_node_affinity;
             terms
                 .iter()
                 .map(|term| term.iter().map(|one| (one.operator, one.values.clone())).collect::<Vec<_>>())

@@ -55,6 +55,8 @@ pub struct Outcome {
     pub failed_canaries: usize,
     /// How many nodes are not consolidated because the removal of such a node led to a launch.
     pub held_back: usize,
+    /// For how many owners of pods nothing is launched for a time, because their pods took none of the nodes that were launched for them.
+    pub unused_launches: usize,
     /// How many budgets nodes exceed, or will at the present pace.
     pub over_budget: usize,
     /// Whether an earlier plan did not finish, so that this one skipped optional work.
@@ -64,7 +66,7 @@ pub struct Outcome {
 impl Outcome {
     /// Adds the outcome of the next part.
     pub(crate) fn add(&mut self, other: Self) {
-        let Self { report, events, stopped, failed_canaries, held_back, over_budget, reduced } = other;
+        let Self { report, events, stopped, failed_canaries, held_back, unused_launches, over_budget, reduced } = other;
         let own = &mut self.report;
         own.pods += report.pods;
         own.placed += report.placed;
@@ -82,6 +84,7 @@ impl Outcome {
         self.stopped += stopped;
         self.failed_canaries += failed_canaries;
         self.held_back += held_back;
+        self.unused_launches += unused_launches;
         self.over_budget += over_budget;
         self.reduced |= reduced;
     }

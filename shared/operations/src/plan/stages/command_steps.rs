@@ -462,6 +462,7 @@ mod tests {
     use super::*;
     use crate::offers::OfferCache;
     use crate::plan::pools::Offered;
+    use crate::plan::restricted_pods::RestrictedPods;
     use crate::plan::snapshot::Snapshot;
     use crate::plan::stages::{disruption, provisioning};
     use async_trait::async_trait;
@@ -575,7 +576,8 @@ mod tests {
         snapshot.view.pods = vec![Pod { name: "late".into(), marked_unschedulable: true, ..Pod::default() }.into()];
         let offered = Offered::new(&snapshot, &OfferCache::default());
         let facts = facts(&snapshot, &offered);
-        let placed = provisioning::place(facts, &[], &[], &[]);
+        let restricted = RestrictedPods::default();
+        let placed = provisioning::place(facts, &[], &[], &restricted);
         let mut outcome = Outcome::default();
         let executor = Answering::with(|action| match action {
             Action::ReadWork => Written::Work(1_000),

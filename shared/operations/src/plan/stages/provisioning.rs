@@ -16,6 +16,7 @@ use crate::plan::pools::no_compatible_types;
 use crate::plan::records::decisions;
 use crate::plan::records::report::Outcome;
 use crate::plan::requests::{self, Requested};
+use crate::plan::restricted_pods::RestrictedPods;
 use crate::plan::stages::policy;
 use crate::plan::stages::request_capacity;
 use crate::zonal_shift;
@@ -41,6 +42,7 @@ pub(in crate::plan) struct Placed<'a> {
     requested: &'a [Requested<'a>],
     /// What was found for each request.
     findings: Vec<Finding>,
+    restricted: &'a RestrictedPods,
 }
 
 /// Whether the scheduler left a pod for the next plan because of the work limit.
@@ -48,22 +50,21 @@ fn is_left(refused: &Unschedulable) -> bool {
     refused.reasons.iter().any(|reason| matches!(reason, Reason::OutOfWork))
 }
 
-/// Schedules all pending pods and the virtual pods of buffers and requests. `restricted` are pending pods with further
-/// requirements.
+/// Schedules all pending pods and the virtual pods of buffers and requests.
 pub(in crate::plan) fn place<'a>(
     facts: Facts<'a>,
     reserved: &'a [Reserved<'a>],
     requested: &'a [Requested<'a>],
-    restricted: &'a [Pod],
+    restricted: &'a RestrictedPods,
 ) -> Placed<'a> {
     let virtual_pods = reserved.iter().flat_map(|buffer| &buffer.pods).flatten().collect();
-    let cluster_state = cluster_state(facts, virtual_pods).with_restricted(restricted);
+    let cluster_state = cluster_state(facts, virtual_pods).with_restricted(&restricted.pods);
     let mut cluster_state =
         cluster_state.with_withheld(requests::withheld(requested)).with_promised(facts.snapshot.now);
     let mut findings = requests::findings(requested);
     request_capacity::hold(facts, &mut cluster_state, requested, &mut findings);
     let (problem, solution) = request_capacity::solve_whole(facts, &mut cluster_state, requested, &mut findings);
-    Placed { cluster_state, problem, solution, reserved, requested, findings }
+    Placed { cluster_state, problem, solution, reserved, requested, findings, restricted }
 }
 
 /// The cluster with its claims, as pods see it.
@@ -220,6 +221,7 @@ pub(in crate::plan) async fn launch(
     report_held(held, placed, outcome);
     report_launches(&created.claims, placed, facts, outcome);
     report_unschedulable(placed, facts, outcome);
+    outcome.unused_launches += placed.restricted.owners.len();
     let mut actions = wakes(&created, placed);
     actions.extend(decision_record(placed, &created.claims, facts));
     actions.extend(buffers::statuses(placed.reserved, &fitting(placed), facts.snapshot.now));
@@ -390,7 +392,9 @@ fn report_unschedulable(placed: &Placed<'_>, facts: Facts<'_>, outcome: &mut Out
         let reasons = refused.reasons.iter().map(ToString::to_string);
         let reasons: Vec<String> =
             reasons.chain(zonal_shift::explanation(cluster_state.shifted, &refused.reasons)).collect();
-        Some((placed.pod(refused.pod)?, reasons.join("; "), is_left(refused)))
+        let pod = placed.pod(refused.pod)?;
+        let without_launch = placed.restricted.without_launch.get(&pod.uid).cloned();
+        Some((pod, without_launch.unwrap_or_else(|| reasons.join("; ")), is_left(refused)))
     });
     let faulty = cluster_state.faulty().map(|(pod, why)| (pod, why.clone(), false));
     let withheld = cluster_state.withheld().map(|(pod, why)| (pod, why.clone(), false));
