@@ -70,7 +70,8 @@ async fn a_pod_that_is_scheduled_at_last_ends_the_wait() {
     let mut harness = cluster("web").await;
     harness.cluster.world().set_refused("app", "web", true);
     harness.minutes(40).await;
-    assert!(launched(&harness) <= 5.0);
+    let count = launched(&harness);
+    assert!(count <= 8.0, "{count} launches in 40 minutes");
     harness.cluster.world().set_refused("app", "web", false);
     harness.until("the pod runs", |harness| harness.cluster.bound() == 1).await;
     harness.minutes(2).await;
