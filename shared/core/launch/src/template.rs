@@ -209,6 +209,7 @@ impl TemplateSpec {
         let text = user_data(&UserDataInput {
             cluster,
             family,
+            image: status.amis.iter().find(|ami| ami.id == variant.image_id).and_then(|ami| ami.name.as_deref()),
             custom: spec.user_data.as_deref(),
             kubelet: &kubelet,
             kubelet_fields: &kubelet_fields,

@@ -95,6 +95,7 @@ fn user_data_problem(
     let input = UserDataInput {
         cluster,
         family,
+        image: None,
         custom: spec.user_data.as_deref(),
         kubelet: &kubelet,
         kubelet_fields: &kubelet_fields,

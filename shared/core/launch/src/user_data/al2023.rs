@@ -5,19 +5,27 @@ use super::{UserDataError, UserDataInput, mime};
 use nodeless_api::nodeclass::{AmiFamily, InstanceStorePolicy};
 use serde_json::{Map, Value, json};
 
-const NODE_CONFIG: &str = "application/node.eks.aws";
+/// The content type of a NodeConfig, which nodeadm reads.
+pub(super) const NODE_CONFIG: &str = "application/node.eks.aws";
 
 pub(super) fn user_data(input: &UserDataInput<'_>) -> Result<String, UserDataError> {
-    let mut parts = match input.custom.map(str::trim).filter(|text| !text.is_empty()) {
-        None => Vec::new(),
-        Some(text) if mime::is_document(text) => mime::parts(text).map_err(|why| UserDataError::Custom { why })?,
-        Some(text) if is_node_config(text) => vec![mime::part(NODE_CONFIG, text)],
-        Some(text) => vec![mime::part("text/x-shellscript; charset=\"us-ascii\"", text)],
-    };
+    let custom = input.custom.map(str::trim).filter(|text| !text.is_empty());
+    let mut parts = custom.map(parts).transpose().map_err(|why| UserDataError::Custom { why })?.unwrap_or_default();
     let config = serde_json::to_string_pretty(&node_config(input)?)
         .map_err(|error| UserDataError::Custom { why: error.to_string() })?;
     parts.push(mime::part(NODE_CONFIG, &config));
     Ok(mime::document(&parts))
+}
+
+/// The parts of the user's data, each with its headers.
+pub(super) fn parts(text: &str) -> Result<Vec<String>, String> {
+    if mime::is_document(text) {
+        mime::parts(text)
+    } else if is_node_config(text) {
+        Ok(vec![mime::part(NODE_CONFIG, text)])
+    } else {
+        Ok(vec![mime::part("text/x-shellscript; charset=\"us-ascii\"", text)])
+    }
 }
 
 /// Whether the text is a NodeConfig: YAML or JSON with one of its two names. A script that writes one is not.

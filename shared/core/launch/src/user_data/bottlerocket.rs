@@ -13,7 +13,13 @@ pub(super) fn user_data(input: &UserDataInput<'_>) -> Result<String, UserDataErr
     })?;
     let settings = table(&mut document, "settings").map_err(custom)?;
     if input.instance_store == Some(InstanceStorePolicy::Raid0) {
-        bind_local_disks(settings).map_err(custom)?;
+        bind_local_disks(settings, input.image).map_err(custom)?;
+    }
+    // The kubelet would wait for the hooks of an Auto Scaling group, which these instances are not in.
+    if let Some(Value::Table(autoscaling)) = settings.get_mut("autoscaling")
+        && autoscaling.contains_key("should-wait")
+    {
+        autoscaling.insert("should-wait".to_owned(), Value::Boolean(false));
     }
     kubernetes(input, table(settings, "kubernetes").map_err(custom)?).map_err(custom)?;
     toml::to_string(&document).map_err(|error| custom(error.to_string()))
@@ -68,9 +74,25 @@ fn kubernetes(input: &UserDataInput<'_>, settings: &mut Table) -> Result<(), Str
     Ok(())
 }
 
+/// What `apiclient ephemeral-storage bind` binds without `--dirs` since [`BINDS_BY_DEFAULT`], but for what later releases add.
+const DIRECTORIES: [&str; 3] = ["/var/lib/containerd", "/var/lib/kubelet", "/var/log/pods"];
+/// The release of Bottlerocket, major and minor, since which `bind` needs no directories. Karpenter names them before it, too.
+const BINDS_BY_DEFAULT: [u32; 2] = [1, 46];
+
+/// The release, major and minor, in the name of an image: `bottlerocket-aws-k8s-1.33-x86_64-v1.46.0-0f54a5b8`.
+fn release(image: &str) -> Option<[u32; 2]> {
+    let mut numbers = image.rsplit_once("-v")?.1.split('.');
+    Some([numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?])
+}
+
 /// Combines local disks into one array for the data of containers and the kubelet.
-fn bind_local_disks(settings: &mut Table) -> Result<(), String> {
-    let commands = vec![vec!["apiclient", "ephemeral-storage", "init"], vec!["apiclient", "ephemeral-storage", "bind"]];
+fn bind_local_disks(settings: &mut Table, image: Option<&str>) -> Result<(), String> {
+    let mut bind = vec!["apiclient", "ephemeral-storage", "bind"];
+    if image.and_then(release).is_none_or(|release| release < BINDS_BY_DEFAULT) {
+        bind.push("--dirs");
+        bind.extend(DIRECTORIES);
+    }
+    let commands = vec![vec!["apiclient", "ephemeral-storage", "init"], bind];
     let command = BTreeMap::from([
         ("commands", value(&commands)?),
         ("mode", Value::String("always".to_owned())),

@@ -84,6 +84,12 @@ fn content_type(text: &str) -> Option<String> {
     found
 }
 
+/// Whether a part with headers is processed at each start of an instance: by nodeadm, or by cloud-init as a boothook.
+pub(super) fn runs_at_each_start(part: &str) -> bool {
+    let kind = content_type(part.trim_start()).unwrap_or_default().to_ascii_lowercase();
+    [super::al2023::NODE_CONFIG, "text/cloud-boothook"].iter().any(|each| kind.starts_with(each))
+}
+
 /// A document with these parts.
 pub(super) fn document(parts: &[String]) -> String {
     let mut text = format!("MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=\"{BOUNDARY}\"\n\n");

@@ -25,6 +25,8 @@ pub struct UserDataInput<'a> {
     pub cluster: &'a ClusterDetails,
     /// The image's family.
     pub family: AmiFamily,
+    /// The image's name in EC2, if it is known.
+    pub image: Option<&'a str>,
     /// The user's own data.
     pub custom: Option<&'a str>,
     /// The kubelet's settings with typed fields.
@@ -103,6 +105,21 @@ pub fn user_data(input: &UserDataInput<'_>) -> Result<String, UserDataError> {
         }
     };
     if text.len() > MAXIMUM_BYTES { Err(UserDataError::TooLong { bytes: text.len() }) } else { Ok(text) }
+}
+
+/// Whether the user's data has a script that runs at the first start of an instance, and not when it is started again after a stop:
+/// cloud-init runs scripts once for each instance (<https://docs.cloud-init.io/en/latest/explanation/format/index.html>), but boothooks and
+/// nodeadm at each start. Settings of Bottlerocket last.
+#[must_use]
+pub fn has_script_of_first_start(family: AmiFamily, custom: Option<&str>) -> bool {
+    let Some(text) = custom.map(str::trim).filter(|text| !text.is_empty()) else { return false };
+    match family {
+        AmiFamily::AL2023 | AmiFamily::AL2 | AmiFamily::Custom => {
+            let parts = al2023::parts(text).unwrap_or_default();
+            parts.iter().any(|part| !mime::runs_at_each_start(part)) && !text.starts_with("#cloud-boothook")
+        }
+        AmiFamily::Bottlerocket | AmiFamily::Windows2019 | AmiFamily::Windows2022 | AmiFamily::Windows2025 => false,
+    }
 }
 
 impl UserDataInput<'_> {

@@ -22,6 +22,7 @@ fn build(family: AmiFamily, custom: Option<&str>) -> Result<String, UserDataErro
     user_data(&UserDataInput {
         cluster: &cluster(),
         family,
+        image: None,
         custom,
         kubelet: &KubeletConfiguration { pods_per_core: Some(4), ..KubeletConfiguration::default() },
         kubelet_fields: &BTreeMap::from([("podsPerCore".to_owned(), Value::from(4))]),
@@ -141,6 +142,7 @@ fn al2023_needs_the_service_addresses() {
     let input = UserDataInput {
         cluster: &cluster,
         family: AmiFamily::AL2023,
+        image: None,
         custom: None,
         kubelet: &KubeletConfiguration::default(),
         kubelet_fields: &BTreeMap::new(),
@@ -167,6 +169,65 @@ fn bottlerocket_keeps_user_settings_that_nodeless_does_not_set() {
     assert_eq!(document["settings"]["host-containers"]["admin"]["enabled"].as_bool(), Some(true));
     assert!(document["settings"]["bootstrap-commands"].get("000-mount-instance-storage").is_some());
     assert!(build(AmiFamily::Bottlerocket, Some("not toml")).unwrap_err().to_string().contains("not TOML"));
+}
+
+#[test]
+fn bottlerocket_names_the_directories_of_local_disks_where_a_release_requires_them() {
+    let bind = |image: Option<&str>| {
+        let (cluster, kubelet, fields) = (cluster(), KubeletConfiguration::default(), BTreeMap::new());
+        let input = UserDataInput {
+            cluster: &cluster,
+            family: AmiFamily::Bottlerocket,
+            image,
+            custom: None,
+            kubelet: &kubelet,
+            kubelet_fields: &fields,
+            max_pods: 29,
+            instance_store: Some(InstanceStorePolicy::Raid0),
+            labels: &StringMap::new(),
+            taints: &[],
+        };
+        let document: toml::Table = user_data(&input).unwrap().parse().unwrap();
+        let commands = &document["settings"]["bootstrap-commands"]["000-mount-instance-storage"]["commands"];
+        commands[1].as_array().unwrap().len()
+    };
+    for old in
+        ["bottlerocket-aws-k8s-1.33-x86_64-v1.45.0-0f54a5b8", "bottlerocket-aws-k8s-1.33-nvidia-aarch64-v1.9.2-aa"]
+    {
+        assert_eq!(bind(Some(old)), 7, "{old}");
+    }
+    for new in ["bottlerocket-aws-k8s-1.33-x86_64-v1.46.0-0f54a5b8", "bottlerocket-aws-k8s-1.33-aarch64-v2.0.0-aa"] {
+        assert_eq!(bind(Some(new)), 3, "{new}");
+    }
+    assert_eq!(bind(Some("ours")), 7, "every release has --dirs");
+    assert_eq!(bind(None), 7);
+}
+
+#[test]
+fn bottlerocket_waits_for_no_auto_scaling_group() {
+    let custom = "[settings.autoscaling]\nshould-wait = true\n";
+    let document: toml::Table = build(AmiFamily::Bottlerocket, Some(custom)).unwrap().parse().unwrap();
+    assert_eq!(document["settings"]["autoscaling"]["should-wait"].as_bool(), Some(false));
+    let document: toml::Table = build(AmiFamily::Bottlerocket, None).unwrap().parse().unwrap();
+    assert!(document["settings"].get("autoscaling").is_none());
+}
+
+#[test]
+fn scripts_run_at_the_first_start_alone() {
+    let document = |kind: &str| mime::document(&[mime::part(kind, "echo hello")]);
+    let node_config = "apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\n";
+    for family in [AmiFamily::AL2023, AmiFamily::AL2, AmiFamily::Custom] {
+        let has = |text: &str| has_script_of_first_start(family, Some(text));
+        assert!(has("#!/bin/bash\necho hello") && has("#cloud-config\nruncmd: []"), "{family:?}");
+        assert!(has(&document("text/x-shellscript; charset=\"us-ascii\"")), "{family:?}");
+        assert!(!has("") && !has(node_config) && !has("#cloud-boothook\necho hello"), "{family:?}");
+        assert!(!has(&document("application/node.eks.aws")) && !has(&document("text/cloud-boothook")), "{family:?}");
+        assert!(!has_script_of_first_start(family, None));
+    }
+    assert!(!has_script_of_first_start(
+        AmiFamily::Bottlerocket,
+        Some("[settings.host-containers.admin]\nenabled = true")
+    ));
 }
 
 #[test]
@@ -199,6 +260,7 @@ fn windows_runs_the_commands_of_the_user_and_rejects_instance_store_policies() {
     let input = UserDataInput {
         cluster: &cluster(),
         family: AmiFamily::Windows2022,
+        image: None,
         custom: Some("<powershell>\nWrite-Host hello\n</powershell>"),
         kubelet: &KubeletConfiguration::default(),
         kubelet_fields: &BTreeMap::new(),
@@ -221,6 +283,7 @@ fn a_quotation_mark_in_a_value_is_rejected() {
     let input = UserDataInput {
         cluster: &cluster(),
         family: AmiFamily::AL2,
+        image: None,
         custom: None,
         kubelet: &kubelet,
         kubelet_fields: &BTreeMap::new(),

@@ -151,6 +151,7 @@ fn first_part(class: &EC2NodeClass) -> String {
     let text = user_data(&UserDataInput {
         cluster: &cluster(),
         family: class.spec.resolved_ami_family().unwrap_or(AmiFamily::Custom),
+        image: None,
         custom: class.spec.user_data.as_deref(),
         kubelet: &nodeless_api::nodeclass::kubelet::parse(&class.spec.kubelet).unwrap(),
         kubelet_fields: &class.spec.kubelet,
