@@ -52,7 +52,11 @@ fn find(
             Err(why) => kept.push((one.node.name.clone(), why)),
         }
     }
-    let command = (!taken.is_empty())
-        .then(|| candidates::command(Method::Emptiness, DisruptionReason::Empty, &taken, Vec::new(), now));
+    // The removal of a node that was launched for pods and took none saves nothing: without the launch, nothing would be paid.
+    let saved = taken.iter().filter(|one| !one.claim.took_no_pod()).map(|one| one.price).sum();
+    let command = (!taken.is_empty()).then(|| {
+        let command = candidates::command(Method::Emptiness, DisruptionReason::Empty, &taken, Vec::new(), now);
+        Command { savings_per_hour: saved, ..command }
+    });
     (command, kept)
 }

@@ -31,7 +31,7 @@ const REVISION: &str = "controller-revision-hash";
 /// The launches of one owner that none of its pods took since one of them last took a launch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Unused {
+struct Unused {
     /// How often launches were not taken. Those of one plan count once.
     times: u32,
     /// When the newest of them was decided.
@@ -42,8 +42,35 @@ pub(super) struct Unused {
     claims: Vec<String>,
 }
 
-/// The owners, by [`owner`].
-pub(super) type Owners = BTreeMap<String, Unused>;
+/// A launch whose node is ready, and that no pod of its owners has taken yet. Its claim may be gone before the next plan, if it is removed
+/// as empty.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Untaken {
+    created: Timestamp,
+    owners: BTreeSet<String>,
+}
+
+/// What is recorded of launches.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct Launches {
+    /// By [`owner`].
+    owners: BTreeMap<String, Unused>,
+    /// By the name of the claim.
+    untaken: BTreeMap<String, Untaken>,
+}
+
+impl Launches {
+    /// Whether no owner's launches are counted.
+    pub(super) fn is_empty(&self) -> bool {
+        self.owners.is_empty()
+    }
+
+    /// Why nothing is launched for a pod of this owner now, if so.
+    pub(super) fn waits_because(&self, owner: &str, pod: &Pod, now: Timestamp) -> Option<String> {
+        self.owners.get(owner)?.waits_because(pod, now)
+    }
+}
 
 impl Unused {
     /// The time before which nothing is launched for the owner's pods.
@@ -53,7 +80,7 @@ impl Unused {
     }
 
     /// Why nothing is launched for a pod of the owner now, if so.
-    pub(super) fn waits_because(&self, pod: &Pod, now: Timestamp) -> Option<String> {
+    fn waits_because(&self, pod: &Pod, now: Timestamp) -> Option<String> {
         let until = self.until().filter(|until| now < *until)?;
         let name = pod.owner_name.as_deref().unwrap_or(&pod.name);
         let (kind, times) = (pod.owner_kind.as_deref().unwrap_or("Pod"), self.times);
@@ -137,58 +164,83 @@ impl Pending {
     }
 }
 
-/// Whether a claim's node became ready a while ago, and is not older than what can be counted. One that was removed as empty is not
-/// waited for.
+/// Whether the node of a claim with pods became ready, and not so long ago that it is no longer counted. One that leaves for another
+/// reason than that it is empty does not count.
 fn was_ready(claim: &NodeClaim, now: Timestamp) -> bool {
-    let is_removed = claim.status.termination.as_ref().is_some_and(|end| end.reason == TerminationReason::Empty);
-    let ready = claim.condition(condition::INITIALIZED).filter(|ready| ready.status == ConditionStatus::True);
-    let age = ready.map(|ready| now.duration_since(ready.last_transition_time));
     !claim.spec.nominated_pods.is_empty()
         && claim.status.node_name.is_some()
-        && (is_removed || !claim.phase.is_leaving())
-        && age.is_some_and(|age| age < COUNTED_WITHIN && (is_removed || age >= BOUND_WITHIN))
+        && (is_removed_as_empty(claim) || !claim.phase.is_leaving())
+        && ready_for(claim, now).is_some_and(|age| age < COUNTED_WITHIN)
 }
 
-/// The owners after what is seen now, given those before.
-pub(super) fn counted(before: &Owners, view: &ClusterView, claims: &[NodeClaim], now: Timestamp) -> Owners {
+fn is_removed_as_empty(claim: &NodeClaim) -> bool {
+    claim.status.termination.as_ref().is_some_and(|end| end.reason == TerminationReason::Empty)
+}
+
+fn ready_for(claim: &NodeClaim, now: Timestamp) -> Option<SignedDuration> {
+    let ready = claim.condition(condition::INITIALIZED).filter(|ready| ready.status == ConditionStatus::True)?;
+    Some(now.duration_since(ready.last_transition_time))
+}
+
+/// What is to be recorded after what is seen now, given what was before.
+pub(super) fn counted(before: &Launches, view: &ClusterView, claims: &[NodeClaim], now: Timestamp) -> Launches {
     let ready: Vec<&NodeClaim> = claims.iter().filter(|claim| was_ready(claim, now)).collect();
     let waits = || view.pods().any(Pod::is_provisionable);
-    if before.is_empty() && (ready.is_empty() || !waits()) {
-        return Owners::new();
+    if *before == Launches::default() && (ready.is_empty() || !waits()) {
+        return Launches::default();
     }
     let pending = Pending::new(view, &ready);
-    let mut owners = before.clone();
+    let mut owners = before.owners.clone();
     owners.retain(|owner, unused| {
         pending.owners.contains(owner.as_str()) || now.duration_since(unused.counted) < REMEMBERED
     });
-    let known = claims.iter().filter(|claim| owners.values().any(|unused| unused.is_counted(claim)));
-    let on_node = by_node(known.chain(ready.iter().copied()));
-    if on_node.is_empty() {
-        return owners;
-    }
+    let counted_claims = claims.iter().filter(|claim| owners.values().any(|unused| unused.is_counted(claim)));
+    let on_node = by_node(counted_claims.chain(ready.iter().copied()));
     let taken = taken(view, &on_node);
-    let is_taken = |owner: &str, claim: &NodeClaim| {
-        taken.get(owner).is_some_and(|claims| claims.iter().any(|one| one.created >= claim.created))
+    let is_taken = |owner: &str, created: Timestamp| {
+        taken.get(owner).is_some_and(|claims| claims.iter().any(|claim| claim.created >= created))
     };
     owners.retain(|owner, unused| {
         !taken.get(owner.as_str()).is_some_and(|claims| claims.iter().any(|claim| unused.is_counted(claim)))
     });
-    let mut new: BTreeMap<&str, Vec<&NodeClaim>> = BTreeMap::new();
-    for claim in ready {
-        for owner in pending.of_claim(claim) {
-            let is_new = owners.get(owner).is_none_or(|unused| claim.created > unused.launched);
-            if is_new && !is_taken(owner, claim) {
-                new.entry(owner).or_default().push(claim);
-            }
-        }
+    let mut untaken = gone(before, claims);
+    for claim in &ready {
+        let owners = pending.of_claim(claim).into_iter().map(str::to_owned).collect();
+        untaken.push(Candidate {
+            name: &claim.name,
+            is_counted: is_removed_as_empty(claim) || ready_for(claim, now).is_some_and(|age| age >= BOUND_WITHIN),
+            launch: Untaken { created: claim.created, owners },
+        });
     }
-    new.into_iter().for_each(|(owner, mut launches)| add(&mut owners, owner, &mut launches, now));
-    while owners.len() > MAX_OWNERS
-        && let Some(oldest) = owners.iter().min_by_key(|(_, unused)| unused.counted).map(|(owner, _)| owner.clone())
-    {
-        owners.remove(&oldest);
+    for candidate in &mut untaken {
+        let created = candidate.launch.created;
+        let is_new = |owner: &String| owners.get(owner).is_none_or(|unused| created > unused.launched);
+        candidate.launch.owners.retain(|owner| is_new(owner) && !is_taken(owner, created));
     }
-    owners
+    let (counted, left): (Vec<_>, Vec<_>) = untaken.into_iter().partition(|candidate| candidate.is_counted);
+    let mut after = Launches { owners, untaken: BTreeMap::new() };
+    after.count(&counted, now);
+    let left = left.into_iter().filter(|candidate| !candidate.launch.owners.is_empty()).take(MAX_OWNERS);
+    after.untaken.extend(left.map(|candidate| (candidate.name.to_owned(), candidate.launch)));
+    after
+}
+
+/// A launch that no pod of these owners has taken, and whether it is counted now.
+struct Candidate<'a> {
+    name: &'a str,
+    is_counted: bool,
+    launch: Untaken,
+}
+
+/// Recorded launches whose claims are gone. One that ends for another reason than that its node is empty is seen with that reason first,
+/// since its node is drained.
+fn gone<'a>(before: &'a Launches, claims: &[NodeClaim]) -> Vec<Candidate<'a>> {
+    if before.untaken.is_empty() {
+        return Vec::new();
+    }
+    let present: HashSet<&str> = claims.iter().map(|claim| claim.name.as_str()).collect();
+    let gone = before.untaken.iter().filter(|(name, _)| !present.contains(name.as_str()));
+    gone.map(|(name, launch)| Candidate { name, is_counted: true, launch: launch.clone() }).collect()
 }
 
 fn by_node<'a>(claims: impl Iterator<Item = &'a NodeClaim>) -> BTreeMap<&'a str, &'a NodeClaim> {
@@ -198,6 +250,9 @@ fn by_node<'a>(claims: impl Iterator<Item = &'a NodeClaim>) -> BTreeMap<&'a str,
 /// By owner, the claims on whose nodes it has pods.
 fn taken<'a>(view: &ClusterView, on_node: &BTreeMap<&str, &'a NodeClaim>) -> BTreeMap<String, Vec<&'a NodeClaim>> {
     let mut taken: BTreeMap<String, Vec<&NodeClaim>> = BTreeMap::new();
+    if on_node.is_empty() {
+        return taken;
+    }
     for pod in view.pods().filter(|pod| !pod.is_owned_by_daemon_set()) {
         if let Some(claim) = pod.node_name.as_deref().and_then(|node| on_node.get(node)) {
             taken.entry(owner(pod)).or_default().push(claim);
@@ -206,22 +261,33 @@ fn taken<'a>(view: &ClusterView, on_node: &BTreeMap<&str, &'a NodeClaim>) -> BTr
     taken
 }
 
-/// Counts launches for an owner: those of one plan, which have one time, once.
-fn add(owners: &mut Owners, owner: &str, new: &mut [&NodeClaim], now: Timestamp) {
-    new.sort_by_key(|claim| (claim.created, claim.name.as_str()));
-    let plans: BTreeSet<Timestamp> = new.iter().map(|claim| claim.created).collect();
-    let Some(launched) = plans.last().copied() else { return };
-    let unused = owners.entry(owner.to_owned()).or_insert_with(|| Unused {
-        times: 0,
-        launched,
-        counted: now,
-        claims: Vec::new(),
-    });
-    unused.times = unused.times.saturating_add(u32::try_from(plans.len()).unwrap_or(u32::MAX));
-    (unused.launched, unused.counted) = (launched, now);
-    unused.claims.extend(new.iter().map(|claim| claim.name.clone()));
-    let surplus = unused.claims.len().saturating_sub(MAX_CLAIMS);
-    unused.claims.drain(..surplus);
+impl Launches {
+    /// Counts launches for their owners: those of one plan, which have one time, once.
+    fn count(&mut self, launches: &[Candidate<'_>], now: Timestamp) {
+        let mut by_owner: BTreeMap<&String, BTreeSet<(Timestamp, &str)>> = BTreeMap::new();
+        for candidate in launches {
+            for owner in &candidate.launch.owners {
+                by_owner.entry(owner).or_default().insert((candidate.launch.created, candidate.name));
+            }
+        }
+        for (owner, new) in by_owner {
+            let plans: BTreeSet<Timestamp> = new.iter().map(|(created, _)| *created).collect();
+            let Some(launched) = plans.last().copied() else { continue };
+            let first = || Unused { times: 0, launched, counted: now, claims: Vec::new() };
+            let unused = self.owners.entry(owner.clone()).or_insert_with(first);
+            unused.times = unused.times.saturating_add(u32::try_from(plans.len()).unwrap_or(u32::MAX));
+            (unused.launched, unused.counted) = (launched, now);
+            unused.claims.extend(new.iter().map(|(_, name)| (*name).to_owned()));
+            let surplus = unused.claims.len().saturating_sub(MAX_CLAIMS);
+            unused.claims.drain(..surplus);
+        }
+        while self.owners.len() > MAX_OWNERS
+            && let Some(oldest) = self.owners.iter().min_by_key(|(_, unused)| unused.counted)
+        {
+            let oldest = oldest.0.clone();
+            self.owners.remove(&oldest);
+        }
+    }
 }
 
 #[cfg(test)]
@@ -273,17 +339,21 @@ mod tests {
 
     /// What is counted, one plan after another.
     #[derive(Default)]
-    struct Plans(Owners);
+    struct Plans(Launches);
 
     impl Plans {
         fn plan(&mut self, pods: &[Pod], claims: &[NodeClaim], now: i64) -> Vec<u32> {
             let view = ClusterView { pods: pods.iter().cloned().map(Into::into).collect(), ..ClusterView::default() };
             self.0 = counted(&self.0, &view, claims, second(now));
-            self.0.values().map(|unused| unused.times).collect()
+            self.0.owners.values().map(|unused| unused.times).collect()
+        }
+
+        fn why(&self, pod: &Pod, now: i64) -> Option<String> {
+            self.0.waits_because(&owner(pod), pod, second(now))
         }
 
         fn waits(&self, pod: &Pod, now: i64) -> bool {
-            self.0.get(&owner(pod)).is_some_and(|unused| unused.waits_because(pod, second(now)).is_some())
+            self.why(pod, now).is_some()
         }
     }
 
@@ -304,7 +374,7 @@ mod tests {
             now += 90 + until * 60;
         }
         assert_eq!(waits, [6, 12, 24, 48, 96, 96, 96]);
-        let why = plans.0[&owner(&waiting)].waits_because(&waiting, second(now - 60)).unwrap();
+        let why = plans.why(&waiting, now - 60).unwrap();
         assert!(why.contains("8 times for pods of ReplicaSet shop/web, NodeClaim n8 at last,"), "{why}");
     }
 
@@ -366,6 +436,20 @@ mod tests {
         let pods = [pod("ReplicaSet", "web-a")];
         assert_eq!(Plans::default().plan(&pods, &[ended(TerminationReason::Empty)], 75), [1]);
         assert_eq!(Plans::default().plan(&pods, &[ended(TerminationReason::Interrupted)], 200), [0; 0]);
+    }
+
+    #[test]
+    fn a_node_that_is_gone_before_the_next_plan_counts() {
+        let pods = [pod("ReplicaSet", "web-a")];
+        let mut plans = Plans::default();
+        assert_eq!(plans.plan(&pods, &[launch("n1", 0, &["web-a"])], 65), [0; 0]);
+        assert_eq!(plans.plan(&pods, &[], 80), [1]);
+        assert_eq!(plans.plan(&pods, &[], 90), [1], "once");
+        let mut plans = Plans::default();
+        plans.plan(&pods, &[launch("n1", 0, &["web-a"])], 65);
+        let taken = [pods[0].clone(), on_node(pod("ReplicaSet", "web-b"), "n1")];
+        assert_eq!(plans.plan(&taken, &[launch("n1", 0, &["web-a"])], 70), [0; 0]);
+        assert_eq!(plans.plan(&pods, &[], 80), [0; 0], "a pod took it first");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! they are planned again without the nodes that they did not go to. What is launched for an owner's pods in vain, whatever the cause is,
 //! is counted in [`unused_launches`](super::unused_launches).
 
-use super::unused_launches::{self, Owners, owner};
+use super::unused_launches::{self, Launches, owner};
 use crate::plan::action::{Action, Batch, Stage};
 use crate::plan::execute::Execute;
 use crate::plan::facts::Facts;
@@ -27,10 +27,10 @@ use std::sync::Arc;
 /// How long a pod may wait for a node that is ready for pods. The kube-scheduler attempts an unschedulable pod again after at most five
 /// and a half minutes, even if nothing changes (`podMaxInUnschedulablePodsDuration` and its check every 30 s).
 const EXPECTED_WITHIN: SignedDuration = SignedDuration::from_mins(6);
-/// The wait doubles each time, this number of times at most, because another node may not help either.
-const MAX_DOUBLINGS: u32 = 6;
 /// Younger pods are not recorded: most go to their node within seconds.
 const RECORDED_FROM: SignedDuration = SignedDuration::from_mins(1);
+/// The host name of no node.
+const NO_HOST: &str = "";
 /// At most this number of pods is recorded, so that the record stays far below the size of an item.
 const MAX_RECORDED: usize = 1_000;
 
@@ -46,16 +46,12 @@ struct Waiting {
     /// The pod is not planned for nodes that were initialized before this time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     not_before: Option<Timestamp>,
-    /// How often the pod was planned again.
-    #[serde(default)]
-    times: u32,
 }
 
 impl Waiting {
     /// The time since which the pod has waited, if that is too long.
     fn too_long(&self, now: Timestamp) -> Option<Timestamp> {
-        let longest = EXPECTED_WITHIN * (1 << self.times.min(MAX_DOUBLINGS));
-        self.since.filter(|since| now.duration_since(*since) >= longest)
+        self.since.filter(|since| now.duration_since(*since) >= EXPECTED_WITHIN)
     }
 }
 
@@ -65,8 +61,8 @@ impl Waiting {
 struct Record {
     /// The pods that wait, by their uid.
     pods: BTreeMap<String, Waiting>,
-    /// The owners of pods that took none of the nodes that were launched for them.
-    owners: Owners,
+    /// The nodes that were launched for pods and that none of these took.
+    launches: Launches,
 }
 
 /// The pods that wait, by their uid.
@@ -74,7 +70,7 @@ pub(crate) struct WaitingPods {
     stored: StoredRecord,
     before: Record,
     pods: BTreeMap<String, Waiting>,
-    owners: Owners,
+    launches: Launches,
     events: Vec<ObjectEvent>,
 }
 
@@ -84,30 +80,26 @@ impl WaitingPods {
         let stored = snapshot.waiting_pods.as_ref().ok()?.clone();
         // A record of another version is replaced.
         let before: Record = serde_json::from_str(&stored.encoded).unwrap_or_default();
-        let owners = unused_launches::counted(&before.owners, &snapshot.view, claims, snapshot.now);
+        let launches = unused_launches::counted(&before.launches, &snapshot.view, claims, snapshot.now);
         let (mut pods, mut events) = (before.pods.clone(), Vec::new());
         if !pods.is_empty() {
             for pod in snapshot.view.pods().filter(|pod| pod.is_provisionable()) {
                 let Some(waiting) = pods.get_mut(&pod.uid) else { continue };
                 if let Some(since) = waiting.too_long(snapshot.now) {
                     events.push(not_scheduled_as_planned(pod, &waiting.node, since));
-                    *waiting = Waiting {
-                        since: None,
-                        not_before: Some(since),
-                        times: waiting.times + 1,
-                        node: std::mem::take(&mut waiting.node),
-                    };
+                    *waiting =
+                        Waiting { since: None, not_before: Some(since), node: std::mem::take(&mut waiting.node) };
                 }
             }
         }
-        Some(Self { stored, before, pods, owners, events })
+        Some(Self { stored, before, pods, launches, events })
     }
 
-    /// The pods that are planned without the nodes that they did not go to, or without new nodes, each with that as a requirement.
+    /// The pods that are planned without the nodes that they did not go to, or without any node, each with that as a requirement.
     pub(crate) fn restricted(&self, view: &ClusterView, claims: &[NodeClaim], now: Timestamp) -> RestrictedPods {
         let waits = self.pods.values().any(|waiting| waiting.not_before.is_some());
         let mut restricted = RestrictedPods::default();
-        if !waits && self.owners.is_empty() {
+        if !waits && self.launches.is_empty() {
             return restricted;
         }
         let cluster_state = ClusterState::new(view, claims);
@@ -116,21 +108,20 @@ impl WaitingPods {
             let places = cluster_state.places.iter().filter(|place| known(place, at));
             places.filter_map(|place| place.node).map(host_name).collect()
         };
-        let mut on_existing = OnExisting::new(&cluster_state);
+        let mut without_node = WithoutNode::default();
         for pod in view.pods().filter(|pod| pod.is_provisionable()) {
             let not_before = self.pods.get(&pod.uid).and_then(|waiting| waiting.not_before);
             let owner = owner(pod);
-            let why = self.owners.get(&owner).and_then(|unused| unused.waits_because(pod, now));
+            let why = self.launches.waits_because(&owner, pod, now);
             if not_before.is_none() && why.is_none() {
                 continue;
             }
             let mut changed = pod.clone();
             if let Some(why) = why {
-                changed.template = on_existing.restricted(&pod.template);
+                changed.template = without_node.template(&pod.template);
                 restricted.without_launch.insert(pod.uid.clone(), why);
                 restricted.owners.insert(owner);
-            }
-            if let Some(at) = not_before {
+            } else if let Some(at) = not_before {
                 require(changed.template_mut(), Operator::NotIn, host_names(at));
             }
             restricted.pods.push(changed);
@@ -147,7 +138,7 @@ impl WaitingPods {
         outcome: &mut Outcome,
     ) {
         let pods = self.placed(placed, facts.snapshot.now);
-        let next = Record { pods, owners: self.owners };
+        let next = Record { pods, launches: self.launches };
         outcome.events.extend(self.events);
         if next != self.before
             && let Ok(encoded) = serde_json::to_string(&next)
@@ -168,14 +159,14 @@ impl WaitingPods {
                 Some((node, true)) => planned_for(node, known, pod, now),
                 _ if left.contains(pod.uid.as_str()) => known,
                 // The pod waits for a node that joins, or for a launch.
-                _ => known.filter(|known| known.times > 0).map(|known| Waiting { since: None, ..known }),
+                _ => known.filter(|known| known.not_before.is_some()).map(|known| Waiting { since: None, ..known }),
             };
             if let Some(after) = after.filter(|_| next.len() < MAX_RECORDED) {
                 next.insert(pod.uid.clone(), after);
             }
         }
         for pod in placed.cluster_state.promised.values().flatten() {
-            if let Some(known) = self.pods.remove(&pod.uid).filter(|known| known.times > 0) {
+            if let Some(known) = self.pods.remove(&pod.uid).filter(|known| known.not_before.is_some()) {
                 next.insert(pod.uid.clone(), Waiting { since: None, ..known });
             }
         }
@@ -190,7 +181,7 @@ fn planned_for(node: &str, known: Option<Waiting>, pod: &Pod, now: Timestamp) ->
         Some(known) => Some(Waiting { since: known.since.or(Some(now)), node, ..known }),
         None => {
             let is_old = pod.created.is_some_and(|created| now.duration_since(created) >= RECORDED_FROM);
-            is_old.then_some(Waiting { node, since: Some(now), not_before: None, times: 0 })
+            is_old.then_some(Waiting { node, since: Some(now), not_before: None })
         }
     }
 }
@@ -211,27 +202,23 @@ fn host_name(node: &Node) -> String {
 }
 
 /// Templates of pods for which nothing is launched.
-struct OnExisting {
-    hosts: Vec<String>,
-    /// Pods share templates, which are long with all the hosts of a large cluster.
+#[derive(Default)]
+struct WithoutNode {
+    /// Pods share templates.
     made: HashMap<*const PodTemplate, Arc<PodTemplate>>,
 }
 
-impl OnExisting {
-    fn new(cluster_state: &ClusterState<'_>) -> Self {
-        let name = |place: &Place<'_>| match (place.node, place.claim) {
-            (Some(node), _) => Some(host_name(node)),
-            (None, claim) => Some(claim?.name.clone()),
-        };
-        Self { hosts: cluster_state.places.iter().filter_map(name).collect(), made: HashMap::new() }
-    }
-
-    /// The template with the requirement that its pods run on nodes that exist or are being launched.
-    fn restricted(&mut self, template: &Arc<PodTemplate>) -> Arc<PodTemplate> {
-        let hosts = &self.hosts;
+impl WithoutNode {
+    /// The template with the requirement of a host name that no node has. On a node that is being launched its pods would take the space of
+    /// those that it is launched for, and one that is ready would be kept for them although they do not go there.
+    fn template(&mut self, template: &Arc<PodTemplate>) -> Arc<PodTemplate> {
         let make = || {
             let mut template = template.as_ref().clone();
-            require(&mut template, Operator::In, hosts.clone());
+            // Two requirements of a label without a common value would be those of a node without the label.
+            template.node_selector.remove(labels::HOSTNAME);
+            let alternatives = template.required_node_affinity.iter_mut();
+            alternatives.for_each(|terms| terms.retain(|term| term.key != labels::HOSTNAME));
+            require(&mut template, Operator::In, vec![NO_HOST.to_owned()]);
             Arc::new(template)
         };
         self.made.entry(Arc::as_ptr(template)).or_insert_with(make).clone()
@@ -255,7 +242,7 @@ mod tests {
     use crate::unread::Unread;
     use futures::executor::block_on;
     use nodeless_catalog::Catalog;
-    use nodeless_model::{Quantity, ResourceList};
+    use nodeless_model::{Quantity, Requirement, Requirements, ResourceList};
 
     fn minute(minute: i64) -> Timestamp {
         Timestamp::from_second(minute * 60).unwrap()
@@ -316,6 +303,32 @@ mod tests {
     }
 
     #[test]
+    fn a_pod_for_which_nothing_is_launched_fits_no_node() {
+        let term = |key: &str, operator, value: &str| RequirementTerm {
+            key: key.to_owned(),
+            operator,
+            values: vec![value.to_owned()],
+            min_values: None,
+        };
+        let template = Arc::new(PodTemplate {
+            node_selector: [(labels::HOSTNAME.to_owned(), "node-1".to_owned())].into_iter().collect(),
+            required_node_affinity: vec![
+                vec![term(labels::HOSTNAME, Operator::NotIn, "node-2"), term(labels::ZONE, Operator::In, "a")],
+                vec![term(labels::HOSTNAME, Operator::In, "node-1")],
+            ],
+            ..PodTemplate::default()
+        });
+        let changed = WithoutNode::default().template(&template);
+        assert!(changed.node_selector.is_empty());
+        for alternative in &changed.required_node_affinity {
+            let requirements = Requirements::from_terms(alternative).unwrap();
+            assert_eq!(requirements.get(labels::HOSTNAME), Some(&Requirement::one_of([NO_HOST])));
+        }
+        let without = WithoutNode::default().template(&Arc::new(PodTemplate::default()));
+        assert_eq!(without.required_node_affinity.len(), 1);
+    }
+
+    #[test]
     fn a_pod_that_does_not_go_to_its_node_is_planned_without_it() {
         let mut snapshot = bare();
         snapshot.view.nodes = vec![node("node-1", 0)];
@@ -326,18 +339,18 @@ mod tests {
         assert_eq!(plan(&mut snapshot, 6), (vec![], false));
         assert_eq!(plan(&mut snapshot, 7), (reported.clone(), true));
         let known = &waiting(&snapshot)["uid"];
-        assert_eq!((known.since, known.not_before, known.times), (None, Some(minute(1)), 1));
+        assert_eq!((known.since, known.not_before), (None, Some(minute(1))));
         assert_eq!(plan(&mut snapshot, 8), (vec![], false), "it is not placed there again");
-        // A node that is ready later is tried, too, and for twice as long.
+        // A node that is ready later is tried, too.
         snapshot.view.nodes.push(node("node-2", 9));
         assert_eq!(plan(&mut snapshot, 10), (vec![], true));
         assert_eq!(waiting(&snapshot)["uid"].node, "node-2");
-        assert_eq!(plan(&mut snapshot, 21), (vec![], false));
-        assert_eq!(plan(&mut snapshot, 22), (reported, true));
+        assert_eq!(plan(&mut snapshot, 15), (vec![], false));
+        assert_eq!(plan(&mut snapshot, 16), (reported, true));
         std::sync::Arc::make_mut(&mut snapshot.view.pods[0]).node_name = Some("node-2".into());
-        assert_eq!(plan(&mut snapshot, 23), (vec![], true));
+        assert_eq!(plan(&mut snapshot, 17), (vec![], true));
         assert!(waiting(&snapshot).is_empty());
-        assert_eq!(plan(&mut snapshot, 24), (vec![], false));
+        assert_eq!(plan(&mut snapshot, 18), (vec![], false));
     }
 
     #[test]
