@@ -4,7 +4,7 @@
 //! the required message. If a process ends in between, or a message is lost, the claims of the shard become overdue, and the
 //! sweep sends another message.
 
-use jiff::Timestamp;
+use jiff::{RoundMode, Timestamp, TimestampRound, Unit};
 use nodeless_ports::queue::ShardMessage;
 use nodeless_ports::{ErrorKind, PortError, Queue};
 use nodeless_state::{State, StoredShard};
@@ -314,10 +314,11 @@ fn contended(shard: u32) -> PortError {
     PortError::new(ErrorKind::Unavailable, "write a shard of claims", message)
 }
 
-/// The time after this duration, in whole milliseconds, as it is stored.
+/// The time after this duration, in whole milliseconds, as it is stored. It is rounded up: a claim that is looked at a moment before its
+/// time has come waits for less than a millisecond, which rounded down is no wait.
 fn after(start: Timestamp, delay: Duration) -> Timestamp {
-    let milliseconds = start.as_millisecond().saturating_add(i64::try_from(delay.as_millis()).unwrap_or(i64::MAX));
-    Timestamp::from_millisecond(milliseconds).unwrap_or(Timestamp::MAX)
+    let whole = TimestampRound::new().smallest(Unit::Millisecond).mode(RoundMode::Ceil);
+    start.checked_add(delay).and_then(|at| at.round(whole)).unwrap_or(Timestamp::MAX)
 }
 
 fn until(now: Timestamp, at: Timestamp) -> Duration {
@@ -349,6 +350,19 @@ mod tests {
         let mut stored = shard(&[("a", 5), ("b", 5)], None);
         add(&mut stored, &due(&[("a", 9), ("b", 1), ("c", 7)]));
         assert_eq!(stored.due, due(&[("a", 5), ("b", 1), ("c", 7)]));
+    }
+
+    #[test]
+    fn no_claim_is_due_before_its_delay_has_passed() {
+        let now = at(0).checked_add(Duration::from_nanos(123_456_789)).unwrap();
+        for nanoseconds in [0, 1, 456_789, 1_000_000, 5_000_000_000] {
+            let delay = Duration::from_nanos(nanoseconds);
+            let late = Duration::try_from(after(now, delay).duration_since(now + delay)).unwrap();
+            assert!(late < Duration::from_millis(1), "{delay:?}: {late:?}");
+            assert_eq!(after(now, delay).subsec_nanosecond() % 1_000_000, 0, "{delay:?}");
+        }
+        assert_eq!(after(at(0), Duration::from_secs(5)), at(5), "a whole time stays");
+        assert_eq!(after(Timestamp::MAX, Duration::from_secs(1)), Timestamp::MAX);
     }
 
     #[test]

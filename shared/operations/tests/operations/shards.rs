@@ -59,12 +59,12 @@ impl Cloud for SlowCloud {
         self.inner.terminate(ids).await
     }
 
-    async fn stop(&self, id: &str) -> Result<(), PortError> {
-        self.inner.stop(id).await
+    async fn stop(&self, ids: &[String]) -> Result<(), PortError> {
+        self.inner.stop(ids).await
     }
 
-    async fn start(&self, id: &str) -> Result<(), PortError> {
-        self.inner.start(id).await
+    async fn start(&self, ids: &[String]) -> Result<(), PortError> {
+        self.inner.start(ids).await
     }
 
     async fn tag(&self, id: &str, tags: &StringMap) -> Result<(), PortError> {
@@ -178,6 +178,25 @@ async fn reconciled(harness: &Harness) -> (usize, BTreeMap<&'static str, u64>) {
     let done = harness.reconciler().run_shard(message(0)).await.unwrap();
     assert!(done.iter().all(|one| one.waits_for.is_empty()), "{done:?}");
     (done.len(), harness.faults.take_calls())
+}
+
+/// A clock does not stand at a whole millisecond, whereas claims are due at one.
+#[tokio::test]
+async fn a_drain_that_begins_within_a_millisecond_is_looked_at_twice() {
+    let harness = draining_cluster(1).await;
+    harness.clock.advance_to(harness.clock.time().checked_add(Duration::from_nanos(456_789)).unwrap());
+    let mut looks = 0;
+    for _ in 0..10 {
+        let _woken = harness.queue.take_plan();
+        harness.clock.advance_to(harness.queue.next_due().unwrap());
+        for message in harness.queue.take_shards() {
+            looks += harness.reconciler().run_shard(message).await.unwrap().len();
+        }
+        if harness.records().await[0].phase == Phase::Terminating {
+            break;
+        }
+    }
+    assert_eq!(looks, 2);
 }
 
 #[tokio::test]
