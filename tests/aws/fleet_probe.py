@@ -1,6 +1,6 @@
 """Launches an instance or two of its own by CreateFleet, to ask what docs/reference/aws.csv assumes of launches: repeated calls, client tokens, launch
-templates that are missing, and how soon EC2 describes what it launched. They are the smallest there are, do not join the cluster, and are
-terminated after a minute."""
+templates that are missing, how soon EC2 describes what it launched, and what a stop keeps. They are the smallest there are, do not join the
+cluster, and are terminated after some minutes."""
 
 from __future__ import annotations
 
@@ -94,6 +94,7 @@ def run(hour: Hour, step: Step) -> None:
     try:
         probe = Probe(hour)
         launches(probe, known)
+        stops(probe, min(known))
         terminations(probe, sorted(known))
     except (BotoCoreError, ClientError, AssertionError) as failure:
         step.seen.append(f"fleets of one's own could not be tried to the end: {failure}")
@@ -164,6 +165,33 @@ def described(probe: Probe, instance: str) -> None:
     observe("ec2-tag-filter", found, f"a filter on its tag {'found' if found else 'did not find'} it as soon as it was described by id")
 
 
+def stops(probe: Probe, instance: str) -> None:
+    """Stops an instance of an instant fleet, and starts it again."""
+    observe, ec2, wait = probe.hour.observe, probe.ec2, probe.hour.wait
+
+    def described() -> dict[str, Any]:
+        return dict(ec2.describe_instances(InstanceIds=[instance])["Reservations"][0]["Instances"][0])
+
+    def is_in(state: str) -> Callable[[], bool]:
+        return lambda: described()["State"]["Name"] == state
+
+    def kept() -> tuple[list[str], list[str], str]:
+        found = described()
+        volumes = sorted(mapping["Ebs"]["VolumeId"] for mapping in found.get("BlockDeviceMappings", []) if "Ebs" in mapping)
+        return volumes, sorted(interface["NetworkInterfaceId"] for interface in found["NetworkInterfaces"]), found["PrivateIpAddress"]
+
+    wait(f"{instance} runs", is_in("running"), 5)
+    before = kept()
+    stopped = refusal_of(lambda: ec2.stop_instances(InstanceIds=[instance]))
+    assert not stopped, f"StopInstances: {stopped}"
+    wait(f"{instance} is stopped", is_in("stopped"), 10)
+    started = refusal_of(lambda: ec2.start_instances(InstanceIds=[instance]))
+    observe("ec2-stop-instant", not started, f"an instance of an instant fleet was stopped, and started: {started or 'accepted'}")
+    wait(f"{instance} runs again", is_in("running"), 5)
+    after = kept()
+    observe("ec2-stop", after == before, f"volumes, interfaces and address before its stop: {before}; after its start: {after}")
+
+
 def terminations(probe: Probe, instances: list[str]) -> None:
     """Observes what TerminateInstances and DescribeInstanceStatus return for instances that end."""
     one, observe, ec2 = instances[:1], probe.hour.observe, probe.ec2
@@ -191,7 +219,7 @@ def remove(hour: Hour, known: set[str]) -> None:
     """Terminates what was launched, also what EC2 finds by the tag alone, and deletes the templates."""
     ec2 = hour.place.client("ec2")
     ours = [{"Name": f"tag:{MARK}", "Values": [hour.place.cluster]}]
-    reservations = ec2.describe_instances(Filters=[*ours, {"Name": "instance-state-name", "Values": ["pending", "running"]}])["Reservations"]
+    reservations = ec2.describe_instances(Filters=[*ours, {"Name": "instance-state-name", "Values": ["pending", "running", "stopping", "stopped"]}])["Reservations"]
     left = known | {i["InstanceId"] for r in reservations for i in r["Instances"]}
     if left:
         ec2.terminate_instances(InstanceIds=sorted(left))

@@ -12,16 +12,16 @@ BY_REASON: dict[str, tuple[str, ...]] = {
         "ec2-fleet-interruptible", "ec2-reservation-preference", "ec2-vcpu-quota-reserved",
     ),
     "it takes a lack of capacity, or another event that only AWS decides on": (
-        "ec2-describe-in-zone-outage", "ec2-dry-run-capacity", "ec2-spread-limit", "ec2-start-capacity", "events-capacity-reservation", "events-health", "events-rebalance",
+        "ec2-describe-in-zone-outage", "ec2-dry-run-capacity", "ec2-spread-limit", "ec2-start-all", "ec2-start-capacity", "events-capacity-reservation", "events-health", "events-rebalance",
         "sqs-standard-twice",
     ),
     "it throttles every other client of the account and region": (
-        "ec2-throttle-answer-lost", "ec2-throttle-code", "ec2-throttle-launches", "ec2-throttle-tags", "ec2-throttle-terminations", "eks-throttle",
+        "ec2-throttle-answer-lost", "ec2-throttle-code", "ec2-throttle-launches", "ec2-throttle-starts", "ec2-throttle-tags", "ec2-throttle-terminations", "eks-throttle",
         "iam-throttle", "ssm-throttle",
     ),
     "it takes hundreds of capacity pools, of which a small fleet shows nothing": ("ec2-fleet-configs-50", "ec2-fleet-overrides", "ec2-fleet-priority"),
     "it takes minutes in which an instance is paid for": (
-        "ec2-fleet-token-lifetime", "ec2-start-kubelet", "ec2-stop", "ec2-stop-instant", "ec2-stop-spot",
+        "ec2-fleet-token-lifetime", "ec2-start-kubelet", "ec2-stop-spot",
     ),
     "it takes an instance that is protected, or has several interfaces, which may stay behind": ("ec2-template-public-address", "ec2-terminate-protected"),
     "it takes a cluster of another kind, or in another zone or region, than the one of the example, or a second one": (
