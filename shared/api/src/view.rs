@@ -4,7 +4,7 @@ use crate::admission::Admission;
 use crate::convert::volumes::{self, Storage};
 use crate::daemon_sets::ReadDaemonSet;
 use crate::default_spread::{SchedulerConfig, Selectors};
-use crate::slim::{self, CsiNode};
+use crate::slim::{self, CsiNode, PersistentVolume};
 use crate::{CapacityBufferStatus, EC2NodeClass, NodeOverlayStatus, NodePoolStatus, ProvisioningRequestStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use nodeless_devices::{ClaimState, ClusterDevices, DeviceClass, Slice};
@@ -52,14 +52,14 @@ pub struct ClusterView {
     /// Where the volumes of pods can be used, by `namespace/claim`: any of these alternatives; none at all means
     /// anywhere. It is unknown for a claim that is not listed.
     pub volumes: BTreeMap<String, Vec<Requirements>>,
-    /// The hosts that have a local volume, as their label `kubernetes.io/hostname`, by `namespace/claim`.
+    /// The hosts that have a local volume, as their label `kubernetes.io/hostname`, by `namespace/claim`, whether a pod mounts it or not.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub volume_hosts: BTreeMap<String, BTreeSet<String>>,
     /// The CSI driver of each volume whose driver is known, by `namespace/claim`.
     pub volume_drivers: BTreeMap<String, String>,
     /// Why a pod that mounts this claim cannot be planned for, by `namespace/claim`.
     pub volume_faults: BTreeMap<String, String>,
-    /// The maximum number of volumes of each driver on a node, by the node's name. Read only if some pod mounts any.
+    /// The maximum number of volumes of each driver on a node, by the node's name. Read only if volumes are needed.
     pub volume_limits: BTreeMap<String, BTreeMap<String, u32>>,
     /// Devices, and the claims for them. Read only if some pod has claims.
     #[serde(default, skip_serializing_if = "ClusterDevices::is_empty")]
@@ -237,11 +237,14 @@ impl ClusterView {
         QuotaBalance::new(&self.resource_quotas, undecoded.filter_map(|object| object.name.split_once('/')))
     }
 
-    /// Whether some pod mounts a volume claim, or virtual pods would, so that the topology of volumes is needed.
+    /// Whether the topology of volumes is needed: some pod mounts a volume claim, or virtual pods would, or one of the cluster's volumes is
+    /// local and bound to a claim.
     #[must_use]
-    pub fn mounts_volumes(&self) -> bool {
+    pub fn needs_volumes(&self, volumes: &[PersistentVolume]) -> bool {
         let mounts = |pod: &Pod| !pod.template.volume_claims.is_empty() && !pod.is_terminal();
-        self.pods().any(mounts) || self.shapes().any(|shape| mounts(&shape.pod))
+        self.pods().any(mounts)
+            || self.shapes().any(|shape| mounts(&shape.pod))
+            || volumes.iter().any(|volume| volume.is_local() && volume.spec.claim_ref.is_some())
     }
 
     /// What the virtual pods of CapacityBuffers and ProvisioningRequests are like.

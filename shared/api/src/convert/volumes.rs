@@ -35,7 +35,8 @@ pub struct Storage<'a> {
 pub struct VolumeFacts {
     /// Where a volume can be used: on nodes that match any of these terms; without terms, on any node.
     pub topologies: BTreeMap<String, Vec<Requirements>>,
-    /// The hosts that have a local volume, as their label `kubernetes.io/hostname`. `topologies` is without them.
+    /// The hosts that have a local volume, as their label `kubernetes.io/hostname`. `topologies` is without them. Claims that no pod mounts
+    /// are among them.
     pub hosts: BTreeMap<String, BTreeSet<String>>,
     /// The CSI driver that serves it.
     pub drivers: BTreeMap<String, String>,
@@ -43,7 +44,7 @@ pub struct VolumeFacts {
     pub faults: BTreeMap<String, String>,
 }
 
-/// The volume claims that these pods mount. `zone_of` returns the zone of a node by its name.
+/// The volume claims that these pods mount, and the hosts of all local volumes. `zone_of` returns the zone of a node by its name.
 ///
 /// Each term of a volume's node affinity is an alternative. So is each term of the allowed topologies of the StorageClass,
 /// for a claim that waits for its first consumer. The hosts of a local volume are apart, because their nodes may no longer exist.
@@ -87,6 +88,16 @@ pub fn resolve<'p>(
                 let why = format!("PersistentVolumeClaim {} {why}", mounted.claim_name);
                 facts.faults.insert(key, why);
             }
+        }
+    }
+    // The data of a volume is on its host while no pod mounts it, too.
+    for (&(namespace, name), claim) in &claims {
+        let volume = claim.spec.volume_name.as_deref().and_then(|volume| volumes.get(volume));
+        if volume.is_some_and(|volume| volume.is_local())
+            && let Ok(usable) = of_claim(claim, &volumes, &classes, &zone_of)
+            && !usable.hosts.is_empty()
+        {
+            facts.hosts.insert(format!("{namespace}/{name}"), usable.hosts);
         }
     }
     facts
@@ -192,7 +203,6 @@ fn of_claim(
 
 fn of_volume(volume: &PersistentVolume) -> Result<Usable, String> {
     let spec = &volume.spec;
-    let is_local = spec.local.is_some() || spec.host_path.is_some();
     let required = spec.node_affinity.as_ref().and_then(|affinity| affinity.required.as_ref());
     let (mut topology, mut hosts) = (Vec::new(), BTreeSet::new());
     for term in required.iter().flat_map(|required| &required.node_selector_terms) {
@@ -208,7 +218,7 @@ fn of_volume(volume: &PersistentVolume) -> Result<Usable, String> {
             let values = expression.values.clone().unwrap_or_default();
             terms.push(RequirementTerm { key: expression.key.clone(), operator, values, min_values: None });
         }
-        if is_local {
+        if volume.is_local() {
             let of_host = |term: &mut RequirementTerm| term.key == labels::HOSTNAME;
             for host in terms.extract_if(.., of_host).filter(|term| term.operator == Operator::In) {
                 hosts.extend(host.values);

@@ -18,6 +18,14 @@ pub struct PersistentVolume {
     pub spec: PersistentVolumeSpec,
 }
 
+impl PersistentVolume {
+    /// Whether its data is in a directory of a node.
+    #[must_use]
+    pub const fn is_local(&self) -> bool {
+        self.spec.local.is_some() || self.spec.host_path.is_some()
+    }
+}
+
 /// Where a volume can be reached from.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]

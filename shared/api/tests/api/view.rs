@@ -257,7 +257,7 @@ fn virtual_pods_mount_the_volumes_of_which_it_is_known_where_they_can_be() {
         }],
         ..ClusterView::default()
     };
-    assert!(view.mounts_volumes());
+    assert!(view.needs_volumes(&[]));
     let zone =
         |zone: &str| json!([{ "matchLabelExpressions": [{ "key": "topology.kubernetes.io/zone", "values": [zone] }] }]);
     let class = |name: &str, default: &str, zone: Value| -> slim::StorageClass {

@@ -86,6 +86,30 @@ fn the_host_of_a_local_volume_is_apart_from_its_topology() {
 }
 
 #[test]
+fn the_host_of_a_local_volume_counts_while_no_pod_mounts_it() {
+    let volume = |source: &str| {
+        let mut volume = json!({ "metadata": { "name": "pv-1" }, "spec": { "nodeAffinity": { "required": { "nodeSelectorTerms": [
+            { "matchExpressions": [{ "key": "kubernetes.io/hostname", "operator": "In", "values": ["a"] }] }
+        ] } } } });
+        volume["spec"][source] = json!({});
+        serde_json::from_value::<slim::PersistentVolume>(volume).unwrap()
+    };
+    let found = |claim: Value, source: &str| {
+        let claims = [serde_json::from_value(claim).unwrap()];
+        resolve(Storage { claims: &claims, volumes: &[volume(source)], classes: &[] }, [], |_| None)
+    };
+    let unmounted = found(bound(), "local");
+    assert_eq!(unmounted.hosts["web/data"].iter().collect::<Vec<_>>(), ["a"]);
+    assert!(unmounted.topologies.is_empty() && unmounted.faults.is_empty(), "no pod needs it: {unmounted:?}");
+    let mut deleted = bound();
+    deleted["metadata"]["deletionTimestamp"] = json!("2026-01-10T12:00:00Z");
+    let waiting = claim(&json!({ "storageClassName": "gp3" }));
+    for (claim, source) in [(deleted, "local"), (waiting, "local"), (bound(), "csi")] {
+        assert_eq!(found(claim, source), VolumeFacts::default());
+    }
+}
+
+#[test]
 fn in_tree_volumes_count_for_the_driver_and_are_in_the_zone_of_their_labels() {
     let old = json!({
         "metadata": { "name": "pv-1", "labels": { "failure-domain.beta.kubernetes.io/zone": "us-east-1a__us-east-1b" } },

@@ -19,9 +19,10 @@ fn listed(world: &World) -> Vec<String> {
     paths
 }
 
-const ALWAYS: [&str; 11] = [
+const ALWAYS: [&str; 12] = [
     "/api/v1/namespaces/kube-system",
     "/api/v1/nodes",
+    "/api/v1/persistentvolumes",
     "/api/v1/pods",
     "/apis/apps/v1/daemonsets",
     "/apis/autoscaling.x-k8s.io/v1/provisioningrequests",
@@ -34,7 +35,7 @@ const ALWAYS: [&str; 11] = [
 ];
 
 #[tokio::test]
-async fn volumes_are_read_only_when_a_pod_mounts_one() {
+async fn volume_claims_are_read_only_when_they_are_needed() {
     let world = World::installed().await;
     let mut of_node = node("n1");
     of_node["metadata"]["labels"][labels::ZONE] = json!("us-east-1a");
@@ -77,11 +78,37 @@ async fn volumes_are_read_only_when_a_pod_mounts_one() {
     world.requests();
     let view = cluster.view().await.unwrap();
     let more = listed(&world).len() - ALWAYS.len();
-    assert_eq!(more, 4, "claims, volumes, classes and CSINodes, once each");
+    assert_eq!(more, 3, "claims, classes and CSINodes, once each");
     assert!(view.volumes["default/data"][0].get(labels::ZONE).unwrap().has("us-east-1b"));
     assert_eq!(view.volume_drivers["default/data"], "ebs.csi.aws.com");
     assert_eq!(view.volume_limits["n1"]["ebs.csi.aws.com"], 25);
     assert!(view.volume_faults["default/missing"].contains("does not exist"), "{:?}", view.volume_faults);
+}
+
+#[tokio::test]
+async fn volume_claims_are_read_when_a_volume_is_local_and_no_pod_mounts_it() {
+    let world = World::installed().await;
+    let mut volume = json!({ "metadata": { "name": "pv-1" }, "spec": {
+        "capacity": { "storage": "1Gi" }, "accessModes": ["ReadWriteOnce"], "local": { "path": "/data" },
+        "nodeAffinity": { "required": { "nodeSelectorTerms": [{ "matchExpressions": [
+            { "key": "kubernetes.io/hostname", "operator": "In", "values": ["n1"] }] }] } } } });
+    world.create(&PERSISTENT_VOLUMES, volume.clone());
+    let cluster = world.cluster();
+    world.requests();
+    assert!(cluster.view().await.unwrap().volume_hosts.is_empty());
+    assert_eq!(listed(&world), ALWAYS, "it is bound to no claim");
+
+    volume["metadata"]["name"] = json!("pv-2");
+    volume["spec"]["claimRef"] = json!({ "namespace": "default", "name": "data" });
+    world.create(&PERSISTENT_VOLUMES, volume);
+    let mut claim = json!({ "metadata": { "name": "data", "namespace": "default" }, "spec": {
+        "accessModes": ["ReadWriteOnce"], "storageClassName": "", "volumeName": "pv-2",
+        "resources": { "requests": { "storage": "1Gi" } } } });
+    claim["metadata"]["annotations"] = json!({ "pv.kubernetes.io/bind-completed": "yes" });
+    world.create(&PERSISTENT_VOLUME_CLAIMS, claim);
+    let view = cluster.view().await.unwrap();
+    assert!(view.volume_hosts["default/data"].contains("n1"), "{:?}", view.volume_hosts);
+    assert!(view.volumes.is_empty(), "no pod mounts it");
 }
 
 #[tokio::test]

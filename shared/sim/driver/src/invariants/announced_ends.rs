@@ -1,5 +1,5 @@
 //! The nodes for pods of a node that ends for certain: the first plan after the notice has a place for each, and their new node stays
-//! until the old one has ended.
+//! until the old one has ended and its pods had time to be bound.
 
 use super::text;
 use crate::Driver;
@@ -14,6 +14,9 @@ use std::collections::{BTreeMap, BTreeSet};
 /// How long after the notice the first plan with the node's end may end: it waits for further pods for ten seconds.
 const PLANNED_WITHIN: SignedDuration = SignedDuration::from_secs(30);
 
+/// How long after the old node the new one stays for its pods: the window of nominations.
+const STAYS_FOR: SignedDuration = SignedDuration::from_secs(20);
+
 /// The nodes that end for certain, by the name of the claim.
 #[derive(Debug, Default)]
 pub(super) struct AnnouncedEnds(BTreeMap<String, Ending>);
@@ -25,18 +28,22 @@ struct Ending {
     pods: BTreeSet<String>,
     /// Whether a plan has been checked.
     is_checked: bool,
+    ended: Option<Timestamp>,
 }
 
 impl AnnouncedEnds {
     /// Notes the nodes that end, and returns the claims for their pods that leave as empty before them.
     pub(super) fn check(&mut self, driver: &Driver, claims: &[NodeClaim], now: Timestamp) -> Vec<String> {
-        self.0.retain(|name, _| claims.iter().any(|claim| claim.name == *name && claim.phase == Phase::Draining));
+        self.0.retain(|name, ending| {
+            let drains = claims.iter().any(|claim| claim.name == *name && claim.phase == Phase::Draining);
+            drains || now.duration_since(*ending.ended.get_or_insert(now)) <= STAYS_FOR
+        });
         for claim in claims.iter().filter(|claim| claim.phase == Phase::Draining && claim.status.ends.is_some()) {
             let Some(node) = claim.status.node_name.as_deref().filter(|_| !self.0.contains_key(&claim.name)) else {
                 continue;
             };
             let pods = pods_on(driver, node);
-            self.0.insert(claim.name.clone(), Ending { noted: now, pods, is_checked: false });
+            self.0.insert(claim.name.clone(), Ending { noted: now, pods, is_checked: false, ended: None });
         }
         let is_empty = |claim: &&NodeClaim| {
             claim.status.termination.as_ref().is_some_and(|end| end.reason == TerminationReason::Empty)
@@ -47,7 +54,10 @@ impl AnnouncedEnds {
                 claim.created >= ending.noted && claim.spec.nominated_pods.iter().any(|pod| ending.pods.contains(pod))
             });
             if let Some(gone) = gone {
-                wrong.push(format!("claim {} leaves as empty, and its pods are on the node of {old}", gone.name));
+                wrong.push(format!(
+                    "claim {} leaves as empty before the pods of the node of {old} had time to come",
+                    gone.name
+                ));
                 ending.pods.clear();
             }
         }
@@ -65,7 +75,7 @@ impl AnnouncedEnds {
     ) -> Vec<String> {
         let mut wrong = Vec::new();
         for (name, ending) in &mut self.0 {
-            if ending.is_checked || at.duration_since(ending.noted) < PLANNED_WITHIN {
+            if ending.is_checked || ending.ended.is_some() || at.duration_since(ending.noted) < PLANNED_WITHIN {
                 continue;
             }
             ending.is_checked = true;

@@ -1,7 +1,7 @@
 //! Nodes without pods, computed from the JSON of Nodes, pods and NodePools.
 
 use super::nodes::Nodes;
-use super::{condition, disruption_budgets, text};
+use super::{condition, disruption_budgets, local_volumes, text};
 use crate::Driver;
 use crate::scenarios::durations;
 use jiff::{SignedDuration, Timestamp};
@@ -71,7 +71,7 @@ impl EmptyNodes {
         let mut empty = BTreeSet::new();
         for claim in claims.iter().filter(|claim| claim.phase == Phase::Initialized) {
             let Some(node) = nodes.of_claim(claim).next() else { continue };
-            if observed.is_needed(claim, node) {
+            if observed.is_needed(claim, node) || local_volumes::lost(driver, &nodes, claim).is_some() {
                 continue;
             }
             let patience = match observed.patience(claim, node) {

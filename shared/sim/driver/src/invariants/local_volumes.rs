@@ -1,14 +1,14 @@
-//! Nodes that consolidation removes although they have the data of a pod.
+//! Nodes that consolidation removes although they have the data of a claim.
 
 use super::nodes::Nodes;
 use super::text;
 use crate::Driver;
 use nodeless_fake_kubernetes::ListOptions;
-use nodeless_fake_kubernetes::resource::{PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS};
+use nodeless_fake_kubernetes::resource::{PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES};
 use nodeless_model::{NodeClaim, labels};
 use serde_json::Value;
 
-/// The claim of a pod, `namespace/name`, whose volume is local to the node of a NodeClaim.
+/// A PersistentVolumeClaim, `namespace/name`, whose volume is local to the node of a NodeClaim.
 pub(super) fn lost(driver: &Driver, nodes: &Nodes, claim: &NodeClaim) -> Option<String> {
     let api = driver.world().api();
     let volumes = api.list(&PERSISTENT_VOLUMES, &ListOptions::default()).map(|list| list.items).unwrap_or_default();
@@ -23,15 +23,9 @@ pub(super) fn lost(driver: &Driver, nodes: &Nodes, claim: &NodeClaim) -> Option<
             expressions.filter(|one| one["key"] == labels::HOSTNAME).filter_map(|one| one["values"].as_array());
         values.any(|values| values.iter().filter_map(Value::as_str).any(|value| hosts.contains(&value)))
     };
-    let pods = api.list(&PODS, &ListOptions::default()).map(|list| list.items).unwrap_or_default();
     local.filter(of_node).find_map(|volume| {
         let (namespace, name) = (text(volume, "/spec/claimRef/namespace"), text(volume, "/spec/claimRef/name"));
-        api.get(&PERSISTENT_VOLUME_CLAIMS, namespace, name).ok()?;
-        let mounts = |pod: &Value| {
-            let volumes = pod.pointer("/spec/volumes").and_then(Value::as_array);
-            text(pod, "/metadata/namespace") == namespace
-                && volumes.into_iter().flatten().any(|it| it["persistentVolumeClaim"]["claimName"] == name)
-        };
-        pods.iter().any(|pod| mounts(pod)).then(|| format!("{namespace}/{name}"))
+        let exists = api.get(&PERSISTENT_VOLUME_CLAIMS, namespace, name).is_ok();
+        exists.then(|| format!("{namespace}/{name}"))
     })
 }

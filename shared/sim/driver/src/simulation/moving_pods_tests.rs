@@ -5,8 +5,8 @@ use super::*;
 use crate::Outcome;
 use crate::invariants::{ANNOUNCED_ENDS, LOCAL_VOLUMES};
 use futures::FutureExt as _;
-use nodeless_fake_kubernetes::CreateOptions;
-use nodeless_fake_kubernetes::resource::PODS;
+use nodeless_fake_kubernetes::resource::{PODS, STATEFUL_SETS};
+use nodeless_fake_kubernetes::{CreateOptions, PatchOptions, PatchType};
 use nodeless_model::Phase;
 use nodeless_model::claim::TerminationReason;
 use nodeless_operations::PlanReport;
@@ -63,6 +63,19 @@ fn a_node_with_a_local_volume_is_not_consolidated() {
         leave(&run, &mut claims(&run)[0], reason);
         assert_eq!(broken(&mut run).contains(LOCAL_VOLUMES), expected, "{reason:?}");
     }
+}
+
+#[test]
+fn a_node_with_a_local_volume_that_no_pod_mounts_stays() {
+    let mut run = started(&SCENARIO.replace("consolidateAfter: Never", "consolidateAfter: 10s"));
+    patch(&run, &STATEFUL_SETS, "default", "index", &json!({ "spec": { "replicas": 0 } }));
+    let until = after(run.driver.world().now(), SignedDuration::from_mins(5));
+    run.advance(until, &mut |_| std::ops::ControlFlow::Continue(())).unwrap();
+    assert!(claims(&run).iter().all(|claim| claim.phase == Phase::Initialized));
+    assert!(pods(&run).iter().all(|pod| pod["metadata"]["labels"]["app"] != "index"));
+    assert_eq!(broken(&mut run), [].into());
+    leave(&run, &mut claims(&run)[0], TerminationReason::Empty);
+    assert!(broken(&mut run).contains(LOCAL_VOLUMES));
 }
 
 #[test]
@@ -123,4 +136,12 @@ fn a_pod_waits_although_its_group_runs() {
     assert_eq!(divided_groups(&run.driver), ["pod default/late waits, and other pods of its group run"]);
     patch(&run, &PODS, "default", "late", &json!({ "metadata": { "labels": { "app": "other" } } }));
     assert_eq!(divided_groups(&run.driver), [] as [String; 0]);
+    patch(&run, &PODS, "default", "late", &json!({ "metadata": { "labels": { "app": "index" } } }));
+    assert_eq!(divided_groups(&run.driver).len(), 1);
+    let at_once = json!({ "type": "PodScheduled", "status": "True", "lastTransitionTime": running["metadata"]["creationTimestamp"] });
+    let status = json!({ "status": { "conditions": [at_once] } });
+    let options = PatchOptions::default();
+    let api = run.driver.world().api();
+    api.patch(&PODS, "default", "index-0", Some("status"), PatchType::Merge, &status, &options).unwrap();
+    assert_eq!(divided_groups(&run.driver), [] as [String; 0], "no plan was asked");
 }
