@@ -30,6 +30,7 @@ pub mod plan;
 pub mod reconcile;
 mod records;
 pub mod refresh;
+mod refused_stops;
 mod registrations;
 mod reported_memory;
 mod shards;

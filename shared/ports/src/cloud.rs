@@ -72,17 +72,17 @@ pub trait Cloud: Send + Sync {
     /// When one of the requests failed.
     async fn terminate(&self, ids: &[String]) -> Result<(), PortError>;
 
-    /// Requests that a running instance is stopped. One that is stopping or stopped stays so.
+    /// Stops running instances with one call: all or none. Those that are stopping or stopped stay so.
     ///
     /// # Errors
     /// When EC2 rejected it.
-    async fn stop(&self, id: &str) -> Result<(), PortError>;
+    async fn stop(&self, ids: &[String]) -> Result<(), PortError>;
 
-    /// Starts a stopped instance. One that is pending or running stays so.
+    /// Starts stopped instances with one call: all or none. Those that are pending or running stay so.
     ///
     /// # Errors
-    /// When EC2 rejected it, with its code: `InsufficientInstanceCapacity` when it has no capacity for the instance now.
-    async fn start(&self, id: &str) -> Result<(), PortError>;
+    /// When EC2 rejected it, with its code: `InsufficientInstanceCapacity` when it has no capacity for all of them now.
+    async fn start(&self, ids: &[String]) -> Result<(), PortError>;
 
     /// Adds tags to an instance. Tags with the same key are replaced.
     ///

@@ -16,6 +16,8 @@ pub enum RecordKind {
     Churn,
     /// The last report of costs that was sent, or begun: one for the cluster.
     CostReport,
+    /// The last stop of an instance that EC2 refused for a NodePool.
+    RefusedStops,
     /// The results of the last launches of a NodePool.
     Registrations,
     /// The memory that nodes reported, by image and instance type: one for the cluster.
@@ -33,6 +35,7 @@ impl RecordKind {
         match self {
             Self::Churn => "churn",
             Self::CostReport => "costreport",
+            Self::RefusedStops => "refusedstops",
             Self::Registrations => "registrations",
             Self::ReportedMemory => "memory",
             Self::WaitingPods => "waitingpods",
@@ -45,6 +48,7 @@ impl RecordKind {
         match self {
             Self::Churn => ("claims churn", "claims put churn"),
             Self::CostReport => ("claims cost report", "claims put cost report"),
+            Self::RefusedStops => ("claims refused stops", "claims put refused stops"),
             Self::Registrations => ("claims registrations", "claims put registrations"),
             Self::ReportedMemory => ("claims reported memory", "claims put reported memory"),
             Self::WaitingPods => ("claims waiting pods", "claims put waiting pods"),

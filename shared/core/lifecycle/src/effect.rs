@@ -84,16 +84,10 @@ pub enum Effect {
         /// cost.
         delete_first: Option<PodRef>,
     },
-    /// Stop an instance. An instance that is stopping or stopped stays so.
-    StopInstance {
-        /// The instance id.
-        id: String,
-    },
-    /// Start a stopped instance. If EC2 rejects it, that goes to [`warm::not_started`](crate::warm::not_started()).
-    StartInstance {
-        /// The instance id.
-        id: String,
-    },
+    /// Stop the instance of the claim. An instance that is stopping or stopped stays so.
+    StopInstance,
+    /// Start the stopped instance of the claim. If EC2 rejects it, that goes to [`warm::not_started`](crate::warm::not_started()).
+    StartInstance,
     /// Terminate an instance.
     TerminateInstance {
         /// The instance id.

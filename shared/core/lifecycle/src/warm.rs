@@ -29,6 +29,10 @@ const POLL: Duration = Duration::from_secs(5);
 const SHIFTED_POLL: Duration = Duration::from_mins(1);
 /// The minimum time between registration and stop: by then the DaemonSet controller has created the pods of the node.
 const REGISTERED_FOR: Duration = Duration::from_secs(20);
+/// How long EC2 may take to stop an instance. It takes seconds, and a few minutes at most.
+const STOPS_WITHIN: Duration = Duration::from_mins(10);
+/// The reason of the condition Initialized of a node that is opened for pods because EC2 refuses to stop its instance.
+const STOP_REFUSED: &str = "StopRefused";
 /// How long an instance runs for pods of DaemonSets that do not become ready. Their images are most likely pulled by then.
 const PREPARED_WITHIN: Duration = Duration::from_mins(5);
 
@@ -97,23 +101,26 @@ fn preparing(claim: &NodeClaim, seen: &Observation, now: Timestamp, settings: &S
         Seen::Known(nodes) => nodes,
         Seen::Unknown(why) => return step.wait_for("its node", why, POLL),
     };
+    let refused = claim.condition(condition::INITIALIZED).is_some_and(|present| present.reason == STOP_REFUSED);
+    if let [node] = nodes.as_slice()
+        && refused
+    {
+        return serve_pods(step, node);
+    }
     if elapsed(since, now) >= settings.registration_timeout {
         let message = "its node was not ready in time to be stopped as a warm node";
         return leave(claim, seen, TerminationReason::RegistrationTimeout, message, now);
     }
     let [node] = nodes.as_slice() else { return step.after(POLL) };
     if !node.unschedulable {
-        step.claim.status.warm = None;
-        return step.again();
+        return serve_pods(step, node);
     }
     let pods = match &seen.pods {
         Seen::Known(pods) => pods,
         Seen::Unknown(why) => return step.wait_for("the pods of its node", why, POLL),
     };
     if pods.iter().any(serves) {
-        let patch = NodePatch { unschedulable: Some(false), ..NodePatch::default() };
-        step.effects.push(Effect::patch_node(node, patch));
-        return step.again();
+        return serve_pods(step, node);
     }
     let patch = opening_patch(claim, node, seen);
     if patch != NodePatch::default() {
@@ -125,11 +132,28 @@ fn preparing(claim: &NodeClaim, seen: &Observation, now: Timestamp, settings: &S
         step.claim.set_condition(condition::INITIALIZED, ConditionStatus::Unknown, reason, &message, now);
         return step.after(POLL);
     }
-    step.claim.status.warm = Some(Warm::Stopping);
-    // Another table may have to recognize the state by the NodeClaim object.
-    let message = "the instance is stopped as a warm node";
-    step.claim.set_condition(condition::INITIALIZED, ConditionStatus::Unknown, Warm::WARMING, message, now);
+    begin_stopping(&mut step.claim, now);
     step.again()
+}
+
+/// The node is an ordinary one from now on: it is uncordoned, if it is not yet.
+fn serve_pods(mut step: Step, node: &Node) -> Step {
+    if node.unschedulable {
+        let patch = NodePatch { unschedulable: Some(false), ..NodePatch::default() };
+        step.effects.push(Effect::patch_node(node, patch));
+    } else {
+        step.claim.status.warm = None;
+    }
+    step.again()
+}
+
+/// The instance is to be stopped. The condition has the time of that, and another table may have to recognize the state by the NodeClaim
+/// object.
+fn begin_stopping(claim: &mut NodeClaim, now: Timestamp) {
+    claim.status.warm = Some(Warm::Stopping);
+    claim.clear_condition(condition::INITIALIZED);
+    let message = "the instance is stopped as a warm node";
+    claim.set_condition(condition::INITIALIZED, ConditionStatus::Unknown, Warm::WARMING, message, now);
 }
 
 /// Whether a pod is one that the node exists for, so that its instance must not be stopped.
@@ -165,22 +189,27 @@ fn stopping(claim: &NodeClaim, seen: &Observation, now: Timestamp) -> Step {
         (Seen::Unknown(why), _) => return step.wait_for("its instance", why, POLL),
         (_, Seen::Unknown(why)) => return step.wait_for("its node", why, POLL),
     };
-    match instance.as_ref().map(|instance| (instance.state, &instance.id)) {
-        Some((state, _)) if is_on(state) && nodes.iter().any(is_open) => {
+    let since = claim.condition(condition::INITIALIZED).map_or(claim.created, |present| present.last_transition_time);
+    match instance.as_ref().map(|instance| instance.state) {
+        Some(state) if is_on(state) && nodes.iter().any(is_open) => {
             step.claim.status.warm = None;
             step.again()
         }
-        Some((state, id)) if is_on(state) => {
-            step.effects.push(Effect::StopInstance { id: id.clone() });
-            step.after(POLL)
-        }
-        Some((InstanceState::Stopped, _)) if nodes.is_empty() => {
+        Some(InstanceState::Stopped) if nodes.is_empty() => {
             has_stopped(&mut step, now);
             step
         }
-        Some((InstanceState::Stopped, _)) => {
+        Some(InstanceState::Stopped) => {
             nodes.iter().for_each(|node| forget_node(&mut step, node));
             step.again()
+        }
+        _ if elapsed(since, now) >= STOPS_WITHIN => {
+            let message = "EC2 did not stop its instance within ten minutes, as it has to for a warm node";
+            leave(claim, seen, TerminationReason::Unhealthy, message, now)
+        }
+        Some(state) if is_on(state) => {
+            step.effects.push(Effect::StopInstance);
+            step.after(POLL)
         }
         _ => step.after(POLL),
     }
@@ -240,7 +269,7 @@ fn stopped(claim: &NodeClaim, seen: &Observation, now: Timestamp, settings: &Set
                 step.again()
             }
             Seen::Known(_) => {
-                step.claim.status.warm = Some(Warm::Stopping);
+                begin_stopping(&mut step.claim, now);
                 step.again()
             }
         },
@@ -279,8 +308,8 @@ fn starting(claim: &NodeClaim, seen: &Observation, now: Timestamp, settings: &Se
         let message = "its stopped instance could not be started in time";
         return leave(claim, seen, TerminationReason::LaunchTimeout, message, now);
     }
-    if let (Some(InstanceState::Stopped), Some(instance)) = (state, instance) {
-        step.effects.push(Effect::StartInstance { id: instance.id.clone() });
+    if state == Some(InstanceState::Stopped) {
+        step.effects.push(Effect::StartInstance);
         return step.after(Duration::from_secs(1));
     }
     step.after(POLL)
@@ -317,6 +346,24 @@ pub fn take(claim: &NodeClaim, pods: Vec<String>, requests: ResourceList, now: T
     );
     crate::conditions::set_ready(&mut taken, now);
     taken
+}
+
+/// The step after EC2 refused to stop the instance for a reason that does not pass: the node is opened for pods. Nothing if the claim is no
+/// longer one whose instance is to be stopped.
+#[must_use]
+pub fn not_stopped(claim: &NodeClaim, why: &str, now: Timestamp) -> Option<Step> {
+    if claim.status.warm != Some(Warm::Stopping) || claim.phase.is_leaving() {
+        return None;
+    }
+    let mut step = Step::stay(claim);
+    step.claim.status.warm = Some(Warm::Preparing);
+    step.claim.set_condition(condition::INITIALIZED, ConditionStatus::Unknown, STOP_REFUSED, why, now);
+    if claim.spec.charge == Charge::default() {
+        // Another program started it.
+        step.charge = Some(charge(claim));
+    }
+    step.effects.push(Effect::MirrorClaim);
+    Some(step)
 }
 
 /// The step after EC2 rejected the start of a stopped instance; nothing if the start is retried.

@@ -20,7 +20,7 @@ use nodeless_commitments::{Commitments, of_account};
 use nodeless_disruption::spot_interruptions::avoids;
 use nodeless_model::events::other_deployment;
 use nodeless_model::object::{MirroredClaim, ObjectRef};
-use nodeless_model::{Node, NodeClaim, check_owner};
+use nodeless_model::{Node, NodeClaim, Setting, check_owner};
 use nodeless_ports::PortError;
 use nodeless_ports::cluster::{ClusterView, SYSTEM_NAMESPACE};
 use nodeless_state::plans::UnfinishedPlan;
@@ -116,6 +116,12 @@ impl Planner {
         // A plan can do without these, and most clusters do not use them.
         let interruptions =
             if avoided { claims.interruptions(now).await.map_err(Unread::from) } else { Ok(Vec::new()) };
+        let keeps_warm = view.node_pools.iter().any(|pool| pool.warm_nodes() != Setting::Unset);
+        let refused_stops = if keeps_warm {
+            claims.records(RecordKind::RefusedStops).await.map_err(Unread::from)
+        } else {
+            Ok(Vec::new())
+        };
         // If a snapshot is kept, all of it must be read before the plan begins.
         let (churn, recently_ended) = match self.settings.keep_snapshots {
             Some(_) => (
@@ -144,6 +150,7 @@ impl Planner {
             launch_budgets: Some(launch_budgets),
             shifted,
             registrations,
+            refused_stops,
             reported_memory: memory,
             commands: Commands::decode(commands),
             churn,

@@ -8,7 +8,7 @@ use futures::future::{Either, select};
 use futures::stream::{self, StreamExt as _};
 use nodeless_model::events::failed_termination;
 use nodeless_model::object::{ObjectEvent, ObjectRef};
-use nodeless_model::{NodeClaim, Phase};
+use nodeless_model::{NodeClaim, Phase, Warm};
 use nodeless_ports::{ErrorKind, PortError};
 use nodeless_telemetry::{Metric, Metrics};
 use std::pin::pin;
@@ -37,6 +37,10 @@ pub(super) struct Progress {
     pub(super) events: Vec<ObjectEvent>,
     /// The instance to terminate, if any.
     pub(super) terminate: Option<String>,
+    /// The claim whose instance is to be started, if it is.
+    pub(super) start: Option<NodeClaim>,
+    /// The claim whose instance is to be stopped, if it is.
+    pub(super) stop: Option<NodeClaim>,
     /// Other claims to reconcile, and when: members of its launch group.
     pub(super) others: Vec<(String, Duration)>,
     pub(super) metrics: Metrics,
@@ -64,6 +68,13 @@ impl Progress {
         (self.done.phase, self.done.requeued) = (phase, requeued);
     }
 
+    /// The claim is reconciled again soon, because a call for its instance failed.
+    pub(super) fn postpone(&mut self, error: &PortError) {
+        self.done.waits_for.push(error.to_string());
+        let sooner = self.done.requeued.unwrap_or(SOON).min(RETRY);
+        self.done.requeued = Some(sooner.max(Duration::from_secs(2)));
+    }
+
     fn fail(&mut self, error: PortError) {
         self.done.requeued = Some(RETRY);
         self.done.waits_for.push(error.to_string());
@@ -87,6 +98,7 @@ impl Reconciler {
         let gone = names.iter().filter(|name| !claims.iter().any(|claim| claim.name == **name));
         let mut done: Vec<Progress> = gone.map(|name| Progress::new(name, &shared)).collect();
         let mut together = view.opened.others.iter().map(|name| (name.clone(), Duration::ZERO)).collect::<Vec<_>>();
+        let starting = claims.iter().filter(|claim| claim.status.warm == Some(Warm::Starting)).count();
         let (launching, others): (Vec<NodeClaim>, Vec<NodeClaim>) =
             claims.into_iter().partition(|claim| claim.phase == Phase::Reserved);
         let others_at_once = if view.opened.any() { OPENED_AT_ONCE } else { AT_ONCE };
@@ -104,6 +116,10 @@ impl Reconciler {
                     progress.others.append(&mut together);
                     done.push(progress);
                     pause = rest;
+                    // Instances are started together, and do not wait for launches.
+                    if starting > 0 && done.iter().filter(|progress| progress.start.is_some()).count() == starting {
+                        self.start(&mut done).await;
+                    }
                 }
                 Either::Right(_) => {
                     results.extend(self.put_back(std::mem::take(&mut done), &mut taken).await);
@@ -179,6 +195,8 @@ impl Reconciler {
         if done.is_empty() {
             return Vec::new();
         }
+        self.start(&mut done).await;
+        self.stop(&mut done).await;
         self.terminate(&mut done).await;
         self.requeue(&mut done, taken).await;
         self.publish(&done).await;
@@ -220,9 +238,7 @@ impl Reconciler {
                     let claim = ObjectRef::node_claim(&progress.done.claim, "");
                     progress.events.push(failed_termination(claim, &id, &error.to_string()));
                 }
-                progress.done.waits_for.push(error.to_string());
-                let sooner = progress.done.requeued.unwrap_or(SOON).min(RETRY);
-                progress.done.requeued = Some(sooner.max(Duration::from_secs(2)));
+                progress.postpone(&error);
             }
         }
     }

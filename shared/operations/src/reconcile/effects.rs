@@ -38,7 +38,6 @@ impl Reconciler {
             match effect {
                 Effect::Launch => moved_on |= self.launch(claim, progress).await?,
                 Effect::Recover { instances } => moved_on |= self.recover(claim, instances, progress).await?,
-                Effect::StartInstance { id } => moved_on |= self.start(claim, id, progress).await?,
                 // A pod whose eviction is blocked, for example by a webhook, does not block others.
                 Effect::Evict { .. } | Effect::DeletePod { .. } => {
                     failed_pod = self.run_effect(claim, effect, progress).await.err().or(failed_pod);
@@ -100,9 +99,16 @@ impl Reconciler {
                 progress.events.push(disrupted(pod, &message));
                 Ok(())
             }
-            Effect::StopInstance { id } => self.cloud.stop(id).await,
+            // Together with those of other claims, by one call.
+            Effect::StartInstance => {
+                progress.start = Some(claim.clone());
+                Ok(())
+            }
+            Effect::StopInstance => {
+                progress.stop = Some(claim.clone());
+                Ok(())
+            }
             Effect::TerminateInstance { id } => {
-                // Together with those of other claims, by one call.
                 progress.terminate = Some(id.clone());
                 Ok(())
             }
@@ -133,10 +139,7 @@ impl Reconciler {
                 Ok(())
             }
             Effect::Evict { pod, node } => self.evict(claim, pod, node, progress).await,
-            Effect::Launch
-            | Effect::Recover { .. }
-            | Effect::StartInstance { .. }
-            | Effect::ChangeDeployment { .. } => Ok(()),
+            Effect::Launch | Effect::Recover { .. } | Effect::ChangeDeployment { .. } => Ok(()),
         }
     }
 

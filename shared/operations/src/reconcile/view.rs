@@ -195,8 +195,8 @@ impl ObservedClaim {
             }
             Effect::DeleteNode { .. } => self.nodes = None,
             Effect::TerminateInstance { .. }
-            | Effect::StopInstance { .. }
-            | Effect::StartInstance { .. }
+            | Effect::StopInstance
+            | Effect::StartInstance
             | Effect::Launch
             | Effect::Recover { .. } => self.instance = None,
             // The object exists now and has a uid.

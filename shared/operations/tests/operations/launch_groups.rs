@@ -202,12 +202,12 @@ impl Cloud for Slow {
         self.inner.terminate(ids).await
     }
 
-    async fn stop(&self, id: &str) -> Result<(), PortError> {
-        self.inner.stop(id).await
+    async fn stop(&self, ids: &[String]) -> Result<(), PortError> {
+        self.inner.stop(ids).await
     }
 
-    async fn start(&self, id: &str) -> Result<(), PortError> {
-        self.inner.start(id).await
+    async fn start(&self, ids: &[String]) -> Result<(), PortError> {
+        self.inner.start(ids).await
     }
 
     async fn tag(&self, id: &str, tags: &StringMap) -> Result<(), PortError> {

@@ -45,7 +45,7 @@ impl State {
     }
 
     /// EC2's error for a launch beyond a quota.
-    fn quota_exceeded(&self, offering: &Offering) -> Ec2Error {
+    pub(super) fn quota_exceeded(&self, offering: &Offering) -> Ec2Error {
         let limit = self.quota(offering).map_or(0, |(_, quota)| quota);
         match offering.capacity_type {
             CapacityType::Spot => Ec2Error::new("MaxSpotInstanceCountExceeded", "Max spot instance count exceeded"),

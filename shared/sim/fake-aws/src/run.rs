@@ -1,5 +1,6 @@
 //! RunInstances, StopInstances, StartInstances and TerminateInstances.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -45,7 +46,7 @@ impl Ec2 {
     pub fn terminate_instances(&self, request: &TerminateInstances) -> Result<Vec<ChangedInstance>, Ec2Error> {
         self.call("ec2", "TerminateInstances", request, |state| {
             state.check_ids(&request.instance_ids, request.dry_run)?;
-            state.count_terminations(request.instance_ids.len())?;
+            state.count_instances("TerminateInstances", request.instance_ids.len())?;
             Ok(request.instance_ids.iter().filter_map(|id| state.terminate(id)).collect())
         })
     }
@@ -57,6 +58,7 @@ impl Ec2 {
     pub fn stop_instances(&self, request: &StopInstances) -> Result<Vec<ChangedInstance>, Ec2Error> {
         self.call("ec2", "StopInstances", request, |state| {
             state.check_ids(&request.instance_ids, request.dry_run)?;
+            state.count_instances("StopInstances", request.instance_ids.len())?;
             for id in &request.instance_ids {
                 state.check_changes(id)?;
             }
@@ -71,19 +73,27 @@ impl Ec2 {
     pub fn start_instances(&self, request: &StartInstances) -> Result<Vec<ChangedInstance>, Ec2Error> {
         self.call("ec2", "StartInstances", request, |state| {
             state.check_ids(&request.instance_ids, request.dry_run)?;
+            state.count_instances("StartInstances", request.instance_ids.len())?;
             let mut started = Vec::new();
+            let mut machines: BTreeMap<Offering, u64> = BTreeMap::new();
             for id in &request.instance_ids {
                 state.check_changes(id)?;
                 match state.instances.get(id) {
-                    Some(it) if it.state == InstanceState::Stopped => started.push((id, it.offering.clone())),
+                    Some(it) if it.state == InstanceState::Stopped => {
+                        *machines.entry(it.offering.clone()).or_default() += 1;
+                        started.push(id);
+                    }
                     Some(it) if it.state == InstanceState::Stopping => return Err(not_in_state(id, "started")),
                     _ => {}
                 }
             }
-            for (id, offering) in started {
-                state.use_capacity(&offering)?;
-                state.restart(id);
+            let before = (state.capacity.clone(), state.faults.scarce.clone());
+            let mut machines = machines.iter();
+            if let Err(error) = machines.try_for_each(|(offering, number)| state.use_capacity(offering, *number)) {
+                (state.capacity, state.faults.scarce) = before;
+                return Err(error);
             }
+            started.into_iter().for_each(|id| state.restart(id));
             Ok(request.instance_ids.iter().filter_map(|id| state.changed(id, |_| ())).collect())
         })
     }
@@ -119,19 +129,21 @@ impl State {
         if instance.state.exists() { Ok(()) } else { Err(not_in_state(id, "stopped or started")) }
     }
 
-    /// Takes the capacity for a stopped instance.
-    fn use_capacity(&mut self, offering: &Offering) -> Result<(), Ec2Error> {
+    /// Takes the capacity for this number of stopped instances.
+    fn use_capacity(&mut self, offering: &Offering, machines: u64) -> Result<(), Ec2Error> {
         if let Some((_, error)) = self.faults.refused.iter().find(|(pattern, _)| pattern.matches(offering)) {
             let plain = error.message.is_empty() && error.code == "InsufficientInstanceCapacity";
             return Err(if plain { super::launch::no_capacity(offering) } else { error.clone() });
         }
-        self.machines_left_in_quota(offering)?;
+        if self.machines_left_in_quota(offering)?.is_some_and(|left| left < machines) {
+            return Err(self.quota_exceeded(offering));
+        }
         let scarce = self.faults.scarce.iter_mut().filter(|(pattern, _)| pattern.matches(offering));
         let mut limits: Vec<&mut u64> = scarce.map(|(_, left)| left).chain(self.capacity.get_mut(offering)).collect();
-        if limits.iter().any(|left| **left == 0) {
+        if limits.iter().any(|left| **left < machines) {
             return Err(super::launch::no_capacity(offering));
         }
-        limits.iter_mut().for_each(|left| **left -= 1);
+        limits.iter_mut().for_each(|left| **left -= machines);
         Ok(())
     }
 

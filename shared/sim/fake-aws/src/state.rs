@@ -392,12 +392,12 @@ impl State {
         if allowed { Ok(()) } else { Err(Ec2Error::throttled()) }
     }
 
-    /// Counts the instances of a termination.
+    /// Counts the instances of a call of an action that starts, stops or terminates them.
     ///
     /// # Errors
-    /// EC2's own if there were too many; none may be terminated then.
-    pub(super) fn count_terminations(&mut self, instances: usize) -> Result<(), Ec2Error> {
-        if self.buckets.terminate(instances, self.now) { Ok(()) } else { Err(Ec2Error::throttled()) }
+    /// EC2's own if there were too many; the state of none may be changed then.
+    pub(super) fn count_instances(&mut self, action: &'static str, instances: usize) -> Result<(), Ec2Error> {
+        if self.buckets.take_instances(action, instances, self.now) { Ok(()) } else { Err(Ec2Error::throttled()) }
     }
 
     /// A new id: prefix and seventeen hexadecimal digits.

@@ -1,7 +1,7 @@
 //! Request throttling: the token buckets that EC2 and the Price List have for an account and a region.
 //!
-//! Each action has a bucket of requests. RunInstances and TerminateInstances also have a bucket of instances, from which a fleet
-//! draws too. Sizes are those of <https://docs.aws.amazon.com/ec2/latest/devguide/ec2-api-throttling.html> as far as
+//! Each action has a bucket of requests. RunInstances, from which a fleet draws too, StartInstances, StopInstances and TerminateInstances
+//! also have a bucket of instances. Sizes are those of <https://docs.aws.amazon.com/ec2/latest/devguide/ec2-api-throttling.html> as far as
 //! `docs/reference/aws.csv` confirms them, and of <https://docs.aws.amazon.com/awsaccountbilling/latest/aboutv2/using-pelong.html>.
 
 use std::collections::BTreeMap;
@@ -28,14 +28,16 @@ pub(super) struct Buckets {
     by_action: BTreeMap<(&'static str, String), Bucket>,
     /// Instances that may be launched.
     launches: Option<Bucket>,
-    /// Instances that may be terminated.
-    terminations: Option<Bucket>,
+    /// Instances that may be started, stopped or terminated, by action.
+    instances: BTreeMap<&'static str, Bucket>,
 }
 
-/// Launches per second once their bucket is empty.
+/// Launches per second once their bucket is empty, and starts.
 const LAUNCHES: f64 = 2.0;
-/// The size of the bucket of terminated instances, and its refill rate per second.
-const TERMINATIONS: Rate = Rate { tokens: 1000.0, per_second: 20.0 };
+/// Stops per second once their bucket is empty, and terminations.
+const ENDS: f64 = 20.0;
+/// The size of the bucket of instances of an action other than RunInstances.
+const INSTANCES: f64 = 1000.0;
 
 impl Bucket {
     /// The bucket at this time.
@@ -80,10 +82,14 @@ impl Buckets {
         }
     }
 
-    /// Whether EC2 terminates this number of instances now. A rejected call takes no token.
-    pub(super) fn terminate(&mut self, instances: usize, now: Timestamp) -> bool {
-        let bucket = self.terminations.insert(Bucket::refilled(self.terminations, TERMINATIONS, now));
-        u32::try_from(instances).is_ok_and(|instances| bucket.take(f64::from(instances)))
+    /// Whether EC2 starts, stops or terminates this number of instances now. A rejected call takes no token.
+    pub(super) fn take_instances(&mut self, action: &'static str, instances: usize, now: Timestamp) -> bool {
+        let per_second = if action == "StartInstances" { LAUNCHES } else { ENDS };
+        let rate = Rate { tokens: INSTANCES, per_second };
+        let mut bucket = Bucket::refilled(self.instances.get(action).copied(), rate, now);
+        let accepted = u32::try_from(instances).is_ok_and(|instances| bucket.take(f64::from(instances)));
+        self.instances.insert(action, bucket);
+        accepted
     }
 }
 
@@ -92,7 +98,7 @@ fn rate(service: &str, action: &str) -> Option<Rate> {
     let (tokens, per_second) = match action {
         _ if service == "pricing" => (10.0, 5.0),
         _ if service != "ec2" => return None,
-        "RunInstances" => (5.0, 2.0),
+        "RunInstances" | "StartInstances" => (5.0, 2.0),
         "CreateTags" => (100.0, 10.0),
         "TerminateInstances" => (100.0, 5.0),
         _ if action.starts_with("Describe") || action.starts_with("Get") => (100.0, 20.0),

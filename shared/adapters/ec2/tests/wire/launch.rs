@@ -322,27 +322,31 @@ async fn unknown_instances_are_left_out_and_gone_ones_are_a_success() {
 }
 
 #[tokio::test]
-async fn an_instance_is_stopped_and_started_again() {
+async fn instances_are_stopped_and_started_again() {
     let world = World::new().await;
     let class = world.resolved(json!({})).await;
     let cloud = world.cloud();
     let candidates = [candidate("m5.large", "a", OnDemand, 0.096)];
-    let id = ids(&launch(&cloud, &claim("group-1", 1), &class, &candidates).await.unwrap()).remove(0);
+    let ids = ids(&launch(&cloud, &claim("group-1", 2), &class, &candidates).await.unwrap());
     let later = || world.ec2.advance_to(world.ec2.now() + SignedDuration::from_mins(1));
-    let state = async || cloud.instances(std::slice::from_ref(&id)).await.unwrap()[0].state;
+    let state = async || {
+        let found = cloud.instances(&ids).await.unwrap();
+        assert!(found.len() == 2 && found[0].state == found[1].state, "{found:?}");
+        found[0].state
+    };
     later();
-    cloud.stop(&id).await.unwrap();
-    cloud.stop(&id).await.unwrap();
+    cloud.stop(&ids).await.unwrap();
+    cloud.stop(&ids).await.unwrap();
     assert_eq!(state().await, InstanceState::Stopping);
     later();
     assert_eq!(state().await, InstanceState::Stopped);
     world.ec2.exhaust(OfferingPattern::default());
-    let refused = cloud.start(&id).await.unwrap_err();
+    let refused = cloud.start(&ids).await.unwrap_err();
     assert_eq!(refused.code, "InsufficientInstanceCapacity", "{refused}");
     world.ec2.restore(OfferingPattern::default());
-    cloud.start(&id).await.unwrap();
+    cloud.start(&ids).await.unwrap();
     assert_eq!(state().await, InstanceState::Pending);
-    let unknown = cloud.start("i-0123456789abcdef0").await.unwrap_err();
+    let unknown = cloud.start(&["i-0123456789abcdef0".to_owned()]).await.unwrap_err();
     assert_eq!(unknown.kind, ErrorKind::NotFound, "{unknown}");
 }
 

@@ -39,11 +39,11 @@ fn seen(state: InstanceState, nodes: Vec<Node>, pods: Vec<Pod>) -> Observation {
 }
 
 fn stops(effects: &[Effect]) -> bool {
-    effects.iter().any(|effect| matches!(effect, Effect::StopInstance { .. }))
+    effects.iter().any(|effect| matches!(effect, Effect::StopInstance))
 }
 
 fn starts(effects: &[Effect]) -> bool {
-    effects.iter().any(|effect| matches!(effect, Effect::StartInstance { .. }))
+    effects.iter().any(|effect| matches!(effect, Effect::StartInstance))
 }
 
 #[test]
@@ -124,6 +124,52 @@ fn its_node_goes_after_ec2_reports_that_it_is_stopped_and_its_charge_with_it() {
     assert_eq!((next.charge, next.claim.status.node_name.clone()), (Some(Charge::default()), None));
     assert!(!next.claim.has_condition(condition::REGISTERED));
     assert_eq!(EndedNode::new(&next.claim, at(9000)).unwrap().stopped, Some(at(60)), "EC2 bills nothing from then on");
+}
+
+#[test]
+fn an_instance_that_does_not_stop_within_ten_minutes_is_terminated() {
+    let mut one = kept(Warm::Preparing);
+    one.set_condition(condition::INITIALIZED, ConditionStatus::Unknown, Warm::WARMING, "", at(0));
+    one = step(&one, &seen(InstanceState::Running, vec![cordoned()], vec![daemon(true)]), at(200), &settings()).claim;
+    assert_eq!(one.status.warm, Some(Warm::Stopping));
+    let now = |state, second| step(&one, &seen(state, vec![cordoned()], vec![]), at(second), &settings());
+    for state in [InstanceState::Running, InstanceState::Stopping] {
+        assert_eq!(now(state, 799).claim.status.warm, Some(Warm::Stopping), "{state:?}");
+        let next = now(state, 800);
+        let end = next.claim.status.termination.unwrap();
+        assert_eq!((end.reason, end.deadline), (TerminationReason::Unhealthy, Some(at(800))), "{state:?}");
+        assert!(next.events[0].message.contains("did not stop its instance within ten minutes"), "{:?}", next.events);
+    }
+    assert!(now(InstanceState::Stopped, 900).claim.status.termination.is_none(), "only its node is left");
+    // Started by another program long after it was stopped: its time begins then.
+    let mut stopped = kept(Warm::Stopped);
+    warm::show_stopped(&mut stopped, at(0));
+    let next = step(&stopped, &seen(InstanceState::Running, vec![], vec![]), at(90_000), &settings());
+    let next = step(&next.claim, &seen(InstanceState::Running, vec![], vec![]), at(90_001), &settings());
+    assert!(stops(&next.effects) && next.claim.status.termination.is_none());
+}
+
+#[test]
+fn a_node_whose_instance_ec2_refuses_to_stop_is_opened_for_pods() {
+    let refused = warm::not_stopped(&kept(Warm::Stopping), "denied", at(2000)).unwrap();
+    assert_eq!(refused.effects, [Effect::MirrorClaim]);
+    assert_eq!(warm::not_stopped(&refused.claim, "denied", at(2000)), None, "it is repeated");
+    let now = |node| {
+        step(&refused.claim, &seen(InstanceState::Running, vec![node], vec![daemon(true)]), at(2001), &settings())
+    };
+    let next = now(cordoned());
+    let opens =
+        |effect: &Effect| matches!(effect, Effect::PatchNode { patch, .. } if patch.unschedulable == Some(false));
+    assert!(next.effects.iter().any(opens) && next.requeue == Some(Duration::ZERO), "{next:?}");
+    let next = now(Node { unschedulable: false, ..cordoned() });
+    assert_eq!((next.claim.status.warm, next.claim.status.termination), (None, None));
+    // One that another program started is charged again.
+    let mut started = kept(Warm::Stopping);
+    started.spec.charge = Charge::default();
+    let charge = warm::not_stopped(&started, "denied", at(2000)).unwrap().charge.unwrap();
+    assert_eq!(charge.resources.get("nodes").units(), 1);
+    let leaving = NodeClaim { phase: Phase::Draining, ..kept(Warm::Stopping) };
+    assert_eq!(warm::not_stopped(&leaving, "denied", at(2000)), None);
 }
 
 #[test]
@@ -330,7 +376,11 @@ fn an_instance_that_was_started_for_pods_is_not_stopped_because_of_an_older_reco
     assert!(next.claim.status.warm.is_none() && !stops(&next.effects));
     // Another program started it: its node joins, and nodeless has not registered it.
     assert_eq!(now(Warm::Stopped, vec![joined()]).claim.status.warm, Some(Warm::Stopping));
-    assert!(stops(&now(Warm::Stopping, vec![cordoned()]).effects));
+    let mut stopping = kept(Warm::Stopping);
+    stopping.clear_condition(condition::INITIALIZED);
+    stopping.set_condition(condition::INITIALIZED, ConditionStatus::Unknown, Warm::WARMING, "", at(89_990));
+    let running = seen(InstanceState::Running, vec![cordoned()], vec![]);
+    assert!(stops(&step(&stopping, &running, at(90_000), &settings()).effects));
     let unknown = Observation { nodes: Seen::default(), ..seen(InstanceState::Running, vec![], vec![]) };
     let waits = step(&kept(Warm::Stopped), &unknown, at(90_000), &settings());
     assert!(waits.claim.is_stopped() && waits.requeue.is_some(), "nothing is stopped while the node is unknown");

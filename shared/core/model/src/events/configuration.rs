@@ -1,6 +1,7 @@
 //! Events about configuration: NodePools, EC2NodeClasses, and what is invalid or contradictory.
 
 use super::{DISRUPTION_BLOCKED, normal, warning};
+use crate::labels;
 use crate::object::{ObjectEvent, ObjectRef};
 use std::time::Duration;
 
@@ -43,6 +44,12 @@ pub fn annotation_unknown(object: impl Into<ObjectRef>, annotation: &str, messag
     warning(object, "AnnotationUnknown", message).keyed([annotation]).quiet_for(LASTING_DEDUPE_TIMEOUT)
 }
 
+/// On a NodePool: the user data of its EC2NodeClass has a script that does not run again when a stopped instance is started as a node.
+#[must_use]
+pub fn script_not_repeated(object: impl Into<ObjectRef>, message: &str) -> ObjectEvent {
+    warning(object, "ScriptNotRepeated", message).quiet_for(LASTING_DEDUPE_TIMEOUT)
+}
+
 /// On a NodePool, or on the Namespace `kube-system` for the cluster: nodes cost more than its budget, or will at the present pace.
 #[must_use]
 pub fn budget_exceeded(object: impl Into<ObjectRef>, message: &str) -> ObjectEvent {
@@ -60,6 +67,17 @@ pub fn budget_invalid(object: impl Into<ObjectRef>, message: &str) -> ObjectEven
 #[must_use]
 pub fn other_deployment(system: impl Into<ObjectRef>, message: &str) -> ObjectEvent {
     warning(system, OTHER_DEPLOYMENT, message)
+}
+
+/// On a NodePool: EC2 refuses to stop the instance of a warm node.
+#[must_use]
+pub fn stop_refused(pool: impl Into<ObjectRef>, instance: &str, why: &str) -> ObjectEvent {
+    let message = format!(
+        "EC2 refuses to stop instance {instance} as a warm node, {why}. Its node serves pods, and no instance is stopped for the NodePool for \
+         six hours, or until {} changes: allow ec2:StopInstances, disable stop protection, or remove the annotation",
+        labels::WARM
+    );
+    warning(pool, "StopRefused", message)
 }
 
 /// On a NodePool: no instance type meets its requirements, or too few do for `minValues`.

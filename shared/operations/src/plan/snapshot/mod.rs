@@ -51,6 +51,8 @@ pub struct Snapshot {
     pub shifted: Vec<ShiftedZone>,
     /// The results of the last launches of each NodePool, or why they are unknown.
     pub registrations: Result<Vec<StoredRecord>, Unread>,
+    /// The stops of instances that EC2 refused lately, by NodePool, or why they are unknown. Empty if no NodePool keeps warm nodes.
+    pub refused_stops: Result<Vec<StoredRecord>, Unread>,
     /// The memory that nodes reported, or why it is unknown.
     pub reported_memory: Result<StoredRecord, Unread>,
     /// The disruption commands in progress.
@@ -125,6 +127,7 @@ impl Snapshot {
             launch_budgets: None,
             shifted: Vec::new(),
             registrations: Ok(Vec::new()),
+            refused_stops: Ok(Vec::new()),
             reported_memory: Ok(StoredRecord::default()),
             commands: Commands::default(),
             churn: None,

@@ -14,11 +14,14 @@ use crate::plan::nodes::voluntary_disruption::doubt;
 use crate::plan::pools::EvaluatedPool;
 use crate::plan::records::decisions::decision;
 use crate::plan::records::report::Outcome;
+use crate::refused_stops;
 use jiff::Timestamp;
+use nodeless_api::nodeclass::AmiFamily;
 use nodeless_disruption::launches_of_template;
+use nodeless_launch::user_data::has_script_of_first_start;
 use nodeless_lifecycle::begin_termination;
 use nodeless_model::claim::TerminationReason;
-use nodeless_model::events::misconfigured;
+use nodeless_model::events::{misconfigured, script_not_repeated};
 use nodeless_model::object::ObjectEvent;
 use nodeless_model::{
     CapacityType, InvalidAnnotation, NodeClaim, NodePool, Requirement, ResourceList, Setting, Warm, labels,
@@ -58,7 +61,7 @@ pub(in crate::plan) async fn run(
     if !is_complete || (!any && !facts.claims.iter().any(NodeClaim::is_warm)) {
         return Vec::new();
     }
-    outcome.events.extend(facts.evaluated.iter().filter_map(|one| refused(one, facts)));
+    outcome.events.extend(facts.evaluated.iter().filter_map(|one| reported(&one.pool, facts)));
     let mut offers: Vec<PoolOffer<'_>> = facts.evaluated.iter().map(EvaluatedPool::offer).collect();
     let mut changes = Vec::new();
     for (place, evaluated) in facts.evaluated.iter().enumerate() {
@@ -105,7 +108,11 @@ fn change(
         }
     }
     let missing = if pool.ready.is_ok() { desired.saturating_sub(fresh.len()) } else { 0 };
-    let (planned, short) = planned(place, offers, missing, &fresh, facts);
+    let (planned, short) = if missing > 0 && may_be_refused(pool, facts) {
+        (Vec::new(), Some("EC2 refused to stop one, or it is unknown whether it did".to_owned()))
+    } else {
+        planned(place, offers, missing, &fresh, facts)
+    };
     let nodes = planned.iter().map(|launch| PlannedNode {
         launch,
         pods: Vec::new(),
@@ -126,7 +133,7 @@ fn change(
 /// How many warm nodes the NodePool keeps now; `None` if its annotation cannot be read.
 fn desired(evaluated: &EvaluatedPool, facts: Facts<'_>) -> Option<usize> {
     let pool = &evaluated.pool;
-    if pool.deleting || evaluated.scheduled_off.is_some() || uses_instance_store(pool, facts) {
+    if pool.deleting || evaluated.scheduled_off.is_some() || refused(pool, facts).is_some() {
         return Some(0);
     }
     match pool.warm_nodes() {
@@ -136,23 +143,49 @@ fn desired(evaluated: &EvaluatedPool, facts: Facts<'_>) -> Option<usize> {
     }
 }
 
-/// Whether images and pods of its nodes are on an instance store, which loses its data when the instance stops.
-fn uses_instance_store(pool: &NodePool, facts: Facts<'_>) -> bool {
-    let class = facts.snapshot.view.node_classes.get(&pool.template.node_class);
-    class.is_some_and(|class| class.spec.instance_store_policy.is_some())
+/// Whether EC2 refused lately to stop an instance for the NodePool, so that a node would be launched in vain.
+fn may_be_refused(pool: &NodePool, facts: Facts<'_>) -> bool {
+    let Ok(refused) = &facts.snapshot.refused_stops else { return true };
+    let mut own = refused.iter().filter(|stored| stored.node_pool == pool.name);
+    own.any(|stored| refused_stops::in_effect(stored, Some(pool), facts.snapshot.now))
 }
 
-/// The event on a NodePool that keeps none because of that. Other contradictions need only the NodePool, and are reported with its other
-/// annotations.
-fn refused(evaluated: &EvaluatedPool, facts: Facts<'_>) -> Option<ObjectEvent> {
-    let pool = &evaluated.pool;
-    let keeps = pool.warm_nodes().valid().is_some_and(|number| *number > 0) && uses_instance_store(pool, facts);
-    let contradiction = || InvalidAnnotation::Contradiction {
-        key: labels::WARM,
-        why: "its EC2NodeClass has instanceStorePolicy, and an instance store loses its data when the instance stops",
-        remedy: format!("remove instanceStorePolicy from EC2NodeClass {}, or the annotation", pool.template.node_class),
+/// Why a NodePool keeps no stopped instances of its EC2NodeClass, if so. Other contradictions need only the NodePool, and are reported with
+/// its other annotations.
+fn refused(pool: &NodePool, facts: Facts<'_>) -> Option<InvalidAnnotation> {
+    let class = &pool.template.node_class;
+    let spec = &facts.snapshot.view.node_classes.get(class)?.spec;
+    let (why, remedy) = match spec.resolved_ami_family() {
+        _ if spec.instance_store_policy.is_some() => (
+            "its EC2NodeClass has instanceStorePolicy, and an instance store loses its data when the instance stops",
+            format!("remove instanceStorePolicy from EC2NodeClass {class}, or the annotation"),
+        ),
+        Some(AmiFamily::Windows2019 | AmiFamily::Windows2022 | AmiFamily::Windows2025) => (
+            "its EC2NodeClass has images of Windows, and it is not known whether their nodes join again after a stop",
+            "remove the annotation".to_owned(),
+        ),
+        _ => return None,
     };
-    keeps.then(|| misconfigured(pool, labels::WARM, &contradiction().to_string()))
+    Some(InvalidAnnotation::Contradiction { key: labels::WARM, why, remedy })
+}
+
+/// The event on a NodePool that keeps none because of that, or whose user data does not all run when a stopped instance is started.
+fn reported(pool: &NodePool, facts: Facts<'_>) -> Option<ObjectEvent> {
+    pool.warm_nodes().valid().filter(|number| **number > 0)?;
+    if let Some(contradiction) = refused(pool, facts) {
+        return Some(misconfigured(pool, labels::WARM, &contradiction.to_string()));
+    }
+    let class = &pool.template.node_class;
+    let spec = &facts.snapshot.view.node_classes.get(class)?.spec;
+    let family = spec.resolved_ami_family().unwrap_or(AmiFamily::Custom);
+    has_script_of_first_start(family, spec.user_data.as_deref()).then(|| {
+        let message = format!(
+            "the script in the user data of EC2NodeClass {class} runs at the first start of an instance and not when a stopped one is \
+             started as a node ({}): if it has to run then, let it install a systemd unit, or make it a part of type text/cloud-boothook",
+            labels::WARM
+        );
+        script_not_repeated(pool, &message)
+    })
 }
 
 /// Whether nodes of the NodePool are not disrupted voluntarily now. Then no warm node is terminated either: a pause usually means that the

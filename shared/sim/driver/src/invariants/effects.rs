@@ -148,9 +148,13 @@ impl EffectChecks {
         nodes.into_iter().find(|node| nodeless_model::node::instance_id(text(node, "/spec/providerID")) == Some(id))
     }
 
-    /// An instance is stopped only while nothing but DaemonSets has pods there.
+    /// Instances are stopped only while nothing but DaemonSets has pods there.
     fn stopped(&self, effect: &Effect) {
-        let Some(node) = self.node_of(&effect.subject) else { return };
+        effect.subject.split(' ').for_each(|id| self.stopped_one(id, effect.at));
+    }
+
+    fn stopped_one(&self, id: &str, at: Timestamp) {
+        let Some(node) = self.node_of(id) else { return };
         let serves = |pod: &Arc<Value>| {
             let owners = pod.pointer("/metadata/ownerReferences").and_then(Value::as_array);
             let of_node =
@@ -159,11 +163,7 @@ impl EffectChecks {
         };
         if let Some(pod) = self.pods_on(text(&node, "/metadata/name")).iter().find(|pod| serves(pod)) {
             let (namespace, name) = (text(pod, "/metadata/namespace"), text(pod, "/metadata/name"));
-            self.report(
-                effect.at,
-                STOPS,
-                format!("instance {} was stopped while pod {namespace}/{name} ran there", effect.subject),
-            );
+            self.report(at, STOPS, format!("instance {id} was stopped while pod {namespace}/{name} ran there"));
         }
     }
 

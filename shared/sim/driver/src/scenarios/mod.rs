@@ -375,7 +375,7 @@ pub struct Denial {
 }
 
 /// The APIs of EC2 that nodeless calls for instances.
-const DENIABLE: [&str; 9] = [
+const DENIABLE: [&str; 11] = [
     "CreateFleet",
     "CreateLaunchTemplate",
     "CreateTags",
@@ -384,6 +384,8 @@ const DENIABLE: [&str; 9] = [
     "DescribeInstances",
     "DescribeLaunchTemplates",
     "RunInstances",
+    "StartInstances",
+    "StopInstances",
     "TerminateInstances",
 ];
 

@@ -1,6 +1,6 @@
 use jiff::SignedDuration;
 
-use super::super::requests::{Describe, Filter, RunInstances, TerminateInstances};
+use super::super::requests::{Describe, Filter, RunInstances, StartInstances, StopInstances, TerminateInstances};
 use super::super::services::pricing;
 use super::super::{Ec2Error, Ec2Event, InstanceState, LaunchFault, OfferingPattern};
 use super::*;
@@ -183,6 +183,29 @@ fn run_instances_and_terminate_instances_count_instances() {
     assert_eq!(terminate(&ids[990..1001]).unwrap_err().code, "RequestLimitExceeded");
     ec2.advance_to(start() + SignedDuration::from_mins(10) + SignedDuration::from_secs(1));
     assert_eq!(terminate(&ids[990..1001]).unwrap().len(), 11);
+}
+
+#[test]
+fn stops_and_starts_have_buckets_of_requests_and_of_instances() {
+    let ec2 = ec2();
+    ec2.create_fleet(&fleet(&["m5.large"], "on-demand", "lowest-price", 600)).unwrap();
+    ec2.advance_to(start() + SignedDuration::from_mins(1));
+    let instance_ids: Vec<String> = ec2.instances().into_iter().map(|instance| instance.id).collect();
+    let stops = || ec2.stop_instances(&StopInstances { instance_ids: instance_ids.clone(), dry_run: false });
+    let starts = || ec2.start_instances(&StartInstances { instance_ids: instance_ids.clone(), dry_run: false });
+    let start_one =
+        || ec2.start_instances(&StartInstances { instance_ids: instance_ids[..1].to_vec(), dry_run: false });
+    assert_eq!(accepted(stops), 1, "600 of 1000");
+    ec2.advance_to(start() + SignedDuration::from_secs(70));
+    assert_eq!(accepted(stops), 1, "20 a second");
+    ec2.advance_to(start() + SignedDuration::from_mins(3));
+    assert_eq!((accepted(starts), accepted(start_one)), (1, 3), "one of five calls was rejected for its instances");
+    ec2.advance_to(start() + SignedDuration::from_mins(3) + SignedDuration::from_secs(2));
+    assert_eq!(accepted(start_one), 4, "two calls a second");
+    ec2.advance_to(start() + SignedDuration::from_mins(4));
+    assert_eq!(accepted(starts), 0, "two instances a second");
+    ec2.advance_to(start() + SignedDuration::from_mins(5));
+    assert_eq!(accepted(starts), 1);
 }
 
 #[test]

@@ -305,6 +305,19 @@ fn a_stopped_instance_costs_nothing_holds_no_capacity_and_keeps_its_address() {
     let names: Vec<_> = of_state.iter().filter_map(|event| event["detail"]["state"].as_str()).collect();
     assert_eq!(names, ["stopping", "stopped", "pending", "running"]);
 
+    // Several are started together, or none.
+    let two = [ids(), vec![one(&ec2, "on-demand")]].concat();
+    let stop_two = || ec2.stop_instances(&StopInstances { instance_ids: two.clone(), dry_run: false });
+    let start_two = || ec2.start_instances(&StartInstances { instance_ids: two.clone(), dry_run: false });
+    stop_two().unwrap();
+    ec2.advance_to(after(36_060));
+    ec2.run_short(OfferingPattern::default(), 1);
+    assert_eq!(start_two().unwrap_err().code, "InsufficientInstanceCapacity");
+    assert!(ec2.instances().iter().all(|instance| instance.state == InstanceState::Stopped));
+    assert_eq!(started().unwrap()[0].current, InstanceState::Pending, "its capacity is left");
+    ec2.restore(OfferingPattern::default());
+    assert_eq!(start_two().unwrap().len(), 2);
+
     let spot = one(&ec2, "spot");
     let refused = ec2.stop_instances(&StopInstances { instance_ids: vec![spot], dry_run: false });
     assert_eq!(refused.unwrap_err().code, "UnsupportedOperation");

@@ -94,12 +94,12 @@ impl Cloud for FaultyCloud {
         self.fault_injection.write("cloud terminate", ids.join(" "), |()| true, self.inner.terminate(ids)).await
     }
 
-    async fn stop(&self, id: &str) -> Result<(), PortError> {
-        self.fault_injection.write("cloud stop", id.to_owned(), |()| true, self.inner.stop(id)).await
+    async fn stop(&self, ids: &[String]) -> Result<(), PortError> {
+        self.fault_injection.write("cloud stop", ids.join(" "), |()| true, self.inner.stop(ids)).await
     }
 
-    async fn start(&self, id: &str) -> Result<(), PortError> {
-        self.fault_injection.write("cloud start", id.to_owned(), |()| true, self.inner.start(id)).await
+    async fn start(&self, ids: &[String]) -> Result<(), PortError> {
+        self.fault_injection.write("cloud start", ids.join(" "), |()| true, self.inner.start(ids)).await
     }
 
     async fn tag(&self, id: &str, tags: &StringMap) -> Result<(), PortError> {

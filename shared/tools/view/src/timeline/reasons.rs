@@ -6,7 +6,7 @@ use crate::cluster_settings::SYSTEM;
 use crate::event::EventRow;
 
 /// The reasons of Events that are entries, and what they mean for their object.
-const MEANINGS: [(&str, &str); 34] = [
+const MEANINGS: [(&str, &str); 36] = [
     ("AmiCanaryFailed", "nodes are not replaced because of their AMI, because the first node with the new AMI fails"),
     ("AnnotationUnknown", "it has an annotation in the domain of nodeless that nodeless does not read"),
     ("BelowMinOnDemand", "less of it is on demand than nodeless.sh/min-on-demand requires"),
@@ -36,8 +36,10 @@ const MEANINGS: [(&str, &str); 34] = [
     ("OtherDeployment", "a deployment of nodeless with another table than that of nodeless.sh/table runs"),
     ("RegistrationTimeout", "its node did not register in time"),
     ("ReplicasNotReached", "it has fewer nodes than spec.replicas"),
+    ("ScriptNotRepeated", "a script of its EC2NodeClass does not run when a stopped instance is started"),
     ("SpotInterrupted", "EC2 interrupts the spot instance"),
     ("SpotRebalanceRecommendation", "EC2 recommends rebalancing the spot instance"),
+    ("StopRefused", "EC2 refuses to stop the instance of a warm node"),
     ("TerminationGracePeriodExpiring", "its drain ends by force"),
     ("UnregisteredTaintMissing", "it joined without the taint karpenter.sh/unregistered"),
     ("ZonalShiftActive", "no node is launched in a zone, because a zonal shift away from it is in effect"),
