@@ -86,7 +86,8 @@ async fn connect(environment: &Environment<'_>) -> Result<(Lifecycle, Link), Con
     let connections = Connections::connect(environment).await?;
     let zonal_shifts = if zonal_shift { Some(connections.zonal_shifts()?) } else { None };
     let (link, details) = (connections.link(), connections.cluster_details());
-    let cloud = Arc::new(Ec2Cloud::new(&connections.config, details, connections.context.clone()));
+    let cloud = Ec2Cloud::new(&connections.config, details, connections.control_plane(), connections.context.clone());
+    let cloud = Arc::new(cloud);
     let settings = Settings::new(&connections.access.name);
     let reconciler = Reconciler {
         context: connections.context.clone(),

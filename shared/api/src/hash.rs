@@ -40,10 +40,8 @@ pub fn node_pool(pool: &NodePool) -> String {
 
 /// Hashes what of an EC2NodeClass makes nodes drift when it changes: everything but the selector terms, whose results are
 /// compared with instances one by one, and `ipPrefixCount`. The AMI family counts as it is resolved.
-///
-/// `ca_bundle` is the cluster's certificate, which user data contains.
 #[must_use]
-pub fn ec2_node_class(class: &EC2NodeClass, ca_bundle: Option<&str>) -> String {
+pub fn ec2_node_class(class: &EC2NodeClass) -> String {
     let mut spec = value(&class.spec);
     if let Some(object) = spec.as_object_mut() {
         for field in [
@@ -60,14 +58,13 @@ pub fn ec2_node_class(class: &EC2NodeClass, ca_bundle: Option<&str>) -> String {
     hash(&json!({
         "spec": spec,
         "amiFamily": value(&class.spec.resolved_ami_family()),
-        "caBundle": ca_bundle,
     }))
 }
 
 /// Gives a class that nodeless has annotated before the hash of its present spec. The annotation in the cluster is written with the
 /// status, so after a change of the spec it is the hash of the previous one until the class is resolved again.
-pub fn renew_ec2_node_class(class: &mut EC2NodeClass, ca_bundle: Option<&str>) {
-    let present = ec2_node_class(class, ca_bundle);
+pub fn renew_ec2_node_class(class: &mut EC2NodeClass) {
+    let present = ec2_node_class(class);
     let Some(annotations) = &mut class.metadata.annotations else { return };
     if annotations.get(labels::EC2_NODE_CLASS_HASH_VERSION).is_some_and(|made| made == VERSION) {
         annotations.insert(labels::EC2_NODE_CLASS_HASH.to_owned(), present);

@@ -268,6 +268,7 @@ pub fn facts(class: &EC2NodeClass) -> Option<NodeClassFacts> {
         subnet_ids: status.subnets.into_iter().map(|subnet| subnet.id).collect(),
         security_group_ids: status.security_groups.into_iter().map(|group| group.id).collect(),
         reservation_ids: status.capacity_reservations.into_iter().map(|reservation| reservation.id).collect(),
+        certificate_authority: class.certificate_authority().map(str::to_owned),
     })
 }
 

@@ -190,6 +190,7 @@ impl Refresher {
             return Ok(true);
         }
         let status = self.source.resolve(class).await?;
+        let authority = self.source.certificate_authority().await;
         let used: BTreeSet<&str> = status.subnets.iter().map(|subnet| subnet.zone.as_str()).collect();
         let unknown: Vec<&str> =
             used.into_iter().filter(|zone| zones.is_some_and(|all| !all.contains(*zone))).collect();
@@ -204,7 +205,7 @@ impl Refresher {
         if !self.dry_runs {
             let status = check::without_check(class, status, now);
             let changed = class.status.as_ref() != Some(&status);
-            self.cluster.write_node_class_status(name, &status).await?;
+            self.cluster.write_node_class_status(name, &status, authority.as_deref()).await?;
             return Ok(changed);
         }
         let check = self.claims.launch_check(name).await?;
@@ -212,7 +213,7 @@ impl Refresher {
         let status = check::apply(class, status, check.as_ref(), now);
         let changed = class.status.as_ref() != Some(&status);
         // Written even if it is unchanged: finalizer and hashes may be missing. The adapter writes only differences.
-        self.cluster.write_node_class_status(name, &status).await?;
+        self.cluster.write_node_class_status(name, &status, authority.as_deref()).await?;
         self.publish(&events::class_transitions(class, &status)).await;
         if due {
             // Lifecycle has the permissions to launch, so it validates the class and writes the result into the status.

@@ -92,7 +92,7 @@ impl Validator {
         if checked == status {
             return Ok(false);
         }
-        self.cluster.write_node_class_status(name, &checked).await?;
+        self.cluster.write_node_class_status(name, &checked, None).await?;
         let events = events::class_transitions(&class, &checked);
         if !events.is_empty()
             && let Err(error) = self.cluster.publish(&events).await

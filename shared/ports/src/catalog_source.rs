@@ -28,14 +28,26 @@ pub trait CatalogSource: Send + Sync {
     /// # Errors
     /// When something could not be removed. The finalizer is kept.
     async fn release(&self, node_class: &EC2NodeClass) -> Result<(), PortError>;
+
+    /// The digests of the cluster's certificate authorities, as they were read last, which is at most five minutes ago unless EKS fails.
+    async fn certificate_authority(&self) -> Option<String>;
 }
 
-/// The Kubernetes version of the cluster, for AMI aliases.
+/// What of a cluster in EKS changes while processes live.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ControlPlane {
+    /// The Kubernetes version, such as `1.33`, for AMI aliases.
+    pub version: String,
+    /// The certificates that sign the API server's, as PEM in base64, for user data.
+    pub certificate_authority: Option<String>,
+}
+
+/// Reads the control plane of the cluster.
 #[async_trait]
-pub trait ClusterVersion: Send + Sync {
-    /// The current version of the control plane, such as `1.33`.
+pub trait DescribeControlPlane: Send + Sync {
+    /// The control plane now.
     ///
     /// # Errors
     /// When it cannot be read.
-    async fn kubernetes_version(&self) -> Result<String, PortError>;
+    async fn control_plane(&self) -> Result<ControlPlane, PortError>;
 }

@@ -384,11 +384,17 @@ pub trait Configuration: Send + Sync {
         status: &ProvisioningRequestStatus,
     ) -> Result<(), PortError>;
 
-    /// Writes an EC2NodeClass's status, its hash annotations, and the finalizer of nodeless.
+    /// Writes an EC2NodeClass's status, its hash annotations, and the finalizer of nodeless; and, if it is given, the digests of the cluster's
+    /// certificate authorities as an annotation.
     ///
     /// # Errors
     /// When the API server rejected it.
-    async fn write_node_class_status(&self, name: &str, status: &EC2NodeClassStatus) -> Result<(), PortError>;
+    async fn write_node_class_status(
+        &self,
+        name: &str,
+        status: &EC2NodeClassStatus,
+        certificate_authority: Option<&str>,
+    ) -> Result<(), PortError>;
 
     /// Removes the finalizer of nodeless from an EC2NodeClass that is being deleted.
     ///

@@ -13,7 +13,7 @@ pub mod table;
 pub mod topic;
 pub mod zonal_shift;
 
-pub use catalog_source::{CatalogSource, ClusterVersion};
+pub use catalog_source::{CatalogSource, ControlPlane, DescribeControlPlane};
 pub use clock::Clock;
 pub use cloud::Cloud;
 pub use cluster::{ClaimMirror, Cluster, Configuration, Events, NodesAndPods, PlanningView, Workloads};

@@ -4,11 +4,11 @@ use crate::log_lines::{ClusterNotDescribed, ClusterReplaced};
 use crate::{Environment, EnvironmentError, SystemClock};
 use aws_config::SdkConfig;
 pub use nodeless_eks::is_denied;
-use nodeless_eks::{ArcZonalShifts, ClusterAccess, EksVersion, Tokens};
+use nodeless_eks::{ArcZonalShifts, ClusterAccess, EksControlPlane, Tokens};
 use nodeless_kubernetes::{ApiServer, Connection, KubeCluster, SchedulerConfig};
 use nodeless_launch::ClusterDetails;
 use nodeless_operations::Context;
-use nodeless_ports::{ClusterVersion, ErrorKind, PortError, ZonalShifts};
+use nodeless_ports::{DescribeControlPlane, ErrorKind, PortError, ZonalShifts};
 use nodeless_state::State;
 use nodeless_storage::{DynamoTable, SqsQueue};
 use nodeless_telemetry::{Stdout, log};
@@ -121,7 +121,7 @@ impl Connections {
         let cluster =
             KubeCluster::new(connection.clone(), context.clone()).with_scheduler_config(scheduler_config(environment)?);
         Ok(Self {
-            cluster: Arc::new(cluster.with_ca_bundle(access.certificate_authority.clone())),
+            cluster: Arc::new(cluster),
             claims: State::new(Arc::new(DynamoTable::new(&config, table, &name))),
             queue: Arc::new(queue),
             access,
@@ -155,10 +155,10 @@ impl Connections {
         Ok(Arc::new(ArcZonalShifts::new(&self.config, arn)))
     }
 
-    /// Reads the cluster's present Kubernetes version.
+    /// Reads the cluster's present control plane.
     #[must_use]
-    pub fn cluster_version(&self) -> Arc<dyn ClusterVersion> {
-        Arc::new(EksVersion::new(&self.config, &self.access.name))
+    pub fn control_plane(&self) -> Arc<dyn DescribeControlPlane> {
+        Arc::new(EksControlPlane::new(&self.config, &self.access.name))
     }
 
     /// What nodes need to join the cluster.

@@ -446,6 +446,7 @@ mod tests {
                     subnet_id: Some(id("subnet", 1)),
                     security_group_ids: vec![id("sg", 1), id("sg", 2)],
                     launched: at,
+                    certificate_authority: None,
                 }),
                 labels: labelled(&[
                     labels::INSTANCE_TYPE,

@@ -1,7 +1,8 @@
 //! Launching, describing, tagging and terminating instances.
 
 use crate::addresses::Addresses;
-use crate::log_lines::{FreeAddressesUnread, InstanceTypesLeftOut};
+use crate::control_plane::{CurrentControlPlane, DESCRIBED_AGAIN_AFTER};
+use crate::log_lines::{ControlPlaneUnread, FreeAddressesUnread, InstanceTypesLeftOut};
 use crate::{ClusterDetails, instance, requests, templates};
 use async_trait::async_trait;
 use aws_config::SdkConfig;
@@ -10,16 +11,19 @@ use aws_sdk_ec2::Client;
 use aws_sdk_ec2::operation::create_fleet::CreateFleetOutput;
 use aws_sdk_ec2::operation::describe_instances::paginator::DescribeInstancesPaginator;
 use aws_sdk_ec2::types::{Filter, LaunchTemplate, ResourceType};
+use futures::future::try_join_all;
 use jiff::Timestamp;
+use nodeless_api::EC2NodeClass;
 use nodeless_aws::port_error;
 use nodeless_launch::fleet::{self, FleetOverride, FleetPlan};
 use nodeless_launch::node_class::check::{Call, refusal};
 use nodeless_launch::template::{TemplateError, TemplateSpec, Variant, instance_tags};
+use nodeless_model::certificate_authorities::lacks_any;
 use nodeless_model::instance::{Instance, InstanceFault, InstanceState, LAUNCH_UNANSWERED, LaunchOutcome};
 use nodeless_model::launch_check::Refusal;
 use nodeless_model::{CapacityType, StringMap, labels};
 use nodeless_ports::cloud::LaunchRequest;
-use nodeless_ports::{Cloud, ErrorKind, PortError};
+use nodeless_ports::{Cloud, ControlPlane, DescribeControlPlane, ErrorKind, PortError};
 use nodeless_telemetry::Context;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -49,13 +53,16 @@ struct Templates {
     names: BTreeMap<Variant, String>,
     /// The content of each template, by name.
     specs: BTreeMap<String, TemplateSpec>,
+    instance_tags: StringMap,
 }
 
 /// EC2, for the lifecycle of a claim.
 #[derive(Clone, Debug)]
 pub struct Ec2Cloud {
     client: Client,
-    cluster: ClusterDetails,
+    /// As it was described at the start, but for the certificate authority: see [`Self::cluster`].
+    described: ClusterDetails,
+    control_plane: CurrentControlPlane,
     context: Context,
     /// Launch templates by name, with the day on which each was last marked as used; `None` before it is known to exist.
     known_templates: Arc<Mutex<BTreeMap<String, LastUsed>>>,
@@ -65,22 +72,53 @@ pub struct Ec2Cloud {
 impl Ec2Cloud {
     /// EC2 for the nodes of this cluster.
     #[must_use]
-    pub fn new(config: &SdkConfig, cluster: ClusterDetails, context: Context) -> Self {
+    pub fn new(
+        config: &SdkConfig,
+        cluster: ClusterDetails,
+        control_plane: Arc<dyn DescribeControlPlane>,
+        context: Context,
+    ) -> Self {
         Self {
             client: Client::new(config),
-            cluster,
+            control_plane: CurrentControlPlane::new(&cluster, control_plane, context.now()),
+            described: cluster,
             context,
             known_templates: Arc::default(),
             addresses: Addresses::default(),
         }
     }
 
+    /// The cluster that instances of a class join. The certificate authority is the newest one that can be read: it is read again if the
+    /// class states another one than this process knows, once a minute at most, and the launch does not fail if that fails.
+    async fn cluster(&self, class: &EC2NodeClass) -> ClusterDetails {
+        let with = |control_plane: ControlPlane| ClusterDetails {
+            certificate_authority: control_plane.certificate_authority.unwrap_or_default(),
+            ..self.described.clone()
+        };
+        let cluster = with(self.control_plane.last().await);
+        let trusted = cluster.authority_digests().unwrap_or_default();
+        if class.certificate_authority().is_none_or(|stated| !lacks_any(&trusted, stated)) {
+            return cluster;
+        }
+        let (control_plane, unread) = self.control_plane.at(self.context.now(), DESCRIBED_AGAIN_AFTER).await;
+        if let Some(error) = unread {
+            self.context.log(&ControlPlaneUnread { error: &error.to_string() });
+        }
+        with(control_plane)
+    }
+
     /// The names and contents of the launch templates of a plan.
-    fn templates(&self, request: &LaunchRequest<'_>, plan: &FleetPlan) -> Result<Templates, PortError> {
+    fn templates(
+        &self,
+        cluster: &ClusterDetails,
+        request: &LaunchRequest<'_>,
+        plan: &FleetPlan,
+    ) -> Result<Templates, PortError> {
         let spot = plan.capacity_type == CapacityType::Spot;
-        let mut templates = Templates::default();
+        let instance_tags = instance_tags(cluster, request.claim, &request.node_class.spec);
+        let mut templates = Templates { instance_tags, ..Templates::default() };
         for variant in plan.groups.keys() {
-            let spec = TemplateSpec::new(&self.cluster, request.claim, request.node_class, variant, spot)
+            let spec = TemplateSpec::new(cluster, request.claim, request.node_class, variant, spot)
                 .map_err(|error| template_error(&error))?;
             let name = spec.name();
             templates.specs.insert(name.clone(), spec);
@@ -177,25 +215,25 @@ impl Ec2Cloud {
         &self,
         request: &LaunchRequest<'_>,
         plan: &FleetPlan,
-        templates: &BTreeMap<Variant, String>,
+        templates: &Templates,
         dry_run: bool,
     ) -> Result<CreateFleetOutput, PortError> {
         let group = request.claim.spec.launch_group.as_ref();
         let count = group.map_or(1, |group| group.size);
         let token = request.claim.client_token().unwrap_or_else(|| request.claim.uid.clone());
-        let tags = instance_tags(&self.cluster, request.claim, &request.node_class.spec.tags);
+        let tags = &templates.instance_tags;
         let call = self
             .client
             .create_fleet()
             .set_client_token((!dry_run).then_some(token))
             .set_dry_run(dry_run.then_some(true))
             .set_context(plan.context.clone())
-            .tag_specifications(requests::tag_specification(ResourceType::Instance, &tags))
-            .tag_specifications(requests::tag_specification(ResourceType::Volume, &tags))
-            .tag_specifications(requests::tag_specification(ResourceType::Fleet, &tags));
+            .tag_specifications(requests::tag_specification(ResourceType::Instance, tags))
+            .tag_specifications(requests::tag_specification(ResourceType::Volume, tags))
+            .tag_specifications(requests::tag_specification(ResourceType::Fleet, tags));
         // The timeout only loses the answer of the call: the next step of the claim repeats the call with the same token.
         let timeouts = TimeoutConfig::builder().operation_attempt_timeout(FLEET_TIME).operation_timeout(FLEET_TIME);
-        requests::fleet(call, plan, templates, i32::try_from(count).unwrap_or(i32::MAX))
+        requests::fleet(call, plan, &templates.names, i32::try_from(count).unwrap_or(i32::MAX))
             .customize()
             .config_override(aws_sdk_ec2::config::Builder::new().timeout_config(timeouts.build()))
             .send()
@@ -206,15 +244,16 @@ impl Ec2Cloud {
     /// Checks by a dry run whether EC2 would launch one instance of an entry of the plan.
     async fn try_instance(
         &self,
+        cluster: &ClusterDetails,
         request: &LaunchRequest<'_>,
         variant: &Variant,
         template: &str,
         entry: &FleetOverride,
     ) -> Result<Option<Refusal>, PortError> {
         const OPERATION: &str = "EC2 RunInstances";
-        let spec = TemplateSpec::new(&self.cluster, request.claim, request.node_class, variant, false)
+        let spec = TemplateSpec::new(cluster, request.claim, request.node_class, variant, false)
             .map_err(|error| template_error(&error))?;
-        let tags = instance_tags(&self.cluster, request.claim, &request.node_class.spec.tags);
+        let tags = instance_tags(cluster, request.claim, &request.node_class.spec);
         let call = self
             .client
             .run_instances()
@@ -226,6 +265,18 @@ impl Ec2Cloud {
             Ok(_) => Ok(None),
             Err(error) => refusal(Call::RunInstances, port_error(OPERATION, &error)),
         }
+    }
+
+    /// The faults of the instances whose status matches a filter.
+    async fn faults(&self, name: &str, values: &[&str]) -> Result<Vec<InstanceFault>, PortError> {
+        let filter = filter(name, values.iter().copied());
+        let mut pages = self.client.describe_instance_status().filters(filter).into_paginator().send();
+        let mut faults = Vec::new();
+        while let Some(page) = pages.next().await {
+            let page = page.map_err(|error| port_error("EC2 DescribeInstanceStatus", &error))?;
+            faults.extend(page.instance_statuses().iter().flat_map(instance::read_faults));
+        }
+        Ok(faults)
     }
 
     async fn filtered(&self, filters: Vec<Filter>) -> Result<Vec<Instance>, PortError> {
@@ -290,18 +341,18 @@ impl Cloud for Ec2Cloud {
         if !plan.left_out.is_empty() {
             self.context.log(&InstanceTypesLeftOut { claim: &request.claim.name, instance_types: &plan.left_out });
         }
-        let templates = self.templates(&request, &plan)?;
+        let templates = self.templates(&self.cluster(&class).await, &request, &plan)?;
         self.ensure_templates(&templates).await?;
         let group = request.claim.spec.launch_group.as_ref();
         let _taken = self.addresses.take(&plan, group.map_or(1, |group| group.size));
-        let mut result = self.create_fleet(&request, &plan, &templates.names, false).await;
+        let mut result = self.create_fleet(&request, &plan, &templates, false).await;
         if let Err(error) = &result
             && error.code.starts_with("InvalidLaunchTemplate")
         {
             // A cached template was deleted: create it again, once.
             self.forget_templates();
             self.create_again(&templates).await?;
-            result = self.create_fleet(&request, &plan, &templates.names, false).await;
+            result = self.create_fleet(&request, &plan, &templates, false).await;
         }
         match result {
             Ok(output) => outcome(&output, &plan, self.context.now()),
@@ -312,13 +363,14 @@ impl Cloud for Ec2Cloud {
     async fn dry_run(&self, request: LaunchRequest<'_>) -> Result<Option<Refusal>, PortError> {
         let plan = fleet::plan(request.node_class, request.claim, request.candidates)
             .map_err(|error| PortError::new(ErrorKind::Invalid, "EC2 CreateFleet", error.to_string()))?;
+        let cluster = self.cluster(request.node_class).await;
         let templates = async {
-            let templates = self.templates(&request, &plan)?;
+            let templates = self.templates(&cluster, &request, &plan)?;
             self.ensure_templates(&templates).await?;
-            Ok(templates.names)
+            Ok(templates)
         };
         let templates = match templates.await {
-            Ok(names) => names,
+            Ok(templates) => templates,
             Err(error) => return refusal(Call::CreateLaunchTemplate, error),
         };
         if let Err(error) = self.create_fleet(&request, &plan, &templates, true).await {
@@ -334,9 +386,9 @@ impl Cloud for Ec2Cloud {
         // CreateFleet's dry run only checks permissions; that of RunInstances checks the parameters, too.
         let mut refused = None;
         for (variant, entries) in &plan.groups {
-            let Some(template) = templates.get(variant) else { continue };
+            let Some(template) = templates.names.get(variant) else { continue };
             for entry in entries {
-                refused = self.try_instance(&request, variant, template, entry).await?;
+                refused = self.try_instance(&cluster, &request, variant, template, entry).await?;
                 if refused.is_none() {
                     return Ok(None);
                 }
@@ -358,7 +410,7 @@ impl Cloud for Ec2Cloud {
     async fn all_instances(&self) -> Result<Vec<Instance>, PortError> {
         let instances = self
             .filtered(vec![
-                filter("tag:eks:eks-cluster-name", [self.cluster.name.as_str()]),
+                filter("tag:eks:eks-cluster-name", [self.described.name.as_str()]),
                 filter("tag-key", [labels::NODE_POOL]),
                 filter("tag-key", [labels::EC2_NODE_CLASS]),
                 filter("instance-state-name", ALIVE_OR_ENDING),
@@ -369,7 +421,7 @@ impl Cloud for Ec2Cloud {
 
     async fn group_instances(&self, group: &str) -> Result<Vec<Instance>, PortError> {
         self.filtered(vec![
-            filter("tag:eks:eks-cluster-name", [self.cluster.name.as_str()]),
+            filter("tag:eks:eks-cluster-name", [self.described.name.as_str()]),
             filter(&format!("tag:{}", labels::LAUNCH_GROUP_TAG), [group]),
             filter("instance-state-name", ALIVE_OR_ENDING),
         ])
@@ -377,26 +429,17 @@ impl Cloud for Ec2Cloud {
     }
 
     async fn instance_faults(&self) -> Result<Vec<InstanceFault>, PortError> {
-        // Each filter needs its own call: EC2 combines filters with different names with AND.
+        // Each filter needs its own call, because EC2 combines filters with different names with AND.
+        let found = try_join_all([
+            self.faults("instance-status.status", &["impaired"]),
+            self.faults("system-status.status", &["impaired"]),
+            self.faults("event.code", &EVENT_CODES),
+        ])
+        .await?;
         let mut faults = Vec::new();
-        for (name, values) in [
-            ("instance-status.status", &["impaired"][..]),
-            ("system-status.status", &["impaired"][..]),
-            ("event.code", &EVENT_CODES[..]),
-        ] {
-            let mut pages = self
-                .client
-                .describe_instance_status()
-                .filters(filter(name, values.iter().copied()))
-                .into_paginator()
-                .send();
-            while let Some(page) = pages.next().await {
-                let page = page.map_err(|error| port_error("EC2 DescribeInstanceStatus", &error))?;
-                for found in page.instance_statuses().iter().flat_map(instance::read_faults) {
-                    if !faults.contains(&found) {
-                        faults.push(found);
-                    }
-                }
+        for fault in found.into_iter().flatten() {
+            if !faults.contains(&fault) {
+                faults.push(fault);
             }
         }
         Ok(faults)
@@ -416,13 +459,13 @@ impl Cloud for Ec2Cloud {
         Ok(())
     }
 
-    async fn stop(&self, id: &str) -> Result<(), PortError> {
-        let call = self.client.stop_instances().instance_ids(id).send().await;
+    async fn stop(&self, ids: &[String]) -> Result<(), PortError> {
+        let call = self.client.stop_instances().set_instance_ids(Some(ids.to_vec())).send().await;
         call.map(drop).map_err(|error| port_error("EC2 StopInstances", &error))
     }
 
-    async fn start(&self, id: &str) -> Result<(), PortError> {
-        let call = self.client.start_instances().instance_ids(id).send().await;
+    async fn start(&self, ids: &[String]) -> Result<(), PortError> {
+        let call = self.client.start_instances().set_instance_ids(Some(ids.to_vec())).send().await;
         call.map(drop).map_err(|error| port_error("EC2 StartInstances", &error))
     }
 
@@ -443,7 +486,7 @@ impl Cloud for Ec2Cloud {
         max_count: usize,
     ) -> Result<Vec<String>, PortError> {
         let since = since.strftime("%Y-%m-%d").to_string();
-        let found = templates::list(&self.client, &self.cluster.name, None).await?;
+        let found = templates::list(&self.client, &self.described.name, None).await?;
         let unused = found.iter().filter(|template| {
             let last_used = template.tags().iter().find(|tag| tag.key() == Some(LAST_USED_TAG));
             // Days in this format sort as text. Karpenter's templates have other names and no such tag.

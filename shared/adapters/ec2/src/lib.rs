@@ -7,6 +7,7 @@
 
 mod addresses;
 mod cloud;
+mod control_plane;
 mod instance;
 mod log_lines;
 #[cfg(feature = "quotas")]

@@ -28,6 +28,6 @@ lines! {
     ParameterWithoutAmi, "parameter-without-ami", Warn { node_class: &'a str, parameter: &'a str, }
     /// An SSM parameter of an alias in `spec.amiSelectorTerms` of an EC2NodeClass could not be read. The AMI that it selected before is kept, if the class was resolved before.
     ParameterUnread, "parameter-unread", Warn { node_class: &'a str, parameter: &'a str, error: &'a str, }
-    /// The Kubernetes version of the cluster could not be read. AMI aliases use the version that was read last.
-    KubernetesVersionUnread, "kubernetes-version-unread", Warn { version: &'a str, error: &'a str, }
+    /// EKS did not describe the cluster. AMI aliases use the Kubernetes version, and launches the certificate authority, that were read last.
+    ControlPlaneUnread, "control-plane-unread", Warn { error: &'a str, }
 }

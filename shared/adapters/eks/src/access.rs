@@ -6,10 +6,10 @@ use aws_config::SdkConfig;
 use aws_sdk_eks::error::{ProvideErrorMetadata as _, SdkError};
 use aws_sdk_eks::operation::describe_cluster::DescribeClusterError;
 use aws_sdk_eks::types::{Cluster, ControlPlaneEgressModeType};
-use nodeless_ports::{ClusterVersion, ErrorKind, PortError, with_causes};
+use nodeless_ports::{ControlPlane, DescribeControlPlane, ErrorKind, PortError, with_causes};
 
 /// The data that a client needs to reach the API server of a cluster. It changes so rarely that an execution environment reads it
-/// once, except for the version: see [`EksVersion`].
+/// once, except for what [`EksControlPlane`] reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClusterAccess {
     /// The cluster's name.
@@ -55,15 +55,15 @@ pub fn is_denied(error: &PortError) -> bool {
     error.operation == DESCRIBE_CLUSTER && error.code == "AccessDeniedException"
 }
 
-/// The Kubernetes version of a cluster in EKS, which changes during the life of an execution environment.
+/// The control plane of a cluster in EKS.
 #[derive(Clone, Debug)]
-pub struct EksVersion {
+pub struct EksControlPlane {
     config: SdkConfig,
     name: String,
 }
 
-impl EksVersion {
-    /// The version of the cluster of this name.
+impl EksControlPlane {
+    /// That of the cluster of this name.
     #[must_use]
     pub fn new(config: &SdkConfig, name: impl Into<String>) -> Self {
         Self { config: config.clone(), name: name.into() }
@@ -71,14 +71,14 @@ impl EksVersion {
 }
 
 #[async_trait]
-impl ClusterVersion for EksVersion {
-    async fn kubernetes_version(&self) -> Result<String, PortError> {
+impl DescribeControlPlane for EksControlPlane {
+    async fn control_plane(&self) -> Result<ControlPlane, PortError> {
         let access = describe(&self.config, &self.name).await?;
         if access.version.is_empty() {
             let message = format!("EKS did not report the Kubernetes version of cluster {}", self.name);
             return Err(PortError::new(ErrorKind::Unavailable, DESCRIBE_CLUSTER, message));
         }
-        Ok(access.version)
+        Ok(ControlPlane { version: access.version, certificate_authority: access.certificate_authority })
     }
 }
 

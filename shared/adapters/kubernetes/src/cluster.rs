@@ -21,6 +21,7 @@ use nodeless_api::convert::volumes::Storage;
 use nodeless_api::daemon_sets::ReadDaemonSet;
 use nodeless_api::default_spread::{ObjectSelector, SchedulerConfig, Selectors};
 use nodeless_api::managed::Owned;
+use nodeless_api::slim::PersistentVolume;
 use nodeless_api::view::DeviceObjects;
 use nodeless_api::{
     CapacityBufferStatus, EC2NodeClass, EC2NodeClassStatus, NodeOverlayStatus, NodePoolStatus,
@@ -63,7 +64,6 @@ const REOPEN: Duration = Duration::from_millis(100);
 pub struct KubeCluster {
     connection: Connection,
     context: Context,
-    ca_bundle: Option<String>,
     scheduler_config: SchedulerConfig,
     nodes: Mutex<Store<Nodes>>,
     pods: Mutex<Store<Pods>>,
@@ -102,7 +102,6 @@ impl KubeCluster {
         Self {
             connection,
             context,
-            ca_bundle: None,
             scheduler_config: SchedulerConfig::default(),
             nodes: Mutex::new(Store::new()),
             pods: Mutex::new(Store::new()),
@@ -132,13 +131,6 @@ impl KubeCluster {
             stateful_sets: Mutex::new(Store::new()),
             recent: Recent::default(),
         }
-    }
-
-    /// With the cluster's certificates, which are part of the nodes' user data and so of an EC2NodeClass's hash.
-    #[must_use]
-    pub fn with_ca_bundle(mut self, ca_bundle: Option<String>) -> Self {
-        self.ca_bundle = ca_bundle;
-        self
     }
 
     /// With the default topology spread constraints of the cluster's scheduler. If there are any, Services and the controllers of pods are
@@ -285,19 +277,18 @@ impl KubeCluster {
         Ok(())
     }
 
-    /// The topology of volumes, if any pod mounts one.
-    async fn read_volumes(&self, view: &mut ClusterView) -> Result<(), PortError> {
-        if !view.mounts_volumes() {
+    /// The topology of volumes, if it is needed.
+    async fn read_volumes(&self, view: &mut ClusterView, volumes: &[PersistentVolume]) -> Result<(), PortError> {
+        if !view.needs_volumes(volumes) {
             return Ok(());
         }
-        let (claims, volumes, classes, nodes) = futures::try_join!(
+        let (claims, classes, nodes) = futures::try_join!(
             self.latest(&self.volume_claims),
-            self.latest(&self.volumes),
             self.latest(&self.storage_classes),
             self.latest(&self.csi_nodes),
         )?;
-        view.set_volumes(Storage { claims: &claims.0, volumes: &volumes.0, classes: &classes.0 }, &nodes.0);
-        view.invalid.extend([claims.1, volumes.1, classes.1, nodes.1].concat());
+        view.set_volumes(Storage { claims: &claims.0, volumes, classes: &classes.0 }, &nodes.0);
+        view.invalid.extend([claims.1, classes.1, nodes.1].concat());
         Ok(())
     }
 
@@ -380,9 +371,10 @@ impl<K: Kind> Part for Mutex<Store<K>> {
 #[async_trait]
 impl PlanningView for KubeCluster {
     async fn view(&self) -> Result<ClusterView, PortError> {
-        let (nodes, pods, daemon_sets, budgets, pools, classes, claims, overlays, buffers, asked, system) = futures::try_join!(
+        let (nodes, pods, volumes, daemon_sets, budgets, pools, classes, claims, overlays, buffers, asked, system) = futures::try_join!(
             self.latest(&self.nodes),
             self.latest(&self.pods),
+            self.latest(&self.volumes),
             self.latest(&self.daemon_sets),
             self.latest(&self.disruption_budgets),
             self.latest(&self.node_pools),
@@ -409,15 +401,15 @@ impl PlanningView for KubeCluster {
             node_claims,
             other_node_pools,
             other_node_claims,
-            invalid: [nodes.1, pods.1, daemon_sets.1, budgets.1, pools.1, classes.1, claims.1].concat(),
+            invalid: [nodes.1, pods.1, volumes.1, daemon_sets.1, budgets.1, pools.1, classes.1, claims.1].concat(),
             ..ClusterView::default()
         };
-        view.node_classes.values_mut().for_each(|class| hash::renew_ec2_node_class(class, self.ca_bundle.as_deref()));
+        view.node_classes.values_mut().for_each(hash::renew_ec2_node_class);
         view.invalid.extend(overlays.1.into_iter().chain(buffers.1).chain(asked.1));
         let annotations = system.and_then(|namespace| namespace.metadata.annotations);
         view.options = annotations.as_ref().map(ClusterOptions::new).unwrap_or_default();
         self.read_pods_to_come(&mut view, &daemon_sets.0, buffers.0, asked.0).await?;
-        self.read_volumes(&mut view).await?;
+        self.read_volumes(&mut view, &volumes.0).await?;
         self.read_devices(&mut view).await?;
         self.read_namespaces(&mut view).await?;
         self.read_default_spread(&mut view).await?;
@@ -690,8 +682,13 @@ impl Configuration for KubeCluster {
         node_classes::write_status_of::<ProvisioningRequests>(&self.connection, namespace, name, status).await
     }
 
-    async fn write_node_class_status(&self, name: &str, status: &EC2NodeClassStatus) -> Result<(), PortError> {
-        node_classes::write(&self.connection, name, status, self.ca_bundle.as_deref()).await
+    async fn write_node_class_status(
+        &self,
+        name: &str,
+        status: &EC2NodeClassStatus,
+        certificate_authority: Option<&str>,
+    ) -> Result<(), PortError> {
+        node_classes::write(&self.connection, name, status, certificate_authority).await
     }
 
     async fn release_node_class(&self, name: &str) -> Result<(), PortError> {

@@ -29,12 +29,12 @@ fn decode(operation: &str, name: &str, object: Value) -> Result<EC2NodeClass, Ca
     })
 }
 
-/// Writes the status, the hash annotations and the finalizer.
+/// Writes the status, the hash annotations, that of the certificate authority and the finalizer.
 pub(crate) async fn write(
     connection: &Connection,
     name: &str,
     status: &EC2NodeClassStatus,
-    ca_bundle: Option<&str>,
+    certificate_authority: Option<&str>,
 ) -> Result<(), PortError> {
     let operation = "Kubernetes patch EC2NodeClass";
     let path = api::object(api::NODE_CLASSES, name);
@@ -42,7 +42,8 @@ pub(crate) async fn write(
         let Some(object) = connection.get(operation, &path).await? else {
             return Err(PortError::new(ErrorKind::NotFound, operation, format!("there is no EC2NodeClass {name}")));
         };
-        let Some(body) = metadata_patch(&object, &decode(operation, name, object.clone())?, ca_bundle) else {
+        let Some(body) = metadata_patch(&object, &decode(operation, name, object.clone())?, certificate_authority)
+        else {
             return write_status(connection, operation, &path, &object, as_value(status)?).await;
         };
         match connection.patch(operation, &path, PatchKind::Merge, &body).await {
@@ -55,15 +56,16 @@ pub(crate) async fn write(
 }
 
 /// The missing finalizer and hash annotations of an EC2NodeClass. A deleted EC2NodeClass gets neither.
-fn metadata_patch(object: &Value, class: &EC2NodeClass, ca_bundle: Option<&str>) -> Option<Value> {
+fn metadata_patch(object: &Value, class: &EC2NodeClass, certificate_authority: Option<&str>) -> Option<Value> {
     if is_deleting(object) {
         return None;
     }
     let mut metadata = Map::new();
-    let hashes = [
-        (labels::EC2_NODE_CLASS_HASH, hash::ec2_node_class(class, ca_bundle)),
+    let mut hashes = vec![
+        (labels::EC2_NODE_CLASS_HASH, hash::ec2_node_class(class)),
         (labels::EC2_NODE_CLASS_HASH_VERSION, hash::VERSION.to_owned()),
     ];
+    hashes.extend(certificate_authority.map(|digest| (labels::CERTIFICATE_AUTHORITY, digest.to_owned())));
     let present =
         |key: &str| object.pointer("/metadata/annotations").and_then(|all| all.get(key)).and_then(Value::as_str);
     let annotations: Map<String, Value> = hashes

@@ -409,6 +409,7 @@ fn instance(claim: &model::NodeClaim, provider_id: &str, object: &NodeClaim) -> 
         subnet_id: None,
         security_group_ids: Vec::new(),
         launched: launched.unwrap_or(claim.created),
+        certificate_authority: None,
     })
 }
 

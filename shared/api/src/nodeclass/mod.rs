@@ -23,10 +23,20 @@ pub use storage::{BlockDevice, BlockDeviceMapping, InstanceStorePolicy, VolumeTy
 
 use crate::rules::rules;
 use kube::CustomResource;
+use nodeless_model::labels;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
+
+impl EC2NodeClass {
+    /// The digests of the certificate authorities that the cluster had when the class was last resolved, by the annotation
+    /// [`labels::CERTIFICATE_AUTHORITY`].
+    #[must_use]
+    pub fn certificate_authority(&self) -> Option<&str> {
+        self.metadata.annotations.as_ref()?.get(labels::CERTIFICATE_AUTHORITY).map(String::as_str)
+    }
+}
 
 /// The problems of a spec: a sentence for each field, which names it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

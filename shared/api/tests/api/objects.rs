@@ -188,13 +188,12 @@ fn hashes_follow_what_makes_nodes_drift() {
     let mut same = class.clone();
     same.spec.subnet_selector_terms.clear();
     same.spec.ami_family = class.spec.resolved_ami_family();
-    assert_eq!(hash::ec2_node_class(&class, None), hash::ec2_node_class(&same, None));
+    assert_eq!(hash::ec2_node_class(&class), hash::ec2_node_class(&same));
     let mut other = class.clone();
     other.spec.associate_public_ip_address = Some(false);
-    assert_ne!(hash::ec2_node_class(&class, None), hash::ec2_node_class(&other, None));
-    assert_ne!(hash::ec2_node_class(&class, None), hash::ec2_node_class(&class, Some("certificate")));
+    assert_ne!(hash::ec2_node_class(&class), hash::ec2_node_class(&other));
     // As in Karpenter, absent is not the same as disabled.
-    let enclaves = |options: Value| hash::ec2_node_class(&ec2_node_class("default", "example", &options), None);
+    let enclaves = |options: Value| hash::ec2_node_class(&ec2_node_class("default", "example", &options));
     let variants = [
         json!({}),
         json!({ "enclaveOptions": { "enabled": false } }),
@@ -238,13 +237,13 @@ fn what_is_resolved_is_hashed_apart_from_what_launches_take_from_the_spec() {
 #[test]
 fn the_hash_annotation_of_nodeless_is_renewed_and_that_of_karpenter_is_not() {
     let mut class = ec2_node_class("default", "example", &json!({}));
-    hash::renew_ec2_node_class(&mut class, None);
+    hash::renew_ec2_node_class(&mut class);
     assert_eq!(class.metadata.annotations, None, "it was not resolved yet");
     for (version, renewed) in [(hash::VERSION, true), ("v5", false)] {
         let annotations = [(labels::EC2_NODE_CLASS_HASH, "1"), (labels::EC2_NODE_CLASS_HASH_VERSION, version)];
         class.metadata.annotations = Some(annotations.map(|(key, value)| (key.to_owned(), value.to_owned())).into());
-        hash::renew_ec2_node_class(&mut class, Some("certificate"));
-        let expected = if renewed { hash::ec2_node_class(&class, Some("certificate")) } else { "1".to_owned() };
+        hash::renew_ec2_node_class(&mut class);
+        let expected = if renewed { hash::ec2_node_class(&class) } else { "1".to_owned() };
         assert_eq!(class.metadata.annotations.as_ref().unwrap()[labels::EC2_NODE_CLASS_HASH], expected);
     }
 }

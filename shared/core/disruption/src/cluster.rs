@@ -100,6 +100,8 @@ pub struct NodeClassFacts {
     pub security_group_ids: BTreeSet<String>,
     /// The ids of the capacity reservations that its nodes may use.
     pub reservation_ids: BTreeSet<String>,
+    /// The digests of the cluster's certificate authorities, which user data contains. `None` if unknown; then no node drifts for them.
+    pub certificate_authority: Option<String>,
 }
 
 /// An AMI of an EC2NodeClass.

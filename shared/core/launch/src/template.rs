@@ -7,8 +7,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use nodeless_api::EC2NodeClass;
 use nodeless_api::nodeclass::{
-    AmiFamily, BlockDevice, BlockDeviceMapping, ConnectionTracking, InterfaceType, MetadataOptions, NetworkInterface,
-    PlacementGroupSelector, SpecProblems, Toggle, VolumeType, kubelet,
+    AmiFamily, BlockDevice, BlockDeviceMapping, ConnectionTracking, EC2NodeClassSpec, InterfaceType, MetadataOptions,
+    NetworkInterface, PlacementGroupSelector, SpecProblems, Toggle, VolumeType, kubelet,
 };
 use nodeless_model::shell::quoted;
 use nodeless_model::{NodeClaim, ParseQuantityError, Quantity, StringMap, Taint, labels};
@@ -281,8 +281,13 @@ pub fn owner_tags(cluster: &ClusterDetails, claim: &NodeClaim, users: &StringMap
 /// The tags of the instances of a launch. An instance that is launched alone has the name of its claim from the start; instances
 /// that are launched together get it afterwards, because one call tags all its instances equally.
 #[must_use]
-pub fn instance_tags(cluster: &ClusterDetails, claim: &NodeClaim, users: &StringMap) -> StringMap {
-    let mut tags = owner_tags(cluster, claim, users);
+pub fn instance_tags(cluster: &ClusterDetails, claim: &NodeClaim, class: &EC2NodeClassSpec) -> StringMap {
+    let mut tags = owner_tags(cluster, claim, &class.tags);
+    // User data of the family Custom is the user's own, so it is not known which authority it trusts.
+    let has_authority = class.resolved_ami_family().is_some_and(|family| family != AmiFamily::Custom);
+    if let Some(digest) = cluster.authority_digests().filter(|_| has_authority) {
+        tags.insert(labels::CERTIFICATE_AUTHORITY.to_owned(), digest);
+    }
     if let Some(group) = &claim.spec.launch_group {
         tags.insert(labels::LAUNCH_GROUP_TAG.to_owned(), group.id.clone());
     }

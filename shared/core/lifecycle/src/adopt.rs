@@ -1,10 +1,9 @@
 //! Records for instances that others launched, such as Karpenter, or whose record was lost.
 
 use crate::effect::Learned;
-use crate::launch::sorted;
 use crate::warm;
 use jiff::Timestamp;
-use nodeless_model::claim::{Charge, LaunchedInstance, NodeClaimSpec, NodeClaimStatus, condition};
+use nodeless_model::claim::{Charge, NodeClaimSpec, NodeClaimStatus, condition};
 use nodeless_model::node_pool::NodeTemplate;
 use nodeless_model::object::MirroredClaim;
 use nodeless_model::{
@@ -97,7 +96,7 @@ pub fn adopted(
         },
         phase: phase(node),
         status: NodeClaimStatus {
-            instance: Some(launched(instance)),
+            instance: Some(instance.launched_for(0.0)),
             capacity: node.map(|node| node.capacity.clone()).unwrap_or_default(),
             allocatable: node.map(|node| node.allocatable.clone()).unwrap_or_default(),
             node_name: node.filter(|node| node.is_registered()).map(|node| node.name.clone()),
@@ -228,22 +227,6 @@ fn phase(node: Option<&Node>) -> Phase {
         Some(node) if node.is_initialized() => Phase::Initialized,
         Some(node) if node.is_registered() => Phase::Registered,
         _ => Phase::Launched,
-    }
-}
-
-fn launched(instance: &Instance) -> LaunchedInstance {
-    LaunchedInstance {
-        id: instance.id.clone(),
-        instance_type: instance.instance_type.clone(),
-        zone: instance.zone.clone(),
-        capacity_type: instance.capacity_type,
-        price: 0.0,
-        image_id: instance.image_id.clone(),
-        private_dns_name: instance.private_dns_name.clone(),
-        reservation_id: instance.reservation_id.clone(),
-        subnet_id: instance.subnet_id.clone(),
-        security_group_ids: sorted(&instance.security_group_ids),
-        launched: instance.launched,
     }
 }
 

@@ -9,7 +9,7 @@ use crate::settings::Settings;
 use crate::time::{after, elapsed};
 use crate::without_instance::{self, Own};
 use jiff::Timestamp;
-use nodeless_model::claim::{Charge, LaunchedInstance, TerminationReason, condition};
+use nodeless_model::claim::{Charge, TerminationReason, condition};
 use nodeless_model::instance::{InstanceState, LAUNCH_UNANSWERED, LaunchOutcome, OfferingFailure};
 use nodeless_model::{ConditionStatus, Instance, NodeClaim, Phase, Quantity, labels};
 use std::time::Duration;
@@ -190,7 +190,7 @@ pub fn absorb(claim: &NodeClaim, result: &LaunchResult, now: Timestamp, settings
 }
 
 /// In the order of their ids and without duplicates, so that equal lists compare equal.
-pub(crate) fn sorted(ids: &[String]) -> Vec<String> {
+fn sorted(ids: &[String]) -> Vec<String> {
     let mut ids = ids.to_vec();
     ids.sort();
     ids.dedup();
@@ -213,6 +213,7 @@ pub fn moved(claim: &NodeClaim, instance: &Instance) -> Option<NodeClaim> {
         launched.security_group_ids = sorted(&instance.security_group_ids);
     }
     launched.reservation_id.clone_from(&instance.reservation_id);
+    launched.certificate_authority = instance.tags.get(labels::CERTIFICATE_AUTHORITY).cloned();
     (next != *claim).then_some(next)
 }
 
@@ -222,19 +223,7 @@ fn launched(claim: &NodeClaim, instance: &Instance, learned: &Learned, now: Time
         return step;
     }
     let next = &mut step.claim;
-    next.status.instance = Some(LaunchedInstance {
-        id: instance.id.clone(),
-        instance_type: instance.instance_type.clone(),
-        zone: instance.zone.clone(),
-        capacity_type: instance.capacity_type,
-        price: learned.price,
-        image_id: instance.image_id.clone(),
-        private_dns_name: instance.private_dns_name.clone(),
-        reservation_id: instance.reservation_id.clone(),
-        subnet_id: instance.subnet_id.clone(),
-        security_group_ids: sorted(&instance.security_group_ids),
-        launched: instance.launched,
-    });
+    next.status.instance = Some(instance.launched_for(learned.price));
     next.status.answer_lost = None;
     next.status.labels.clone_from(&learned.labels);
     next.status.awaits_partition = learned.awaits_partition;

@@ -201,7 +201,7 @@ fn recognise(mut step: Step, node: &Node, mirror: &MirroredClaim, seen: &Observa
     let taints = claim.spec.taints.iter().chain(&claim.spec.startup_taints);
     let mut patch = NodePatch {
         labels: desired,
-        annotations: claim.spec.annotations.clone(),
+        annotations: annotations(claim),
         add_taints: taints.filter(|taint| !kubelet_sets_taints && !node.has_taint(taint)).cloned().collect(),
         remove_taints: vec![unregistered],
         add_finalizer: Some(labels::TERMINATION_FINALIZER.to_owned()),
@@ -312,6 +312,13 @@ pub(crate) fn not_initialised_because(
     let missing =
         claim.spec.requests.iter().find(|(name, desired)| !desired.is_zero() && node.allocatable.get(name).is_zero());
     missing.map(|(name, _)| ("ResourceNotRegistered", format!("Resource {name} was requested but not registered")))
+}
+
+/// What a node shows of its claim from its registration on.
+fn annotations(claim: &NodeClaim) -> StringMap {
+    let authority = claim.status.instance.as_ref().and_then(|instance| instance.certificate_authority.clone());
+    let authority = authority.map(|digest| (labels::CERTIFICATE_AUTHORITY.to_owned(), digest));
+    claim.spec.annotations.clone().into_iter().chain(authority).collect()
 }
 
 /// The hashes of a claim, and their versions, that its node does not show.

@@ -329,6 +329,9 @@ pub struct LaunchedInstance {
     pub security_group_ids: Vec<String>,
     /// When EC2 launched it.
     pub launched: Timestamp,
+    /// The certificate authority that its user data trusts, by the tag [`labels::CERTIFICATE_AUTHORITY`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub certificate_authority: Option<String>,
 }
 
 impl LaunchedInstance {

@@ -169,6 +169,7 @@ mod tests {
             subnet_id: None,
             security_group_ids: Vec::new(),
             launched: at(10),
+            certificate_authority: None,
         });
         claim.set_condition(condition::INITIALIZED, ConditionStatus::True, "Initialized", "", at(40));
         let (reason, requested) = (TerminationReason::Interrupted, at(70));

@@ -1,6 +1,7 @@
 //! EC2 instances, and the results of launches.
 
-use crate::{CapacityType, ResourceList, StringMap};
+use crate::claim::LaunchedInstance;
+use crate::{CapacityType, ResourceList, StringMap, labels};
 use jiff::Timestamp;
 
 /// The code of a launch that EC2 accepted without reporting its result.
@@ -145,6 +146,28 @@ pub enum FaultKind {
 }
 
 impl Instance {
+    /// What the claim that owns it keeps of it. `price` is in dollars per hour, zero if unknown.
+    #[must_use]
+    pub fn launched_for(&self, price: f64) -> LaunchedInstance {
+        let mut security_group_ids = self.security_group_ids.clone();
+        security_group_ids.sort();
+        security_group_ids.dedup();
+        LaunchedInstance {
+            id: self.id.clone(),
+            instance_type: self.instance_type.clone(),
+            zone: self.zone.clone(),
+            capacity_type: self.capacity_type,
+            price,
+            image_id: self.image_id.clone(),
+            private_dns_name: self.private_dns_name.clone(),
+            reservation_id: self.reservation_id.clone(),
+            subnet_id: self.subnet_id.clone(),
+            security_group_ids,
+            launched: self.launched,
+            certificate_authority: self.tags.get(labels::CERTIFICATE_AUTHORITY).cloned(),
+        }
+    }
+
     /// Whether the instance exists and is not being terminated.
     #[must_use]
     pub const fn is_alive(&self) -> bool {

@@ -221,6 +221,9 @@ pub const NODE_CLAIM_TAG: &str = "karpenter.sh/nodeclaim";
 /// The EC2 tag with the launch group of an instance, set at launch: it identifies the instance if the answer to its launch was
 /// lost.
 pub const LAUNCH_GROUP_TAG: &str = "nodeless.sh/launch-group";
+/// The certificate authorities of the cluster as digests, with a dot between two: as an EC2 tag and an annotation of a Node those in
+/// the user data of its instance, and as an annotation of an EC2NodeClass those that EKS returned last.
+pub const CERTIFICATE_AUTHORITY: &str = "nodeless.sh/certificate-authority";
 /// The EC2 tag that names the cluster of an instance.
 pub const CLUSTER_NAME_TAG: &str = "eks:eks-cluster-name";
 

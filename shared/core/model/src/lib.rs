@@ -4,6 +4,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 pub mod buffer;
+pub mod certificate_authorities;
 pub mod claim;
 pub mod cluster_limits;
 pub mod cron;

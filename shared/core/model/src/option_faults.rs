@@ -45,7 +45,8 @@ impl OptionHolder {
             Self::Cluster => ClusterOptions::KEYS,
             Self::Pod => PodOptions::KEYS,
             Self::Deployment => &[labels::SURGE],
-            Self::NodeClass => &[],
+            // nodeless writes it itself.
+            Self::NodeClass => &[labels::CERTIFICATE_AUTHORITY],
         }
     }
 

@@ -1,6 +1,7 @@
 //! Tests of the operations over their ports, in one binary.
 #![allow(clippy::unwrap_used, reason = "a test may fail by panic")]
 
+mod certificate_authority;
 mod churn;
 mod cluster_settings;
 mod cluster_state;
@@ -46,4 +47,5 @@ mod unfinished;
 mod unused_launches;
 mod validation;
 mod warm;
+mod warm_calls;
 mod zonal_shift;

@@ -277,7 +277,7 @@ async fn in_two_zones(harness: &Harness) {
     let mut status = harness.cloud.source().resolve(&class).await.unwrap();
     status.conditions = class.status.unwrap().conditions;
     status.conditions.iter_mut().for_each(|condition| condition.observed_generation = class.metadata.generation);
-    harness.cluster.port.write_node_class_status("default", &status).await.unwrap();
+    harness.cluster.port.write_node_class_status("default", &status, None).await.unwrap();
 }
 
 #[tokio::test]

@@ -242,7 +242,7 @@ async fn a_changed_tag_needs_no_catalog_and_an_invalid_one_stops_launches() {
     // The hash of the claim is that of the changed class, so it does not drift once the class is resolved.
     let class = harness.cluster.node_class();
     let claim = harness.records().await.pop().unwrap();
-    assert_eq!(claim.spec.annotations[labels::EC2_NODE_CLASS_HASH], nodeless_api::hash::ec2_node_class(&class, None));
+    assert_eq!(claim.spec.annotations[labels::EC2_NODE_CLASS_HASH], nodeless_api::hash::ec2_node_class(&class));
 
     harness.cluster.patch(&NODE_CLASSES, "default", json!({ "spec": { "tags": { "aws:team": "search" } } }));
     harness.cluster.add_pods([pod("large", 3000)]);
@@ -535,6 +535,10 @@ impl CatalogSource for TestSource {
     async fn release(&self, node_class: &EC2NodeClass) -> Result<(), PortError> {
         self.released.lock().unwrap().push(node_class.metadata.name.clone().unwrap());
         Ok(())
+    }
+
+    async fn certificate_authority(&self) -> Option<String> {
+        None
     }
 }
 

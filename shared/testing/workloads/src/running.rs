@@ -155,6 +155,7 @@ pub(crate) fn place(index: usize, pool: &NodePool, kind: &InstanceType, offered:
         subnet_id: None,
         security_group_ids: Vec::new(),
         launched: ago(48),
+        certificate_authority: None,
     };
     let status = NodeClaimStatus {
         instance: Some(instance),

@@ -11,9 +11,9 @@ mod resolve;
 mod spot;
 mod type_info;
 mod types;
-mod version;
 
 use crate::ClusterDetails;
+use crate::control_plane::CurrentControlPlane;
 use crate::log_lines::{
     CommitmentsLeftOut, CommitmentsUnread, OnDemandPricesUnread, PlacementGroupsUnread, ReservationsUnread,
     SpotPricesUnread,
@@ -26,13 +26,12 @@ use jiff::{SignedDuration, Timestamp};
 use nodeless_api::{EC2NodeClass, EC2NodeClassStatus};
 use nodeless_catalog::facts::Facts;
 use nodeless_catalog::{Catalog, stored::SpotPrices};
-use nodeless_ports::{CatalogSource, ClusterVersion, ErrorKind, PortError};
+use nodeless_ports::{CatalogSource, DescribeControlPlane, ErrorKind, PortError};
 use nodeless_telemetry::Context;
 use prices::OnDemandPrices;
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::sync::Arc;
-use version::Version;
 
 /// How often a call to the Price List is attempted. Reading the prices of a region takes more calls than the Price List answers at
 /// once (10, and five more each second), and other programs of the account use it as well.
@@ -198,7 +197,7 @@ pub async fn read_region(config: &SdkConfig, context: Context) -> Result<(Facts,
 pub struct AwsCatalogSource {
     region: String,
     cluster: ClusterDetails,
-    version: Version,
+    control_plane: CurrentControlPlane,
     node_profile: Option<NodeProfile>,
     /// The path below which instance profiles are created.
     iam_path: String,
@@ -211,7 +210,7 @@ pub struct AwsCatalogSource {
 }
 
 impl AwsCatalogSource {
-    /// The source for the nodes of this cluster. `version` reads its Kubernetes version, which AMI aliases follow, from time to time.
+    /// The source for the nodes of this cluster. `control_plane` reads from time to time what changes of it.
     /// `node_profile` is the existing instance profile of the node role; profiles of other roles are created here.
     ///
     /// `isolated` is Karpenter's `ISOLATED_VPC`: services without a VPC endpoint, IAM and the Price List, are not called.
@@ -221,7 +220,7 @@ impl AwsCatalogSource {
     pub fn new(
         config: &SdkConfig,
         cluster: ClusterDetails,
-        version: Arc<dyn ClusterVersion>,
+        control_plane: Arc<dyn DescribeControlPlane>,
         node_profile: Option<NodeProfile>,
         isolated: bool,
         context: Context,
@@ -229,7 +228,7 @@ impl AwsCatalogSource {
         let reader = RegionReader::new(config, isolated, context)?;
         Ok(Self {
             region: reader.region.clone(),
-            version: Version::new(&cluster.version, version),
+            control_plane: CurrentControlPlane::new(&cluster, control_plane, reader.context.now()),
             cluster,
             node_profile,
             iam_path: "/".to_owned(),
@@ -274,6 +273,10 @@ impl CatalogSource for AwsCatalogSource {
 
     async fn release(&self, node_class: &EC2NodeClass) -> Result<(), PortError> {
         self.release_class(node_class).await
+    }
+
+    async fn certificate_authority(&self) -> Option<String> {
+        self.control_plane.last().await.certificate_authority.as_deref().map(nodeless_launch::authority_digests)
     }
 }
 

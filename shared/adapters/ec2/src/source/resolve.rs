@@ -2,7 +2,8 @@
 
 use super::images::ImageSource;
 use super::{AwsCatalogSource, groups, network, profiles};
-use crate::log_lines::{KubernetesVersionUnread, ReservationSkipped};
+use crate::control_plane::READ_AGAIN;
+use crate::log_lines::{ControlPlaneUnread, ReservationSkipped};
 use crate::templates;
 use nodeless_api::{EC2NodeClass, EC2NodeClassStatus, hash};
 use nodeless_launch::node_class::{Section, check, conditions, or_previous, validation};
@@ -34,9 +35,9 @@ impl AwsCatalogSource {
             or_previous("spec.capacityReservationSelectorTerms", reservations, before.capacity_reservations)?;
         let placement = groups::placement_group(&self.ec2, spec.placement_group_selector.as_ref()).await;
         let placement = or_previous("spec.placementGroupSelector", placement, ())?;
-        let (version, unread) = self.version.at(now).await;
+        let (control_plane, unread) = self.control_plane.at(now, READ_AGAIN).await;
         if let Some(error) = unread {
-            self.context().log(&KubernetesVersionUnread { version: &version, error: &error.to_string() });
+            self.context().log(&ControlPlaneUnread { error: &error.to_string() });
         }
         let source = ImageSource {
             ec2: &self.ec2,
@@ -46,7 +47,7 @@ impl AwsCatalogSource {
             node_class,
         };
         let known = if check::resolves_to_its_status(class) { before.amis.as_slice() } else { &[] };
-        let amis = source.find(spec, &version, known, now).await;
+        let amis = source.find(spec, &control_plane.version, known, now).await;
         let amis = or_previous("spec.amiSelectorTerms", amis, before.amis)?;
         let profile = self.instance_profile(class, before.instance_profile.as_deref()).await;
         let profile = or_previous("spec.role", profile, before.instance_profile)?;

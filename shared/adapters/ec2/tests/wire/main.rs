@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod catalog;
+mod certificate_authority;
 mod commitments;
 mod isolated;
 mod launch;

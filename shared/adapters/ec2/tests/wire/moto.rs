@@ -1,6 +1,6 @@
 //! Calls against moto, an independent implementation of EC2: types and offerings as AWS describes them, and launches.
 
-use crate::support::{candidate, claim, class, config, context, details, version};
+use crate::support::{candidate, claim, class, config, context, control_plane, details};
 use nodeless_catalog::Facts;
 use nodeless_catalog::stored::{OnDemandPriceSource, SpotPriceSource};
 use nodeless_ec2::{AwsCatalogSource, Ec2Cloud};
@@ -12,7 +12,8 @@ use serde_json::json;
 #[tokio::test]
 async fn motos_types_are_read_like_aws_describes_them() {
     let Some(moto) = nodeless_tests::moto() else { return };
-    let source = AwsCatalogSource::new(&config(&moto.url).await, details(), version(), None, false, context()).unwrap();
+    let source =
+        AwsCatalogSource::new(&config(&moto.url).await, details(), control_plane(), None, false, context()).unwrap();
     let catalog = source.catalog(None).await.unwrap();
     assert!(catalog.types.len() > 1_000, "{}", catalog.types.len());
     assert!(catalog.types.iter().all(|entry| entry.facts.cpus > 0 && entry.facts.memory_mib > 0));
@@ -47,7 +48,7 @@ async fn instances_are_launched_tagged_and_terminated_in_moto() {
     let policy = json!({ "Version": "2012-10-17", "Statement": [] }).to_string();
     iam.create_role().role_name("node").assume_role_policy_document(policy).send().await.unwrap();
 
-    let source = AwsCatalogSource::new(&config, details(), version(), None, false, context()).unwrap();
+    let source = AwsCatalogSource::new(&config, details(), control_plane(), None, false, context()).unwrap();
     let mut class = class(&json!({
         "role": "node",
         "amiFamily": "AL2023",
@@ -59,7 +60,7 @@ async fn instances_are_launched_tagged_and_terminated_in_moto() {
     let conditions = &class.status.as_ref().unwrap().conditions;
     assert!(conditions.iter().any(|c| c.type_ == "Ready" && c.reason == "Ready"), "{conditions:?}");
 
-    let cloud = Ec2Cloud::new(&config, details(), context());
+    let cloud = Ec2Cloud::new(&config, details(), control_plane(), context());
     let candidates = [candidate("m5.large", "a", CapacityType::OnDemand, 0.096)];
     let request = LaunchRequest { claim: &claim("group-1", 2), node_class: &class, candidates: &candidates };
     let outcome = cloud.launch(request).await.unwrap();

@@ -17,7 +17,7 @@ use nodeless_fake_aws::{Account, Ec2, RegionFacts, aws_router};
 use nodeless_model::claim::LaunchGroup;
 use nodeless_model::{CapacityType, NodeClaim, NodeClaimSpec, NodeClaimStatus, Phase, ResourceList, StringMap};
 use nodeless_ports::cloud::LaunchCandidate;
-use nodeless_ports::{CatalogSource, ClusterVersion, PortError};
+use nodeless_ports::{CatalogSource, ControlPlane, DescribeControlPlane, PortError};
 use nodeless_telemetry::{Captured, Context, Null, Sink, SystemClock};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -105,13 +105,14 @@ pub(crate) fn details() -> ClusterDetails {
 struct NotUpgraded;
 
 #[async_trait]
-impl ClusterVersion for NotUpgraded {
-    async fn kubernetes_version(&self) -> Result<String, PortError> {
-        Ok(details().version)
+impl DescribeControlPlane for NotUpgraded {
+    async fn control_plane(&self) -> Result<ControlPlane, PortError> {
+        let details = details();
+        Ok(ControlPlane { version: details.version, certificate_authority: Some(details.certificate_authority) })
     }
 }
 
-pub(crate) fn version() -> Arc<dyn ClusterVersion> {
+pub(crate) fn control_plane() -> Arc<dyn DescribeControlPlane> {
     Arc::new(NotUpgraded)
 }
 
@@ -148,7 +149,7 @@ impl World {
 
     /// A cloud that remembers nothing, as after a cold start.
     pub(crate) fn cloud(&self) -> Ec2Cloud {
-        Ec2Cloud::new(&self.config, details(), self.context())
+        Ec2Cloud::new(&self.config, details(), control_plane(), self.context())
     }
 
     pub(crate) fn context(&self) -> Context {
@@ -176,7 +177,7 @@ impl World {
 
     fn source_in(&self, isolated: bool) -> AwsCatalogSource {
         let made = NodeProfile { role: format!("{CLUSTER}-node"), name: format!("{CLUSTER}-node") };
-        AwsCatalogSource::new(&self.config, details(), version(), Some(made), isolated, self.context()).unwrap()
+        AwsCatalogSource::new(&self.config, details(), control_plane(), Some(made), isolated, self.context()).unwrap()
     }
 
     /// The class of these fields, resolved.

@@ -219,14 +219,19 @@ async fn a_node_class_gets_status_hash_and_finalizer_and_is_released() {
     let cluster = world.cluster();
     world.create(&NODE_CLASSES, node_class("default"));
     let status = EC2NodeClassStatus { instance_profile: Some("profile".into()), ..EC2NodeClassStatus::default() };
-    cluster.write_node_class_status("default", &status).await.unwrap();
+    cluster.write_node_class_status("default", &status, None).await.unwrap();
     let get = || world.server.get(&NODE_CLASSES, "", "default").ok();
     let class = get().unwrap();
     assert_eq!(class["status"]["instanceProfile"], "profile");
     assert_eq!(class["metadata"]["finalizers"][0], "karpenter.k8s.aws/termination");
     assert!(class["metadata"]["annotations"]["karpenter.k8s.aws/ec2nodeclass-hash"].is_string());
-    cluster.write_node_class_status("default", &status).await.unwrap();
+    cluster.write_node_class_status("default", &status, None).await.unwrap();
     assert_eq!(version(&get().unwrap()), version(&class));
+    let authority = |class: &serde_json::Value| class["metadata"]["annotations"][labels::CERTIFICATE_AUTHORITY].clone();
+    cluster.write_node_class_status("default", &status, Some("0123456789abcdef")).await.unwrap();
+    assert_eq!(authority(&get().unwrap()), "0123456789abcdef");
+    cluster.write_node_class_status("default", &status, None).await.unwrap();
+    assert_eq!(authority(&get().unwrap()), "0123456789abcdef", "who does not know it changes nothing");
     assert_eq!(cluster.node_class("default").await.unwrap().unwrap().status.unwrap(), status);
     assert_eq!(cluster.node_class("none").await.unwrap(), None);
 
@@ -236,11 +241,11 @@ async fn a_node_class_gets_status_hash_and_finalizer_and_is_released() {
     let read = cluster.view().await.unwrap().node_classes.remove("default").unwrap();
     let hash = read.metadata.annotations.unwrap().remove(labels::EC2_NODE_CLASS_HASH).unwrap();
     assert_ne!(get().unwrap()["metadata"]["annotations"][labels::EC2_NODE_CLASS_HASH], hash);
-    cluster.write_node_class_status("default", &status).await.unwrap();
+    cluster.write_node_class_status("default", &status, None).await.unwrap();
     assert_eq!(get().unwrap()["metadata"]["annotations"][labels::EC2_NODE_CLASS_HASH], hash);
 
     world.server.delete(&NODE_CLASSES, "", "default", &DeleteOptions::default()).unwrap();
-    cluster.write_node_class_status("default", &status).await.unwrap();
+    cluster.write_node_class_status("default", &status, None).await.unwrap();
     cluster.release_node_class("default").await.unwrap();
     assert!(get().is_none());
     cluster.release_node_class("default").await.unwrap();

@@ -39,6 +39,7 @@ fn instance(launched: Timestamp) -> LaunchedInstance {
         subnet_id: None,
         security_group_ids: Vec::new(),
         launched,
+        certificate_authority: None,
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::cluster::{ClassImage, NodeClassFacts};
 use crate::reasons::drift::{Drift, DriftReason};
 use jiff::{SignedDuration, Timestamp};
+use nodeless_model::certificate_authorities::lacks_any;
 use nodeless_model::claim::condition;
 use nodeless_model::{CapacityType, InstanceType, NodeClaim, Requirement, Requirements, StringMap, labels};
 use nodeless_scheduling::PoolOffer;
@@ -42,6 +43,10 @@ pub fn drift(
     if hash_differs(annotations, labels::EC2_NODE_CLASS_HASH, labels::EC2_NODE_CLASS_HASH_VERSION, hash, hash_version) {
         return found(DriftReason::NodeClassDrift, format!("EC2NodeClass {} changed", claim.node_class));
     }
+    if lacks_authority(claim, class) {
+        let message = "its user data lacks a certificate authority of the cluster".to_owned();
+        return found(DriftReason::NodeClassDrift, message);
+    }
     let looks = [
         (DriftReason::AMIDrift, other_image(claim, offer, class)),
         (DriftReason::SecurityGroupDrift, other_security_groups(claim, class)),
@@ -50,6 +55,12 @@ pub fn drift(
         (DriftReason::PlacementGroupDrift, other_placement_group(claim, offer)),
     ];
     looks.into_iter().find_map(|(reason, message)| Some(Drift { reason, message: message? }))
+}
+
+/// Whether the cluster has another certificate authority since the launch. What a node trusts that nodeless did not launch is not known.
+fn lacks_authority(claim: &NodeClaim, class: &NodeClassFacts) -> bool {
+    let trusted = claim.status.instance.as_ref().and_then(|instance| instance.certificate_authority.as_ref());
+    trusted.zip(class.certificate_authority.as_ref()).is_some_and(|(trusted, present)| lacks_any(trusted, present))
 }
 
 fn other_image(claim: &NodeClaim, offer: &PoolOffer<'_>, class: &NodeClassFacts) -> Option<String> {

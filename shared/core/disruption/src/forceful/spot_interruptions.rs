@@ -284,6 +284,7 @@ mod tests {
             subnet_id: None,
             security_group_ids: Vec::new(),
             launched: at(0),
+            certificate_authority: None,
         };
         NodeClaim {
             name: "default-abcde".into(),

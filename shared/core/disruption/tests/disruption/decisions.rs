@@ -3,7 +3,7 @@
 use jiff::{SignedDuration, Timestamp};
 use nodeless_disruption::held_back::{HeldBack, Hold, NodeShape};
 use nodeless_disruption::*;
-use nodeless_model::claim::{LaunchedInstance, NodeClaimSpec, NodeClaimStatus, condition};
+use nodeless_model::claim::{LaunchedInstance, NO_PODS, NodeClaimSpec, NodeClaimStatus, condition};
 use nodeless_model::node::NodeCondition;
 use nodeless_model::node_pool::{BudgetNodes, BudgetWindow, PoolUsage};
 use nodeless_model::test_support::budget;
@@ -186,6 +186,7 @@ fn node(index: usize) -> (Node, NodeClaim, Vec<Pod>) {
         subnet_id: None,
         security_group_ids: Vec::new(),
         launched: at(3010),
+        certificate_authority: None,
     });
     claim.set_condition(condition::INITIALIZED, ConditionStatus::True, "Initialized", "", at(3600));
     (node, claim, Vec::new())
@@ -220,6 +221,21 @@ fn empty_nodes_go_together() {
     assert!((command.savings_per_hour - 0.3).abs() < 1e-9);
     assert!(command.replacements.is_empty() && command.evictions.is_empty());
     assert_eq!(command.id, "emptiness-default-0-7200");
+}
+
+#[test]
+fn the_removal_of_a_node_that_took_no_pod_saves_nothing() {
+    let world = World::new(3).with(|world| {
+        let claim = &mut world.nodes[0].1;
+        claim.spec.nominated_pods = vec!["default/web".into()];
+        claim.status.pods_seen = Some(NO_PODS);
+        claim.status.last_pod_event = Some(at(3500));
+        claim.set_condition(condition::REGISTERED, ConditionStatus::True, "Registered", "", at(3500));
+    });
+    let decision = world.decide();
+    let [command] = &decision.commands[..] else { panic!("{decision:#?}") };
+    assert_eq!((command.reason, command.candidates.len()), (DisruptionReason::Empty, 3));
+    assert!((command.savings_per_hour - 0.2).abs() < 1e-9, "{}", command.savings_per_hour);
 }
 
 #[test]
@@ -494,6 +510,7 @@ fn drift_has_a_reason() {
             subnet_ids: ["subnet-1".to_owned(), "subnet-2".to_owned()].into(),
             security_group_ids: ["sg-1".to_owned(), "sg-2".to_owned()].into(),
             reservation_ids: ["cr-1".to_owned()].into(),
+            certificate_authority: Some("authority-1".into()),
         };
         world.classes.insert("default".into(), class);
     });
@@ -537,6 +554,9 @@ fn drift_has_a_reason() {
         move |world: &mut World| change(world.nodes[0].1.status.instance.as_mut().unwrap())
     };
     assert_eq!(reason(&instance(|it| it.image_id = "ami-arm".into())), Some(DriftReason::AMIDrift));
+    assert_eq!(reason(&instance(|it| it.certificate_authority = Some("authority-1".into()))), None);
+    let earlier = instance(|it| it.certificate_authority = Some("authority-0".into()));
+    assert_eq!(reason(&earlier), Some(DriftReason::NodeClassDrift));
     let groups = |ids: &'static [&'static str]| {
         move |world: &mut World| {
             let instance = world.nodes[0].1.status.instance.as_mut().unwrap();

@@ -5,11 +5,16 @@ use crate::finding::{Check, Finding, Severity};
 use nodeless_api::common::{Condition, ConditionStatus};
 use nodeless_api::nodeclass::selectors::SelectorTags;
 use nodeless_api::{EC2NodeClass, EC2NodeClassStatus};
+use nodeless_model::certificate_authorities::lacks_any;
 use nodeless_model::shell::quoted;
+use nodeless_model::{Node, labels};
 
 pub(super) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
     for (name, class) in &facts.view.node_classes {
         let object = format!("EC2NodeClass {name}");
+        findings.extend(untrusted_authority(name, class, facts).map(|(problem, advice)| {
+            Finding::new(Severity::Warning, Check::NodeClasses, object.clone()).problem(problem).advice(advice)
+        }));
         match class.status.as_ref().filter(|status| !status.conditions.is_empty()) {
             Some(status) => conditions(&object, class, status, findings),
             None => findings.push(
@@ -24,6 +29,24 @@ pub(super) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
             ),
         }
     }
+}
+
+/// Nodes whose kubelet does not trust all certificate authorities of the cluster: what is wrong, and what to do.
+fn untrusted_authority(name: &str, class: &EC2NodeClass, facts: &Facts) -> Option<(String, &'static str)> {
+    let present = class.certificate_authority()?;
+    let lacks = |node: &&Node| {
+        node.labels.get(labels::EC2_NODE_CLASS).is_some_and(|class| class == name)
+            && node.annotations.get(labels::CERTIFICATE_AUTHORITY).is_some_and(|trusted| lacks_any(trusted, present))
+    };
+    let count = facts.view.nodes.iter().filter(lacks).count();
+    let problem = format!(
+        "nodes that do not trust a certificate authority of the cluster, and lose the API server when it is activated: {count}"
+    );
+    if count == 0 {
+        return None;
+    }
+    let advice = "nodeless replaces them as drifted, within budgets: see docs/operate/certificate-authority.md";
+    Some((problem, advice))
 }
 
 fn conditions(object: &str, class: &EC2NodeClass, status: &EC2NodeClassStatus, findings: &mut Vec<Finding>) {

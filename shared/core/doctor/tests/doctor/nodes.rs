@@ -2,7 +2,7 @@
 
 use crate::checks::{found, one, ready};
 use nodeless_doctor::{Check, Severity, check};
-use nodeless_model::Pod;
+use nodeless_model::{Pod, labels};
 
 #[test]
 fn nodes_that_are_not_ready() {
@@ -44,4 +44,27 @@ fn nodes_that_are_not_ready() {
     let other = facts(node("2026-01-10T11:46:00Z", false), &[]);
     found(&other, Severity::Warning, Check::Nodes, "no pod is on it");
     assert!(one(&other).advice.contains("does not manage it"));
+}
+
+#[test]
+fn nodes_that_lack_a_certificate_authority_are_counted() {
+    let node = |name: &str, trusted: Option<&str>, class: &str| nodeless_model::Node {
+        name: name.to_owned(),
+        labels: [(labels::EC2_NODE_CLASS.to_owned(), class.to_owned())].into_iter().collect(),
+        annotations: trusted.map(|it| (labels::CERTIFICATE_AUTHORITY.to_owned(), it.to_owned())).into_iter().collect(),
+        ..nodeless_model::Node::default()
+    };
+    let mut facts = ready();
+    facts.view.nodes = vec![
+        node("ip-1", Some("1"), "default"),
+        node("ip-2", Some("2"), "default"),
+        node("ip-3", None, "default"),
+        node("ip-4", Some("1"), "other"),
+    ];
+    assert_eq!(check(&facts), [], "the class states none");
+    let class = facts.view.node_classes.get_mut("default").unwrap();
+    let annotations = class.metadata.annotations.get_or_insert_default();
+    annotations.insert(labels::CERTIFICATE_AUTHORITY.to_owned(), "2.3".to_owned());
+    facts.view.nodes[1].annotations.insert(labels::CERTIFICATE_AUTHORITY.to_owned(), "1.2.3".to_owned());
+    found(&facts, Severity::Warning, Check::NodeClasses, "when it is activated: 1");
 }

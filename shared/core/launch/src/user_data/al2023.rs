@@ -1,12 +1,10 @@
 //! Amazon Linux 2023: a MIME document whose last part is nodeadm's NodeConfig. nodeadm merges all NodeConfig parts, and
 //! the last one wins.
 
-use super::{UserDataError, UserDataInput, mime};
+use super::mime::{self, NODE_CONFIG};
+use super::{UserDataError, UserDataInput};
 use nodeless_api::nodeclass::{AmiFamily, InstanceStorePolicy};
 use serde_json::{Map, Value, json};
-
-/// The content type of a NodeConfig, which nodeadm reads.
-pub(super) const NODE_CONFIG: &str = "application/node.eks.aws";
 
 pub(super) fn user_data(input: &UserDataInput<'_>) -> Result<String, UserDataError> {
     let custom = input.custom.map(str::trim).filter(|text| !text.is_empty());

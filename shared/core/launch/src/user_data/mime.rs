@@ -1,6 +1,8 @@
 //! The subset of MIME that cloud-init and nodeadm read: one multipart document, split at its boundary.
 
 const BOUNDARY: &str = "//";
+/// The content type of a NodeConfig, which nodeadm reads.
+pub(super) const NODE_CONFIG: &str = "application/node.eks.aws";
 
 /// Whether the text begins with one of the headers of a MIME document.
 pub(super) fn is_document(text: &str) -> bool {
@@ -87,7 +89,7 @@ fn content_type(text: &str) -> Option<String> {
 /// Whether a part with headers is processed at each start of an instance: by nodeadm, or by cloud-init as a boothook.
 pub(super) fn runs_at_each_start(part: &str) -> bool {
     let kind = content_type(part.trim_start()).unwrap_or_default().to_ascii_lowercase();
-    [super::al2023::NODE_CONFIG, "text/cloud-boothook"].iter().any(|each| kind.starts_with(each))
+    [NODE_CONFIG, "text/cloud-boothook"].iter().any(|each| kind.starts_with(each))
 }
 
 /// A document with these parts.

@@ -139,7 +139,7 @@ impl Launch {
             names.insert(variant.clone(), name.clone());
             templates.insert(name, data);
         }
-        let tags = instance_tags(&self.cluster, &self.claim, &self.class.spec.tags);
+        let tags = instance_tags(&self.cluster, &self.claim, &self.class.spec);
         let fleet =
             create_fleet(&FleetCall { plan: &plan, templates: &names, count: 2, client_token: "group-1", tags: &tags });
         json!({ "launchTemplates": templates, "createFleet": fleet })

@@ -116,6 +116,7 @@ pub(crate) fn claim(phase: Phase) -> NodeClaim {
         subnet_id: None,
         security_group_ids: Vec::new(),
         launched: at(0),
+        certificate_authority: None,
     });
     claim.set_condition(condition::LAUNCHED, ConditionStatus::True, "Launched", "", at(0));
     if phase >= Phase::Registered {

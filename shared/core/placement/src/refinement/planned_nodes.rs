@@ -87,6 +87,7 @@ fn node(problem: &Problem<'_>, place: usize, launch: &Launch) -> Option<(Node, N
         private_dns_name: None,
         reservation_id: None,
         launched: Timestamp::MIN,
+        certificate_authority: None,
         subnet_id: None,
         security_group_ids: Vec::new(),
     };

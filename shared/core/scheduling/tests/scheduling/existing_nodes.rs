@@ -47,6 +47,7 @@ fn launched() -> LaunchedInstance {
         subnet_id: None,
         security_group_ids: Vec::new(),
         launched: jiff::Timestamp::UNIX_EPOCH,
+        certificate_authority: None,
     }
 }
 

@@ -38,7 +38,7 @@ pub(crate) fn class_hashes(view: &mut ClusterView) {
         if node_class::present_hash(class).is_none() {
             let annotations = class.metadata.annotations.get_or_insert_default();
             annotations.insert(labels::EC2_NODE_CLASS_HASH_VERSION.to_owned(), nodeless_api::hash::VERSION.to_owned());
-            nodeless_api::hash::renew_ec2_node_class(class, None);
+            nodeless_api::hash::renew_ec2_node_class(class);
         }
     }
 }
@@ -277,6 +277,7 @@ fn complete_instance(claim: &mut NodeClaim, node: &mut Node) -> bool {
             subnet_id: None,
             security_group_ids: Vec::new(),
             launched: claim.created,
+            certificate_authority: None,
         });
     }
     if let (Some(instance), None) = (&claim.status.instance, node.instance_id()) {

@@ -428,6 +428,7 @@ mod tests {
             subnet_id: None,
             security_group_ids: Vec::new(),
             launched: second(101),
+            certificate_authority: None,
         });
         let counted = [("a".to_owned(), 4), ("b".to_owned(), 4)];
         assert_eq!(free_cpus(&view, &[launching(), other]), counted);

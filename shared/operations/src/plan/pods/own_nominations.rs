@@ -51,6 +51,7 @@ mod tests {
             subnet_id: None,
             security_group_ids: Vec::new(),
             launched: Timestamp::UNIX_EPOCH,
+            certificate_authority: None,
         };
         let nominated_pods = pods.iter().map(|pod| (*pod).to_owned()).collect();
         NodeClaim {

@@ -67,7 +67,7 @@ impl TestCluster {
             "lastTransitionTime": "2026-01-01T00:00:00Z", "observedGeneration": 1,
         }]))
         .unwrap();
-        self.port.write_node_class_status("default", &status).await.unwrap();
+        self.port.write_node_class_status("default", &status, None).await.unwrap();
         self.create(&NODE_POOLS, node_pool("default"));
     }
 

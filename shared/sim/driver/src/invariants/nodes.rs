@@ -98,6 +98,7 @@ mod tests {
             subnet_id: None,
             security_group_ids: Vec::new(),
             launched: Timestamp::UNIX_EPOCH,
+            certificate_authority: None,
         };
         NodeClaim {
             name: name.into(),

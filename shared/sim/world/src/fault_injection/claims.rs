@@ -101,6 +101,10 @@ impl CatalogSource for FaultyCatalogSource {
         let subject = node_class.metadata.name.clone().unwrap_or_default();
         self.fault_injection.write("source release", subject, |()| true, self.inner.release(node_class)).await
     }
+
+    async fn certificate_authority(&self) -> Option<String> {
+        self.inner.certificate_authority().await
+    }
 }
 
 /// The ZonalShifts port with faults injected.

@@ -65,6 +65,7 @@ impl Part {
             Self::Pods => {
                 into.pods = from.pods;
                 into.volumes = from.volumes;
+                into.volume_hosts = from.volume_hosts;
                 into.volume_drivers = from.volume_drivers;
                 into.volume_faults = from.volume_faults;
                 into.volume_limits = from.volume_limits;
@@ -302,8 +303,13 @@ impl Configuration for FaultyCluster {
             .await
     }
 
-    async fn write_node_class_status(&self, name: &str, status: &EC2NodeClassStatus) -> Result<(), PortError> {
-        let call = self.inner.write_node_class_status(name, status);
+    async fn write_node_class_status(
+        &self,
+        name: &str,
+        status: &EC2NodeClassStatus,
+        certificate_authority: Option<&str>,
+    ) -> Result<(), PortError> {
+        let call = self.inner.write_node_class_status(name, status, certificate_authority);
         self.fault_injection.write("cluster node class status", name.to_owned(), |()| true, call).await
     }
 

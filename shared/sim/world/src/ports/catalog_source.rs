@@ -1,14 +1,14 @@
 //! The CatalogSource port over the simulated account.
 
 use super::cloud::{delete_template, failed};
-use super::{details, resolve};
+use super::{certificate_authority, details, resolve};
 use async_trait::async_trait;
 use nodeless_api::{EC2NodeClass, EC2NodeClassStatus};
 use nodeless_catalog::Catalog;
 use nodeless_catalog::stored::{NamedPlacementGroup, Price};
 use nodeless_fake_aws::requests::{Describe, Filter};
 use nodeless_fake_aws::{Ec2, RegionFacts};
-use nodeless_launch::ClusterDetails;
+use nodeless_launch::{ClusterDetails, authority_digests};
 use nodeless_model::labels;
 use nodeless_ports::{CatalogSource, PortError};
 use std::sync::Arc;
@@ -77,5 +77,9 @@ impl CatalogSource for MemoryCatalogSource {
         let found = self.ec2.describe_launch_templates(&Describe { filters, ..Describe::default() });
         let (templates, _) = found.map_err(|error| failed("EC2 DescribeLaunchTemplates", &error))?;
         templates.iter().try_for_each(|template| delete_template(&self.ec2, &template.id))
+    }
+
+    async fn certificate_authority(&self) -> Option<String> {
+        Some(authority_digests(&certificate_authority(&self.ec2, &self.cluster.name)))
     }
 }

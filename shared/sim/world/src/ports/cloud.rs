@@ -1,19 +1,21 @@
 //! The Cloud port over the simulated account, through the same EC2 calls as the AWS adapter.
 
-use super::details;
+use super::{certificate_authority, details};
 use async_trait::async_trait;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
+use nodeless_api::EC2NodeClass;
 use nodeless_fake_aws::requests::{
     ChangeTags, CreateFleet, CreateLaunchTemplate, DeleteLaunchTemplate, Describe, Filter, LaunchTemplateData,
     LaunchTemplateSpecification, RunInstances, StartInstances, StopInstances, Tag, TagSpecification,
     TerminateInstances,
 };
 use nodeless_fake_aws::{self as fake_aws, CreateFleetAnswer, Ec2, Ec2Error};
-use nodeless_launch::ClusterDetails;
 use nodeless_launch::fleet::{self, FleetPlan};
 use nodeless_launch::node_class::check::{Call, refusal};
 use nodeless_launch::request::{FleetCall, create_fleet, launch_template_data};
 use nodeless_launch::template::{TemplateSpec, Variant, instance_tags};
+use nodeless_launch::{ClusterDetails, authority_digests};
+use nodeless_model::certificate_authorities::lacks_any;
 use nodeless_model::instance::{FaultKind, Instance, InstanceFault, InstanceState, LaunchOutcome};
 use nodeless_model::{CapacityType, StringMap, labels};
 use nodeless_ports::cloud::LaunchRequest;
@@ -25,12 +27,22 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 const LAST_USED_TAG: &str = "nodeless.sh/last-used";
 const TEMPLATE_PREFIX: &str = "nodeless/";
+/// The minimum time between two reads of the certificate authority, as in AWS.
+const DESCRIBED_AGAIN_AFTER: SignedDuration = SignedDuration::from_mins(1);
+
+/// The certificate authority as a process read it.
+#[derive(Debug)]
+struct Authority {
+    bundle: String,
+    described: Timestamp,
+}
 
 /// The simulated EC2.
 #[derive(Clone, Debug)]
 pub struct MemoryCloud {
     ec2: Ec2,
-    cluster: ClusterDetails,
+    described: ClusterDetails,
+    authority: Arc<Mutex<Option<Authority>>>,
     /// The names of launch templates that exist, with the day on which each was last marked as used.
     known_templates: Arc<Mutex<BTreeMap<String, String>>>,
 }
@@ -60,7 +72,8 @@ fn tagged(kind: &str, map: &StringMap) -> TagSpecification {
 impl MemoryCloud {
     /// EC2 for the nodes of this cluster.
     pub fn new(ec2: Ec2, cluster: impl Into<String>) -> Self {
-        Self { ec2, cluster: details(cluster, ""), known_templates: Arc::default() }
+        let described = details(cluster, "");
+        Self { ec2, described, authority: Arc::default(), known_templates: Arc::default() }
     }
 
     /// All instances of the account, including those that are not listed yet.
@@ -72,12 +85,28 @@ impl MemoryCloud {
         self.known_templates.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The cluster that instances of a class join, with the certificate authority that this process read last: at its first launch, and again
+    /// as in AWS, if the class states another one, once a minute at most.
+    fn cluster(&self, class: &EC2NodeClass) -> ClusterDetails {
+        let mut held = self.authority.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = self.ec2.now();
+        let read = || Authority { bundle: certificate_authority(&self.ec2, &self.described.name), described: now };
+        let authority = held.get_or_insert_with(read);
+        let stated = class.certificate_authority();
+        let differs = stated.is_some_and(|stated| lacks_any(&authority_digests(&authority.bundle), stated));
+        if differs && now.duration_since(authority.described) >= DESCRIBED_AGAIN_AFTER {
+            *authority = read();
+        }
+        ClusterDetails { certificate_authority: authority.bundle.clone(), ..self.described.clone() }
+    }
+
     /// Creates the launch template of a variant unless it is known to exist, and returns its name.
     fn template(&self, request: &LaunchRequest<'_>, variant: &Variant, spot: bool) -> Result<String, PortError> {
         const OPERATION: &str = "EC2 CreateLaunchTemplate";
         let invalid = |why: String| PortError::new(ErrorKind::Invalid, OPERATION, why);
-        let spec = TemplateSpec::new(&self.cluster, request.claim, request.node_class, variant, spot)
-            .map_err(|error| invalid(error.to_string()))?;
+        let spec =
+            TemplateSpec::new(&self.cluster(request.node_class), request.claim, request.node_class, variant, spot)
+                .map_err(|error| invalid(error.to_string()))?;
         let data: LaunchTemplateData =
             serde_json::from_value(launch_template_data(&spec)).map_err(|error| invalid(error.to_string()))?;
         let name = spec.name();
@@ -127,8 +156,9 @@ impl MemoryCloud {
         variant: &Variant,
         subnet: &str,
     ) -> Result<Vec<Value>, PortError> {
-        let spec = TemplateSpec::new(&self.cluster, request.claim, request.node_class, variant, false)
-            .map_err(|error| PortError::new(ErrorKind::Invalid, "EC2 RunInstances", error.to_string()))?;
+        let spec =
+            TemplateSpec::new(&self.cluster(request.node_class), request.claim, request.node_class, variant, false)
+                .map_err(|error| PortError::new(ErrorKind::Invalid, "EC2 RunInstances", error.to_string()))?;
         let mut data = launch_template_data(&spec);
         let mut interfaces = data["NetworkInterfaces"].as_array_mut().map(std::mem::take).unwrap_or_default();
         for interface in &mut interfaces {
@@ -149,7 +179,7 @@ impl MemoryCloud {
             templates,
             count: claim.spec.launch_group.as_ref().map_or(1, |group| group.size),
             client_token: &claim.client_token().unwrap_or_else(|| claim.uid.clone()),
-            tags: &instance_tags(&self.cluster, claim, &request.node_class.spec.tags),
+            tags: &instance_tags(&self.cluster(request.node_class), claim, &request.node_class.spec),
         });
         serde_json::from_value(call)
             .map_err(|error| PortError::new(ErrorKind::Invalid, "EC2 CreateFleet", error.to_string()))
@@ -216,7 +246,7 @@ impl Cloud for MemoryCloud {
                 return Ok(Some(refused));
             }
         }
-        let tags = instance_tags(&self.cluster, request.claim, &request.node_class.spec.tags);
+        let tags = instance_tags(&self.cluster(request.node_class), request.claim, &request.node_class.spec);
         let mut refused = None;
         for (variant, entry) in plan.groups.iter().flat_map(|(variant, all)| all.iter().map(move |it| (variant, it))) {
             let run = RunInstances {
@@ -253,7 +283,7 @@ impl Cloud for MemoryCloud {
 
     async fn all_instances(&self) -> Result<Vec<Instance>, PortError> {
         self.describe(vec![
-            Filter::new(&format!("tag:{}", labels::CLUSTER_NAME_TAG), [self.cluster.name.as_str()]),
+            Filter::new(&format!("tag:{}", labels::CLUSTER_NAME_TAG), [self.described.name.as_str()]),
             Filter::new("tag-key", [labels::NODE_POOL]),
             Filter::new("tag-key", [labels::EC2_NODE_CLASS]),
             Filter::new("instance-state-name", ["pending", "running", "stopping", "stopped", "shutting-down"]),
@@ -262,7 +292,7 @@ impl Cloud for MemoryCloud {
 
     async fn group_instances(&self, group: &str) -> Result<Vec<Instance>, PortError> {
         self.describe(vec![
-            Filter::new(&format!("tag:{}", labels::CLUSTER_NAME_TAG), [self.cluster.name.as_str()]),
+            Filter::new(&format!("tag:{}", labels::CLUSTER_NAME_TAG), [self.described.name.as_str()]),
             Filter::new(&format!("tag:{}", labels::LAUNCH_GROUP_TAG), [group]),
             Filter::new("instance-state-name", ["pending", "running", "stopping", "stopped", "shutting-down"]),
         ])
@@ -293,14 +323,14 @@ impl Cloud for MemoryCloud {
         answer.map(drop).map_err(|error| failed("EC2 TerminateInstances", &error))
     }
 
-    async fn stop(&self, id: &str) -> Result<(), PortError> {
-        let request = StopInstances { instance_ids: vec![id.to_owned()], dry_run: false };
+    async fn stop(&self, ids: &[String]) -> Result<(), PortError> {
+        let request = StopInstances { instance_ids: ids.to_vec(), dry_run: false };
         let answer = self.ec2.stop_instances(&request);
         answer.map(drop).map_err(|error| failed("EC2 StopInstances", &error))
     }
 
-    async fn start(&self, id: &str) -> Result<(), PortError> {
-        let request = StartInstances { instance_ids: vec![id.to_owned()], dry_run: false };
+    async fn start(&self, ids: &[String]) -> Result<(), PortError> {
+        let request = StartInstances { instance_ids: ids.to_vec(), dry_run: false };
         let answer = self.ec2.start_instances(&request);
         answer.map(drop).map_err(|error| failed("EC2 StartInstances", &error))
     }
@@ -315,7 +345,7 @@ impl Cloud for MemoryCloud {
         max_count: usize,
     ) -> Result<Vec<String>, PortError> {
         let since = since.strftime("%Y-%m-%d").to_string();
-        let filter = Filter::new(&format!("tag:{}", labels::CLUSTER_NAME_TAG), [self.cluster.name.as_str()]);
+        let filter = Filter::new(&format!("tag:{}", labels::CLUSTER_NAME_TAG), [self.described.name.as_str()]);
         let describe = Describe { filters: vec![filter], ..Describe::default() };
         let found = self.ec2.describe_launch_templates(&describe);
         let (found, _) = found.map_err(|error| failed("EC2 DescribeLaunchTemplates", &error))?;

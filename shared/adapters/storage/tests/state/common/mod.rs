@@ -61,5 +61,6 @@ pub(crate) fn instance(id: &str) -> LaunchedInstance {
         subnet_id: None,
         security_group_ids: Vec::new(),
         launched: Timestamp::UNIX_EPOCH,
+        certificate_authority: None,
     }
 }

@@ -205,6 +205,7 @@ impl World {
             subnet_id: None,
             security_group_ids: Vec::new(),
             launched: at(3010),
+            certificate_authority: None,
         });
         let charge =
             Charge { resources: kind.capacity.clone().with("nodes", Quantity::from_units(1)), dollars_per_hour: price };

@@ -88,12 +88,13 @@ impl MemoryCluster {
         }
     }
 
-    /// Reads where volumes can be mounted, if any pod mounts one.
+    /// Reads where volumes can be mounted, if that is needed.
     fn read_volumes(&self, view: &mut ClusterView) -> Result<(), PortError> {
-        if !view.mounts_volumes() {
+        let volumes = self.read(&kinds::ALL_VOLUMES)?;
+        if !view.needs_volumes(&volumes.0) {
             return Ok(());
         }
-        let (claims, volumes) = (self.read(&kinds::ALL_VOLUME_CLAIMS)?, self.read(&kinds::ALL_VOLUMES)?);
+        let claims = self.read(&kinds::ALL_VOLUME_CLAIMS)?;
         let (classes, nodes) = (self.read(&kinds::ALL_STORAGE_CLASSES)?, self.read(&kinds::ALL_CSI_NODES)?);
         view.set_volumes(Storage { claims: &claims.0, volumes: &volumes.0, classes: &classes.0 }, &nodes.0);
         view.invalid.extend([claims.1, volumes.1, classes.1, nodes.1].concat());
@@ -139,7 +140,7 @@ impl PlanningView for MemoryCluster {
             invalid: [nodes.1, pods.1, daemon_sets.1, budgets.1, pools.1, classes.1, claims.1].concat(),
             ..ClusterView::default()
         };
-        view.node_classes.values_mut().for_each(|class| hash::renew_ec2_node_class(class, None));
+        view.node_classes.values_mut().for_each(hash::renew_ec2_node_class);
         view.invalid.extend(overlays.1.into_iter().chain(buffers.1).chain(asked.1));
         let without_pod = view.set_daemon_pods();
         let has_virtual_pods = !buffers.0.is_empty() || !asked.0.is_empty();
@@ -367,8 +368,13 @@ impl Configuration for MemoryCluster {
         node_classes::write_status_of(&self.api, &PROVISIONING_REQUESTS, namespace, name, status)
     }
 
-    async fn write_node_class_status(&self, name: &str, status: &EC2NodeClassStatus) -> Result<(), PortError> {
-        node_classes::write(&self.api, name, status)
+    async fn write_node_class_status(
+        &self,
+        name: &str,
+        status: &EC2NodeClassStatus,
+        certificate_authority: Option<&str>,
+    ) -> Result<(), PortError> {
+        node_classes::write(&self.api, name, status, certificate_authority)
     }
 
     async fn release_node_class(&self, name: &str) -> Result<(), PortError> {

@@ -24,9 +24,14 @@ fn decode(operation: &str, name: &str, object: &Value) -> Result<EC2NodeClass, P
     })
 }
 
-/// Writes the status, the hash annotations and the finalizer of nodeless. A class that is being deleted gets neither annotations
+/// Writes the status, the hash annotations, that of the certificate authority, and the finalizer of nodeless. A class that is being deleted gets neither annotations
 /// nor finalizer.
-pub(super) fn write(api: &ApiServer, name: &str, status: &EC2NodeClassStatus) -> Result<(), PortError> {
+pub(super) fn write(
+    api: &ApiServer,
+    name: &str,
+    status: &EC2NodeClassStatus,
+    certificate_authority: Option<&str>,
+) -> Result<(), PortError> {
     let operation = "Kubernetes patch EC2NodeClass";
     let Some(mut object) = objects::get(api, operation, &NODE_CLASSES, "", name)? else {
         return Err(PortError::new(ErrorKind::NotFound, operation, format!("there is no EC2NodeClass {name}")));
@@ -35,8 +40,11 @@ pub(super) fn write(api: &ApiServer, name: &str, status: &EC2NodeClassStatus) ->
         let class = decode(operation, name, &object)?;
         let mut changed = object.as_ref().clone();
         let annotations = &mut changed["metadata"]["annotations"];
-        annotations[labels::EC2_NODE_CLASS_HASH] = json!(hash::ec2_node_class(&class, None));
+        annotations[labels::EC2_NODE_CLASS_HASH] = json!(hash::ec2_node_class(&class));
         annotations[labels::EC2_NODE_CLASS_HASH_VERSION] = json!(hash::VERSION);
+        if let Some(digest) = certificate_authority {
+            annotations[labels::CERTIFICATE_AUTHORITY] = json!(digest);
+        }
         let mut finalizers = strings(&object, "/metadata/finalizers");
         if !finalizers.iter().any(|finalizer| finalizer == labels::EC2_NODE_CLASS_FINALIZER) {
             finalizers.push(labels::EC2_NODE_CLASS_FINALIZER.to_owned());
