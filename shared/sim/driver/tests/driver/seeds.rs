@@ -126,11 +126,6 @@ fn every_invariant_holds_while_replacements_never_become_ready() {
 }
 
 #[test]
-fn every_invariant_holds_while_the_scheduler_refuses_nodes_for_reasons_of_its_own() {
-    run_all("refused-pods");
-}
-
-#[test]
 fn every_invariant_holds_while_pods_move_that_cannot_go_anywhere() {
     run_all("moving-pods");
 }
