@@ -83,8 +83,11 @@ fn replayed(replay: &Replay) -> (Decided, BTreeMap<String, Vec<String>>) {
 /// Plans for the cluster in both ways, compares the plans, and returns them.
 async fn compare(harness: &Harness, what: &str) -> Decided {
     let mut claims = harness.records().await;
-    // The input of `nodeless plan` has when pods last came or went, and not which pods there were.
-    claims.iter_mut().for_each(|claim| claim.status.pods_seen = None);
+    // The input of `nodeless plan` has when pods last came or went, and not which pods there were or for which it was launched.
+    for claim in &mut claims {
+        claim.status.pods_seen = None;
+        claim.spec.nominated_pods.clear();
+    }
     let input = DryRunInput {
         view: harness.cluster.view(),
         claims,
