@@ -13,7 +13,7 @@ import repository_links
 import yaml
 
 # Documents outside of docs/ whose links are checked too.
-OTHERS = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "terraform/README.md", "tests/aws/README.md"]
+OTHERS = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "terraform/README.md", "tests/aws/README.md", "tests/instructions/README.md"]
 LANGUAGES = {"sh", "bash", "console", "yaml", "json", "hcl", "text", "rust", "python", "markdown"}
 
 

@@ -5,8 +5,8 @@
 FOLDER has a build of the tests: nodeless and the examples `export` and `up_and_down` (`make instructions`). The inputs are generated from
 seeds. Each case has two counts: of the whole command, and of its part, which is the plan or the reconciliation without the reading of
 files. `--quick` counts only the cases that CI counts. It fails if a count differs by more than 3% from the recorded one, or if a plan takes
-more instructions for a unit of its counted work than a limit of work allows for, and `--write` records the counts. docs/benchmarks/instructions.md has why counts repeat, and what they depend on. Where that is different, counts are
-printed and not compared.
+more instructions for a unit of its counted work than a limit of work allows for, and `--write` records the counts. README.md has why
+counts repeat, and what they depend on. Where that is different, counts are printed and not compared.
 """
 
 from __future__ import annotations
