@@ -240,6 +240,9 @@ two-core x86-64 machine that runs all of them; `make cost` repeats it. Prices ar
 {money(sizes)}
 
 With `zonal_shift_enabled`, plans and sweeps read one more item, for ${zonal_shifts:.2f}, and each sweep calls ARC, which is free.
+With 1,000 nodes in five NodePools, 8,000 pods in 40 namespaces, 100 applications and 200 Deployments, an hour of the
+[records of costs](../report.md) of a NodePool takes 1.7 kB, and the open record, which is written every five minutes, 5.7 kB: less than 8
+cents a month. Each node that ends adds an item of 0.4 kB for two weeks.
 The variable `alarms` turns off alarms. The dashboard (`dashboard = true`) costs ${DASHBOARD:.2f} beyond the three free ones of an account.
 
 Request units are those that DynamoDB Local reports as consumed, and for transactions

@@ -139,7 +139,8 @@ def labels() -> str:
     meanings = {key: "[effect](../disruption.md#annotations)" if key in effects else without_object(first_sentence(described[key])) for key in settings_of}
     settings = [[f"`{key}`", *settings_of[key], meanings[key]] for key in settings_of]
     out = [
-        "The keys that nodeless reads or writes. Those of Karpenter have Karpenter's meaning.",
+        "The keys that nodeless reads or writes. Labels of Karpenter and Kubernetes have the meaning and the units of",
+        "[Karpenter's documentation](https://karpenter.sh/docs/concepts/scheduling/#well-known-labels).",
         "",
         "## What you may set",
         "",
@@ -148,8 +149,10 @@ def labels() -> str:
         "",
     ]
     for title, found in sections.items():
-        rows = [[f"`{key}`", about] for key, about in found if key not in settings_of]
-        out += [f"## {title}", "", table(["key", "meaning"], rows)]
+        # The meaning of labels is not repeated.
+        columns = ["key"] if title.startswith("Labels of ") else ["key", "meaning"]
+        rows = [[f"`{key}`", about][: len(columns)] for key, about in found if key not in settings_of]
+        out += [f"## {title}", "", table(columns, rows)]
     rest = [[f"`{key}`", about] for key, about in sorted(more.items()) if key not in settings_of]
     out += ["## Other keys", "", table(["key", "meaning"], rest)]
     return page("Labels, annotations, taints and tags", *out)
@@ -434,7 +437,7 @@ def logs() -> str:
     return page(
         "Log lines",
         "Each line of the functions' logs is one JSON object with `timestamp`, `level`, `event`, `cluster`, and the fields below; a field without a",
-        "value is left out. Log groups are `/aws/lambda/nodeless-CLUSTER-FUNCTION`. To follow one event:",
+        "value is left out. To follow one event:",
         "",
         "```sh",
         "aws logs tail /aws/lambda/nodeless-CLUSTER-lifecycle --follow --filter-pattern '{ $.event = \"claim-stepped\" }'",

@@ -24,7 +24,7 @@ def words(text: str) -> str:
 def test_the_price_is_stated_in_the_same_words() -> None:
     assert {round(total) for total in cells("**total without monitoring**")[:2]} == {2}, "of 100 nodes"
     assert {round(total) for total in cells("the same with assumed times of AWS")[:2]} == {2}, "of 100 nodes, and calls that take time"
-    for page in (pages.ROOT / "README.md", pages.DOCS / "compare.md", pages.DOCS / "install/README.md", pages.DOCS / "benchmarks/cost.md"):
+    for page in (pages.ROOT / "README.md", pages.DOCS / "compare.md", pages.DOCS / "benchmarks/cost.md"):
         assert PRICE in words(page.read_text()), page
 
 
