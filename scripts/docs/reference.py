@@ -224,16 +224,14 @@ def subject(name: str, comment: str) -> tuple[str, str]:
 def events() -> str:
     return page(
         "Events",
-        "This command shows all events of one reason:",
-        "",
         "```sh\nkubectl get events -A --field-selector reason=DisruptionBlocked\n```",
         "",
         "Where Karpenter publishes an event for the same cause, the reason and the type are Karpenter's. The same event is published again",
         "after at least five minutes. Why a node stays, and how annotations of a pod affect disruption, is published once it has lasted for a",
         "minute, and the same again only when the API server has deleted it, after an hour by default. A plan publishes `FailedScheduling`",
         "for at most 500 pods, 50 of a namespace with the same reason. The plans of the next five minutes publish it for others; after that, the",
-        "first pods are due again, so that of thousands with the same reason only some have the event. Namespaces take turns, so the",
-        "pods of one do not suppress the events of others. `Nominated` is published for 10 pods of a namespace at once, and five more a second.",
+        "first pods are due again, so that of thousands with the same reason only some have the event. `Nominated` is published for 10 pods of a",
+        "namespace at once, and five more a second.",
         "",
         table(["reason", "type", "object", "meaning"], event_rows()),
     )
@@ -266,13 +264,6 @@ OF_BUFFERS = {
     "Provisioning": "The buffer's capacity exists, or is being launched.",
     "LimitedByQuotas": "A ResourceQuota of the namespace does not allow all pods of the buffer; the message names it. Absent if that never was so.",
 }
-OF_REQUESTS = {
-    "Accepted": "A plan evaluated the request.",
-    "Provisioned": "All pods of the request fit on initialized nodes. The capacity is held for them.",
-    "Failed": "The request is not evaluated any more.",
-    "BookingExpired": "The capacity is no longer held.",
-    "LimitedByQuotas": "A ResourceQuota of the namespace does not allow the pods of the request; the message names it. Absent if that never was so.",
-}
 
 
 def stated(path: str, pattern: str, *more: str) -> set[str]:
@@ -296,6 +287,8 @@ def conditions() -> str:
     overlays = set(re.findall(r'"(\w+)"', re.search(r"let conditions = \[(.*?)\]", source("shared/operations/src/plan/pools/overlays.rs"))[1]))
     quotas = stated("shared/operations/src/plan/pools/conditions.rs", r'const KIND: &str = "(LimitedByQuotas)"')
     requests = quotas | set(re.findall(r'pub\(super\) const [A-Z_]+: &str = "(\w+)";', source("shared/core/model/src/provisioning_request.rs").partition("mod kind {")[2].partition("\n}\n")[0]))
+    listed = set(re.findall(r"^\| `(\w+)` \|", (DOCS / "provisioning-requests.md").read_text().partition("\n## Conditions\n")[2], re.M))
+    assert listed == requests, f"ProvisioningRequest: the code has {sorted(requests)}, the page {sorted(listed)}"
     buffers = stated("shared/operations/src/plan/buffers.rs", r'condition\("(\w+)"') | quotas
     return page(
         "Conditions",
@@ -320,8 +313,7 @@ def conditions() -> str:
         described("CapacityBuffer", OF_BUFFERS, buffers),
         "## ProvisioningRequest",
         "",
-        described("ProvisioningRequest", OF_REQUESTS, requests),
-        "[Capacity for whole jobs](../provisioning-requests.md#conditions) lists the reasons.",
+        f"[Capacity for whole jobs](../provisioning-requests.md#conditions) lists {', '.join(f'`{name}`' for name in sorted(requests))}.",
         "",
     )
 
