@@ -93,16 +93,14 @@ docs: $(MDBOOK) ## Build the documentation site into target/book and check its l
 	python3 scripts/docs/check_site.py target/book
 
 .PHONY: docs-update
-docs-update: venv ## Write what is generated in docs/: reference pages, tables of measurements, pictures, and the plans of the examples
+docs-update: venv ## Write what is generated in docs/: reference pages, tables of measurements, and the plans of the examples
 	python3 scripts/docs/reference.py --write
 	python3 scripts/docs/benchmarks.py --write
-	python3 scripts/docs/pictures.py --write
-	python3 scripts/docs/dashboard.py --write
 	$(PYTHON) scripts/docs/plans.py --write
 	$(PYTHON) scripts/docs/first_minute.py --write
 
 .PHONY: test-docs
-test-docs: venv ## Check the documentation (links, commands, generated pages, pictures, examples), and what `make compare` and `make instructions` measure
+test-docs: venv ## Check the documentation (links, commands, generated pages, examples), and what `make compare` and `make instructions` measure
 	$(PYTHON) -m pytest tests/documentation tests/compare tests/instructions -q
 
 .PHONY: test

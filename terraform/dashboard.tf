@@ -3,8 +3,7 @@ locals {
   of_cluster = local.shares_functions ? " and (cluster = '${local.cluster}' or span.cluster = '${local.cluster}')" : ""
 
   # The body: https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/CloudWatch-Dashboard-Body-Structure.html
-  # The body is a file, so that scripts/docs/dashboard.py draws the picture in docs/operate from the same one. Money is shown by queries of
-  # log lines, because CloudWatch charges for each metric.
+  # Money is shown by queries of log lines, because CloudWatch charges for each metric.
   dashboard = templatefile("${path.module}/dashboard.json.tftpl", {
     region      = local.region
     cluster     = local.cluster

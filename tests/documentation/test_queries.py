@@ -6,10 +6,10 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-import dashboard
 import logs_insights
 import pages
 import pytest
+import test_dashboard
 
 
 def of_grafana() -> list[str]:
@@ -27,7 +27,7 @@ def of_grafana() -> list[str]:
 
 
 def of_cloudwatch() -> list[str]:
-    widgets = dashboard.widgets(dashboard.values())
+    widgets = test_dashboard.widgets()
     return [widget["properties"]["query"] for widget in widgets if widget["type"] == "log"]
 
 
