@@ -1,8 +1,6 @@
 //! Splits bytes into documents: YAML, JSON, or both.
 
-use crate::block;
 use crate::fault::{Fault, Place};
-use crate::items::{Item, split_items};
 use nodeless_model::Template;
 use nodeless_model::quotes::shortened;
 use serde_json::Value;
@@ -13,10 +11,6 @@ use std::borrow::Cow;
 const MAXIMUM_DEPTH: usize = 128;
 /// The most bytes of text that the aliases of a document may add to it.
 const MAX_REPEATED: usize = 64 * 1024 * 1024;
-
-/// The number of items that a thread reads: large enough that the time to start it does not matter, and small enough that its
-/// memory does not either.
-const BATCH: usize = 256;
 
 /// The content of a document, or an item of a List.
 pub(crate) enum Body<'a> {
@@ -30,8 +24,6 @@ pub(crate) enum Body<'a> {
 pub(crate) enum Found<'a> {
     /// An object or a List.
     Body(Place, Body<'a>),
-    /// An item of the YAML List at the place, which has this apiVersion and kind.
-    Item(Place, Body<'a>, &'a (String, String)),
     /// Something that cannot be read.
     Fault(Fault),
 }
@@ -126,7 +118,7 @@ fn json(place: &mut Place, text: &str, each: &mut dyn FnMut(Found<'_>)) -> usize
                 // YAML has braces and brackets too.
                 Ok(value) => each(Found::Body(place.clone(), Body::Tree(value))),
                 Err(_) => each(Found::Fault(match Template::find(text) {
-                    Some(template) => Syntax::from(template).at(place, 0),
+                    Some(template) => Syntax::from(template).at(place),
                     None => not_json(place, &error),
                 })),
             },
@@ -146,54 +138,10 @@ fn not_json(place: &Place, error: &serde_json::Error) -> Fault {
 }
 
 fn yaml(place: &Place, text: &str, each: &mut dyn FnMut(Found<'_>)) {
-    // Items of a long List are read one by one, so that an invalid item does not affect others, and memory is needed for one
-    // item.
-    if let Some(list) = split_items(text)
-        && let Ok(header) = tree(&list.header)
-        && let Some(kind) = header.get("kind").and_then(Value::as_str).filter(|kind| kind.ends_with("List"))
-    {
-        let api_version = header.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
-        let inherited = (api_version.to_owned(), kind.to_owned());
-        let mut index = 0;
-        for part in list.items.chunks(BATCH * workers()) {
-            for (item, read) in part.iter().zip(trees(part)) {
-                let place = place.item(index);
-                index += 1;
-                each(match read {
-                    Ok(Value::Array(mut one)) if one.len() == 1 => {
-                        Found::Item(place, Body::Tree(one.swap_remove(0)), &inherited)
-                    }
-                    Ok(_) => Found::Fault(place.unreadable("it is not a single item of a list")),
-                    Err(wrong) => Found::Fault(wrong.at(&place, item.line)),
-                });
-            }
-        }
-        return;
-    }
     match tree(text) {
         Ok(value) => each(Found::Body(place.clone(), Body::Tree(value))),
-        Err(error) => each(Found::Fault(Syntax::new(&error, text).at(place, 0))),
+        Err(error) => each(Found::Fault(Syntax::new(&error, text).at(place))),
     }
-}
-
-/// The number of processors.
-fn workers() -> usize {
-    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
-}
-
-/// Reads items, on all processors if they are many, because parsing YAML takes longer than the rest of a plan.
-fn trees(items: &[Item<'_>]) -> Vec<Result<Value, Syntax>> {
-    let read = |part: &[Item<'_>]| -> Vec<Result<Value, Syntax>> {
-        part.iter().map(|item| tree(item.text).map_err(|error| Syntax::new(&error, item.text))).collect()
-    };
-    if items.len() <= BATCH {
-        return read(items);
-    }
-    std::thread::scope(|scope| {
-        let parts: Vec<_> = items.chunks(BATCH).map(|part| (part, scope.spawn(move || read(part)))).collect();
-        // If a thread failed, its part is read again here, so that the fault is reported.
-        parts.into_iter().flat_map(|(part, thread)| thread.join().unwrap_or_else(|_| read(part))).collect()
-    })
 }
 
 /// An error of YAML, and its line in the input.
@@ -220,7 +168,7 @@ impl From<&serde_saphyr::Error> for Syntax {
         let plain = error.without_snippet();
         let line = plain.location().and_then(|location| usize::try_from(location.line()).ok());
         let text = plain.to_string();
-        // The position in the error is relative to the document or item.
+        // The position in the error is relative to the document.
         let problem = text.split(" at line ").next().unwrap_or(&text).trim_end();
         // The parser adds a key without quotes.
         let problem = problem
@@ -231,11 +179,11 @@ impl From<&serde_saphyr::Error> for Syntax {
 }
 
 impl Syntax {
-    /// The error, with the number of lines of the document before the failing part.
-    fn at(&self, place: &Place, before: usize) -> Fault {
+    /// The error in the document at the place.
+    fn at(&self, place: &Place) -> Fault {
         let problem = &self.problem;
         place.unreadable(match self.line {
-            Some(line) => format!("it is not YAML: line {}: {problem}", (place.line + before + line).saturating_sub(1)),
+            Some(line) => format!("it is not YAML: line {}: {problem}", (place.line + line).saturating_sub(1)),
             None => format!("it is not YAML: {problem}"),
         })
     }
@@ -243,11 +191,6 @@ impl Syntax {
 
 /// The value of YAML.
 fn tree(text: &str) -> Result<Value, serde_saphyr::Error> {
-    block::tree(text, &|scalar| parsed(scalar).ok()).map_or_else(|| parsed(text), Ok)
-}
-
-/// The value of YAML, read by the complete parser.
-pub(crate) fn parsed(text: &str) -> Result<Value, serde_saphyr::Error> {
     // The parser's limits against hostile input are meant for small configurations, but exports have millions of lines. The
     // limits against small texts that expand (depth, aliases) are kept.
     let options = serde_saphyr::options! {

@@ -6,18 +6,17 @@
 //! others.
 //!
 //! Missing fields are set as in an API server or admission (namespace, priority, allocatable). An invalid object is a
-//! [`Fault`] with the source, document, object and field, and does not affect others. The snapshot does not depend on the
+//! [`Fault`] with the source, document, object and field, and does not affect others; a YAML document that cannot be parsed is one as a
+//! whole. The snapshot does not depend on the
 //! order of the objects. The crate is pure: no I/O, no clock.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod assumed;
-mod block;
 mod complete;
 mod created;
 mod decode;
 mod documents;
 mod fault;
-mod items;
 mod kinds;
 mod manifests;
 mod objects;

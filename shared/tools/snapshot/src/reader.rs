@@ -135,7 +135,6 @@ impl Reader {
     pub fn read(&mut self, source: &str, bytes: &[u8]) {
         documents::read(source, bytes, &mut |found| match found {
             Found::Body(place, body) => self.body(&place, body, None, 0),
-            Found::Item(place, body, list) => self.body(&place, body, Some(list), 1),
             Found::Fault(fault) => self.faults.push(fault),
         });
     }
