@@ -82,6 +82,7 @@ impl LocalWorld {
         let (api, ec2, clock) = (world.api().clone(), world.ec2().clone(), world.clock().clone());
         replaced::refuse(&api)?;
         api.keep_events_at_speed(speed);
+        ec2.change_account(|account| account.add_placement_groups(cluster_name));
         let catalog = world.catalog().clone();
         let (worker, claims, sink) = match controllers {
             Controllers::LeftOut(sink) => (Worker::World(Box::new(world)), MemoryState::default(), sink),

@@ -445,6 +445,9 @@ fn the_catalog_of_a_local_cluster_is_exported() {
     assert!(exported.stderr.contains("instance types of us-west-2, of local cluster local"), "{exported:?}");
     let shown = elsewhere(&world, &["catalog", "show", "--catalog", path]);
     assert!(shown.code == Some(0) && shown.stdout.contains("us-west-2d"), "{}", shown.stderr);
+    assert!(
+        fs::read_to_string(path).unwrap().contains(r#""name":"local-partition","strategy":"partition","partitions":7"#)
+    );
     // With the AWS SDK, EC2 and the Price List of the simulated account describe the same.
     #[cfg(feature = "aws")]
     {
@@ -456,7 +459,7 @@ fn the_catalog_of_a_local_cluster_is_exported() {
         let parsed = |text: &str| serde_json::from_str::<Value>(text).unwrap();
         let own = parsed(&fs::read_to_string(path).unwrap());
         let other = parsed(&with_sdk.stdout);
-        for part in ["region", "zones", "instanceTypes", "offerings"] {
+        for part in ["region", "zones", "instanceTypes", "offerings", "placementGroups"] {
             assert!(own[part] == other[part], "{part} differ");
         }
     }

@@ -343,6 +343,20 @@ impl Account {
         });
     }
 
+    /// Adds a placement group of each strategy, `CLUSTER-cluster`, `CLUSTER-partition` with the most partitions that a zone may have, and
+    /// `CLUSTER-spread`.
+    pub fn add_placement_groups(&mut self, cluster: &str) {
+        for (strategy, partitions) in [("cluster", 0), ("partition", 7), ("spread", 0)] {
+            self.placement_groups.push(PlacementGroup {
+                id: format!("pg-0a{:015x}", self.placement_groups.len()),
+                name: format!("{cluster}-{strategy}"),
+                strategy: strategy.to_owned(),
+                partitions,
+                capacity: None,
+            });
+        }
+    }
+
     /// Adds an EKS cluster in the account's first VPC. `certificate_authority` is PEM in base64.
     pub fn add_cluster(
         &mut self,

@@ -7,11 +7,12 @@
 //!   "instanceTypes": [ entries of a DescribeInstanceTypes response ],
 //!   "offerings": [
 //!     {"instanceType": "m5.large", "zone": "us-east-1a", "capacityType": "spot", "pricePerHour": 0.035, "available": true}
-//!   ]
+//!   ],
+//!   "placementGroups": [{"id": "pg-1", "name": "kafka", "strategy": "partition", "partitions": 7}]
 //! }
 //! ```
 //!
-//! Only the entries of `offerings` are sold; the default of `available` is true. A zone is a name, or `{"name", "id"}`. Trunk
+//! Only the entries of `offerings` are sold; the default of `available` is true. `placementGroups` may be left out. A zone is a name, or `{"name", "id"}`. Trunk
 //! interfaces and baseline bandwidths are not in a DescribeInstanceTypes response: they are read from the embedded tables by the
 //! name of the type.
 //!
@@ -28,7 +29,9 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::facts::{Answer, Facts, FactsError, InstanceTypeInfo, Zone, region_of_zone};
-use crate::stored::{CapacitySettings, Catalog, CatalogType, OnDemandPriceSource, SpotPriceSource};
+use crate::stored::{
+    CapacitySettings, Catalog, CatalogType, NamedPlacementGroup, OnDemandPriceSource, SpotPriceSource,
+};
 use crate::type_facts::TypeFacts;
 
 pub use write::write;
@@ -107,6 +110,8 @@ struct GoodFile {
     zones: Vec<GoodZone>,
     instance_types: Vec<InstanceTypeInfo>,
     offerings: Vec<offerings::Entry>,
+    #[serde(default)]
+    placement_groups: Vec<NamedPlacementGroup>,
 }
 
 #[derive(Deserialize)]
@@ -131,6 +136,7 @@ struct Parts {
     zones: Option<Vec<Zone>>,
     types: Option<types::List>,
     offerings: Vec<(usize, offerings::Entry)>,
+    placement_groups: Vec<NamedPlacementGroup>,
 }
 
 /// Reads a catalog file.
@@ -202,6 +208,7 @@ fn read(json: &[u8], notes: &mut Vec<Note>) -> Result<Parts, CatalogFileError> {
             zones: Some(good.zones.into_iter().map(Zone::from).collect()),
             types: Some(types),
             offerings: good.offerings.into_iter().enumerate().collect(),
+            placement_groups: good.placement_groups,
         });
     }
     let value: Value = serde_json::from_slice(json).map_err(CatalogFileError::Json)?;
@@ -228,7 +235,21 @@ fn read(json: &[u8], notes: &mut Vec<Note>) -> Result<Parts, CatalogFileError> {
             "missing; expected an array of {\"instanceType\", \"zone\", \"capacityType\", \"pricePerHour\"}",
         ));
     };
-    Ok(Parts { region, zones, types, offerings: offerings::read(entries, notes) })
+    let groups = list(&mut fields, "placementGroups")?.unwrap_or_default();
+    let placement_groups = read_placement_groups(groups, notes);
+    Ok(Parts { region, zones, types, offerings: offerings::read(entries, notes), placement_groups })
+}
+
+fn read_placement_groups(entries: Vec<Value>, notes: &mut Vec<Note>) -> Vec<NamedPlacementGroup> {
+    let mut read = |(index, value): (usize, Value)| match entry(value) {
+        Ok(group) => Some(group),
+        Err(error) => {
+            let message = format!("{error}; the placement group is omitted");
+            notes.push(Note { place: format!("placementGroups[{index}]"), message });
+            None
+        }
+    };
+    entries.into_iter().enumerate().filter_map(&mut read).collect()
 }
 
 fn list(
@@ -279,7 +300,7 @@ fn assemble(parts: Parts, mut notes: Vec<Note>) -> Result<CatalogFile, CatalogFi
         on_demand_prices_read: None,
         spot_price_source: SpotPriceSource::File,
         reservations: BTreeMap::new(),
-        placement_groups: Vec::new(),
+        placement_groups: parts.placement_groups,
         capacity: CapacitySettings::default(),
         commitments: None,
         types: Vec::new(),

@@ -110,6 +110,17 @@ fn an_invalid_entry_is_reported_and_the_others_are_used() {
 }
 
 #[test]
+fn an_invalid_placement_group_is_reported_and_the_others_are_used() {
+    let mut file = file(&[entry_of("m5.large")], &[offering("m5.large", "us-east-1a", "on-demand", 0.096)]);
+    let group = |name: &str| json!({"id": "pg-1", "name": name, "strategy": "spread", "partitions": 0});
+    file["placementGroups"] = json!([group("a"), { "name": "b" }, group("c")]);
+    let read = read(&file);
+    let names: Vec<&str> = read.catalog.placement_groups.iter().map(|group| group.name.as_str()).collect();
+    assert_eq!(names, ["a", "c"]);
+    assert_eq!(notes(&read), ["placementGroups[1]: missing field `id`; the placement group is omitted"]);
+}
+
+#[test]
 fn an_offering_without_a_price_is_not_available() {
     let file = read(&file(
         &[entry_of("m5.large")],
@@ -228,9 +239,13 @@ fn separate_instance_types_replace_those_of_the_file() {
 #[test]
 fn a_written_file_can_be_read() {
     let facts = Facts::embedded().unwrap().within_zones(&["us-east-1a", "us-east-1b"]);
-    let catalog = Catalog::synthetic(1, &facts);
+    let mut catalog = Catalog::synthetic(1, &facts);
+    let group =
+        NamedPlacementGroup { id: "pg-1".into(), name: "kafka".into(), strategy: "partition".into(), partitions: 3 };
+    catalog.placement_groups = vec![group];
     let read = parse(write(&facts, &catalog).unwrap().as_bytes()).unwrap();
     assert_eq!((notes(&read), read.catalog.zones.clone()), (vec![], catalog.zones.clone()));
+    assert_eq!(read.catalog.placement_groups, catalog.placement_groups);
     let available = |catalog: &Catalog| {
         let mut types = instance_types(catalog);
         for kind in &mut types {

@@ -4,7 +4,7 @@ use nodeless_model::CapacityType;
 use serde::Serialize;
 
 use crate::facts::{Facts, InstanceTypeInfo, Zone};
-use crate::stored::{Catalog, Listing, Price};
+use crate::stored::{Catalog, Listing, NamedPlacementGroup, Price};
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -14,6 +14,7 @@ struct Written<'a> {
     zones: &'a [Zone],
     instance_types: Vec<&'a InstanceTypeInfo>,
     offerings: Vec<WrittenOffering<'a>>,
+    placement_groups: &'a [NamedPlacementGroup],
 }
 
 #[derive(Serialize)]
@@ -58,5 +59,6 @@ pub fn write(facts: &Facts, catalog: &Catalog) -> Result<String, serde_json::Err
         zones: &catalog.zones,
         instance_types: described.collect(),
         offerings,
+        placement_groups: &catalog.placement_groups,
     })
 }
