@@ -79,10 +79,10 @@ impl<'q> Engine<'_, '_, 'q> {
             let candidates = self.candidates(index, last);
             let eligible = self.eligible(index, last);
             let class = &self.classes.list[index];
-            if let Some(fault) =
-                class.level(last).and_then(|level| topology_barriers::by_absence(level, &self.topology))
+            if let Some(key) =
+                class.level(last).and_then(|level| topology_barriers::absent_label(level, &self.topology))
             {
-                return explain::Explanation::of_pod(fault);
+                return explain::Explanation::without_domain(self.input, key);
             }
             if let Some(level) = class.level(last)
                 && !candidates.is_empty()

@@ -35,6 +35,20 @@ impl Explanation {
     pub(crate) fn of_pod(fault: PodFault) -> Self {
         Self { reasons: vec![Reason::Pod(fault)], limited: false, unexplained: false }
     }
+
+    /// No node has the label, or can get it; with the NodePools that are not ready and would give it to their nodes.
+    pub(crate) fn without_domain(input: &Problem<'_>, key: &str) -> Self {
+        let mut explanation = Self::of_pod(PodFault::NoDomain { topology_key: key.to_owned() });
+        for offer in pools::order(&input.node_pools) {
+            let template = &offer.pool.template;
+            if (template.labels.contains_key(key) || template.requirements.get(key).is_some())
+                && let Some(cause @ Cause::NotReady { .. }) = pools::unusable(offer.pool)
+            {
+                explanation.reasons.push(Reason::NodePool { node_pool: offer.pool.name.clone(), cause });
+            }
+        }
+        explanation
+    }
 }
 
 /// The launchable instance types of NodePools for alternatives, without regard to requests: by NodePool and alternative.

@@ -94,10 +94,9 @@ impl<'a> Barriers<'_, 'a> {
 }
 
 /// A label that the pods' nodes must have and that no node has or can get.
-pub(crate) fn by_absence(level: &Level, topology: &Topology<'_>) -> Option<PodFault> {
+pub(crate) fn absent_label<'t>(level: &Level, topology: &'t Topology<'_>) -> Option<&'t str> {
     let without = |key: &&usize| topology.domains[**key].len() <= 1 && level.needs_label(**key);
-    let key = level.keys.iter().find(without)?;
-    Some(PodFault::NoDomain { topology_key: topology.keys[*key].clone() })
+    level.keys.iter().find(without).map(|key| topology.keys[*key].as_str())
 }
 
 /// The constraints over the host name that exclude the pods from every node.

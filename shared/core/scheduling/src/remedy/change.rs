@@ -379,6 +379,10 @@ impl fmt::Display for PodChange {
             }
             Self::Nonnegative(resource) => write!(f, "request {resource} of zero or more"),
             Self::AtMost(resource, amount) => write!(f, "request at most {} of {resource}", at_most(resource, *amount)),
+            Self::WithoutResource(resource) if resource.starts_with("hugepages-") => write!(
+                f,
+                "do not request {resource}, or let the user data of nodes reserve huge pages and add them to spec.capacity of a NodeOverlay"
+            ),
             Self::WithoutResource(resource) => write!(f, "do not request {resource}"),
         }
     }

@@ -131,6 +131,12 @@ fn every_remedy_makes_the_pod_fit() {
             &["do not request example.com/fpga"][..],
         ),
         (
+            with(|pod| pod.template_mut().requests.set("hugepages-2Mi", gib(1))),
+            &[
+                "do not request hugepages-2Mi, or let the user data of nodes reserve huge pages and add them to spec.capacity of a NodeOverlay",
+            ],
+        ),
+        (
             with(|pod| pod.template_mut().requests.set("cpu", Quantity::from_units(50))),
             &["request at most 15.92 of cpu", SIZE],
         ),
@@ -165,6 +171,23 @@ fn every_remedy_makes_the_pod_fit() {
         let found = advice(&problem(&pods, &pools));
         assert_eq!(found.remedies, remedies, "{found:#?}");
     }
+}
+
+#[test]
+fn a_spread_over_a_label_of_a_node_pool_that_is_not_ready_names_why_it_is_not() {
+    let mut racks = node_pool("racks");
+    racks.template.requirements.add("example.com/rack", Requirement::one_of(["r1", "r2"]));
+    racks.ready = Err("EC2NodeClass default is missing".into());
+    let pools = [small(), racks];
+    let mut spread = pod("web", 1000, 1024);
+    let mut constraint = topology_spread("example.com/rack", selector("app", "web"));
+    constraint.hard = true;
+    spread.template_mut().topology_spread = vec![constraint];
+    let pods = [spread];
+    let solution = solve_checked(&problem(&pods, &pools));
+    let reasons: Vec<String> = solution.unschedulable[0].reasons.iter().map(ToString::to_string).collect();
+    assert!(reasons[0].contains("example.com/rack"), "{reasons:?}");
+    assert_eq!(reasons[1..], ["NodePool racks: not ready: EC2NodeClass default is missing"]);
 }
 
 #[test]
