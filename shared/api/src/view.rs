@@ -7,7 +7,7 @@ use crate::default_spread::{SchedulerConfig, Selectors};
 use crate::slim::{self, CsiNode, PersistentVolume};
 use crate::{CapacityBufferStatus, EC2NodeClass, NodeOverlayStatus, NodePoolStatus, ProvisioningRequestStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use nodeless_devices::{ClaimState, ClusterDevices, DeviceClass, Slice};
+use nodeless_devices::{ClaimState, ClusterDevices, DeviceClass, ExtendedResources, Slice};
 use nodeless_model::labels::is_ours;
 use nodeless_model::object::{MirroredClaim, ObjectRef};
 use nodeless_model::pod::VolumeClaim;
@@ -260,10 +260,11 @@ impl ClusterView {
         of_buffers.chain(of_requests.flatten())
     }
 
-    /// Whether some pod claims devices, so that devices are needed.
+    /// Whether some pod claims devices, or requests an extended resource that may be given as devices, so that devices are needed.
     #[must_use]
     pub fn claims_devices(&self) -> bool {
-        self.pods.iter().any(|pod| !pod.template.resource_claims.is_empty() && !pod.is_terminal())
+        let claims = |pod: &Pod| !pod.template.resource_claims.is_empty() && !pod.is_terminal();
+        self.pods().any(claims) || !requested_extended_resources(&self.pods).is_empty()
     }
 
     /// Takes over devices and claims. Call it once nodes are there.
@@ -273,12 +274,17 @@ impl ClusterView {
         let slice = |slice: slim::ResourceSlice| Slice { name: name(&slice.metadata), spec: slice.spec };
         let class = |class: slim::DeviceClass| {
             let name = name(&class.metadata);
-            (name.clone(), DeviceClass { name, selectors: class.spec.selectors })
+            let slim::DeviceClassSpec { selectors, extended_resource_name } = class.spec;
+            (name.clone(), DeviceClass { name, selectors, extended_resource_name })
         };
         let claim = |claim: slim::ResourceClaim| {
             let is_of_pod = claim.metadata.owner_references.iter().flatten().any(|owner| owner.kind == POD);
-            let state = ClaimState { devices: claim.spec.devices, is_of_pod, allocation: claim.status.allocation };
-            (key(&claim.metadata), state)
+            let annotations = claim.metadata.annotations.iter().flatten();
+            let is_of_extended_resource =
+                annotations.into_iter().any(|(key, value)| key == EXTENDED_RESOURCE_CLAIM && value == "true");
+            let key = key(&claim.metadata);
+            let (devices, allocation) = (claim.spec.devices, claim.status.allocation);
+            (key, ClaimState { devices, is_of_pod, is_of_extended_resource, allocation })
         };
         self.devices = ClusterDevices {
             slices: objects.slices.into_iter().map(slice).collect(),
@@ -291,6 +297,33 @@ impl ClusterView {
             Some((node.name.as_str(), node.labels.get(nodeless_model::labels::INSTANCE_TYPE)?.as_str()))
         });
         self.devices.learn(types);
+        self.add_extended_resources();
+    }
+
+    /// Adds the resources that DeviceClasses give on nodes whose kubelet does not report them. Where a device plugin reports a resource,
+    /// the kube-scheduler goes by that.
+    fn add_extended_resources(&mut self) {
+        let requested = requested_extended_resources(&self.pods);
+        let extended = ExtendedResources::new(&self.devices, &requested);
+        if extended.is_empty() {
+            return;
+        }
+        for node in &mut self.nodes {
+            for (resource, count) in extended.of_node(&node.name, &node.labels) {
+                if node.allocatable.get(resource).is_zero() {
+                    node.capacity.set(resource, count);
+                    node.allocatable.set(resource, count);
+                }
+            }
+        }
+    }
+
+    /// The extended resources that pods request and DeviceClasses give.
+    #[must_use]
+    pub fn extended_resources(&self) -> ExtendedResources<'_> {
+        let has_classes = !self.devices.classes.is_empty();
+        let requested = if has_classes { requested_extended_resources(&self.pods) } else { BTreeSet::new() };
+        ExtendedResources::new(&self.devices, &requested)
     }
 
     /// Whether some pod selects namespaces by label, so that their labels are needed.
@@ -439,6 +472,17 @@ impl InvalidObject {
 
 /// The kind of pods.
 const POD: &str = "Pod";
+/// The annotation of ResourceClaims that the kube-scheduler makes for extended resources.
+const EXTENDED_RESOURCE_CLAIM: &str = "resource.kubernetes.io/extended-resource-claim";
+/// The VPC resource controller gives these resources, and no driver of devices.
+const OF_VPC: &str = "vpc.amazonaws.com/";
+
+/// The extended resources that pods request.
+fn requested_extended_resources(pods: &[Arc<Pod>]) -> BTreeSet<&str> {
+    let templates = pods.iter().filter(|pod| !pod.is_terminal()).map(|pod| &pod.template);
+    let requested = templates.flat_map(|template| template.requests.iter().chain(template.next_requests().iter()));
+    requested.map(|(name, _)| name).filter(|name| name.contains('/') && !name.starts_with(OF_VPC)).collect()
+}
 
 #[cfg(test)]
 mod tests {

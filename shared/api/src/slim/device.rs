@@ -32,6 +32,9 @@ pub struct DeviceClass {
 pub struct DeviceClassSpec {
     /// The selectors.
     pub selectors: Vec<DeviceSelector>,
+    /// The extended resource whose requests get devices of the class.
+    #[serde(rename = "extendedResourceName")]
+    pub extended_resource_name: Option<String>,
 }
 
 /// A claim for devices.

@@ -279,3 +279,50 @@ fn virtual_pods_mount_the_volumes_of_which_it_is_known_where_they_can_be() {
     assert_eq!(mounted.iter().map(|claim| zones(claim)).collect::<Vec<_>>(), ["z-2", "z-1", "z-2"]);
     assert!(view.volume_faults.is_empty(), "no pod waits for them");
 }
+
+#[test]
+fn a_device_class_gives_an_extended_resource_where_no_device_plugin_reports_it() {
+    let gpu = |name: &str| json!({ "name": name, "attributes": { "type": { "string": "gpu" } } });
+    let slice = |node: &str| {
+        json!({
+            "metadata": { "name": format!("{node}-gpus") },
+            "spec": {
+                "driver": "gpu.nvidia.com", "nodeName": node, "devices": [gpu("gpu-0"), gpu("gpu-1"), gpu("gpu-2")],
+                "pool": { "name": node, "generation": 1, "resourceSliceCount": 1 },
+            },
+        })
+    };
+    let class = json!({
+        "metadata": { "name": "gpu.nvidia.com" },
+        "spec": {
+            "extendedResourceName": "nvidia.com/gpu", "selectors": [{ "cel": { "expression": "device.driver == 'gpu.nvidia.com'" } }],
+        },
+    });
+    let claim = |name: &str, device: &str, annotations: Value| {
+        let result = json!({ "request": "r", "driver": "gpu.nvidia.com", "pool": "dra", "device": device });
+        json!({
+            "metadata": { "name": name, "namespace": "default", "annotations": annotations },
+            "status": { "allocation": { "devices": { "results": [result] } } },
+        })
+    };
+    let of_pod = json!({ "resource.kubernetes.io/extended-resource-claim": "true" });
+    let claims = json!([claim("own", "gpu-0", json!({})), claim("made", "gpu-1", of_pod)]);
+    let node = |name: &str, gpus: i64| {
+        let allocatable = ResourceList::new().with("nvidia.com/gpu", Quantity::from_units(gpus));
+        nodeless_model::Node { name: name.into(), allocatable, ..nodeless_model::Node::default() }
+    };
+    let mut training = pod("train", "default", 0, 1000);
+    training.template_mut().requests.set("nvidia.com/gpu", Quantity::from_units(1));
+    let mut view = view(vec![training]);
+    view.nodes = vec![node("dra", 0), node("plugin", 8)];
+    assert!(view.claims_devices(), "the class may give what it requests");
+    let typed = |values: Value| values.as_array().unwrap().clone().into_iter();
+    view.set_devices(nodeless_api::view::DeviceObjects {
+        slices: typed(json!([slice("dra"), slice("plugin")])).map(|it| serde_json::from_value(it).unwrap()).collect(),
+        classes: vec![serde_json::from_value(class).unwrap()],
+        claims: typed(claims).map(|it| serde_json::from_value(it).unwrap()).collect(),
+        templates: Vec::new(),
+    });
+    let gpus = |node: usize| view.nodes[node].allocatable.get("nvidia.com/gpu");
+    assert_eq!((gpus(0), gpus(1)), (Quantity::from_units(2), Quantity::from_units(8)));
+}

@@ -16,6 +16,9 @@ pub struct DeviceClass {
     /// All of them must select a device.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub selectors: Vec<DeviceSelector>,
+    /// The extended resource whose requests get devices of the class.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub extended_resource_name: Option<String>,
 }
 
 /// A ResourceClaim, or the claim that a ResourceClaimTemplate makes.

@@ -31,6 +31,9 @@ pub struct ClaimState {
     pub devices: DeviceRequests,
     /// Whether it was made for one pod from a template.
     pub is_of_pod: bool,
+    /// Whether the kube-scheduler made it for extended resources that a pod requests.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_of_extended_resource: bool,
     /// What it was allocated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allocation: Option<ClaimAllocation>,

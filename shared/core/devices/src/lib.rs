@@ -10,7 +10,7 @@
 //!    request ([`selector`]), not tainted, and permitted by the constraints of the claim (`constraints`) and the counters of the pool
 //!    (`counters`). If a later request finds no device, the next device is tried (`search`).
 //!
-//! [`Site::fit`] states how many pods with claims fit on a node, as numbers that a plan can add. [`ClusterDevices`] is what the API server
+//! [`ExtendedResources`] counts the devices that pods get by requests for an extended resource. [`Site::fit`] states how many pods with claims fit on a node, as numbers that a plan can add. [`ClusterDevices`] is what the API server
 //! has about devices, and predicts what the nodes of an instance type publish.
 //!
 //! Devices of nodes that do not exist yet are slices with devices for which [`Device::is_predicted`] is set: what such a device does not
@@ -28,6 +28,7 @@ mod claim;
 mod cluster;
 mod constraints;
 mod counters;
+mod extended;
 mod fit;
 mod node_selector;
 mod pod_claims;
@@ -49,6 +50,7 @@ pub use claim::{
     ExactRequest, IsGiven, ResourceClaim, SubRequest,
 };
 pub use cluster::{AllocatedDevice, AllocatedDevices, ClaimAllocation, ClaimState, ClusterDevices};
+pub use extended::ExtendedResources;
 pub use fit::{Fit, Site};
 pub use node_selector::{NodeSelector, NodeSelectorTerm, Place};
 pub use pod_claims::{PodClaims, allocate};

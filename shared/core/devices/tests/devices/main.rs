@@ -5,6 +5,7 @@
 #![allow(clippy::needless_pass_by_value, reason = "tests write an object where they use it")]
 
 mod allocating;
+mod extended;
 mod fitting;
 mod known;
 mod pooling;

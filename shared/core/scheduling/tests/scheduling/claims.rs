@@ -315,7 +315,8 @@ fn pods_that_move_get_other_devices() {
     let devices_of = devices.templates["default/one"].clone();
     let term = json!({"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["node-1"]}]});
     let allocation = serde_json::from_value(json!({"nodeSelector": {"nodeSelectorTerms": [term]}})).unwrap();
-    let state = ClaimState { devices: devices_of, is_of_pod: true, allocation: Some(allocation) };
+    let state =
+        ClaimState { devices: devices_of, is_of_pod: true, allocation: Some(allocation), ..ClaimState::default() };
     devices.claims.insert("default/a-gpu-x".into(), state);
     let pods = [Pod { node_name: Some("node-1".into()), ..claiming("a", "one") }];
     let mut problem = with(&devices, &pods, &pools);

@@ -106,8 +106,13 @@ pub(super) fn evaluate(
     let limits = view.options.limits();
     let invalid = view.options.invalid_limit().map(|why| Unusable(format!("Namespace kube-system: {why}")));
     let cluster = (!limits.are_none()).then(|| ClusterUsage { limits, usage: PoolUsage::sum(usage.values()) });
+    let extended = view.extended_resources();
     let one = |pool: &NodePool| {
         let name = &pool.template.node_class;
+        let mut types_of_pool = overlaid.pools.get(&pool.name).cloned().unwrap_or_default();
+        if !extended.is_empty() {
+            types_of_pool.instance_types = extended.added_to(&types_of_pool.instance_types);
+        }
         let valid = pool.ready.clone();
         let mut class_ready = class_readiness(view, name);
         if let (Ok(()), Some(Err(problem))) = (&class_ready, types.get(name)) {
@@ -125,7 +130,7 @@ pub(super) fn evaluate(
         let ready = ready.and_then(|()| invalid.clone().map_or(Ok(()), Err));
         EvaluatedPool {
             pool: NodePool { ready, ..pool.clone() },
-            types: overlaid.pools.get(&pool.name).cloned().unwrap_or_default(),
+            types: types_of_pool,
             scheduled_off,
             usage: usage.get(&pool.name).cloned().unwrap_or_default(),
             cluster: cluster.clone(),
