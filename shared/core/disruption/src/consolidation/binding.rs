@@ -20,6 +20,28 @@ const ORDERS: u64 = 5;
 /// number.
 const MAX_TOGETHER: usize = 16;
 
+/// Why the pods of a command are not predicted to run.
+pub(super) enum Unpredicted {
+    /// These pods, `namespace/name`, would stay pending, in one order.
+    Pending(Vec<String>),
+    Kept(KeptReason),
+}
+
+impl From<KeptReason> for Unpredicted {
+    fn from(why: KeptReason) -> Self {
+        Self::Kept(why)
+    }
+}
+
+impl From<Unpredicted> for KeptReason {
+    fn from(why: Unpredicted) -> Self {
+        match why {
+            Unpredicted::Pending(pods) => Self::PredictedPending { pod: pods.into_iter().next().unwrap_or_default() },
+            Unpredicted::Kept(why) => why,
+        }
+    }
+}
+
 impl<'c, 'a> Round<'c, 'a, '_> {
     /// Accepts a command if its pods fit where the kube-scheduler is predicted to bind them, once its replacements have
     /// joined; together with the pods of the commands that were accepted before. With `first_only`, any pod that does not fit may be the
@@ -31,6 +53,17 @@ impl<'c, 'a> Round<'c, 'a, '_> {
         launches: &[Launch],
         first_only: bool,
     ) -> Result<(), KeptReason> {
+        self.predict_pods(places, movers, launches, first_only).map_err(KeptReason::from)
+    }
+
+    /// [`Self::predict`], with all pods that do not fit in one order unless `first_only` is set.
+    pub(super) fn predict_pods(
+        &mut self,
+        places: &[usize],
+        movers: &[Mover<'a>],
+        launches: &[Launch],
+        first_only: bool,
+    ) -> Result<(), Unpredicted> {
         let Some(mut prediction) = self.prediction.take() else { return Ok(()) };
         let mut nodes = prediction.nodes.take().unwrap_or_else(|| {
             let movers = self.candidates.iter().flat_map(|candidate| &candidate.movers);
@@ -53,7 +86,7 @@ impl<'c, 'a> Round<'c, 'a, '_> {
         movers: &[Mover<'a>],
         launches: &[Launch],
         first_only: bool,
-    ) -> Result<(), KeptReason> {
+    ) -> Result<(), Unpredicted> {
         let (bound_before, waiting_before) = (nodes.bound.len(), nodes.waiting.clone());
         let mut saved = Vec::new();
         if waiting_before.len() > MAX_TOGETHER {
@@ -102,7 +135,7 @@ impl<'c, 'a> Round<'c, 'a, '_> {
         closing: &[usize],
         movers: &[Mover<'a>],
         first_only: bool,
-    ) -> Result<Vec<Mover<'a>>, KeptReason> {
+    ) -> Result<Vec<Mover<'a>>, Unpredicted> {
         let moving: Vec<Mover<'a>> = {
             let again = nodes.bound.iter().filter(|(node, _)| closing.contains(node));
             again.map(|(_, mover)| *mover).chain(movers.iter().copied()).collect()
@@ -117,15 +150,16 @@ impl<'c, 'a> Round<'c, 'a, '_> {
         self.has_work_left()?;
         let limits = BindingLimits { max_work: self.work_left(), first_only };
         let found = nodes.bindings.bind(&pods(&all), 0..ORDERS, limits);
-        match found.unbound() {
-            Some(pod) => Err(KeptReason::PredictedPending { pod: all[pod].pod.key() }),
-            None if found.out_of_work => Err(KeptReason::NotEvaluated),
-            None => {
+        match &found.all_unbound()[..] {
+            [first, ..] if first_only => Err(Unpredicted::Pending(vec![all[*first].pod.key()])),
+            [] if found.out_of_work => Err(KeptReason::NotEvaluated.into()),
+            [] => {
                 let staying = nodes.bound.iter().filter(|(node, _)| !closing.contains(node));
                 let bound: Vec<(usize, Mover<'a>)> = staying.copied().collect();
                 self.check_bound_zones(&nodes.bindings, &bound, &all, &found)?;
                 Ok(all)
             }
+            pending => Err(Unpredicted::Pending(pending.iter().map(|pod| all[*pod].pod.key()).collect())),
         }
     }
 

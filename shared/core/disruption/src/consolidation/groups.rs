@@ -1,6 +1,7 @@
 //! Replaces several nodes by several cheaper ones.
 
 use super::State;
+use super::binding::Unpredicted;
 use super::replacement::ROUNDING;
 use super::round::Round;
 use super::single::accept;
@@ -118,13 +119,15 @@ fn replace(round: &mut Round<'_, '_, '_>, places: &[usize], budgets: &mut Budget
                 round.candidates[place].reasons.push(why.clone());
             }
         }
-        Err(Refusal::Kept(KeptReason::PredictedPending { pod })) => {
-            let runs_it = |place: &usize| round.candidates[*place].movers.iter().any(|mover| mover.pod.key() == pod);
-            let others: Vec<usize> = places.iter().copied().filter(|place| !runs_it(place)).collect();
-            if others.len() < places.len() {
-                replace(round, &others, budgets);
-            } else {
+        Err(Refusal::Pending(pods)) => {
+            let runs_one =
+                |place: &usize| round.candidates[*place].movers.iter().any(|mover| pods.contains(&mover.pod.key()));
+            let (running, others): (Vec<usize>, Vec<usize>) = places.iter().copied().partition(runs_one);
+            if running.is_empty() || others.is_empty() {
                 replace_halves(round, &places, budgets);
+            } else {
+                replace(round, &others, budgets);
+                replace(round, &running, budgets);
             }
         }
         Err(Refusal::Kept(_)) => replace_halves(round, &places, budgets),
@@ -140,6 +143,8 @@ fn replace_halves(round: &mut Round<'_, '_, '_>, places: &[usize], budgets: &mut
 /// Why a group is not replaced.
 enum Refusal {
     Kept(KeptReason),
+    /// These pods are predicted to stay pending.
+    Pending(Vec<String>),
     /// Equal nodes would only be launched again.
     Unchanged(Vec<usize>),
 }
@@ -161,7 +166,10 @@ fn attempt(round: &mut Round<'_, '_, '_>, places: &[usize]) -> Result<(), Refusa
             return Err(Refusal::Unchanged(unchanged));
         }
         round.check_zones(&movers, &verdict).map_err(Refusal::Kept)?;
-        round.predict(places, &movers, &verdict.launches, true).map_err(Refusal::Kept)?;
+        round.predict_pods(places, &movers, &verdict.launches, false).map_err(|why| match why {
+            Unpredicted::Pending(pods) => Refusal::Pending(pods),
+            Unpredicted::Kept(why) => Refusal::Kept(why),
+        })?;
         Ok(verdict)
     });
     match found {

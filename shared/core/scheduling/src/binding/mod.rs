@@ -121,7 +121,16 @@ impl Bound {
     /// The first pod that fits on no node in one of the orders.
     #[must_use]
     pub fn unbound(&self) -> Option<usize> {
-        self.orders.iter().find_map(|order| order.iter().position(Option::is_none))
+        self.all_unbound().first().copied()
+    }
+
+    /// The pods that fit on no node in the first order with such a pod. If an order ends with the first one, those after it are listed, too.
+    #[must_use]
+    pub fn all_unbound(&self) -> Vec<usize> {
+        let unbound = |order: &Vec<Option<usize>>| -> Vec<usize> {
+            order.iter().enumerate().filter_map(|(pod, node)| node.is_none().then_some(pod)).collect()
+        };
+        self.orders.iter().map(unbound).find(|unbound| !unbound.is_empty()).unwrap_or_default()
     }
 }
 
