@@ -72,6 +72,55 @@ impl Launches {
     }
 }
 
+/// Launches for owners whose launches were counted twice and more, since they were last counted: until it is known whether a pod takes one
+/// of them, nothing more is launched for other pods of the owner.
+pub(super) struct Trials<'a>(BTreeMap<String, Vec<&'a NodeClaim>>);
+
+impl<'a> Trials<'a> {
+    pub(super) fn new(launches: &Launches, view: &ClusterView, claims: &'a [NodeClaim]) -> Self {
+        let since =
+            launches.owners.values().filter(|unused| unused.until().is_some()).map(|unused| unused.counted).min();
+        let is_later =
+            |claim: &&NodeClaim| since.is_some_and(|since| claim.created > since) && !claim.phase.is_leaving();
+        let later: Vec<&NodeClaim> = claims.iter().filter(is_later).collect();
+        let mut trials: BTreeMap<String, Vec<&NodeClaim>> = BTreeMap::new();
+        if later.is_empty() {
+            return Self(trials);
+        }
+        let pending = Pending::new(view, &later);
+        for claim in later {
+            for owner in pending.of_claim(claim) {
+                let unused = launches.owners.get(owner).filter(|unused| unused.until().is_some());
+                if unused.is_some_and(|unused| claim.created > unused.counted) {
+                    trials.entry(owner.to_owned()).or_default().push(claim);
+                }
+            }
+        }
+        Self(trials)
+    }
+
+    /// Why nothing is launched for a pod of this owner now, if so.
+    pub(super) fn waits_because(&self, owner: &str, pod: &Pod) -> Option<String> {
+        let claims = self.0.get(owner)?;
+        let key = pod.key();
+        if claims.iter().any(|claim| claim.spec.nominated_pods.contains(&key)) {
+            return None;
+        }
+        Some(format!(
+            "kube-scheduler placed no pod of {} on the nodes that were launched for them before, so nothing more is launched until one \
+             is placed on the node of NodeClaim {}",
+            controller(pod),
+            claims.first()?.name
+        ))
+    }
+}
+
+/// What made the pod, for a message.
+fn controller(pod: &Pod) -> String {
+    let name = pod.owner_name.as_deref().unwrap_or(&pod.name);
+    format!("{} {}/{name}", pod.owner_kind.as_deref().unwrap_or("Pod"), pod.namespace)
+}
+
 impl Unused {
     /// The time before which nothing is launched for the owner's pods.
     fn until(&self) -> Option<Timestamp> {
@@ -82,18 +131,22 @@ impl Unused {
     /// Why nothing is launched for a pod of the owner now, if so.
     fn waits_because(&self, pod: &Pod, now: Timestamp) -> Option<String> {
         let until = self.until().filter(|until| now < *until)?;
-        let name = pod.owner_name.as_deref().unwrap_or(&pod.name);
-        let (kind, times) = (pod.owner_kind.as_deref().unwrap_or("Pod"), self.times);
+        let (controller, times) = (controller(pod), self.times);
         let last = self.claims.last().map(|name| format!(", NodeClaim {name} at last,")).unwrap_or_default();
         Some(format!(
-            "nodes were launched {times} times for pods of {kind} {}/{name}{last} and became ready, and kube-scheduler placed none of \
-             these pods there: its Event FailedScheduling has the reason; the next launch for them is not before {until:.0}",
-            pod.namespace
+            "nodes were launched {times} times for pods of {controller}{last} and became ready, and kube-scheduler placed none of these \
+             pods there: its Event FailedScheduling has the reason; the next launch for them is not before {until:.0}"
         ))
     }
 
     fn is_counted(&self, claim: &NodeClaim) -> bool {
         claim.created >= self.launched || self.claims.contains(&claim.name)
+    }
+
+    /// Whether the launch is of a plan that is not counted. Its node may be ready after that of a later plan.
+    fn is_new(&self, name: &str, created: Timestamp) -> bool {
+        let is_listed = || self.claims.len() == MAX_CLAIMS || self.claims.iter().any(|counted| counted == name);
+        created > self.launched || (created < self.launched && !is_listed())
     }
 }
 
@@ -213,8 +266,8 @@ pub(super) fn counted(before: &Launches, view: &ClusterView, claims: &[NodeClaim
         });
     }
     for candidate in &mut untaken {
-        let created = candidate.launch.created;
-        let is_new = |owner: &String| owners.get(owner).is_none_or(|unused| created > unused.launched);
+        let (name, created) = (candidate.name, candidate.launch.created);
+        let is_new = |owner: &String| owners.get(owner).is_none_or(|unused| unused.is_new(name, created));
         candidate.launch.owners.retain(|owner| is_new(owner) && !is_taken(owner, created));
     }
     let (counted, left): (Vec<_>, Vec<_>) = untaken.into_iter().partition(|candidate| candidate.is_counted);
@@ -276,7 +329,7 @@ impl Launches {
             let first = || Unused { times: 0, launched, counted: now, claims: Vec::new() };
             let unused = self.owners.entry(owner.clone()).or_insert_with(first);
             unused.times = unused.times.saturating_add(u32::try_from(plans.len()).unwrap_or(u32::MAX));
-            (unused.launched, unused.counted) = (launched, now);
+            (unused.launched, unused.counted) = (unused.launched.max(launched), now);
             unused.claims.extend(new.iter().map(|(_, name)| (*name).to_owned()));
             let surplus = unused.claims.len().saturating_sub(MAX_CLAIMS);
             unused.claims.drain(..surplus);
@@ -376,6 +429,40 @@ mod tests {
         assert_eq!(waits, [6, 12, 24, 48, 96, 96, 96]);
         let why = plans.why(&waiting, now - 60).unwrap();
         assert!(why.contains("8 times for pods of ReplicaSet shop/web, NodeClaim n8 at last,"), "{why}");
+    }
+
+    #[test]
+    fn after_launches_in_vain_one_plan_launches_until_its_outcome_is_known() {
+        let (mut plans, [first, second_pod]) =
+            (Plans::default(), ["web-a", "web-b"].map(|name| pod("ReplicaSet", name)));
+        let pods = [first.clone(), second_pod.clone()];
+        let view = ClusterView { pods: pods.iter().cloned().map(Into::into).collect(), ..ClusterView::default() };
+        let why = |plans: &Plans, claims: &[NodeClaim], pod: &Pod| {
+            Trials::new(&plans.0, &view, claims).waits_because(&owner(pod), pod)
+        };
+        let (mut claims, mut joining) = (vec![launch("n1", 0, &["web-a"])], launch("n3", 700, &["web-a"]));
+        joining.clear_condition(condition::INITIALIZED);
+        assert_eq!(plans.plan(&pods, &claims, 90), [1]);
+        claims.push(joining.clone());
+        assert_eq!(why(&plans, &claims, &second_pod), None, "the first may have been an accident");
+        claims.insert(1, launch("n2", 100, &["web-b"]));
+        assert_eq!(plans.plan(&pods, &claims, 200), [2]);
+        let waits = why(&plans, &claims, &second_pod).unwrap();
+        assert!(waits.contains("ReplicaSet shop/web") && waits.ends_with("NodeClaim n3"), "{waits}");
+        assert_eq!(why(&plans, &claims, &first), None, "it is launched for this pod");
+        assert_eq!(why(&plans, &claims[..2], &second_pod), None, "counted launches have no other outcome");
+    }
+
+    #[test]
+    fn a_launch_counts_although_that_of_a_later_plan_is_ready_first() {
+        let (mut plans, pods) = (Plans::default(), [pod("ReplicaSet", "web-a"), pod("ReplicaSet", "web-b")]);
+        let mut slow = launch("n1", 0, &["web-a"]);
+        slow.clear_condition(condition::INITIALIZED);
+        let quick = launch("n2", 10, &["web-b"]);
+        assert_eq!(plans.plan(&pods, &[slow, quick.clone()], 100), [1]);
+        let claims = [launch("n1", 0, &["web-a"]), quick];
+        assert_eq!(plans.plan(&pods, &claims, 110), [2]);
+        assert_eq!(plans.plan(&pods, &claims, 120), [2]);
     }
 
     #[test]

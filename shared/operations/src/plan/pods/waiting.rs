@@ -2,7 +2,7 @@
 //! they are planned again without the nodes that they did not go to. What is launched for an owner's pods in vain, whatever the cause is,
 //! is counted in [`unused_launches`](super::unused_launches).
 
-use super::unused_launches::{self, Launches, owner};
+use super::unused_launches::{self, Launches, Trials, owner};
 use crate::plan::action::{Action, Batch, Stage};
 use crate::plan::execute::Execute;
 use crate::plan::facts::Facts;
@@ -102,6 +102,7 @@ impl WaitingPods {
         if !waits && self.launches.is_empty() {
             return restricted;
         }
+        let trials = Trials::new(&self.launches, view, claims);
         let cluster_state = ClusterState::new(view, claims);
         let known = |place: &Place<'_>, at: Timestamp| place.initialized_since().is_some_and(|since| since < at);
         let host_names = |at: Timestamp| {
@@ -112,7 +113,7 @@ impl WaitingPods {
         for pod in view.pods().filter(|pod| pod.is_provisionable()) {
             let not_before = self.pods.get(&pod.uid).and_then(|waiting| waiting.not_before);
             let owner = owner(pod);
-            let why = self.launches.waits_because(&owner, pod, now);
+            let why = self.launches.waits_because(&owner, pod, now).or_else(|| trials.waits_because(&owner, pod));
             if not_before.is_none() && why.is_none() {
                 continue;
             }

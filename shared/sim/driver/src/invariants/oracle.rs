@@ -27,7 +27,7 @@ use crate::scenarios::other_objects::is_instance_of_other;
 use crate::{Driver, Outcome};
 use jiff::{SignedDuration, Timestamp};
 use nodeless_fake_aws::TypeFacts;
-use nodeless_fake_kubernetes::resource::{NAMESPACES, NODES, PODS};
+use nodeless_fake_kubernetes::resource::{EVENTS, NAMESPACES, NODES, PODS};
 use nodeless_fake_kubernetes::{Change, ChangeKind, ListOptions};
 use nodeless_model::claim::{TerminationReason, condition};
 use nodeless_model::{NodeClaim, Phase, labels};
@@ -66,10 +66,16 @@ struct Pending {
     plans: u32,
     /// Whether the last such plan reported the pod as unschedulable.
     refused: bool,
-    /// When a plan last reported the pod as unschedulable: until then there was no node to wait for.
+    /// When a plan last reported the pod as unschedulable, or an Event that kube-scheduler does not place it as planned: until then there
+    /// was no node to wait for.
     last_refused: Option<Timestamp>,
     /// The last message of kube-scheduler about the pod.
     message: String,
+}
+
+/// Whether a plan that ended at this time could see that the pod is pending.
+fn is_seen(pod: &Pending, at: Timestamp) -> bool {
+    pod.marked.is_some_and(|marked| at.duration_since(marked) >= SEEN_AFTER)
 }
 
 /// The resources of the running instances of a NodePool.
@@ -215,6 +221,7 @@ impl Oracle {
                     self.violated(now, OTHER_CONTROLLERS, detail);
                 }
                 self.node_pools.changed(change, now);
+                self.note_event(change, now);
                 if change.resource.kind == "NodePool" {
                     self.pool_changed(change);
                 }
@@ -320,14 +327,26 @@ impl Oracle {
         }
     }
 
+    /// An Event may state that kube-scheduler does not place a pod where plans do.
+    fn note_event(&mut self, change: &Change, now: Timestamp) {
+        if change.resource == EVENTS
+            && text(&change.object, "/reason") == "NotScheduledAsPlanned"
+            && let Some(pod) = self.pending.get_mut(text(&change.object, "/involvedObject/uid"))
+        {
+            pod.last_refused = Some(now);
+        }
+    }
+
     /// Checks the reports of operations.
     pub(crate) fn take_outcomes(&mut self, outcomes: &[(Timestamp, Outcome)], driver: &Driver) {
         for (at, outcome) in outcomes {
             if let Outcome::Planned(Ok(report)) = outcome
-                && report.problems.is_empty()
                 && !report.repeated
             {
-                self.planned(*at, report, driver);
+                self.note_refused(*at, report);
+                if report.problems.is_empty() {
+                    self.planned(*at, report, driver);
+                }
             }
         }
         let now = driver.world().now();
@@ -363,6 +382,17 @@ impl Oracle {
         i32::try_from(of_pod.count()).unwrap_or(i32::MAX)
     }
 
+    /// Which pods a plan reports as unschedulable. A plan with problems does too.
+    fn note_refused(&mut self, at: Timestamp, report: &PlanReport) {
+        let refused: BTreeSet<&str> = report.unschedulable.iter().map(|(pod, _)| pod.as_str()).collect();
+        for pod in self.pending.values_mut().filter(|pod| is_seen(pod, at)) {
+            pod.refused = refused.contains(pod.key.as_str());
+            if pod.refused {
+                pod.last_refused = Some(at);
+            }
+        }
+    }
+
     fn planned(&mut self, at: Timestamp, report: &PlanReport, driver: &Driver) {
         if self.pending.is_empty() && self.announced_ends.is_none() {
             return;
@@ -385,16 +415,9 @@ impl Oracle {
         let ends = self.announced_ends.as_mut();
         let without = ends.map(|checks| checks.planned(driver, at, &claims, has_other_place)).unwrap_or_default();
         let mut forgotten = Vec::new();
-        for pod in self.pending.values_mut() {
-            if pod.marked.is_none_or(|marked| at.duration_since(marked) < SEEN_AFTER) {
-                continue;
-            }
+        for pod in self.pending.values_mut().filter(|pod| is_seen(pod, at)) {
             pod.plans += 1;
             let key = pod.key.as_str();
-            pod.refused = refused.contains(key);
-            if pod.refused {
-                pod.last_refused = Some(at);
-            }
             if pod.plans >= 2 && !pod.refused && !placed.contains(key) && !nominated.contains(key) {
                 forgotten.push(format!(
                     "pod {key} is pending since {} and {} plans do not mention it",

@@ -130,6 +130,11 @@ fn every_invariant_holds_while_pods_move_that_cannot_go_anywhere() {
     run_all("moving-pods");
 }
 
+#[test]
+fn every_invariant_holds_while_kube_scheduler_refuses_pods_for_an_unknown_reason() {
+    run_all("refused-pods");
+}
+
 /// The invariants would hold without warm nodes, too.
 #[test]
 fn instances_are_stopped_and_started() {
