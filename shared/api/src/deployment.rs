@@ -3,11 +3,14 @@
 use jiff::{SignedDuration, Timestamp};
 use nodeless_model::labels;
 use nodeless_model::object::PodRef;
-use nodeless_model::surge::{DeploymentChange, OwningDeployment, Raise, ReadyPod};
+use nodeless_model::surge::{DeploymentChange, OwningDeployment, Raise, RaisedDeployment, ReadyPod};
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 /// The number of the template's version, on a Deployment and on its ReplicaSets.
 const REVISION: &str = "deployment.kubernetes.io/revision";
+/// The value of the label of raised Deployments.
+const RAISED: &str = "raised";
 /// The share of the replicas of a rolling update without one of its own.
 const DEFAULT_SHARE: &str = "25%";
 
@@ -111,7 +114,7 @@ fn ready_pod(pod: &Value) -> Option<ReadyPod> {
 /// When the Deployment is not as the change expects it.
 pub fn patch(deployment: &Value, change: &DeploymentChange) -> Result<Option<Value>, Unexpected> {
     let version = deployment.pointer("/metadata/resourceVersion").cloned().unwrap_or_default();
-    let replicas = deployment.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or(1);
+    let replicas = replicas(deployment);
     let present = raise(deployment);
     Ok(match change {
         DeploymentChange::Restart { at } => {
@@ -135,19 +138,68 @@ pub fn patch(deployment: &Value, change: &DeploymentChange) -> Result<Option<Val
                 return Err(Unexpected(format!("it has {replicas} replicas, not {}", raise.from)));
             }
             None => Some(json!({
-                "metadata": { "resourceVersion": version, "annotations": { labels::SURGE: written(raise) } },
+                "metadata": {
+                    "resourceVersion": version,
+                    "annotations": { labels::SURGE: written(raise, deployment) },
+                    "labels": { labels::SURGE: RAISED },
+                },
                 "spec": { "replicas": raise.to },
             })),
         },
-        DeploymentChange::Lower { claim, pod } => present.filter(|raise| raise.is_for(claim, pod)).map(|raise| {
-            let metadata = json!({ "resourceVersion": version, "annotations": { labels::SURGE: null } });
-            if replicas == i64::from(raise.to) {
-                json!({ "metadata": metadata, "spec": { "replicas": raise.from } })
-            } else {
-                json!({ "metadata": metadata })
-            }
-        }),
+        DeploymentChange::Lower { claim, pod } => {
+            present.filter(|raise| raise.is_for(claim, pod)).map(|raise| lowered(deployment, &raise))
+        }
+        DeploymentChange::LowerLeftBehind(raise) => {
+            (present.as_ref() == Some(raise) && is_as_raised(deployment, raise)).then(|| lowered(deployment, raise))
+        }
     })
+}
+
+/// The patch that undoes a raise. Replicas that another party has changed since stay as they are.
+fn lowered(deployment: &Value, raise: &Raise) -> Value {
+    let version = &deployment["metadata"]["resourceVersion"];
+    let nothing = json!({ labels::SURGE: null });
+    let metadata = json!({ "resourceVersion": version, "annotations": nothing, "labels": nothing });
+    if replicas(deployment) == i64::from(raise.to) {
+        json!({ "metadata": metadata, "spec": { "replicas": raise.from } })
+    } else {
+        json!({ "metadata": metadata })
+    }
+}
+
+fn replicas(deployment: &Value) -> i64 {
+    deployment.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or(1)
+}
+
+/// The raise of a Deployment, if its annotation has one.
+#[must_use]
+pub fn raised(deployment: &Value) -> Option<RaisedDeployment> {
+    let text = |pointer: &str| deployment.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
+    let raise = raise(deployment)?;
+    Some(RaisedDeployment {
+        namespace: text("/metadata/namespace")?,
+        name: text("/metadata/name")?,
+        is_as_raised: is_as_raised(deployment, &raise),
+        raise,
+    })
+}
+
+/// Whether a raise left the Deployment as it is now. An annotation that was copied from another Deployment has the uid of that one, and
+/// each change of a spec increments the generation of its object.
+fn is_as_raised(deployment: &Value, raise: &Raise) -> bool {
+    let metadata = &deployment["metadata"];
+    let left = annotation(deployment, labels::SURGE).and_then(|text| serde_json::from_str::<Left>(text).ok());
+    left.is_some_and(|left| metadata["uid"] == left.deployment && metadata["generation"] == left.generation)
+        && replicas(deployment) == i64::from(raise.to)
+}
+
+/// What an annotation has of the Deployment that it was written for.
+#[derive(Deserialize)]
+struct Left {
+    /// The uid.
+    deployment: String,
+    /// The generation once the replicas are raised.
+    generation: i64,
 }
 
 fn annotation<'a>(object: &'a Value, key: &str) -> Option<&'a str> {
@@ -159,9 +211,16 @@ fn raise(deployment: &Value) -> Option<Raise> {
     serde_json::from_str(annotation(deployment, labels::SURGE)?).ok()
 }
 
-fn written(raise: &Raise) -> String {
+/// The annotation. The patch with it is applied to this version of the Deployment only, and increments the generation by one.
+fn written(raise: &Raise, deployment: &Value) -> String {
     let Raise { claim, pod, from, to, at } = raise;
-    json!({ "claim": claim, "pod": pod, "from": from, "to": to, "at": at }).to_string()
+    let metadata = &deployment["metadata"];
+    let generation = metadata["generation"].as_i64().unwrap_or_default().saturating_add(1);
+    json!({
+        "claim": claim, "pod": pod, "from": from, "to": to, "at": at,
+        "deployment": metadata["uid"], "generation": generation,
+    })
+    .to_string()
 }
 
 /// The pods that a rolling update may create above the replicas, and leave below them, as the Deployment controller computes
@@ -193,8 +252,8 @@ mod tests {
     fn deployment() -> Value {
         json!({
             "metadata": {
-                "name": "web", "generation": 4, "resourceVersion": "17",
-                "annotations": { REVISION: "2", "team": "shop" },
+                "namespace": "shop", "name": "web", "uid": "web-uid", "generation": 4, "resourceVersion": "17",
+                "labels": { "app": "web" }, "annotations": { REVISION: "2", "team": "shop" },
             },
             "spec": { "replicas": 1, "template": { "metadata": { "labels": { "app": "web" } } } },
             "status": { "observedGeneration": 4 },
@@ -337,10 +396,47 @@ mod tests {
         let mut object = deployment();
         object["spec"]["replicas"] = json!(3);
         assert!(patch(&object, &DeploymentChange::Raise(raised())).unwrap_err().to_string().contains("3 replicas"));
-        object["metadata"]["annotations"][labels::SURGE] = json!(written(&raised()));
+        object["metadata"]["annotations"][labels::SURGE] = json!(written(&raised(), &deployment()));
         let lower = DeploymentChange::Lower { claim: "a".into(), pod: "p".into() };
         let object = merged(&object, patch(&object, &lower).unwrap());
         assert_eq!(object["spec"]["replicas"], 3);
         assert_eq!(super::raise(&object), None);
+    }
+
+    #[test]
+    fn a_raise_that_was_left_behind_is_undone_only_if_nothing_changed_since() {
+        let lower = DeploymentChange::LowerLeftBehind(raised());
+        assert_eq!(patch(&deployment(), &lower), Ok(None));
+        let mut left = merged(&deployment(), patch(&deployment(), &DeploymentChange::Raise(raised())).unwrap());
+        assert_eq!(left["metadata"]["labels"][labels::SURGE], RAISED);
+        // The API server increments it.
+        left["metadata"]["generation"] = json!(5);
+        let found = super::raised(&left).unwrap();
+        let expected =
+            RaisedDeployment { namespace: "shop".into(), name: "web".into(), raise: raised(), is_as_raised: true };
+        assert_eq!(found, expected);
+        let lowered = merged(&left, patch(&left, &lower).unwrap());
+        assert_eq!(
+            (&lowered["spec"], &lowered["metadata"]["labels"]),
+            (&deployment()["spec"], &json!({ "app": "web" }))
+        );
+        let changed = |pointer: &str, value: Value| {
+            let mut object = left.clone();
+            *object.pointer_mut(pointer).unwrap() = value;
+            object
+        };
+        let older = json!({ "claim": "a", "pod": "p", "from": 1, "to": 2, "at": at(10) }).to_string();
+        for (other, why) in [
+            (changed("/metadata/generation", json!(6)), "another party changed its spec"),
+            (changed("/spec/replicas", json!(3)), "an autoscaler raised it further"),
+            (changed("/metadata/uid", json!("copy-uid")), "the annotation was copied from another Deployment"),
+            (changed("/metadata/annotations/nodeless.sh~1surge", json!(older)), "an earlier version wrote it"),
+        ] {
+            assert!(!super::raised(&other).unwrap().is_as_raised, "{why}");
+            assert_eq!(patch(&other, &lower), Ok(None), "{why}");
+        }
+        let again = DeploymentChange::LowerLeftBehind(Raise { at: at(20), ..raised() });
+        assert_eq!(patch(&left, &again), Ok(None), "it was lowered and raised again meanwhile");
+        assert_eq!(super::raised(&changed("/metadata/annotations/nodeless.sh~1surge", json!("theirs"))), None);
     }
 }

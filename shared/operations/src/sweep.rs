@@ -4,6 +4,7 @@ mod abandoned;
 mod conditions;
 mod idle;
 mod moved;
+mod raises;
 mod templates;
 mod zonal_shifts;
 
@@ -173,11 +174,12 @@ impl Sweeper {
         let shifted = self.honour_zonal_shifts(&mut report).await?;
         let usage = self.claims.usage().await?;
         // The observed state first and the claims last, so that an object that was just created does not look like an orphan.
-        let read = self.read().await?;
+        let (read, raised) = futures::join!(self.read(), self.left_as_raised(&mut report));
+        let read = read?;
         check_owner(read.system.table.as_deref(), self.claims.table_name())
             .map_err(|other| ownership::denied(&other))?;
         let mut claims = self.claims.list_eventually().await?;
-        if !idle::is_idle(&claims, &read, &usage) {
+        if !raised.is_empty() || !idle::is_idle(&claims, &read, &usage) {
             claims = self.claims.list().await?;
         }
         let now = self.context.now();
@@ -205,6 +207,7 @@ impl Sweeper {
         self.end_blocks(&claims, now, &mut report).await;
         self.terminate_unhealthy(&claims, &shifted, now, &mut report).await;
         let claims = self.note_moved(claims, &read, now, &mut report).await;
+        self.lower_left_behind(&claims, &raised, &read, &mut report).await;
         self.requeue(&claims, &read, now, &mut report).await;
         let claims = self.check_consistency(claims, &read, now, &mut report).await;
         self.mirror_missing(&claims, &read, now, &mut report).await;

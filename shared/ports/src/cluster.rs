@@ -11,7 +11,7 @@ use nodeless_api::{
 pub use nodeless_model::object::{
     MirroredClaim, NodePatch, ObjectEvent, ObjectRef, PodRef, UnboundPod, VolumeAttachment,
 };
-pub use nodeless_model::surge::{DeploymentChange, OwningDeployment};
+pub use nodeless_model::surge::{DeploymentChange, OwningDeployment, RaisedDeployment};
 use nodeless_model::{DaemonSet, DaemonSetName, Node, NodeClaim, NodeOverlay, NodePool, Pod, PodDisruptionBudget};
 pub use nodeless_model::{OtherNodeClaim, OtherNodePool};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -277,6 +277,12 @@ pub trait Workloads: Send + Sync {
         namespace: &str,
         replica_set: &str,
     ) -> Result<Option<OwningDeployment>, PortError>;
+
+    /// The Deployments with the label of those whose replicas are raised, and an annotation that states by how much.
+    ///
+    /// # Errors
+    /// When the cluster cannot be read.
+    async fn raised_deployments(&self) -> Result<Vec<RaisedDeployment>, PortError>;
 
     /// All PodDisruptionBudgets.
     ///

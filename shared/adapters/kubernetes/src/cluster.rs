@@ -34,7 +34,7 @@ use nodeless_model::{
 use nodeless_ports::cluster::{
     BatchWindow, ClusterView, DeploymentChange, Eviction, FoundNodeClaims, FoundNodePools, FoundNodes, InvalidObject,
     MirroredClaim, NodePatch, ObjectEvent, OtherNodeClaim, Outline, OwningDeployment, PodBatch, PodRef,
-    STANDALONE_NODES, SYSTEM_NAMESPACE, SoughtNode, SystemNamespace, UnboundPod, VolumeAttachment,
+    RaisedDeployment, STANDALONE_NODES, SYSTEM_NAMESPACE, SoughtNode, SystemNamespace, UnboundPod, VolumeAttachment,
 };
 use nodeless_ports::{ClaimMirror, Configuration, ErrorKind, Events, NodesAndPods, PlanningView, PortError, Workloads};
 use nodeless_telemetry::Context;
@@ -589,6 +589,10 @@ impl Workloads for KubeCluster {
         replica_set: &str,
     ) -> Result<Option<OwningDeployment>, PortError> {
         deployments::owning(&self.connection, namespace, replica_set).await
+    }
+
+    async fn raised_deployments(&self) -> Result<Vec<RaisedDeployment>, PortError> {
+        deployments::raised(&self.connection).await
     }
 
     async fn disruption_budgets(&self) -> Result<Vec<PodDisruptionBudget>, PortError> {

@@ -5,7 +5,8 @@ use crate::connection::Connection;
 use kube::core::Request;
 use kube::core::params::ListParams;
 use nodeless_api::deployment;
-use nodeless_ports::cluster::{DeploymentChange, OwningDeployment};
+use nodeless_model::labels;
+use nodeless_ports::cluster::{DeploymentChange, OwningDeployment, RaisedDeployment};
 use nodeless_ports::{ErrorKind, PortError};
 use serde_json::Value;
 
@@ -43,6 +44,17 @@ async fn pods_of(connection: &Connection, namespace: &str, found: &Value) -> Res
     let request = Request::new(api::pods(namespace)).list(&params).map_err(|error| invalid(error.to_string()))?;
     let text = connection.read(OPERATION, request).await?;
     Ok(api::decode(OPERATION, &text)?)
+}
+
+/// The Deployments whose replicas are raised: the API server selects them by their label.
+pub(crate) async fn raised(connection: &Connection) -> Result<Vec<RaisedDeployment>, PortError> {
+    const OPERATION: &str = "Kubernetes list Deployment";
+    let params = ListParams::default().labels(labels::SURGE);
+    let request = Request::new(DEPLOYMENTS).list(&params);
+    let request = request.map_err(|error| PortError::new(ErrorKind::Invalid, OPERATION, error.to_string()))?;
+    let text = connection.read(OPERATION, request).await?;
+    let list: Value = api::decode(OPERATION, &text)?;
+    Ok(list["items"].as_array().into_iter().flatten().filter_map(deployment::raised).collect())
 }
 
 /// Changes a Deployment in the version that is read here, and returns whether there was anything to change.

@@ -135,7 +135,7 @@ pub const PRICE_PER_HOUR: &str = "nodeless.sh/price-per-hour";
 /// node is drained, if the pod is the only ready one of its Deployment, or its PodDisruptionBudget allows no eviction.
 pub const SURGE_BEFORE_DRAIN: &str = "nodeless.sh/surge-before-drain";
 /// On a Deployment whose replicas are raised while a node with one of its pods is drained: for which pod of which claim, from
-/// what to what, and since when. It is removed when they are lowered.
+/// what to what, and since when. It is removed when they are lowered. A label of this name makes such Deployments easy to list.
 pub const SURGE: &str = "nodeless.sh/surge";
 /// The annotation of a NodePool: the DaemonSets that have to be ready on a new node before it is open for other pods. On a NodeClaim and
 /// its Node: those of them that the node waits for, or waited for.

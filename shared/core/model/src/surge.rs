@@ -118,7 +118,8 @@ impl Surge {
     }
 }
 
-/// The annotation `nodeless.sh/surge` of a Deployment whose replicas are raised for a time.
+/// The annotation `nodeless.sh/surge` of a Deployment whose replicas are raised for a time. Beside these fields it has the uid and the
+/// generation of the Deployment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Raise {
@@ -146,6 +147,19 @@ impl Raise {
     pub fn is_left_behind(&self, now: Timestamp) -> bool {
         now.duration_since(self.at) > RAISE_LASTS
     }
+}
+
+/// A Deployment with the annotation and the label `nodeless.sh/surge`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RaisedDeployment {
+    /// The namespace.
+    pub namespace: String,
+    /// The name.
+    pub name: String,
+    /// The raise, by its annotation.
+    pub raise: Raise,
+    /// Whether the annotation was written for this Deployment, and nobody has changed its spec since.
+    pub is_as_raised: bool,
 }
 
 /// A ready pod of a Deployment that is not being deleted.
@@ -213,6 +227,8 @@ pub enum DeploymentChange {
         /// The uid of the pod.
         pod: String,
     },
+    /// Undo this raise, which no claim knows of. Nothing happens unless the Deployment is as the raise left it.
+    LowerLeftBehind(Raise),
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use crate::common::{Harness, pod};
 use nodeless_fake_kubernetes::controllers::object::is_deleting;
 use nodeless_fake_kubernetes::resource::{DEPLOYMENTS, PODS, REPLICA_SETS};
 use nodeless_model::claim::TerminationReason;
-use nodeless_model::surge::SurgeState;
+use nodeless_model::surge::{DeploymentChange, Raise, SurgeState};
 use nodeless_model::{Phase, labels};
 use nodeless_ports::{Clock, ErrorKind};
 use serde_json::{Value, json};
@@ -290,4 +290,68 @@ async fn without_the_right_for_pods_the_pod_is_evicted_at_once_and_the_reason_is
     harness.minutes(2).await;
     assert_eq!((ready(&harness), replicas(&harness)), (1, 1), "the replicas are lowered when the pod is gone");
     assert_eq!(deployment(&harness)["metadata"]["annotations"].get(labels::SURGE), None);
+}
+
+/// A Deployment that was raised for the node of the only claim, whose record knows nothing of it: the table was restored to a time before.
+async fn raised_before_a_restore() -> Harness {
+    let harness = running("scale", 1, json!({})).await;
+    let (claim, pod) = (harness.records().await.remove(0).name, harness.cluster.pod_of("web").uid);
+    let raise = Raise { claim, pod, from: 1, to: 2, at: harness.clock.now() };
+    let change = DeploymentChange::Raise(raise);
+    assert!(harness.sweeper().cluster.change_deployment("default", "web", &change).await.unwrap());
+    harness
+}
+
+#[tokio::test]
+async fn a_sweep_lowers_what_no_claim_holds() {
+    let mut harness = raised_before_a_restore().await;
+    assert_eq!(harness.sweeper().run().await.unwrap().problems, Vec::<String>::new());
+    let lowered = deployment(&harness);
+    assert_eq!(lowered["spec"]["replicas"], 1);
+    assert_eq!(
+        (&lowered["metadata"]["annotations"][labels::SURGE], lowered["metadata"]["labels"].get(labels::SURGE)),
+        (&Value::Null, None)
+    );
+    let collected = harness.sink.take().into_iter().find(|line| line["event"] == "collected").unwrap();
+    assert_eq!((&collected["what"], &collected["name"]), (&json!("Deployment lowered"), &json!("default/web")));
+    harness.minutes(2).await;
+    assert_eq!((ready(&harness), harness.records().await.len()), (1, 1));
+}
+
+#[tokio::test]
+async fn a_sweep_lowers_nothing_that_another_party_has_changed_since() {
+    let theirs = r#"{"claim":"a","pod":"p","from":0,"to":2,"at":"2026-01-01T00:00:00Z"}"#;
+    for change in [
+        json!({ "spec": { "replicas": 3 } }),
+        json!({ "spec": { "minReadySeconds": 1 } }),
+        json!({ "metadata": { "annotations": { labels::SURGE: theirs } } }),
+    ] {
+        let mut harness = raised_before_a_restore().await;
+        harness.cluster.patch(&DEPLOYMENTS, "web", change.clone());
+        let before = replicas(&harness);
+        harness.minutes(3).await;
+        assert_eq!(replicas(&harness), before, "{change}");
+    }
+}
+
+#[tokio::test]
+async fn a_sweep_leaves_a_raise_to_the_drain_that_holds_it() {
+    let mut harness = running("scale", 1, json!({})).await;
+    let claim = drain(&harness).await;
+    harness.until("it is raised", |harness| replicas(harness) == 2).await;
+    harness.sweeper().run().await.unwrap();
+    assert_eq!(replicas(&harness), 2);
+    assert_eq!(gone(&mut harness, &claim).await, 1);
+    assert_eq!(replicas(&harness), 1);
+}
+
+#[tokio::test]
+async fn a_sweep_that_may_not_list_deployments_does_everything_else() {
+    let mut harness = running("scale", 1, json!({})).await;
+    harness.faults.fail("cluster raised deployments", ErrorKind::Denied);
+    let stray = harness.cloud.launch_orphan();
+    harness.minutes(10).await;
+    assert!(harness.cloud.running().iter().all(|instance| instance.id != stray));
+    let problems = harness.sweeper().run().await.unwrap().problems;
+    assert!(problems.iter().any(|why| why.starts_with("Deployments whose replicas are raised")), "{problems:?}");
 }

@@ -90,11 +90,15 @@ async fn the_deployment_of_a_replica_set_is_read_and_changed() {
     let other = DeploymentChange::Raise(Raise { claim: "b".into(), ..raise });
     let refused = cluster.change_deployment("default", "web", &other).await.unwrap_err();
     assert!(refused.kind == ErrorKind::Conflict && refused.message.contains("NodeClaim a"), "{refused}");
+    let found = cluster.raised_deployments().await.unwrap();
+    let [raised] = found.as_slice() else { panic!("{found:?}") };
+    assert_eq!((raised.namespace.as_str(), raised.name.as_str(), raised.is_as_raised), ("default", "web", true));
     let lower = DeploymentChange::Lower { claim: "a".into(), pod: "p".into() };
     for _ in 0..2 {
         cluster.change_deployment("default", "web", &lower).await.unwrap();
         assert_eq!(deployment(&world)["spec"]["replicas"], 1);
     }
+    assert_eq!(cluster.raised_deployments().await.unwrap(), []);
     cluster.change_deployment("default", "gone", &lower).await.unwrap();
 }
 

@@ -10,8 +10,8 @@ use nodeless_api::{
 use nodeless_model::{DaemonSet, DaemonSetName, Node, NodeClaim, NodeOverlay, NodePool, Pod, PodDisruptionBudget};
 use nodeless_ports::cluster::{
     BatchWindow, ClusterView, DeploymentChange, Eviction, FoundNodeClaims, FoundNodePools, FoundNodes, InvalidObject,
-    MirroredClaim, NodePatch, ObjectEvent, OwningDeployment, PodRef, SoughtNode, SystemNamespace, UnboundPod,
-    VolumeAttachment,
+    MirroredClaim, NodePatch, ObjectEvent, OwningDeployment, PodRef, RaisedDeployment, SoughtNode, SystemNamespace,
+    UnboundPod, VolumeAttachment,
 };
 use nodeless_ports::{ClaimMirror, Cluster, Configuration, Events, NodesAndPods, PlanningView, PortError, Workloads};
 use std::collections::{BTreeMap, BTreeSet};
@@ -216,6 +216,10 @@ impl Workloads for FaultyCluster {
     ) -> Result<Option<OwningDeployment>, PortError> {
         let call = self.inner.owning_deployment(namespace, replica_set);
         self.fault_injection.read("cluster owning deployment", call).await
+    }
+
+    async fn raised_deployments(&self) -> Result<Vec<RaisedDeployment>, PortError> {
+        self.fault_injection.read("cluster raised deployments", self.inner.raised_deployments()).await
     }
 
     async fn disruption_budgets(&self) -> Result<Vec<PodDisruptionBudget>, PortError> {

@@ -4,7 +4,8 @@ use super::objects::{get, patch, select_raw};
 use nodeless_api::deployment;
 use nodeless_fake_kubernetes::ApiServer;
 use nodeless_fake_kubernetes::resource::{DEPLOYMENTS, PODS, REPLICA_SETS};
-use nodeless_ports::cluster::{DeploymentChange, OwningDeployment};
+use nodeless_model::labels;
+use nodeless_ports::cluster::{DeploymentChange, OwningDeployment, RaisedDeployment};
 use nodeless_ports::{ErrorKind, PortError};
 use serde_json::Value;
 use std::sync::Arc;
@@ -28,7 +29,15 @@ pub(super) fn owning(
 fn pods_of(api: &ApiServer, namespace: &str, found: &Value) -> Result<Vec<Arc<Value>>, PortError> {
     let unreadable = || PortError::new(ErrorKind::Invalid, "Kubernetes list Pod", "the selector cannot be read");
     let selector = deployment::selector(found).ok_or_else(unreadable)?;
-    select_raw(api, &PODS, namespace, &selector)
+    select_raw(api, &PODS, Some(namespace), &selector)
+}
+
+/// The Deployments whose replicas are raised.
+pub(super) fn raised(api: &ApiServer) -> Result<Vec<RaisedDeployment>, PortError> {
+    Ok(select_raw(api, &DEPLOYMENTS, None, labels::SURGE)?
+        .iter()
+        .filter_map(|found| deployment::raised(found))
+        .collect())
 }
 
 /// Changes a Deployment, and returns whether there was anything to change.

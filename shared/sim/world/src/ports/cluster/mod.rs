@@ -31,8 +31,8 @@ use nodeless_model::{
 };
 use nodeless_ports::cluster::{
     BatchWindow, ClusterView, DeploymentChange, Eviction, FoundNodeClaims, FoundNodePools, FoundNodes, InvalidObject,
-    MirroredClaim, NodePatch, ObjectEvent, OwningDeployment, PodBatch, PodRef, STANDALONE_NODES, SYSTEM_NAMESPACE,
-    SoughtNode, SystemNamespace, UnboundPod, VolumeAttachment,
+    MirroredClaim, NodePatch, ObjectEvent, OwningDeployment, PodBatch, PodRef, RaisedDeployment, STANDALONE_NODES,
+    SYSTEM_NAMESPACE, SoughtNode, SystemNamespace, UnboundPod, VolumeAttachment,
 };
 use nodeless_ports::{
     ClaimMirror, Clock, Configuration, ErrorKind, Events, NodesAndPods, PlanningView, PortError, Workloads,
@@ -277,6 +277,10 @@ impl Workloads for MemoryCluster {
         replica_set: &str,
     ) -> Result<Option<OwningDeployment>, PortError> {
         deployments::owning(&self.api, namespace, replica_set)
+    }
+
+    async fn raised_deployments(&self) -> Result<Vec<RaisedDeployment>, PortError> {
+        deployments::raised(&self.api)
     }
 
     async fn disruption_budgets(&self) -> Result<Vec<PodDisruptionBudget>, PortError> {

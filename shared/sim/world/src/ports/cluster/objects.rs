@@ -42,16 +42,16 @@ pub(super) fn select<T: Clone + Send + 'static>(
     Ok((taken, invalid))
 }
 
-/// The objects of a namespace with these labels, as they are.
+/// The objects of a namespace, or of all, with these labels, as they are.
 pub(super) fn select_raw(
     api: &ApiServer,
     resource: &Resource,
-    namespace: &str,
+    namespace: Option<&str>,
     labels: &str,
 ) -> Result<Vec<Arc<Value>>, PortError> {
     let operation = format!("Kubernetes list {}", resource.kind);
     let labels = LabelSelector::parse(labels).map_err(|error| failed(&operation, &error))?;
-    let options = ListOptions { namespace: Some(namespace.to_owned()), labels, ..ListOptions::default() };
+    let options = ListOptions { namespace: namespace.map(str::to_owned), labels, ..ListOptions::default() };
     Ok(api.list(resource, &options).map_err(|error| failed(&operation, &error))?.items)
 }
 
