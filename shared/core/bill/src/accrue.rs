@@ -18,6 +18,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The maximum time that one step records. After a longer outage, the next steps record the rest.
 const MAX_STEP: SignedDuration = SignedDuration::from_hours(24);
+/// After this time without a record, what is recorded is not exact: the planner did not run, or the table was restored to an earlier time.
+/// DynamoDB restores to five minutes before at the latest, and costs are recorded every five minutes.
+const RECORDED_WITHIN: SignedDuration = SignedDuration::from_mins(10);
 /// The maximum delay until the end of an instance is visible.
 const LATE: SignedDuration = SignedDuration::from_mins(15);
 
@@ -96,7 +99,8 @@ pub fn accrue(open: Option<&Open>, facts: &Facts<'_>) -> Accrual {
     let before = open.cloned().unwrap_or_else(|| Open::begin(facts.now));
     let until =
         before.through.checked_add(MAX_STEP).map_or(facts.now, |limit| limit.min(facts.now)).max(before.through);
-    let mut step = Step { facts, until, hours: BTreeMap::new(), totals: before.totals.clone(), before: &before };
+    let late = facts.now.duration_since(before.through) >= RECORDED_WITHIN;
+    let mut step = Step { facts, until, late, hours: BTreeMap::new(), totals: before.totals.clone(), before: &before };
     for record in &before.hours {
         step.hours.insert((record.hour, record.node_pool.clone()), record.clone());
     }
@@ -120,6 +124,7 @@ struct Step<'a> {
     facts: &'a Facts<'a>,
     before: &'a Open,
     until: Timestamp,
+    late: bool,
     hours: BTreeMap<(Timestamp, String), HourRecord>,
     totals: BTreeMap<String, PoolTotals>,
 }
@@ -244,7 +249,9 @@ impl Step<'_> {
             ..node.offering.clone()
         };
         let interrupted = node.interrupted && piece.doing == Doing::Leaving;
+        let late = self.late;
         let record = self.record(piece.hour, node.node_pool);
+        record.late |= late;
         record.add_offering(cost);
         if interrupted {
             record.interruptions.dollars += dollars;

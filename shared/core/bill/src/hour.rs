@@ -26,6 +26,9 @@ pub struct HourRecord {
     pub hour: Timestamp,
     /// The NodePool, or [`NO_NODE_POOL`].
     pub node_pool: String,
+    /// Whether a part of the hour was recorded late, so that it is not exact: nothing observed the nodes that ended in between.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub late: bool,
     /// The costs of each offering, in the order of type, zone and capacity type.
     pub offerings: Vec<OfferingCost>,
     /// The allocatable resources of initialized nodes.

@@ -150,6 +150,26 @@ fn an_outage_of_hours_is_made_up_for_by_hour_and_closed_hours_are_returned() {
     assert!(close_to(open.totals["default"].today, after.open.totals["default"].today));
 }
 
+/// The planner did not run, or the table was restored to an earlier time: nothing observed when nodes ended.
+#[test]
+fn hours_that_are_recorded_late_are_not_exact() {
+    let node = initialized(claim("a", Some(at("10:00:00"))), at("10:01:00"));
+    let record = |open: &Open, now: &str| step(Some(open), at(now), std::slice::from_ref(&node), &[], &[]);
+    let in_time = record(&Open::begin(at("10:40:00")), "10:49:59").open;
+    assert!(!in_time.hours[0].late);
+    let late = record(&in_time, "12:10:00");
+    let marked = late.closed.iter().chain(&late.open.hours).map(|hour| (hour.hour, hour.late)).collect::<Vec<_>>();
+    assert_eq!(marked, [(at("10:00:00"), true), (at("11:00:00"), true), (at("12:00:00"), true)]);
+    // The rest of the hour is recorded in time, and the hour stays marked.
+    let stored = crate::decode(&crate::encode(&late.open).unwrap()).unwrap();
+    let next = record(&stored, "13:00:00");
+    assert!(next.closed.iter().all(|hour| hour.late));
+    let after = record(&record(&stored, "12:15:00").open, "12:20:00");
+    assert!(after.open.hours[0].late && after.open.hours[0].hour == at("12:00:00"));
+    let exact = record(&record(&Open { through: at("12:59:00"), ..stored }, "13:04:00").open, "13:09:00").open;
+    assert!(!exact.hours[0].late, "the next hour is exact");
+}
+
 #[test]
 fn an_outage_of_days_is_made_up_for_a_day_at_a_time() {
     let node = claim("a", Some(at("00:00:00")));

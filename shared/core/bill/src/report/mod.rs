@@ -3,6 +3,7 @@
 mod before;
 mod columns;
 mod csv;
+mod inexact;
 mod month;
 mod records;
 mod rows;
@@ -11,6 +12,7 @@ mod totals;
 
 pub use before::Before;
 pub use csv::csv;
+pub use inexact::Inexact;
 pub use month::{BudgetReport, Forecast};
 pub use records::{Records, last_hours};
 pub use rows::{By, ByError, Costs, IDLE, LEAVING, Period, ReservedRow, Row, STARTING};
@@ -61,6 +63,8 @@ pub struct Report {
     pub to: Timestamp,
     /// Everything together.
     pub totals: Totals,
+    /// The hours that were recorded late, so that they are not exact.
+    pub inexact: Vec<Inexact>,
     /// The time of equal length before the start.
     pub before: Before,
     /// The costs of the current month, if the report ends now. `None` otherwise.
@@ -131,6 +135,7 @@ pub fn report(query: &Query, sources: &[Source<'_>]) -> Option<Report> {
         from: query.from,
         to,
         totals: Totals::new(&entries, to),
+        inexact: inexact::inexact(&entries),
         before,
         forecast: month::forecast(query, sources),
         budgets: sources.iter().flat_map(|source| month::budgets(query, source)).collect(),

@@ -362,3 +362,30 @@ m5.large  us-east-1a  web              1.0    $0.5000
     let without = one(&query, &[hour("2026-11-23T05:00:00Z", "web")], None).unwrap();
     assert!(!text::tables(&without).contains("RESERVED") && without.reserved.is_empty());
 }
+
+#[test]
+fn hours_that_were_recorded_late_are_reported() {
+    let late = |time: &str, pool: &str| HourRecord { late: true, ..hour(time, pool) };
+    let closed = [
+        hour("2026-11-23T00:00:00Z", "default"),
+        late("2026-11-23T01:00:00Z", "default"),
+        late("2026-11-23T01:00:00Z", "gpu"),
+        late("2026-11-23T02:00:00Z", "gpu"),
+        hour("2026-11-23T03:00:00Z", "gpu"),
+        late("2026-11-23T05:00:00Z", "gpu"),
+    ];
+    let inexact = |from: &str, to: &str| Inexact { cluster: "prod".into(), from: at(from), to: at(to) };
+    let made = one(&query(DAY.0, DAY.1, "nodepool"), &closed, None).unwrap();
+    let (two, one_hour) = (
+        inexact("2026-11-23T01:00:00Z", "2026-11-23T03:00:00Z"),
+        inexact("2026-11-23T05:00:00Z", "2026-11-23T06:00:00Z"),
+    );
+    assert_eq!(made.inexact, [two, one_hour]);
+    let text = text::summary(&made);
+    assert!(text.contains("not exact          2026-11-23 01:00 to 2026-11-23 03:00: recorded late"), "{text}");
+    assert!(!text::summary(&one(&query(DAY.0, DAY.1, "nodepool"), &closed[..1], None).unwrap()).contains("not exact"));
+    let other = [late("2026-11-23T01:00:00Z", "default")];
+    let both =
+        report(&query(DAY.0, DAY.1, "nodepool"), &[source("prod", &closed[..1], None), source("test", &other, None)]);
+    assert!(text::summary(&both.unwrap()).contains("not exact of test"));
+}

@@ -180,6 +180,14 @@ pub fn figures(report: &Report) -> Vec<(String, String)> {
         lines.push(("interruptions", format!("{nodes}, {} from the notice to the end", Dollars(interrupted.dollars))));
     }
     let mut lines: Vec<(String, String)> = lines.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+    lines.extend(report.inexact.iter().map(|hours| {
+        let cluster = if report.clusters.len() == 1 { String::new() } else { format!(" of {}", hours.cluster) };
+        let times = format!("{} to {}", minute(hours.from), minute(hours.to));
+        (
+            format!("not exact{cluster}"),
+            format!("{times}: recorded late, without the times of nodes that ended meanwhile"),
+        )
+    }));
     lines.push(("change".to_owned(), change(report)));
     if let Some(forecast) = &report.forecast {
         let (month, pace, until_now) =
