@@ -35,6 +35,7 @@ mod registrations;
 mod reported_memory;
 mod shards;
 pub mod sweep;
+mod unadopted;
 mod unread;
 pub mod validate;
 mod zonal_shift;

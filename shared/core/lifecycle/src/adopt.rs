@@ -55,11 +55,12 @@ pub fn adopted(
     };
     // What the node gets when it registers, if it has not yet.
     let registered = node.filter(|node| node.is_registered());
-    let template = match (registered, mirror.and_then(|mirror| mirror.standalone.as_deref()), pool) {
-        (Some(_), ..) => None,
-        (None, Some(standalone), _) => standalone.as_ref().ok().map(|standalone| &standalone.template),
-        (None, None, pool) => pool.map(|pool| &pool.template),
+    let known = match mirror.and_then(|mirror| mirror.standalone.as_deref()) {
+        Some(standalone) => standalone.as_ref().ok().map(|standalone| &standalone.template),
+        None => pool.map(|pool| &pool.template),
     };
+    let template = known.filter(|_| registered.is_none());
+    let taints = Taints::new(registered, known);
     let mut node_labels = labels_of(instance, node, node_pool.as_deref(), &node_class);
     for (key, value) in template.into_iter().flat_map(|template| &template.labels) {
         node_labels.entry(key.clone()).or_insert_with(|| value.clone());
@@ -71,7 +72,6 @@ pub fn adopted(
     let warm = if node_pool.is_some() { warm::adopted(instance, mirror) } else { None };
     let is_charged = node_pool.is_some() && warm != Some(Warm::Stopped);
     let charge = if is_charged { charge(node) } else { Charge::default() };
-    let taints_of = |taints: fn(&NodeTemplate) -> &Vec<Taint>| template.map(taints).cloned().unwrap_or_default();
     let mut claim = NodeClaim {
         name,
         uid: mirror.and_then(identity).unwrap_or_else(|| format!("adopted-{}", instance.id)),
@@ -86,8 +86,8 @@ pub fn adopted(
                 Some(node) => own_annotations(node),
                 None => mirror.map(|mirror| mirror.hashes.clone()).unwrap_or_default(),
             },
-            taints: registered.map_or_else(|| taints_of(|template| &template.taints), lasting_taints),
-            startup_taints: taints_of(|template| &template.startup_taints),
+            taints: taints.lasting,
+            startup_taints: taints.startup,
             expire_after,
             termination_grace_period,
             charge,
@@ -199,12 +199,35 @@ fn defining(node_labels: &StringMap) -> Requirements {
     Requirements::from_labels(&defined.map(|(key, value)| (key.clone(), value.clone())).collect())
 }
 
-/// The annotations of a node that came from its claim: the hashes for drift.
+/// The annotations of a node that came from its claim: the hashes for drift, and the DaemonSets that it waits for.
 fn own_annotations(node: &Node) -> StringMap {
-    let ours = |key: &str| key.starts_with("karpenter.sh/") || key.starts_with("karpenter.k8s.aws/");
+    let prefixes = ["karpenter.sh/", "karpenter.k8s.aws/", labels::WAIT_FOR_DAEMON_SETS];
+    let ours = |key: &str| prefixes.iter().any(|prefix| key.starts_with(prefix));
     let momentary = [labels::TERMINATION_TIMESTAMP, labels::DO_NOT_DISRUPT];
     let kept = node.annotations.iter().filter(|(key, _)| ours(key) && !momentary.contains(&key.as_str()));
     kept.map(|(key, value)| (key.clone(), value.clone())).collect()
+}
+
+/// The taints of an adopted claim: those that its node keeps, and those that it loses before it is initialized.
+struct Taints {
+    lasting: Vec<Taint>,
+    startup: Vec<Taint>,
+}
+
+impl Taints {
+    /// Of a registered node, its own; otherwise those of its template.
+    fn new(registered: Option<&Node>, template: Option<&NodeTemplate>) -> Self {
+        let mut startup = template.map(|template| template.startup_taints.clone()).unwrap_or_default();
+        let Some(node) = registered else {
+            let lasting = template.map(|template| template.taints.clone()).unwrap_or_default();
+            return Self { lasting, startup };
+        };
+        startup.push(Taint::daemon_sets_not_ready());
+        startup.retain(|taint| node.has_taint(taint));
+        let mut lasting = lasting_taints(node);
+        lasting.retain(|taint| !startup.iter().any(|other| other.matches(taint)));
+        Self { lasting, startup }
+    }
 }
 
 fn lasting_taints(node: &Node) -> Vec<Taint> {

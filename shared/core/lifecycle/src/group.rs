@@ -5,7 +5,7 @@
 //! and each write is conditional on the previous one: so every process, with any part of the answer or of a list, finds the same
 //! owners.
 
-use nodeless_model::{Instance, InstanceState, NodeClaim, Phase};
+use nodeless_model::{Instance, InstanceState, NodeClaim, Phase, labels};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The owner of each instance of a group, by name.
@@ -16,7 +16,9 @@ pub type Owners = BTreeMap<String, String>;
 ///
 /// 1. An instance on the record of a claim belongs to that claim.
 /// 2. An instance that has an owner keeps it for as long as the owner's record exists.
-/// 3. Every other instance, in the order of their ids, is assigned to the first claim that has none and may get one: claims that
+/// 3. An instance with the tag of a claim, which it gets when its node registers, belongs to that claim. The record of its owner is lost
+///    if the table was restored to a time before.
+/// 4. Every other instance, in the order of their ids, is assigned to the first claim that has none and may get one: claims that
 ///    need a node come before claims that terminate, because the instance of a terminating claim is terminated with it.
 ///
 /// A terminated instance is not assigned to a claim that needs a node.
@@ -27,14 +29,22 @@ pub fn assign(owners: &Owners, members: &[NodeClaim], found: &[Instance]) -> Opt
         next.insert(id.clone(), name.clone());
     }
     let there: BTreeMap<&str, &NodeClaim> = members.iter().map(|it| (it.name.as_str(), it)).collect();
-    let owned = |id: &str| {
-        let owner = next.get(id).and_then(|owner| there.get(owner.as_str()));
+    let owned = |owners: &Owners, id: &str| {
+        let owner = owners.get(id).and_then(|owner| there.get(owner.as_str()));
         owner.is_some_and(|owner| may_take(owner, id))
     };
-    let (mut free, served): (Vec<&Instance>, BTreeSet<String>) = (
-        found.iter().filter(|it| it.state != InstanceState::Terminated && !owned(&it.id)).collect(),
-        next.iter().filter(|(id, _)| owned(id)).map(|(_, owner)| owner.clone()).collect(),
-    );
+    let has_one = |owners: &Owners, name: &str| owners.iter().any(|(id, owner)| owner == name && owned(owners, id));
+    let present = || found.iter().filter(|it| it.state != InstanceState::Terminated);
+    for instance in present() {
+        let Some(name) = instance.tags.get(labels::NODE_CLAIM_TAG) else { continue };
+        let may_get = there.get(name.as_str()).is_some_and(|member| lacks_instance(member));
+        if may_get && !owned(&next, &instance.id) && !has_one(&next, name) {
+            next.insert(instance.id.clone(), name.clone());
+        }
+    }
+    let mut free: Vec<&Instance> = present().filter(|it| !owned(&next, &it.id)).collect();
+    let served: BTreeSet<String> =
+        next.iter().filter(|(id, _)| owned(&next, id)).map(|(_, owner)| owner.clone()).collect();
     free.sort_by(|a, b| a.id.cmp(&b.id));
     let waits = |it: &&NodeClaim| may_get_one(it) && !served.contains(&it.name);
     let (wanting, leaving): (Vec<_>, Vec<_>) = members.iter().filter(waits).partition(|it| it.phase == Phase::Reserved);

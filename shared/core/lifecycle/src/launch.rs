@@ -53,8 +53,12 @@ pub(crate) const fn answer_was_lost(claim: &NodeClaim) -> bool {
 /// A claim that has no instance yet.
 pub(crate) fn reserved(claim: &NodeClaim, seen: &Observation, now: Timestamp, settings: &Settings) -> Step {
     let mut step = Step::stay(claim);
+    if !answer_was_lost(claim) && was_launched(claim, seen) {
+        (step.claim.status.launch_asked, step.claim.status.answer_lost) = (true, Some(now));
+        return step.again();
+    }
     let since = claim.condition(condition::LAUNCHED).map_or(claim.created, |launched| launched.last_transition_time);
-    if elapsed(since, now) >= settings.launch_timeout {
+    if elapsed(since.max(claim.status.answer_lost.unwrap_or(since)), now) >= settings.launch_timeout {
         let why = claim.condition(condition::LAUNCHED).map_or("", |launched| &launched.message);
         return leave(
             claim,
@@ -95,6 +99,18 @@ pub(crate) fn reserved(claim: &NodeClaim, seen: &Observation, now: Timestamp, se
         Seen::Unknown(why) => step.wait_for("the instances of its launch group", why, retry_delay(claim)),
         Seen::Known(group) => recover(step, claim, group, seen, now, settings),
     }
+}
+
+/// Whether the NodeClaim object of a claim without an instance shows that it had one: the table was restored to a time before the launch.
+/// Another launch might be refused, or EC2 might answer it with other instances.
+fn was_launched(claim: &NodeClaim, seen: &Observation) -> bool {
+    let mirror = seen.mirror.known().and_then(Option::as_ref);
+    mirror.is_some_and(|mirror| {
+        let launched = mirror.conditions.get(condition::LAUNCHED);
+        mirror.record_uid.as_ref() == Some(&claim.uid)
+            && mirror.provider_id.is_some()
+            && launched.is_some_and(|(status, _)| status == ConditionStatus::True.as_str())
+    })
 }
 
 /// Searches the instance of a launch without an answer. EC2 lists an instance some time after its launch, and its tags later, so

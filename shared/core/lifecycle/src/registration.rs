@@ -230,6 +230,26 @@ fn recognise(mut step: Step, node: &Node, mirror: &MirroredClaim, seen: &Observa
     step
 }
 
+/// The step of a claim that has registered a Node before, if that was created again since: a Node gets the label and the finalizer
+/// together, and the kubelet sets neither. The record is older than the Node if the claims table was restored to a time before the instance was
+/// stopped and started, or if another party removed the finalizer of the Node and deleted it.
+pub(crate) fn registered_again(claim: &NodeClaim, seen: &Observation, settings: &Settings) -> Option<Step> {
+    let has_joined = matches!(claim.phase, Phase::Registered | Phase::Initialized);
+    let [node] = seen.nodes.known().filter(|_| has_joined)?.as_slice() else { return None };
+    let is_held = node.finalizers.iter().any(|finalizer| finalizer == labels::TERMINATION_FINALIZER);
+    if node.is_registered() || is_held {
+        return None;
+    }
+    let mut step = Step::stay(claim);
+    match seen.mirror.known()? {
+        Some(mirror) => Some(recognise(step, node, mirror, seen, settings).again()),
+        None => {
+            step.effects.push(Effect::MirrorClaim);
+            Some(step.again())
+        }
+    }
+}
+
 /// A claim whose node has joined but was not ready for pods yet.
 pub(crate) fn registered(claim: &NodeClaim, seen: &Observation, now: Timestamp) -> Step {
     let mut step = Step::stay(claim);
@@ -336,7 +356,10 @@ pub(crate) fn initialized(claim: &NodeClaim, seen: &Observation) -> Step {
         step = step.after(AGAIN);
     }
     for node in seen.nodes.known().into_iter().flatten() {
-        let open = opening_patch(claim, node, seen);
+        let mut open = opening_patch(claim, node, seen);
+        if node.is_registered() && !node.is_initialized() && not_initialised_because(claim, node, seen).is_none() {
+            open.labels.insert(labels::INITIALIZED.to_owned(), "true".to_owned());
+        }
         if open != NodePatch::default() {
             step.effects.push(Effect::patch_node(node, open));
         }
@@ -378,7 +401,8 @@ pub(crate) fn tag(step: &mut Step, seen: &Observation, settings: &Settings) {
 fn tag_as(step: &mut Step, node: Option<&str>, seen: &Observation, settings: &Settings) {
     let Some(Some(instance)) = seen.instance.known().filter(|_| seen.zonal_shift.is_none()) else { return };
     let tags = missing_tags(&step.claim, node, instance, settings);
-    if !tags.is_empty() {
+    let is_tagged = step.effects.iter().any(|effect| matches!(effect, Effect::TagInstance { .. }));
+    if !tags.is_empty() && !is_tagged {
         step.effects.push(Effect::TagInstance { id: instance.id.clone(), tags });
     }
 }

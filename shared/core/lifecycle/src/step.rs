@@ -55,7 +55,7 @@ pub fn step(claim: &NodeClaim, seen: &Observation, now: Timestamp, settings: &Se
             }
             next
         }
-        None => warm::step(claim, seen, now, settings).unwrap_or_else(|| match claim.phase {
+        None => particular(claim, seen, now, settings).unwrap_or_else(|| match claim.phase {
             Phase::Reserved => launch::reserved(claim, seen, now, settings),
             Phase::Launched => registration::launched(claim, seen, now, settings),
             Phase::Registered => registration::registered(claim, seen, now),
@@ -80,6 +80,13 @@ pub fn step(claim: &NodeClaim, seen: &Observation, now: Timestamp, settings: &Se
         registration::tag(&mut next, seen, settings);
     }
     next
+}
+
+/// The step of a claim whose Node was created again, or of a warm node.
+fn particular(claim: &NodeClaim, seen: &Observation, now: Timestamp, settings: &Settings) -> Option<Step> {
+    let again = || registration::registered_again(claim, seen, settings);
+    let registered_again = if warm::loses_its_node(claim) { None } else { again() };
+    registered_again.or_else(|| warm::step(claim, seen, now, settings))
 }
 
 /// Why a claim that is not terminating has to be terminated, if so.

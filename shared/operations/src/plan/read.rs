@@ -12,6 +12,7 @@ use crate::plan::saved::SavedError;
 use crate::plan::snapshot::command_records::Commands;
 use crate::plan::snapshot::{RecordedCosts, Snapshot, WorkBudget};
 use crate::plan::{PlanError, Planner};
+use crate::unadopted::unadopted;
 use crate::unread::Unread;
 use crate::zonal_shift;
 use jiff::Timestamp;
@@ -19,13 +20,13 @@ use nodeless_catalog::Catalog;
 use nodeless_commitments::{Commitments, of_account};
 use nodeless_disruption::spot_interruptions::avoids;
 use nodeless_model::events::other_deployment;
-use nodeless_model::object::{MirroredClaim, ObjectRef};
-use nodeless_model::{Node, NodeClaim, Setting, check_owner};
+use nodeless_model::object::ObjectRef;
+use nodeless_model::{Setting, check_owner};
 use nodeless_ports::PortError;
-use nodeless_ports::cluster::{ClusterView, SYSTEM_NAMESPACE};
+use nodeless_ports::cluster::SYSTEM_NAMESPACE;
 use nodeless_state::plans::UnfinishedPlan;
 use nodeless_state::{RecordKind, StoredRecord};
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
 
 /// The suffix of the id of the results of the plan's writes, beside its snapshot.
 pub const ANSWERS: &str = ".answers";
@@ -34,30 +35,6 @@ pub const ANSWERS: &str = ".answers";
 fn commitments(catalog: &Catalog, now: Timestamp) -> Option<Commitments> {
     let listed = catalog.commitments.as_ref()?;
     Some(of_account(listed, &catalog.region, now)).filter(|all| !all.is_empty())
-}
-
-/// The number of NodeClaims with a NodePool whose instances have no record in the table, because another table served the cluster before, or
-/// the table was lost, and of stopped instances that another table has started. The sweep adopts or updates them. A plan before that would
-/// launch beyond the limits, launch nodes that run or launch already, and terminate others.
-fn unadopted(view: &ClusterView, records: &[NodeClaim]) -> usize {
-    let names: HashSet<&str> = records.iter().map(|claim| claim.name.as_str()).collect();
-    let instances: HashSet<&str> =
-        records.iter().filter_map(|claim| Some(claim.status.instance.as_ref()?.id.as_str())).collect();
-    let is_unadopted = |object: &&MirroredClaim| {
-        object.record_uid.is_some()
-            // One without a NodePool is launched again by no plan, and stays when its instance has ended.
-            && object.standalone.is_none()
-            && object.deletion_timestamp.is_none()
-            && object.instance_id().is_some_and(|id| !instances.contains(id))
-            && !names.contains(object.name.as_str())
-    };
-    let nodes: HashSet<&str> =
-        view.nodes.iter().filter(|node| node.is_registered()).filter_map(Node::instance_id).collect();
-    let has_started = |claim: &&NodeClaim| {
-        let launched = claim.status.instance.as_ref().filter(|_| claim.is_stopped());
-        launched.is_some_and(|instance| nodes.contains(instance.id.as_str()))
-    };
-    view.node_claims.iter().filter(is_unadopted).count() + records.iter().filter(has_started).count()
 }
 
 impl Planner {
@@ -105,7 +82,7 @@ impl Planner {
             self.publish(vec![other_deployment(ObjectRef::namespace(SYSTEM_NAMESPACE), &other.to_string())], now).await;
             return Err(ownership::denied(&other).into());
         }
-        let unadopted = unadopted(&view, &records);
+        let unadopted = unadopted(&view.node_claims, &view.nodes, &records);
         // A view that lacks the last changes has NodeClaims that were deleted with their records. Its plan decides nothing.
         if unadopted > 0 && self.cluster.confirm_view().await.is_ok() {
             return Err(PlanError::Unadopted(unadopted));

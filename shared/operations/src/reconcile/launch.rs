@@ -37,10 +37,13 @@ struct Offer {
 impl Reconciler {
     /// Launches the claim's group. Returns whether records were written.
     pub(super) async fn launch(&self, claim: &NodeClaim, progress: &mut Progress) -> Result<bool, PortError> {
-        let offer = match self.offer(claim, &[]).await {
-            Ok(offer) => offer,
+        let (offer, outdated) = match futures::try_join!(self.offer(claim, &[]), self.outdated(claim)) {
+            Ok(read) => read,
             Err(error) => return self.failed(claim, &error, progress).await,
         };
+        if let Some(message) = outdated {
+            return self.apply_result(claim, &LaunchResult::NoOffering { message }, progress).await;
+        }
         let candidates = candidates(claim, &offer.types);
         if candidates.is_empty() {
             let message = "none of its offerings is available now".to_owned();
@@ -50,10 +53,13 @@ impl Reconciler {
             return self.apply_result(claim, &LaunchResult::NoOffering { message }, progress).await;
         }
         let request = LaunchRequest { claim, node_class: &offer.node_class, candidates: &candidates };
-        let outcome = match self.cloud.launch(request).await {
+        let mut outcome = match self.cloud.launch(request).await {
             Ok(outcome) => outcome,
             Err(error) => return self.failed(claim, &error, progress).await,
         };
+        if self.is_late(claim) {
+            self.read_tags(&mut outcome).await;
+        }
         // Only the instance types that were launched are needed while the results are written.
         drop(candidates);
         let mut types = offer.types;
@@ -63,6 +69,24 @@ impl Reconciler {
         // The records of the claims do not wait for those of the budgets.
         let records = self.record_answer(claim, &outcome, &types, progress);
         futures::join!(records, self.note_budgets(&outcome)).0
+    }
+
+    /// Adds the tags of the instances, which the answer of EC2 does not have: it may have launched them long ago, for nodes that have
+    /// registered. Without the tags, a member of the group may get the instance of another one.
+    async fn read_tags(&self, outcome: &mut LaunchOutcome) {
+        let ids: Vec<String> = outcome.instances.iter().map(|instance| instance.id.clone()).collect();
+        if ids.is_empty() {
+            return;
+        }
+        let described = self.cloud.instances(&ids).await.unwrap_or_else(|error| {
+            self.context.log(&Failed { what: "read the tags of launched instances", why: &error.to_string() });
+            Vec::new()
+        });
+        for Instance { id, tags, .. } in described {
+            if let Some(own) = outcome.instances.iter_mut().find(|instance| instance.id == id) {
+                own.tags = tags;
+            }
+        }
     }
 
     /// Records the answer of EC2, and tries again if the claims table fails: the next run may be much later, for example if the API server

@@ -5,6 +5,7 @@ mod batch;
 mod daemon_sets;
 mod effects;
 mod group;
+mod late;
 mod launch;
 mod nominations;
 mod observe;

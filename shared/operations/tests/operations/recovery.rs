@@ -35,6 +35,20 @@ async fn an_instance_whose_tags_were_removed_is_found_by_its_id() {
 
 /// A claim that had not been launched yet at the time to which the table was restored has a node today.
 #[tokio::test]
+async fn a_node_of_a_claim_that_was_restored_to_before_its_launch_stays() {
+    let mut harness = running_cluster(1).await;
+    harness.minutes(10).await;
+    let (claim, id) = only(&harness).await;
+    let restored = NodeClaim { phase: Phase::Reserved, status: NodeClaimStatus::default(), ..claim.clone() };
+    harness.claims.update(&restored, None).await.unwrap();
+    harness.minutes(15).await;
+    let (after, same) = only(&harness).await;
+    assert_eq!((after.name, after.phase, same), (claim.name, Phase::Initialized, id));
+    assert_eq!((harness.cloud.launched(), harness.cluster.events_of("Evicted").len()), (1, 0));
+}
+
+/// The NodeClaim object does not show that it was launched.
+#[tokio::test]
 async fn a_node_of_a_restored_claim_is_drained_before_it_is_terminated() {
     let mut harness = running_cluster(1).await;
     harness.minutes(10).await;
@@ -42,6 +56,7 @@ async fn a_node_of_a_restored_claim_is_drained_before_it_is_terminated() {
     let status = NodeClaimStatus { launch_asked: true, ..NodeClaimStatus::default() };
     let restored = NodeClaim { phase: Phase::Reserved, status, ..claim.clone() };
     harness.claims.update(&restored, None).await.unwrap();
+    harness.cluster.change_status(&NODE_CLAIMS, &claim.name, |status| *status = json!({}));
     harness.cluster.protect("web-0");
     harness.minutes(30).await;
     let running = harness.cloud.running();
@@ -136,4 +151,64 @@ async fn a_termination_that_ec2_does_not_answer_is_only_retried() {
     assert_eq!(harness.cluster.events_of("FailedTermination"), []);
     harness.faults.end_outages();
     harness.until("it is terminated", |harness| !harness.cluster.node_claims().contains_key(&claim.name)).await;
+}
+
+/// The table was restored to a time at which a claim was about to be launched. It has ended since, and the limits are used up by now.
+#[tokio::test]
+async fn a_launch_that_was_planned_long_ago_stays_within_the_limits() {
+    let mut harness = running_cluster(1).await;
+    harness.minutes(5).await;
+    let (claim, _) = only(&harness).await;
+    harness.cluster.patch_node_pool(json!({ "spec": { "limits": { "nodes": "1" } } }));
+    let mut restored = NodeClaim {
+        name: "default-old00".to_owned(),
+        uid: "old".to_owned(),
+        phase: Phase::Reserved,
+        status: NodeClaimStatus::default(),
+        created: harness.context().now() - SignedDuration::from_mins(2),
+        ..claim
+    };
+    restored.spec.launch_group.as_mut().unwrap().id = "old".to_owned();
+    harness.claims.create(&restored, None).await.unwrap();
+    harness.wake_claim(&restored.name).await;
+    harness.minutes(3).await;
+    assert_eq!((harness.cloud.launched(), harness.records().await.len()), (1, 1));
+    let events = harness.cluster.events_of("InsufficientCapacityError");
+    let why = "the limits of NodePool default are used up";
+    assert!(events.iter().any(|event| event.message.contains(why)), "{events:?}");
+    // Within the limits it is launched, however late.
+    harness.cluster.patch_node_pool(json!({ "spec": { "limits": { "nodes": "2" } } }));
+    restored.name = "default-old01".to_owned();
+    restored.uid = "older".to_owned();
+    restored.spec.launch_group.as_mut().unwrap().id = "older".to_owned();
+    restored.created = harness.context().now() - SignedDuration::from_mins(2);
+    harness.claims.create(&restored, None).await.unwrap();
+    harness.wake_claim(&restored.name).await;
+    harness.minutes(1).await;
+    assert_eq!(harness.cloud.launched(), 2);
+}
+
+/// A node without a record counts, too, before the sweep adopts it.
+#[tokio::test]
+async fn a_launch_that_was_planned_long_ago_waits_until_all_nodes_are_adopted() {
+    let mut harness = running_cluster(1).await;
+    harness.minutes(5).await;
+    let (claim, _) = only(&harness).await;
+    harness.claims.delete(&claim).await.unwrap();
+    let mut restored = NodeClaim {
+        name: "default-old00".to_owned(),
+        uid: "old".to_owned(),
+        phase: Phase::Reserved,
+        status: NodeClaimStatus::default(),
+        created: harness.context().now() - SignedDuration::from_mins(2),
+        version: 0,
+        ..claim
+    };
+    restored.spec.launch_group.as_mut().unwrap().id = "old".to_owned();
+    harness.claims.create(&restored, None).await.unwrap();
+    let waits = harness.reconciler().run(&restored.name).await.unwrap();
+    assert_eq!((waits.phase, harness.cloud.launched()), (Some(Phase::Reserved), 1), "{waits:?}");
+    harness.sweeper().run().await.unwrap();
+    harness.minutes(1).await;
+    assert_eq!(harness.cloud.launched(), 2);
 }

@@ -1,8 +1,10 @@
 use super::*;
-use crate::{Collection, World, collect, is_proved_gone};
+use crate::daemon_sets::awaited_by;
+use crate::{Collection, Effect, World, collect, is_proved_gone, step};
 use nodeless_model::Warm;
 use nodeless_model::claim::Charge;
-use nodeless_model::{ClassKind, OtherNodeClaim};
+use nodeless_model::test_support::node_pool;
+use nodeless_model::{ClassKind, OtherNodeClaim, TaintEffect};
 
 struct Everything {
     claims: Vec<NodeClaim>,
@@ -272,4 +274,44 @@ fn an_adopted_launch_has_what_its_node_will_have() {
     assert_eq!((claim.status.capacity, claim.status.allocatable), (learned().capacity, learned().allocatable));
     let expected = learned().capacity.with("nodes", Quantity::from_units(1));
     assert_eq!(claim.spec.charge, Charge { resources: expected, dollars_per_hour: 0.1 });
+}
+
+#[test]
+fn an_adopted_node_that_waits_for_daemon_sets_opens_once_they_are_ready() {
+    let mut all = everything();
+    all.claims.clear();
+    let node = &mut all.nodes[0];
+    node.labels.remove(labels::INITIALIZED);
+    node.taints = vec![Taint::daemon_sets_not_ready(), Taint::new("team", TaintEffect::NoSchedule)];
+    node.annotations.insert(labels::WAIT_FOR_DAEMON_SETS.into(), "kube-system/csi".into());
+    let result = found(&all, 100);
+    let [claim] = adopted(&result)[..] else { panic!("{result:?}") };
+    assert_eq!(claim.spec.taints, [Taint::new("team", TaintEffect::NoSchedule)]);
+    assert_eq!(claim.spec.startup_taints, [Taint::daemon_sets_not_ready()]);
+    assert_eq!(awaited_by(claim), BTreeSet::from([daemon_set_name("csi")]));
+    let opens = |not_ready: BTreeSet<DaemonSetName>| {
+        let seen = Observation {
+            nodes: Seen::Known(all.nodes.clone()),
+            daemon_sets_not_ready: Seen::Known(not_ready),
+            ..all_is_well()
+        };
+        let removed = |effect: &Effect| match effect {
+            Effect::PatchNode { patch, .. } => patch.remove_taints.clone(),
+            _ => Vec::new(),
+        };
+        let effects = step(claim, &seen, at(101), &settings()).effects;
+        effects.iter().flat_map(removed).any(|taint| taint == Taint::daemon_sets_not_ready())
+    };
+    assert!(!opens(BTreeSet::from([daemon_set_name("csi")])) && opens(BTreeSet::new()));
+}
+
+#[test]
+fn startup_taints_of_an_adopted_node_do_not_last() {
+    let (agent, team) = (Taint::new("cni", TaintEffect::NoExecute), Taint::new("team", TaintEffect::NoSchedule));
+    let mut pool = node_pool("default");
+    pool.template.startup_taints = vec![agent.clone(), Taint::new("gone", TaintEffect::NoSchedule)];
+    let node = Node { taints: vec![agent.clone(), team.clone()], ..ready_node() };
+    let (launched, taken) = (instance("i-1", InstanceState::Running), BTreeSet::new());
+    let claim = crate::adopt::adopted(&launched, Some(&node), None, &[pool], &taken, at(100)).unwrap();
+    assert_eq!((claim.spec.taints, claim.spec.startup_taints), (vec![team], vec![agent]));
 }

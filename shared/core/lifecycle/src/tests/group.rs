@@ -95,3 +95,26 @@ fn what_belonged_to_a_member_that_left_without_it_goes_to_another() {
     left[3].status.launch_denied = true;
     assert_eq!(assign(&owners, &left, &listed(&ALL[..3])), None, "EC2 reported that there is none for it");
 }
+
+/// The table was restored to a time before the launch. One of the claims has ended its instance since, and waits for another.
+#[test]
+fn an_instance_with_the_tag_of_a_claim_belongs_to_that_claim() {
+    let tagged = |id: &str, owner: &str| {
+        let mut one = instance(id, InstanceState::Running);
+        one.tags.insert(labels::NODE_CLAIM_TAG.into(), owner.into());
+        one
+    };
+    let members = [member(0, Phase::Terminating), member(1, Phase::Reserved)];
+    let of_the_first = tagged("i-a", "default-0");
+    let owners = assign(&Owners::new(), &members, std::slice::from_ref(&of_the_first)).unwrap();
+    assert_eq!(shares(&owners, &["i-a"]), "0");
+    let crossed = [tagged("i-a", "default-1"), tagged("i-b", "default-0")];
+    assert_eq!(shares(&assign(&Owners::new(), &members, &crossed).unwrap(), &["i-a", "i-b"]), "10");
+    // A recorded owner keeps its instance, and no claim gets two.
+    let recorded = Owners::from([("i-a".into(), "default-1".into())]);
+    assert_eq!(assign(&recorded, &members, &[of_the_first]), None);
+    let twice = [tagged("i-a", "default-0"), tagged("i-b", "default-0")];
+    assert_eq!(shares(&assign(&Owners::new(), &members, &twice).unwrap(), &["i-a", "i-b"]), "01");
+    let other = [tagged("i-a", "others-0")];
+    assert_eq!(shares(&assign(&Owners::new(), &members, &other).unwrap(), &["i-a"]), "1");
+}

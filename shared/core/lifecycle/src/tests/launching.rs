@@ -254,3 +254,28 @@ fn changes_of_the_network_of_a_running_instance_are_recorded() {
         Instance { subnet_id: None, security_group_ids: Vec::new(), state: InstanceState::ShuttingDown, ..found };
     assert_eq!(crate::moved(&next, &ending), None);
 }
+
+/// The table was restored to a time before the launch. The claim would have had to be launched long ago.
+#[test]
+fn a_claim_whose_object_shows_an_instance_is_not_launched_again() {
+    let mut shown = mirror();
+    shown.conditions.insert(condition::LAUNCHED.into(), ("True".into(), "Launched".into()));
+    let seen = Observation { mirror: Seen::Known(Some(shown.clone())), ..all_is_well() };
+    let next = step(&reserved(), &seen, at(4000), &settings());
+    assert_eq!((next.claim.phase, next.requeue), (Phase::Reserved, Some(Duration::ZERO)));
+    assert!(next.claim.status.launch_asked && !next.effects.contains(&Effect::Launch));
+    let mut own = instance("i-1", InstanceState::Running);
+    own.tags.insert(labels::NODE_CLAIM_TAG.into(), "default-bbbbb".into());
+    let group = SeenGroup { instances: vec![own.clone()], ..SeenGroup::default() };
+    // The object shows the record now.
+    let found = Observation { launch_group: Seen::Known(group), ..all_is_well() };
+    let recovers = step(&next.claim, &found, at(4001), &settings());
+    assert!(recovers.effects.contains(&Effect::Recover { instances: vec![own] }), "{recovers:?}");
+    // It has ended meanwhile.
+    let ended = step(&next.claim, &seen, at(4120), &settings());
+    assert_eq!(reason(&ended.claim), Some(TerminationReason::InsufficientCapacity));
+    // The object is that of an earlier claim of this name.
+    let other = MirroredClaim { record_uid: Some("earlier".into()), ..shown };
+    let seen = Observation { mirror: Seen::Known(Some(other)), ..all_is_well() };
+    assert!(step(&reserved(), &seen, at(10), &settings()).effects.contains(&Effect::Launch));
+}

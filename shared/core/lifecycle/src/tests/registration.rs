@@ -326,3 +326,28 @@ fn hashes_that_changed_come_to_the_node_claim_and_then_to_the_node() {
     node.annotations.extend(expected);
     assert!(patch(&step(&claim, &with_nodes(vec![node]), at(31), &settings()).effects).is_none());
 }
+
+/// The table was restored to a time before the instance was stopped and started: the Node is another one, as its kubelet created it.
+#[test]
+fn a_node_that_was_created_again_gets_what_its_claim_has() {
+    for phase in [Phase::Registered, Phase::Initialized] {
+        let mut not_ready = joined();
+        not_ready.conditions.clear();
+        let next = step(&claim(phase), &with_nodes(vec![not_ready.clone()]), at(90), &settings());
+        let registering = patch(&next.effects).unwrap();
+        assert_eq!(registering.labels.get(labels::REGISTERED).map(String::as_str), Some("true"), "{phase:?}");
+        assert_eq!(registering.add_finalizer.as_deref(), Some(labels::TERMINATION_FINALIZER));
+        assert_eq!((next.claim.phase, next.requeue), (phase, Some(Duration::ZERO)));
+        registering.apply(&mut not_ready);
+        // Once it is ready, it is initialized.
+        not_ready.conditions = joined().conditions;
+        let next = step(&claim(phase), &with_nodes(vec![not_ready.clone()]), at(95), &settings());
+        patch(&next.effects).unwrap().apply(&mut not_ready);
+        assert!(not_ready.is_initialized(), "{phase:?}");
+        let next = step(&claim(Phase::Initialized), &with_nodes(vec![not_ready]), at(96), &settings());
+        assert_eq!(patch(&next.effects), None);
+    }
+    let unknown = Observation { mirror: Seen::default(), ..with_nodes(vec![joined()]) };
+    let next = step(&claim(Phase::Initialized), &unknown, at(90), &settings());
+    assert_eq!(patch(&next.effects), None, "its NodeClaim is to own it");
+}
