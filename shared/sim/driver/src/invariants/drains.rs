@@ -17,12 +17,19 @@ pub(super) const KNOWN_AFTER: SignedDuration = SignedDuration::from_mins(1);
 const STUCK_AFTER: SignedDuration = SignedDuration::from_mins(1);
 
 /// A pod of an earlier group on the node of an evicted pod, if there is one. Karpenter's groups, in order: non-critical pods, non-critical
-/// DaemonSet pods, critical pods, critical DaemonSet pods.
-pub(super) fn before_its_turn(evicted: &Value, on_node: &[Arc<Value>], now: Timestamp) -> Option<String> {
+/// DaemonSet pods, critical pods, critical DaemonSet pods. The clock of the process that evicts it may be fast by `skew`, so that it does
+/// not wait for a pod that is overdue then.
+pub(super) fn before_its_turn(
+    evicted: &Value,
+    on_node: &[Arc<Value>],
+    now: Timestamp,
+    skew: SignedDuration,
+) -> Option<String> {
+    let latest = now.saturating_add(skew).unwrap_or(now);
     let earlier = |pod: &&Arc<Value>| {
         let started: Option<Timestamp> = text(pod, "/status/startTime").parse().ok();
         let known = started.is_some_and(|started| now.duration_since(started) > KNOWN_AFTER);
-        known && holds_drain(pod, now) && group(pod) < group(evicted)
+        known && holds_drain(pod, latest) && group(pod) < group(evicted)
     };
     on_node.iter().find(earlier).map(|pod| {
         let key = |pod: &Value| format!("{}/{}", text(pod, "/metadata/namespace"), text(pod, "/metadata/name"));
@@ -80,4 +87,27 @@ pub(super) fn left_attached(node: &str, attachments: &[Arc<Value>], mounted: &BT
     let here = attachments.iter().filter(|it| text(it, "/spec/nodeName") == node);
     let volumes = here.map(|it| text(it, "/spec/source/persistentVolumeName").to_owned());
     volumes.filter(|volume| !mounted.contains(volume)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_pod_that_is_overdue_by_a_fast_clock_holds_no_other() {
+        let pod = |name: &str, class: &str, deletion: Value| {
+            json!({
+                "metadata": { "namespace": "default", "name": name, "deletionTimestamp": deletion },
+                "spec": { "priorityClassName": class },
+                "status": { "startTime": "2026-03-02T00:00:00Z" },
+            })
+        };
+        let on_node = [Arc::new(pod("web", "", json!("2026-03-02T00:10:00Z")))];
+        let critical = pod("dns", "system-cluster-critical", Value::Null);
+        let evicted = |at: &str, skew| before_its_turn(&critical, &on_node, at.parse().unwrap(), skew).is_some();
+        let skew = SignedDuration::from_millis(500);
+        assert!(evicted("2026-03-02T00:10:59.8Z", SignedDuration::ZERO) && !evicted("2026-03-02T00:10:59.8Z", skew));
+        assert!(evicted("2026-03-02T00:10:59.4Z", skew) && !evicted("2026-03-02T00:11:01Z", SignedDuration::ZERO));
+    }
 }

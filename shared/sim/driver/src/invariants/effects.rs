@@ -103,7 +103,8 @@ impl EffectChecks {
         // not respond, the pod may seem to exist for a long time.
         let before = self.observed().about.take();
         if let Some(pod) = &before
-            && let Some(detail) = drains::before_its_turn(pod, &self.pods_on(text(pod, "/spec/nodeName")), effect.at)
+            && let on_node = self.pods_on(text(pod, "/spec/nodeName"))
+            && let Some(detail) = drains::before_its_turn(pod, &on_node, effect.at, self.skew)
         {
             self.report(effect.at, DRAIN_ORDER, detail);
         }

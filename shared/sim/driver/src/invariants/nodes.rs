@@ -5,6 +5,7 @@ use super::text;
 use crate::Driver;
 use nodeless_fake_kubernetes::ListOptions;
 use nodeless_fake_kubernetes::resource::NODES;
+use nodeless_model::node::instance_id;
 use nodeless_model::{NodeClaim, labels};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,6 +24,12 @@ impl Nodes {
         let id = claim.provider_id();
         let nodes = self.0.iter().map(AsRef::as_ref);
         nodes.filter(move |node| id.as_deref().is_some_and(|id| text(node, "/spec/providerID") == id))
+    }
+
+    /// Whether the Nodes of an instance are being deleted, or gone: that cannot be undone.
+    pub(super) fn are_ending(&self, instance: &str) -> bool {
+        let is_of = |node: &&Arc<Value>| instance_id(text(node, "/spec/providerID")) == Some(instance);
+        self.0.iter().filter(is_of).all(|node| node.pointer("/metadata/deletionTimestamp").is_some())
     }
 
     /// The claim of the instance of a Node.

@@ -48,6 +48,9 @@ const WAIT_PER_FAILURE: SignedDuration = SignedDuration::from_mins(16);
 /// The time for which the maximum number of nodes of a NodePool counts for its budgets: a plan uses the state at its start.
 const BUDGET_WINDOW: SignedDuration = SignedDuration::from_mins(5);
 
+/// The maximum time after the table was restored until Nodes have what their claims have: two sweeps, with calls that fail.
+const REPAIRED_AFTER: SignedDuration = SignedDuration::from_mins(3);
+
 /// The reason of the kube-scheduler that no object states, and no plan can know.
 const UNKNOWABLE: &str = "node(s) were refused by a plugin";
 
@@ -121,6 +124,10 @@ pub(crate) struct Oracle {
     node_pools: NodePoolChecks,
     open_nodes: OpenNodes,
     launched: BTreeSet<String>,
+    /// Instances whose nodes were disrupted involuntarily. A table that is restored to an earlier time does not know that.
+    forced: BTreeSet<String>,
+    /// When the table was last replaced.
+    replaced: Option<Timestamp>,
     commands: CommandChecks,
     unready: UnreadyReplacements,
     on_demand: OnDemandChecks,
@@ -161,6 +168,8 @@ impl Oracle {
             node_pools: NodePoolChecks::default(),
             open_nodes: OpenNodes::default(),
             launched: BTreeSet::new(),
+            forced: BTreeSet::new(),
+            replaced: None,
             commands: CommandChecks::default(),
             unready: UnreadyReplacements::default(),
             on_demand: OnDemandChecks::default(),
@@ -180,10 +189,12 @@ impl Oracle {
         }
     }
 
-    /// The claims table was replaced by an older or empty one.
-    pub(crate) fn table_replaced(&mut self) {
+    /// The claims table was replaced by one of this earlier time, or by an empty one.
+    pub(crate) fn table_replaced(&mut self, now: Timestamp, restored_to: Option<Timestamp>) {
+        self.replaced = Some(now);
         self.unready.forget();
         self.unused_launches.forget();
+        self.recorded_time.table_replaced(restored_to);
     }
 
     /// The number of launched instances that were observed.
@@ -269,7 +280,9 @@ impl Oracle {
         unhandled.into_iter().for_each(|detail| self.violated(now, INTERRUPTIONS, detail));
         let unused = self.announced_ends.as_mut().map(|checks| checks.check(driver, claims, now)).unwrap_or_default();
         unused.into_iter().for_each(|detail| self.violated(now, ANNOUNCED_ENDS, detail));
-        let differences = metadata::differences(&Nodes::read(driver), claims);
+        // Records of a table that was just restored may be older than the Nodes of their claims.
+        let known = self.replaced.is_none_or(|at| now.duration_since(at) > REPAIRED_AFTER);
+        let differences = if known { metadata::differences(&Nodes::read(driver), claims) } else { Vec::new() };
         differences.into_iter().for_each(|detail| self.violated(now, METADATA, detail));
     }
 
@@ -450,6 +463,7 @@ impl Oracle {
         let mut unowned = BTreeMap::new();
         let mut groups: BTreeMap<String, u32> = BTreeMap::new();
         let facts = driver.world().ec2().facts();
+        let nodes = Nodes::read(driver);
         for instance in driver.world().ec2().instances() {
             if let Some(group) = instance.tags.get(labels::LAUNCH_GROUP_TAG) {
                 *groups.entry(group.clone()).or_default() += 1;
@@ -469,11 +483,15 @@ impl Oracle {
             let kind = facts.types.get(&instance.offering.instance_type);
             let owner =
                 claims.iter().find(|claim| Some(claim.name.as_str()) == owners.get(instance.id.as_str()).copied());
-            let counted = owner.is_none_or(|claim| !leaves_involuntarily(claim));
+            let leaves = owner.is_some_and(leaves_involuntarily);
+            if leaves {
+                self.forced.insert(instance.id.clone());
+            }
+            let is_exempt = leaves || (self.forced.contains(&instance.id) && nodes.are_ending(&instance.id));
             let owner_pool = owner.and_then(|claim| claim.node_pool.as_ref());
             // No limits apply to a node without a NodePool.
             let name = pool.or(owner_pool).filter(|name| !name.is_empty());
-            if let Some(name) = name.filter(|_| counted) {
+            if let Some(name) = name.filter(|_| !is_exempt) {
                 let entry = running.entry(name.clone()).or_default();
                 if let Some(kind) = kind {
                     entry.add(kind);

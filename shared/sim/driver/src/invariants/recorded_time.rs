@@ -23,6 +23,8 @@ struct Life {
     stopped: Option<Timestamp>,
     /// When its claim was found to have ended or to be about to, if it was.
     released: Option<Timestamp>,
+    /// Since when what was recorded of it is lost, if it is: it had ended when the table was restored to that time.
+    lost_since: Option<Timestamp>,
 }
 
 /// The times of all instances that claims had, by id and by the time of the launch: EC2 reports another one after each start of an instance
@@ -47,12 +49,14 @@ impl RecordedTime {
                 claimed: now,
                 stopped: None,
                 released: None,
+                lost_since: None,
             });
             if begun.duration_since(own.launched) > SAME_LAUNCH {
                 // It was started again, and its claim does not have that yet.
                 life.claimed = now;
             } else {
                 life.released = life.released.or_else(|| claim.stopped_at());
+                life.lost_since = None;
             }
         }
         for ((id, begun), life) in &mut self.lives {
@@ -63,6 +67,16 @@ impl RecordedTime {
             if !claimed.contains(id.as_str()) {
                 life.released.get_or_insert(now);
             }
+        }
+    }
+
+    /// The table was restored to this time, or created again. What claims and costs were recorded since is lost: an end that was recorded
+    /// then is found again later, or never.
+    pub(crate) fn table_replaced(&mut self, restored_to: Option<Timestamp>) {
+        let Some(since) = restored_to else { return };
+        let ended_since = |life: &&mut Life| life.released.is_some_and(|released| released > since);
+        for life in self.lives.values_mut().filter(ended_since) {
+            (life.released, life.lost_since) = (None, Some(since));
         }
     }
 
@@ -119,6 +133,7 @@ impl Life {
         let late = between(end, released).abs();
         // A claim that was decided before the launch counts from it, one that adopts an instance from its first record on.
         let unknown = between(self.launched, self.claimed).max(0.0);
-        (seconds, EXACT + late + unknown)
+        let lost = self.lost_since.map_or(0.0, |since| between(since.max(self.launched), end).max(0.0));
+        (seconds, EXACT + late + unknown + lost)
     }
 }

@@ -210,8 +210,12 @@ impl Run {
         loop {
             let now = self.driver.world().now();
             for entry in self.timeline.take(now) {
-                if let Entry::Action(Action::RecreateTable | Action::RestoreTable(_)) = &entry {
-                    self.oracle.table_replaced();
+                match &entry {
+                    Entry::Action(Action::RecreateTable) => self.oracle.table_replaced(now, None),
+                    Entry::Action(Action::RestoreTable(restore)) => {
+                        self.oracle.table_replaced(now, Some(after(now, -restore.ago)));
+                    }
+                    _ => {}
                 }
                 let what = actions::carry_out(&mut self.driver, &entry, &mut self.random, &mut self.active)?;
                 self.report.note(now, what);
