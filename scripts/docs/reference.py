@@ -79,6 +79,7 @@ KARPENTER = {
 ELSEWHERE = {
     "nodeless.sh/single-topology": ("ProvisioningRequest, in `spec.parameters`", "`topology.kubernetes.io/zone`"),
     "local.nodeless.sh/fault": ("Node of `nodeless local`", "`spot-interruption`, `rebalance-recommendation`, `stop`, `silence` or `impairment`"),
+    "local.nodeless.sh/load": ("Deployment or StatefulSet of `nodeless local`", "a quantity of CPUs, such as `2500m`"),
     "local.nodeless.sh/usage": ("Pod of `nodeless local`, in the template of its workload", "a percentage of the requests, such as `160%`"),
 }
 # The objects of the options, by their type.

@@ -42,9 +42,10 @@ pub(crate) struct Arguments {
     /// The simulated hours, without the time at the end until the cluster is quiescent [default: those of the scenario]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=24 * 366))]
     hours: Option<u32>,
-    /// A scenario file (see docs/simulate.md), or the name of a built-in scenario: canary, cluster-settings, day, faults,
-    /// faults-all-features, moving-pods, refused-pods, schedules, spot, stateful, surge,
-    /// unready-nodes or warm
+    /// A scenario file (see docs/simulate.md), or the name of a built-in scenario: autoscalers, canary,
+    /// certificate-authority, cluster-settings, combined, commitments, day, faults, faults-all-features, moving-pods,
+    /// refused-pods, restore-surge, restore-warm, rotation-warm, schedules, slow-api, slow-services, spot, stateful, surge,
+    /// tenants, unready-nodes or warm
     #[arg(value_name = "SCENARIO", default_value = "day")]
     scenario: String,
     /// The same as SCENARIO

@@ -10,6 +10,6 @@ mod size;
 
 pub use messages::KUBERNETES;
 pub use server::{
-    ApiServer, Change, ChangeKind, Clock, CreateOptions, DeleteOptions, ListOptions, Options, PatchOptions, PatchType,
-    Preconditions, Propagation, Resource, Status, UpdateOptions, WallClock, resource,
+    ApiServer, Change, ChangeKind, Clock, CreateOptions, DeleteOptions, LOAD, ListOptions, Options, PatchOptions,
+    PatchType, Preconditions, Propagation, Resource, Status, UpdateOptions, WallClock, resource,
 };

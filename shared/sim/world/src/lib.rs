@@ -12,4 +12,4 @@ pub mod random;
 pub mod resources;
 mod world;
 
-pub use world::{JoinTiming, RealMemory, World, WorldClock, WorldError, WorldOptions};
+pub use world::{CertificateAuthorities, JoinTiming, RealMemory, World, WorldClock, WorldError, WorldOptions};

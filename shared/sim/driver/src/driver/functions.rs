@@ -1,5 +1,6 @@
 //! The operations, wired to the ports of the world as the functions wire them to AWS.
 
+use jiff::Timestamp;
 use nodeless_lifecycle::Settings;
 use nodeless_operations::gates::FeatureGates;
 use nodeless_operations::interrupt::InterruptError;
@@ -58,6 +59,8 @@ pub enum Outcome {
     Interrupted(Result<Vec<String>, InterruptError>),
     /// No result: the process was killed during this work.
     Ended(&'static str),
+    /// No result: the function dropped this work shortly before its timeout.
+    OutOfTime(&'static str),
     /// No result: Lambda stopped the invocation as one of a recursive loop.
     Stopped,
 }
@@ -73,13 +76,14 @@ impl Outcome {
             Self::Validated(result) => result.as_ref().err().map(ToString::to_string),
             Self::Interrupted(result) => result.as_ref().err().map(ToString::to_string),
             Self::Ended(what) => Some(format!("the process of {what} was killed")),
+            Self::OutOfTime(what) => Some(format!("{what} did not end before the function's timeout")),
             Self::Stopped => Some("Lambda stopped an invocation as one of a recursive loop".to_owned()),
         }
     }
 
-    /// Whether the function returns its message to its queue.
+    /// Whether the function returns the message of an interruption to its queue.
     pub(crate) fn is_handed_back(&self) -> bool {
-        matches!(self, Self::Interrupted(Err(InterruptError::Port(_))))
+        matches!(self, Self::Interrupted(Err(InterruptError::Port(_))) | Self::OutOfTime(_))
     }
 }
 
@@ -190,8 +194,8 @@ impl Functions {
         }
     }
 
-    pub(crate) async fn plan(&self, woken: &[WakeSource]) -> Outcome {
-        Outcome::Planned(self.planner.run_until(None, woken).await)
+    pub(crate) async fn plan(&self, deadline: Timestamp, woken: &[WakeSource]) -> Outcome {
+        Outcome::Planned(self.planner.run_until(Some(deadline), woken).await)
     }
 
     pub(crate) async fn reconcile(&self, message: ShardMessage) -> Outcome {

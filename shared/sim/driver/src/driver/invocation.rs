@@ -1,14 +1,22 @@
 //! One invocation of a function, which fault injection may kill.
 
-use super::{Functions, Outcome, Work};
+use super::{Functions, Outcome, Work, timeouts};
 use futures::future::BoxFuture;
 use nodeless_ports::queue::WakeSource;
+use nodeless_world::WorldClock;
 use nodeless_world::fault_injection::FaultInjection;
 use nodeless_world::memory::{Chain, Function, MemoryQueue, Message};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+
+/// The parts of the world in which functions run.
+pub(crate) struct Environment {
+    pub(crate) queue: MemoryQueue,
+    pub(crate) clock: WorldClock,
+    pub(crate) fault_injection: Option<FaultInjection>,
+}
 
 pub(crate) struct Invocation {
     work: Work,
@@ -26,20 +34,23 @@ impl Invocation {
         work: Work,
         woken: Vec<WakeSource>,
         chain: Chain,
-        queue: MemoryQueue,
-        fault_injection: Option<FaultInjection>,
+        environment: Environment,
     ) -> Self {
+        let Environment { queue, clock, fault_injection } = environment;
         let own = work.clone();
-        let future = Box::pin(async move {
+        let deadline = timeouts::deadline(own.function(), &clock);
+        let (function, name) = (own.function(), own.name());
+        let future = async move {
             match &own {
-                Work::Plan => functions.plan(&woken).await,
+                Work::Plan => functions.plan(deadline, &woken).await,
                 Work::Shard(message) => functions.reconcile(*message).await,
                 Work::Sweep => functions.sweep().await,
                 Work::Refresh => functions.refresh().await,
                 Work::Validate(name) => functions.validate(name).await,
                 Work::Interrupt(event) => functions.interrupt(event).await,
             }
-        });
+        };
+        let future = Box::pin(timeouts::within(function, name, clock, future));
         Self { work, chain, queue, fault_injection, future }
     }
 }

@@ -15,6 +15,7 @@ mod invocation;
 mod schedule;
 #[cfg(test)]
 mod terraform;
+mod timeouts;
 mod webhook;
 
 pub use concurrency::AccountConcurrency;
@@ -25,7 +26,7 @@ use crate::log_lines::{InjectedFailure, OperationFailed};
 use concurrency::Mappings;
 use deliveries::{Deliveries, Delivery};
 use futures::stream::{FuturesUnordered, Stream as _};
-use invocation::Invocation;
+use invocation::{Environment, Invocation};
 use jiff::{SignedDuration, Timestamp};
 use nodeless_operations::gates::FeatureGates;
 use nodeless_ports::queue::{ShardMessage, WakeSource};
@@ -428,9 +429,9 @@ impl Driver {
         }
         let woken = if work == Work::Plan { std::mem::take(&mut self.woken) } else { Vec::new() };
         self.chains.insert(work.clone(), chain);
-        let (functions, queue) = (self.functions.clone(), self.queue.clone());
-        let fault_injection = self.fault_injection.clone();
-        self.running.push(Invocation::new(functions, work, woken, invoked, queue, fault_injection));
+        let (queue, clock) = (self.queue.clone(), self.world.clock().clone());
+        let environment = Environment { queue, clock, fault_injection: self.fault_injection.clone() };
+        self.running.push(Invocation::new(self.functions.clone(), work, woken, invoked, environment));
     }
 
     /// Whether the same work may run twice at once. With fault injection it may, as in AWS: the claims queue may deliver two

@@ -12,6 +12,7 @@ use nodeless_operations::gates::FeatureGates;
 use nodeless_operations::plan::PlanSettings;
 use nodeless_scheduling::MinValuesPolicy;
 use nodeless_world::WorldOptions;
+use nodeless_world::memory::Function;
 
 const QUEUES: &str = include_str!("../../../../../terraform/queues.tf");
 const FUNCTIONS: &str = include_str!("../../../../../terraform/functions.tf");
@@ -79,6 +80,15 @@ fn visibility_timeouts_are_those_of_the_queues() {
     assert_eq!(PLAN_VISIBILITY, visibility("plan", "planner"));
     assert_eq!(CLAIMS_VISIBILITY, visibility("claims", "lifecycle"));
     assert_eq!(INTERRUPTION_VISIBILITY, visibility("interruption", "interruption"));
+}
+
+#[test]
+fn timeouts_are_those_of_the_functions() {
+    let of = |function| i64::try_from(super::timeouts::timeout(function).as_secs()).unwrap();
+    assert_eq!(of(Function::Planner), timeout("planner"));
+    assert_eq!(of(Function::Lifecycle), timeout("lifecycle"));
+    assert_eq!(of(Function::Interruption), timeout("interruption"));
+    assert_eq!(of(Function::Catalog), timeout("catalog"));
 }
 
 /// How often a queue lets a message be received.

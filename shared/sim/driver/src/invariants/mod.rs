@@ -6,6 +6,7 @@
 mod affinity_groups;
 mod ami_canary;
 mod announced_ends;
+mod certificate_authorities;
 mod commands;
 mod disruption_budgets;
 mod drains;
@@ -63,6 +64,9 @@ pub(crate) const DRAINS_END: &str = "a drain ends by the terminationGracePeriod"
 pub(crate) const EXPIRY: &str = "a node does not outlive its expireAfter";
 pub(crate) const INTERRUPTIONS: &str = "the node of a spot instance is drained when EC2 announces its interruption";
 pub(crate) const ANNOUNCED_ENDS: &str = "pods of a node that ends for certain get their nodes before it ends";
+pub(crate) const ACTIVE_AUTHORITY: &str =
+    "no instance that is launched after the activation of a certificate authority lacks it";
+pub(crate) const ONE_ROTATION: &str = "a rotation of the certificate authority replaces a node at most once";
 pub(crate) const LOCAL_VOLUMES: &str = "consolidation removes no node with a local volume";
 pub(crate) const AFFINITY_GROUPS: &str = "no pod of a group waits while the others run";
 pub(crate) const STAYS_OPEN: &str = "a node that is open for pods is not closed until others join";

@@ -1,6 +1,7 @@
 //! The oracle, which checks the invariants after every step.
 
 use super::announced_ends::AnnouncedEnds;
+use super::certificate_authorities::AuthorityChecks;
 use super::commands::CommandChecks;
 use super::empty_nodes::EmptyNodes;
 use super::lifetimes::{InterruptionChecks, drain_too_long, expired};
@@ -16,11 +17,12 @@ use super::unused_launches::UnusedLaunches;
 use super::unused_nodes::UnusedNodes;
 use super::virtual_pods::VirtualPodChecks;
 use super::{
-    AMI_CANARY, ANNOUNCED_ENDS, CLAIM_OBJECTS, CLUSTER_LIMITS, DELETED_NODE_POOLS, DISRUPTION_BUDGETS, DO_NOT_DISRUPT,
-    DRAINS_END, EMPTY_NODES, EXPIRY, EXPLAINED, INTERRUPTIONS, LAUNCHES_ARE_TAKEN, LIMITS, LOCAL_VOLUMES, MAINTENANCE,
-    METADATA, NO_ORPHANS, NODES_ARE_USED, ON_DEMAND_MINIMUM, ONE_INSTANCE, OTHER_CONTROLLERS, PODS_RUN, QUOTAS,
-    RECORDED_TIME, STAYS_OPEN, SURGES, UNREADY_REPLACEMENTS, UNUSABLE_NODE_POOLS, Violation, ami_canary,
-    condition as condition_of, disruption_budgets, local_volumes, metadata, text,
+    ACTIVE_AUTHORITY, AMI_CANARY, ANNOUNCED_ENDS, CLAIM_OBJECTS, CLUSTER_LIMITS, DELETED_NODE_POOLS,
+    DISRUPTION_BUDGETS, DO_NOT_DISRUPT, DRAINS_END, EMPTY_NODES, EXPIRY, EXPLAINED, INTERRUPTIONS, LAUNCHES_ARE_TAKEN,
+    LIMITS, LOCAL_VOLUMES, MAINTENANCE, METADATA, NO_ORPHANS, NODES_ARE_USED, ON_DEMAND_MINIMUM, ONE_INSTANCE,
+    ONE_ROTATION, OTHER_CONTROLLERS, PODS_RUN, QUOTAS, RECORDED_TIME, STAYS_OPEN, SURGES, UNREADY_REPLACEMENTS,
+    UNUSABLE_NODE_POOLS, Violation, ami_canary, condition as condition_of, disruption_budgets, local_volumes, metadata,
+    text,
 };
 use crate::scenarios::Scenario;
 use crate::scenarios::other_objects::is_instance_of_other;
@@ -122,6 +124,7 @@ pub(crate) struct Oracle {
     sizes: BTreeMap<String, Vec<(Timestamp, usize)>>,
     pools: BTreeMap<String, Value>,
     node_pools: NodePoolChecks,
+    authorities: AuthorityChecks,
     open_nodes: OpenNodes,
     launched: BTreeSet<String>,
     /// Instances whose nodes were disrupted involuntarily. A table that is restored to an earlier time does not know that.
@@ -166,6 +169,7 @@ impl Oracle {
             sizes: BTreeMap::new(),
             pools: pools.map(|pool| (text(pool, "/metadata/name").to_owned(), pool.clone())).collect(),
             node_pools: NodePoolChecks::default(),
+            authorities: AuthorityChecks::default(),
             open_nodes: OpenNodes::default(),
             launched: BTreeSet::new(),
             forced: BTreeSet::new(),
@@ -272,6 +276,8 @@ impl Oracle {
 
     /// When claims and their instances ended or should have, and what their Nodes have of them.
     fn check_lifetimes(&mut self, driver: &Driver, claims: &[NodeClaim], now: Timestamp) {
+        let without = self.authorities.launched_without(driver);
+        without.into_iter().for_each(|detail| self.violated(now, ACTIVE_AUTHORITY, detail));
         let instances = driver.world().ec2().instances();
         self.recorded_time.observe(claims, &instances, now);
         expired(claims, now).into_iter().for_each(|detail| self.violated(now, EXPIRY, detail));
@@ -626,10 +632,8 @@ impl Oracle {
             }
             let Some(pool) = &claim.node_pool else { continue };
             let Some(object) = self.pools.get(pool) else { continue };
-            if *reason == "Drifted"
-                && let Some(detail) = ami_canary::violation(object, claims, claim, decided, now)
-            {
-                wrong.push((AMI_CANARY, detail));
+            if *reason == "Drifted" {
+                wrong.extend(drift_violations(&mut self.authorities, driver, object, claims, claim, decided));
             }
             let most = self.sizes.get(pool).and_then(|sizes| sizes.iter().map(|(_, size)| *size).max()).unwrap_or(0);
             let allowed = disruption_budgets::allowed(object, reason, most, &[decided, now]);
@@ -656,6 +660,21 @@ impl Oracle {
         let pods = pods.map(|list| list.items).unwrap_or_default();
         (self.pending.len(), pods.iter().filter(|pod| text(pod, "/status/phase") == "Running").count())
     }
+}
+
+/// Why a node of a NodePool that drifted should not leave.
+fn drift_violations(
+    authorities: &mut AuthorityChecks,
+    driver: &Driver,
+    pool: &Value,
+    claims: &[NodeClaim],
+    claim: &NodeClaim,
+    decided: Timestamp,
+) -> Vec<(&'static str, String)> {
+    let canary = ami_canary::violation(pool, claims, claim, decided, driver.world().now());
+    let again = authorities.should_stay(driver, claim);
+    let canary = canary.map(|detail| (AMI_CANARY, detail));
+    canary.into_iter().chain(again.map(|detail| (ONE_ROTATION, detail))).collect()
 }
 
 /// What a NodePool launches, as a text that changes with its spec, and with the spec and the AMIs of its EC2NodeClass.

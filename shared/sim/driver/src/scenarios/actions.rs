@@ -1,27 +1,34 @@
 //! Executes the actions of a scenario.
 
+mod prices;
+
+use super::action::DENIABLE;
 use super::active_faults::{ActiveFaults, End, set_quota};
 use super::misconfigurations;
-use super::objects::{refused, resource};
+use super::objects::{apply_status, refused, resource};
 use super::other_objects::{is_instance_of_other, is_of_other};
 use super::selection::{listed, some_of};
-use super::timeline::{Entry, after};
-use super::{Action, BadMachines, ChangePrices, DENIABLE, Named, Quota, ScenarioError, Shortage};
+use super::timeline::{Entry, Size, after};
+use super::{Action, BadMachines, Named, Quota, ScenarioError, Shortage};
 use crate::Driver;
 use jiff::SignedDuration;
 use nodeless_fake_aws::requests::{ChangeTags, Tag, TerminateInstances};
 use nodeless_fake_aws::{CapacityType, Instance, InstanceState, LaunchFault, OfferingPattern};
 use nodeless_fake_kubernetes::resource::PODS;
-use nodeless_fake_kubernetes::{DeleteOptions, ListOptions, PatchOptions, PatchType};
+use nodeless_fake_kubernetes::{DeleteOptions, LOAD, ListOptions, PatchOptions, PatchType};
 use nodeless_model::labels;
 use nodeless_ports::ErrorKind;
 use nodeless_world::random::Random;
 use serde_json::{Value, json};
-use std::sync::Arc;
+use std::time::Duration;
 
 /// The tags by which nodeless finds its instances.
 const FOUND_BY: [&str; 4] =
     [labels::CLUSTER_NAME_TAG, labels::NODE_POOL, labels::EC2_NODE_CLASS, labels::LAUNCH_GROUP_TAG];
+
+/// How long calls of the API server fail after another certificate authority was activated: a function that does not trust it reads the
+/// bundle again, once a minute at most.
+const RECONNECTED_AFTER: SignedDuration = SignedDuration::from_mins(1);
 
 /// Executes an entry of the timeline. Returns a description of it.
 pub(crate) fn carry_out(
@@ -31,13 +38,21 @@ pub(crate) fn carry_out(
     active: &mut ActiveFaults,
 ) -> Result<String, ScenarioError> {
     match entry {
-        Entry::Scale { kind, namespace, name, replicas } => {
-            let patch = json!({ "spec": { "replicas": replicas } });
+        Entry::Scale { kind, namespace, name, to } => {
+            let (patch, what) = match to {
+                Size::Replicas(replicas) => {
+                    (json!({ "spec": { "replicas": replicas } }), format!("is scaled to {replicas}"))
+                }
+                Size::Load(cpus) => {
+                    let annotations = json!({ LOAD: cpus.to_string() });
+                    (json!({ "metadata": { "annotations": annotations } }), format!("has work for {cpus} CPUs"))
+                }
+            };
             let options = PatchOptions::default();
             let api = driver.world().api();
             let done = api.patch(&resource(kind)?, namespace, name, None, PatchType::Merge, &patch, &options);
             done.map_err(|status| refused(&format!("scale {name}"), &status))?;
-            Ok(format!("{kind} {name} is scaled to {replicas}"))
+            Ok(format!("{kind} {name} {what}"))
         }
         Entry::BackUpTable => {
             active.back_up(driver.world().now(), driver.claims().table().backup());
@@ -60,6 +75,11 @@ fn perform(
             active.apply(driver, object)?;
             let text = |at: &str| object.pointer(at).and_then(Value::as_str).unwrap_or_default();
             Ok(format!("{} {} is applied", text("/kind"), text("/metadata/name")))
+        }
+        Action::ApplyStatus(object) => {
+            apply_status(driver, object)?;
+            let text = |at: &str| object.pointer(at).and_then(Value::as_str).unwrap_or_default();
+            Ok(format!("the status of {} {} is changed", text("/kind"), text("/metadata/name")))
         }
         Action::Delete(Named { kind, namespace, name }) => {
             let resource = resource(kind)?;
@@ -139,14 +159,27 @@ fn perform(
             Ok(format!("volumes take {:#} to detach for {:#}", slow.take, slow.lasts))
         }
         Action::RestoreTable(restore) => {
-            driver.claims().table().restore(active.backup_of(after(now, -restore.ago)));
+            driver.claims().restore(active.backup_of(after(now, -restore.ago)));
             Ok(format!("the claims table is restored to {:#} before", restore.ago))
         }
         Action::RecreateTable => {
-            driver.claims().table().restore(None);
+            driver.claims().restore(None);
             Ok("the claims table is deleted and created again".to_owned())
         }
-        Action::ChangePrices(change) => change_prices(driver, change, random),
+        Action::ChangePrices(change) => prices::change(driver, change, random),
+        Action::BuyReservedInstances(bought) => prices::buy_reserved_instances(driver, bought),
+        Action::BuySavingsPlan(bought) => prices::buy_savings_plan(driver, bought),
+        Action::AddCertificateAuthority => {
+            driver.world_mut().add_certificate_authority();
+            Ok("EKS adds a successor of the certificate authority".to_owned())
+        }
+        Action::ActivateCertificateAuthority => {
+            let lost = driver.world_mut().activate_certificate_authority();
+            if let Some(fault_injection) = driver.fault_injection() {
+                fault_injection.fail_until("cluster", after(now, RECONNECTED_AFTER), ErrorKind::Unavailable);
+            }
+            Ok(format!("EKS activates the certificate authority; these lose the API server: {}", listed(&lost)))
+        }
         Action::NewImages(_) => {
             let version = driver.world().options().version.clone();
             ec2.change_account(|account| account.add_eks_images(&version, now));
@@ -184,6 +217,13 @@ fn perform(
             let what = if outage.throttled { "is throttled" } else { "fails" };
             Ok(format!("{} {what} for {:#}", outage.of, outage.lasts))
         }
+        Action::SlowCalls(slow) => {
+            let take = Duration::try_from(slow.take).unwrap_or_default();
+            if let Some(fault_injection) = driver.fault_injection() {
+                fault_injection.slow_until(&slow.of, take, after(now, slow.lasts));
+            }
+            Ok(format!("calls of {} take {:#} for {:#}", slow.of, slow.take, slow.lasts))
+        }
         Action::ZoneFailure(failure) => {
             if !driver.world().catalog().zones.iter().any(|zone| zone.name == failure.zone) {
                 let why = format!("there is no zone {}; use one of zones", failure.zone);
@@ -215,24 +255,6 @@ fn perform(
             Ok(format!("the next {machines}: {}", bad.fault))
         }
     }
-}
-
-/// Running instances keep the price of their launch.
-fn change_prices(driver: &Driver, change: &ChangePrices, random: &mut Random) -> Result<String, ScenarioError> {
-    let spot = capacity_type("changePrices", &change.capacity_type)? == CapacityType::Spot;
-    if !(0.0..1.0).contains(&change.share) {
-        let why = format!("share is {}; it is at least 0 and below 1", change.share);
-        return Err(ScenarioError::Value { field: "changePrices".to_owned(), why });
-    }
-    driver.world().ec2().change_account(|account| {
-        for kind in Arc::make_mut(&mut account.facts).types.values_mut() {
-            let prices = kind.spot_prices.values_mut().filter(|_| spot);
-            for price in prices.chain(kind.on_demand_price.as_mut().filter(|_| !spot)) {
-                *price *= 1.0 + change.share * (2.0 * random.fraction() - 1.0);
-            }
-        }
-    });
-    Ok(format!("prices of {} change by up to {:.0}%", change.capacity_type, change.share * 100.0))
 }
 
 fn launch_fault(bad: &BadMachines) -> Result<LaunchFault, ScenarioError> {

@@ -5,7 +5,7 @@ use crate::Driver;
 use nodeless_fake_kubernetes::resource as known;
 use nodeless_fake_kubernetes::{CreateOptions, PatchOptions, PatchType, Resource, Status};
 use nodeless_world::resources;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// The resource of a kind.
 pub(super) fn resource(kind: &str) -> Result<Resource, ScenarioError> {
@@ -28,6 +28,8 @@ pub(super) fn resource(kind: &str) -> Result<Resource, ScenarioError> {
         "StorageClass" => known::STORAGE_CLASSES,
         "PersistentVolumeClaim" => known::PERSISTENT_VOLUME_CLAIMS,
         "PersistentVolume" => known::PERSISTENT_VOLUMES,
+        "HorizontalPodAutoscaler" => known::HORIZONTAL_POD_AUTOSCALERS,
+        "Event" => known::EVENTS,
         "Node" => known::NODES,
         other => {
             return Err(ScenarioError::Value {
@@ -35,7 +37,8 @@ pub(super) fn resource(kind: &str) -> Result<Resource, ScenarioError> {
                 why: format!(
                     "{other} is not simulated; use NodePool, EC2NodeClass, NodeOverlay, CapacityBuffer, ProvisioningRequest, \
                      Deployment, StatefulSet, DaemonSet, ReplicaSet, Job, Pod, PodTemplate, PodDisruptionBudget, PersistentVolume, \
-                     PersistentVolumeClaim, StorageClass, PriorityClass, LimitRange, ResourceQuota or Namespace"
+                     PersistentVolumeClaim, StorageClass, PriorityClass, LimitRange, ResourceQuota, HorizontalPodAutoscaler, Event \
+                     or Namespace"
                 ),
             });
         }
@@ -55,6 +58,7 @@ pub(crate) fn check(driver: &Driver, scenario: &Scenario) -> Result<(), Scenario
     for (index, action) in scenario.actions.iter().enumerate() {
         match &action.action {
             Action::Apply(object) => check_object(driver, &format!("actions[{index}].apply"), object)?,
+            Action::ApplyStatus(object) => check_object(driver, &format!("actions[{index}].applyStatus"), object)?,
             Action::Delete(named) => resource(&named.kind).map(drop)?,
             _ => {}
         }
@@ -82,6 +86,18 @@ fn check_object(driver: &Driver, place: &str, object: &Value) -> Result<(), Scen
     }
     let listed: Vec<String> = unknown.iter().map(|field| format!("{field:?}")).collect();
     wrong(format!("there is no field {} in a {} of {}", listed.join(", "), known.kind, known.api_version()))
+}
+
+/// Changes the status of an object.
+pub(super) fn apply_status(driver: &Driver, object: &Value) -> Result<(), ScenarioError> {
+    let text = |at: &str| object.pointer(at).and_then(Value::as_str);
+    let (kind, name) = (text("/kind").unwrap_or_default(), text("/metadata/name").unwrap_or_default());
+    let resource = resource(kind)?;
+    let namespace = if resource.namespaced { text("/metadata/namespace").unwrap_or("default") } else { "" };
+    let patch = json!({ "status": object["status"] });
+    let (api, options) = (driver.world().api(), PatchOptions::default());
+    let patched = api.patch(&resource, namespace, name, Some("status"), PatchType::Merge, &patch, &options);
+    patched.map(drop).map_err(|status| refused(&format!("change the status of {kind} {name}"), &status))
 }
 
 /// Creates or replaces an object.

@@ -1,8 +1,9 @@
 //! The timeline of a run: drawn from the seed before the run begins, so that nothing in the run changes it.
 
+use super::action::DENIABLE;
 use super::{
-    Action, BadMachines, ChangePrices, DENIABLE, Denial, Misconfiguration, Misconfigure, OneZone, Outage, Quota,
-    Recreate, Restore, Scale, Scenario, ScenarioError, Shortage, SlowDetachments, SomePods, durations,
+    Action, BadMachines, ChangePrices, Denial, Misconfiguration, Misconfigure, OneZone, Outage, Quota, Recreate,
+    Restore, Scale, Scenario, ScenarioError, Shortage, SlowCalls, SlowDetachments, SomePods, durations,
 };
 use jiff::{SignedDuration, Timestamp};
 use nodeless_world::random::Random;
@@ -15,11 +16,20 @@ pub(crate) enum Entry {
         kind: String,
         namespace: String,
         name: String,
-        replicas: u32,
+        to: Size,
     },
     Action(Action),
     /// The claims table is backed up, because it will be restored to this time.
     BackUpTable,
+}
+
+/// What a workload is to have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Size {
+    /// So many replicas.
+    Replicas(u32),
+    /// Work for so many CPUs.
+    Load(u32),
 }
 
 /// Entries by time, and by number for equal times.
@@ -32,7 +42,9 @@ impl Timeline {
     pub(crate) fn new(scenario: &Scenario, seed: u64, hours: u32) -> Result<Self, ScenarioError> {
         let mut timeline = Self::default();
         let end = after(scenario.start, SignedDuration::from_hours(i64::from(hours)));
-        let shares = scenario.scale.iter().map(|scale| ("scale", &scale.name, scale.jitter));
+        let scale = scenario.scale.iter().map(|scale| ("scale", scale));
+        let sizes: Vec<(&str, &Scale)> = scale.chain(scenario.load.iter().map(|load| ("load", load))).collect();
+        let shares = sizes.iter().map(|(what, scale)| (*what, &scale.name, scale.jitter));
         let shares = shares.chain(scenario.jobs.iter().map(|jobs| ("jobs", &jobs.name, jobs.jitter)));
         for (what, name, jitter) in shares {
             if !(0.0..=1.0).contains(&jitter) {
@@ -42,13 +54,10 @@ impl Timeline {
                 ));
             }
         }
-        for scale in &scenario.scale {
-            timeline.add_scale(
-                scenario,
-                scale,
-                &mut Random::for_purpose(seed, &format!("scale {}", scale.name)),
-                end,
-            )?;
+        for (what, scale) in sizes {
+            let mut random = Random::for_purpose(seed, &format!("{what} {}", scale.name));
+            let size = if what == "load" { Size::Load } else { Size::Replicas };
+            timeline.add_scale(scenario, scale, size, &mut random, end)?;
         }
         for jobs in &scenario.jobs {
             let mut random = Random::for_purpose(seed, &format!("jobs {}", jobs.name));
@@ -97,24 +106,25 @@ impl Timeline {
         &mut self,
         scenario: &Scenario,
         scale: &Scale,
+        size: fn(u32) -> Size,
         random: &mut Random,
         end: Timestamp,
     ) -> Result<(), ScenarioError> {
         if !matches!(scale.kind.as_str(), "Deployment" | "StatefulSet") {
             return Err(value(&format!("scale {}", scale.name), "kind must be Deployment or StatefulSet"));
         }
-        let add = |timeline: &mut Self, at: Timestamp, replicas: u32, random: &mut Random| {
+        let add = |timeline: &mut Self, at: Timestamp, number: u32, random: &mut Random| {
             let late = spread(SignedDuration::from_hours(1), scale.jitter, random) - SignedDuration::from_hours(1);
             let entry = Entry::Scale {
                 kind: scale.kind.clone(),
                 namespace: scale.namespace.clone(),
                 name: scale.name.clone(),
-                replicas: jittered(replicas, scale.jitter, random),
+                to: size(jittered(number, scale.jitter, random)),
             };
             let at = if scale.jitter > 0.0 && !scale.daily.is_empty() { after(at, late) } else { at };
             timeline.add(at.max(scenario.start), entry);
         };
-        for (text, replicas) in &scale.daily {
+        for (text, number) in &scale.daily {
             let of_day = time_of_day(text).ok_or_else(|| {
                 value(&format!("scale {}", scale.name), &format!("{text} is no time of day; write it like \"07:30\""))
             })?;
@@ -123,25 +133,26 @@ impl Timeline {
             let mut at = after(scenario.start, of_day - SignedDuration::from_secs(since));
             while at < end {
                 if at >= scenario.start {
-                    add(self, at, *replicas, random);
+                    add(self, at, *number, random);
                 }
                 at = after(at, day);
             }
         }
-        for (text, replicas) in &scale.after {
+        for (text, number) in &scale.after {
             let delay = durations::parse(text).map_err(|why| value(&format!("scale {}", scale.name), &why))?;
-            add(self, after(scenario.start, delay), *replicas, random);
+            add(self, after(scenario.start, delay), *number, random);
         }
         Ok(())
     }
 
     fn add_faults(&mut self, scenario: &Scenario, seed: u64, hours: u32) {
         let faults = &scenario.faults;
-        let rates: [(&str, f64, Draw); 22] = [
+        let rates: [(&str, f64, Draw); 23] = [
             ("spot", faults.spot_interruptions_per_hour, |_, _| Action::InterruptSpot(1)),
             ("rebalance", faults.rebalances_per_hour, |_, _| Action::RebalanceSpot(1)),
             ("shortage", faults.shortages_per_hour, shortage),
             ("outage", faults.outages_per_hour, outage),
+            ("slow calls", faults.slow_calls_per_hour, slow_calls),
             ("denial", faults.denials_per_hour, denial),
             ("quota", faults.quotas_per_hour, quota),
             ("zone", faults.zone_failures_per_hour, zone_failure),
@@ -213,6 +224,14 @@ fn outage(_: &Scenario, random: &mut Random) -> Action {
     let of = random.pick(&SERVICES).copied().unwrap_or("cloud").to_owned();
     let lasts = SignedDuration::from_secs(i64::try_from(20 + random.below(160)).unwrap_or(20));
     Action::Outage(Outage { of, lasts, throttled: random.happens(0.5) })
+}
+
+fn slow_calls(_: &Scenario, random: &mut Random) -> Action {
+    const SERVICES: [&str; 6] = ["claims", "cluster", "cloud", "cloud launch", "cluster evict", "queue"];
+    let of = random.pick(&SERVICES).copied().unwrap_or("cluster").to_owned();
+    let take = SignedDuration::from_secs(i64::try_from(1 + random.below(20)).unwrap_or(1));
+    let lasts = SignedDuration::from_secs(i64::try_from(20 + random.below(160)).unwrap_or(20));
+    Action::SlowCalls(SlowCalls { of, take, lasts })
 }
 
 fn denial(_: &Scenario, random: &mut Random) -> Action {

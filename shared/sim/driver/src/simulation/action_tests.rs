@@ -18,7 +18,7 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 
 /// A run of the calm scenario with this action after six minutes.
-fn with(action: &str) -> Run {
+pub(super) fn with(action: &str) -> Run {
     let yaml = format!("{CALM}actions: [{{ after: 6m, {action} }}]\n");
     let mut run = Run::new(Scenario::parse(&yaml).unwrap(), 1, None, Arc::new(Null)).unwrap();
     minutes(&mut run, 5);
@@ -36,22 +36,22 @@ fn in_two_zones(action: &str) -> Run {
 }
 
 /// Advances to this many minutes after the start.
-fn minutes(run: &mut Run, minutes: i64) {
+pub(super) fn minutes(run: &mut Run, minutes: i64) {
     let until = after(run.scenario.start, SignedDuration::from_mins(minutes));
     run.advance(until, &mut |_| ControlFlow::Continue(())).unwrap();
     assert_eq!(run.report.violations, []);
 }
 
-fn scale(run: &Run, replicas: u32) {
+pub(super) fn scale(run: &Run, replicas: u32) {
     patch(run, &DEPLOYMENTS, "default", "web", &json!({ "spec": { "replicas": replicas } }));
 }
 
 /// The instances of nodeless.
-fn own_instances(run: &Run) -> Vec<Instance> {
+pub(super) fn own_instances(run: &Run) -> Vec<Instance> {
     run.driver.world().ec2().instances().into_iter().filter(|it| !is_instance_of_other(it)).collect()
 }
 
-fn pending(run: &Run) -> usize {
+pub(super) fn pending(run: &Run) -> usize {
     pods(run).iter().filter(|pod| pod["spec"]["nodeName"].is_null()).count()
 }
 
@@ -59,7 +59,7 @@ fn spec(run: &Run, resource: &nodeless_fake_kubernetes::Resource, name: &str) ->
     run.driver.world().api().get(resource, "", name).unwrap()["spec"].clone()
 }
 
-fn names(run: &Run) -> Vec<String> {
+pub(super) fn names(run: &Run) -> Vec<String> {
     claims(run).into_iter().map(|claim| claim.name).collect()
 }
 

@@ -21,6 +21,7 @@ use crate::scenarios::other_controller::OtherController;
 use crate::scenarios::{Action, Entry, Scenario, ScenarioError, Timeline, after};
 use crate::{Driver, DriverError, Schedule};
 use jiff::{SignedDuration, Timestamp};
+use nodeless_model::listed_commitments::AccountCommitments;
 use nodeless_model::shell::quoted;
 use nodeless_operations::gates::FeatureGatesError;
 use nodeless_telemetry::Sink;
@@ -122,6 +123,7 @@ impl Run {
             account.timing.visibility_delay = machines.visibility_delay;
             account.timing.visibility_spread = machines.visibility_spread;
             account.timing.tags_delay = machines.tags_delay;
+            account.commitments = scenario.has_commitments().then(AccountCommitments::default);
         });
         let fault_injection = FaultInjection::new(world.clock().clone(), seed, scenario.faults.calls.rates());
         let gates = scenario.feature_gates.parse().map_err(|error: FeatureGatesError| ScenarioError::Value {
@@ -391,6 +393,8 @@ fn node_class(driver: &Driver) -> Value {
 mod action_tests;
 #[cfg(test)]
 mod moving_pods_tests;
+#[cfg(test)]
+mod service_tests;
 #[cfg(test)]
 mod standalone_tests;
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Many seeds of each scenario with faults.
 //!
 //! `NODELESS_SEEDS=FROM..TO` selects the seeds of every scenario. `make test` runs a few, which change with the commit, and `make nightly`
-//! hundreds.
+//! hundreds, of the longer scenarios too.
 
 use nodeless_driver::scenarios::Scenario;
 use nodeless_driver::simulation::{Report, Run};
@@ -133,6 +133,11 @@ fn every_invariant_holds_while_pods_move_that_cannot_go_anywhere() {
 #[test]
 fn every_invariant_holds_while_kube_scheduler_refuses_pods_for_an_unknown_reason() {
     run_all("refused-pods");
+}
+
+#[test]
+fn every_invariant_holds_while_an_api_server_answers_slowly() {
+    run_all("slow-api");
 }
 
 /// The invariants would hold without warm nodes, too.

@@ -18,6 +18,9 @@ use std::sync::Arc;
 
 /// The annotation of a pod with its usage in percent of its requests, such as `120%`.
 pub(crate) const USAGE: &str = "local.nodeless.sh/usage";
+/// The annotation of a workload with the CPUs that its ready pods use together, in equal parts, which a HorizontalPodAutoscaler reads instead of
+/// their usage.
+pub const LOAD: &str = "local.nodeless.sh/load";
 /// The usage of other pods, in percent of their requests.
 const USUAL: i64 = 50;
 /// The resources whose usage is reported.

@@ -44,6 +44,7 @@ mod writes;
 
 pub use api::{ApiServer, Clock, CreateOptions, List, ListOptions, Options, PatchOptions, UpdateOptions};
 pub use garbage::{DeleteOptions, Preconditions, Propagation};
+pub use metrics::LOAD;
 pub use patch::PatchType;
 pub use resource::Resource;
 pub use selectors::LabelSelector;

@@ -12,6 +12,7 @@ mod clock;
 mod cloud;
 mod cluster;
 mod queue;
+mod slow_calls;
 mod topic;
 
 pub use claims::{FaultyCatalogSource, FaultyTable, FaultyZonalShifts};
@@ -24,7 +25,8 @@ use crate::random::Random;
 use crate::world::WorldClock;
 use jiff::{SignedDuration, Timestamp};
 use nodeless_model::instance::InstanceFault;
-use nodeless_ports::{Clock, ErrorKind, PortError};
+use nodeless_ports::{ErrorKind, PortError};
+use slow_calls::SlowCalls;
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -102,6 +104,7 @@ struct State {
     rates: Rates,
     /// The prefixes of port operations, with their subjects, that fail, each with the end of its outage.
     outages: Vec<(String, Timestamp, ErrorKind)>,
+    slow: Vec<SlowCalls>,
     writes: u64,
     /// Counts writes like `writes`, since the last [`FaultInjection::take_writes`].
     recent_writes: u64,
@@ -176,6 +179,7 @@ impl FaultInjection {
             random: Random::for_purpose(seed, "fault_injection"),
             rates,
             outages: Vec::new(),
+            slow: Vec::new(),
             writes: 0,
             recent_writes: 0,
             first_writes: BTreeSet::new(),
@@ -238,9 +242,11 @@ impl FaultInjection {
         self.lock().outages.iter().any(|(prefix, until, _)| *until > now && operation.starts_with(prefix.as_str()))
     }
 
-    /// Ends all outages.
+    /// Ends all outages, and slow calls.
     pub fn end_outages(&self) {
-        self.lock().outages.clear();
+        let mut state = self.lock();
+        state.outages.clear();
+        state.slow.clear();
     }
 
     /// The process is killed at the write with this number, counted from 0 since the last [`Self::take_writes`]: before the write
@@ -429,13 +435,9 @@ impl FaultInjection {
         if let Some((_, readers)) = meeting {
             readers.wait().await;
         }
-        match self.before(operation, "", false) {
-            Before::Go => {}
-            Before::Wait(time) => self.clock.sleep(time).await,
-            Before::Fail(kind, why) => return Err(PortError::new(kind, operation, why)),
-            Before::Die => return self.die().await,
-        }
-        call.await
+        let slowness = self.begin(operation, "", false).await?;
+        let result = call.await;
+        self.end(operation, slowness, result).await
     }
 
     /// A call with an effect.
@@ -447,12 +449,7 @@ impl FaultInjection {
         call: impl Future<Output = Result<T, PortError>> + Send,
     ) -> Result<T, PortError> {
         let number = self.lock().recent_writes;
-        match self.before(operation, &subject, true) {
-            Before::Go => {}
-            Before::Wait(time) => self.clock.sleep(time).await,
-            Before::Fail(kind, why) => return Err(PortError::new(kind, operation, why)),
-            Before::Die => return self.die().await,
-        }
+        let slowness = self.begin(operation, &subject, true).await?;
         let observer = self.lock().observer.clone();
         if let Some(observer) = &observer {
             observer.before(operation, &subject);
@@ -463,7 +460,7 @@ impl FaultInjection {
             observer.after(&effect);
         }
         match self.after(Some(number)) {
-            After::Return => result,
+            After::Return => self.end(operation, slowness, result).await,
             After::LoseAnswer => {
                 Err(PortError::new(ErrorKind::Unavailable, operation, "the connection broke before the answer came"))
             }

@@ -1,6 +1,6 @@
 //! The state of a cluster in memory, which the simulator and its invariants also read without calls to the port.
 
-use super::MemoryTable;
+use super::{Backup, MemoryTable};
 use nodeless_model::NodeClaim;
 use nodeless_ports::table::{Item, Partition, Query, Range, Value};
 use nodeless_state::claims::{PARTITIONS, decode_claim};
@@ -47,6 +47,13 @@ impl MemoryState {
     #[must_use]
     pub fn table(&self) -> &MemoryTable {
         &self.table
+    }
+
+    /// Replaces all items by those of a backup, as [`MemoryTable::restore`] does.
+    pub fn restore(&self, backup: Option<&Backup>) {
+        self.table.restore(backup);
+        // A claim that is written next has another content than the one that was read with the same version.
+        self.decoded.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
     fn items(&self, partition: Partition, prefix: &str) -> Vec<Item> {

@@ -3,6 +3,7 @@
 use super::cloud::{delete_template, failed};
 use super::{certificate_authority, details, resolve};
 use async_trait::async_trait;
+use jiff::SignedDuration;
 use nodeless_api::{EC2NodeClass, EC2NodeClassStatus};
 use nodeless_catalog::Catalog;
 use nodeless_catalog::stored::{NamedPlacementGroup, Price};
@@ -12,6 +13,9 @@ use nodeless_launch::{ClusterDetails, authority_digests};
 use nodeless_model::labels;
 use nodeless_ports::{CatalogSource, PortError};
 use std::sync::Arc;
+
+/// The time between two reads of the account's commitments, as in AWS.
+const COMMITMENTS_READ_AFTER: SignedDuration = SignedDuration::from_hours(1);
 
 /// The catalog of the simulation.
 #[derive(Clone, Debug)]
@@ -46,7 +50,7 @@ fn set_prices(catalog: &mut Catalog, facts: &RegionFacts) {
 
 #[async_trait]
 impl CatalogSource for MemoryCatalogSource {
-    async fn catalog(&self, _previous: Option<&Catalog>) -> Result<Catalog, PortError> {
+    async fn catalog(&self, previous: Option<&Catalog>) -> Result<Catalog, PortError> {
         let mut catalog = self.catalog.as_ref().clone();
         let (account, now) = (self.ec2.account(), self.ec2.now());
         set_prices(&mut catalog, &account.facts);
@@ -59,7 +63,21 @@ impl CatalogSource for MemoryCatalogSource {
             partitions: group.partitions,
         });
         catalog.placement_groups = groups.collect();
-        catalog.commitments.clone_from(&account.commitments);
+        let is_current = |catalog: &&Catalog| {
+            let age = catalog.read.map_or(SignedDuration::MAX, |read| now.duration_since(read));
+            age < COMMITMENTS_READ_AFTER && catalog.commitments.is_some() == account.commitments.is_some()
+        };
+        match previous.filter(is_current) {
+            Some(previous) => {
+                catalog.commitments.clone_from(&previous.commitments);
+                catalog.read = previous.read;
+            }
+            None if account.commitments.is_some() => {
+                catalog.commitments.clone_from(&account.commitments);
+                catalog.read = Some(now);
+            }
+            None => {}
+        }
         Ok(catalog)
     }
 

@@ -6,6 +6,7 @@
 //!
 //! The time is that of the world's [`WorldClock`](crate::world::WorldClock).
 
+use crate::world::FIRST_BUNDLE;
 use nodeless_fake_aws::{Account, Ec2};
 use nodeless_launch::ClusterDetails;
 
@@ -20,15 +21,12 @@ pub use catalog_source::MemoryCatalogSource;
 pub use cloud::MemoryCloud;
 pub use cluster::{FIELD_MANAGER, MemoryCluster};
 
-/// The certificate authority of a cluster that the account does not list.
-const CERTIFICATE_AUTHORITY: &str = "c2ltdWxhdGVk";
-
 /// The certificate authority that EKS returns for a cluster now.
 fn certificate_authority(ec2: &Ec2, cluster: &str) -> String {
     let listed = |account: &Account| {
         account.clusters.iter().find(|listed| listed.name == cluster).map(|listed| listed.certificate_authority.clone())
     };
-    ec2.with_account(listed).unwrap_or_else(|| CERTIFICATE_AUTHORITY.to_owned())
+    ec2.with_account(listed).unwrap_or_else(|| FIRST_BUNDLE.to_owned())
 }
 
 /// The endpoint of the simulated cluster. Its nodes connect to no API server, so the address does not resolve.
@@ -37,7 +35,7 @@ fn details(name: impl Into<String>, version: impl Into<String>) -> ClusterDetail
         name: name.into(),
         version: version.into(),
         endpoint: "https://kubernetes.invalid".to_owned(),
-        certificate_authority: CERTIFICATE_AUTHORITY.to_owned(),
+        certificate_authority: FIRST_BUNDLE.to_owned(),
         service_cidr: Some("10.100.0.0/16".to_owned()),
     }
 }

@@ -3,6 +3,7 @@
 //! The state changes only by calls: [`World::converge`] performs everything that is due now, [`World::next_wakeup`] returns when
 //! something is due next, and [`World::advance_to`] advances time. The same calls with the same seed have the same result.
 
+mod certificate_authority;
 mod clock;
 mod join;
 mod memory;
@@ -10,6 +11,8 @@ mod user_data;
 mod zonal_shift;
 mod zone_failure;
 
+pub use certificate_authority::CertificateAuthorities;
+pub(crate) use certificate_authority::FIRST_BUNDLE;
 pub use clock::WorldClock;
 pub use join::JoinTiming;
 pub use memory::RealMemory;
@@ -111,6 +114,7 @@ pub struct World {
     /// The nodes that EKS cordoned because of a zonal shift away from their zone.
     cordoned: BTreeSet<String>,
     failed_zones: BTreeMap<String, ZoneFailure>,
+    authorities: CertificateAuthorities,
 }
 
 impl World {
@@ -146,6 +150,7 @@ impl World {
             clock,
             controllers: Controllers::default(),
             catalog: Arc::new(Catalog::synthetic(1, &facts)),
+            authorities: CertificateAuthorities::starting(options.start),
             options,
             events: VecDeque::new(),
             zonal_shifts: MemoryZonalShifts::default(),
@@ -290,14 +295,12 @@ impl World {
 
     /// The machine of a running instance that has not joined the cluster joins now. Returns whether there is such an instance.
     pub fn join_late(&mut self, instance_id: &str) -> bool {
-        let now = self.now();
         let mut instances = self.ec2.instances().into_iter();
         let runs = |it: &Instance| it.id == instance_id && it.state == InstanceState::Running;
         let Some(instance) = instances.find(|it| runs(it) && !it.joins) else { return false };
         self.ec2.change_instance(instance_id, |instance| instance.joins = true);
         let instance = Instance { joins: true, ..instance };
-        let machine = join::machine(&instance, &self.catalog, &self.options, now);
-        machine.map(|machine| self.controllers.kubelets.start(machine)).is_some()
+        self.machine(&instance).map(|machine| self.controllers.kubelets.start(machine)).is_some()
     }
 
     /// Applies the effect of an EC2 event to the cluster.
@@ -306,8 +309,7 @@ impl World {
             Ec2Event::InstanceRunning { instance } if self.starts_in_failed_zone(instance) => {}
             Ec2Event::InstanceRunning { instance } => {
                 self.controllers.node_lifecycle.machine_started(&instance.private_dns_name);
-                let machine = join::machine(instance, &self.catalog, &self.options, now);
-                machine.into_iter().for_each(|machine| self.controllers.kubelets.start(machine));
+                self.machine(instance).into_iter().for_each(|machine| self.controllers.kubelets.start(machine));
             }
             Ec2Event::InstanceStopping { instance } | Ec2Event::InstanceShuttingDown { instance } => {
                 if self.controllers.kubelets.stop(&instance.private_dns_name) {

@@ -1,6 +1,6 @@
 //! Availability zones that fail as a whole.
 
-use super::{World, join};
+use super::World;
 use nodeless_fake_aws::{Instance, InstanceState, OfferingPattern};
 use nodeless_fake_kubernetes::controllers::Machine;
 use std::collections::BTreeSet;
@@ -55,7 +55,7 @@ impl World {
                 self.ec2.pass_checks(&instance.id);
             }
             if failure.silent.contains(&instance.id)
-                && let Some(machine) = join::machine(&instance, &self.catalog, &self.options, now)
+                && let Some(machine) = self.machine(&instance)
             {
                 self.controllers.node_lifecycle.machine_started(&machine.name);
                 self.controllers.kubelets.start(Machine { registers: now, ready: now, ..machine });

@@ -1,4 +1,4 @@
-//! HorizontalPodAutoscalers: replicas within their bounds, by the usage that `kubectl top` shows.
+//! HorizontalPodAutoscalers: replicas within their bounds, by the usage that `kubectl top` shows, or by the work that an annotation states.
 //!
 //! The rules, reasons and messages are those of `pkg/controller/podautoscaler` of Kubernetes, without metrics of the types Pods, Object
 //! and External, and of `spec.behavior` only `scaleDown.stabilizationWindowSeconds`.
@@ -216,7 +216,7 @@ impl<'a> Autoscaler<'a> {
         let options = ListOptions { labels, ..ListOptions::namespace(namespace(self.object)) };
         let mut pods = self.api.list(&PODS, &options)?.items;
         pods.retain(|pod| is_active(pod));
-        Ok(pods)
+        Ok(usage::under_load(&target.object, pods))
     }
 
     /// The proposed replicas after stabilization, the limit of scaling up, and the bounds.

@@ -1,7 +1,7 @@
 //! The replicas that a metric proposes, by the usage of pods.
 
 use crate::controllers::object::{int, is_true, name, text};
-use crate::server::metrics::of_pod;
+use crate::server::metrics::{LOAD, USAGE, of_pod};
 use crate::server::path::Path as _;
 use crate::server::pod_resources::{of_container, quantity, running_containers};
 use nodeless_model::Quantity;
@@ -93,6 +93,22 @@ pub(super) fn compute(metric: &Value, pods: &[Arc<Value>], current: i64) -> Resu
         name: format!("{} {kind}{unit}", metric.resource),
         status: json!({ "type": metric_type, field: value }),
     })
+}
+
+/// The pods of a workload, whose ready pods do its work in equal parts if it has the annotation [`LOAD`].
+pub(super) fn under_load(workload: &Value, mut pods: Vec<Arc<Value>>) -> Vec<Arc<Value>> {
+    let load = workload["metadata"]["annotations"].get(LOAD).and_then(quantity).map(Quantity::milli);
+    let is_working = |pod: &Arc<Value>| of_pod(pod).is_some() && is_true(pod, "Ready");
+    let working = pods.iter().filter(|pod| is_working(pod)).count();
+    let Some(each) = load.and_then(|load| load.checked_div(i64::try_from(working).ok()?)) else { return pods };
+    for pod in pods.iter_mut().filter(|pod| is_working(pod)) {
+        let requests = running_containers(pod).map(|container| of_container(container, "requests").get("cpu").milli());
+        let requests = requests.fold(0, i64::saturating_add);
+        if let Some(percent) = each.saturating_mul(100).checked_div(requests) {
+            Arc::make_mut(pod)["metadata"]["annotations"][USAGE] = json!(format!("{percent}%"));
+        }
+    }
+    pods
 }
 
 struct Proposal {
@@ -245,7 +261,6 @@ fn times(ratio: f64, pods: usize) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::server::metrics::USAGE;
 
     /// A running pod with a request of one core.
     fn pod(name: &str, usage: &str, ready: &str) -> Arc<Value> {
@@ -277,6 +292,21 @@ mod tests {
         let computed = compute(&value, &at("100%"), 4).unwrap();
         assert_eq!((computed.replicas, computed.name.as_str()), (16, "cpu resource"));
         assert_eq!(computed.status["resource"]["current"], json!({ "averageValue": "1" }));
+    }
+
+    #[test]
+    fn the_ready_pods_of_a_workload_do_its_work_in_equal_parts() {
+        let workload = json!({ "metadata": { "annotations": { LOAD: "3" } } });
+        let pods = |count: usize| {
+            let mut pods: Vec<_> = (0..count).map(|number| pod(&number.to_string(), "10%", "True")).collect();
+            pods.push(pod("starts", "10%", "False"));
+            under_load(&workload, pods)
+        };
+        assert_eq!(replicas(50, &pods(2)[..2]), 6);
+        assert_eq!(replicas(50, &pods(6)[..6]), 6);
+        assert_eq!(replicas(50, &pods(9)[..9]), 6);
+        assert_eq!(replicas(50, &under_load(&json!({}), pods(2))[..2]), 6, "they keep what they have");
+        assert_eq!(pods(0)[0]["metadata"]["annotations"][USAGE], "10%", "no pod works");
     }
 
     #[test]
