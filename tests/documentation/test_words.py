@@ -58,8 +58,8 @@ ALLOWED = {
 }
 # The license is not ours; this file has the list.
 WHOLE_FILES = {"LICENSE", "tests/documentation/test_words.py"}
-# Files with checksums, whose letters are no words.
-GENERATED = re.compile(r"(\.lock|\.sum)$")
+# Files with checksums and compressed records, whose letters are no words.
+GENERATED = re.compile(r"(\.lock|\.sum|/stored-items/[\w-]+\.json)$")
 # The parts of identifiers in snake_case and CamelCase, and the words of texts.
 PART = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 

@@ -17,6 +17,7 @@ mod seeds;
 mod shortages;
 mod slow_calls;
 mod spot;
+mod stored_items;
 mod support;
 mod tenants;
 mod warm;
