@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import shutil
+import subprocess
+import sys
 
 import first_minute
 import pages
@@ -20,6 +23,14 @@ def test_the_picture_is_that_of_the_recording() -> None:
     text = dict(first_minute.commands(first_minute.CAST.read_text()))[first_minute.VIEW]
     assert first_minute.PICTURE.read_text() == first_minute.picture(text)
     assert len(max(text.splitlines(), key=len)) <= first_minute.WIDTH + 20
+
+
+def test_asciinema_plays_the_recording() -> None:
+    pytest.importorskip("asciinema", reason="asciinema is not installed")
+    _, *events = [json.loads(line) for line in first_minute.CAST.read_text().splitlines()]
+    command = [sys.executable, "-m", "asciinema", "play", "--speed", "1000", str(first_minute.CAST)]
+    played = subprocess.run(command, capture_output=True, check=True)
+    assert played.stdout.decode() == "".join(output for _, _, output in events)
 
 
 def test_a_recording_contains_what_is_read_from_it() -> None:
