@@ -19,6 +19,8 @@ from .remains import remains
 
 MANIFEST = ROOT / "tests/deployed/manifests/inflate.yaml"
 CAPACITY = "karpenter.sh/capacity-type"
+# At most one pod of the deployment on a node.
+APART = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{"labelSelector": {"matchLabels": {"app": "inflate"}}, "topologyKey": "kubernetes.io/hostname"}]}}
 
 
 def everything(hour: Hour) -> None:
@@ -29,6 +31,7 @@ def everything(hour: Hour) -> None:
         ("drift: the EC2NodeClass changes", drift),
         ("interruption of a spot instance", interruption),
         ("consolidation: three nodes become fewer", consolidation),
+        ("warm nodes: a stopped instance is started", warm),
         ("scale down: no node without pods stays", scale_down),
     ]:
         with hour.step(name) as step:
@@ -167,8 +170,7 @@ def consolidation(hour: Hour, step: Step) -> None:
     reports it, but those whose pods fit on others go."""
     place = hour.place
     scale(hour, "inflate", 3)
-    apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{"labelSelector": {"matchLabels": {"app": "inflate"}}, "topologyKey": "kubernetes.io/hostname"}]}}
-    patch_pods(hour, {"affinity": apart})
+    patch_pods(hour, {"affinity": APART})
     converge(hour, 3)
     hour.wait("pods on three nodes", lambda: len({p["spec"].get("nodeName") for p in pods(hour)}) == 3, 3)
     before = len(place.items("nodes"))
@@ -177,6 +179,38 @@ def consolidation(hour: Hour, step: Step) -> None:
     hour.wait("fewer than three nodes with pods, and none that is on its way", lambda: calm(hour) and len(place.items("nodes")) < min(before, 3), 20)
     converge(hour, 3)
     step.seen.append(f"{before} nodes became {len(place.items('nodes'))}")
+
+
+def warm(hour: Hour, step: Step) -> None:
+    """An instance that joined once and was stopped is started for a pod, and its kubelet registers the Node again."""
+    place, names = hour.place, dict[str, str]()
+    scale(hour, "inflate", 1)
+    patch_pods(hour, {"affinity": APART, "nodeSelector": {CAPACITY: "on-demand"}})
+    converge(hour, 1)
+
+    def stopped() -> list[str]:
+        names.update({instance_of(n): n["metadata"]["name"] for n in place.items("nodes")})
+        off = {i["InstanceId"] for i in place.instances() if i["State"]["Name"] == "stopped"}
+        claims = [c["status"] for c in place.items("nodeclaims") if any(k["reason"] == "Stopped" for k in c.get("status", {}).get("conditions", []))]
+        return sorted(off & {status["providerID"].rsplit("/", 1)[-1] for status in claims})
+
+    place.kubectl("annotate", "nodepool/default", "nodeless.sh/warm=1")
+    try:
+        (instance,) = hour.wait("a NodeClaim whose instance is stopped", stopped, 12)
+        on_demand = [n for n in place.items("nodes") if n["metadata"]["labels"].get(CAPACITY) == "on-demand"]
+        replicas = len(on_demand) + 1
+        begun = time.monotonic()
+        scale(hour, "inflate", replicas)
+        hour.wait(f"{replicas} running pods", lambda: sum(ready(p) for p in pods(hour)) == replicas, 15)
+        seconds = time.monotonic() - begun
+        again = {instance_of(n): n["metadata"]["name"] for n in place.items("nodes")}.get(instance)
+    finally:
+        place.kubectl("annotate", "nodepool/default", "nodeless.sh/warm-")
+    seen = f"{instance} was the node {names.get(instance)} before its stop, and {again or 'no node'} after its start; its pod ran {seconds:.0f} s after it was asked for"
+    step.seen.append(seen)
+    assert again, "the pod got another node than that of the stopped instance"
+    hour.observe("ec2-start-kubelet", again == names.get(instance), seen)
+    converge(hour, replicas)
 
 
 def scale_down(hour: Hour, step: Step) -> None:

@@ -24,7 +24,7 @@ ENFORCED = {
     "ddb-batch-25", "ddb-cancellation-reasons", "ddb-client-token", "ddb-consistent-read", "ddb-item-400-kb", "ddb-query-1-mb", "ddb-transaction-100-items",
     "ddb-transaction-4-mb", "ddb-ttl", "ec2-dry-run", "ec2-eventual-two-minutes", "ec2-filter-200", "ec2-fleet-id-tag", "ec2-fleet-instance-tags", "ec2-fleet-instant",
     "ec2-fleet-missing-template", "ec2-fleet-pools", "ec2-fleet-token", "ec2-fleet-token-64", "ec2-fleet-token-answer", "ec2-fleet-token-mismatch", "ec2-private-dns",
-    "ec2-spot-price-now", "ec2-status-running", "ec2-tag-limit", "ec2-template-latest", "ec2-template-name-unique", "ec2-template-visible", "ec2-terminate-idempotent",
+    "ec2-spot-price-now", "ec2-start-kubelet", "ec2-status-running", "ec2-tag-limit", "ec2-template-latest", "ec2-template-name-unique", "ec2-template-visible", "ec2-terminate-idempotent",
     "ec2-unknown-instance", "ec2-user-data-16k", "iam-profile-one-role", "pricing-linux", "sqs-batch-10", "sqs-dead-letters-in-order", "sqs-fifo-deduplication",
     "sqs-fifo-group-in-flight", "sqs-fifo-no-delay",
 }  # fmt: skip
