@@ -21,6 +21,11 @@ use tokio::sync::{mpsc, oneshot};
 /// The timeout of a function for one event in a test; far more than any needs, so that only a function that hangs reaches it.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
+/// The trace header of each invocation. Lambda counts the invocations of a chain of messages by its lineage, so a call that lacks it begins
+/// another chain: <https://docs.aws.amazon.com/lambda/latest/dg/invocation-recursion.html>.
+pub const TRACE: &str =
+    "Root=1-00000000-000000000000000000000000;Parent=0000000000000000;Sampled=0;Lineage=1:00000000:0";
+
 /// The response of a function to an event.
 pub type Answer = Result<Value, Value>;
 
@@ -345,7 +350,7 @@ async fn next(State(api): State<Api>) -> (HeaderMap, String) {
         ("lambda-runtime-aws-request-id", id.as_str()),
         ("lambda-runtime-deadline-ms", deadline.as_str()),
         ("lambda-runtime-invoked-function-arn", "arn:aws:lambda:us-east-1:123456789012:function:test"),
-        ("lambda-runtime-trace-id", "Root=1-00000000-000000000000000000000000"),
+        ("lambda-runtime-trace-id", TRACE),
     ] {
         headers.insert(HeaderName::from_static(name), HeaderValue::from_str(value).expect("plain ASCII"));
     }

@@ -1,6 +1,7 @@
 //! A proxy on loopback that counts the calls that pass through it, by service and operation: what a function really asks of
 //! AWS and Kubernetes, whatever its adapters are made of.
 
+use crate::lambda::TRACE;
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
@@ -29,6 +30,9 @@ pub const CONSUMED_READ_HALVES: &str = "DynamoDB consumed halves of read units";
 /// Under this name stand the capacity units of writes that DynamoDB itself reports, indexes included. For a transaction, DynamoDB Local
 /// reports those of one item, so they are computed from the sizes of its items as AWS documents it.
 pub const CONSUMED_WRITES: &str = "DynamoDB consumed write units";
+
+/// Under this name stand the calls of SQS that do not pass on the trace header of the function's invocation.
+pub const WITHOUT_TRACE: &str = "SQS calls without the trace header of the invocation";
 
 /// The attribute by which the table is indexed.
 const INDEXED: &[u8] = b"\"instanceId\"";
@@ -355,6 +359,9 @@ async fn pass(State((forward, client)): State<(Forward, HttpClient)>, request: R
     let operation = name.strip_prefix("DynamoDB ").map(str::to_owned);
     let is_of = |named: &Named| named.lock().unwrap_or_else(PoisonError::into_inner).as_ref() == Some(&name);
     let (lost, held) = (is_of(&forward.lost), is_of(&forward.held));
+    if name.starts_with("SQS ") && parts.headers.get("x-amzn-trace-id").is_none_or(|trace| trace != TRACE) {
+        forward.add(WITHOUT_TRACE.to_owned(), 1);
+    }
     forward.add(name, 1);
     if held {
         std::future::pending::<()>().await;

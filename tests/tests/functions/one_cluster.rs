@@ -7,7 +7,7 @@ use nodeless_fake_aws::requests::Describe;
 use nodeless_fake_aws::{Cluster, Ec2Error};
 use nodeless_fake_kubernetes::{PatchOptions, PatchType, Resource, resource};
 use nodeless_tests::lambda::{Function, binary, sample};
-use nodeless_tests::proxy::Outage;
+use nodeless_tests::proxy::{Outage, WITHOUT_TRACE};
 use nodeless_tests::stage::{INSTALLER_ROLE, Service, Stage, node_class};
 use nodeless_world::resources::{NODE_CLAIMS, NODE_CLASSES, NODE_POOLS};
 use serde_json::{Value, json};
@@ -126,6 +126,9 @@ async fn from_pending_pods_to_nodes_and_back() {
         functions.claims(&stage).await;
         tokio::time::sleep(Duration::from_millis(500)).await;
     }
+    let calls = stage.calls();
+    assert!(calls.keys().any(|name| name.starts_with("SQS SendMessage")), "{calls:?}");
+    assert_eq!(calls.get(WITHOUT_TRACE), None, "Lambda would not see that these continue a chain of messages");
 }
 
 /// EC2 launches a group, its answer is lost, and the repeated call differs: meanwhile another subnet has the most free addresses.
