@@ -11,6 +11,7 @@ use crate::without_instance::{self, Own};
 use jiff::Timestamp;
 use nodeless_model::claim::{Charge, TerminationReason, condition};
 use nodeless_model::instance::{InstanceState, LAUNCH_UNANSWERED, LaunchOutcome, OfferingFailure};
+use nodeless_model::shortage::advice;
 use nodeless_model::{ConditionStatus, Instance, NodeClaim, Phase, Quantity, labels};
 use std::time::Duration;
 
@@ -314,24 +315,6 @@ fn why_none(failures: &[OfferingFailure]) -> String {
     let OfferingFailure { instance_type, capacity_type, zone, code, message, .. } = failure;
     // EC2's own message is last, because it is the longest.
     format!("{instance_type} {capacity_type} in {zone}: {code}{advice}: {message}")
-}
-
-/// The advice for a code that reports a lack of capacity and does not pass by itself.
-fn advice(code: &str) -> Option<&'static str> {
-    Some(match code {
-        "VcpuLimitExceeded" => "raise the account's quota of on-demand vCPUs in Service Quotas",
-        "MaxSpotInstanceCountExceeded" => {
-            "raise the account's quota of spot vCPUs in Service Quotas, or allow on-demand in the NodePool"
-        }
-        "MaxFleetCountExceeded" => {
-            "a quota of fleets does not apply to instant fleets, and AWS reports it for new or blocked accounts: ask AWS Support"
-        }
-        "InsufficientFreeAddressesInSubnet" => "add a subnet with free addresses to the EC2NodeClass",
-        "AuthFailure.ServiceLinkedRoleCreationNotPermitted" => {
-            "aws iam create-service-linked-role --aws-service-name spot.amazonaws.com"
-        }
-        _ => return None,
-    })
 }
 
 fn no_capacity(claim: &NodeClaim, message: &str, now: Timestamp) -> Step {

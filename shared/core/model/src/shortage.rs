@@ -3,6 +3,36 @@
 use crate::CapacityType;
 use serde::{Deserialize, Serialize};
 
+/// The codes of CreateFleet for a lack of capacity that does not pass by itself, with what to do.
+const ADVICE: [(&str, &str); 5] = [
+    ("VcpuLimitExceeded", "raise the account's quota of on-demand vCPUs in Service Quotas"),
+    (
+        "MaxSpotInstanceCountExceeded",
+        "raise the account's quota of spot vCPUs in Service Quotas, or allow on-demand in the NodePool",
+    ),
+    (
+        "MaxFleetCountExceeded",
+        "a quota of fleets does not apply to instant fleets, and AWS reports it for new or blocked accounts: ask AWS Support",
+    ),
+    ("InsufficientFreeAddressesInSubnet", "add a subnet with free addresses to the EC2NodeClass"),
+    (
+        "AuthFailure.ServiceLinkedRoleCreationNotPermitted",
+        "aws iam create-service-linked-role --aws-service-name spot.amazonaws.com",
+    ),
+];
+
+/// The advice for a code of CreateFleet, if there is one.
+#[must_use]
+pub fn advice(code: &str) -> Option<&'static str> {
+    ADVICE.iter().find(|(advised, _)| *advised == code).map(|(_, advice)| *advice)
+}
+
+/// The code with advice that a message names, and the advice.
+#[must_use]
+pub fn advised(message: &str) -> Option<(&'static str, &'static str)> {
+    ADVICE.into_iter().find(|(code, _)| message.contains(code))
+}
+
 /// The offerings that lack capacity: those that have all values that are set. `None` matches every value: with only a zone, nothing
 /// can be launched there.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

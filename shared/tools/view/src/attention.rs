@@ -8,6 +8,7 @@ use crate::node_state::{NodeState, Waiting};
 use crate::pending::PendingRow;
 use crate::pool::{BudgetRow, LimitRow, PoolRow};
 use crate::text::{counted, dollars, percent};
+use crate::timeline::FailedLaunches;
 use jiff::{SignedDuration, Timestamp};
 use nodeless_model::money::{Dollars, HOURS_PER_MONTH};
 use serde::Serialize;
@@ -77,6 +78,7 @@ pub(crate) struct Rows<'a> {
     pub(crate) node_classes: &'a [NodeClassRow],
     pub(crate) nodes: &'a [NodeRow],
     pub(crate) pending: &'a [PendingRow],
+    pub(crate) failed_launches: &'a FailedLaunches,
 }
 
 impl Attention {
@@ -105,9 +107,10 @@ impl Attention {
 
 /// The pods without a node, by workload and reason: the groups with most pods first.
 fn pending(rows: Rows<'_>) -> Vec<Attention> {
-    let mut groups = BTreeMap::<(Option<String>, &str), Vec<&PendingRow>>::new();
+    let mut groups = BTreeMap::<(Option<String>, String), Vec<&PendingRow>>::new();
     for pod in rows.pending {
-        let Some(reason) = reason(pod, rows.at) else { continue };
+        let failed = rows.failed_launches.get(&(pod.namespace.clone(), pod.name.clone()));
+        let Some(reason) = reason(pod, failed, rows.at) else { continue };
         // Pods without a workload are grouped by reason alone.
         groups.entry((pod.workload.clone(), reason)).or_default().push(pod);
     }
@@ -116,15 +119,18 @@ fn pending(rows: Rows<'_>) -> Vec<Attention> {
     all
 }
 
-/// Why a pod has no node; `None` while a plan is expected to place it.
-fn reason(pod: &PendingRow, at: Timestamp) -> Option<&str> {
+/// Why a pod has no node; `None` while a plan is expected to place it. `failed` is why the launches for it fail, if they do.
+fn reason(pod: &PendingRow, failed: Option<&String>, at: Timestamp) -> Option<String> {
     let waited = pod.created.map_or(SignedDuration::MAX, |created| at.duration_since(created));
+    let failed = failed.map(|why| format!("launches for it failed, the last one because: {why}"));
     if pod.nominated {
         let late = "a node was planned more than 10 minutes ago, and kube-scheduler has not scheduled the pod";
-        return (waited > NOMINATED).then_some(late);
+        return failed.or_else(|| (waited > NOMINATED).then(|| late.to_owned()));
     }
     let answered = pod.reported_by.as_deref().is_some_and(|by| by != "kube-scheduler" && by != "default-scheduler");
-    (answered || waited > UNANSWERED).then(|| pod.reason.strip_prefix(FAILED).unwrap_or(&pod.reason))
+    let reason = pod.reason.strip_prefix(FAILED).unwrap_or(&pod.reason);
+    let failed = failed.map(|failed| format!("; {failed}")).unwrap_or_default();
+    (answered || waited > UNANSWERED).then(|| format!("{reason}{failed}"))
 }
 
 /// Pods of one workload with one reason, the oldest first.
@@ -316,6 +322,39 @@ mod tests {
         assert!(found(&nominated, 11)[0].1.contains("a node was planned more than 10 minutes ago"));
         assert_eq!(found(&[of_web("web-1")], 1), []);
         assert!(found(&[of_web("web-1")], 2)[0].1.ends_with("no scheduler has reported a reason yet"));
+    }
+
+    #[test]
+    fn pods_whose_launches_fail_are_named_with_the_cause() {
+        let nominated = |claim: &str, time: &str| {
+            let target = format!("Pod should schedule on: nodeclaim/{claim}");
+            let mut event = event_value("Pod", "web-1", "Nominated", &target);
+            event["metadata"]["name"] = json!(format!("web-1.{claim}"));
+            event["firstTimestamp"] = json!(time);
+            (Kind::Event, event)
+        };
+        let failed = |claim: &str, message: &str| {
+            (Kind::Event, event_value("NodeClaim", claim, "InsufficientCapacityError", message))
+        };
+        let mut objects = vec![
+            of_web("web-1"),
+            nominated("default-a", "2026-01-01T00:01:00Z"),
+            failed("default-a", "Disrupting NodeClaim: m5.large spot in a: InsufficientInstanceCapacity: none"),
+        ];
+        let text = |why: &str| {
+            let who = "Pod shop/web-1 of Deployment shop/web has no node";
+            vec![(Problem::PendingPods, format!("{who}: launches for it failed, the last one because: {why}"))]
+        };
+        assert_eq!(found(&objects, 5), text("EC2 has no capacity for it"));
+        objects.push(nominated("default-b", "2026-01-01T00:02:00Z"));
+        assert_eq!(found(&objects, 5), [], "one launch failed, and the next one is on its way");
+        let node = (Kind::Event, event_value("Pod", "web-1", "Nominated", "Pod should schedule on: node/a"));
+        assert_eq!(found(&[&objects[..2], &[objects[2].clone(), node]].concat(), 5), [], "it fits on a node now");
+        objects.push(failed("default-b", "Disrupting NodeClaim: m5.large spot in a: VcpuLimitExceeded (x): none"));
+        let quota = "VcpuLimitExceeded: raise the account's quota of on-demand vCPUs in Service Quotas";
+        assert_eq!(found(&objects, 5), text(quota));
+        objects.push(nominated("default-c", "2026-01-01T00:03:00Z"));
+        assert_eq!(found(&objects, 5), text(quota), "launches keep failing");
     }
 
     #[test]

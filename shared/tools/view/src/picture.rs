@@ -131,7 +131,7 @@ impl Picture {
         let node_classes: Vec<NodeClassRow> = cluster.classes.values().cloned().collect();
         let settings = settings(cluster, &node_pools, now);
         let rows = TimelineRows { nodes: &nodes, node_pools: &node_pools, settings: &settings, prices };
-        let timeline = timeline(cluster, rows);
+        let (timeline, failed_launches) = timeline(cluster, rows);
         let rows = Rows {
             at: now,
             cluster: &settings,
@@ -139,6 +139,7 @@ impl Picture {
             node_classes: &node_classes,
             nodes: &nodes,
             pending: &pending,
+            failed_launches: &failed_launches,
         };
         // A selector hides no problem.
         let attention = Attention::find(rows);

@@ -5,7 +5,7 @@ use crate::claim::REGISTRATION_TIMEOUT;
 use crate::object::{EventType, ObjectEvent, ObjectRef};
 use jiff::Timestamp;
 
-/// On a NodeClaim: EC2 has no capacity for it.
+/// On a NodeClaim: EC2 has no capacity for it, or a quota of the account is used up, which the message names.
 #[must_use]
 pub fn insufficient_capacity(claim: ObjectRef, why: &str) -> ObjectEvent {
     ended(claim, "InsufficientCapacityError", why)

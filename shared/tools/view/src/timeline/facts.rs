@@ -33,6 +33,8 @@ pub(super) struct Facts<'c> {
     nodes_of_claims: HashMap<&'c str, &'c NodeRow>,
     /// The pods that were nominated for each NodeClaim.
     pods: HashMap<&'c str, BTreeSet<(&'c str, &'c str)>>,
+    /// The nominations of each pod, by its namespace and name, the oldest first: the NodeClaim, or none where it is a node.
+    nominations: BTreeMap<(&'c str, &'c str), Vec<Option<&'c str>>>,
     /// The nodes that each NodeClaim replaces.
     replaced: BTreeMap<&'c str, Vec<&'c str>>,
     rows: TimelineRows<'c>,
@@ -45,14 +47,16 @@ impl<'c> Facts<'c> {
         let mut events: Vec<_> = decisions.filter_map(|event| Some((event.first?, event))).collect();
         events.sort_by_key(|(time, event)| (*time, event.row.name.as_str(), event.row.reason.as_str()));
         let mut pods = HashMap::<_, BTreeSet<_>>::new();
-        let mut replaced = BTreeMap::new();
+        let (mut nominations, mut replaced) = (BTreeMap::<_, Vec<_>>::new(), BTreeMap::new());
         for (_, EventFacts { row, .. }) in &events {
-            if row.reason == NOMINATED
-                && let Some((_, target)) = row.message.split_once(CLAIM)
-            {
-                let claim = target.split([',', ' ']).next().filter(|claim| is_name(claim));
-                let Some(claim) = claim else { continue };
-                pods.entry(claim).or_default().insert((row.namespace.as_str(), row.name.as_str()));
+            if row.reason == NOMINATED {
+                let pod = (row.namespace.as_str(), row.name.as_str());
+                let target = row.message.split_once(CLAIM).and_then(|(_, target)| target.split([',', ' ']).next());
+                let claim = target.filter(|claim| is_name(claim));
+                nominations.entry(pod).or_default().push(claim);
+                if let Some(claim) = claim {
+                    pods.entry(claim).or_default().insert(pod);
+                }
             }
             if row.reason == DISRUPTION_LAUNCHING {
                 replaced.insert(row.name.as_str(), replaced_nodes(&row.message).filter(|node| is_name(node)).collect());
@@ -64,6 +68,7 @@ impl<'c> Facts<'c> {
             nodes: rows.nodes.iter().map(|node| (node.name.as_str(), node)).collect(),
             nodes_of_claims: rows.nodes.iter().filter_map(|node| Some((node.node_claim.as_deref()?, node))).collect(),
             pods,
+            nominations,
             replaced,
             rows,
         }
@@ -101,6 +106,11 @@ impl<'c> Facts<'c> {
     /// The pods that were nominated for a NodeClaim.
     pub(super) fn pods_of(&self, claim: &str) -> Option<&BTreeSet<(&'c str, &'c str)>> {
         self.pods.get(claim)
+    }
+
+    /// The NodeClaims of the nominations of each pod, the oldest first.
+    pub(super) fn nominations(&self) -> impl Iterator<Item = ((&'c str, &'c str), &[Option<&'c str>])> {
+        self.nominations.iter().map(|(pod, claims)| (*pod, claims.as_slice()))
     }
 
     /// The NodeClaims that pods of this NodeClaim were nominated for, too.

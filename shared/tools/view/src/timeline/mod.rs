@@ -17,6 +17,7 @@ use facts::Facts;
 pub(crate) use facts::TimelineRows;
 use jiff::Timestamp;
 use serde::Serialize;
+pub(crate) use warnings::FailedLaunches;
 
 /// The number of entries that are shown.
 const ENTRIES: usize = 200;
@@ -85,8 +86,8 @@ impl Entry {
     }
 }
 
-/// The entries of a cluster, the newest first.
-pub(crate) fn timeline(cluster: &Cluster, rows: TimelineRows<'_>) -> Vec<Entry> {
+/// The entries of a cluster, the newest first, and why the launches for pods fail.
+pub(crate) fn timeline(cluster: &Cluster, rows: TimelineRows<'_>) -> (Vec<Entry>, FailedLaunches) {
     let facts = Facts::new(cluster, rows);
     let mut all = launches::launches(&facts);
     all.extend(commands::commands(&facts));
@@ -96,7 +97,7 @@ pub(crate) fn timeline(cluster: &Cluster, rows: TimelineRows<'_>) -> Vec<Entry> 
     all.extend(warnings::others(&facts));
     all.sort_by(|a, b| (b.time, a.kind, &a.text).cmp(&(a.time, b.kind, &b.text)));
     all.truncate(ENTRIES);
-    all
+    (all, warnings::failed_launches(&facts))
 }
 
 /// `a`, `a and b`, or `a, b and 3 others`.

@@ -150,6 +150,23 @@ fn limits_and_failures_name_the_pods_and_what_followed() {
 }
 
 #[test]
+fn a_failure_by_a_quota_names_the_quota_and_what_to_do() {
+    let message = "Disrupting NodeClaim: m5.large spot in us-east-1a: MaxSpotInstanceCountExceeded (x): Max spot instance count exceeded";
+    let nominated = |claim: &str| {
+        let mut event = event_value("Pod", "web", "Nominated", &format!("Pod should schedule on: nodeclaim/{claim}"));
+        event["metadata"]["name"] = json!(claim);
+        (Kind::Event, event)
+    };
+    let failed = |claim: &str| warning("NodeClaim", claim, "InsufficientCapacityError", message);
+    let objects = [failed("default-a"), failed("default-b"), nominated("default-a"), nominated("default-b")];
+    let text = |claim: &str| {
+        let why = "MaxSpotInstanceCountExceeded: raise the account's quota of spot vCPUs in Service Quotas, or allow on-demand in the NodePool";
+        (EntryKind::Failure, format!("NodeClaim {claim} failed (InsufficientCapacityError): {why}"))
+    };
+    assert_eq!(entries(&objects), [text("default-a"), text("default-b")], "its pods are planned on none");
+}
+
+#[test]
 fn transitions_and_repeated_reasons_are_no_entries_and_other_warnings_are() {
     let objects = [
         event(

@@ -9,17 +9,25 @@ use crate::text::counted;
 use jiff::Timestamp;
 use nodeless_model::cluster_limits::annotation_of;
 use nodeless_model::labels::DOLLARS_PER_HOUR;
+use nodeless_model::shortage::advised;
 use std::collections::{BTreeMap, BTreeSet};
 
+/// Why the launches for pods fail, by the namespace and name of the pod.
+pub(crate) type FailedLaunches = BTreeMap<(String, String), String>;
+
+/// The reason of Events about NodeClaims for which EC2 has no capacity, or a quota of the account has none left.
+const INSUFFICIENT_CAPACITY: &str = "InsufficientCapacityError";
+/// The reason of Events about instances that EC2 does not terminate.
+const FAILED_TERMINATION: &str = "FailedTermination";
 /// The reasons of Events about NodeClaims that failed.
 const FAILURES: [&str; 9] = [
-    "InsufficientCapacityError",
+    INSUFFICIENT_CAPACITY,
     "NodeClassNotReady",
     "LaunchTimeout",
     "RegistrationTimeout",
     "InitializationTimeout",
     "FailedConsistencyCheck",
-    "FailedTermination",
+    FAILED_TERMINATION,
     "NotLaunched",
     "LaunchRefused",
 ];
@@ -76,18 +84,53 @@ pub(super) fn failures(facts: &Facts<'_>) -> Vec<Entry> {
     for (time, event) in facts.with_reasons(&FAILURES) {
         first.entry((&event.row.name, &event.row.reason)).or_insert((time, event));
     }
-    first.values().map(|(time, event)| failure(facts, *time, event)).collect()
+    let failed: BTreeSet<&str> = first.keys().map(|(name, _)| *name).collect();
+    let entry = |(time, event): &(Timestamp, &EventFacts)| {
+        let successors = facts.successors(&event.row.name);
+        failure(
+            facts,
+            *time,
+            event,
+            &successors.into_iter().filter(|claim| !failed.contains(claim)).collect::<Vec<_>>(),
+        )
+    };
+    first.values().map(entry).collect()
 }
 
-fn failure(facts: &Facts<'_>, time: Timestamp, event: &EventFacts) -> Entry {
+/// Why a NodeClaim failed. Of the message only a known code counts.
+fn cause(event: &EventFacts) -> String {
+    match advised(&event.row.message) {
+        Some((code, advice)) if event.row.reason == INSUFFICIENT_CAPACITY => format!("{code}: {advice}"),
+        _ => meaning(&event.row.reason).unwrap_or_default().to_owned(),
+    }
+}
+
+/// Why the latest NodeClaims of pods failed, by namespace and name of the pod: those pods of which the latest NodeClaim failed, or more
+/// than one.
+pub(super) fn failed_launches(facts: &Facts<'_>) -> FailedLaunches {
+    let failures = facts.with_reasons(&FAILURES).into_iter().map(|(_, event)| event);
+    let failures = failures.filter(|event| event.row.reason != FAILED_TERMINATION);
+    let failed: BTreeMap<&str, &EventFacts> = failures.map(|event| (event.row.name.as_str(), event)).collect();
+    let mut launches = FailedLaunches::new();
+    for ((namespace, name), claims) in facts.nominations() {
+        let causes: Vec<Option<&&EventFacts>> = claims.iter().map(|claim| failed.get(claim.as_ref()?)).collect();
+        let count = causes.iter().flatten().count();
+        let is_latest = causes.last().is_some_and(Option::is_some);
+        if let Some(last) = causes.iter().flatten().next_back().filter(|_| is_latest || count > 1) {
+            launches.insert((namespace.to_owned(), name.to_owned()), cause(last));
+        }
+    }
+    launches
+}
+
+fn failure(facts: &Facts<'_>, time: Timestamp, event: &EventFacts, successors: &[&str]) -> Entry {
     let row = &event.row;
-    let successors: Vec<&str> = facts.successors(&row.name).into_iter().collect();
-    let why = meaning(&row.reason).unwrap_or_default();
+    let why = cause(event);
     Entry {
         time,
         kind: EntryKind::Failure,
         text: format!("{} failed ({}): {why}", row.object(), row.reason),
-        followed: (!successors.is_empty()).then(|| format!("its pods are planned on {}", listed(&successors))),
+        followed: (!successors.is_empty()).then(|| format!("its pods are planned on {}", listed(successors))),
         object: target(facts, row.kind.as_str(), &row.name),
     }
 }
