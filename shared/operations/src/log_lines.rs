@@ -1,15 +1,17 @@
 //! The log lines.
 
+use nodeless_ports::queue::WakeSource;
 use nodeless_telemetry::lines;
 
 lines! {
-    /// A plan was made.
+    /// A plan was made. `woken` is what requested it: `webhook` and `object` are calls of the API server.
     PlanMade, "plan-made", Info {
         pods: usize,
         placed: usize,
         claims: &'a [String],
         unschedulable: usize,
         leaving: &'a [String],
+        woken: &'a [WakeSource],
         milliseconds: u64,
     }
     /// No plan was made for pods that the last plan placed less than ten seconds ago. The next one is made after `seconds`.

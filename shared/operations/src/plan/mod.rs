@@ -401,7 +401,7 @@ impl Planner {
         if let Some(percent) = launches::cluster_limits::used_percent(snapshot) {
             metrics.record(Metric::ClusterLimitUsedPercent, percent);
         }
-        self.finish(snapshot.now, &outcome.report, metrics);
+        self.finish(snapshot.now, &outcome.report, woken, metrics);
     }
 
     /// The nodes that the last decision did not evaluate, if known.
@@ -463,7 +463,7 @@ impl Planner {
         self.recent.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn finish(&self, started: Timestamp, report: &PlanReport, metrics: &mut Metrics) {
+    fn finish(&self, started: Timestamp, report: &PlanReport, woken: &[WakeSource], metrics: &mut Metrics) {
         let took = Duration::try_from(self.context.now().duration_since(started)).unwrap_or(Duration::ZERO);
         metrics.count(Metric::PendingPods, report.pods);
         if !report.unschedulable.is_empty() {
@@ -476,6 +476,7 @@ impl Planner {
             claims: &report.created,
             unschedulable: report.unschedulable.len(),
             leaving: &report.leaving,
+            woken,
             milliseconds: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
         });
     }
