@@ -4,7 +4,9 @@ use super::cluster_limits::{self, ClusterLimit};
 use super::disruption::{DisruptionReport, NodeExplanation, StaticReport};
 use super::explain::Explanation;
 use super::parts::{Launch, Placement, rounded, sorted};
+use super::volumes::Volumes;
 use crate::commitments::Summary;
+use nodeless_api::view::ClusterView;
 use nodeless_disruption::StaticChange;
 use nodeless_model::{Pod, ResourceList};
 use nodeless_operations::plan::CurrentCluster;
@@ -29,6 +31,8 @@ pub(crate) struct Report {
     pub(crate) static_launches: Option<Vec<StaticReport>>,
     /// The price per hour of the offerings chosen for all launches, those of static NodePools too, in dollars.
     pub(crate) price_per_hour: f64,
+    /// What volumes cost beside these prices.
+    pub(crate) volumes: Volumes,
     /// The cluster before the plan.
     pub(crate) current: Current,
     /// What is paid with commitments, with `--commitments`.
@@ -142,6 +146,13 @@ impl Report {
         self.static_launches = Some(changes.into_iter().map(StaticReport::from).collect());
     }
 
+    /// Sets what the volumes of all new nodes and of warm nodes cost.
+    pub(crate) fn set_volumes(&mut self, view: &ClusterView) {
+        let of_static = self.static_launches.iter().flatten().flat_map(|change| &change.launches);
+        let new_nodes = self.launches.iter().chain(of_static).map(|launch| launch.node_pool.as_str());
+        self.volumes = Volumes::new(view, new_nodes);
+    }
+
     /// The number of nodes that static NodePools launch.
     pub(crate) fn static_nodes(&self) -> usize {
         self.static_launches.iter().flatten().map(|change| change.launches.len()).sum()
@@ -178,6 +189,7 @@ impl Report {
             daemon_sets: daemon_set_effects(problem, &solution.launches),
             static_launches: None,
             price_per_hour: rounded(solution.price_per_hour()),
+            volumes: Volumes::default(),
             current: Current::default(),
             commitments: None,
             cluster_limits: cluster_limits::cluster_limits(problem, solution),

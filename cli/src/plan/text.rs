@@ -195,6 +195,7 @@ fn total(out: &mut String, report: &Report, prices: &str) -> std::fmt::Result {
             report.unschedulable.len()
         )?;
     }
+    report.volumes.line(new).map_or(Ok(()), |line| writeln!(out, "{line}"))?;
     if let Some(commitments) = &report.commitments {
         commitments.lines().iter().try_for_each(|line| writeln!(out, "{line}"))?;
     }

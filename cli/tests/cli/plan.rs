@@ -159,7 +159,10 @@ status: {{providerID: 'aws:///us-east-1a/i-0a', allocatable: {{cpu: 4, memory: 8
 fn a_launch_has_every_documented_field() {
     let plan = planned(0, &[POOL, CLASS, &pod("web", "1", "")]);
     let keys = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
-    assert_eq!(keys(&plan), ["current", "launches", "placements", "pricePerHour", "statistics", "unschedulable"]);
+    assert_eq!(
+        keys(&plan),
+        ["current", "launches", "placements", "pricePerHour", "statistics", "unschedulable", "volumes"]
+    );
     let launch = &plan["launches"][0];
     assert_eq!(keys(launch), ["instanceTypes", "nodePool", "offering", "pods", "requests", "requirements"]);
     assert_eq!((&launch["nodePool"], &launch["pods"]), (&json!("default"), &json!(["default/web"])));

@@ -123,6 +123,25 @@ fn nodes_of_static_node_pools_are_in_the_total_and_run_pods() {
 }
 
 #[test]
+fn volumes_of_new_and_of_warm_nodes_are_beside_the_total() {
+    let fixed = node_pool_manifest("fixed", &json!([]), &json!({ "replicas": 2 }));
+    let mut warm = pool(&json!({}));
+    warm["metadata"]["annotations"] = json!({ "nodeless.sh/warm": "3" });
+    let objects = [pod("web", &json!({ "cpu": "100" })), warm, fixed, class(&json!({}))];
+    let text = planned(&objects, &[]).stdout;
+    let line = "Volumes: $4.80 a month for 3 new nodes, $4.80 a month for 3 warm nodes, not in the prices above";
+    assert!(text.contains(line), "{text}");
+    let plan: Value = serde_json::from_str(&planned(&objects, &["-o", "json"]).stdout).unwrap();
+    let expected = json!({ "dollarsPerMonth": 4.8, "warmNodes": 3, "warmDollarsPerMonth": 4.8, "withoutPrice": 0 });
+    assert_eq!(plan["volumes"], expected);
+    let of_snapshot =
+        json!({ "blockDeviceMappings": [{ "deviceName": "/dev/xvda", "ebs": { "snapshotID": "snap-1" } }] });
+    let unknown = planned(&[objects[0].clone(), pool(&json!({})), class(&of_snapshot)], &[]).stdout;
+    let line = "Volumes: $0.00 a month for 1 new node, without 1 node whose volumes have the size of a snapshot";
+    assert!(unknown.contains(line), "{unknown}");
+}
+
+#[test]
 fn pods_of_other_kinds_are_planned_with_the_option_that_a_note_names() {
     let template = json!({ "spec": { "containers": [{ "name": "c", "resources": { "requests": { "cpu": "1" } } }] } });
     let fleet = json!({

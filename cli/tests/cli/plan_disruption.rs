@@ -31,7 +31,8 @@ fn commands_list_nodes_replacements_and_savings() {
             "savingsPerHour",
             "staticLaunches",
             "statistics",
-            "unschedulable"
+            "unschedulable",
+            "volumes"
         ]
     );
     assert_eq!(plan["at"], LATEST);

@@ -6,6 +6,7 @@
 //! - [`fleet`]: the request of one CreateFleet call.
 //! - [`shortage`]: what lacks capacity after a failed launch.
 //! - [`request`]: both in the JSON form of the EC2 API, which golden files contain and the simulated EC2 accepts.
+//! - [`volume_prices`]: what the volumes of a node cost.
 //! - [`node_class`]: what an EC2NodeClass resolves to: images of an alias, validation, conditions.
 //!
 //! The AWS adapter converts these values to the SDK's types; the simulation uses them directly. So both launch in the same way,
@@ -20,6 +21,7 @@ pub mod request;
 pub mod shortage;
 pub mod template;
 pub mod user_data;
+pub mod volume_prices;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

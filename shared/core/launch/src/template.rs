@@ -351,7 +351,7 @@ pub fn gibibytes(size: &str) -> Result<i32, VolumeSizeError> {
 }
 
 /// The class's disks, or those of the family if it has none.
-fn block_devices(mappings: &[BlockDeviceMapping], family: AmiFamily) -> Vec<BlockDeviceMapping> {
+pub(crate) fn block_devices(mappings: &[BlockDeviceMapping], family: AmiFamily) -> Vec<BlockDeviceMapping> {
     if !mappings.is_empty() {
         return mappings.to_vec();
     }
