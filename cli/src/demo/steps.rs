@@ -170,7 +170,7 @@ impl<'a> Demo<'a> {
         let mut details = grouped(instances.iter().map(describe));
         details.push(format!(
             "CreateFleet listed {} in {}",
-            counted(offered.iter().sum(), "offering"),
+            counted(offered.iter().sum::<usize>(), "offering"),
             counted(offered.len(), "call")
         ));
         self.done(&title, &details);

@@ -3,6 +3,7 @@
 use super::Output;
 use crate::error::CliError;
 use crate::output::{self, report};
+use crate::plural::counted;
 use crate::table::{self, Item};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -90,17 +91,19 @@ fn text(snapshot: &Snapshot, replay: &Replay) -> String {
         next,
         repeated: _,
     } = &replay.outcome.report;
-    let (nodes, claims) = (snapshot.view.nodes.len(), snapshot.claims.len());
     let mut lines = vec![format!(
-        "Cluster {} at {}: {nodes} nodes, {claims} NodeClaims, {} pods",
+        "Cluster {} at {}: {}, {}, {}",
         snapshot.cluster_name,
         snapshot.now,
-        snapshot.view.pods.len()
+        counted(snapshot.view.nodes.len(), "node"),
+        counted(snapshot.claims.len(), "NodeClaim"),
+        counted(snapshot.view.pods.len(), "pod")
     )];
     lines.push(format!(
-        "{pods} pending pods: {placed} fit on existing or in-flight nodes, {} nodes to launch, {} unschedulable pods",
-        created.len(),
-        unschedulable.len()
+        "{}: {placed} on existing or in-flight nodes, {} to launch, {}",
+        counted(*pods, "pending pod"),
+        counted(created.len(), "node"),
+        counted(unschedulable.len(), "unschedulable pod")
     ));
     let mut list = |title: &str, entries: Vec<String>| {
         if !entries.is_empty() {
@@ -140,9 +143,10 @@ fn launched(replay: &Replay) -> Vec<String> {
         let (first, more) = (claim.spec.instance_types.first(), claim.spec.instance_types.len().saturating_sub(1));
         let first = first.map_or("", String::as_str);
         format!(
-            "{}  {first} or one of {more} other instance types, for {} pods",
+            "{}  {first}{}, for {}",
             claim.name,
-            claim.spec.nominated_pods.len()
+            if more == 0 { String::new() } else { format!(" or {}", counted(more, "other instance type")) },
+            counted(claim.spec.nominated_pods.len(), "pod")
         )
     };
     claims.map(line).collect()

@@ -2,6 +2,7 @@
 
 use super::answer::List;
 use super::text_parts::dollars;
+use crate::plural::counted;
 use nodeless_model::Quantity;
 use nodeless_model::resources::compared;
 use nodeless_scheduling::{RuledOut, RuledOutCause};
@@ -47,7 +48,7 @@ fn heading(heading: String) -> List {
 }
 
 fn list(why: &str, types: &[&RuledOut]) -> List {
-    let count = if types.len() == 1 { "1 type".to_owned() } else { format!("{} types", types.len()) };
+    let count = counted(types.len(), "type");
     let entry = |one: &&RuledOut| format!("{:20} {}  {}", one.name, dollars(one.price), one.cause);
     List { heading: format!("  {count}: {why}"), entries: types.iter().map(entry).collect(), shown: 0 }
 }

@@ -78,7 +78,7 @@ pub(crate) fn summary(report: &Report) -> Vec<(&'static str, String)> {
                 waits.p50, waits.p90, waits.p99, waits.longest
             ),
         ),
-        ("Instances launched", format!("{}, at most {most} nodes at a time", report.launched)),
+        ("Instances launched", format!("{}, at most {} at a time", report.launched, counted(most, "node"))),
         ("Pods evicted", format!("{evictions}{why}, {} more forcefully deleted", report.forced)),
         ("Plans", format!("{} made, {} failed", report.plans.0, report.plans.1)),
         (

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 /// An item of a decision as the table returns it.
 fn item(id: &str, kind: &str, detail: &Value) -> Value {
     let record = json!({
-        "id": id, "at": "2026-01-10T12:00:00Z", "kind": kind, "subjects": ["default-1"], "summary": "1 nodes may go, 2 stay",
+        "id": id, "at": "2026-01-10T12:00:00Z", "kind": kind, "subjects": ["default-1"], "summary": "1 node may go, 2 stay",
         "detail": detail.to_string()
     });
     json!({
@@ -43,7 +43,7 @@ fn decisions_are_printed_from_a_file() {
     let printed = run(nodeless().arg("decisions").arg(&path));
     assert_eq!(printed.code, Some(0), "{}", printed.stderr);
     let expected = "\
-2026-01-10T12:00:00Z  disruption-proposed  1 nodes may go, 2 stay
+2026-01-10T12:00:00Z  disruption-proposed  1 node may go, 2 stay
 
   SingleNodeConsolidation (Underutilized): $0.2500/h saved, score 0.75
      disrupt  ip-1

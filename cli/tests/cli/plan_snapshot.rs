@@ -60,8 +60,8 @@ fn the_latest_snapshot_is_replayed_byte_for_byte() {
     let ended = run(nodeless().arg("plan").arg("--snapshot").arg(&file));
     assert_eq!((ended.code, ended.stderr.as_str()), (Some(2), ""));
     let expected = "\
-Cluster prod at 2027-01-15T08:00:00Z: 0 nodes, 0 NodeClaims, 1 pods
-1 pending pods: 0 fit on existing or in-flight nodes, 0 nodes to launch, 1 unschedulable pods
+Cluster prod at 2027-01-15T08:00:00Z: 0 nodes, 0 NodeClaims, 1 pod
+1 pending pod: 0 on existing or in-flight nodes, 0 nodes to launch, 1 unschedulable pod
 
 Unschedulable pods
   shop/alone  there is no NodePool";

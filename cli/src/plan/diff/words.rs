@@ -36,8 +36,9 @@ fn nodes_and_costs(report: &Report) -> String {
     if let Some(most) = report.maximum.as_ref().map(|most| most.difference).filter(|most| *most != report.difference) {
         let range = |least: String, most: String| if least == most { least } else { format!("{least} to {most}") };
         return format!(
-            "{} nodes, {} a month from the minimum to the maximum of autoscalers",
+            "{} {}, {} a month from the minimum to the maximum of autoscalers",
             range(format!("{nodes:+}"), format!("{:+}", most.nodes)),
+            if nodes == most.nodes && nodes.abs() == 1 { "node" } else { "nodes" },
             range(signed(dollars), signed(most.dollars_per_month))
         );
     }
@@ -137,7 +138,7 @@ fn scaled(sets: &Sets, maximum: Option<&Maximum>) -> Option<String> {
     let mut text = format!("{least}; the maximum is that of all at the same time.");
     if before.unschedulable + after.unschedulable > 0 {
         let (before, after) = (before.unschedulable, after.unschedulable);
-        text.push_str(&format!(" At the maximum, {before} pods are unschedulable before and {after} after."));
+        text.push_str(&format!(" At the maximum, {} before and {after} after.", counted(before, "unschedulable pod")));
     }
     Some(text)
 }

@@ -199,7 +199,8 @@ fn unknown_nodes(view: &ClusterView, nodes: &[CurrentNode]) -> Vec<String> {
     let pods = view.pods.iter().filter(|pod| pod.is_reschedulable() && pod.node_name.as_ref().is_some_and(elsewhere));
     let (pods, mut found) = (pods.count(), Vec::new());
     if pods > 0 {
-        found.push(format!("{pods} pods run on nodes that the input does not contain; no alternative has them"));
+        let run = if pods == 1 { "1 pod runs".to_owned() } else { format!("{pods} pods run") };
+        found.push(format!("{run} on nodes that the input does not contain; no alternative has them"));
     }
     if view.daemon_sets.is_empty() && view.pods().any(nodeless_model::Pod::is_owned_by_daemon_set) {
         found.push("the input has pods of DaemonSets and no DaemonSet, so launched nodes have no overhead".to_owned());

@@ -324,7 +324,7 @@ function updatePool(section, pool) {
   const [title, problem, limits, groups, boxes] = section.children;
   title.firstChild.textContent = sectionName(pool);
   const facts = [counted(pool.nodes, "node"), counted(pool.pods, "pod"), cost(pool.pricePerHour)];
-  if (pool.replicas !== null) facts.push(`${pool.replicas} replicas`);
+  if (pool.replicas !== null) facts.push(counted(pool.replicas, "replica"));
   if (pool.claims > 0) facts.push(`${pool.claims} on the way`);
   facts.push(...(pool.load ? extendedTexts(pool.load) : extendedOf(pool.members)));
   if (pool.deleting) facts.push("is being deleted");

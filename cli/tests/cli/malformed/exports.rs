@@ -236,7 +236,7 @@ fn commands_end_with_a_message_for_changed_exports() {
 #[test]
 fn commands_end_with_a_message_for_changed_items() {
     let decision = json!({
-        "id": "2", "at": LATEST, "kind": "disruption-proposed", "subjects": ["default-1"], "summary": "1 nodes may go, 2 stay",
+        "id": "2", "at": LATEST, "kind": "disruption-proposed", "subjects": ["default-1"], "summary": "1 node may go, 2 stay",
         "detail": json!({ "commands": [{ "id": "a", "method": "SingleNodeConsolidation", "reason": "Underutilized", "nodes": ["ip-1"],
             "replacements": [], "savingsPerHour": 0.25, "evictions": 2, "score": 0.75, "placements": [{ "pod": "a/b", "node": "ip-2" }] }],
             "kept": [{ "node": "ip-2", "reasons": ["it is not initialized yet"] }], "notLookedAt": [] }).to_string(),

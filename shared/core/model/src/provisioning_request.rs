@@ -4,6 +4,7 @@
 //! and [`ProvisioningRequest::step`] the conditions after the plan, with the types and reasons of Cluster Autoscaler
 //! (`cluster-autoscaler/provisioningrequest/conditions/conditions.go`), which Kueue reads.
 
+use crate::plural::counted;
 use crate::pod::PodAffinityTerm;
 use crate::virtual_pod::VirtualPods;
 use crate::{LabelSelector, Pod, PodOrigin, PodShape, StringMap, labels};
@@ -295,7 +296,8 @@ impl ProvisioningRequest {
                 verdict(kind::PROVISIONED, true, "CapacityIsFound", "all pods fit on nodes of the cluster")
             }
             Finding::Launching { pods, fitting } => {
-                let message = format!("{fitting} of {pods} pods fit on initialized nodes; nodes for the others launch");
+                let of = counted(*pods, "pod");
+                let message = format!("{fitting} of {of} on initialized nodes; nodes for the others launch");
                 verdict(kind::PROVISIONED, false, LAUNCHING, message)
             }
             Finding::NotFound(why) if self.fails_at_once() => {

@@ -3,6 +3,7 @@
 //! Kubernetes counts real pods in the status of a quota and refuses more of them. Virtual pods are counted here, in addition to these, so
 //! that no capacity is kept for pods that could not be created. A quota with scopes counts as if it applied to every pod.
 
+use crate::plural::counted;
 use crate::resources::format_quantity;
 use crate::{PodShape, Quantity, RefusingQuota, ResourceList};
 use serde::{Deserialize, Serialize};
@@ -94,9 +95,10 @@ impl<'a> QuotaBalance<'a> {
             if let Some(name) = requested.iter().map(|(name, _)| name).find(|name| exceeded(name)) {
                 let [asked, used, hard] = [&requested, used, &quota.hard].map(|list| shown(name, list.get(name)));
                 return Err(format!(
-                    "ResourceQuota {namespace}/{} does not allow {total} pods that use {asked} of {name}: {used} of {hard} \
-                     are used; raise the quota, or ask for less",
-                    quota.name
+                    "ResourceQuota {namespace}/{} does not allow {} with {asked} of {name}: {used} of {hard} are used; raise the \
+                     quota, or ask for less",
+                    quota.name,
+                    counted(total, "pod")
                 ));
             }
             after.push(with);
@@ -230,11 +232,11 @@ mod tests {
         let why = balance.take("team", &[(&leader, 1), (&worker, 3)]).unwrap_err();
         assert_eq!(
             why,
-            "ResourceQuota team/small does not allow 4 pods that use 4 of pods: 0 of 3 are used; raise the quota, or ask for less"
+            "ResourceQuota team/small does not allow 4 pods with 4 of pods: 0 of 3 are used; raise the quota, or ask for less"
         );
         let why = balance.take("team", &[(&leader, 3)]).unwrap_err();
         assert!(
-            why.contains("ResourceQuota team/large does not allow 3 pods that use 120 of requests.cpu: 0 of 100"),
+            why.contains("ResourceQuota team/large does not allow 3 pods with 120 of requests.cpu: 0 of 100"),
             "{why}"
         );
         balance.take("team", &[(&leader, 1), (&worker, 2)]).unwrap();

@@ -1,6 +1,7 @@
 //! Gangs: at least so many pods of a PodGroup are planned, or none; and all pods of a ProvisioningRequest, or none.
 
 use nodeless_model::Pod;
+use nodeless_model::plural::counted;
 use nodeless_scheduling::{PodFault, Problem, Reason, Solution, Unschedulable};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -230,17 +231,17 @@ impl Gang<'_> {
         Some(match self.pod_group {
             Some(_) => self.reason(&format!("nodes for {fit}: {why}")),
             None => {
-                let (count, pods) = (stuck.len(), self.pods.len());
-                together(format!("no node for {count} of {pods} pods, so that none is launched: {why}"))
+                let (count, pods) = (stuck.len(), counted(self.pods.len(), "pod"));
+                together(format!("no node for {count} of {pods}, so that none is launched: {why}"))
             }
         })
     }
 
     fn reason(&self, there: &str) -> Reason {
-        let least = self.least;
+        let least = counted(self.least, "pod");
         let (namespace, name) = self.pod_group.unwrap_or_default();
         together(format!(
-            "PodGroup {namespace}/{name} schedules {least} pods at once (gang.minCount), and there are {there}"
+            "PodGroup {namespace}/{name} schedules {least} at once (gang.minCount), and there are {there}"
         ))
     }
 }

@@ -16,6 +16,7 @@ use nodeless_api::pod_shapes::ReadShape;
 use nodeless_api::view::{BufferView, ClusterView, DeviceObjects, InvalidObject, Outline};
 use nodeless_api::{CapacityBufferStatus, slim};
 use nodeless_model::object::MirroredClaim;
+use nodeless_model::plural::counted;
 use nodeless_model::quotes::shortened;
 use nodeless_model::{
     BufferError, BufferSource, CapacityBuffer, ClusterOptions, Node, NodeClaim, Pod, PodDisruptionBudget, PodTemplate,
@@ -161,8 +162,9 @@ impl Snapshot {
         let unknown = unknown.count();
         if unknown > 0 {
             self.warnings.push(format!(
-                "the ReplicaSets, StatefulSets or ReplicationControllers of {unknown} pods are not in the export; default topology spread \
-                 constraints apply to these pods only if a Service selects them"
+                "the ReplicaSets, StatefulSets or ReplicationControllers of {} are not in the export; default topology spread \
+                 constraints apply there only if a Service selects the pods",
+                counted(unknown, "pod")
             ));
         }
         self.view.set_default_spread(config, selectors);
@@ -222,14 +224,16 @@ impl Snapshot {
         self.warnings.extend(unadmitted);
         for (class, pods) in unknown {
             self.warnings.push(format!(
-                "PriorityClass {} of {pods} pods is not in the export; their priority is assumed to be 0",
-                shortened(&class)
+                "PriorityClass {} of {} is not in the export; the priority is assumed to be 0",
+                shortened(&class),
+                counted(pods, "pod")
             ));
         }
         for (class, pods) in without_class {
             self.warnings.push(format!(
-                "RuntimeClass {} of {pods} pods is not in the export; they are planned without its overhead",
-                shortened(&class)
+                "RuntimeClass {} of {} is not in the export; its overhead is not planned",
+                shortened(&class),
+                counted(pods, "pod")
             ));
         }
     }

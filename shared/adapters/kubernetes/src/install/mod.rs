@@ -16,6 +16,7 @@ pub use versions::{Found, Installed, versions};
 
 use crate::connection::Connection;
 use nodeless_model::OtherTable;
+use nodeless_model::plural::counted;
 use nodeless_ports::PortError;
 use serde::Serialize;
 use std::fmt;
@@ -138,7 +139,8 @@ pub enum InstallError {
     },
     /// Deleted objects still exist.
     #[error(
-        "{count} objects of kind {kind} still exist: {objects}; find out why with kubectl describe, and repeat this command"
+        "not deleted yet: {} of kind {kind}: {objects}; find out why with kubectl describe, and repeat this command",
+        counted(*count, "object")
     )]
     Left {
         /// The number of objects.

@@ -129,7 +129,7 @@ mod tests {
         let mut objects = vec![held];
         objects.extend((0..7).map(|number| json!({ "metadata": { "name": format!("other-{number}") } })));
         let message = left(&NODE_CLAIMS, &objects).to_string();
-        assert!(message.starts_with("8 objects of kind NodeClaim still exist"), "{message}");
+        assert!(message.starts_with("not deleted yet: 8 objects of kind NodeClaim: "), "{message}");
         assert!(
             message.contains("default-abc12 (pod default/web-0 is held by a PodDisruptionBudget), other-0"),
             "{message}"

@@ -10,6 +10,7 @@ use crate::simulation::launch_types::{allows, on_demand};
 use nodeless_model::events::below_min_on_demand;
 use nodeless_model::labels::MIN_ON_DEMAND;
 use nodeless_model::object::ObjectEvent;
+use nodeless_model::plural::counted;
 use nodeless_model::{CapacityType, InstanceType, NodeClaim, OnDemandMinimum, labels, resources};
 use nodeless_scheduling::{Launch, PoolOffer};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -284,7 +285,10 @@ impl Pool {
     fn below(&self) -> String {
         let Capacity { nodes, on_demand_nodes, cpu, on_demand_cpu } = self.capacity;
         let actual = match self.minimum {
-            OnDemandMinimum::Nodes(_) => format!("{on_demand_nodes} of {nodes} nodes are on demand"),
+            OnDemandMinimum::Nodes(_) => {
+                let are = if nodes == 1 { "is" } else { "are" };
+                format!("{on_demand_nodes} of {} {are} on demand", counted(nodes, "node"))
+            }
             OnDemandMinimum::Percent(_) => {
                 format!("{} of {} CPUs are on demand", on_demand_cpu / 1000, cpu / 1000)
             }

@@ -24,10 +24,6 @@ pub(super) fn listed(workloads: &BTreeSet<Workload>) -> String {
     named.join(", ")
 }
 
-pub(super) fn counted_pods(count: usize) -> String {
-    format!("{count} {}", if count == 1 { "pod" } else { "pods" })
-}
-
 pub(super) fn protected_until(until: Option<Timestamp>) -> String {
     until.map(|until| format!(", which protects it until {until:.0}")).unwrap_or_default()
 }

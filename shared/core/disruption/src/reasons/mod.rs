@@ -7,13 +7,14 @@ mod messages;
 pub use kinds::KeptEvent;
 pub(crate) use messages::zonal_shift;
 use messages::{
-    budget_field, counted_pods, instead_of_it, listed, min_savings, not_cheaper, or_not_ready, paid_no_less,
-    paused_until, price_unknown, protected_until,
+    budget_field, instead_of_it, listed, min_savings, not_cheaper, or_not_ready, paid_no_less, paused_until,
+    price_unknown, protected_until,
 };
 
 use drift::Drift;
 use jiff::Timestamp;
 use nodeless_model::duration::format_go_duration;
+use nodeless_model::plural::counted;
 use nodeless_model::{DisruptionReason, DollarsPerHour, Workload};
 use serde::{Serialize, Serializer};
 use std::collections::{BTreeMap, BTreeSet};
@@ -145,7 +146,7 @@ pub enum KeptReason {
         until: Timestamp,
     },
     /// The node runs pods, and the NodePool consolidates empty nodes only.
-    #[error("it runs {}, and consolidationPolicy is WhenEmpty", counted_pods(*.pods))]
+    #[error("it runs {}, and consolidationPolicy is WhenEmpty", counted(*.pods, "pod"))]
     NotEmptyPolicy {
         /// The number of pods.
         pods: usize,
@@ -367,7 +368,11 @@ pub enum KeptReason {
         score: f64,
     },
     /// The static NodePool has more nodes than replicas, and surplus nodes are removed first.
-    #[error("NodePool {node_pool} has {nodes} nodes for {replicas} replicas, and surplus nodes are removed first")]
+    #[error(
+        "NodePool {node_pool} has {} for {}, and surplus nodes are removed first",
+        counted(*.nodes, "node"),
+        counted(*.replicas, "replica")
+    )]
     StaticSurplus {
         /// The NodePool.
         node_pool: String,

@@ -2,6 +2,7 @@
 
 use crate::facts::Facts;
 use crate::finding::{Check, Finding, Severity};
+use nodeless_model::plural::counted;
 use nodeless_model::{Pod, PodDisruptionBudget};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,13 +12,14 @@ pub(super) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
         if pods == 0 {
             continue;
         }
+        let pods = counted(pods, "pod");
         let finding =
             Finding::new(Severity::Warning, Check::DisruptionBudgets, format!("PodDisruptionBudget {}", named(budget)));
         if budget.blocks_always {
             findings.push(
                 finding
                     .problem(format!(
-                        "it never allows an eviction of its {pods} pods (maxUnavailable 0 or minAvailable 100%), so their nodes are \
+                        "it never allows an eviction of its {pods} (maxUnavailable 0 or minAvailable 100%), so their nodes are \
                          never consolidated, and are drained only when spec.template.spec.terminationGracePeriod ends"
                     ))
                     .advice("set maxUnavailable: 1, or set terminationGracePeriod in the NodePool"),
@@ -26,7 +28,7 @@ pub(super) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
             findings.push(
                 finding
                     .problem(format!(
-                        "minAvailable is at least the number of its {pods} pods, so it allows no eviction before there are more, and \
+                        "minAvailable is at least the number of its pods ({pods}), so it allows no eviction before there are more, and \
                          their nodes are not drained"
                     ))
                     .advice("set maxUnavailable: 1 instead of minAvailable, or run more replicas"),

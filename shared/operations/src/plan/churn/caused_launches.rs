@@ -9,6 +9,7 @@ use crate::records;
 use jiff::Timestamp;
 use nodeless_disruption::churn::Churn;
 use nodeless_disruption::held_back::{LaunchForPods, Removal, WINDOW};
+use nodeless_model::plural::counted;
 use nodeless_model::{DollarsPerHour, EndedNode};
 use nodeless_state::{RecordKind, StoredRecord};
 use std::collections::{BTreeMap, BTreeSet};
@@ -125,9 +126,9 @@ fn explanation(node_pool: &str, removal: &Removal, facts: Facts<'_>) -> Action {
     let launches = removal.launches.iter().map(|launch| launch.node_claim.clone());
     let subjects = removal.node_claims.iter().cloned().chain(launches).collect();
     let summary = format!(
-        "command {} led to {} launches: realized savings {}, predicted {}",
+        "command {} led to {}: realized savings {}, predicted {}",
         removal.command,
-        removal.launches.len(),
+        counted(removal.launches.len(), "launched node"),
         DollarsPerHour(removal.realized()),
         DollarsPerHour(removal.predicted)
     );

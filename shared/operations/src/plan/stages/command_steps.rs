@@ -604,7 +604,7 @@ mod tests {
         assert!(evicts(&batches_of_a_plan(None)));
         let unfinished = batches_of_a_plan(Some(0));
         let problems = &unfinished.1.report.problems;
-        assert!(problems.iter().any(|why| why.contains("1 pods were left for the next plan")), "{problems:?}");
+        assert!(problems.iter().any(|why| why.contains("1 pod was left for the next plan")), "{problems:?}");
         assert!(!evicts(&unfinished), "{:?}", unfinished.0);
     }
 

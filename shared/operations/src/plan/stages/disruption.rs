@@ -18,6 +18,7 @@ use jiff::Timestamp;
 use nodeless_disruption::command::{CommandPhase, CommandRecord};
 use nodeless_disruption::{Cluster, Command, Decision, KeptReason, Options, decide, revalidate};
 use nodeless_model::NodeClaim;
+use nodeless_model::plural::counted;
 use nodeless_state::StoredRecord;
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -227,7 +228,7 @@ fn decision_record(decision: &Decision, cluster: &Cluster<'_>, options: &Options
     let explained = decide(cluster, now, &Options { explain: true, ..options.clone() });
     let subjects = decision.commands.iter().flat_map(|command| &command.candidates);
     let subjects: Vec<String> = subjects.map(|candidate| candidate.node_claim.clone()).collect();
-    let summary = format!("{} nodes may go, {} stay", subjects.len(), decision.kept.len());
+    let summary = format!("{} may go, {} stay", counted(subjects.len(), "node"), decision.kept.len());
     let detail = decisions::detail(&decision.commands, &explained.kept, &decision.not_evaluated);
     decisions::decision("disruption-proposed", subjects, summary, detail, now)
 }

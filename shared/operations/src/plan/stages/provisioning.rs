@@ -24,6 +24,7 @@ use nodeless_disruption::held_back::{LaunchForPods, workloads};
 use nodeless_disruption::spot_interruptions::LeftOut;
 use nodeless_model::events::{daemon_set_large, daemon_set_left_out, failed_scheduling, nominated};
 use nodeless_model::object::{ObjectEvent, ObjectRef};
+use nodeless_model::plural::counted;
 use nodeless_model::provisioning_request::{Finding, request_of};
 use nodeless_model::{NodeClaim, Pod, labels};
 use nodeless_scheduling::{Effect, Launch, Placement, Problem, Reason, Solution, Unschedulable, daemon_set_effects};
@@ -148,7 +149,9 @@ impl<'a> Placed<'a> {
     /// Why not all pods were evaluated, if so. Nothing is disrupted voluntarily then.
     pub(in crate::plan) fn unfinished(&self) -> Option<String> {
         let left = self.left();
-        (left > 0).then(|| format!("{left} pods were left for the next plan, since this one reached its work limit"))
+        let were = if left == 1 { "was" } else { "were" };
+        let why = "left for the next plan, since this one reached its work limit";
+        (left > 0).then(|| format!("{} {were} {why}", counted(left, "pod")))
     }
 
     /// The request whose pods are all that a launch is for, if the launch is in one zone: only for one zone, EC2 can be asked for all
@@ -282,11 +285,10 @@ fn decision_record(placed: &Placed<'_>, created: &[NodeClaim], facts: Facts<'_>)
     let detail =
         decisions::provisioning(&placed.problem, &placed.solution, &placed.left_out(facts), &covered, &created);
     let summary = format!(
-        "{} pods: {} fit on existing nodes, {} nodes launched, {} unschedulable",
-        placed.all_pods(),
+        "{}: {} on existing nodes, {} launched, {refused} unschedulable",
+        counted(placed.all_pods(), "pod"),
         placed.fitting_pods(),
-        created.len(),
-        refused
+        counted(created.len(), "node"),
     );
     Some(decisions::decision("provisioning", created, summary, detail, facts.snapshot.now))
 }

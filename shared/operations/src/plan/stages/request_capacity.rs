@@ -5,6 +5,7 @@ use crate::plan::nodes::cluster_state::ClusterState;
 use crate::plan::requests::Requested;
 use crate::plan::stages::policy;
 use nodeless_model::Pod;
+use nodeless_model::plural::counted;
 use nodeless_model::provisioning_request::{Class, Due, Finding};
 use nodeless_scheduling::{Options, Problem, Reason, Solution, Unschedulable};
 use std::collections::{HashMap, HashSet};
@@ -65,9 +66,9 @@ fn check<'a>(
         return Finding::Fits;
     }
     Finding::NotFound(format!(
-        "{} of {} pods fit on the nodes of the cluster, and no nodes are launched for requests of the class {}",
+        "{} of {} on the nodes of the cluster, and no nodes are launched for requests of the class {}",
         placed.len(),
-        own.len(),
+        counted(own.len(), "pod"),
         Class::CheckCapacity.name()
     ))
 }

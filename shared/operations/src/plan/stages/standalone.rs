@@ -17,6 +17,7 @@ use nodeless_model::claim::{Charge, LaunchGroup, condition};
 use nodeless_model::events::node_claim_not_launched;
 use nodeless_model::node_pool::{Disruption, NodeTemplate, PoolUsage};
 use nodeless_model::object::{MirroredClaim, ObjectRef, StandaloneNode};
+use nodeless_model::plural::counted;
 use nodeless_model::{
     ConditionStatus, ConsolidationPolicy, InstanceTypes, NillableDuration, NodeClaim, NodeClaimSpec, NodeClaimStatus,
     NodePool, NodePoolOptions, Phase, ResourceList, labels,
@@ -66,7 +67,7 @@ pub(in crate::plan) async fn run(
     let mut actions = created.lines;
     if !created.claims.is_empty() {
         let names: Vec<String> = created.claims.iter().map(|claim| claim.name.clone()).collect();
-        let summary = format!("{} nodes launched for NodeClaims without a NodePool", names.len());
+        let summary = format!("{} launched for NodeClaims without a NodePool", counted(names.len(), "node"));
         let detail = json!({ "claims": names }).to_string();
         actions.push(Action::WakeClaims(created.leaders));
         actions.push(decision(KIND, names, summary, detail, facts.snapshot.now));

@@ -24,6 +24,7 @@ use nodeless_model::NodeClaim;
 use nodeless_model::claim::TerminationReason;
 use nodeless_model::events::{disruption_terminating, node_repair_blocked, repairing, replicas_not_reached};
 use nodeless_model::object::{ObjectEvent, ObjectRef};
+use nodeless_model::plural::counted;
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -165,7 +166,7 @@ impl Change {
         let created = launches::created(groups, answers);
         if !created.claims.is_empty() {
             let names: Vec<String> = created.claims.iter().map(|claim| claim.name.clone()).collect();
-            let summary = format!("{} nodes launched for the replicas of NodePool {node_pool}", names.len());
+            let summary = format!("{} launched for the replicas of NodePool {node_pool}", counted(names.len(), "node"));
             let detail = json!({ "nodePool": node_pool, "claims": names, "short": short }).to_string();
             actions.push(Action::WakeClaims(created.leaders));
             actions.push(decision(KIND, names, summary, detail, facts.snapshot.now));

@@ -23,6 +23,7 @@ use nodeless_lifecycle::begin_termination;
 use nodeless_model::claim::TerminationReason;
 use nodeless_model::events::{misconfigured, script_not_repeated};
 use nodeless_model::object::ObjectEvent;
+use nodeless_model::plural::counted;
 use nodeless_model::{
     CapacityType, InvalidAnnotation, NodeClaim, NodePool, Requirement, ResourceList, Setting, Warm, labels,
 };
@@ -329,8 +330,8 @@ impl Change {
         }
         let subjects: Vec<String> = names.iter().chain(&left).cloned().collect();
         if !subjects.is_empty() {
-            let summary =
-                format!("{} warm nodes launched for NodePool {node_pool}, {} terminated", names.len(), left.len());
+            let count = counted(names.len(), "warm node");
+            let summary = format!("{count} launched for NodePool {node_pool}, {} terminated", left.len());
             let detail = json!({ "nodePool": node_pool, "launched": names, "terminated": left }).to_string();
             let woken = created.leaders.into_iter().chain(left).collect();
             actions.extend([Action::WakeClaims(woken), decision(KIND, subjects, summary, detail, now)]);

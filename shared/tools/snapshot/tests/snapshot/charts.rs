@@ -188,7 +188,7 @@ fn a_runtime_class_adds_what_admission_adds() {
     );
     assert_eq!(
         applied(&[deployment]).warnings,
-        ["RuntimeClass kata of 2 pods is not in the export; they are planned without its overhead"]
+        ["RuntimeClass kata of 2 pods is not in the export; its overhead is not planned"]
     );
 }
 

@@ -95,7 +95,7 @@ fn section_lines(pool: &PoolRow, by: GroupBy, width: usize) -> Vec<Line> {
     let name = by.heading(pool.name.as_deref());
     let mut facts = vec![counted(pool.nodes, "node"), counted(pool.pods, "pod"), cost(pool.price_per_hour)];
     if let Some(replicas) = pool.replicas {
-        facts[0] = format!("{} of {replicas} replicas", pool.nodes);
+        facts[0] = format!("{} of {}", pool.nodes, counted(replicas, "replica"));
     }
     if pool.claims > 0 {
         facts.push(format!("{} on the way", pool.claims));
