@@ -110,7 +110,9 @@ fn change(
     }
     let missing = if pool.ready.is_ok() { desired.saturating_sub(fresh.len()) } else { 0 };
     let (planned, short) = if missing > 0 && may_be_refused(pool, facts) {
-        (Vec::new(), Some("EC2 refused to stop one, or it is unknown whether it did".to_owned()))
+        // A refusal lasts for hours, and its Event reports it.
+        let is_unknown = facts.snapshot.refused_stops.is_err();
+        (Vec::new(), is_unknown.then(|| "it is unknown whether EC2 refused to stop one".to_owned()))
     } else {
         planned(place, offers, missing, &fresh, facts)
     };
