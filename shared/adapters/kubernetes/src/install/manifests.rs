@@ -138,7 +138,8 @@ mod tests {
         assert_eq!(may("planner", &["get", "list", "watch"]), view.into_iter().chain(named).collect());
         let kept = [Nodes::PATH, Pods::PATH, NodePools::PATH, NodeClasses::PATH, NodeClaims::PATH, NodeOverlays::PATH]
             .map(resource);
-        let listed = [DisruptionBudgets::PATH, VolumeAttachments::PATH].map(resource);
+        // Deployments that are raised before a drain are listed by their label.
+        let listed = [DisruptionBudgets::PATH, VolumeAttachments::PATH, "/apis/apps/v1/deployments"].map(resource);
         assert_eq!(may("lifecycle", &["watch"]), BTreeSet::from(kept.clone()));
         assert_eq!(may("lifecycle", &["list", "watch"]), kept.into_iter().chain(listed).collect());
         assert_eq!(may("catalog", &["list", "watch"]), BTreeSet::from([resource(NodeClasses::PATH)]));
