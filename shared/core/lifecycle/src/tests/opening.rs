@@ -171,7 +171,8 @@ fn a_node_is_registered_closed_and_then_opened_and_initialized_by_one_patch() {
 fn a_node_whose_devices_are_not_reported_opens_and_is_initialized_later() {
     let mut claim = planned("a", 0, Phase::Registered, &["p"]);
     claim.spec.requests.set("nvidia.com/gpu", Quantity::from_units(1));
-    let mut node = Node { taints: vec![Taint::joining()], ..joined() };
+    let mut node = Node { taints: vec![Taint::joining()], ..ready_node() };
+    node.labels.remove(labels::INITIALIZED);
     let state = |claim: &NodeClaim, node: &Node, now| open(&[member(claim, Some(node))], at(now))["a"];
     assert_eq!(state(&claim, &node, 0), Nominations::Written);
     let seen = |node: &Node| {
