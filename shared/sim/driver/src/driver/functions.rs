@@ -194,8 +194,8 @@ impl Functions {
         }
     }
 
-    pub(crate) async fn plan(&self, deadline: Timestamp, woken: &[WakeSource]) -> Outcome {
-        Outcome::Planned(self.planner.run_until(Some(deadline), woken).await)
+    pub(crate) async fn plan(&self, deadline: Option<Timestamp>, woken: &[WakeSource]) -> Outcome {
+        Outcome::Planned(self.planner.run_until(deadline, woken).await)
     }
 
     pub(crate) async fn reconcile(&self, message: ShardMessage) -> Outcome {

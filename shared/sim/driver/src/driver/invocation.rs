@@ -38,7 +38,8 @@ impl Invocation {
     ) -> Self {
         let Environment { queue, clock, fault_injection } = environment;
         let own = work.clone();
-        let deadline = timeouts::deadline(own.function(), &clock);
+        let has_timeout = fault_injection.as_ref().is_none_or(|faults| timeouts::apply(faults.rates()));
+        let deadline = has_timeout.then(|| timeouts::deadline(own.function(), &clock));
         let (function, name) = (own.function(), own.name());
         let future = async move {
             match &own {
@@ -50,7 +51,10 @@ impl Invocation {
                 Work::Interrupt(event) => functions.interrupt(event).await,
             }
         };
-        let future = Box::pin(timeouts::within(function, name, clock, future));
+        let future: BoxFuture<'static, Outcome> = match has_timeout {
+            true => Box::pin(timeouts::within(function, name, clock, future)),
+            false => Box::pin(future),
+        };
         Self { work, chain, queue, fault_injection, future }
     }
 }

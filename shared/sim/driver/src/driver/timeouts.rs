@@ -5,9 +5,10 @@
 
 use super::Outcome;
 use futures::future::{Either, select};
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 use nodeless_ports::Clock;
 use nodeless_world::WorldClock;
+use nodeless_world::fault_injection::Rates;
 use nodeless_world::memory::Function;
 use std::future::Future;
 use std::pin::pin;
@@ -20,6 +21,9 @@ pub(super) const CATALOG: Duration = Duration::from_secs(240);
 /// What a function keeps of its time to answer, as in `nodeless-runtime`.
 const KEPT_FOR_THE_ANSWER: Duration = Duration::from_secs(2);
 
+/// The longest delay of single calls with which invocations have a timeout.
+const LONGEST_DELAY: Duration = Duration::from_secs(5);
+
 /// The timeout of a function.
 pub(super) fn timeout(function: Function) -> Duration {
     match function {
@@ -28,6 +32,12 @@ pub(super) fn timeout(function: Function) -> Duration {
         Function::Interruption => INTERRUPTION,
         Function::Catalog => CATALOG,
     }
+}
+
+/// Whether invocations end at their timeout: unless single calls, chosen at random, take most of it. These delays are for other work to run
+/// in between; services that answer slowly are simulated with what their clients do.
+pub(super) fn apply(rates: Rates) -> bool {
+    rates.slow == 0.0 || rates.slowest <= LONGEST_DELAY
 }
 
 /// The work of an invocation until it ends or its time does. `name` names it.
@@ -48,7 +58,7 @@ pub(super) async fn within(
 }
 
 /// When Lambda ends an invocation that begins now.
-pub(super) fn deadline(function: Function, clock: &WorldClock) -> jiff::Timestamp {
+pub(super) fn deadline(function: Function, clock: &WorldClock) -> Timestamp {
     let time = SignedDuration::try_from(timeout(function)).unwrap_or(SignedDuration::MAX);
-    clock.time().saturating_add(time).unwrap_or(jiff::Timestamp::MAX)
+    clock.time().saturating_add(time).unwrap_or(Timestamp::MAX)
 }
