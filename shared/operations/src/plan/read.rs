@@ -21,10 +21,12 @@ use nodeless_commitments::{Commitments, of_account};
 use nodeless_disruption::spot_interruptions::avoids;
 use nodeless_model::events::other_deployment;
 use nodeless_model::object::ObjectRef;
-use nodeless_model::{Setting, check_owner};
+use nodeless_model::{EndedNode, NodeClaim, Setting, check_owner};
 use nodeless_ports::PortError;
-use nodeless_ports::cluster::SYSTEM_NAMESPACE;
-use nodeless_state::plans::UnfinishedPlan;
+use nodeless_ports::cluster::{ClusterView, SYSTEM_NAMESPACE};
+use nodeless_state::capacity::SpotInterruption;
+
+use nodeless_state::plans::{StoredCommand, UnfinishedPlan};
 use nodeless_state::{RecordKind, StoredRecord};
 use std::collections::BTreeSet;
 
@@ -37,6 +39,28 @@ fn commitments(catalog: &Catalog, now: Timestamp) -> Option<Commitments> {
     Some(of_account(listed, &catalog.region, now)).filter(|all| !all.is_empty())
 }
 
+/// What is read one after another, while all else is read.
+struct ClusterRecords {
+    records: Vec<NodeClaim>,
+    view: ClusterView,
+    commands: Vec<StoredCommand>,
+    optional: OptionalRecords,
+}
+
+/// What a plan can do without, as in the [`Snapshot`].
+struct OptionalRecords {
+    interruptions: Result<Vec<SpotInterruption>, Unread>,
+    refused_stops: Result<Vec<StoredRecord>, Unread>,
+    churn: Option<Result<Vec<StoredRecord>, Unread>>,
+    recently_ended: Option<Result<Vec<EndedNode>, Unread>>,
+    costs: Option<Result<RecordedCosts, Unread>>,
+}
+
+/// What is read, if it is to be read.
+async fn when<T>(is_read: bool, read: impl Future<Output = T>) -> Option<T> {
+    if is_read { Some(read.await) } else { None }
+}
+
 impl Planner {
     /// Reads the plan revision, and then the snapshot. If another plan decides something after that, it is not in the snapshot,
     /// and this plan may not decide anything. The process ends at `deadline`, if it has one.
@@ -44,10 +68,9 @@ impl Planner {
         let now = self.context.now();
         let claims = &self.claims;
         let revision = PlanRevision::at(claims.plan_revision().await?);
-        let catalog = self.catalog.current(claims).await?;
-        // Claims are read before the cluster: a node that joins in between is then matched to its claim.
         let (
-            records,
+            ClusterRecords { records, mut view, commands, optional },
+            catalog,
             usage,
             unavailable,
             launch_budgets,
@@ -58,11 +81,12 @@ impl Planner {
             not_yet_evaluated,
             waiting_pods,
         ) = futures::try_join!(
-            claims.list(),
-            claims.usage(),
-            claims.unavailable(now),
-            claims.launch_budgets(now),
-            zonal_shift::in_effect(claims, self.settings.zonal_shift, now),
+            self.cluster_records(now),
+            async { Ok(self.catalog.current(claims).await?) },
+            async { Ok(claims.usage().await?) },
+            async { Ok(claims.unavailable(now).await?) },
+            async { Ok(claims.launch_budgets(now).await?) },
+            async { Ok(zonal_shift::in_effect(claims, self.settings.zonal_shift, now).await?) },
             // A plan can do without these.
             async { Ok(claims.records(RecordKind::Registrations).await.map_err(Unread::from)) },
             async {
@@ -76,8 +100,6 @@ impl Planner {
             async { Ok(self.not_yet_evaluated().await) },
             async { Ok(self.waiting_pods().await) },
         )?;
-        // Commands are read after claims: if a claim names a command that is missing now, the command has ended.
-        let (mut view, commands) = futures::try_join!(self.cluster.view(), claims.commands())?;
         if let Err(other) = check_owner(view.options.table.valid().map(String::as_str), claims.table_name()) {
             self.publish(vec![other_deployment(ObjectRef::namespace(SYSTEM_NAMESPACE), &other.to_string())], now).await;
             return Err(ownership::denied(&other).into());
@@ -89,29 +111,7 @@ impl Planner {
         }
         own_nominations::disregard(&mut view, &records);
         local_volumes::note_closed(&mut view, &records, now);
-        let avoided = view.node_pools.iter().any(avoids);
-        // A plan can do without these, and most clusters do not use them.
-        let interruptions =
-            if avoided { claims.interruptions(now).await.map_err(Unread::from) } else { Ok(Vec::new()) };
-        let keeps_warm = view.node_pools.iter().any(|pool| pool.warm_nodes() != Setting::Unset);
-        let refused_stops = if keeps_warm {
-            claims.records(RecordKind::RefusedStops).await.map_err(Unread::from)
-        } else {
-            Ok(Vec::new())
-        };
-        // If a snapshot is kept, all of it must be read before the plan begins.
-        let (churn, recently_ended) = match self.settings.keep_snapshots {
-            Some(_) => (
-                Some(claims.records(RecordKind::Churn).await.map_err(Unread::from)),
-                Some(claims.ended_nodes(caused_launches::since(now)).await.map_err(Unread::from)),
-            ),
-            None => (None, None),
-        };
-        let costs_due = self.costs_due(now);
-        let costs = match self.settings.keep_snapshots {
-            Some(_) if costs_due => Some(self.recorded_costs(now).await),
-            _ => None,
-        };
+        let OptionalRecords { interruptions, refused_stops, churn, recently_ended, costs } = optional;
         let failed = unfinished.as_ref().map_or(0, UnfinishedPlan::consecutive);
         let snapshot = Snapshot {
             cluster_name: self.context.cluster_name.clone(),
@@ -135,12 +135,50 @@ impl Planner {
             not_yet_evaluated,
             waiting_pods,
             unfinished,
-            costs_due,
+            costs_due: self.costs_due(now),
             costs,
             commitments: commitments(&catalog, now),
             catalog,
         };
         Ok((snapshot, revision))
+    }
+
+    /// Reads the claims, and after them the cluster and the commands.
+    async fn cluster_records(&self, now: Timestamp) -> Result<ClusterRecords, PlanError> {
+        // Claims are read before the cluster: a node that joins in between is then matched to its claim. Commands are read after claims: if a
+        // claim names a command that is missing now, the command has ended.
+        let records = self.claims.list().await?;
+        let (view, commands) = futures::try_join!(self.cluster.view(), self.claims.commands())?;
+        let optional = self.optional_records(&view, now).await;
+        Ok(ClusterRecords { records, view, commands, optional })
+    }
+
+    /// Reads at once what the plan can do without.
+    async fn optional_records(&self, view: &ClusterView, now: Timestamp) -> OptionalRecords {
+        let claims = &self.claims;
+        // Most clusters do not use them.
+        let avoids_interruptions = view.node_pools.iter().any(avoids);
+        let keeps_warm = view.node_pools.iter().any(|pool| pool.warm_nodes() != Setting::Unset);
+        // If a snapshot is kept, all of it must be read before the plan begins.
+        let is_kept = self.settings.keep_snapshots.is_some();
+        let (interruptions, refused_stops, churn, recently_ended, costs) = futures::join!(
+            async {
+                if !avoids_interruptions {
+                    return Ok(Vec::new());
+                }
+                claims.interruptions(now).await.map_err(Unread::from)
+            },
+            async {
+                if !keeps_warm {
+                    return Ok(Vec::new());
+                }
+                claims.records(RecordKind::RefusedStops).await.map_err(Unread::from)
+            },
+            when(is_kept, async { claims.records(RecordKind::Churn).await.map_err(Unread::from) }),
+            when(is_kept, async { claims.ended_nodes(caused_launches::since(now)).await.map_err(Unread::from) }),
+            when(is_kept && self.costs_due(now), self.recorded_costs(now)),
+        );
+        OptionalRecords { interruptions, refused_stops, churn, recently_ended, costs }
     }
 
     /// The work for which there is time now.

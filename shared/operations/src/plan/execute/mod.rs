@@ -111,7 +111,7 @@ impl Execute for Live<'_> {
             return written;
         }
         let alike = |one: &Action, next: &Action| {
-            (touches_one_item(one) && touches_one_item(next))
+            (writes_own_item(one) && writes_own_item(next))
                 || retired(one).zip(retired(next)).is_some_and(|(one, next)| one.node_pool == next.node_pool)
         };
         for alike in batch.actions.chunk_by(alike) {
@@ -134,9 +134,21 @@ impl Execute for Live<'_> {
     }
 }
 
-/// Whether no other action of a batch writes the items of the table that this one writes.
-const fn touches_one_item(action: &Action) -> bool {
-    matches!(action, Action::UpdateClaim(_) | Action::ChangeClaim(_))
+/// Whether no other action of a batch writes the item of the table, or the status, that this one writes.
+const fn writes_own_item(action: &Action) -> bool {
+    matches!(
+        action,
+        Action::UpdateClaim(_)
+            | Action::ChangeClaim(_)
+            | Action::BeginPlan(_)
+            | Action::Record(_)
+            | Action::PutRecord(..)
+            | Action::WriteNodeOverlayStatus(..)
+            | Action::WriteNodePoolStatus(..)
+            | Action::WriteCapacityBufferStatus(..)
+            | Action::WriteProvisioningRequestStatus(..)
+            | Action::Log(_)
+    )
 }
 
 /// Whether an action launches, disrupts or terminates nodes, or may lead to that. What other actions write only describes what was read,
