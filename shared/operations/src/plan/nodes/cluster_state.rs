@@ -170,7 +170,12 @@ impl<'a> ClusterState<'a> {
     pub(crate) fn waiting(&self) -> Vec<&'a Pod> {
         let promised: BTreeSet<&str> = self.promised.values().flatten().map(|pod| pod.uid.as_str()).collect();
         let waiting = self.view.pods.iter().filter(|pod| self.waits(pod) && !promised.contains(pod.uid.as_str()));
-        waiting.map(|pod| self.restricted.get(pod.uid.as_str()).copied().unwrap_or(pod)).collect()
+        waiting.map(|pod| self.as_planned(pod)).collect()
+    }
+
+    /// A pending pod with the further requirements with which it is planned, if it has any.
+    pub(crate) fn as_planned(&self, pod: &'a Pod) -> &'a Pod {
+        self.restricted.get(pod.uid.as_str()).copied().unwrap_or(pod)
     }
 
     /// The pods on a node, those that are about to be bound to it included.

@@ -73,6 +73,7 @@ pub(crate) fn input<'a>(
             record.candidates().iter().map(move |candidate| (candidate.node_claim.as_str(), id))
         })
         .collect();
+    let pending = cluster_state.view.pods().filter(|pod| pod.awaits_node());
     Cluster {
         nodes: cluster_state
             .places
@@ -88,7 +89,8 @@ pub(crate) fn input<'a>(
             .collect(),
         node_pools: evaluated.iter().map(EvaluatedPool::offer).collect(),
         node_classes: class_facts(cluster_state.view),
-        pending_pods: cluster_state.view.pods().filter(|pod| pod.awaits_node()).collect(),
+        // A node that kube-scheduler does not place them on is not kept for them.
+        pending_pods: pending.map(|pod| cluster_state.as_planned(pod)).collect(),
         orphans: cluster_state.orphans.clone(),
         virtual_pods: cluster_state.kept_virtual_pods(),
         disruption_budgets: &cluster_state.view.disruption_budgets,
@@ -168,6 +170,26 @@ pub(crate) fn message(reason: DisruptionReason, claim: &NodeClaim) -> String {
 mod tests {
     use super::*;
     use nodeless_ports::cluster::Outline;
+
+    #[test]
+    fn pods_that_wait_keep_no_node_that_they_are_not_planned_for() {
+        let pod = |uid: &str, node: &str| Pod {
+            uid: uid.into(),
+            template: nodeless_model::PodTemplate {
+                node_selector: [("kubernetes.io/hostname".to_owned(), node.to_owned())].into(),
+                ..nodeless_model::PodTemplate::default()
+            }
+            .into(),
+            ..Pod::default()
+        };
+        let view = ClusterView { pods: vec![pod("a", "n").into(), pod("b", "n").into()], ..ClusterView::default() };
+        let restricted = [pod("a", "none")];
+        let cluster_state = ClusterState::new(&view, &[]).with_restricted(&restricted);
+        let pending = input(&cluster_state, &[], &[], None).pending_pods;
+        let nodes: Vec<&str> =
+            pending.iter().map(|pod| pod.template.node_selector.values().next().unwrap().as_str()).collect();
+        assert_eq!(nodes, ["none", "n"]);
+    }
 
     #[test]
     fn a_pod_whose_node_cannot_be_read_forbids_all_voluntary_disruption() {

@@ -131,6 +131,11 @@ fn every_invariant_holds_while_pods_move_that_cannot_go_anywhere() {
 }
 
 #[test]
+fn every_invariant_holds_while_kube_scheduler_refuses_pods_for_an_unknown_reason() {
+    run_all("refused-pods");
+}
+
+#[test]
 fn every_invariant_holds_while_an_api_server_answers_slowly() {
     run_all("slow-api");
 }
