@@ -208,7 +208,7 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
     let mut catalog = arguments.catalog.load(&location(&snapshot.view))?;
     match &reserved {
         Some(reserved) => {
-            catalog.catalog.reservations = reserved.available();
+            catalog.catalog.reservations = reserved.instances();
             let views = changed.iter_mut().map(|one| &mut one.snapshot.view).chain([&mut snapshot.view]);
             catalog.notes.extend(views.flat_map(|view| reserved.resolve(&mut view.node_classes, at)));
         }

@@ -137,7 +137,7 @@ async fn connect(environment: &Environment<'_>) -> Result<(Served, Link), Connec
     let iam_path = environment.optional("NODELESS_IAM_PATH").unwrap_or_else(|| "/".to_owned());
     let (control_plane, context) = (connections.control_plane(), connections.context.clone());
     let source = AwsCatalogSource::new(&connections.config, details, control_plane, profile, isolated, context)?;
-    let source = source.with_iam_path(iam_path);
+    let source = source.with_iam_path(iam_path).with_account(connections.account());
     let source = if commitments(environment)? { source.with_commitments(&connections.config) } else { source };
     let reporter = environment.optional("NODELESS_REPORT_TOPIC_ARN").map(|arn| CostReporter {
         context: connections.context.clone(),

@@ -15,7 +15,7 @@ use nodeless_expressions::Expression;
 use nodeless_launch::fleet;
 use nodeless_launch::node_class::{check, validation};
 use nodeless_lifecycle::NodeClassState;
-use nodeless_model::{Quantity, ResourceList};
+use nodeless_model::{Quantity, ReservedInstances, ResourceList};
 use nodeless_ports::queue::NodeClassGeneration;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -215,7 +215,7 @@ fn capacity_reservations(class: &EC2NodeClass) -> Vec<CapacityReservation> {
                 nodeclass::ReservationType::CapacityBlock => ReservationKind::CapacityBlock,
             },
             interruptible: reservation.interruptible.unwrap_or(false),
-            remaining: 0,
+            instances: ReservedInstances::default(),
             expiring: reservation.state == nodeclass::ReservationState::Expiring,
         })
         .collect()
@@ -231,7 +231,7 @@ pub fn settings_with(class: &EC2NodeClass, catalog: &Catalog) -> Result<NodeClas
     settings.reserved_enis = catalog.capacity.reserved_enis;
     settings.vm_memory_overhead_percent = catalog.capacity.memory_overhead.share();
     for reservation in &mut settings.capacity_reservations {
-        reservation.remaining = catalog.reservations.get(&reservation.id).copied().unwrap_or(0);
+        reservation.instances = catalog.reservations.get(&reservation.id).copied().unwrap_or_default();
     }
     if let Some(selector) = &class.spec.placement_group_selector {
         settings.placement_group = Some(placement_group(catalog, selector)?);

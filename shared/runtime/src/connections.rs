@@ -161,6 +161,12 @@ impl Connections {
         Arc::new(EksControlPlane::new(&self.config, &self.access.name))
     }
 
+    /// The account of the cluster, if EKS returned its ARN.
+    #[must_use]
+    pub fn account(&self) -> Option<String> {
+        account(self.access.arn.as_deref()?)
+    }
+
     /// What nodes need to join the cluster.
     #[must_use]
     pub fn cluster_details(&self) -> ClusterDetails {
@@ -173,6 +179,11 @@ impl Connections {
             version: access.version.clone(),
         }
     }
+}
+
+/// The account in an ARN, such as `arn:aws:eks:us-east-1:111122223333:cluster/one`.
+fn account(arn: &str) -> Option<String> {
+    arn.split(':').nth(4).filter(|account| !account.is_empty()).map(str::to_owned)
 }
 
 /// The settings of kube-scheduler that plans depend on.
@@ -210,6 +221,12 @@ mod tests {
         assert!(!of(zone).unwrap().is_empty());
         let error = of(r#"{"podTopologySpread": {"defaultConstraints": [{"maxSkew": 0}]}}"#).unwrap_err().to_string();
         assert!(error.contains("NODELESS_SCHEDULER_CONFIG") && error.contains("[0].maxSkew must be"), "{error}");
+    }
+
+    #[test]
+    fn the_account_is_that_of_the_clusters_arn() {
+        assert_eq!(account("arn:aws-cn:eks:cn-north-1:111122223333:cluster/one").as_deref(), Some("111122223333"));
+        assert_eq!((account("arn:aws:eks"), account("arn:aws:eks:us-east-1::cluster/one")), (None, None));
     }
 
     #[test]

@@ -65,7 +65,7 @@ fn dry_run(
     with_disruption: bool,
 ) -> Result<DryRun, String> {
     let mut catalog = catalogs::catalog_of(&case.catalog, &case.unavailable)?;
-    catalog.reservations = reserved.available();
+    catalog.reservations = reserved.instances();
     // The groups that cases select are missing beside others: a catalog without any is incomplete.
     catalog.placement_groups.push(NamedPlacementGroup {
         id: "pg-other".to_owned(),

@@ -15,6 +15,8 @@ pub(crate) struct Reservation {
     instance_type: String,
     #[serde(default = "default_zone")]
     zone: String,
+    /// The number of instances, if EC2 reports it.
+    total: Option<u32>,
     /// The number of available instances.
     #[serde(default = "one")]
     available: u32,
@@ -69,7 +71,7 @@ impl Reservation {
         let mut made = json!({
             "CapacityReservationId": self.id, "OwnerId": self.owner, "InstanceType": self.instance_type,
             "AvailabilityZone": self.zone, "State": self.state, "InstanceMatchCriteria": self.criteria,
-            "AvailableInstanceCount": self.available, "ReservationType": self.kind, "EndDate": self.ends,
+            "TotalInstanceCount": self.total, "AvailableInstanceCount": self.available, "ReservationType": self.kind, "EndDate": self.ends,
             "Tags": tags.collect::<Vec<_>>(),
         });
         if let Some(interruptible) = self.interruptible {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::str::FromStr;
 
 use nodeless_expressions::Expression;
-use nodeless_model::{Quantity, ResourceList};
+use nodeless_model::{Quantity, ReservedInstances, ResourceList};
 
 use crate::facts::Zone;
 
@@ -216,8 +216,8 @@ pub struct CapacityReservation {
     pub kind: ReservationKind,
     /// Whether EC2 may interrupt its instances.
     pub interruptible: bool,
-    /// The number of available instances.
-    pub remaining: u32,
+    /// Its instances, available and in use.
+    pub instances: ReservedInstances,
     /// Whether it ends so soon that nothing may be launched into it.
     pub expiring: bool,
 }

@@ -11,6 +11,7 @@ use flate2::Compression;
 use flate2::read::ZlibDecoder;
 use flate2::write::ZlibEncoder;
 use jiff::Timestamp;
+use nodeless_model::ReservedInstances;
 use nodeless_model::listed_commitments::AccountCommitments;
 use serde::{Deserialize, Serialize};
 
@@ -18,7 +19,7 @@ use crate::facts::{EmbeddedPrices, Facts, FactsError, Zone, is_local_zone, synth
 use crate::type_facts::TypeFacts;
 
 /// Increased with every change of the fields of [`Catalog`] or their meaning, because postcard is not self-describing.
-const FORMAT: u8 = 7;
+const FORMAT: u8 = 8;
 /// The maximum decompressed size of a catalog, ten times that of a large region. It protects memory from damaged bytes.
 const MAXIMUM_DECOMPRESSED: u64 = 8 << 20;
 
@@ -135,8 +136,8 @@ pub struct Catalog {
     pub on_demand_prices_read: Option<Timestamp>,
     /// Where spot prices come from.
     pub spot_price_source: SpotPriceSource,
-    /// The number of available instances in each active capacity reservation of the account, by id.
-    pub reservations: BTreeMap<String, u32>,
+    /// The instances of each active capacity reservation that the account may use, by id.
+    pub reservations: BTreeMap<String, ReservedInstances>,
     /// The account's placement groups.
     pub placement_groups: Vec<NamedPlacementGroup>,
     /// The deployment's settings for the capacity of nodes.

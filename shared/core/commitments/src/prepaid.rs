@@ -7,7 +7,7 @@
 use crate::bill::{Bill, CommitmentBill};
 use crate::model::{Commitments, ReservedInstances, SavingsPlan};
 use crate::size::Size;
-use nodeless_model::instance_type::{Offering, Reservation};
+use nodeless_model::instance_type::{Offering, Reservation, Reuse};
 use nodeless_model::{CapacityType, InstanceType, Requirement, labels};
 use nodeless_scheduling::Launch;
 use std::collections::BTreeMap;
@@ -160,7 +160,7 @@ impl Pool<'_> {
             }
         };
         let (each, remaining) = ((each - 1e-6).ceil() as u32, self.remaining());
-        let reservation = Reservation { id: id.to_owned(), remaining, each };
+        let reservation = Reservation { id: id.to_owned(), remaining, each, reuse: Reuse::No };
         (remaining >= each).then(|| Offering { price, reservation: Some(reservation), ..on_demand.clone() })
     }
 }

@@ -66,6 +66,34 @@ pub struct Reservation {
     pub remaining: u32,
     /// What an instance uses of it: one of a capacity reservation.
     pub each: u32,
+    /// Whether another instance may take the place of one that ends.
+    pub reuse: Reuse,
+}
+
+/// Whether another instance may take the place of one in a capacity reservation that ends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Reuse {
+    /// It may not: nothing can be launched into the reservation now.
+    #[default]
+    No,
+    /// It may, but the capacity may be gone by then: another account owns the reservation or may reclaim its instances, or it is
+    /// unknown how many are in use.
+    Shared,
+    /// It may. The account of the cluster owns the reservation.
+    Owned {
+        /// The number of its instances in use, in this cluster and elsewhere.
+        used: u32,
+    },
+}
+
+/// The instances of a capacity reservation.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReservedInstances {
+    /// The number of available ones.
+    pub available: u32,
+    /// The number of those in use, in the cluster and elsewhere; `None` if it is unknown, or if another account owns the reservation.
+    pub used: Option<u32>,
 }
 
 impl Reservation {

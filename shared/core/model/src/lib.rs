@@ -65,7 +65,9 @@ pub use duration::{NillableDuration, ParseDurationError};
 pub use ended::EndedNode;
 pub use error::{ErrorKind, PortError};
 pub use instance::{Instance, InstanceState};
-pub use instance_type::{EBS_DRIVER, InstanceType, InstanceTypes, Offering, Overhead, Reservation};
+pub use instance_type::{
+    EBS_DRIVER, InstanceType, InstanceTypes, Offering, Overhead, Reservation, ReservedInstances, Reuse,
+};
 pub use invalid::{InvalidAnnotation, Unusable};
 pub use managed::ClassKind;
 pub use money::{Dollars, DollarsPerHour};

@@ -1,8 +1,8 @@
 //! The stopped instances of warm nodes, as capacity of a plan: offerings of a limited number, as those of capacity reservations.
 
 use nodeless_model::{
-    CapacityType, InstanceType, NodeClaim, NodePool, Offering, Requirement, Requirements, Reservation, StringMap,
-    labels,
+    CapacityType, InstanceType, NodeClaim, NodePool, Offering, Requirement, Requirements, Reservation, Reuse,
+    StringMap, labels,
 };
 use nodeless_scheduling::{Launch, PRICE_OF_NODE, PoolOffer, Problem};
 use std::borrow::Cow;
@@ -100,7 +100,7 @@ impl Alike<'_> {
         let remaining = u32::try_from(self.claims.len()).unwrap_or(u32::MAX);
         Some(Offering {
             price: (launched.price - PRICE_OF_NODE).max(launched.price / 2.0),
-            reservation: Some(Reservation { id: self.id(), remaining, each: 1 }),
+            reservation: Some(Reservation { id: self.id(), remaining, each: 1, reuse: Reuse::No }),
             requirements: launched.requirements.with(&self.own_labels(kind, pool)),
             ..launched.clone()
         })

@@ -9,6 +9,7 @@ use nodeless_aws::port_error;
 use nodeless_catalog::stored::NamedPlacementGroup;
 use nodeless_launch::node_class::reservations::{self, Described, ReservationQuery};
 use nodeless_launch::node_class::{Section, validation};
+use nodeless_model::ReservedInstances;
 use nodeless_ports::{ErrorKind, PortError};
 use std::collections::BTreeMap;
 
@@ -29,16 +30,16 @@ pub(super) async fn selected_reservations(
     Ok((Section::ready(selected), left_out))
 }
 
-/// The number of available instances of each active reservation, by id.
+/// The instances of each active reservation, by id. `account` is that of the cluster, if it is known.
 ///
 /// # Errors
 /// When EC2 cannot be read.
-pub(super) async fn reservations_left(client: &Client) -> Result<BTreeMap<String, u32>, PortError> {
-    Ok(describe(client, &ReservationQuery::active())
-        .await?
-        .into_iter()
-        .map(|found| (found.id, found.available))
-        .collect())
+pub(super) async fn reserved_instances(
+    client: &Client,
+    account: Option<&str>,
+) -> Result<BTreeMap<String, ReservedInstances>, PortError> {
+    let active = describe(client, &ReservationQuery::active()).await?;
+    Ok(active.into_iter().map(|found| (found.id.clone(), found.instances(account))).collect())
 }
 
 /// An unknown id results in nothing.
@@ -71,6 +72,7 @@ fn read(reservation: &types::CapacityReservation) -> Option<Described> {
         reservation_type: reservation.reservation_type().map(|it| it.as_str().to_owned()).unwrap_or_default(),
         interruptible: reservation.interruptible().unwrap_or(false),
         end: reservation.end_date().and_then(|end| Timestamp::from_second(end.secs()).ok()),
+        total: reservation.total_instance_count().and_then(|count| u32::try_from(count).ok()),
         available: reservation.available_instance_count().and_then(|count| u32::try_from(count).ok()).unwrap_or(0),
     })
 }

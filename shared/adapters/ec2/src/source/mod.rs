@@ -57,6 +57,8 @@ struct RegionReader {
     prices: Option<aws_sdk_pricing::Client>,
     /// `None` if commitments are not read.
     savings_plans: Option<aws_sdk_savingsplans::Client>,
+    /// The account of the cluster, if it is known.
+    account: Option<String>,
     context: Context,
 }
 
@@ -72,7 +74,7 @@ impl RegionReader {
             let config = aws_sdk_pricing::config::Builder::from(config).region(Region::new(list)).retry_config(retries);
             aws_sdk_pricing::Client::from_conf(config.build())
         });
-        Ok(Self { region, ec2: aws_sdk_ec2::Client::new(config), prices, savings_plans: None, context })
+        Ok(Self { region, ec2: aws_sdk_ec2::Client::new(config), prices, savings_plans: None, account: None, context })
     }
 
     /// The facts and their catalog; the previous catalog alone, if it is fresh.
@@ -130,8 +132,8 @@ impl RegionReader {
     /// The available capacity of reservations, and the placement groups: read each time, because both change by the minute. What
     /// cannot be read stays unchanged.
     async fn read_groups(&self, catalog: &mut Catalog) {
-        match groups::reservations_left(&self.ec2).await {
-            Ok(left) => catalog.reservations = left,
+        match groups::reserved_instances(&self.ec2, self.account.as_deref()).await {
+            Ok(instances) => catalog.reservations = instances,
             Err(error) => self.context.log(&ReservationsUnread { error: &error.to_string() }),
         }
         match groups::placement_groups(&self.ec2).await {
@@ -250,6 +252,13 @@ impl AwsCatalogSource {
     #[must_use]
     pub fn with_iam_path(self, iam_path: String) -> Self {
         Self { iam_path, ..self }
+    }
+
+    /// With the account of the cluster: what is left of the capacity reservations of others may be used by others.
+    #[must_use]
+    pub fn with_account(mut self, account: Option<String>) -> Self {
+        self.reader.account = account;
+        self
     }
 
     /// Reads the account's Savings Plans and Reserved Instances too. The API of Savings Plans has one endpoint for each partition, which

@@ -9,7 +9,7 @@ use nodeless_fake_aws::{CapacityReservation, CapacityType, Ec2Error, Offering, O
 use nodeless_model::CapacityType::{OnDemand, Reserved, Spot};
 use nodeless_model::instance::{FaultKind, InstanceState, LaunchOutcome};
 use nodeless_model::launch_check::Refusal;
-use nodeless_model::{NodeClaim, StringMap};
+use nodeless_model::{NodeClaim, ReservedInstances, StringMap};
 use nodeless_ports::cloud::{LaunchCandidate, LaunchRequest};
 use nodeless_ports::{CatalogSource as _, Cloud, ErrorKind, PortError};
 use serde_json::json;
@@ -456,7 +456,12 @@ async fn a_reservation_that_the_class_selects_is_launched_into_until_it_is_full(
     let found = &class.status.as_ref().unwrap().capacity_reservations;
     assert_eq!((found.len(), found[0].instance_type.as_str()), (1, "m5.large"));
     let left = world.source().catalog(None).await.unwrap().reservations;
-    assert_eq!(left, [("cr-0a0000000000000001".to_owned(), 2)].into());
+    let owned = ReservedInstances { available: 2, used: Some(0) };
+    assert_eq!(left, [("cr-0a0000000000000001".to_owned(), owned)].into());
+    // What another account owns may be used by others, too.
+    let elsewhere = world.source().with_account(Some("444455556666".to_owned()));
+    let shared = ReservedInstances { available: 2, used: None };
+    assert_eq!(elsewhere.catalog(None).await.unwrap().reservations["cr-0a0000000000000001"], shared);
     let reserved = LaunchCandidate {
         reservation_id: Some("cr-0a0000000000000001".into()),
         capacity_type: Reserved,

@@ -1,6 +1,6 @@
 //! The offerings of an instance type, with prices.
 
-use nodeless_model::instance_type::{Offering, Reservation};
+use nodeless_model::instance_type::{Offering, Reservation, Reuse};
 use nodeless_model::shortage::PlacedOffering;
 use nodeless_model::{CapacityType, Requirement, Requirements, labels};
 
@@ -130,13 +130,19 @@ fn reserved(zone: &Zone, reservation: &CapacityReservation, on_demand: Option<Pr
     for (key, value) in own {
         requirements.add(key, Requirement::one_of([value]));
     }
+    let (open, remaining) = (open && !reservation.expiring, reservation.instances.available);
+    let reuse = match reservation.instances.used.filter(|_| !reservation.interruptible) {
+        _ if !open => Reuse::No,
+        None => Reuse::Shared,
+        Some(used) => Reuse::Owned { used },
+    };
     Offering {
         zone: zone.name.clone(),
         capacity_type: CapacityType::Reserved,
         price: on_demand.map_or(0.0, |price| price.dollars() * RESERVED_SHARE_OF_ON_DEMAND),
-        available: open && reservation.remaining > 0 && !reservation.expiring,
+        available: open && remaining > 0,
         lacks_price: false,
-        reservation: Some(Reservation { id: reservation.id.clone(), remaining: reservation.remaining, each: 1 }),
+        reservation: Some(Reservation { id: reservation.id.clone(), remaining, each: 1, reuse }),
         requirements,
     }
 }

@@ -4,7 +4,9 @@ use jiff::Timestamp;
 use nodeless_expressions::Expression;
 use nodeless_model::resources::name;
 use nodeless_model::shortage::Shortage;
-use nodeless_model::{CapacityType, Quantity, Requirement, Requirements, ResourceList, labels};
+use nodeless_model::{
+    CapacityType, Quantity, Requirement, Requirements, ReservedInstances, ResourceList, Reuse, labels,
+};
 use proptest::prelude::*;
 
 use super::*;
@@ -467,7 +469,7 @@ fn reservation(id: &str, remaining: u32, expiring: bool) -> CapacityReservation 
         zone: "us-east-1b".into(),
         kind: ReservationKind::Default,
         interruptible: false,
-        remaining,
+        instances: ReservedInstances { available: remaining, used: Some(1) },
         expiring,
     }
 }
@@ -488,6 +490,25 @@ fn a_reservation_is_an_offering_with_a_very_low_price() {
     let other = Requirements::from([(labels::CAPACITY_RESERVATION_ID, Requirement::one_of(["cr-2"]))]);
     assert_eq!(m5.available_offerings(&other).count(), 0);
     assert!(build("m5.xlarge", &settings).offerings.iter().all(|offering| offering.reservation.is_none()));
+}
+
+#[test]
+fn the_place_of_an_instance_in_a_reservation_may_be_taken_again_if_the_account_owns_it() {
+    let of = |change: &dyn Fn(&mut CapacityReservation, &mut NodeClassSettings)| {
+        let mut settings = settings(AmiFamily::Al2023);
+        let mut full = reservation("cr-1", 0, false);
+        change(&mut full, &mut settings);
+        settings.capacity_reservations = vec![full];
+        let m5 = build("m5.large", &settings);
+        let offering = m5.offerings.iter().find(|offering| offering.reservation.is_some()).unwrap();
+        assert!(!offering.available);
+        offering.reservation.as_ref().unwrap().reuse
+    };
+    assert_eq!(of(&|_, _| {}), Reuse::Owned { used: 1 });
+    assert_eq!(of(&|full, _| full.instances.used = None), Reuse::Shared);
+    assert_eq!(of(&|full, _| full.interruptible = true), Reuse::Shared);
+    assert_eq!(of(&|full, _| full.expiring = true), Reuse::No);
+    assert_eq!(of(&|_, settings| settings.zones.retain(|zone| zone.name != "us-east-1b")), Reuse::No);
 }
 
 fn reason(name: &str, change: impl FnOnce(&mut NodeClassSettings)) -> Option<Incompatibility> {

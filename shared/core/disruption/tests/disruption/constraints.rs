@@ -455,7 +455,7 @@ fn a_reservation_is_used_only_as_often_as_it_has_instances_left() {
         kind.offerings.push(Offering {
             capacity_type: CapacityType::Reserved,
             price: 0.001,
-            reservation: Some(Reservation { id: "cr-1".into(), remaining, each: 1 }),
+            reservation: Some(Reservation { id: "cr-1".into(), remaining, each: 1, reuse: Reuse::No }),
             requirements: Requirements::from([(labels::CAPACITY_RESERVATION_ID, Requirement::one_of(["cr-1"]))]),
             ..kind.offerings[0].clone()
         });

@@ -5,6 +5,7 @@ use jiff::Timestamp;
 use nodeless_api::EC2NodeClass;
 use nodeless_api::nodeclass::selectors::SelectorTags;
 use nodeless_api::nodeclass::{CapacityReservation, CapacityReservationSelectorTerm};
+use nodeless_model::ReservedInstances;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
@@ -68,6 +69,7 @@ struct ListedReservation {
     availability_zone: String,
     state: String,
     instance_match_criteria: String,
+    total_instance_count: Option<u32>,
     available_instance_count: u32,
     #[serde(default)]
     owner_id: String,
@@ -101,6 +103,7 @@ impl From<ListedReservation> for Exported {
                 reservation_type: listed.reservation_type,
                 interruptible: listed.interruptible,
                 end: listed.end_date,
+                total: listed.total_instance_count,
                 available: listed.available_instance_count,
             },
         }
@@ -130,11 +133,11 @@ impl ExportedReservations {
         Ok(())
     }
 
-    /// The number of available instances of each active reservation, by id.
+    /// The instances of each active reservation, by id. The account of the cluster is unknown, and counts as the owner.
     #[must_use]
-    pub fn available(&self) -> BTreeMap<String, u32> {
-        let active = self.by_id.values().filter(|exported| exported.active);
-        active.map(|exported| (exported.described.id.clone(), exported.described.available)).collect()
+    pub fn instances(&self) -> BTreeMap<String, ReservedInstances> {
+        let active = self.by_id.values().filter(|exported| exported.active).map(|exported| &exported.described);
+        active.map(|described| (described.id.clone(), described.instances(None))).collect()
     }
 
     /// Sets the status of EC2NodeClasses as the catalog function does. Returns what is left out, and classes that select nothing.
@@ -229,7 +232,8 @@ mod tests {
             listed("cr-3", &json!({ "State": "expired" })),
             listed("cr-4", &json!({ "OwnerId": "444455556666", "Tags": [{ "Key": "team", "Value": "web" }] })),
         ]);
-        assert_eq!(exported.available().keys().collect::<Vec<_>>(), ["cr-1", "cr-2", "cr-4"]);
+        assert_eq!(exported.instances().keys().collect::<Vec<_>>(), ["cr-1", "cr-2", "cr-4"]);
+        assert_eq!(exported.instances()["cr-1"], ReservedInstances { available: 3, used: Some(2) });
         let term = CapacityReservationSelectorTerm::default;
         let tagged = |value: &str| Some(SelectorTags::from([("team".to_owned(), value.to_owned())]));
         assert_eq!(ids(&exported, CapacityReservationSelectorTerm { tags: tagged("search"), ..term() }), ["cr-1"]);

@@ -5,6 +5,7 @@ use jiff::{SignedDuration, Timestamp};
 use nodeless_api::nodeclass::{
     CapacityReservation, CapacityReservationSelectorTerm, InstanceMatchCriteria, ReservationState, ReservationType,
 };
+use nodeless_model::ReservedInstances;
 
 /// EC2 terminates the instances of a capacity block half an hour before its end. From ten minutes before that, nothing is
 /// launched into it.
@@ -29,8 +30,20 @@ pub struct Described {
     pub interruptible: bool,
     /// When it ends, if it has an end date.
     pub end: Option<Timestamp>,
+    /// The number of its instances, if it is known.
+    pub total: Option<u32>,
     /// The number of available instances.
     pub available: u32,
+}
+
+impl Described {
+    /// Its instances. `account` is that of the cluster, if it is known.
+    #[must_use]
+    pub fn instances(&self, account: Option<&str>) -> ReservedInstances {
+        let is_owned = account.is_none_or(|account| account == self.owner_id);
+        let used = self.total.filter(|_| is_owned).map(|total| total.saturating_sub(self.available));
+        ReservedInstances { available: self.available, used }
+    }
 }
 
 /// A DescribeCapacityReservations call.
@@ -183,6 +196,17 @@ mod tests {
             ]
         );
         assert!(unknown.is_empty());
+    }
+
+    #[test]
+    fn how_many_instances_are_in_use_is_known_of_the_accounts_own_reservations() {
+        let own = Described { total: Some(5), available: 2, ..described("cr-a") };
+        let used = |described: &Described, account| described.instances(account).used;
+        assert_eq!(own.instances(None), ReservedInstances { available: 2, used: Some(3) });
+        assert_eq!((used(&own, Some("123456789012")), used(&own, Some("444455556666"))), (Some(3), None));
+        assert_eq!(used(&Described { total: None, ..own.clone() }, None), None);
+        // The owner may have made it smaller than what is in use.
+        assert_eq!(used(&Described { total: Some(1), ..own }, None), Some(0));
     }
 
     #[test]

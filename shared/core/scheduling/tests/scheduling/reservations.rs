@@ -15,7 +15,7 @@ fn reserved_catalog(instance_type: &str, remaining: u32) -> InstanceTypes {
             price: on_demand.price / 10_000_000.0,
             available: true,
             lacks_price: false,
-            reservation: Some(Reservation { id: "cr-1".into(), remaining, each: 1 }),
+            reservation: Some(Reservation { id: "cr-1".into(), remaining, each: 1, reuse: Reuse::No }),
             requirements: Requirements::from([(labels::CAPACITY_RESERVATION_ID, Requirement::one_of(["cr-1"]))]),
         };
         kind.offerings.push(offering);
@@ -101,7 +101,7 @@ fn prepaid_catalog(remaining: u32) -> InstanceTypes {
         let prepaid: Vec<Offering> = on_demand
             .map(|one| Offering {
                 price: one.price / 10_000_000.0,
-                reservation: Some(Reservation { id: "prepaid".into(), remaining, each }),
+                reservation: Some(Reservation { id: "prepaid".into(), remaining, each, reuse: Reuse::No }),
                 ..one.clone()
             })
             .collect();
@@ -154,7 +154,7 @@ fn catalog_with(reservations: &[(&str, &str, u32, &str, bool)]) -> InstanceTypes
             ];
             Offering {
                 zone: (*zone).into(),
-                reservation: Some(Reservation { id: (*id).into(), remaining: *remaining, each: 1 }),
+                reservation: Some(Reservation { id: (*id).into(), remaining: *remaining, each: 1, reuse: Reuse::No }),
                 requirements: Requirements::from(own),
                 ..example.clone()
             }
@@ -190,7 +190,12 @@ fn with_stopped(instance_type: &str, count: u32) -> InstanceTypes {
         let launched = kind.offerings.iter().find(is_launched).unwrap();
         let stopped = Offering {
             price: launched.price - PRICE_OF_NODE,
-            reservation: Some(Reservation { id: format!("{}a", Reservation::STOPPED), remaining: count, each: 1 }),
+            reservation: Some(Reservation {
+                id: format!("{}a", Reservation::STOPPED),
+                remaining: count,
+                each: 1,
+                reuse: Reuse::No,
+            }),
             requirements: Requirements::from([("team", Requirement::one_of(["a"]))]),
             ..launched.clone()
         };

@@ -8,9 +8,9 @@ use nodeless_api::{EC2NodeClass, EC2NodeClassStatus};
 use nodeless_catalog::Catalog;
 use nodeless_catalog::stored::{NamedPlacementGroup, Price};
 use nodeless_fake_aws::requests::{Describe, Filter};
-use nodeless_fake_aws::{Ec2, RegionFacts};
+use nodeless_fake_aws::{CapacityReservation, Ec2, RegionFacts};
 use nodeless_launch::{ClusterDetails, authority_digests};
-use nodeless_model::labels;
+use nodeless_model::{ReservedInstances, labels};
 use nodeless_ports::{CatalogSource, PortError};
 use std::sync::Arc;
 
@@ -55,7 +55,11 @@ impl CatalogSource for MemoryCatalogSource {
         let (account, now) = (self.ec2.account(), self.ec2.now());
         set_prices(&mut catalog, &account.facts);
         let active = account.capacity_reservations.iter().filter(|reservation| reservation.state(now) == "active");
-        catalog.reservations = active.map(|reservation| (reservation.id.clone(), reservation.available)).collect();
+        let instances = |reservation: &CapacityReservation| ReservedInstances {
+            available: reservation.available,
+            used: Some(reservation.total.saturating_sub(reservation.available)),
+        };
+        catalog.reservations = active.map(|reservation| (reservation.id.clone(), instances(reservation))).collect();
         let groups = account.placement_groups.iter().map(|group| NamedPlacementGroup {
             id: group.id.clone(),
             name: group.name.clone(),

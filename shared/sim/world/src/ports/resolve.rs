@@ -71,6 +71,7 @@ fn reservations(account: &Account, spec: &EC2NodeClassSpec, now: Timestamp) -> V
         reservation_type: "default".to_owned(),
         interruptible: reservation.interruptible,
         end: reservation.end,
+        total: Some(reservation.total),
         available: reservation.available,
     };
     let selected = |described: &Described| {

@@ -8,7 +8,7 @@ use nodeless_fake_aws::{CapacityReservation, CapacityType as Ec2CapacityType, Of
 use nodeless_fake_kubernetes::resource::{NODES, POD_DISRUPTION_BUDGETS, PODS};
 use nodeless_fake_kubernetes::{CreateOptions, ListOptions, Resource, UpdateOptions};
 use nodeless_model::claim::{LaunchGroup, NodeClaimSpec, NodeClaimStatus, Phase};
-use nodeless_model::{CapacityType, NodeClaim, ResourceList, StringMap, Taint, TaintEffect, labels};
+use nodeless_model::{CapacityType, NodeClaim, ReservedInstances, ResourceList, StringMap, Taint, TaintEffect, labels};
 use nodeless_ports::cloud::{LaunchCandidate, LaunchRequest};
 use nodeless_ports::cluster::{Eviction, NodePatch, PodRef};
 use nodeless_ports::{CatalogSource as _, Cloud as _, ErrorKind, NodesAndPods as _};
@@ -202,7 +202,7 @@ fn a_reservation_of_the_class_is_found_counted_and_launched_into() {
     let found = &class.status.as_ref().unwrap().capacity_reservations;
     assert_eq!(found.iter().map(|it| it.id.as_str()).collect::<Vec<_>>(), ["cr-1"]);
     let left = |world: &World| now(source(world).catalog(None)).unwrap().reservations;
-    assert_eq!(left(&world)["cr-1"], 1);
+    assert_eq!(left(&world)["cr-1"].available, 1);
     let cloud = MemoryCloud::new(world.ec2().clone(), "nodeless");
     let claim = claim(&world, 1);
     let candidates = [LaunchCandidate {
@@ -213,7 +213,8 @@ fn a_reservation_of_the_class_is_found_counted_and_launched_into() {
     let request = LaunchRequest { claim: &claim, node_class: &class, candidates: &candidates };
     let outcome = now(cloud.launch(request)).unwrap();
     assert_eq!(outcome.instances[0].reservation_id.as_deref(), Some("cr-1"));
-    assert_eq!((left(&world)["cr-1"], left(&world)["cr-2"]), (0, 1));
+    let instances = |available, used| ReservedInstances { available, used: Some(used) };
+    assert_eq!((left(&world)["cr-1"], left(&world)["cr-2"]), (instances(0, 1), instances(1, 0)));
 }
 
 #[test]
