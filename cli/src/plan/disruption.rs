@@ -114,7 +114,7 @@ pub(crate) struct CommandReport {
     pub(crate) score: Option<f64>,
     /// The existing or in-flight nodes on which the other evicted pods are expected, by pod.
     pub(crate) placements: Vec<Placement>,
-    /// Whether the replacement is launched only after the node is terminated, because a limit of its NodePool or of the cluster is reached.
+    /// Whether the replacement is launched only after the node is terminated, because a limit is reached or its capacity reservation is full.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(crate) drains_first: bool,
     /// The number of pods of a workload in each zone, before and after; only of zone balance.

@@ -94,7 +94,7 @@ pub(super) fn write_command(out: &mut String, number: usize, command: &CommandRe
     if command.drains_first {
         writeln!(
             out,
-            "     launch   the replacement after the node is terminated, because a limit of its NodePool or of the cluster is reached"
+            "     launch   the replacement after the node is terminated, because a limit is reached or its capacity reservation is full"
         )?;
     } else if command.replacements.is_empty() {
         writeln!(out, "     launch   nothing")?;

@@ -100,3 +100,55 @@ fn what_if_uses_the_reservations_too() {
     let (without, with) = (cost(&[]), cost(&["--capacity-reservations", &file]));
     assert!((with / without - 0.6).abs() < 0.01, "two of five nodes are paid for already: {with} of {without}");
 }
+
+/// A drifted node with a pod in a reservation, and a NodePool that allows only reserved capacity.
+fn drifted() -> Objects {
+    let requirements = json!([
+        { "key": "karpenter.sh/capacity-type", "operator": "In", "values": ["reserved"] },
+        { "key": "team", "operator": "In", "values": ["new"] },
+    ]);
+    let terms = json!({ "capacityReservationSelectorTerms": [{ "tags": { "team": "search" } }] });
+    let mut objects = Objects(vec![
+        node_pool_manifest("default", &requirements, &json!({})),
+        ec2_node_class_manifest("default", "example", &terms),
+    ]);
+    let node = objects.node("n0", "m5.large", "reserved");
+    let labels = &mut node["metadata"]["labels"];
+    labels["team"] = json!("old");
+    labels["topology.kubernetes.io/zone"] = json!("us-east-1b");
+    labels["karpenter.k8s.aws/capacity-reservation-id"] = json!("cr-1");
+    let amounts = json!({ "cpu": "1930m", "memory": "7000Mi", "pods": "29" });
+    (node["status"]["allocatable"], node["status"]["capacity"]) = (amounts.clone(), amounts);
+    objects.pod("web", Some("n0"), "1200m");
+    objects
+}
+
+#[test]
+fn a_drifted_node_in_a_full_reservation_is_terminated_first_where_the_node_pool_asks_for_it() {
+    let folder = Folder::new();
+    let with_instances = |total: u32| {
+        let mut full = reservation("cr-1", 0);
+        full["TotalInstanceCount"] = json!(total);
+        export(&folder, &[full])
+    };
+    let plan = |objects: &Objects, total: u32| -> Value {
+        let file = with_instances(total);
+        let ended = run(objects, &["--disruption", "--at", "2026-01-10T12:00:00Z", "--capacity-reservations", &file]);
+        assert_eq!(ended.code, Some(0), "{}{}", ended.stdout, ended.stderr);
+        serde_json::from_str(&ended.stdout).unwrap()
+    };
+    let stays = |plan: &Value, part: &str| {
+        let kept = plan["kept"][0]["reasons"].to_string();
+        assert!(plan["commands"] == json!([]) && kept.contains(part), "{part}: {plan:#}");
+    };
+    let mut objects = drifted();
+    stays(&plan(&objects, 1), "set the annotation nodeless.sh/terminate-first: drift on NodePool default");
+    objects.pool()["metadata"]["annotations"] = json!({ "nodeless.sh/terminate-first": "drift" });
+    let decided = plan(&objects, 1);
+    let command = &decided["commands"][0];
+    assert_eq!((&command["nodes"], &command["drainsFirst"]), (&json!(["n0"]), &json!(true)), "{decided:#}");
+    assert_eq!(command["replacements"], json!([]));
+    stays(&plan(&objects, 2), "others could take its place");
+    objects.budget("web", "web", 0);
+    stays(&plan(&objects, 1), "PodDisruptionBudget default/web");
+}

@@ -1,5 +1,6 @@
 //! Feature gates, as Karpenter writes them: `NodeRepair=true,SpotToSpotConsolidation=false`.
 
+use nodeless_model::labels::TERMINATE_FIRST;
 use serde::{Deserialize, Serialize};
 use std::str::FromStr;
 
@@ -22,6 +23,11 @@ pub enum FeatureGatesError {
     /// There is no feature gate with this name.
     #[error("there is no feature gate {0}; there are NodeRepair and SpotToSpotConsolidation")]
     Unknown(String),
+    /// NodePools ask for the feature by an annotation.
+    #[error(
+        "the feature gate {0} of Karpenter cannot be true: set the annotation {TERMINATE_FIRST}: drift on the NodePools that it is for"
+    )]
+    ByNodePool(String),
     /// nodeless does not have the feature.
     #[error("the feature gate {0} of Karpenter cannot be true: nodeless does not have the feature")]
     Unsupported(String),
@@ -31,7 +37,10 @@ pub enum FeatureGatesError {
 const ALWAYS_ON: [&str; 4] = ["CapacityBuffer", "NodeOverlay", "ReservedCapacity", "StaticCapacity"];
 
 /// Feature gates of Karpenter, off by default, whose features nodeless does not have.
-const UNSUPPORTED: [&str; 3] = ["PodDeletionCostManagement", "TerminateFirstDrift", "TerminateFirstRepair"];
+const UNSUPPORTED: [&str; 2] = ["PodDeletionCostManagement", "TerminateFirstRepair"];
+
+/// A feature gate of Karpenter, off by default, whose feature each NodePool asks for.
+const BY_NODE_POOL: &str = "TerminateFirstDrift";
 
 impl FromStr for FeatureGates {
     type Err = FeatureGatesError;
@@ -46,6 +55,8 @@ impl FromStr for FeatureGates {
                 "NodeRepair" => gates.node_repair = on,
                 "SpotToSpotConsolidation" => gates.spot_to_spot_consolidation = on,
                 name if ALWAYS_ON.contains(&name) => {}
+                BY_NODE_POOL if on => return Err(FeatureGatesError::ByNodePool(name.to_owned())),
+                BY_NODE_POOL => {}
                 name if UNSUPPORTED.contains(&name) && on => {
                     return Err(FeatureGatesError::Unsupported(name.to_owned()));
                 }
@@ -75,7 +86,8 @@ mod tests {
             ("NodeRepair", "\"NodeRepair\" is not a feature gate"),
             ("NodeRepair=yes", "\"NodeRepair=yes\" is not a feature gate"),
             ("Noderepair=true", "no feature gate Noderepair"),
-            ("TerminateFirstDrift=true", "TerminateFirstDrift of Karpenter cannot be true"),
+            ("TerminateFirstRepair=true", "TerminateFirstRepair of Karpenter cannot be true: nodeless does not"),
+            ("TerminateFirstDrift=true", "set the annotation nodeless.sh/terminate-first: drift on the NodePools"),
         ] {
             let error = text.parse::<FeatureGates>().unwrap_err().to_string();
             assert!(error.contains(expected), "{error}");

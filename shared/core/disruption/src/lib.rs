@@ -61,7 +61,7 @@ pub use pods::DisruptionBudgetIndex;
 pub use policy::budgets::allowed_disruptions;
 pub use policy::on_demand_minimum::OnDemandMinimums;
 pub use policy::{maintenance, schedules};
-pub use reasons::drift::{Drift, DriftReason};
+pub use reasons::drift::{Drift, DriftReason, KeepsPlace};
 pub use reasons::{DoesNotFit, KeptEvent, KeptReason};
 pub use replicas::{StaticChange, static_changes};
 pub use static_capacity::launches_of_template;

@@ -51,7 +51,7 @@ pub struct Command {
     /// The score of the policy `Balanced`: the fraction of the NodePool's price that is saved, divided by the fraction of its
     /// pods that is disrupted; the minimum over the NodePools concerned. Only consolidation has one, and only if it is known.
     pub score: Option<f64>,
-    /// Whether the limits of the NodePool exclude replacements until the nodes are gone, so that these are launched for the
+    /// Whether limits, or a full capacity reservation, exclude replacements until the nodes are gone, so that these are launched for the
     /// pending pods.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub drains_first: bool,

@@ -209,6 +209,7 @@ mod tests {
             (labels::SPOT_INTERRUPTIONS, "ignore"),
             (labels::MIN_ON_DEMAND, "2"),
             (labels::AMI_CANARY, "30m"),
+            (labels::TERMINATE_FIRST, "drift"),
             (labels::WAIT_FOR_DAEMON_SETS, "kube-system/a"),
             (labels::WARM, "2"),
             (labels::DOLLARS_PER_MONTH, "5"),

@@ -184,7 +184,7 @@ impl CommandRecord {
         let nodes: Vec<&str> = self.candidates().iter().map(|candidate| candidate.node_claim.as_str()).collect();
         let made: Vec<&str> = self.replacements.iter().map(|claim| claim.name.as_str()).collect();
         let instead = if self.command.drains_first {
-            "a limit of their NodePool or of the cluster is reached, so their replacements are launched once they are gone".to_owned()
+            "a limit is reached or their capacity reservation is full, so their replacements are launched once they are gone".to_owned()
         } else if made.is_empty() {
             "without replacements".to_owned()
         } else {

@@ -3,6 +3,7 @@
 pub(crate) mod ami_canary;
 pub(crate) mod detection;
 pub(crate) mod method;
+pub(crate) mod own_place;
 pub(crate) mod replacement;
 pub(crate) mod simulation;
 pub(crate) mod static_nodes;

@@ -3,17 +3,18 @@
 
 use crate::candidates::{self, Eligible};
 use crate::cluster::{Cluster, Options};
+use crate::drift::own_place::{ReservedNodes, with_one_more};
 use crate::output::{Command, Method, PodPlacement, Replacement};
 use crate::pods;
 use crate::pods::DisruptionBudgetIndex;
 use crate::policy::on_demand_minimum::OnDemandMinimums;
 use crate::reasons::KeptReason;
-use crate::reasons::drift::Drift;
-use crate::simulation::node_prices::Reserved;
+use crate::reasons::drift::{Drift, KeepsPlace};
+use crate::simulation::node_prices::{Reserved, reservation};
 use crate::simulation::{self, Expected};
 use jiff::Timestamp;
 use nodeless_model::{DisruptionReason, Pod};
-use nodeless_scheduling::{Cause, ExistingNode, Launch, LimitScope, PoolOffer, Prepared, Problem, Reason};
+use nodeless_scheduling::{Cause, ExistingNode, Launch, LimitScope, PoolOffer, Prepared, Problem, Reason, solve};
 use std::collections::{BTreeSet, HashSet};
 
 /// The cluster without the nodes that were removed so far, with their pods on the target nodes.
@@ -26,10 +27,12 @@ pub(crate) struct DriftSimulation<'c, 'a> {
     now: Timestamp,
     problem: Problem<'a>,
     reserved: Reserved,
+    reserved_nodes: ReservedNodes<'a>,
     minimums: OnDemandMinimums,
     /// Nodes that pods of removed nodes move to.
     receiving: BTreeSet<String>,
-    /// The pending pods that fit on no node: they would use the part of the limits that a removed node releases.
+    /// The pending pods that fit on no node: they would use the part of the limits, or the place in a reservation, that a removed node
+    /// releases.
     unplaced: Vec<&'a Pod>,
     /// The NodePools with nodes that are terminating or joining; none of their nodes is drained first, so that pods get
     /// a new node before the next ones lose theirs.
@@ -39,6 +42,9 @@ pub(crate) struct DriftSimulation<'c, 'a> {
     /// The NodePools of the removed nodes.
     left: BTreeSet<String>,
     prepared: Prepared<'c>,
+    /// Whether the NodePools of the problem have other offerings than those that were prepared.
+    has_other_offerings: bool,
+    options: &'c nodeless_scheduling::Options,
     /// The work so far and its limit, in the units of [`nodeless_scheduling::Solution::work`].
     work: u64,
     max_work: u64,
@@ -46,6 +52,14 @@ pub(crate) struct DriftSimulation<'c, 'a> {
 
 /// The work for a node or a pod in a problem, in the same units.
 const WORK_PER_ITEM: u64 = 4;
+
+/// Why a node is not drained before its replacement is launched.
+enum NotOnceGone {
+    /// Other nodes are replaced like that first.
+    Waits,
+    /// Its pods could not be scheduled afterwards, or it keeps its place in a full capacity reservation for this reason.
+    Blocked(Option<KeepsPlace>),
+}
 
 /// Where the pods of a node move.
 struct Moves {
@@ -77,12 +91,15 @@ impl<'c, 'a> DriftSimulation<'c, 'a> {
             now,
             problem,
             reserved: Reserved::default(),
+            reserved_nodes: ReservedNodes::new(cluster),
             minimums: OnDemandMinimums::of_cluster(cluster),
             receiving: BTreeSet::new(),
             unplaced: expected.unplaced(cluster),
             pools_in_transition: pools_in_transition(cluster),
             limited: None,
             left: BTreeSet::new(),
+            has_other_offerings: false,
+            options: &options.scheduling,
             work: 0,
             max_work: options.max_work / 2,
         }
@@ -118,17 +135,18 @@ impl<'c, 'a> DriftSimulation<'c, 'a> {
         };
         // Replacements that can be launched only after the node is gone, and their price.
         let (moves, later) = match moves {
-            Err(why @ KeptReason::DriftBlocked { .. }) if self.limited.is_some() => {
-                match self.once_it_has_gone(one, real, drift) {
-                    Some(Ok((moves, price))) => (Ok(moves), Some(price)),
-                    Some(Err(waits)) => (Err(waits), None),
-                    None => (Err(why), None),
+            Err(KeptReason::DriftBlocked { pod, why, .. }) => match self.once_it_has_gone(one, real, drift) {
+                Ok((moves, price)) => (Ok(moves), Some(price)),
+                Err(NotOnceGone::Waits) => (Err(KeptReason::DriftWaits(drift.clone())), None),
+                Err(NotOnceGone::Blocked(place)) => {
+                    let place = place.map(Box::new);
+                    (Err(KeptReason::DriftBlocked { drift: drift.clone(), pod, why, place }), None)
                 }
-            }
+            },
             other => (other, None),
         };
         let moves = moves.and_then(|moves| match later {
-            // The limits allow no other node beside it.
+            // A limit or the reservation allows no other node beside it.
             Some(_) => self.limited_to_minimum(&[one.claim.name.as_str()], moves),
             None => self.with_minimum(one, moves, of_node, drift),
         });
@@ -178,42 +196,113 @@ impl<'c, 'a> DriftSimulation<'c, 'a> {
         Ok(moves)
     }
 
-    /// Where the pods of a node move once its instance is gone, if only its share of the limits prevents
-    /// that before. The node may then be drained first, and its pods are pending until their next node is ready. `None`
-    /// where other reasons prevent it too; an error while another node of the NodePool is replaced like that. Where limits of the
-    /// cluster prevent it, the same holds for the nodes of all NodePools: each could use what this one releases.
+    /// Where the pods of a node move once its instance is gone, and the price of their new nodes, if only its share of the limits or its
+    /// place in a full capacity reservation prevents that before. The node may then be drained first, and its pods are pending until
+    /// their next node is ready.
     fn once_it_has_gone(
         &mut self,
         one: &Eligible<'_, 'a>,
         of_node: usize,
         drift: &Drift,
-    ) -> Option<Result<(Moves, f64), KeptReason>> {
+    ) -> Result<(Moves, f64), NotOnceGone> {
+        let place = self.reserved_nodes.place(one, self.budget_index, self.now);
+        if let Some(scope) = self.limited {
+            match self.within_limits(one, of_node, drift, scope) {
+                Err(NotOnceGone::Blocked(_)) => {}
+                other => return other,
+            }
+        }
+        match place {
+            None => Err(NotOnceGone::Blocked(None)),
+            Some(Err(keeps)) => Err(NotOnceGone::Blocked(Some(keeps))),
+            Some(Ok(id)) => self.in_its_place(one, of_node, drift, id),
+        }
+    }
+
+    /// [`Self::once_it_has_gone`] for limits, where no other node of the NodePool is replaced like that. Where limits of the cluster
+    /// prevent it, the same holds for the nodes of all NodePools: each could use what this one releases.
+    fn within_limits(
+        &mut self,
+        one: &Eligible<'_, 'a>,
+        of_node: usize,
+        drift: &Drift,
+        scope: LimitScope,
+    ) -> Result<(Moves, f64), NotOnceGone> {
         let name = &one.offer.pool.name;
-        let of_cluster = self.limited == Some(LimitScope::Cluster);
+        let of_cluster = scope == LimitScope::Cluster;
         let holds = |pools: &BTreeSet<String>| if of_cluster { !pools.is_empty() } else { pools.contains(name) };
         if holds(&self.pools_in_transition) {
-            return None;
+            return Err(NotOnceGone::Blocked(None));
         }
         let follows = holds(&self.left);
-        self.problem.node_pools.iter().find(|offer| offer.pool.name == *name)?;
-        let offers = self.problem.node_pools.clone();
-        PoolOffer::release(&mut self.problem.node_pools, name, &one.counted());
+        let moves = self.launches_without(one, of_node, drift, self.problem.node_pools.clone())?;
+        if follows || self.reserved.overdraws(&self.problem.node_pools, moves.launches.iter()) {
+            return Err(NotOnceGone::Waits);
+        }
+        Ok(moves.later())
+    }
+
+    /// [`Self::once_it_has_gone`] for the place of the node in a full reservation, where no other node of the NodePool is terminating or
+    /// joining.
+    fn in_its_place(
+        &mut self,
+        one: &Eligible<'_, 'a>,
+        of_node: usize,
+        drift: &Drift,
+        id: &str,
+    ) -> Result<(Moves, f64), NotOnceGone> {
+        let name = &one.offer.pool.name;
+        if self.pools_in_transition.contains(name) || self.left.contains(name) {
+            return Err(NotOnceGone::Waits);
+        }
+        let offers = with_one_more(&self.problem.node_pools, id);
+        let mut released = offers.clone();
+        PoolOffer::release(&mut released, name, &one.counted());
+        if self.pending_pods_use(released, id) {
+            return Err(NotOnceGone::Blocked(None));
+        }
+        self.has_other_offerings = true;
+        let moves = self.launches_without(one, of_node, drift, offers);
+        self.has_other_offerings = false;
+        let moves = moves?;
+        let is_its_place = matches!(&moves.launches[..], [launch] if reservation(launch).as_deref() == Some(id));
+        if is_its_place { Ok(moves.later()) } else { Err(NotOnceGone::Blocked(None)) }
+    }
+
+    /// Whether a pending pod would get a node in a reservation with these offers.
+    fn pending_pods_use(&mut self, offers: Vec<PoolOffer<'a>>, id: &str) -> bool {
+        if self.unplaced.is_empty() {
+            return false;
+        }
+        let own = std::mem::replace(&mut self.problem.pods, self.unplaced.clone());
+        let before = std::mem::replace(&mut self.problem.node_pools, offers);
+        let solution = solve(&self.problem, self.options);
+        self.problem.pods = own;
+        self.problem.node_pools = before;
+        self.work = self.work.saturating_add(solution.work);
+        solution.launches.iter().any(|launch| reservation(launch).as_deref() == Some(id))
+    }
+
+    /// Where the pods of a node move without it, if they need new nodes, with these offers.
+    fn launches_without(
+        &mut self,
+        one: &Eligible<'_, 'a>,
+        of_node: usize,
+        drift: &Drift,
+        mut offers: Vec<PoolOffer<'a>>,
+    ) -> Result<Moves, NotOnceGone> {
+        PoolOffer::release(&mut offers, &one.offer.pool.name, &one.counted());
+        let before = std::mem::replace(&mut self.problem.node_pools, offers);
         let waiting = self.problem.pods.len();
-        // Pending pods may use the released limits first; then nothing is gained.
+        // Pending pods may use what is released first; then nothing is gained.
         let unplaced =
             self.unplaced.iter().filter(|pod| !self.problem.pods.iter().any(|own| std::ptr::eq(*own, **pod)));
         let unplaced: Vec<&Pod> = unplaced.copied().collect();
         self.problem.pods.extend(unplaced);
         let moves = self.moves(of_node, drift);
         self.problem.pods.truncate(waiting);
-        self.problem.node_pools = offers;
-        let moves = moves.ok().filter(|moves| !moves.launches.is_empty())?;
-        if follows || self.reserved.overdraws(&self.problem.node_pools, moves.launches.iter()) {
-            return Some(Err(KeptReason::DriftWaits(drift.clone())));
-        }
-        // The next node for these pods is launched by the plan that finds them pending.
-        let price = moves.launches.iter().map(|launch| launch.offering.price).sum();
-        Some(Ok((Moves { launches: Vec::new(), ..moves }, price)))
+        self.problem.node_pools = before;
+        moves.ok().filter(|moves| !moves.launches.is_empty()).ok_or(NotOnceGone::Blocked(None))
     }
 
     /// The pods that need another node when a node is removed, then the virtual pods of buffers, and then pending pods
@@ -264,7 +353,10 @@ impl<'c, 'a> DriftSimulation<'c, 'a> {
         if self.work >= self.max_work {
             return Err(KeptReason::NotEvaluated);
         }
-        let solution = self.prepared.solve(&self.problem);
+        let solution = match self.has_other_offerings {
+            true => solve(&self.problem, self.options),
+            false => self.prepared.solve(&self.problem),
+        };
         self.work = self.work.saturating_add(work).saturating_add(solution.work);
         if let Some(stuck) = solution.unschedulable.iter().find(|stuck| stuck.pod < of_node) {
             let of_cluster = self.problem.node_pools.iter().any(|offer| offer.cluster.is_some());
@@ -315,6 +407,12 @@ impl Moves {
     const fn none() -> Self {
         Self { placed: Vec::new(), launches: Vec::new() }
     }
+
+    /// Without the launches, which the plan makes that finds the pods pending, and their price.
+    fn later(self) -> (Self, f64) {
+        let price = self.launches.iter().map(|launch| launch.offering.price).sum();
+        (Self { launches: Vec::new(), ..self }, price)
+    }
 }
 
 /// Whose limit a reason is, if it is one. `of_cluster` is whether the cluster has limits.
@@ -334,5 +432,5 @@ pub(crate) fn pools_in_transition(cluster: &Cluster<'_>) -> BTreeSet<String> {
 }
 
 fn blocked(drift: &Drift, pod: &Pod, why: String) -> KeptReason {
-    KeptReason::DriftBlocked { drift: drift.clone(), pod: pod.key(), why }
+    KeptReason::DriftBlocked { drift: drift.clone(), pod: pod.key(), why, place: None }
 }

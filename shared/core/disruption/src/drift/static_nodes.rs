@@ -3,13 +3,14 @@
 use crate::candidates::{self, Eligible};
 use crate::cluster::{Cluster, Options};
 use crate::drift::ami_canary::Canaries;
+use crate::drift::own_place::{ReservedNodes, with_one_more};
 use crate::drift::replacement;
 use crate::drift::simulation::pools_in_transition;
 use crate::output::{Command, Method, Replacement};
 use crate::pods::DisruptionBudgetIndex;
 use crate::policy::budgets::Budgets;
 use crate::reasons::KeptReason;
-use crate::reasons::drift::Drift;
+use crate::reasons::drift::{Drift, KeepsPlace};
 use crate::static_capacity;
 use jiff::Timestamp;
 use nodeless_model::DisruptionReason;
@@ -30,6 +31,7 @@ pub(crate) fn find(
         by_pool.entry(&one.0.offer.pool.name).or_default().push(one);
     }
     let (mut commands, mut kept) = (Vec::new(), Vec::new());
+    let reserved = ReservedNodes::new(cluster);
     // The limits of the cluster also count the replacements of the preceding NodePools.
     let mut offers = cluster.node_pools.clone();
     for (name, drifted) in by_pool {
@@ -68,27 +70,36 @@ pub(crate) fn find(
             candidates::command(Method::StaticDrift, DisruptionReason::Drifted, &[one], replacements, now)
         };
         for one in going {
-            match launches.next() {
-                Some(launch) => commands.push(command(*one, vec![Replacement { launch, pods: Vec::new() }])),
-                None if in_turn && fits_limits_once_gone(one, cluster, options) => {
-                    // One node at a time: its replacement is launched when the number of nodes is evaluated next.
-                    in_turn = false;
-                    commands.push(Command { drains_first: true, ..command(*one, Vec::new()) });
-                }
-                None => kept.push((
-                    one.node.name.clone(),
-                    KeptReason::NoReplacementNow { node_pool: name.to_owned(), why: fewer.clone() },
-                )),
+            if let Some(launch) = launches.next() {
+                commands.push(command(*one, vec![Replacement { launch, pods: Vec::new() }]));
+                continue;
+            }
+            let place = reserved.place(one, budget_index, now);
+            let own = place.as_ref().and_then(|place| place.as_ref().ok());
+            if in_turn && fits_once_gone(one, own.copied(), cluster, options) {
+                // One node at a time: its replacement is launched when the number of nodes is evaluated next.
+                in_turn = false;
+                commands.push(Command { drains_first: true, ..command(*one, Vec::new()) });
+            } else {
+                kept.push((one.node.name.clone(), without_replacement(name, &fewer, place.and_then(Result::err))));
             }
         }
     }
     (commands, kept)
 }
 
-/// Whether the limits of the NodePool allow another node once this node is gone.
-fn fits_limits_once_gone(one: &Eligible<'_, '_>, cluster: &Cluster<'_>, options: &Options) -> bool {
-    let mut offers = [one.offer.clone()];
+fn without_replacement(node_pool: &str, why: &str, place: Option<KeepsPlace>) -> KeptReason {
+    KeptReason::NoReplacementNow { node_pool: node_pool.to_owned(), why: why.to_owned(), place: place.map(Box::new) }
+}
+
+/// Whether the NodePool can launch another node once this node is gone: within its limits, or in its place in a full capacity
+/// reservation, if it may leave that.
+fn fits_once_gone(one: &Eligible<'_, '_>, place: Option<&str>, cluster: &Cluster<'_>, options: &Options) -> bool {
+    let mut offers = vec![one.offer.clone()];
     PoolOffer::release(&mut offers, &one.offer.pool.name, &one.counted());
+    if let Some(id) = place {
+        offers = with_one_more(&offers, id);
+    }
     offers.iter().any(|offer| launches_one(offer, cluster, options))
 }
 

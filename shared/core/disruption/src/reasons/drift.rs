@@ -1,5 +1,7 @@
 //! The kinds of drift, with Karpenter's reasons.
 
+use super::KeptReason;
+use nodeless_model::labels::TERMINATE_FIRST;
 use serde::Serialize;
 use std::fmt;
 
@@ -10,6 +12,44 @@ pub struct Drift {
     pub reason: DriftReason,
     /// The message.
     pub message: String,
+}
+
+/// Why a drifted node in a full capacity reservation is not terminated before its replacement is launched in its place.
+#[derive(Clone, Debug, PartialEq)]
+pub enum KeepsPlace {
+    /// Its NodePool does not have the annotation.
+    NotAsked {
+        /// The reservation.
+        reservation: String,
+        /// The NodePool.
+        node_pool: String,
+    },
+    /// Others could use its place in the reservation.
+    Shared {
+        /// The reservation.
+        reservation: String,
+    },
+    /// A pod may not be evicted now.
+    Protected(Box<KeptReason>),
+}
+
+impl fmt::Display for KeepsPlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotAsked { reservation, node_pool } => write!(
+                f,
+                "capacity reservation {reservation} is full: to terminate the node first and launch its replacement in its place, \
+                 set the annotation {TERMINATE_FIRST}: drift on NodePool {node_pool}"
+            ),
+            Self::Shared { reservation } => write!(
+                f,
+                "capacity reservation {reservation} is full, and the node is not terminated first ({TERMINATE_FIRST}), because others \
+                 could take its place: another account owns or may reclaim the reservation, instances outside of the cluster use it, or \
+                 its use is unknown"
+            ),
+            Self::Protected(why) => write!(f, "the node is not terminated first ({TERMINATE_FIRST}), because {why}"),
+        }
+    }
 }
 
 /// The kinds of drift, by Karpenter's reasons.

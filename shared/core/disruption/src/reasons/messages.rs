@@ -1,6 +1,7 @@
 //! The parts of messages that depend on a value.
 
 use super::KeptReason;
+use super::drift::KeepsPlace;
 use jiff::Timestamp;
 use nodeless_model::{DisruptionReason, DollarsPerHour, Workload};
 use std::collections::BTreeSet;
@@ -73,6 +74,10 @@ pub(super) fn min_savings(node_pool: &str, saving: f64, min_saving: Option<f64>)
             "annotation nodeless.sh/min-savings-per-hour of NodePool {node_pool} is invalid, so no node of it is consolidated"
         ),
     }
+}
+
+pub(super) fn and_place(place: Option<&KeepsPlace>) -> String {
+    place.map(|place| format!("; {place}")).unwrap_or_default()
 }
 
 pub(super) fn instead_of_it(why: Option<&KeptReason>) -> String {

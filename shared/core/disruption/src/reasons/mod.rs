@@ -7,11 +7,11 @@ mod messages;
 pub use kinds::KeptEvent;
 pub(crate) use messages::zonal_shift;
 use messages::{
-    budget_field, instead_of_it, listed, min_savings, not_cheaper, or_not_ready, paid_no_less, paused_until,
+    and_place, budget_field, instead_of_it, listed, min_savings, not_cheaper, or_not_ready, paid_no_less, paused_until,
     price_unknown, protected_until,
 };
 
-use drift::Drift;
+use drift::{Drift, KeepsPlace};
 use jiff::Timestamp;
 use nodeless_model::duration::format_go_duration;
 use nodeless_model::plural::counted;
@@ -382,12 +382,14 @@ pub enum KeptReason {
         replicas: i64,
     },
     /// The static NodePool cannot launch a replacement.
-    #[error("NodePool {node_pool} cannot launch a replacement: {why}")]
+    #[error("NodePool {node_pool} cannot launch a replacement: {why}{}", and_place(.place.as_deref()))]
     NoReplacementNow {
         /// The NodePool.
         node_pool: String,
         /// The reason.
         why: String,
+        /// Why it is not terminated before its replacement is launched, if it is in a full capacity reservation.
+        place: Option<Box<KeepsPlace>>,
     },
     /// A disruption budget is used up.
     #[error(
@@ -408,7 +410,7 @@ pub enum KeptReason {
         disrupting: u32,
     },
     /// The node drifted, but one of its pods is unschedulable elsewhere.
-    #[error("{drift}, but pod {pod} cannot be scheduled elsewhere: {why}")]
+    #[error("{drift}, but pod {pod} cannot be scheduled elsewhere: {why}{}", and_place(.place.as_deref()))]
     DriftBlocked {
         /// The drift.
         drift: Drift,
@@ -416,6 +418,8 @@ pub enum KeptReason {
         pod: String,
         /// Why it is unschedulable.
         why: String,
+        /// Why it is not terminated before its replacement is launched, if it is in a full capacity reservation.
+        place: Option<Box<KeepsPlace>>,
     },
     /// The node's AMI drifted, and the first node of its NodePool with the new AMI is not replaced, has not run for long enough,
     /// or fails.

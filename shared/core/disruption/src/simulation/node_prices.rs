@@ -368,7 +368,7 @@ fn remaining(offers: &[PoolOffer<'_>], id: &str) -> u32 {
 }
 
 /// The reservation that a launch uses.
-fn reservation(launch: &Launch) -> Option<String> {
+pub(crate) fn reservation(launch: &Launch) -> Option<String> {
     let id = launch.requirements.get(labels::CAPACITY_RESERVATION_ID).and_then(Requirement::single)?;
     (launch.offering.capacity_type == CapacityType::Reserved).then(|| id.to_owned())
 }

@@ -19,6 +19,7 @@ mod parsers;
 mod preferences;
 mod properties;
 mod support;
+mod terminate_first;
 mod topology;
 mod undecoded;
 mod unready;

@@ -103,6 +103,10 @@ pub(super) fn avoid(text: &str) -> Parsed<bool> {
     choice(text, "avoid")
 }
 
+pub(super) fn drift(text: &str) -> Parsed<bool> {
+    choice(text, "drift")
+}
+
 pub(super) fn count(text: &str) -> Parsed<u32> {
     text.parse().map_err(|_| None)
 }

@@ -27,6 +27,21 @@ fn configure(driver: &Driver, name: &str, zones: &[&str], capacity_type: &str, f
     create(driver, &NODE_POOLS, pool);
 }
 
+/// A capacity reservation of one instance.
+fn reserved(id: &str, interruptible: bool) -> CapacityReservation {
+    CapacityReservation {
+        id: id.into(),
+        instance_type: "m5.large".into(),
+        zone: "us-east-1a".into(),
+        total: 1,
+        available: 1,
+        open: false,
+        start: Timestamp::UNIX_EPOCH,
+        end: None,
+        interruptible,
+    }
+}
+
 /// Pods of which an m5.large fits one.
 fn deploy(driver: &Driver, pool: &str, replicas: i64) {
     deploy_with(driver, pool, replicas, &json!({}));
@@ -191,20 +206,9 @@ fn a_full_partition_stops_no_launch_into_another_one() {
 #[test]
 fn a_full_reservation_stops_no_launch_into_another_one() {
     let mut driver = start();
-    let reservation = |id: &str| CapacityReservation {
-        id: id.into(),
-        instance_type: "m5.large".into(),
-        zone: "us-east-1a".into(),
-        total: 1,
-        available: 1,
-        open: false,
-        start: Timestamp::UNIX_EPOCH,
-        end: None,
-        interruptible: false,
-    };
     let ids = ["cr-0a000000000000001", "cr-0a000000000000002"];
     let ec2 = driver.world().ec2().clone();
-    ec2.change_account(|account| account.capacity_reservations = ids.map(reservation).to_vec());
+    ec2.change_account(|account| account.capacity_reservations = ids.map(|id| reserved(id, false)).to_vec());
     let terms: Vec<Value> = ids.iter().map(|id| json!({ "id": id })).collect();
     configure(&driver, "paid", &["us-east-1a"], "reserved", &json!({ "capacityReservationSelectorTerms": terms }));
     driver.advance_to(within(&driver, 60)).unwrap();
@@ -223,21 +227,10 @@ fn a_full_reservation_stops_no_launch_into_another_one() {
 #[test]
 fn an_interruptible_reservation_is_used_after_others_until_its_owner_reclaims_it() {
     let mut driver = start();
-    let reservation = |id: &str, interruptible| CapacityReservation {
-        id: id.into(),
-        instance_type: "m5.large".into(),
-        zone: "us-east-1a".into(),
-        total: 1,
-        available: 1,
-        open: false,
-        start: Timestamp::UNIX_EPOCH,
-        end: None,
-        interruptible,
-    };
     let [lent, own] = ["cr-0a000000000000001", "cr-0a000000000000002"];
     let ec2 = driver.world().ec2().clone();
     ec2.change_account(|account| {
-        account.capacity_reservations = vec![reservation(lent, true), reservation(own, false)];
+        account.capacity_reservations = vec![reserved(lent, true), reserved(own, false)];
     });
     let terms = json!([{ "id": lent }, { "id": own }]);
     configure(&driver, "paid", &["us-east-1a"], "reserved", &json!({ "capacityReservationSelectorTerms": terms }));
@@ -270,4 +263,34 @@ fn an_interruptible_reservation_is_used_after_others_until_its_owner_reclaims_it
     wait(&mut driver, 100, "it is drained before EC2 terminates it", |it| running(it, "paid") == 1);
     wait(&mut driver, 120, "it is gone", |_| in_reservation(lent).is_empty());
     assert_eq!(in_reservation(own).len(), 1);
+}
+
+#[test]
+fn a_drifted_node_leaves_its_place_in_a_full_reservation_to_its_replacement() {
+    let mut driver = start();
+    let id = "cr-0a000000000000001";
+    let ec2 = driver.world().ec2().clone();
+    ec2.change_account(|account| account.capacity_reservations = vec![reserved(id, false)]);
+    let terms = json!([{ "id": id }]);
+    configure(&driver, "paid", &["us-east-1a"], "reserved", &json!({ "capacityReservationSelectorTerms": terms }));
+    driver.advance_to(within(&driver, 60)).unwrap();
+    deploy(&driver, "paid", 1);
+    wait(&mut driver, 120, "it runs", |it| running(it, "paid") == 1);
+    let change = |driver: &Driver, change: Value| {
+        let api = driver.world().api();
+        api.patch(&NODE_POOLS, "", "paid", None, PatchType::Merge, &change, &PatchOptions::default()).unwrap();
+    };
+    change(&driver, json!({ "spec": { "template": { "metadata": { "labels": { "version": "two" } } } } }));
+    let on = |driver: &Driver, version: &str| {
+        list(driver, &NODES).iter().filter(|node| node["metadata"]["labels"]["version"] == version).count()
+    };
+    let limit = within(&driver, 600);
+    driver.advance_to(limit).unwrap();
+    assert_eq!((on(&driver, "two"), running(&driver, "paid")), (0, 1), "the drifted node stays");
+    change(&driver, json!({ "metadata": { "annotations": { labels::TERMINATE_FIRST: "drift" } } }));
+    wait(&mut driver, 900, "its replacement runs the pod", |it| on(it, "two") == 1 && running(it, "paid") == 1);
+    let instances = ec2.instances();
+    let alive = instances.iter().filter(|it| matches!(it.state, InstanceState::Pending | InstanceState::Running));
+    let used: Vec<Option<&str>> = alive.map(|it| it.capacity_reservation_id.as_deref()).collect();
+    assert_eq!(used.iter().filter(|used| **used == Some(id)).count(), 1, "{used:?}");
 }
