@@ -2,6 +2,7 @@
 
 use nodeless_api::nodeclass::kubelet::{self, KubeletConfiguration, MaxPods, ReservedField};
 use nodeless_api::nodeclass::{self, SpecProblems};
+use nodeless_api::view::ClusterView;
 use nodeless_api::{Condition, ConditionStatus, EC2NodeClass};
 use nodeless_catalog::NodeClassSettings;
 use nodeless_catalog::facts::Zone;
@@ -15,7 +16,7 @@ use nodeless_expressions::Expression;
 use nodeless_launch::fleet;
 use nodeless_launch::node_class::{check, validation};
 use nodeless_lifecycle::NodeClassState;
-use nodeless_model::{Quantity, ReservedInstances, ResourceList};
+use nodeless_model::{NodeClaim, Quantity, ReservedInstances, ResourceList};
 use nodeless_ports::queue::NodeClassGeneration;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -54,21 +55,47 @@ fn ready(class: &EC2NodeClass) -> Option<&Condition> {
     class.status.iter().flat_map(|status| &status.conditions).find(|condition| condition.type_ == "Ready")
 }
 
-/// The EC2NodeClasses that are new, changed or being deleted: the generation in their status is missing or out of date.
+/// The EC2NodeClasses to resolve, with the catalog. First those that are new, changed or being deleted: the generation in their status is
+/// missing or out of date. Then those of NodePools that terminate nodes first, while pods are pending and a capacity reservation has
+/// more instances in use by the catalog than claims: an instance may have ended since the catalog was read.
 #[must_use]
-pub fn unresolved(classes: &BTreeMap<String, EC2NodeClass>) -> Vec<NodeClassGeneration> {
-    classes.values().filter_map(unresolved_generation).collect()
+pub fn to_resolve(view: &ClusterView, claims: &[NodeClaim], catalog: &Catalog) -> Vec<NodeClassGeneration> {
+    let unresolved = view.node_classes.values().filter_map(unresolved_generation);
+    unresolved.chain(with_ended_instances(view, claims, catalog)).collect()
 }
 
 fn unresolved_generation(class: &EC2NodeClass) -> Option<NodeClassGeneration> {
+    let present = generation(class)?;
+    let observed = ready(class).map(|ready| ready.observed_generation.unwrap_or(present.generation));
+    (observed != Some(present.generation)).then_some(present)
+}
+
+fn generation(class: &EC2NodeClass) -> Option<NodeClassGeneration> {
     let metadata = &class.metadata;
-    let generation = metadata.generation?;
-    let observed = ready(class).map(|ready| ready.observed_generation.unwrap_or(generation));
-    (observed != Some(generation)).then(|| NodeClassGeneration {
+    Some(NodeClassGeneration {
         name: metadata.name.clone().unwrap_or_default(),
         uid: metadata.uid.clone().unwrap_or_default(),
-        generation,
+        generation: metadata.generation?,
     })
+}
+
+fn with_ended_instances(view: &ClusterView, claims: &[NodeClaim], catalog: &Catalog) -> Vec<NodeClassGeneration> {
+    let asking = view.node_pools.iter().filter(|pool| pool.options.terminate_first.valid() == Some(&true));
+    let asking: BTreeSet<&str> = asking.map(|pool| pool.template.node_class.as_str()).collect();
+    if asking.is_empty() || view.pods.iter().all(|pod| pod.node_name.is_some()) {
+        return Vec::new();
+    }
+    let mut counts: BTreeMap<&str, u32> = BTreeMap::new();
+    for id in claims.iter().filter_map(|claim| claim.status.instance.as_ref()?.reservation_id.as_deref()) {
+        *counts.entry(id).or_default() += 1;
+    }
+    let has_ended = |id: &str| {
+        let used = catalog.reservations.get(id).and_then(|instances| instances.used);
+        used.is_some_and(|used| used > counts.get(id).copied().unwrap_or(0))
+    };
+    let classes = view.node_classes.iter().filter(|(name, _)| asking.contains(name.as_str())).map(|(_, class)| class);
+    let reservations = |class: &EC2NodeClass| capacity_reservations(class).iter().any(|held| has_ended(&held.id));
+    classes.filter(|class| reservations(class)).filter_map(generation).collect()
 }
 
 /// The settings of the class that change the properties of an instance type.
@@ -295,7 +322,11 @@ pub fn present_hash(class: &EC2NodeClass) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nodeless_catalog::Facts;
+    use nodeless_model::labels;
+    use nodeless_model::test_support::{node_pool, pod};
     use serde_json::{Value, json};
+    use std::sync::Arc;
 
     /// A class of generation 3, whose Ready states this.
     fn class(name: &str, ready: &Value) -> (String, EC2NodeClass) {
@@ -373,9 +404,51 @@ mod tests {
             class("of-karpenter", &ready(Value::Null)),
             class("resolved", &ready(json!(3))),
         ]);
-        let found = unresolved(&classes);
+        let view = ClusterView { node_classes: classes, ..ClusterView::default() };
+        let found = to_resolve(&view, &[], &catalog());
         let names: Vec<&str> = found.iter().map(|class| class.name.as_str()).collect();
         assert_eq!(names, ["changed", "new"]);
         assert_eq!((found[0].uid.as_str(), found[0].generation), ("uid-of-changed", 3));
+    }
+
+    fn catalog() -> Catalog {
+        Catalog::synthetic(1, Facts::embedded().unwrap())
+    }
+
+    #[test]
+    fn a_class_is_resolved_again_if_an_instance_in_its_reservation_has_ended_while_pods_wait() {
+        let (name, mut of_reservation) = class("default", &Value::Null);
+        of_reservation.status = serde_json::from_value(json!({
+            "conditions": [{
+                "type": "Ready", "status": "True", "reason": "Ready", "message": "", "observedGeneration": 3,
+                "lastTransitionTime": "2026-11-22T00:00:00Z",
+            }],
+            "capacityReservations": [{
+                "id": "cr-1", "availabilityZone": "us-east-1a", "instanceMatchCriteria": "targeted", "instanceType": "m5.large",
+                "ownerID": "111122223333",
+            }],
+        }))
+        .unwrap();
+        let mut view = ClusterView {
+            node_pools: vec![node_pool("default")],
+            node_classes: [(name, of_reservation)].into(),
+            pods: vec![Arc::new(pod("web", 100, 100))],
+            ..ClusterView::default()
+        };
+        view.node_pools[0].options.set(labels::TERMINATE_FIRST, Some("drift"));
+        let mut catalog = catalog();
+        let resolves = |view: &ClusterView, catalog: &Catalog| to_resolve(view, &[], catalog).len();
+        assert_eq!(resolves(&view, &catalog), 0, "nothing is known of the reservation");
+        catalog.reservations = [("cr-1".to_owned(), ReservedInstances { available: 0, used: Some(1) })].into();
+        assert_eq!(resolves(&view, &catalog), 1);
+        catalog.reservations = [("cr-1".to_owned(), ReservedInstances { available: 1, used: Some(0) })].into();
+        assert_eq!(resolves(&view, &catalog), 0, "the catalog has it");
+        catalog.reservations = [("cr-1".to_owned(), ReservedInstances { available: 0, used: Some(1) })].into();
+        let asks = view.node_pools[0].clone();
+        view.node_pools[0].options.set(labels::TERMINATE_FIRST, None);
+        assert_eq!(resolves(&view, &catalog), 0, "its nodes are not terminated first");
+        view.node_pools[0] = asks;
+        view.pods.clear();
+        assert_eq!(resolves(&view, &catalog), 0, "no pod waits");
     }
 }

@@ -343,10 +343,10 @@ impl Planner {
         Ok(outcome.report)
     }
 
-    /// Requests the resolution of new or changed EC2NodeClasses. Nothing depends on it, because the catalog's schedule resolves
-    /// them too.
+    /// Requests the resolution of EC2NodeClasses that are new or changed, or have ended instances. Nothing depends on it, because the
+    /// catalog's schedule resolves them too.
     async fn resolve_node_classes(&self, snapshot: &Snapshot) {
-        let changed = node_class::unresolved(&snapshot.view.node_classes);
+        let changed = node_class::to_resolve(&snapshot.view, &snapshot.claims, &snapshot.catalog);
         if !changed.is_empty()
             && let Err(error) = self.queue.resolve_node_classes(&changed).await
         {
