@@ -29,6 +29,7 @@ struct Report<'a> {
     errors: usize,
     warnings: usize,
     not_checked: usize,
+    notes: usize,
     findings: &'a [Finding],
 }
 
@@ -40,6 +41,7 @@ pub(crate) fn report(facts: &Facts, form: Output) -> Result<ExitCode, CliError> 
         errors: count(Severity::Error),
         warnings: count(Severity::Warning),
         not_checked: count(Severity::NotChecked),
+        notes: count(Severity::Note),
         findings: &findings,
     };
     match form {

@@ -45,6 +45,7 @@ pub(crate) async fn read(
         quotas: quotas(cluster_name).await,
         surges: facts::surges(connection, &deployments).await?,
         deployment_options: facts::deployment_options(&deployments),
+        prefix_delegation: facts::prefix_delegation(connection).await?,
         view: snapshot.view,
     })
 }

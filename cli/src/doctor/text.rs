@@ -25,7 +25,8 @@ pub(super) fn render(report: &Report<'_>, width: usize) -> String {
     }
     let errors = counted(report.errors, "error");
     let warnings = counted(report.warnings, "warning");
-    text.push_str(&format!("{errors}, {warnings}, {} not checked\n", report.not_checked));
+    let notes = counted(report.notes, "note");
+    text.push_str(&format!("{errors}, {warnings}, {} not checked, {notes}\n", report.not_checked));
     text
 }
 
@@ -34,6 +35,7 @@ fn one(finding: &Finding, width: usize, text: &mut String) {
         Severity::Error => "error",
         Severity::Warning => "warning",
         Severity::NotChecked => "not checked",
+        Severity::Note => "note",
     };
     let problem = finding.problem.strip_prefix("not checked: ").unwrap_or(&finding.problem);
     let subject = if finding.object.is_empty() { topic(finding) } else { finding.object.clone() };
@@ -69,6 +71,7 @@ fn topic(finding: &Finding) -> String {
         Check::Pods => "pods",
         Check::DaemonSets => "DaemonSets",
         Check::Surges => "successors before drains",
+        Check::BootTime => "seconds until pods run",
     }
     .to_owned()
 }
@@ -87,7 +90,7 @@ mod tests {
             problem: "no node can be launched from it because there is no instance type".to_owned(),
             advice: "compare its requirements with the catalog of your region".to_owned(),
         };
-        let report = Report { errors: 1, warnings: 0, not_checked: 0, findings: &[finding] };
+        let report = Report { errors: 1, warnings: 0, not_checked: 0, notes: 0, findings: &[finding] };
         assert_eq!(
             render(&report, 50),
             "error        NodePool web: no node can be launched
@@ -96,7 +99,7 @@ mod tests {
              -> compare its requirements with the
                 catalog of your region
 
-1 error, 0 warnings, 0 not checked
+1 error, 0 warnings, 0 not checked, 0 notes
 "
         );
     }

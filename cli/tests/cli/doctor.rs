@@ -66,7 +66,8 @@ fn a_local_cluster_is_ready_until_something_is_wrong() {
 
     kubectl.apply(&example_node_pool("local"), &[]);
     kubectl.run(&["wait", "nodepool/default", "--for=condition=Ready", "--timeout=60s"]);
-    assert_eq!(findings(&doctor(&world, &["-o", "json"])), not_checked);
+    let note = "note bootTime EC2NodeClass default";
+    assert_eq!(findings(&doctor(&world, &["-o", "json"])), [&not_checked[..], &[note]].concat());
 
     kubectl.apply(FAULTS, &[]);
     wait_for("the status of the class", || {
@@ -82,11 +83,12 @@ fn a_local_cluster_is_ready_until_something_is_wrong() {
         "warning disruptionBudgets PodDisruptionBudget kube-system/never",
         "warning pods Pod default/huge",
     ];
-    assert_eq!(findings(&found), [&expected[..], &not_checked[..]].concat(), "{}", found.stdout);
+    let notes = ["note bootTime EC2NodeClasses default, untagged"];
+    assert_eq!(findings(&found), [&expected[..], &not_checked[..], &notes[..]].concat(), "{}", found.stdout);
 
     let text = doctor(&world, &[]);
     assert_eq!(text.code, Some(3));
-    assert!(text.stdout.ends_with("3 errors, 2 warnings, 2 not checked\n"), "{}", text.stdout);
+    assert!(text.stdout.ends_with("3 errors, 2 warnings, 2 not checked, 1 note\n"), "{}", text.stdout);
     assert!(text.stdout.contains("no instance type meets its requirements"), "{}", text.stdout);
     assert!(text.stdout.lines().all(|line| line.chars().count() <= 120), "{}", text.stdout);
 }
@@ -112,7 +114,8 @@ fn node_pools_without_nodes_for_pods_are_no_faults() {
         kubectl.run(&["wait", &format!("nodepool/{pool}"), "--for=condition=Ready", "--timeout=60s"]);
     }
     let found = doctor(&world, &["-o", "json"]);
-    assert_eq!(findings(&found), ["notChecked access ", "notChecked quotas "], "{}", found.stdout);
+    let expected = ["notChecked access ", "notChecked quotas ", "note bootTime EC2NodeClass default"];
+    assert_eq!(findings(&found), expected, "{}", found.stdout);
     assert_eq!(found.code, Some(0));
 }
 
@@ -146,6 +149,7 @@ fn a_catalog_of_another_region_is_not_used() {
         "notChecked quotas ",
         "notChecked pods ",
         "notChecked daemonSets ",
+        "note bootTime EC2NodeClass default",
     ]
     .map(str::to_owned);
     assert_eq!(findings(&ended), expected, "{}", ended.stdout);

@@ -133,7 +133,9 @@ async fn check_cluster(cluster: &str, connection: &Connection, within: Duration)
             for finding in nodeless_doctor::check_some(&facts, &CHECKS) {
                 match finding.severity {
                     Severity::NotChecked => not_checked(&finding.problem),
-                    Severity::Error | Severity::Warning => log(Some(cluster), &ClusterFinding { finding: &finding }),
+                    Severity::Error | Severity::Warning | Severity::Note => {
+                        log(Some(cluster), &ClusterFinding { finding: &finding });
+                    }
                 }
             }
         }

@@ -30,6 +30,10 @@ const EARLIER: [(&str, &str); 3] = [
     ("Machine", "/apis/karpenter.sh/v1alpha5/machines"),
 ];
 const DEPLOYMENTS: (&str, &str) = ("Deployment", "/apis/apps/v1/deployments");
+const DAEMON_SETS: (&str, &str) = ("DaemonSet", "/apis/apps/v1/namespaces/kube-system/daemonsets");
+/// The DaemonSet of the VPC CNI, and the variable by which it assigns prefixes.
+const VPC_CNI: &str = "aws-node";
+const PREFIX_DELEGATION: &str = "ENABLE_PREFIX_DELEGATION";
 const LEASES: (&str, &str) = ("Lease", "/apis/coordination.k8s.io/v1/leases");
 const LEASE: &str = "karpenter-leader-election";
 /// Events about cluster-scoped objects are in this namespace.
@@ -305,6 +309,27 @@ pub async fn other_deployment(connection: &Connection, now: Timestamp) -> Result
     });
     Ok(match permitted(recent.await)? {
         Read::Done(events) => Read::Done(!events.is_empty()),
+        Read::Not(why) => Read::Not(why),
+    })
+}
+
+/// Whether the VPC CNI assigns prefixes instead of single addresses; `None` without its DaemonSet.
+///
+/// # Errors
+/// When the API server does not answer.
+pub async fn prefix_delegation(connection: &Connection) -> Result<Read<Option<bool>>, PortError> {
+    let params = ListParams::default().fields(&format!("metadata.name={VPC_CNI}"));
+    let assigns = export::list_selected(connection, DAEMON_SETS.0, DAEMON_SETS.1, &params, |daemon_set| {
+        let daemon_set = serde_json::from_str::<Value>(daemon_set.get()).ok()?;
+        let containers = daemon_set.pointer("/spec/template/spec/containers")?.as_array()?;
+        let container = containers.iter().find(|container| container["name"] == VPC_CNI)?;
+        let mut variables = container["env"].as_array().into_iter().flatten();
+        let set = variables.find(|variable| variable["name"] == PREFIX_DELEGATION);
+        // The VPC CNI assigns single addresses without the variable. A value from elsewhere is not known.
+        set.map_or(Some(false), |variable| Some(variable["value"].as_str()? == "true"))
+    });
+    Ok(match permitted(assigns.await)? {
+        Read::Done(found) => Read::Done(found.first().copied()),
         Read::Not(why) => Read::Not(why),
     })
 }

@@ -44,6 +44,8 @@ pub struct Facts {
     pub surges: Read<Vec<Surging>>,
     /// What is wrong with other annotations of Deployments, apart from their pod templates.
     pub deployment_options: Vec<OptionFault>,
+    /// Whether the VPC CNI assigns prefixes instead of single addresses; `None` if its DaemonSet does not exist or does not state it.
+    pub prefix_delegation: Read<Option<bool>>,
 }
 
 impl Facts {
@@ -64,6 +66,7 @@ impl Facts {
             quotas: Read::Not(why.to_owned()),
             surges: Read::Not(why.to_owned()),
             deployment_options: Vec::new(),
+            prefix_delegation: Read::Not(why.to_owned()),
         }
     }
 }

@@ -12,6 +12,8 @@ pub enum Severity {
     Warning,
     /// The check could not be made.
     NotChecked,
+    /// Everything works, and a setting costs time.
+    Note,
 }
 
 /// What is checked.
@@ -50,6 +52,8 @@ pub enum Check {
     DaemonSets,
     /// Deployments that ask for successors before drains, without the right for it.
     Surges,
+    /// Settings that cost seconds until pods of new nodes run.
+    BootTime,
 }
 
 /// A finding of a check. Findings are shown in this order.

@@ -3,7 +3,9 @@
 use super::{Stopped, World, node_class};
 use jiff::SignedDuration;
 use nodeless_doctor::{Check, DefinitionState, Read, Severity, check_some};
-use nodeless_fake_kubernetes::resource::{CUSTOM_RESOURCE_DEFINITIONS, DEPLOYMENTS, POD_DISRUPTION_BUDGETS, PODS};
+use nodeless_fake_kubernetes::resource::{
+    CUSTOM_RESOURCE_DEFINITIONS, DAEMON_SETS, DEPLOYMENTS, POD_DISRUPTION_BUDGETS, PODS,
+};
 use nodeless_fake_kubernetes::{PatchOptions, PatchType};
 use nodeless_kubernetes::facts;
 use nodeless_model::events::{budget_exceeded, other_deployment};
@@ -271,4 +273,30 @@ async fn the_right_for_successors_is_reviewed() {
     world.answer(REVIEWS, denied());
     let refused = facts::surges(&world.connection, &deployments).await.unwrap();
     assert!(matches!(&refused, Read::Not(why) if why.contains("no right")), "{refused:?}");
+}
+
+#[tokio::test]
+async fn the_vpc_cni_states_whether_it_assigns_prefixes() {
+    for (name, env, expected) in [
+        ("other", json!([]), None),
+        ("aws-node", json!([]), Some(false)),
+        ("aws-node", json!([{ "name": "ENABLE_PREFIX_DELEGATION", "value": "false" }]), Some(false)),
+        (
+            "aws-node",
+            json!([{ "name": "A", "value": "true" }, { "name": "ENABLE_PREFIX_DELEGATION", "value": "true" }]),
+            Some(true),
+        ),
+        ("aws-node", json!([{ "name": "ENABLE_PREFIX_DELEGATION", "valueFrom": {} }]), None),
+    ] {
+        let world = World::installed().await;
+        let mut daemon_set = controller(name, &json!({}), "example/cni", 1);
+        daemon_set["kind"] = json!("DaemonSet");
+        let containers = json!([{ "name": "sidecar", "image": "a" }, { "name": name, "image": "b", "env": env }]);
+        daemon_set["spec"]["template"]["spec"]["containers"] = containers;
+        world.create(&DAEMON_SETS, daemon_set);
+        assert_eq!(facts::prefix_delegation(&world.connection).await.unwrap(), Read::Done(expected), "{name} {env}");
+        world.answer("GET /apis/apps/v1/namespaces/kube-system/daemonsets", denied());
+        let refused = facts::prefix_delegation(&world.connection).await.unwrap();
+        assert!(matches!(&refused, Read::Not(why) if why.contains("no right")), "{refused:?}");
+    }
 }

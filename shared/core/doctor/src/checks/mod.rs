@@ -1,6 +1,7 @@
 //! The checks, each a function of the facts.
 
 mod access;
+mod boot_time;
 mod classes;
 mod definitions;
 mod karpenter;
@@ -33,6 +34,7 @@ pub(crate) fn all(facts: &Facts) -> Vec<Finding> {
         quotas::check,
         pod_disruption_budgets::check,
         surges::check,
+        boot_time::check,
     ];
     let mut findings = Vec::new();
     checks.iter().for_each(|check| check(facts, &mut findings));

@@ -42,7 +42,9 @@ fn pool(name: &str, class: &str, cpu: &str) -> nodeless_model::NodePool {
 
 /// A cluster that is ready.
 pub(super) fn ready() -> Facts {
-    let mut class = ec2_node_class("default", "demo", &json!({}));
+    let fast = json!({ "volumeSize": "9Gi", "volumeType": "gp3", "throughput": 250 });
+    let volumes = json!({ "blockDeviceMappings": [{ "rootVolume": true, "ebs": fast }] });
+    let mut class = ec2_node_class("default", "demo", &volumes);
     class.spec.role = Some("nodes".to_owned());
     class.status = Some(EC2NodeClassStatus {
         conditions: vec![condition("SubnetsReady", ConditionStatus::True, "SubnetsReady")],
@@ -72,6 +74,7 @@ pub(super) fn ready() -> Facts {
         quotas: Read::Done(vec![quota(100)]),
         surges: Read::Done(vec![surging("login", "restart", &[])]),
         deployment_options: Vec::new(),
+        prefix_delegation: Read::Done(Some(true)),
     }
 }
 
@@ -409,8 +412,7 @@ fn a_deployment_that_does_not_serve_the_cluster() {
 
 #[test]
 fn node_pools_of_other_controllers() {
-    let pool = auto_mode_node_pool();
-    let other = managed::other::<NodePool>(&pool).unwrap();
+    let other = managed::other::<NodePool>(&auto_mode_node_pool()).unwrap();
     let mut facts = ready();
     facts.view.other_node_pools = vec![other];
     let problem = "general-purpose (class eks.amazonaws.com/NodeClass)";
