@@ -198,6 +198,7 @@ pub(crate) async fn an_instance_that_ends_is_kept_with_the_deletion_of_its_claim
         zone: "us-east-1a".into(),
         capacity_type: CapacityType::Spot,
         price: 0.04,
+        volumes_per_month: Some(1.6),
         launched: at(0),
         initialized: None,
         leaving: Some(at(5)),

@@ -12,6 +12,7 @@ use crate::share::{amounts, shares};
 use jiff::{SignedDuration, Timestamp};
 use nodeless_catalog::Catalog;
 use nodeless_model::claim::TerminationReason;
+use nodeless_model::money::HOURS_PER_MONTH;
 use nodeless_model::{EndedNode, NodeClaim, Pod, ResourceList};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -135,6 +136,8 @@ struct Costing<'a> {
     node_pool: &'a str,
     offering: OfferingCost,
     prices: Prices,
+    /// Dollars an hour of the volumes, if they are known.
+    volumes: Option<f64>,
     launched: Timestamp,
     until: Timestamp,
     times: Times,
@@ -150,6 +153,7 @@ impl<'a> Costing<'a> {
             node_pool: group_of(claim.node_pool.as_deref()),
             offering: offering(&instance.instance_type, &instance.zone, instance.capacity_type),
             prices: prices(catalog, &instance.instance_type, &instance.zone, instance.capacity_type, instance.price),
+            volumes: claim.spec.volumes_per_month.map(|dollars| dollars / HOURS_PER_MONTH),
             launched: instance.launched,
             until: claim.stopped_at().map_or(until, |stopped| stopped.min(until)),
             times: Times { initialized: claim.initialized_at(), leaving: termination.map(|it| it.requested) },
@@ -165,6 +169,7 @@ impl<'a> Costing<'a> {
             node_pool: group_of(node.node_pool.as_deref()),
             offering: offering(&node.instance_type, &node.zone, node.capacity_type),
             prices: prices(catalog, &node.instance_type, &node.zone, node.capacity_type, node.price),
+            volumes: node.volumes_per_month.map(|dollars| dollars / HOURS_PER_MONTH),
             launched: node.launched,
             until: node.stopped.unwrap_or(node.ended).min(until),
             times: Times { initialized: node.initialized, leaving: node.leaving },
@@ -211,6 +216,9 @@ impl Step<'_> {
 
     fn add_live(&mut self, node: &LiveNode<'_>) {
         let Some(costing) = Costing::live(node.claim, self.facts.catalog, self.until) else { return };
+        if node.claim.is_stopped() {
+            self.add_volumes_of_stopped(&costing);
+        }
         let pieces = self.pieces(&costing);
         if pieces.is_empty() {
             return;
@@ -237,7 +245,16 @@ impl Step<'_> {
         }
     }
 
-    /// Adds what an instance cost in a piece of its time, and returns the dollars.
+    /// Adds what the volumes of a stopped warm node cost: EC2 bills them until the instance is terminated.
+    fn add_volumes_of_stopped(&mut self, node: &Costing<'_>) {
+        let through = self.before.through;
+        for piece in pieces(node.until.max(through), self.until, node.times, hour_of(through)) {
+            let dollars = node.volumes.unwrap_or_default() * piece.seconds / 3600.0;
+            self.record(piece.hour, node.node_pool).volumes.dollars += dollars;
+        }
+    }
+
+    /// Adds what an instance cost in a piece of its time, and returns the dollars, without those of its volumes.
     fn add_instance(&mut self, node: &Costing<'_>, piece: Piece) -> f64 {
         let hours = piece.seconds / 3600.0;
         let dollars = node.prices.paid.unwrap_or_default() * hours;
@@ -253,6 +270,10 @@ impl Step<'_> {
         let record = self.record(piece.hour, node.node_pool);
         record.late |= late;
         record.add_offering(cost);
+        if let Some(volumes) = node.volumes {
+            record.volumes.dollars += volumes * hours;
+            record.volumes.seconds += piece.seconds;
+        }
         if interrupted {
             record.interruptions.dollars += dollars;
         }

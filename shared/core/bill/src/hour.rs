@@ -31,6 +31,9 @@ pub struct HourRecord {
     pub late: bool,
     /// The costs of each offering, in the order of type, zone and capacity type.
     pub offerings: Vec<OfferingCost>,
+    /// The costs of the volumes, which are not in the other amounts.
+    #[serde(default, skip_serializing_if = "VolumeCost::is_empty")]
+    pub volumes: VolumeCost,
     /// The allocatable resources of initialized nodes.
     #[serde(default)]
     pub allocatable: Amounts,
@@ -88,6 +91,24 @@ pub struct OfferingCost {
     /// The part of `seconds` for which no price is known.
     #[serde(default, skip_serializing_if = "is_zero", serialize_with = "rounded")]
     pub unpriced_seconds: f64,
+}
+
+/// The costs of the volumes of instances.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct VolumeCost {
+    /// Dollars by list prices, also those of stopped warm nodes.
+    #[serde(serialize_with = "rounded")]
+    pub dollars: f64,
+    /// For how many seconds instances ran whose volumes have a known price, added up.
+    #[serde(serialize_with = "rounded")]
+    pub seconds: f64,
+}
+
+impl VolumeCost {
+    fn is_empty(&self) -> bool {
+        is_zero(&self.dollars) && is_zero(&self.seconds)
+    }
 }
 
 /// Amounts of resources times hours.
@@ -203,7 +224,7 @@ impl HourRecord {
     /// Whether nothing is recorded.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.offerings.is_empty() && self.ended.is_empty()
+        self.offerings.is_empty() && self.ended.is_empty() && self.volumes.is_empty()
     }
 
     /// Adds what an instance cost.

@@ -20,7 +20,7 @@ pub use accrue::{Accrual, Facts, LiveNode, PoolNow, accrue};
 pub use cost_budget::{Budget, Warning};
 pub use hour::{
     Amounts, Consolidation, Ended, Group, HourRecord, Interruptions, MAX_GROUPS, NO_NODE_POOL, OTHER, OfferingCost,
-    hour_of,
+    VolumeCost, hour_of,
 };
 pub use labels::{CostLabels, CostLabelsError, MAX_LABELS};
 pub use open::{Open, PoolTotals};

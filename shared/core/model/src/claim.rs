@@ -152,6 +152,9 @@ pub struct NodeClaimSpec {
     pub avoided_offerings: Vec<OfferingKey>,
     /// The charge against the limits of the NodePool.
     pub charge: Charge,
+    /// Dollars a month of the volumes of its EC2NodeClass, by list prices; `None` if not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub volumes_per_month: Option<f64>,
     /// The claims that it replaces: they begin termination once its node is initialized, and stay if it fails.
     pub replaces: Vec<String>,
     /// The pods that it was launched for, `namespace/name`: for explanations and nominations, and so that the next plan assigns

@@ -26,6 +26,9 @@ pub struct EndedNode {
     pub capacity_type: CapacityType,
     /// Dollars per hour at launch; zero if unknown.
     pub price: f64,
+    /// Dollars a month of its volumes; `None` if not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub volumes_per_month: Option<f64>,
     /// When EC2 launched it.
     pub launched: Timestamp,
     /// When its node was initialized, if it was.
@@ -61,6 +64,7 @@ impl EndedNode {
             zone: instance.zone.clone(),
             capacity_type: instance.capacity_type,
             price: instance.price,
+            volumes_per_month: claim.spec.volumes_per_month,
             launched: instance.launched,
             initialized: claim.initialized_at(),
             took_no_pod: claim.took_no_pod(),

@@ -5,6 +5,8 @@ use nodeless_model::{
 };
 use std::sync::LazyLock;
 
+mod volumes;
+
 static CATALOG: LazyLock<Catalog> = LazyLock::new(|| Catalog::embedded().unwrap());
 
 /// A time of the day of all tests.

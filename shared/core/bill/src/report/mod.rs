@@ -16,7 +16,7 @@ pub use inexact::Inexact;
 pub use month::{BudgetReport, Forecast};
 pub use records::{Records, last_hours};
 pub use rows::{By, ByError, Costs, IDLE, LEAVING, Period, ReservedRow, Row, STARTING};
-pub use totals::{Consolidated, Interrupted, Reserved, Spot, Totals};
+pub use totals::{Consolidated, Interrupted, Reserved, Spot, Totals, Volumes};
 
 use crate::hour::HourRecord;
 use crate::open::Open;

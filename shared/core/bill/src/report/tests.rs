@@ -1,5 +1,5 @@
 use super::*;
-use crate::hour::{Amounts, Consolidation, Group, Interruptions, OfferingCost};
+use crate::hour::{Amounts, Consolidation, Group, Interruptions, OfferingCost, VolumeCost};
 use crate::open::PoolTotals;
 use nodeless_model::CapacityType;
 use std::collections::BTreeMap;
@@ -388,4 +388,21 @@ fn hours_that_were_recorded_late_are_reported() {
     let both =
         report(&query(DAY.0, DAY.1, "nodepool"), &[source("prod", &closed[..1], None), source("test", &other, None)]);
     assert!(text::summary(&both.unwrap()).contains("not exact of test"));
+}
+
+#[test]
+fn volumes_are_a_figure_of_their_own() {
+    let volumes = |dollars, seconds| HourRecord { volumes: VolumeCost { dollars, seconds }, ..hour(DAY.0, "default") };
+    let summary = |record: HourRecord| text::summary(&one(&query(DAY.0, DAY.1, "nodepool"), &[record], None).unwrap());
+    let partly = summary(volumes(0.25, 3600.0));
+    assert!(
+        partly.contains(
+            "volumes            $0.2500, without those of 1.0 node hours; not in these amounts, by list prices"
+        ),
+        "{partly}"
+    );
+    assert!(summary(volumes(0.25, 7200.0)).contains("volumes            $0.2500; not in these"));
+    assert!(!summary(volumes(0.0, 0.0)).contains("volumes"), "an earlier release recorded none");
+    let record = crate::encode(&volumes(0.25, 3600.0)).unwrap();
+    assert_eq!(crate::decode::<HourRecord>(&record).unwrap().volumes, VolumeCost { dollars: 0.25, seconds: 3600.0 });
 }

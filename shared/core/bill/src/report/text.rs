@@ -1,7 +1,7 @@
 //! A report as text: for a terminal, and for a message of a limited size.
 
 use super::columns::aligned;
-use super::{By, Division, Report, ReservedRow, Row};
+use super::{By, Division, Report, ReservedRow, Row, Volumes};
 use jiff::Timestamp;
 use nodeless_model::plural::counted;
 use nodeless_model::{Dollars, DollarsPerHour};
@@ -147,6 +147,7 @@ pub fn figures(report: &Report) -> Vec<(String, String)> {
             format!("{:.1} node hours, which are not in these amounts", totals.unpriced_node_hours),
         ));
     }
+    lines.extend(volumes(totals.volumes).map(|value| ("volumes", value)));
     let spot = totals.spot;
     if spot.node_hours > 0.0 {
         lines.push(("saved by spot", format!("{} in {:.1} node hours", Dollars(spot.saved_dollars), spot.node_hours)));
@@ -211,6 +212,16 @@ pub fn figures(report: &Report) -> Vec<(String, String)> {
         (format!("budget{whose}"), value)
     }));
     lines
+}
+
+/// The costs of volumes; nothing where none is known.
+fn volumes(volumes: Volumes) -> Option<String> {
+    let unknown = match volumes.unpriced_node_hours {
+        hours if hours < 0.05 => String::new(),
+        hours => format!(", without those of {hours:.1} node hours"),
+    };
+    let beside = "not in these amounts, by list prices of us-east-1";
+    (volumes.dollars > 0.0).then(|| format!("{}{unknown}; {beside}", Dollars(volumes.dollars)))
 }
 
 /// The costs, compared with those of the time of equal length before.

@@ -21,6 +21,8 @@ pub struct Totals {
     pub allocatable: Amounts,
     /// Hours of instances whose price is not known: they are not in the dollars.
     pub unpriced_node_hours: f64,
+    /// The volumes of all nodes, which are not in the other amounts.
+    pub volumes: Volumes,
     /// Spot instances.
     pub spot: Spot,
     /// Instances in capacity reservations.
@@ -31,6 +33,16 @@ pub struct Totals {
     pub interruptions: Interrupted,
     /// The instances that ended, by reason.
     pub ended: BTreeMap<String, Ended>,
+}
+
+/// The volumes of nodes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Volumes {
+    /// Dollars by list prices.
+    pub dollars: f64,
+    /// Hours of instances whose volumes have no known price: they are not in the dollars.
+    pub unpriced_node_hours: f64,
 }
 
 /// Spot instances.
@@ -93,6 +105,8 @@ impl Totals {
     fn add(&mut self, record: &HourRecord, to: Timestamp) {
         self.costs.add(Costs::new(record));
         self.allocatable.add(record.allocatable);
+        self.volumes.dollars += record.volumes.dollars;
+        self.volumes.unpriced_node_hours += (record.seconds() - record.volumes.seconds).max(0.0) / 3600.0;
         for it in &record.offerings {
             self.unpriced_node_hours += it.unpriced_seconds / 3600.0;
             match it.capacity_type {

@@ -14,6 +14,7 @@ use crate::plan::records::report::Outcome;
 use jiff::Timestamp;
 use nodeless_api::EC2NodeClass;
 use nodeless_disruption::Replacement;
+use nodeless_launch::volume_prices;
 use nodeless_lifecycle::Awaited;
 use nodeless_model::claim::{LaunchGroup, OfferingKey};
 use nodeless_model::{
@@ -265,6 +266,7 @@ fn claim(
             launch_group: Some(launch_group),
             avoided_offerings: planned.avoided.clone(),
             charge: launch.charge.clone(),
+            volumes_per_month: class.and_then(|class| volume_prices::dollars_per_month(&class.spec)),
             replaces: planned.replaces.clone(),
             nominated_pods: planned.pods.clone(),
         },

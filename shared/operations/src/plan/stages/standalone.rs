@@ -13,6 +13,7 @@ use crate::plan::records::decisions::decision;
 use crate::plan::records::report::Outcome;
 use jiff::Timestamp;
 use nodeless_disruption::launches_of_template;
+use nodeless_launch::volume_prices;
 use nodeless_model::claim::{Charge, LaunchGroup, condition};
 use nodeless_model::events::node_claim_not_launched;
 use nodeless_model::node_pool::{Disruption, NodeTemplate, PoolUsage};
@@ -142,6 +143,7 @@ fn claim(
     let class = snapshot.view.node_classes.get(name);
     let mut claim = claim_of(object, &node.template, &launch, snapshot.now);
     claim.spec.annotations.extend(launches::class_annotations(class));
+    claim.spec.volumes_per_month = class.and_then(|class| volume_prices::dollars_per_month(&class.spec));
     // Until the capacity of the node is known, pending pods may only use the minimum of its instance types.
     claim.status.allocatable = launches::least(&launch, types);
     Ok(claim)
