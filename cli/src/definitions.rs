@@ -4,6 +4,7 @@ use crate::error::CliError;
 use nodeless_fake_kubernetes::KUBERNETES;
 use nodeless_fake_kubernetes::fields::{self, UnknownField};
 use nodeless_fake_kubernetes::schema::Schema;
+use nodeless_model::labels::similar;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,6 +13,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 const KARPENTER: &str = "Karpenter 1.15";
 /// What an API server writes between why a rule cannot be evaluated and the rule.
 const EVALUATING: &str = " evaluating rule: ";
+/// How rules refuse a label key of Karpenter's domains that they do not know.
+const RESTRICTED: &str = " is restricted";
 /// The groups of the kinds that have definitions.
 const DEFINED: [&str; 3] = ["karpenter.sh", "karpenter.k8s.aws", "autoscaling.x-k8s.io"];
 
@@ -55,7 +58,17 @@ pub(crate) fn errors(kind: &str, object: &Value) -> Vec<(String, String)> {
         Some((_, rule)) => rule.to_owned(),
         None => message,
     };
-    errors.map(|error| (error.path, rule(error.message))).collect()
+    errors.map(|error| (error.path.clone(), meant(&object, &error.path, rule(error.message)))).collect()
+}
+
+/// A message about a label key, with the well-known label that the key may mean.
+fn meant(object: &Value, path: &str, message: String) -> String {
+    let pointer = format!("/{}", path.replace(['.', '['], "/").replace(']', ""));
+    let key = object.pointer(&pointer).and_then(Value::as_str).filter(|_| message.ends_with(RESTRICTED));
+    match key.and_then(similar) {
+        Some(known) => format!("{message}; did you mean {known}?"),
+        None => message,
+    }
 }
 
 /// The fields of a manifest that its kind does not have.

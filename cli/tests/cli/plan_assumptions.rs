@@ -89,6 +89,16 @@ fn a_misspelled_instance_type_is_named_with_what_was_meant() {
 }
 
 #[test]
+fn a_misspelled_key_of_a_requirement_is_named_with_what_was_meant() {
+    let requirement = json!({ "key": "karpenter.sh/capacity-typ", "operator": "In", "values": ["spot"] });
+    let pool = node_pool_manifest("default", &json!([requirement]), &json!({}));
+    let ended = planned(&[pod("web", &json!({ "cpu": "1" })), pool, class(&json!({}))], &[]);
+    let expected =
+        "requirements[0].key: label domain \"karpenter.sh\" is restricted; did you mean karpenter.sh/capacity-type?";
+    assert!(ended.stderr.contains(expected), "{ended:?}");
+}
+
+#[test]
 fn a_rule_that_cannot_be_evaluated_is_named_by_what_it_requires() {
     for requirement in [
         json!({ "key": "karpenter.k8s.aws/instance-cpu", "operator": "Gt", "values": ["four"] }),

@@ -1,5 +1,7 @@
 //! Keys of labels, annotations, taints, finalizers and tags: the vocabulary shared with Karpenter, Kubernetes and EC2.
 
+use crate::spelling::nearest;
+
 // Labels of Karpenter's core API.
 
 /// The NodePool that a node, claim or instance belongs to (label and EC2 tag).
@@ -287,11 +289,13 @@ pub fn is_well_known(key: &str) -> bool {
     WELL_KNOWN.contains(&key)
 }
 
-/// The well-known label with the name of this key after the prefix, which a misspelled or missing prefix may mean.
+/// The well-known label that this key may mean: the one with its name after another prefix, or one that is spelled similarly.
 #[must_use]
 pub fn similar(key: &str) -> Option<&'static str> {
     let name = key.rsplit('/').next()?;
-    WELL_KNOWN.iter().copied().find(|known| *known != key && known.rsplit('/').next() == Some(name))
+    let all = || WELL_KNOWN.iter().copied();
+    let same_name = all().find(|known| *known != key && known.rsplit('/').next() == Some(name));
+    same_name.or_else(|| nearest(key, all(), |known| known).filter(|known| *known != key))
 }
 
 /// The current name of a label key.
@@ -343,11 +347,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_misspelled_prefix_is_found_by_the_name() {
+    fn a_misspelled_key_is_found_by_its_name_or_its_letters() {
         for key in ["zone", "topology.kubernetesio/zone", "failure-domain/zone"] {
             assert_eq!(similar(key), Some(ZONE), "{key}");
         }
-        for key in [ZONE, "team", "example.com/team", ""] {
+        for key in ["topology.kubernetes.io/zon", "topology.kubernets.io/zones"] {
+            assert_eq!(similar(key), Some(ZONE), "{key}");
+        }
+        assert_eq!(similar("karpenter.sh/capacity-typ"), Some(CAPACITY_TYPE));
+        for key in [ZONE, CAPACITY_TYPE, "team", "example.com/team", ""] {
             assert_eq!(similar(key), None, "{key}");
         }
     }
