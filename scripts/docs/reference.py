@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 import sys
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -150,10 +151,10 @@ def labels() -> str:
         "",
     ]
     for title, found in sections.items():
+        rows = [[f"`{key}`", about] for key, about in found if key not in settings_of]
         # The meaning of labels is not repeated.
-        columns = ["key"] if title.startswith("Labels of ") else ["key", "meaning"]
-        rows = [[f"`{key}`", about][: len(columns)] for key, about in found if key not in settings_of]
-        out += [f"## {title}", "", table(columns, rows)]
+        keys = textwrap.fill(", ".join(key for key, _ in rows), 140, break_on_hyphens=False) + "\n"
+        out += [f"## {title}", "", keys if title.startswith("Labels of ") else table(["key", "meaning"], rows)]
     rest = [[f"`{key}`", about] for key, about in sorted(more.items()) if key not in settings_of]
     out += ["## Other keys", "", table(["key", "meaning"], rest)]
     return page("Labels, annotations, taints and tags", *out)

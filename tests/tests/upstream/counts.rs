@@ -30,7 +30,7 @@ impl Counts {
     }
 }
 
-/// The table of counts, a row for each file.
+/// The table of counts: a row for each file with a case that does not hold, and one for all others.
 pub(crate) fn rows(table: &Table) -> String {
     let mut files: BTreeMap<&str, Counts> = BTreeMap::new();
     let mut all = Counts::default();
@@ -38,10 +38,14 @@ pub(crate) fn rows(table: &Table) -> String {
         files.entry(entry.file.trim_end_matches(".yaml")).or_default().add(entry);
         all.add(entry);
     }
-    let rows: String = files.into_iter().map(|(name, counts)| counts.row(name)).collect();
+    let (equal, different): (Vec<_>, Vec<_>) =
+        files.into_iter().partition(|(_, counts)| counts.differ + counts.fail == 0);
+    let others = Counts { hold: equal.iter().map(|(_, counts)| counts.hold).sum(), ..Counts::default() };
+    let rows: String = different.into_iter().map(|(name, counts)| counts.row(name)).collect();
     let Versions { karpenter, aws } = &table.versions;
     format!(
-        "Karpenter is {karpenter}, its provider {aws}.\n\n| cases about | cases | hold | differ on purpose | fail |\n|---|---|---|---|---|\n{rows}{}",
+        "Karpenter is {karpenter}, its provider {aws}.\n\n| cases about | cases | hold | differ on purpose | fail |\n|---|---|---|---|---|\n{rows}{}{}",
+        others.row(&format!("{} other subjects", equal.len())),
         all.row("all")
     )
 }
