@@ -12,8 +12,8 @@ use std::process::ExitCode;
 #[command(
     long_about = "Check whether a cluster is ready for nodeless, or for the way back to Karpenter: authentication mode and access entries, \
 CustomResourceDefinitions and who manages them, a Karpenter that still runs, EC2NodeClasses that are not ready, NodePools that nothing can \
-serve, PodDisruptionBudgets that never allow an eviction, pods that cannot be scheduled, DaemonSets that take most of nodes, discovery tags, quotas, and the right to \
-create successors before drains.
+serve, PodDisruptionBudgets that never allow an eviction, pods that cannot be scheduled, DaemonSets that take most of nodes, discovery \
+tags, quotas, and the right to create successors before drains. Notes name settings that cost seconds until pods run.
 
 Each finding is printed with what to do. What cannot be checked is a finding as well. Nothing is changed; read access is enough, and no AWS \
 account is needed.",

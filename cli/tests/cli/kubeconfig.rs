@@ -48,6 +48,9 @@ fn a_context_that_does_not_exist() {
     let path = kubeconfig(folder.path(), "", "      command: \"true\"");
     let ended = planned(&path, &[]);
     assert!(ended.stderr.contains("no current context") && ended.stderr.contains("blue, green"), "{}", ended.stderr);
+    std::fs::write(&path, "apiVersion: v1\nkind: Config\n").unwrap();
+    let expected = "error: the kubeconfig has no context; specify another with --kubeconfig or KUBECONFIG\n";
+    assert_eq!(planned(&path, &[]).stderr, expected);
 }
 
 #[cfg(unix)]

@@ -81,7 +81,13 @@ fn cases() -> Vec<Case> {
         text("templated.yaml", manifest, TEMPLATED, TEMPLATED, "has templating left in it"),
         text("block.yaml", block, TEMPLATED, TEMPLATED, "has templating left in it"),
         // An object that is not converted is printed as it is.
-        text("kustomization.yaml", kustomization, Some(nothing), None, NO_SCENARIO),
+        text(
+            "kustomization.yaml",
+            kustomization,
+            Some(nothing),
+            None,
+            "it is a Kubernetes object, and a scenario has these",
+        ),
         text("docker-compose.yaml", "services:\n  web:\n    image: nginx\n", NO_KIND, NO_OBJECT, NO_SCENARIO),
         text("data.csv", "a,b,c\n1,2,3\n", Some("expected a mapping with apiVersion and kind"), NO_OBJECT, NO_SCENARIO),
         text("page.html", page, unclosed, unclosed, NO_SCENARIO),

@@ -34,7 +34,7 @@ pub enum KubeconfigError {
         why: String,
     },
     /// No context is specified.
-    #[error("the kubeconfig has no current context; specify one with --context; {}", contexts(.known))]
+    #[error("the kubeconfig has no {}", current_context(.known))]
     NoCurrentContext {
         /// The contexts that it has.
         known: Vec<String>,
@@ -87,6 +87,14 @@ pub enum KubeconfigError {
 fn paths(paths: &[PathBuf]) -> String {
     let paths: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
     paths.join(" or ")
+}
+
+/// What is missing, and what to do.
+fn current_context(known: &[String]) -> String {
+    match known {
+        [] => "context; specify another with --kubeconfig or KUBECONFIG".to_owned(),
+        _ => format!("current context; specify one with --context; {}", contexts(known)),
+    }
 }
 
 fn contexts(known: &[String]) -> String {

@@ -235,6 +235,10 @@ impl Scenario {
             // The arguments of containers may have expressions of their own.
             (Ok(scenario), Some(_)) if !scenario.objects.iter().any(is_templated) => Ok(scenario),
             (_, Some(template)) => Err(ScenarioError::Templated { template }),
+            (Err(_), None) if yaml.lines().any(|line| line.starts_with("apiVersion:")) => {
+                let form = "it is a Kubernetes object, and a scenario has these in its list `objects`";
+                Err(ScenarioError::Form(form.to_owned()))
+            }
             (Err(error), None) => Err(ScenarioError::Form(error.without_snippet().to_string())),
         }
     }
