@@ -190,11 +190,15 @@ fn a_launch_has_every_documented_field() {
 
 #[test]
 fn manifests_without_a_node_pool_are_planned_with_an_assumed_one() {
-    let ended = piped(&documents(&[&pod("web", "1", "")]), &["-o", "json"]);
+    let ended = piped(&documents(&[&pod("web", "100m", "")]), &["-o", "json"]);
     assert_eq!(ended.code, Some(0), "{ended:?}");
-    let expected = "warning: the input has no NodePool and no Node; the NodePool default is assumed: on-demand, amd64, instance categories c, m, r";
+    let expected = "warning: the input has no NodePool and no Node; the NodePool default is assumed: on-demand, amd64, instance categories c, \
+                    m, r of generations above 2";
     assert!(ended.stderr.contains(expected), "{}", ended.stderr);
-    assert_eq!(parsed(&ended)["launches"][0]["offering"]["capacityType"], "on-demand", "{}", ended.stdout);
+    let offering = &parsed(&ended)["launches"][0]["offering"];
+    assert_eq!(offering["capacityType"], "on-demand", "{}", ended.stdout);
+    // The cheapest of these categories is an m1.small.
+    assert!(!offering["instanceType"].as_str().unwrap().starts_with("m1."), "{}", ended.stdout);
 }
 
 #[test]

@@ -169,12 +169,13 @@ pub(in crate::plan) fn assumed_pool(
                 { "key": labels::OS, "operator": "In", "values": ["linux"] },
                 { "key": labels::CAPACITY_TYPE, "operator": "In", "values": [bought] },
                 { "key": labels::INSTANCE_CATEGORY, "operator": "In", "values": list(&categories) },
+                { "key": labels::INSTANCE_GENERATION, "operator": "Gt", "values": ["2"] },
             ],
         } } },
     });
     let pool: nodeless_api::NodePool =
         serde_json::from_value(manifest).map_err(|error| CliError::Form(error.to_string()))?;
     let (architectures, categories) = (list(&architectures).join(" and "), list(&categories).join(", "));
-    let described = format!("{bought}, {architectures}, instance categories {categories}");
+    let described = format!("{bought}, {architectures}, instance categories {categories} of generations above 2");
     Ok((NodePool::from(&pool), described))
 }

@@ -40,7 +40,7 @@ fn a_node_group_without_node_pools_is_compared_with_an_assumed_one() {
     for expected in [
         "moved to NodePools: repacked, also for the pods of nodes that no NodePool manages\n",
         "  node group ng: 1 node with 1 pod, $280 a month\n",
-        "  the input has no NodePool, so one is assumed: on-demand, amd64, instance categories c, m, r\n",
+        "  the input has no NodePool, so one is assumed: on-demand, amd64, instance categories c, m, r of generations above 2\n",
         "with spot: repacked, and every NodePool allows spot\n  no NodePool restricts karpenter.sh/capacity-type, so this is the same as repacked\n",
     ] {
         assert!(shown.contains(expected), "{expected}: {shown}");
