@@ -402,6 +402,7 @@ fn volumes_are_a_figure_of_their_own() {
         "{partly}"
     );
     assert!(summary(volumes(0.25, 7200.0)).contains("volumes            $0.2500; not in these"));
+    assert!(summary(volumes(0.25, 6840.0)).contains("without those of 0.10 node hours; not in these"));
     assert!(!summary(volumes(0.0, 0.0)).contains("volumes"), "an earlier release recorded none");
     let record = crate::encode(&volumes(0.25, 3600.0)).unwrap();
     assert_eq!(crate::decode::<HourRecord>(&record).unwrap().volumes, VolumeCost { dollars: 0.25, seconds: 3600.0 });

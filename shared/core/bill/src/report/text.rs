@@ -144,21 +144,21 @@ pub fn figures(report: &Report) -> Vec<(String, String)> {
     if totals.unpriced_node_hours > 0.0 {
         lines.push((
             "without a price",
-            format!("{:.1} node hours, which are not in these amounts", totals.unpriced_node_hours),
+            format!("{}, which are not in these amounts", node_hours(totals.unpriced_node_hours)),
         ));
     }
     lines.extend(volumes(totals.volumes).map(|value| ("volumes", value)));
     let spot = totals.spot;
     if spot.node_hours > 0.0 {
-        lines.push(("saved by spot", format!("{} in {:.1} node hours", Dollars(spot.saved_dollars), spot.node_hours)));
+        lines.push(("saved by spot", format!("{} in {}", Dollars(spot.saved_dollars), node_hours(spot.node_hours))));
     }
     if totals.reserved.node_hours > 0.0 {
         let reserved = totals.reserved;
         lines.push((
             "reserved",
             format!(
-                "{:.1} node hours, {} on-demand; AWS bills the reservation",
-                reserved.node_hours,
+                "{}, {} on-demand; AWS bills the reservation",
+                node_hours(reserved.node_hours),
                 Dollars(reserved.on_demand_dollars)
             ),
         ));
@@ -214,11 +214,16 @@ pub fn figures(report: &Report) -> Vec<(String, String)> {
     lines
 }
 
+/// Hours of nodes, in hundredths where there is less than one.
+fn node_hours(hours: f64) -> String {
+    if hours < 0.95 { format!("{hours:.2} node hours") } else { format!("{hours:.1} node hours") }
+}
+
 /// The costs of volumes; nothing where none is known.
 fn volumes(volumes: Volumes) -> Option<String> {
     let unknown = match volumes.unpriced_node_hours {
-        hours if hours < 0.05 => String::new(),
-        hours => format!(", without those of {hours:.1} node hours"),
+        hours if hours < 0.005 => String::new(),
+        hours => format!(", without those of {}", node_hours(hours)),
     };
     let beside = "not in these amounts, by list prices of us-east-1";
     (volumes.dollars > 0.0).then(|| format!("{}{unknown}; {beside}", Dollars(volumes.dollars)))
