@@ -31,6 +31,11 @@ pub(crate) enum CliError {
         /// Why.
         source: std::io::Error,
     },
+    /// Standard input has no items of the claims table, or is a terminal, which would be waited for.
+    #[error(
+        "standard input has no records; give --cluster NAME, or the output of `aws dynamodb query ... --output json`"
+    )]
+    NoRecords,
     /// A file does not contain items of the claims table.
     #[error("{path}: {why}; give the output of `aws dynamodb query ... --output json` without --query")]
     Items {

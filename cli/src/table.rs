@@ -10,7 +10,7 @@ use nodeless_state::StoredRecord;
 use nodeless_state::decisions::Decision;
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::io::Read as _;
+use std::io::{IsTerminal as _, Read as _, stdin};
 use std::path::{Path, PathBuf};
 
 /// The sort keys of decisions begin with this.
@@ -27,7 +27,14 @@ pub(crate) struct Item {
 pub(crate) fn read(paths: &[PathBuf]) -> Result<Vec<Item>, CliError> {
     let mut items = Vec::new();
     for path in paths {
+        let is_standard_input = path.as_os_str() == "-";
+        if is_standard_input && stdin().is_terminal() {
+            return Err(CliError::NoRecords);
+        }
         let text = text_of(path).map_err(|source| unreadable(path, source))?;
+        if is_standard_input && text.trim().is_empty() {
+            return Err(CliError::NoRecords);
+        }
         items.extend(parse(&text, path)?);
     }
     Ok(items)
@@ -98,7 +105,7 @@ fn text_of(path: &Path) -> std::io::Result<String> {
         return std::fs::read_to_string(path);
     }
     let mut text = String::new();
-    std::io::stdin().lock().read_to_string(&mut text)?;
+    stdin().lock().read_to_string(&mut text)?;
     Ok(text)
 }
 

@@ -1,6 +1,6 @@
 //! `nodeless decisions`.
 
-use crate::support::{Folder, nodeless, run};
+use crate::support::{Folder, in_a_terminal, nodeless, run};
 use serde_json::{Value, json};
 
 /// An item of a decision as the table returns it.
@@ -129,4 +129,16 @@ fn a_file_without_items_of_the_table_is_an_error() {
     let missing = run(nodeless().args(["decisions", "no-such-file.json"]));
     assert_eq!(missing.code, Some(1));
     assert!(missing.stderr.contains("no-such-file.json cannot be read"), "{}", missing.stderr);
+}
+
+#[test]
+fn without_a_cluster_and_a_file_no_input_is_waited_for() {
+    const EXPECTED: &str = "error: standard input has no records; give --cluster NAME";
+    for command in ["decisions", "report"] {
+        let ended = run(nodeless().arg(command));
+        assert!(ended.code == Some(1) && ended.stderr.starts_with(EXPECTED), "{ended:?}");
+        let commands = format!("stty cols 200; timeout --foreground 20 {} {command}", env!("CARGO_BIN_EXE_nodeless"));
+        let Some(output) = in_a_terminal(&commands, "", "") else { return };
+        assert!(output.starts_with(EXPECTED), "{output}");
+    }
 }
