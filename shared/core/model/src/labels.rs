@@ -289,13 +289,15 @@ pub fn is_well_known(key: &str) -> bool {
     WELL_KNOWN.contains(&key)
 }
 
-/// The well-known label that this key may mean: the one with its name after another prefix, or one that is spelled similarly.
+/// The well-known label that this key may mean: the one whose name after the prefix is the same or spelled similarly.
 #[must_use]
 pub fn similar(key: &str) -> Option<&'static str> {
-    let name = key.rsplit('/').next()?;
-    let all = || WELL_KNOWN.iter().copied();
-    let same_name = all().find(|known| *known != key && known.rsplit('/').next() == Some(name));
-    same_name.or_else(|| nearest(key, all(), |known| known).filter(|known| *known != key))
+    let known = WELL_KNOWN.iter().copied();
+    if is_well_known(key) { None } else { nearest(without_prefix(key), known, |known| without_prefix(known)) }
+}
+
+fn without_prefix(key: &str) -> &str {
+    key.rsplit_once('/').map_or(key, |(_, name)| name)
 }
 
 /// The current name of a label key.
@@ -355,7 +357,7 @@ mod tests {
             assert_eq!(similar(key), Some(ZONE), "{key}");
         }
         assert_eq!(similar("karpenter.sh/capacity-typ"), Some(CAPACITY_TYPE));
-        for key in [ZONE, CAPACITY_TYPE, "team", "example.com/team", ""] {
+        for key in [ZONE, CAPACITY_TYPE, "team", "example.com/team", "topology.kubernetes.io/rack", ""] {
             assert_eq!(similar(key), None, "{key}");
         }
     }
