@@ -32,6 +32,7 @@ pub mod crds;
 pub mod daemon_sets;
 pub mod default_spread;
 pub mod deployment;
+pub mod devices;
 pub mod hash;
 pub mod limit_ranges;
 pub mod managed;

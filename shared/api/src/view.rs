@@ -4,13 +4,14 @@ use crate::admission::Admission;
 use crate::convert::volumes::{self, Storage};
 use crate::daemon_sets::ReadDaemonSet;
 use crate::default_spread::{SchedulerConfig, Selectors};
-use crate::slim::{self, CsiNode, PersistentVolume};
+use crate::devices::DeviceObjects;
+use crate::slim::{CsiNode, PersistentVolume};
 use crate::{CapacityBufferStatus, EC2NodeClass, NodeOverlayStatus, NodePoolStatus, ProvisioningRequestStatus};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use nodeless_devices::{ClaimState, ClusterDevices, DeviceClass, ExtendedResources, Slice};
+use nodeless_devices::{ClusterDevices, ExtendedResources};
 use nodeless_model::labels::is_ours;
 use nodeless_model::object::{MirroredClaim, ObjectRef};
 use nodeless_model::pod::VolumeClaim;
+use nodeless_model::resources::may_be_devices;
 use nodeless_model::{
     BufferError, CapacityBuffer, ClusterOptions, DaemonSet, DaemonSetName, Node, NodeOverlay, NodePool, OptionFault,
     OptionHolder, OtherNodeClaim, OtherNodePool, Pod, PodDisruptionBudget, PodShape, ProvisioningRequest, QuotaBalance,
@@ -85,19 +86,6 @@ pub struct ClusterView {
 
 /// The Namespace whose annotations hold for the whole cluster.
 pub const SYSTEM_NAMESPACE: &str = "kube-system";
-
-/// The objects about devices.
-#[derive(Clone, Debug, Default)]
-pub struct DeviceObjects {
-    /// The slices.
-    pub slices: Vec<slim::ResourceSlice>,
-    /// The classes.
-    pub classes: Vec<slim::DeviceClass>,
-    /// The claims.
-    pub claims: Vec<slim::ResourceClaim>,
-    /// The templates.
-    pub templates: Vec<slim::ResourceClaimTemplate>,
-}
 
 /// A CapacityBuffer with what it is about.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -269,30 +257,7 @@ impl ClusterView {
 
     /// Takes over devices and claims. Call it once nodes are there.
     pub fn set_devices(&mut self, objects: DeviceObjects) {
-        let name = |meta: &ObjectMeta| meta.name.clone().unwrap_or_default();
-        let key = |meta: &ObjectMeta| format!("{}/{}", meta.namespace.as_deref().unwrap_or_default(), name(meta));
-        let slice = |slice: slim::ResourceSlice| Slice { name: name(&slice.metadata), spec: slice.spec };
-        let class = |class: slim::DeviceClass| {
-            let name = name(&class.metadata);
-            let slim::DeviceClassSpec { selectors, extended_resource_name } = class.spec;
-            (name.clone(), DeviceClass { name, selectors, extended_resource_name })
-        };
-        let claim = |claim: slim::ResourceClaim| {
-            let is_of_pod = claim.metadata.owner_references.iter().flatten().any(|owner| owner.kind == POD);
-            let annotations = claim.metadata.annotations.iter().flatten();
-            let is_of_extended_resource =
-                annotations.into_iter().any(|(key, value)| key == EXTENDED_RESOURCE_CLAIM && value == "true");
-            let key = key(&claim.metadata);
-            let (devices, allocation) = (claim.spec.devices, claim.status.allocation);
-            (key, ClaimState { devices, is_of_pod, is_of_extended_resource, allocation })
-        };
-        self.devices = ClusterDevices {
-            slices: objects.slices.into_iter().map(slice).collect(),
-            classes: objects.classes.into_iter().map(class).collect(),
-            claims: objects.claims.into_iter().map(claim).collect(),
-            templates: objects.templates.into_iter().map(|it| (key(&it.metadata), it.spec.spec.devices)).collect(),
-            published_by_type: BTreeMap::new(),
-        };
+        self.devices = objects.into();
         let types = self.nodes.iter().filter_map(|node| {
             Some((node.name.as_str(), node.labels.get(nodeless_model::labels::INSTANCE_TYPE)?.as_str()))
         });
@@ -472,16 +437,12 @@ impl InvalidObject {
 
 /// The kind of pods.
 const POD: &str = "Pod";
-/// The annotation of ResourceClaims that the kube-scheduler makes for extended resources.
-const EXTENDED_RESOURCE_CLAIM: &str = "resource.kubernetes.io/extended-resource-claim";
-/// The VPC resource controller gives these resources, and no driver of devices.
-const OF_VPC: &str = "vpc.amazonaws.com/";
 
 /// The extended resources that pods request.
 fn requested_extended_resources(pods: &[Arc<Pod>]) -> BTreeSet<&str> {
     let templates = pods.iter().filter(|pod| !pod.is_terminal()).map(|pod| &pod.template);
     let requested = templates.flat_map(|template| template.requests.iter().chain(template.next_requests().iter()));
-    requested.map(|(name, _)| name).filter(|name| name.contains('/') && !name.starts_with(OF_VPC)).collect()
+    requested.map(|(name, _)| name).filter(|name| may_be_devices(name)).collect()
 }
 
 #[cfg(test)]

@@ -12,7 +12,9 @@ pub use nodeless_model::object::{
     MirroredClaim, NodePatch, ObjectEvent, ObjectRef, PodRef, UnboundPod, VolumeAttachment,
 };
 pub use nodeless_model::surge::{DeploymentChange, OwningDeployment, RaisedDeployment};
-use nodeless_model::{DaemonSet, DaemonSetName, Node, NodeClaim, NodeOverlay, NodePool, Pod, PodDisruptionBudget};
+use nodeless_model::{
+    DaemonSet, DaemonSetName, Node, NodeClaim, NodeOverlay, NodePool, Pod, PodDisruptionBudget, ResourceList,
+};
 pub use nodeless_model::{OtherNodeClaim, OtherNodePool};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -218,6 +220,13 @@ pub trait NodesAndPods: Send + Sync {
     /// # Errors
     /// When the cluster cannot be read, or one of its VolumeAttachments cannot be decoded, which may be of one of these nodes.
     async fn volume_attachments(&self, nodes: &BTreeSet<String>) -> Result<Vec<VolumeAttachment>, PortError>;
+
+    /// How many of these extended resources DeviceClasses give on a node, by the devices that its drivers published (KEP-5004). None if the
+    /// API server does not have these kinds.
+    ///
+    /// # Errors
+    /// When the cluster cannot be read, or a DeviceClass, or a ResourceSlice of the node, cannot be decoded.
+    async fn device_resources(&self, node: &Node, requested: &BTreeSet<&str>) -> Result<ResourceList, PortError>;
 
     /// The names of the PersistentVolumes that a pod mounts. PersistentVolumeClaims that are not bound or do not exist are left out.
     ///

@@ -20,16 +20,16 @@ use nodeless_api::admission::Admission;
 use nodeless_api::convert::volumes::Storage;
 use nodeless_api::daemon_sets::ReadDaemonSet;
 use nodeless_api::default_spread::{ObjectSelector, SchedulerConfig, Selectors};
+use nodeless_api::devices::DeviceObjects;
 use nodeless_api::managed::Owned;
 use nodeless_api::slim::PersistentVolume;
-use nodeless_api::view::DeviceObjects;
 use nodeless_api::{
     CapacityBufferStatus, EC2NodeClass, EC2NodeClassStatus, NodeOverlayStatus, NodePoolStatus,
     ProvisioningRequestStatus, hash,
 };
 use nodeless_model::{
     CapacityBuffer, ClusterOptions, DaemonSet, DaemonSetName, Node, NodeClaim, NodeOverlay, NodePool, Pod,
-    PodDisruptionBudget, ProvisioningRequest, labels,
+    PodDisruptionBudget, ProvisioningRequest, ResourceList, labels,
 };
 use nodeless_ports::cluster::{
     BatchWindow, ClusterView, DeploymentChange, Eviction, FoundNodeClaims, FoundNodePools, FoundNodes, InvalidObject,
@@ -550,6 +550,10 @@ impl NodesAndPods for KubeCluster {
 
     async fn volume_attachments(&self, nodes: &BTreeSet<String>) -> Result<Vec<VolumeAttachment>, PortError> {
         pods::volume_attachments(&self.connection, nodes).await
+    }
+
+    async fn device_resources(&self, node: &Node, requested: &BTreeSet<&str>) -> Result<ResourceList, PortError> {
+        nodes::device_resources(&self.connection, node, requested).await
     }
 
     async fn volumes_of(&self, pod: &Pod) -> Result<Vec<String>, PortError> {

@@ -3,20 +3,46 @@
 use crate::api::{self, PatchKind};
 use crate::connection::{Connection, after_conflict};
 use crate::error::CallError;
+use crate::kinds::{DeviceClasses, ResourceSlices};
 use crate::merge::{string, strings};
 use crate::recent::Recent;
+use crate::store::{list_once, refuse_doubt};
+use kube::core::params::ListParams;
+use nodeless_api::devices::DeviceObjects;
 use nodeless_api::resources::NODE_CLAIMS;
-use nodeless_model::{Node, Taint, TaintEffect};
+use nodeless_model::{Node, ResourceList, Taint, TaintEffect};
 use nodeless_ports::cluster::NodePatch;
 use nodeless_ports::{ErrorKind, PortError};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 const OPERATION: &str = "Kubernetes patch Node";
 /// How often a node is read again after a conflict. The kubelet and the node controllers write to it frequently.
 const ATTEMPTS: u32 = 5;
+
+/// How many of these extended resources DeviceClasses give on a node, by the devices that its drivers published.
+pub(crate) async fn device_resources(
+    connection: &Connection,
+    node: &Node,
+    requested: &BTreeSet<&str>,
+) -> Result<ResourceList, PortError> {
+    let (classes, invalid) = match list_once::<DeviceClasses>(connection, &ListParams::default()).await {
+        // The API server does not have the kind.
+        Err(error) if error.kind == ErrorKind::NotFound => return Ok(ResourceList::new()),
+        listed => listed?,
+    };
+    refuse_doubt(true, &invalid)?;
+    if classes.is_empty() {
+        return Ok(ResourceList::new());
+    }
+    let of_node = ListParams::default().fields(&format!("spec.nodeName={}", node.name));
+    let (slices, invalid) = list_once::<ResourceSlices>(connection, &of_node).await?;
+    refuse_doubt(true, &invalid)?;
+    Ok(DeviceObjects { slices, classes, ..DeviceObjects::default() }.resources_of(node, requested))
+}
 
 /// Patches a node. The patch is based on the cached object if no other process has changed it since, and otherwise on the
 /// current one.

@@ -317,7 +317,7 @@ fn a_device_class_gives_an_extended_resource_where_no_device_plugin_reports_it()
     view.nodes = vec![node("dra", 0), node("plugin", 8)];
     assert!(view.claims_devices(), "the class may give what it requests");
     let typed = |values: Value| values.as_array().unwrap().clone().into_iter();
-    view.set_devices(nodeless_api::view::DeviceObjects {
+    view.set_devices(nodeless_api::devices::DeviceObjects {
         slices: typed(json!([slice("dra"), slice("plugin")])).map(|it| serde_json::from_value(it).unwrap()).collect(),
         classes: vec![serde_json::from_value(class).unwrap()],
         claims: typed(claims).map(|it| serde_json::from_value(it).unwrap()).collect(),

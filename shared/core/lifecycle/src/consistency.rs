@@ -2,16 +2,19 @@
 
 use jiff::Timestamp;
 use nodeless_model::claim::condition;
-use nodeless_model::resources::format_quantity;
+use nodeless_model::resources::{format_quantity, may_be_devices};
 use nodeless_model::{ConditionStatus, Node, NodeClaim};
 
 /// The minimum percentage of the expected capacity of a node, as in Karpenter.
 const MIN_PERCENT: i128 = 90;
 
-/// A message with the resources of the claim that the node lacks; `None` if the node is consistent.
+/// A message with the resources of the claim that the node lacks; `None` if the node is consistent. An extended resource that the kubelet of
+/// an initialized node never reported is devices of a driver.
 #[must_use]
 pub fn inconsistency(claim: &NodeClaim, node: &Node) -> Option<String> {
-    let lacks = claim.spec.requests.iter().filter(|(_, requested)| !requested.is_zero()).filter_map(|(name, _)| {
+    let is_reported = |name: &str| node.capacity.contains(name) || !may_be_devices(name);
+    let requested = claim.spec.requests.iter().filter(|(name, desired)| !desired.is_zero() && is_reported(name));
+    let lacks = requested.filter_map(|(name, _)| {
         let (expected, found) = (claim.status.capacity.get(name), node.capacity.get(name));
         let minimum = i128::from(expected.milli()) * MIN_PERCENT;
         (i128::from(found.milli()) * 100 < minimum).then(|| {
@@ -58,6 +61,14 @@ mod tests {
         // Resources that no pod requested may be missing.
         claim.status.capacity.set("memory", Quantity::from_mebibytes(100));
         assert_eq!(inconsistency(&claim, &node(2000)), None);
+        // The kubelet keeps a resource whose device plugin has stopped, with zero, and never reports those of a driver without one.
+        claim.spec.requests.set("nvidia.com/gpu", Quantity::from_units(1));
+        claim.status.capacity.set("nvidia.com/gpu", Quantity::from_units(1));
+        assert_eq!(inconsistency(&claim, &node(2000)), None);
+        let stopped = Node { capacity: cpu(2000).with("nvidia.com/gpu", Quantity::default()), ..Node::default() };
+        let why = inconsistency(&claim, &stopped).unwrap();
+        assert_eq!(why, "expected 1 of resource nvidia.com/gpu, but found 0");
+        claim.spec.requests.remove("nvidia.com/gpu");
 
         let at = |second| Timestamp::from_second(second).unwrap();
         assert!(set_consistent(&mut claim, &node(1000), at(1)));

@@ -55,7 +55,7 @@ pub use needs::Needs;
 pub use observation::{NodeClassState, Observation, Seen, SeenGroup, SeenOwners};
 pub use opening::{Member, Nominations};
 pub use prospect::{Prospect, prospect};
-pub use registration::stale_hashes;
+pub use registration::{stale_hashes, unreported_resources};
 pub use registration_health::{Registration, RegistrationHealth};
 pub use reservation::{demoted, has_left_its_reservation};
 pub use settings::Settings;

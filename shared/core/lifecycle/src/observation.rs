@@ -5,7 +5,7 @@ use crate::opening::Nominations;
 use crate::prospect::Prospect;
 use nodeless_model::object::{MirroredClaim, VolumeAttachment};
 use nodeless_model::surge::OwningDeployment;
-use nodeless_model::{DaemonSetName, Instance, Node, NodeClaim, Pod, PodDisruptionBudget};
+use nodeless_model::{DaemonSetName, Instance, Node, NodeClaim, Pod, PodDisruptionBudget, ResourceList};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A value that was read, or the reason why it was not.
@@ -103,6 +103,8 @@ pub struct Observation {
     pub nominations: Nominations,
     /// The awaited DaemonSets that are [not ready](crate::daemon_sets::not_ready) on the node.
     pub daemon_sets_not_ready: Seen<BTreeSet<DaemonSetName>>,
+    /// The extended resources that the devices of the node are, of those that its kubelet [does not report](crate::unreported_resources).
+    pub device_resources: Seen<ResourceList>,
     /// The pods on these nodes.
     pub pods: Seen<Vec<Pod>>,
     /// The volumes attached to these nodes that a drain waits for.

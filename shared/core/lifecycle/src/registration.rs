@@ -12,6 +12,7 @@ use jiff::Timestamp;
 use nodeless_model::claim::{TerminationReason, condition};
 use nodeless_model::events::unregistered_taint_missing;
 use nodeless_model::object::{MirroredClaim, NodePatch};
+use nodeless_model::resources::may_be_devices;
 use nodeless_model::{ConditionStatus, Instance, Node, NodeClaim, Phase, Requirement, StringMap, Taint, labels};
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -33,12 +34,13 @@ const PAGES_A_SECOND: usize = 20;
 /// the object then gets both conditions, with their times, by one write.
 const SHOWN_WITHIN: Duration = Duration::from_secs(15);
 
-/// How long a node that waits for DaemonSets is looked up often, and the maximum time between two looks: its pods start only after the look
-/// that finds the DaemonSets ready.
+/// How long a node that waits for DaemonSets or devices is looked up often, and the maximum time between two looks: its pods start only after
+/// the look that finds the DaemonSets ready.
 const WAITING: Duration = Duration::from_mins(15);
 const WAITING_POLL: Duration = Duration::from_secs(10);
-/// The maximum number of nodes whose pods are listed each second, to find out whether DaemonSets are ready there.
-const PODS_LISTED_A_SECOND: usize = 100;
+/// The maximum number of nodes whose pods or devices are listed each second, to find out whether DaemonSets are ready and devices are
+/// published there.
+const NODES_LISTED_A_SECOND: usize = 100;
 
 /// When a joining node is looked up next.
 ///
@@ -54,11 +56,11 @@ fn joining_delay(claim: &NodeClaim, seen: &Observation, now: Timestamp) -> Durat
     one.max(Duration::from_secs(seconds).min(JOINING_POLL_OF_MANY))
 }
 
-/// When a node is looked up next that waits for DaemonSets: each look lists its pods.
+/// When a node is looked up next that waits for DaemonSets or devices: each look lists its pods or its devices.
 fn waiting_delay(claim: &NodeClaim, seen: &Observation, now: Timestamp) -> Duration {
     let joining = joining_delay(claim, seen, now);
     let one = if elapsed(claim.created, now) < WAITING { joining.min(WAITING_POLL) } else { joining };
-    let seconds = u64::try_from(seen.joining_listed / PODS_LISTED_A_SECOND).unwrap_or(u64::MAX);
+    let seconds = u64::try_from(seen.joining_listed / NODES_LISTED_A_SECOND).unwrap_or(u64::MAX);
     one.max(Duration::from_secs(seconds).min(JOINING_POLL_OF_MANY))
 }
 
@@ -273,7 +275,8 @@ pub(crate) fn registered(claim: &NodeClaim, seen: &Observation, now: Timestamp) 
     if let (true, Seen::Unknown(why)) = (waits, &seen.daemon_sets_not_ready) {
         return step.wait_for("its DaemonSets", why, delay);
     }
-    let delay = if waits { waiting_delay(claim, seen, now) } else { delay };
+    let lacks_devices = !unreported_resources(claim, node).is_empty();
+    let delay = if waits || lacks_devices { waiting_delay(claim, seen, now) } else { delay };
     let missing = not_initialised_because(claim, &opened, seen);
     if missing.is_none() {
         patch.labels.insert(labels::INITIALIZED.to_owned(), "true".to_owned());
@@ -288,7 +291,10 @@ pub(crate) fn registered(claim: &NodeClaim, seen: &Observation, now: Timestamp) 
     if is_to_be_shown(claim, seen, now) {
         step.effects.push(Effect::MirrorClaim);
     }
-    step.after(delay)
+    match &seen.device_resources {
+        Seen::Unknown(why) if lacks_devices => step.wait_for("the devices of its node", why, delay),
+        _ => step.after(delay),
+    }
 }
 
 /// Whether the NodeClaim object of a registered claim has not shown the registration for [`SHOWN_WITHIN`].
@@ -329,9 +335,25 @@ pub(crate) fn not_initialised_because(
     if let Some(taint) = node.taints.iter().find(|taint| taint.is_ephemeral()) {
         return Some(("KnownEphemeralTaintsExist", format!("Ephemeral taint {taint} still exists")));
     }
-    let missing =
-        claim.spec.requests.iter().find(|(name, desired)| !desired.is_zero() && node.allocatable.get(name).is_zero());
-    missing.map(|(name, _)| ("ResourceNotRegistered", format!("Resource {name} was requested but not registered")))
+    let is_device = |name: &str| seen.device_resources.known().is_some_and(|devices| !devices.get(name).is_zero());
+    let missing = unregistered(claim, node).find(|name| !is_device(name));
+    missing.map(|name| ("ResourceNotRegistered", format!("Resource {name} was requested but not registered")))
+}
+
+/// The resources that a claim requests and that the kubelet of its node does not report.
+fn unregistered<'a>(claim: &'a NodeClaim, node: &Node) -> impl Iterator<Item = &'a str> {
+    let requested = claim.spec.requests.iter().filter(|(_, desired)| !desired.is_zero());
+    requested.map(|(name, _)| name).filter(move |name| node.allocatable.get(name).is_zero())
+}
+
+/// The extended resources that a claim requests and that the kubelet of its ready node does not report, while the node is not initialized:
+/// of a driver without a device plugin, a DeviceClass gives them (KEP-5004).
+#[must_use]
+pub fn unreported_resources<'a>(claim: &'a NodeClaim, node: &Node) -> BTreeSet<&'a str> {
+    if claim.phase.is_leaving() || !node.is_ready() || node.is_initialized() {
+        return BTreeSet::new();
+    }
+    unregistered(claim, node).filter(|name| may_be_devices(name)).collect()
 }
 
 /// What a node shows of its claim from its registration on.

@@ -19,6 +19,15 @@ pub mod name {
     pub const NODES: &str = "nodes";
 }
 
+/// The VPC resource controller gives these resources, and no driver of devices.
+const OF_VPC: &str = "vpc.amazonaws.com/";
+
+/// Whether a DeviceClass may give a resource (KEP-5004): it is an extended resource of a device plugin or a driver.
+#[must_use]
+pub fn may_be_devices(name: &str) -> bool {
+    name.contains('/') && !name.starts_with(OF_VPC)
+}
+
 /// Quantities by resource name. A resource that is not listed is zero.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ResourceList(BTreeMap<String, Quantity>);

@@ -4,9 +4,11 @@ use super::Reconciler;
 use super::daemon_sets;
 use super::view::{ObservedClaim, View};
 use nodeless_lifecycle::group::owned_by;
-use nodeless_lifecycle::{Needs, Observation, Prospect, Seen, SeenGroup, SeenOwners, asking, prospect};
+use nodeless_lifecycle::{
+    Needs, Observation, Prospect, Seen, SeenGroup, SeenOwners, asking, prospect, unreported_resources,
+};
 use nodeless_model::surge::OwningDeployment;
-use nodeless_model::{DaemonSetName, Instance, Node, NodeClaim, Pod};
+use nodeless_model::{DaemonSetName, Instance, Node, NodeClaim, Pod, ResourceList};
 use nodeless_ports::PortError;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,12 +31,15 @@ impl Reconciler {
             known(needs.mirror, &mut observed.mirror, self.cluster.mirrored_claim(&claim.name)),
         );
         let present = nodes.known().map_or(&[][..], Vec::as_slice);
-        let waiting = needs.daemon_sets.then(|| daemon_sets::only(&nodes)).flatten();
-        let (instance, pods, daemon_sets_not_ready) = futures::join!(
+        let node = daemon_sets::only(&nodes);
+        let waiting = node.filter(|_| needs.daemon_sets);
+        let unreported = node.map(|node| unreported_resources(claim, node)).unwrap_or_default();
+        let (instance, pods, daemon_sets_not_ready, device_resources) = futures::join!(
             // If the node of a launched claim has joined, the instance was read for the steps that follow at once.
             known(needs.instance || observed.instance.is_some(), &mut observed.instance, self.instance(claim)),
             known(needs.pods && nodes.known().is_some(), &mut observed.pods, self.pods(present)),
             self.not_ready(claim, waiting, &mut observed.daemon_sets_not_ready),
+            self.device_resources(node, &unreported, &mut observed.device_resources),
         );
         let owners = self.owners(claim, pods.known().map_or(&[], Vec::as_slice)).await;
         Observation {
@@ -46,6 +51,7 @@ impl Reconciler {
             joining_listed: view.joining_listed(),
             nominations: view.opened.state(&claim.name),
             daemon_sets_not_ready,
+            device_resources,
             pods,
             // The need for volume attachments follows from the other fields.
             volume_attachments: Seen::default(),
@@ -67,6 +73,20 @@ impl Reconciler {
             *kept = self.daemon_sets_not_ready(&[(claim, node.clone())]).await.remove(&claim.name);
         }
         kept.clone().unwrap_or_default()
+    }
+
+    /// The extended resources that the devices of a node are, read once in a run, and only if its kubelet does not report all that are
+    /// requested.
+    async fn device_resources(
+        &self,
+        node: Option<&Node>,
+        unreported: &BTreeSet<&str>,
+        kept: &mut Option<Seen<ResourceList>>,
+    ) -> Seen<ResourceList> {
+        match node {
+            Some(node) => known(!unreported.is_empty(), kept, self.cluster.device_resources(node, unreported)).await,
+            None => Seen::default(),
+        }
     }
 
     async fn instance(&self, claim: &NodeClaim) -> Result<Option<Instance>, PortError> {

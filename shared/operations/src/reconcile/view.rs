@@ -8,7 +8,7 @@ use crate::node_class;
 use crate::zonal_shift;
 use nodeless_lifecycle::{Effect, Needs, NodeClassState, Seen};
 use nodeless_model::object::MirroredClaim;
-use nodeless_model::{DaemonSetName, Instance, Node, NodeClaim, Phase, Pod};
+use nodeless_model::{DaemonSetName, Instance, Node, NodeClaim, Phase, Pod, ResourceList};
 use nodeless_ports::cluster::{FoundNodes, InvalidObject, SoughtNode};
 use nodeless_ports::{ErrorKind, PortError, ShiftedZone};
 use std::collections::{BTreeMap, BTreeSet};
@@ -42,6 +42,7 @@ pub(super) struct ObservedClaim {
     pub(super) node_pool_exists: Option<Seen<bool>>,
     pub(super) node_class: Option<Seen<NodeClassState>>,
     pub(super) daemon_sets_not_ready: Option<Seen<BTreeSet<DaemonSetName>>>,
+    pub(super) device_resources: Option<Seen<ResourceList>>,
     pub(super) pods: Option<Seen<Vec<Pod>>>,
     /// Whether the pods were read before the first step of any claim of the run.
     pub(super) pods_are_of_view: bool,
@@ -122,6 +123,7 @@ impl View {
             }),
             node_class: self.node_classes.get(&claim.node_class).cloned(),
             daemon_sets_not_ready: self.daemon_sets_not_ready.get(&claim.name).cloned(),
+            device_resources: None,
             pods: self.pods.get(&claim.name).cloned(),
             pods_are_of_view: self.pods.contains_key(&claim.name),
         }

@@ -2,9 +2,10 @@
 
 use crate::common::{Harness, pod, running_cluster};
 use nodeless_fake_aws::{CapacityType, Offering};
+use nodeless_fake_kubernetes::resource::{DEVICE_CLASSES, RESOURCE_SLICES};
 use nodeless_lifecycle::{LaunchResult, Settings, absorb, begin_termination, prepare};
 use nodeless_model::claim::{Condition, LaunchGroup, TerminationReason, condition};
-use nodeless_model::{NodeClaim, NodeClaimSpec, NodeClaimStatus, Phase, labels};
+use nodeless_model::{NodeClaim, NodeClaimSpec, NodeClaimStatus, Phase, Quantity, labels};
 use nodeless_ports::{Clock, ErrorKind};
 use serde_json::json;
 use std::time::Duration;
@@ -83,6 +84,37 @@ async fn a_write_of_ours_that_looks_like_anothers_is_mirrored_all_the_same() {
     assert!(!only(&harness).await.1);
     harness.minutes(2).await;
     assert!(only(&harness).await.1);
+}
+
+/// The driver of the devices of a node has no device plugin: its kubelet never reports the resource.
+#[tokio::test]
+async fn a_node_is_initialized_by_the_devices_that_its_driver_publishes() {
+    let mut harness = Harness::new().await;
+    harness.cluster.add_pods([pod("web", 3000)]);
+    harness.queue_wake().await;
+    harness.cloud.spoil_joins(1);
+    harness.until("it is launched", |harness| !harness.cluster.node_claims().is_empty()).await;
+    let (mut claim, _) = only(&harness).await;
+    claim.spec.requests.set("example.com/gpu", Quantity::from_units(1));
+    harness.claims.update(&claim, None).await.unwrap();
+    harness.repair_joins();
+    harness.minutes(2).await;
+    let waits = only(&harness).await.0;
+    let why = &waits.condition(condition::INITIALIZED).unwrap().message;
+    assert_eq!(
+        (waits.phase, why.as_str()),
+        (Phase::Registered, "Resource example.com/gpu was requested but not registered")
+    );
+    let node = waits.status.node_name.unwrap();
+    let pool = json!({ "name": node, "generation": 1, "resourceSliceCount": 1 });
+    let spec = json!({ "driver": "gpu.example.com", "nodeName": node, "pool": pool, "devices": [{ "name": "gpu-0" }] });
+    harness.cluster.create(&RESOURCE_SLICES, json!({ "metadata": { "name": "slice" }, "spec": spec }));
+    let selectors = json!([{ "cel": { "expression": "device.driver == 'gpu.example.com'" } }]);
+    let spec = json!({ "selectors": selectors, "extendedResourceName": "example.com/gpu" });
+    harness.cluster.create(&DEVICE_CLASSES, json!({ "metadata": { "name": "gpu" }, "spec": spec }));
+    harness.minutes(2).await;
+    assert_eq!(only(&harness).await.0.phase, Phase::Initialized);
+    assert!(harness.cluster.nodes()[&node].is_initialized());
 }
 
 #[tokio::test]

@@ -140,8 +140,10 @@ mod tests {
             .map(resource);
         // Deployments that are raised before a drain are listed by their label.
         let listed = [DisruptionBudgets::PATH, VolumeAttachments::PATH, "/apis/apps/v1/deployments"].map(resource);
+        // What a driver publishes of a node whose kubelet does not report a requested resource.
+        let devices = [DeviceClasses::PATH, ResourceSlices::PATH].map(resource);
         assert_eq!(may("lifecycle", &["watch"]), BTreeSet::from(kept.clone()));
-        assert_eq!(may("lifecycle", &["list", "watch"]), kept.into_iter().chain(listed).collect());
+        assert_eq!(may("lifecycle", &["list", "watch"]), kept.into_iter().chain(listed).chain(devices).collect());
         assert_eq!(may("catalog", &["list", "watch"]), BTreeSet::from([resource(NodeClasses::PATH)]));
         assert_eq!(may("interruption", &["get", "list", "watch"]), BTreeSet::from([resource(NodeClaims::PATH)]));
     }

@@ -2,14 +2,16 @@
 
 use super::{World, node, pod};
 use nodeless_fake_kubernetes::resource::{
-    CSI_NODES, CUSTOM_RESOURCE_DEFINITIONS, DAEMON_SETS, DEPLOYMENTS, LIMIT_RANGES, NODES, PERSISTENT_VOLUME_CLAIMS,
-    PERSISTENT_VOLUMES, POD_TEMPLATES, PODS, REPLICA_SETS, RESOURCE_QUOTAS, SERVICES, STORAGE_CLASSES,
+    CSI_NODES, CUSTOM_RESOURCE_DEFINITIONS, DAEMON_SETS, DEPLOYMENTS, DEVICE_CLASSES, LIMIT_RANGES, NODES,
+    PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, POD_TEMPLATES, PODS, REPLICA_SETS, RESOURCE_CLAIM_TEMPLATES,
+    RESOURCE_CLAIMS, RESOURCE_QUOTAS, RESOURCE_SLICES, SERVICES, STORAGE_CLASSES,
 };
 use nodeless_fake_kubernetes::{PatchOptions, PatchType};
-use nodeless_model::{PriceChange, labels};
-use nodeless_ports::{ClaimMirror as _, Configuration as _, ErrorKind, PlanningView as _};
+use nodeless_model::{Node, PriceChange, Quantity, ResourceList, labels};
+use nodeless_ports::{ClaimMirror as _, Configuration as _, ErrorKind, NodesAndPods as _, PlanningView as _};
 use nodeless_world::resources::{CAPACITY_BUFFERS, NODE_OVERLAYS, NODE_POOLS, PROVISIONING_REQUESTS};
 use serde_json::json;
+use std::collections::BTreeSet;
 
 /// The collections that were listed, in order.
 fn listed(world: &World) -> Vec<String> {
@@ -125,37 +127,32 @@ async fn devices_are_read_only_when_a_pod_claims_some() {
 
     let mut claiming = pod("train", None);
     claiming["spec"]["resourceClaims"] = json!([{ "name": "gpu", "resourceClaimTemplateName": "one" }]);
-    world.create(&PODS, claiming);
+    let uid = world.create(&PODS, claiming)["metadata"]["uid"].clone();
     let made =
         json!({ "status": { "resourceClaimStatuses": [{ "name": "gpu", "resourceClaimName": "train-gpu-x" }] } });
     let options = PatchOptions::default();
     world.server.patch(&PODS, "default", "train", Some("status"), PatchType::Merge, &made, &options).unwrap();
+    world.answer("GET /apis/resource.k8s.io/v1/", vec![(404, MISSING.to_owned()); 4]);
     let view = cluster.view().await.unwrap();
     assert!(view.devices.is_empty() && view.invalid.is_empty(), "an API server without resource.k8s.io/v1");
     let claim = &view.pods.iter().find(|pod| pod.name == "train").unwrap().template.resource_claims[0];
     assert_eq!((claim.claim.as_deref(), claim.template.as_deref()), (Some("train-gpu-x"), Some("one")));
 
-    let list = |kind: &str, item: serde_json::Value| {
-        let list = json!({ "kind": format!("{kind}List"), "apiVersion": "resource.k8s.io/v1",
-            "metadata": { "resourceVersion": "1" }, "items": [item] });
-        [(200, list.to_string())]
-    };
-    let pool = json!({ "name": "n1", "generation": 1, "resourceSliceCount": 1 });
-    let gpu = json!({ "name": "gpu-0", "attributes": { "type": { "string": "gpu" } }, "capacity": { "memory": { "value": "24Gi" } } });
-    let slice = json!({ "metadata": { "name": "s" }, "spec": { "driver": "gpu.nvidia.com", "nodeName": "n1", "pool": pool, "devices": [gpu] } });
-    let selector = json!({ "cel": { "expression": "device.driver == 'gpu.nvidia.com'" } });
-    let class = json!({ "metadata": { "name": "gpu" }, "spec": { "selectors": [selector] } });
-    let requests = json!({ "requests": [{ "name": "r", "exactly": { "deviceClassName": "gpu", "count": 1, "allocationMode": "ExactCount" } }] });
-    let owner = json!([{ "apiVersion": "v1", "kind": "Pod", "name": "train", "uid": "u", "controller": true }]);
+    world.create(&RESOURCE_SLICES, slice("n1"));
+    world.create(&DEVICE_CLASSES, device_class("gpu"));
+    let requests = json!({ "requests": [{ "name": "r", "exactly": { "deviceClassName": "gpu" } }] });
+    let owner = json!([{ "apiVersion": "v1", "kind": "Pod", "name": "train", "uid": uid, "controller": true }]);
+    let metadata = json!({ "name": "train-gpu-x", "namespace": "default", "ownerReferences": owner });
+    world.create(&RESOURCE_CLAIMS, json!({ "metadata": metadata, "spec": { "devices": requests } }));
     let given = json!({ "results": [{ "request": "r", "driver": "gpu.nvidia.com", "pool": "n1", "device": "gpu-0" }] });
-    let claim = json!({ "metadata": { "name": "train-gpu-x", "namespace": "default", "ownerReferences": owner },
-        "spec": { "devices": requests }, "status": { "allocation": { "devices": given } } });
+    let given = json!({ "status": { "allocation": { "devices": given } } });
+    world
+        .server
+        .patch(&RESOURCE_CLAIMS, "default", "train-gpu-x", Some("status"), PatchType::Merge, &given, &options)
+        .unwrap();
     let template =
         json!({ "metadata": { "name": "one", "namespace": "default" }, "spec": { "spec": { "devices": requests } } });
-    world.answer("GET /apis/resource.k8s.io/v1/resourceslices", list("ResourceSlice", slice));
-    world.answer("GET /apis/resource.k8s.io/v1/deviceclasses", list("DeviceClass", class));
-    world.answer("GET /apis/resource.k8s.io/v1/resourceclaims?", list("ResourceClaim", claim));
-    world.answer("GET /apis/resource.k8s.io/v1/resourceclaimtemplates", list("ResourceClaimTemplate", template));
+    world.create(&RESOURCE_CLAIM_TEMPLATES, template);
     let view = cluster.view().await.unwrap();
     assert!(view.invalid.is_empty(), "{:?}", view.invalid);
     let devices = &view.devices;
@@ -164,6 +161,51 @@ async fn devices_are_read_only_when_a_pod_claims_some() {
     assert_eq!(devices.templates["default/one"], devices.claims["default/train-gpu-x"].devices);
     assert!(devices.claims["default/train-gpu-x"].is_of_pod);
     assert_eq!(devices.claims["default/train-gpu-x"].allocation.as_ref().unwrap().devices.results.len(), 1);
+}
+
+/// The devices of a node whose driver has no device plugin.
+#[tokio::test]
+async fn the_devices_of_a_node_are_the_resources_that_classes_give() {
+    let world = World::installed().await;
+    let cluster = world.cluster();
+    let node = Node { name: "n1".into(), ..Node::default() };
+    let requested = BTreeSet::from(["nvidia.com/gpu"]);
+    world.requests();
+    assert!(cluster.device_resources(&node, &requested).await.unwrap().is_empty());
+    assert_eq!(listed(&world), ["/apis/resource.k8s.io/v1/deviceclasses"], "there is no class");
+    world.answer("GET /apis/resource.k8s.io/v1/deviceclasses", [(404, MISSING.to_owned())]);
+    assert!(cluster.device_resources(&node, &requested).await.unwrap().is_empty(), "an older API server");
+
+    world.create(&DEVICE_CLASSES, device_class("gpu"));
+    assert!(cluster.device_resources(&node, &requested).await.unwrap().is_empty(), "nothing is published");
+    world.create(&RESOURCE_SLICES, slice("n1"));
+    world.create(&RESOURCE_SLICES, slice("n2"));
+    world.requests();
+    let found = cluster.device_resources(&node, &requested).await.unwrap();
+    assert_eq!(found, ResourceList::from([("nvidia.com/gpu", Quantity::from_units(1))]));
+    let slices = "GET /apis/resource.k8s.io/v1/resourceslices?";
+    let read = world.requests().into_iter().filter(|request| request.starts_with(slices)).collect::<Vec<_>>();
+    assert!(read.len() == 1 && read[0].contains("spec.nodeName"), "only those of the node: {read:?}");
+    let denied = r#"{"kind": "Status", "code": 403, "message": "no"}"#;
+    world.answer(slices, [(403, denied.to_owned())]);
+    assert_eq!(cluster.device_resources(&node, &requested).await.unwrap_err().kind, ErrorKind::Denied);
+}
+
+/// The answer of an API server that does not have a kind.
+const MISSING: &str = r#"{"kind": "Status", "code": 404, "reason": "NotFound", "message": "the server could not find the requested resource"}"#;
+
+/// One GPU of a node.
+fn slice(node: &str) -> serde_json::Value {
+    let pool = json!({ "name": node, "generation": 1, "resourceSliceCount": 1 });
+    let capacity = json!({ "memory": { "value": "24Gi" } });
+    let gpu = json!({ "name": "gpu-0", "attributes": { "type": { "string": "gpu" } }, "capacity": capacity });
+    json!({ "metadata": { "name": node }, "spec": { "driver": "gpu.nvidia.com", "nodeName": node, "pool": pool, "devices": [gpu] } })
+}
+
+/// A class of GPUs, which pods get by requests for `nvidia.com/gpu` too.
+fn device_class(name: &str) -> serde_json::Value {
+    let selector = json!({ "cel": { "expression": "device.driver == 'gpu.nvidia.com'" } });
+    json!({ "metadata": { "name": name }, "spec": { "selectors": [selector], "extendedResourceName": "nvidia.com/gpu" } })
 }
 
 #[tokio::test]

@@ -197,6 +197,7 @@ fn all_is_well() -> Observation {
         joining_listed: 0,
         nominations: Nominations::None,
         daemon_sets_not_ready: Seen::Known(BTreeSet::new()),
+        device_resources: Seen::Known(ResourceList::new()),
         pods: Seen::Known(Vec::new()),
         volume_attachments: Seen::Known(Vec::new()),
         owners: SeenOwners::default(),

@@ -144,6 +144,7 @@ pub(super) fn any_observation() -> impl Strategy<Value = Observation> {
             any_owners(),
             prop::sample::select(vec![Nominations::None, Nominations::Awaited, Nominations::Written]),
             seen(prop::sample::select(vec![BTreeSet::new(), BTreeSet::from([daemon_set_name("csi")])])),
+            seen(Just(ResourceList::from([("nvidia.com/gpu", Quantity::from_units(1))]))),
         ),
     )
         .prop_map(
@@ -156,7 +157,7 @@ pub(super) fn any_observation() -> impl Strategy<Value = Observation> {
                 pods,
                 mirror,
                 zonal_shift,
-                (owners, nominations, daemon_sets_not_ready),
+                (owners, nominations, daemon_sets_not_ready, device_resources),
             )| {
                 Observation {
                     node_class,
@@ -167,6 +168,7 @@ pub(super) fn any_observation() -> impl Strategy<Value = Observation> {
                     joining_listed: 0,
                     nominations,
                     daemon_sets_not_ready,
+                    device_resources,
                     pods,
                     volume_attachments: Seen::Known(Vec::new()),
                     owners,

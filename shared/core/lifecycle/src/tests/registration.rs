@@ -1,5 +1,5 @@
 use super::*;
-use crate::{Effect, Needs, step};
+use crate::{Effect, Needs, step, unreported_resources};
 use nodeless_model::claim::TerminationReason;
 use nodeless_model::object::NodePatch;
 use nodeless_model::{Requirement, TaintEffect};
@@ -239,6 +239,42 @@ fn a_ready_node_needs_no_list_of_what_might_have_been_launched() {
     let launched = next.status.instance.as_ref().unwrap().instance_type.clone();
     assert_eq!((next.phase, &next.spec.instance_types), (Phase::Initialized, &vec![launched.clone()]));
     assert_eq!(next.spec.requirements.get(labels::INSTANCE_TYPE), Some(&Requirement::one_of([launched])));
+}
+
+/// The driver of the devices of a node has no device plugin: its kubelet never reports the resource.
+#[test]
+fn a_node_is_initialized_once_a_driver_publishes_what_its_kubelet_does_not_report() {
+    let mut claim = claim(Phase::Registered);
+    claim.spec.requests.set("nvidia.com/gpu", Quantity::from_units(1));
+    claim.spec.requests.set("vpc.amazonaws.com/pod-eni", Quantity::from_units(1));
+    let mut node = ready_node();
+    node.labels.remove(labels::INITIALIZED);
+    assert_eq!(unreported_resources(&claim, &node), ["nvidia.com/gpu"].into());
+    node.allocatable.set("vpc.amazonaws.com/pod-eni", Quantity::from_units(9));
+    let of = |device_resources| {
+        let seen = Observation { device_resources, ..with_nodes(vec![node.clone()]) };
+        step(&claim, &seen, at(30), &settings())
+    };
+    let waits = |next: &crate::Step| {
+        let why = next.claim.condition(condition::INITIALIZED).unwrap();
+        assert_eq!(why.message, "Resource nvidia.com/gpu was requested but not registered");
+        patch(&next.effects).is_none() && next.requeue.is_some_and(|delay| !delay.is_zero())
+    };
+    let none = of(Seen::Known(ResourceList::new()));
+    assert!(waits(&none) && none.blocked.is_empty(), "{none:?}");
+    let unread = of(Seen::Unknown("no right".into()));
+    assert!(waits(&unread));
+    assert_eq!(unread.blocked, ["the devices of its node could not be read: no right"]);
+    let published = Seen::Known(ResourceList::from([("nvidia.com/gpu", Quantity::from_units(4))]));
+    let next = of(published);
+    assert_eq!(patch(&next.effects).unwrap().labels[labels::INITIALIZED], "true");
+
+    // Nothing is read of a node that is not ready, is initialized, or leaves.
+    let not_ready = Node { conditions: Vec::new(), ..node.clone() };
+    assert!(unreported_resources(&claim, &not_ready).is_empty());
+    assert!(unreported_resources(&claim, &ready_node()).is_empty());
+    claim.phase = Phase::Draining;
+    assert!(unreported_resources(&claim, &node).is_empty());
 }
 
 /// The NodeClaim object gets the conditions of both by one write, unless the node takes long to become ready.

@@ -73,6 +73,10 @@ const KINDS: &[(&str, &str, &str, Add)] = kinds! {
     "networking.k8s.io" "v1" "Ingress" api::networking::v1::Ingress,
     "networking.k8s.io" "v1" "IngressClass" api::networking::v1::IngressClass,
     "networking.k8s.io" "v1" "NetworkPolicy" api::networking::v1::NetworkPolicy,
+    "resource.k8s.io" "v1" "ResourceSlice" api::resource::v1::ResourceSlice,
+    "resource.k8s.io" "v1" "DeviceClass" api::resource::v1::DeviceClass,
+    "resource.k8s.io" "v1" "ResourceClaim" api::resource::v1::ResourceClaim,
+    "resource.k8s.io" "v1" "ResourceClaimTemplate" api::resource::v1::ResourceClaimTemplate,
     "node.k8s.io" "v1" "RuntimeClass" api::node::v1::RuntimeClass,
 };
 

@@ -95,6 +95,8 @@ pub(crate) fn columns(resource: &Resource) -> Vec<Column> {
         "ingressclasses" => vec![NAME, shown("Controller"), shown("Parameters"), AGE],
         "networkpolicies" => vec![NAME, shown("Pod-Selector"), AGE],
         "runtimeclasses" => vec![NAME, shown("Handler"), AGE],
+        "resourceclaims" => vec![NAME, shown("State"), AGE],
+        "resourceslices" => vec![NAME, shown("Node"), shown("Driver"), shown("Pool"), AGE],
         "poddisruptionbudgets" => {
             vec![NAME, shown("Min Available"), shown("Max Unavailable"), number("Allowed Disruptions"), AGE]
         }
@@ -221,6 +223,8 @@ pub(crate) fn cells(resource: &Resource, object: &Value, ages: Ages) -> Vec<Valu
         "ingressclasses" => vec![name, words("/spec/controller"), words("/spec/parameters/name"), age],
         "networkpolicies" => vec![name, json!(label_text(object.at("/spec/podSelector/matchLabels"))), age],
         "runtimeclasses" => vec![name, words("/handler"), age],
+        "resourceclaims" => vec![name, json!(claim_state(object)), age],
+        "resourceslices" => vec![name, words("/spec/nodeName"), words("/spec/driver"), words("/spec/pool/name"), age],
         "poddisruptionbudgets" => {
             let or_none = |pointer: &str| match words(pointer) {
                 value if value == "<none>" => json!("N/A"),
@@ -494,6 +498,20 @@ fn ingress(object: &Value, name: Value, age: Value) -> Vec<Value> {
         json!(ports),
         age,
     ]
+}
+
+/// Whether a ResourceClaim is being deleted, has devices, and has pods that use them.
+fn claim_state(object: &Value) -> String {
+    let is_deleted = object.at("/metadata/deletionTimestamp").is_some();
+    let is_allocated = object.at("/status/allocation").is_some();
+    let is_reserved = object.at("/status/reservedFor").and_then(Value::as_array).is_some_and(|it| !it.is_empty());
+    let states = [
+        (is_deleted, "deleted"),
+        (!is_deleted && !is_allocated, "pending"),
+        (is_allocated, "allocated"),
+        (is_allocated && is_reserved, "reserved"),
+    ];
+    states.into_iter().filter(|(holds, _)| *holds).map(|(_, state)| state).collect::<Vec<_>>().join(",")
 }
 
 fn service(object: &Value, name: Value, age: Value) -> Vec<Value> {

@@ -83,6 +83,8 @@ pub(crate) fn apply(definition: &Definition, object: &mut Value) {
             defaults(object, json!({"preemptionPolicy": "PreemptLowerPriority", "globalDefault": false}));
         }
         "LimitRange" => limit_range(object),
+        "ResourceClaim" => resource_claim(object),
+        "ResourceClaimTemplate" => device_requests(object.pointer_mut("/spec/spec/devices/requests")),
         "ValidatingWebhookConfiguration" => webhooks(object),
         "CustomResourceDefinition" => custom_resource_definition(object),
         "Event" => event(object),
@@ -102,6 +104,29 @@ fn limit_range(object: &mut Value) {
                 defaults(&mut item[to], values);
             }
         }
+    }
+}
+
+fn resource_claim(object: &mut Value) {
+    default(object, "status", json!({}));
+    device_requests(object.pointer_mut("/spec/devices/requests"));
+}
+
+/// A request for devices, and each of its alternatives, is for one device, unless it is for all.
+fn device_requests(requests: Option<&mut Value>) {
+    for request in requests.and_then(Value::as_array_mut).into_iter().flatten() {
+        if let Some(exactly) = request.get_mut("exactly") {
+            device_request(exactly);
+        }
+        let alternatives = request.get_mut("firstAvailable").and_then(Value::as_array_mut);
+        alternatives.into_iter().flatten().for_each(device_request);
+    }
+}
+
+fn device_request(request: &mut Value) {
+    default(request, "allocationMode", json!("ExactCount"));
+    if request["allocationMode"] == "ExactCount" {
+        default(request, "count", json!(1));
     }
 }
 

@@ -135,6 +135,7 @@ fn has_status(resource: &Resource) -> bool {
                 | "poddisruptionbudgets"
                 | "volumeattachments"
                 | "ingresses"
+                | "resourceclaims"
                 | "customresourcedefinitions"
         )
 }
@@ -157,6 +158,8 @@ fn has_generation(resource: &Resource) -> bool {
             | "validatingwebhookconfigurations"
             | "endpointslices"
             | "podtemplates"
+            | "resourceslices"
+            | "deviceclasses"
     )
 }
 

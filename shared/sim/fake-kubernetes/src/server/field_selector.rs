@@ -148,6 +148,7 @@ fn pointer_for(definition: &Definition, field: &str) -> Option<String> {
             "type",
         ],
         "nodes" => &["spec.unschedulable"],
+        "resourceslices" => &["spec.nodeName", "spec.driver"],
         "namespaces" => &["status.phase"],
         "secrets" => &["type"],
         "services" => &["spec.clusterIP", "spec.type"],

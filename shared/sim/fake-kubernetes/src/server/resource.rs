@@ -126,5 +126,9 @@ resources! {
     INGRESSES = "networking.k8s.io", "v1", "ingresses", "Ingress", true;
     INGRESS_CLASSES = "networking.k8s.io", "v1", "ingressclasses", "IngressClass", false;
     NETWORK_POLICIES = "networking.k8s.io", "v1", "networkpolicies", "NetworkPolicy", true;
+    RESOURCE_SLICES = "resource.k8s.io", "v1", "resourceslices", "ResourceSlice", false;
+    DEVICE_CLASSES = "resource.k8s.io", "v1", "deviceclasses", "DeviceClass", false;
+    RESOURCE_CLAIMS = "resource.k8s.io", "v1", "resourceclaims", "ResourceClaim", true;
+    RESOURCE_CLAIM_TEMPLATES = "resource.k8s.io", "v1", "resourceclaimtemplates", "ResourceClaimTemplate", true;
     RUNTIME_CLASSES = "node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", false;
 }

@@ -46,6 +46,7 @@ pub(crate) fn list_type(definition: &Definition, path: &[String]) -> ListType {
         "drivers" if kind == "CSINode" => keyed(&["name"]),
         "volumeMounts" => keyed(&["mountPath"]),
         "volumeDevices" => keyed(&["devicePath"]),
+        "reservedFor" if kind == "ResourceClaim" => keyed(&["uid"]),
         "hostAliases" | "podIPs" | "hostIPs" => keyed(&["ip"]),
         "ports" if kind == "Service" => keyed(&["port", "protocol"]),
         "ports" if !matches!(kind, "Endpoints" | "EndpointSlice") => keyed(&["containerPort", "protocol"]),

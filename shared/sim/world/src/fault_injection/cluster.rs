@@ -7,7 +7,9 @@ use nodeless_api::{
     CapacityBufferStatus, EC2NodeClass, EC2NodeClassStatus, NodeOverlayStatus, NodePoolStatus,
     ProvisioningRequestStatus,
 };
-use nodeless_model::{DaemonSet, DaemonSetName, Node, NodeClaim, NodeOverlay, NodePool, Pod, PodDisruptionBudget};
+use nodeless_model::{
+    DaemonSet, DaemonSetName, Node, NodeClaim, NodeOverlay, NodePool, Pod, PodDisruptionBudget, ResourceList,
+};
 use nodeless_ports::cluster::{
     BatchWindow, ClusterView, DeploymentChange, Eviction, FoundNodeClaims, FoundNodePools, FoundNodes, InvalidObject,
     MirroredClaim, NodePatch, ObjectEvent, OwningDeployment, PodRef, RaisedDeployment, SoughtNode, SystemNamespace,
@@ -171,6 +173,10 @@ impl NodesAndPods for FaultyCluster {
 
     async fn volume_attachments(&self, nodes: &BTreeSet<String>) -> Result<Vec<VolumeAttachment>, PortError> {
         self.fault_injection.read("cluster volume attachments", self.inner.volume_attachments(nodes)).await
+    }
+
+    async fn device_resources(&self, node: &Node, requested: &BTreeSet<&str>) -> Result<ResourceList, PortError> {
+        self.fault_injection.read("cluster device resources", self.inner.device_resources(node, requested)).await
     }
 
     async fn volumes_of(&self, pod: &Pod) -> Result<Vec<String>, PortError> {

@@ -1,5 +1,5 @@
 use super::{pod, world, world_with};
-use crate::server::resource::{NAMESPACES, NODES, PODS};
+use crate::server::resource::{NAMESPACES, NODES, PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_SLICES};
 use crate::server::{ChangeKind, LabelSelector, ListOptions};
 use serde_json::json;
 
@@ -61,6 +61,33 @@ fn lists_are_selected_by_labels_fields_and_namespace() {
     for text in ["spec.nodeName===!", "spec.nodeName=a=b", "spec.nodeName", r"spec.nodeName=\x"] {
         assert_eq!(world.server.list(&PODS, &fields(text)).unwrap_err().code, 400, "{text}");
     }
+}
+
+#[test]
+fn objects_about_devices_have_their_fields_and_defaults() {
+    let world = world();
+    for (name, node) in [("s1", "n1"), ("s2", "n2")] {
+        let pool = json!({"name": node, "generation": 1, "resourceSliceCount": 1});
+        let spec = json!({"driver": "gpu.nvidia.com", "nodeName": node, "pool": pool, "devices": [{"name": "gpu-0"}]});
+        world.create(&RESOURCE_SLICES, json!({"metadata": {"name": name}, "spec": spec})).unwrap();
+    }
+    let fields = "spec.nodeName=n2,spec.driver=gpu.nvidia.com".to_owned();
+    let found = world.server.list(&RESOURCE_SLICES, &ListOptions { fields, ..ListOptions::default() }).unwrap();
+    assert_eq!((found.items.len(), &found.items[0]["metadata"]["name"]), (1, &json!("s2")));
+    let requests = json!([
+        {"name": "one", "exactly": {"deviceClassName": "gpu"}},
+        {"name": "any", "firstAvailable": [
+            {"name": "all", "deviceClassName": "gpu", "allocationMode": "All"},
+            {"name": "two", "deviceClassName": "gpu", "count": 2},
+        ]},
+    ]);
+    let template = json!({"metadata": {"name": "t"}, "spec": {"spec": {"devices": {"requests": requests}}}});
+    let made = world.create(&RESOURCE_CLAIM_TEMPLATES, template).unwrap();
+    let requests = &made["spec"]["spec"]["devices"]["requests"];
+    let exactly = json!({"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 1});
+    assert_eq!(requests[0]["exactly"], exactly);
+    let [all, two] = [&requests[1]["firstAvailable"][0], &requests[1]["firstAvailable"][1]];
+    assert!(all.get("count").is_none() && two["count"] == 2 && two["allocationMode"] == "ExactCount", "{made}");
 }
 
 #[test]

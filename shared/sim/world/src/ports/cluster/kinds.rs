@@ -9,8 +9,9 @@ use nodeless_api::{
 };
 use nodeless_fake_kubernetes::Resource;
 use nodeless_fake_kubernetes::resource::{
-    CSI_NODES, DAEMON_SETS, LIMIT_RANGES, NAMESPACES, NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES,
-    POD_DISRUPTION_BUDGETS, PODS, RESOURCE_QUOTAS, STORAGE_CLASSES, VOLUME_ATTACHMENTS,
+    CSI_NODES, DAEMON_SETS, DEVICE_CLASSES, LIMIT_RANGES, NAMESPACES, NODES, PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES, POD_DISRUPTION_BUDGETS, PODS, RESOURCE_QUOTAS, RESOURCE_SLICES, STORAGE_CLASSES,
+    VOLUME_ATTACHMENTS,
 };
 use nodeless_model::node_pool::NodePool;
 use nodeless_model::{CapacityBuffer, Node, NodeOverlay, Pod, PodDisruptionBudget, ProvisioningRequest, ResourceQuota};
@@ -91,6 +92,10 @@ pub(super) static ALL_STORAGE_CLASSES: Kind<slim::StorageClass> =
     Kind { resource: || STORAGE_CLASSES, reduce: whole::<slim::StorageClass>, fields: "" };
 pub(super) static ALL_CSI_NODES: Kind<slim::CsiNode> =
     Kind { resource: || CSI_NODES, reduce: whole::<slim::CsiNode>, fields: "" };
+pub(super) static ALL_DEVICE_CLASSES: Kind<slim::DeviceClass> =
+    Kind { resource: || DEVICE_CLASSES, reduce: whole::<slim::DeviceClass>, fields: "" };
+pub(super) static ALL_RESOURCE_SLICES: Kind<slim::ResourceSlice> =
+    Kind { resource: || RESOURCE_SLICES, reduce: whole::<slim::ResourceSlice>, fields: "" };
 pub(super) static ALL_NODE_CLASSES: Kind<EC2NodeClass> =
     Kind { resource: || NODE_CLASSES, reduce: whole::<EC2NodeClass>, fields: "" };
 pub(super) static ALL_NODE_CLAIMS: Kind<Owned<MirroredClaim, OtherNodeClaim>> =

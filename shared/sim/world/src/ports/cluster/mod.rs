@@ -18,6 +18,7 @@ use decoded::Decoded;
 use kinds::Kind;
 use nodeless_api::admission::Admission;
 use nodeless_api::convert::volumes::Storage;
+use nodeless_api::devices::DeviceObjects;
 use nodeless_api::managed::Owned;
 use nodeless_api::{
     CapacityBufferStatus, EC2NodeClass, EC2NodeClassStatus, NodeOverlayStatus, NodePoolStatus,
@@ -27,7 +28,8 @@ use nodeless_fake_kubernetes::ApiServer;
 use nodeless_fake_kubernetes::controllers::object::{NewEvent, publish};
 use nodeless_fake_kubernetes::resource::NODES;
 use nodeless_model::{
-    ClusterOptions, DaemonSet, DaemonSetName, Node, NodeClaim, NodeOverlay, NodePool, Pod, PodDisruptionBudget, labels,
+    ClusterOptions, DaemonSet, DaemonSetName, Node, NodeClaim, NodeOverlay, NodePool, Pod, PodDisruptionBudget,
+    ResourceList, labels,
 };
 use nodeless_ports::cluster::{
     BatchWindow, ClusterView, DeploymentChange, Eviction, FoundNodeClaims, FoundNodePools, FoundNodes, InvalidObject,
@@ -238,6 +240,18 @@ impl NodesAndPods for MemoryCluster {
         let (all, invalid) = self.read(&kinds::ALL_VOLUME_ATTACHMENTS)?;
         refuse_doubt(true, &invalid)?;
         Ok(pods::attached_to(all, nodes))
+    }
+
+    async fn device_resources(&self, node: &Node, requested: &BTreeSet<&str>) -> Result<ResourceList, PortError> {
+        let (classes, invalid) = self.read(&kinds::ALL_DEVICE_CLASSES)?;
+        refuse_doubt(true, &invalid)?;
+        if classes.is_empty() {
+            return Ok(ResourceList::new());
+        }
+        let of_node = format!("spec.nodeName={}", node.name);
+        let (slices, invalid) = self.select(&kinds::ALL_RESOURCE_SLICES, "", &of_node)?;
+        refuse_doubt(true, &invalid)?;
+        Ok(DeviceObjects { slices, classes, ..DeviceObjects::default() }.resources_of(node, requested))
     }
 
     async fn volumes_of(&self, pod: &Pod) -> Result<Vec<String>, PortError> {
