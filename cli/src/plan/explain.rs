@@ -6,7 +6,8 @@ use crate::error::CliError;
 use nodeless_model::{DollarsPerHour, Pod};
 use nodeless_ports::cluster::ClusterView;
 use nodeless_scheduling::{
-    Advice, Launch, Problem, Reason, RuledOut, RuledOutCause, Solution, Unschedulable, explain_launch,
+    Advice, AlternativePrice, Launch, Options, Problem, Reason, RuledOut, RuledOutCause, Solution, Unschedulable,
+    alternative_prices, explain_launch,
 };
 use nodeless_snapshot::Held;
 use serde::Serialize;
@@ -197,8 +198,34 @@ fn is_chosen_by_commitments(launch: &Launch, covered: Option<f64>) -> bool {
     launch.instance_types.len() == 1 && covered.is_some_and(|covered| covered > 0.0)
 }
 
+/// Why no cheaper instance type is launched, in one line, and a line for each alternative of the claims of its pods. `covered` is the part of
+/// the price that commitments cover.
+pub(crate) fn lines(problem: &Problem<'_>, launch: &Launch, covered: Option<f64>, options: &Options) -> Vec<String> {
+    let why = why(problem, launch, covered).map(|why| format!("why       {why}"));
+    let prices = alternative_prices(problem, launch, options);
+    let width = prices.iter().map(|one| one.name.len()).max().unwrap_or(0);
+    why.into_iter().chain(prices.iter().map(|one| format!("devices   {:width$}  {}", one.name, price(one)))).collect()
+}
+
+/// What an alternative costs, and whether it is the chosen one.
+fn price(alternative: &AlternativePrice) -> String {
+    let chosen = if alternative.is_chosen { ", chosen" } else { "" };
+    let Some(nodes) = &alternative.nodes else {
+        return "no NodePool launches a node with it".to_owned();
+    };
+    let types: Vec<String> = nodes
+        .instance_types
+        .iter()
+        .map(|(name, count)| match count {
+            1 => name.clone(),
+            several => format!("{several} x {name}"),
+        })
+        .collect();
+    format!("{} ({}){chosen}", DollarsPerHour(nodes.price), types.join(", "))
+}
+
 /// Why no cheaper instance type is launched, in one line. `covered` is the part of the price that commitments cover.
-pub(crate) fn why(problem: &Problem<'_>, launch: &Launch, covered: Option<f64>) -> Option<String> {
+fn why(problem: &Problem<'_>, launch: &Launch, covered: Option<f64>) -> Option<String> {
     let by_commitments = covered.filter(|covered| *covered > 0.0);
     let by_commitments = by_commitments.map(|covered| format!("commitments cover {} of it", DollarsPerHour(covered)));
     let by_price = without_commitments(problem, launch).filter(|_| !is_chosen_by_commitments(launch, covered));

@@ -217,7 +217,10 @@ pub(crate) fn run(input: Input, form: Output) -> Result<ExitCode, CliError> {
         report.explanations.extend(explained);
     }
     report.statistics.peak_memory_bytes = memory::peak();
-    let why = |place: usize| explain::why(&problem, solution.launches.get(place)?, covered.get(place).copied());
+    let why = |place: usize| {
+        let lines = |launch| explain::lines(&problem, launch, covered.get(place).copied(), &options);
+        solution.launches.get(place).map(lines).unwrap_or_default()
+    };
     match form {
         Output::Text => output::text(&text::render(&report, &why, &catalog.described)),
         Output::Json => output::json(&report),

@@ -16,8 +16,8 @@ use std::fmt::Write as _;
 /// The maximum number of groups of launches whose price is explained.
 const MAX_EXPLAINED: usize = 50;
 
-/// Explains why the launch with this index uses no cheaper instance type.
-pub(crate) type Why<'a> = dyn Fn(usize) -> Option<String> + 'a;
+/// The lines that explain the launch with this index: why it uses no cheaper instance type, and what alternatives of its claims cost.
+pub(crate) type Why<'a> = dyn Fn(usize) -> Vec<String> + 'a;
 
 /// The plan, with the sources of its prices.
 pub(crate) fn render(report: &Report, why: &Why<'_>, prices: &str) -> String {
@@ -86,8 +86,8 @@ fn launches(out: &mut String, launches: &[Launch], why: &Why<'_>) -> std::fmt::R
         if !first.is_chosen_by_commitments() {
             writeln!(out, "    or        {}", alternatives(&first.instance_types))?;
         }
-        if let Some(why) = why(group[0]).filter(|_| number < MAX_EXPLAINED) {
-            writeln!(out, "    why       {why}")?;
+        if number < MAX_EXPLAINED {
+            why(group[0]).iter().try_for_each(|line| writeln!(out, "    {line}"))?;
         }
     }
     writeln!(out)

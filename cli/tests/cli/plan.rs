@@ -753,6 +753,27 @@ fn pods_are_scheduled_to_nodes_with_the_devices_that_they_claim() {
         let reason = plan["unschedulable"][0]["reasons"][0].as_str().unwrap();
         assert!(reason.contains(expected), "{reason}");
     }
+    // The first alternative is chosen, and each has its price.
+    let requests = |family: &str| {
+        format!(
+            "{{name: {family}, deviceClassName: gpu.nvidia.com, selectors: [{{cel: {{expression: \"device.attributes['gpu.nvidia.com'].productName == 'NVIDIA {family}'\"}}}}]}}"
+        )
+    };
+    let either = format!(
+        "{{kind: ResourceClaimTemplate, apiVersion: resource.k8s.io/v1, metadata: {{name: either}}, spec: {{spec: {{devices: {{requests: \
+         [{{name: r, firstAvailable: [{}, {}, {}]}}]}}}}}}}}",
+        requests("L40S"),
+        requests("L4"),
+        requests("H200")
+    );
+    let text = piped(&documents(&[&pool, CLASS, class, &either, &claiming("either")]), &[]).stdout;
+    let lines: Vec<&str> = text.lines().filter_map(|line| line.trim_start().strip_prefix("devices   ")).collect();
+    assert!(
+        lines.len() == 3 && lines[0].starts_with("r/L40S  $") && lines[0].ends_with("/h (g6e.xlarge), chosen"),
+        "{text}"
+    );
+    assert!(lines[1].starts_with("r/L4    $") && lines[1].contains("/h (g6"), "{text}");
+    assert_eq!(lines[2], "r/H200  no NodePool launches a node with it");
     // A node of the cluster has devices of its own.
     let slice = "{kind: ResourceSlice, apiVersion: resource.k8s.io/v1, metadata: {name: s}, spec: {driver: gpu.nvidia.com, nodeName: n, \
                  pool: {name: n, generation: 1, resourceSliceCount: 1}, devices: [{name: gpu-0, attributes: {type: {string: gpu}, \

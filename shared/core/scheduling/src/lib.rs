@@ -25,6 +25,7 @@
 //! The crate `nodeless-checker`, which only tests and benches link, checks solutions without code of the engine.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod alternative_prices;
 mod binding;
 mod claim_needs;
 mod claims;
@@ -49,6 +50,7 @@ mod volumes;
 mod work;
 mod zone_spreads;
 
+pub use alternative_prices::{AlternativePrice, PricedNodes, alternative_prices};
 pub use binding::{BindingLimits, BindingNode, Bindings, Bound, SavedNode};
 pub use claims::claimed_drivers;
 pub use constraints::admission::Admission;

@@ -4,7 +4,9 @@ use crate::claims::{claiming, existing, with};
 use crate::support::*;
 use nodeless_devices::{ClusterDevices, DeviceClass, DeviceSelector, Slice};
 use nodeless_model::*;
-use nodeless_scheduling::{PoolOffer, Problem, Solution, claimed_drivers, explain_launch};
+use nodeless_scheduling::{
+    AlternativePrice, Options, PoolOffer, Problem, Solution, alternative_prices, claimed_drivers, explain_launch,
+};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -158,6 +160,33 @@ fn the_next_alternative_is_launched_where_there_is_no_node_with_the_first() {
     types.last_mut().unwrap().offerings.iter_mut().for_each(|offering| offering.available = false);
     sold_out.node_pools[0].instance_types = types.into();
     assert_eq!(launched(&solve_checked(&sold_out)), ["g6.xlarge"]);
+}
+
+/// The alternatives of the launch of a pod with the claim, with their price.
+fn priced(problem: &Problem<'_>) -> Vec<String> {
+    let solution = solve_checked(problem);
+    let prices = alternative_prices(problem, &solution.launches[0], &Options::default());
+    let text = |one: AlternativePrice| {
+        let nodes = one.nodes.map_or("none".to_owned(), |nodes| format!("{:?} {}", nodes.instance_types, nodes.price));
+        format!("{} {nodes}{}", one.name, if one.is_chosen { " chosen" } else { "" })
+    };
+    prices.into_iter().map(text).collect()
+}
+
+#[test]
+fn each_alternative_has_a_price() {
+    let (devices, pods, mut pools) = (b200_or_l4(), [claiming("a", "t")], [on_demand()]);
+    let both = [r#"gpu/b200 {"p6-b200.48xlarge": 1} 113.93 chosen"#, r#"gpu/l4 {"g6.xlarge": 1} 0.805"#];
+    assert_eq!(priced(&of_types(&devices, &pods, &pools)), both);
+    pools[0].limits.set("cpu", Quantity::from_units(100));
+    let next = ["gpu/b200 none", r#"gpu/l4 {"g6.xlarge": 1} 0.805 chosen"#];
+    assert_eq!(priced(&of_types(&devices, &pods, &pools)), next);
+    // One node with eight GPUs, or a node for each pod.
+    let (several, pools) = (["a", "b"].map(|name| claiming(name, "t")), [on_demand()]);
+    let together = [r#"gpu/b200 {"p6-b200.48xlarge": 1} 113.93 chosen"#, r#"gpu/l4 {"g6.xlarge": 2} 1.61"#];
+    assert_eq!(priced(&of_types(&devices, &several, &pools)), together);
+    let exactly = claims(json!({"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu.nvidia.com"}}]}));
+    assert_eq!(priced(&of_types(&exactly, &pods, &pools)), Vec::<String>::new());
 }
 
 /// The kube-scheduler binds a pod to a node that has any of its alternatives.
