@@ -8,7 +8,7 @@ use std::collections::{BTreeSet, VecDeque};
 
 /// The message of the metadata of every kind.
 const METADATA: &str = "apis.meta.v1.ObjectMeta";
-/// The fields that every object has besides those of its schema.
+/// The fields that every object with metadata has besides those of its schema.
 const TYPE: [&str; 2] = ["apiVersion", "kind"];
 /// What no manifest sets.
 const NOT_MEANT: [&str; 2] = ["status", "metadata"];
@@ -49,6 +49,25 @@ pub fn built_in(api_version: &str, kind: &str, object: &Value) -> Option<Vec<Unk
     }
     let (message, _) = messages().get_key_value(message_name(api_version, kind).as_str())?;
     Some(found(Shape::Message(message), object))
+}
+
+/// Removes the unknown fields of an object of a built-in kind.
+pub(crate) fn prune(api_version: &str, kind: &str, object: &mut Value) {
+    if let Some((message, _)) = messages().get_key_value(message_name(api_version, kind).as_str()) {
+        retain_known(Shape::Message(message), object);
+    }
+}
+
+fn retain_known(shape: Shape<'_>, value: &mut Value) {
+    match value {
+        Value::Object(fields) if !matches!(shape, Shape::Open) => fields.retain(|name, value| {
+            let of_field = shape.field(name);
+            of_field.into_iter().for_each(|shape| retain_known(shape, value));
+            of_field.is_some()
+        }),
+        Value::Array(items) => items.iter_mut().for_each(|item| retain_known(shape.element(), item)),
+        _ => {}
+    }
 }
 
 /// The unknown fields of an object of a custom resource.
@@ -102,8 +121,14 @@ impl<'s> Shape<'s> {
     /// The shape of a field, if an object of this shape may have it.
     fn field(self, name: &str) -> Option<Self> {
         match self {
+            // A directive of a strategic merge patch.
+            _ if name.starts_with('$') => Some(Self::Open),
             Self::Message(message) => {
                 let known = json_fields(message)?;
+                let has_metadata = || known.iter().any(|field| field.name == "metadata");
+                if TYPE.contains(&name) && has_metadata() {
+                    return Some(Self::Open);
+                }
                 let place = known.binary_search_by_key(&name, |field| field.name).ok()?;
                 known.get(place).map(of_field)
             }
@@ -256,6 +281,14 @@ mod tests {
         }]);
         let spec = json!({ "containers": containers, "volumes": volumes, "schedulingGroup": { "podGroupName": "g" } });
         assert_eq!(lines("v1", "Pod", &json!({ "metadata": { "name": "p" }, "spec": spec })), [""; 0]);
+        let claim = json!({ "apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": { "name": "d" } });
+        let set = json!({ "apiVersion": "apps/v1", "kind": "StatefulSet", "spec": { "volumeClaimTemplates": [claim], "kind": 1 } });
+        assert_eq!(lines("apps/v1", "StatefulSet", &set)[0].split(':').next(), Some("spec.kind"));
+        let mut pruned = set.clone();
+        prune("apps/v1", "StatefulSet", &mut pruned);
+        let mut expected = set;
+        expected["spec"].as_object_mut().unwrap().remove("kind");
+        assert_eq!(pruned, expected);
         let scaler =
             json!({ "spec": { "metrics": [{ "type": "Resource", "resource": { "name": "cpu" } }], "minReplica": 2 } });
         assert_eq!(lines("autoscaling/v2", "HorizontalPodAutoscaler", &scaler), ["spec.minReplica: minReplicas"]);

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use jiff::Timestamp;
 use nodeless_fake_kubernetes::resource::{
-    CUSTOM_RESOURCE_DEFINITIONS, EVENTS, PODS, VALIDATING_WEBHOOK_CONFIGURATIONS,
+    CUSTOM_RESOURCE_DEFINITIONS, DEPLOYMENTS, EVENTS, PODS, VALIDATING_WEBHOOK_CONFIGURATIONS,
 };
 use nodeless_fake_kubernetes::{
     ApiServer, CreateOptions, DeleteOptions, Options, PatchOptions, PatchType, Resource, UpdateOptions,
@@ -158,7 +158,14 @@ async fn kubectl_shows_what_is_wrong() {
     let mut typo = deployment(1);
     typo["spec"]["template"]["spec"]["containers"][0]["imagee"] = json!("x");
     let expected = "unknown field \"spec.template.spec.containers[0].imagee\"";
-    cluster.fails("apply -f -", Some(typo), expected).await;
+    cluster.fails("apply -f -", Some(typo.clone()), expected).await;
+    // The field is removed, so that the next apply does not meet it.
+    cluster.succeeds("apply --validate=warn -f -", Some(typo.clone()), &format!("Warning: {expected}")).await;
+    let made = cluster.server.get(&DEPLOYMENTS, "default", "inflate").unwrap();
+    assert!(made["spec"]["template"]["spec"]["containers"][0].get("imagee").is_none(), "{made}");
+    typo["spec"]["replicas"] = json!(2);
+    cluster.succeeds("apply --validate=warn -f -", Some(typo), &format!("Warning: {expected}")).await;
+    cluster.succeeds("apply --server-side --force-conflicts -f -", Some(deployment(3)), "applied").await;
     for version in ["example.com/v1", "apps/v1", "v1"] {
         let unknown = json!({"apiVersion": version, "kind": "Unicorn", "metadata": {"name": "u"}});
         let expected = format!("no matches for kind \"Unicorn\" in version \"{version}\"");
@@ -166,6 +173,9 @@ async fn kubectl_shows_what_is_wrong() {
         cluster.fails("create -f -", Some(unknown), &expected).await;
     }
     cluster.succeeds("run p --image=x", None, "created").await;
+    let resize = r#"patch pod p --subresource=resize --patch={"spec":{"containers":[{"name":"p","resources":{"requests":{"cpu":"2"}}}]}}"#;
+    cluster.succeeds(resize, None, "patched").await;
+    cluster.succeeds("get pod p -o jsonpath={.spec.containers[0].resources.requests.cpu}", None, "2").await;
     cluster.fails("logs p", None, "no logs").await;
     cluster.fails("exec p -- ls", None, "not possible").await;
 }

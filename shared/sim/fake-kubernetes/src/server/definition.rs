@@ -44,7 +44,7 @@ impl Definition {
             all.push("scale");
         }
         if self.resource == PODS {
-            all.extend(["binding", "eviction", "log", "exec", "attach", "portforward"]);
+            all.extend(["binding", "eviction", "log", "exec", "attach", "portforward", "resize"]);
         }
         if self.resource == NAMESPACES {
             all.push("finalize");

@@ -143,7 +143,7 @@ pub(crate) fn resource_list(store: &Store, group: &str, version: &str) -> Option
 
 fn subresource_verbs(subresource: &str) -> &'static [&'static str] {
     match subresource {
-        "status" | "scale" => &["get", "patch", "update"],
+        "status" | "scale" | "resize" => &["get", "patch", "update"],
         "finalize" => &["update"],
         "log" => &["get"],
         _ => &["create"],

@@ -12,8 +12,8 @@ use super::resource::{PODS, Resource};
 use super::status::{FieldError, Status};
 use super::store::{ChangeKind, ObjectKey, Store};
 use super::time::seconds;
-use super::writes::{self, Part, Request};
-use super::{events, scale};
+use super::writes::{self, Part, RESIZE, Request};
+use super::{events, scale, validation};
 
 /// How errors name the parameters of a patch.
 const PATCH_OPTIONS: Resource = Resource::new("meta.k8s.io", "v1", "", "PatchOptions", false);
@@ -65,9 +65,17 @@ pub(crate) fn patch(
         None => (patched, Part::Object),
         Some("status") if definition.status => (patched, Part::Status),
         Some("scale") => (scale::write(definition, &current, &patched)?, Part::Whole("scale")),
+        Some("resize") => (resized(&current, &patched)?, Part::Whole(RESIZE)),
         Some(_) => return Err(Status::method_not_allowed()),
     };
     writes::update(store, definition, key, object, part, request)
+}
+
+/// A pod with the resources of the containers of another.
+pub(crate) fn resized(current: &Value, given: &Value) -> Result<Value, Status> {
+    let (mut pod, errors) = validation::pods::resized(current, given);
+    pod["metadata"]["resourceVersion"] = given["metadata"]["resourceVersion"].clone();
+    if errors.is_empty() { Ok(pod) } else { Err(Status::invalid(&PODS, text(current, "/metadata/name"), errors)) }
 }
 
 /// A patch with the uid of another object. An update with one is a conflict.

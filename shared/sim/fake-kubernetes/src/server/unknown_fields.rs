@@ -5,6 +5,13 @@ use serde_json::Value;
 use super::definition::Definition;
 use crate::fields;
 
+/// Removes the unknown fields of an object of a built-in kind. Those of custom resources are removed by their schema.
+pub(crate) fn prune(definition: &Definition, object: &mut Value) {
+    if definition.custom.is_none() {
+        fields::prune(&definition.resource.api_version(), &definition.resource.kind, object);
+    }
+}
+
 /// The unknown fields of an object, as paths.
 pub(crate) fn unknown_fields(definition: &Definition, object: &Value) -> Vec<String> {
     let resource = &definition.resource;

@@ -4,6 +4,7 @@ use crate::server::path::{Path as _, text};
 use serde_json::{Value, json};
 use std::collections::HashSet;
 
+pub(crate) mod pods;
 mod resources;
 
 use super::definition::Definition;
@@ -239,9 +240,7 @@ fn pod_spec(spec: &Value, path: &str, errors: &mut Vec<FieldError>) {
     }
     for (index, toleration) in list(spec, "/tolerations").iter().enumerate() {
         let path = format!("{path}.tolerations[{index}]");
-        if toleration.get("operator").is_some_and(|operator| !operator.is_null() && operator != "") {
-            supported(toleration, "operator", &path, &["Equal", "Exists"], errors);
-        }
+        pods::toleration(toleration, &path, errors);
         if toleration.get("effect").is_some_and(|effect| !effect.is_null() && effect != "") {
             supported(toleration, "effect", &path, &["NoSchedule", "PreferNoSchedule", "NoExecute"], errors);
         }
@@ -327,13 +326,7 @@ pub(crate) fn update(definition: &Definition, old: &Value, new: &Value) -> Vec<F
         }
         "PriorityClass" => unchanged("/value"),
         "CustomResourceDefinition" => unchanged("/spec/group"),
-        "Pod" if old.get("spec") != new.get("spec") && pod_changed(old, new) => {
-            let detail = "pod updates may not change fields other than `spec.containers[*].image`,\
-                `spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to \
-                existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was \
-                previously negative)";
-            errors.push(FieldError::forbidden("spec", detail));
-        }
+        "Pod" if old.get("spec") != new.get("spec") => pods::update(old, new, &mut errors),
         "Node"
             if !text(old, "/spec/providerID").is_empty()
                 && old.at("/spec/providerID") != new.at("/spec/providerID") =>
@@ -345,25 +338,4 @@ pub(crate) fn update(definition: &Definition, old: &Value, new: &Value) -> Vec<F
         _ => {}
     }
     errors
-}
-
-fn pod_changed(old: &Value, new: &Value) -> bool {
-    let comparable = |pod: &Value| {
-        let mut spec = pod.get("spec").cloned().unwrap_or_default();
-        if let Some(map) = spec.as_object_mut() {
-            for field in ["activeDeadlineSeconds", "tolerations", "schedulingGates"] {
-                map.remove(field);
-            }
-        }
-        for list in ["containers", "initContainers"] {
-            for container in spec.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten() {
-                if let Some(map) = container.as_object_mut() {
-                    map.remove("image");
-                }
-            }
-        }
-        spec
-    };
-    let kept = list(old, "/spec/tolerations").iter().all(|it| list(new, "/spec/tolerations").contains(it));
-    comparable(old) != comparable(new) || !kept
 }

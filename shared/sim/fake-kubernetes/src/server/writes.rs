@@ -35,6 +35,9 @@ pub(crate) enum Part {
     Whole(&'static str),
 }
 
+/// The subresource of pods that changes what their containers request. Its rules replace those of other changes.
+pub(crate) const RESIZE: &str = "resize";
+
 impl Part {
     fn subresource(self) -> &'static str {
         match self {
@@ -222,7 +225,8 @@ pub(crate) fn update(
     }
     // Unchanged parts were checked before.
     if object != *old_comparable {
-        check(definition, name, &mut object, Some(&old_comparable))?;
+        let before = Some(old_comparable.as_ref()).filter(|_| part != Part::Whole(RESIZE));
+        check(definition, name, &mut object, before)?;
     }
     check_finalizers(definition, name, &old, &object)?;
     if definition.resource == CUSTOM_RESOURCE_DEFINITIONS && part == Part::Object {

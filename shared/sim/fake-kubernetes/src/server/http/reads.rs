@@ -20,7 +20,7 @@ pub(super) fn get(server: &ApiServer, call: &Call, target: &Target) -> Result<Re
     check_not_ahead(&server.store(), list_options::revision_to_read(call)?.unwrap_or_default())?;
     let object = server.get(&target.definition.resource, target.namespace(), target.name())?;
     match target.subresource.as_deref() {
-        None | Some("status") => Ok(show(server, call, target, 200, &object)),
+        None | Some("status" | "resize") => Ok(show(server, call, target, 200, &object)),
         Some("scale") => Ok(respond::json(200, &scale::read(&target.definition, &object)?)),
         Some("log") => {
             let text = format!("pod {:?} has no logs: its containers are simulated", target.name());

@@ -83,6 +83,14 @@ pub(super) fn object(
     }
 }
 
+/// A response with a warning for each text (RFC 7234, code 299), which kubectl prints.
+pub(super) fn with_warnings(mut response: Response, texts: &[String]) -> Response {
+    for warning in texts.iter().filter_map(|text| HeaderValue::from_str(&format!("299 - {text:?}")).ok()) {
+        response.headers_mut().append(header::WARNING, warning);
+    }
+    response
+}
+
 #[derive(Serialize)]
 struct ListBody<'a> {
     kind: String,

@@ -12,11 +12,12 @@ use crate::server::admission;
 use crate::server::api::{ApiServer, CreateOptions, PatchOptions, UpdateOptions};
 use crate::server::field_selector::FieldSelector;
 use crate::server::patch::PatchType;
+use crate::server::patching::resized;
 use crate::server::path::text;
 use crate::server::scale;
 use crate::server::status::Status;
-use crate::server::unknown_fields::unknown_fields;
-use crate::server::writes::{self, Part};
+use crate::server::unknown_fields::{prune, unknown_fields};
+use crate::server::writes::{self, Part, RESIZE};
 
 /// Calls the webhooks for a write, then performs it. `write` takes the server and whether it is a dry run.
 async fn reviewed<T>(
@@ -89,7 +90,7 @@ pub(super) async fn post(server: &ApiServer, call: &Call, target: &Target, bytes
         return Err(Status::method_not_allowed());
     }
     place(target, &mut object)?;
-    check_fields(call, target, &object)?;
+    let unknown = check_fields(call, target, &mut object)?;
     // Before the webhooks receive the object, so that it has its name.
     writes::generate_name(&mut server.store(), &mut object);
     let manager = Some(call.field_manager());
@@ -98,27 +99,35 @@ pub(super) async fn post(server: &ApiServer, call: &Call, target: &Target, bytes
         server.create(&target.definition.resource, object.clone(), &options)
     })
     .await?;
-    Ok(show(server, call, target, 201, &created))
+    Ok(respond::with_warnings(show(server, call, target, 201, &created), &unknown))
 }
 
-/// The errors of `fieldValidation=Strict`: the unknown fields of an object.
-fn check_fields(call: &Call, target: &Target, object: &Value) -> Result<(), Status> {
-    match call.parameter("fieldValidation") {
-        Some("Strict") => {}
-        None | Some("Warn" | "Ignore") => return Ok(()),
-        Some(other) => return Err(Status::bad_request(format!("fieldValidation {other:?} is not supported"))),
+/// Removes the fields of an object that its kind does not have, and returns a warning for each; with `fieldValidation=Strict` they are an
+/// error.
+fn check_fields(call: &Call, target: &Target, object: &mut Value) -> Result<Vec<String>, Status> {
+    let validation = call.parameter("fieldValidation");
+    if !matches!(validation, None | Some("Strict" | "Warn" | "Ignore")) {
+        let other = validation.unwrap_or_default();
+        return Err(Status::bad_request(format!("fieldValidation {other:?} is not supported")));
     }
-    let resource = &target.definition.resource;
     let unknown = unknown_fields(&target.definition, object);
+    let unknown: Vec<String> = unknown.iter().map(|field| format!("unknown field {field:?}")).collect();
     if unknown.is_empty() {
-        return Ok(());
+        return Ok(unknown);
     }
-    let list = unknown.iter().map(|field| format!("unknown field {field:?}")).collect::<Vec<_>>().join(", ");
-    let text = format!(
-        "{} in version {:?} cannot be handled as a {}: strict decoding error: {list}",
-        resource.kind, resource.version, resource.kind
-    );
-    Err(Status::bad_request(text))
+    if validation == Some("Strict") {
+        let resource = &target.definition.resource;
+        let text = format!(
+            "{} in version {:?} cannot be handled as a {}: strict decoding error: {}",
+            resource.kind,
+            resource.version,
+            resource.kind,
+            unknown.join(", ")
+        );
+        return Err(Status::bad_request(text));
+    }
+    prune(&target.definition, object);
+    Ok(if validation == Some("Ignore") { Vec::new() } else { unknown })
 }
 
 fn success(code: u16) -> Value {
@@ -137,13 +146,15 @@ pub(super) async fn put(server: &ApiServer, call: &Call, target: &Target, bytes:
             object = scale::write(&target.definition, &old, &object)?;
             Part::Whole("scale")
         }
+        Some(RESIZE) => {
+            object = resized(&old, &object)?;
+            Part::Whole(RESIZE)
+        }
         Some("finalize") => Part::Whole("finalize"),
         Some(_) => return Err(Status::method_not_allowed()),
     };
     place(target, &mut object)?;
-    if part != Part::Whole("scale") {
-        check_fields(call, target, &object)?;
-    }
+    let unknown = if part == Part::Whole("scale") { Vec::new() } else { check_fields(call, target, &mut object)? };
     let given = text(&object, "/metadata/name");
     if given != name {
         let text = format!("the name of the object ({given}) does not match the name on the URL ({name})");
@@ -158,12 +169,12 @@ pub(super) async fn put(server: &ApiServer, call: &Call, target: &Target, bytes:
     if part == Part::Whole("scale") {
         return Ok(respond::json(200, &scale::read(&target.definition, &updated)?));
     }
-    Ok(show(server, call, target, 200, &updated))
+    Ok(respond::with_warnings(show(server, call, target, 200, &updated), &unknown))
 }
 
 pub(super) async fn patch(server: &ApiServer, call: &Call, target: &Target, bytes: &[u8]) -> Result<Response, Status> {
     let name = target.name.as_deref().ok_or_else(Status::method_not_allowed)?;
-    let patch = body::parse(call, bytes)?;
+    let mut patch = body::parse(call, bytes)?;
     let kind = match call.content_type.split(';').next().unwrap_or_default().trim() {
         "application/json-patch+json" => PatchType::Json,
         "application/merge-patch+json" => PatchType::Merge,
@@ -178,10 +189,9 @@ pub(super) async fn patch(server: &ApiServer, call: &Call, target: &Target, byte
             return Err(Status::new(415, "UnsupportedMediaType", text));
         }
     };
-    // A merge patch or an applied configuration has the structure of the object, and may contain directives.
-    if matches!(kind, PatchType::Merge | PatchType::Apply) && target.subresource.as_deref() != Some("scale") {
-        check_fields(call, target, &patch)?;
-    }
+    // Other patches have the structure of the object, and may contain directives.
+    let is_object = kind != PatchType::Json && target.subresource.as_deref() != Some("scale");
+    let unknown = if is_object { check_fields(call, target, &mut patch)? } else { Vec::new() };
     // Unlike other writes, an apply requires a field manager.
     let manager = match kind {
         PatchType::Apply => call.parameter("fieldManager").map(str::to_owned),
@@ -197,7 +207,7 @@ pub(super) async fn patch(server: &ApiServer, call: &Call, target: &Target, byte
         server.patch(resource, target.namespace(), name, subresource, kind, &patch, &options)
     })
     .await?;
-    Ok(show(server, call, target, code, &patched))
+    Ok(respond::with_warnings(show(server, call, target, code, &patched), &unknown))
 }
 
 pub(super) async fn delete(server: &ApiServer, call: &Call, target: &Target, bytes: &[u8]) -> Result<Response, Status> {

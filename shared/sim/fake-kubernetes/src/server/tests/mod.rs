@@ -5,6 +5,7 @@ mod fields;
 mod indices;
 mod objects;
 mod patches;
+mod pod_changes;
 mod reading;
 
 use std::sync::Arc;
