@@ -17,12 +17,12 @@ use std::path::Path;
 use nodeless_catalog::facts::{Facts, Zone, parse_instance_types};
 use serde::de::DeserializeOwned;
 
-/// Zone names differ between accounts; this is the mapping of most older accounts.
+/// Zone names differ between accounts; this is the mapping of the account that the offerings were recorded in.
 const ZONES: [(&str, &str); 6] = [
-    ("us-east-1a", "use1-az6"),
-    ("us-east-1b", "use1-az1"),
-    ("us-east-1c", "use1-az2"),
-    ("us-east-1d", "use1-az4"),
+    ("us-east-1a", "use1-az2"),
+    ("us-east-1b", "use1-az4"),
+    ("us-east-1c", "use1-az6"),
+    ("us-east-1d", "use1-az1"),
     ("us-east-1e", "use1-az3"),
     ("us-east-1f", "use1-az5"),
 ];

@@ -121,7 +121,7 @@ mod tests {
         let location = Location::default();
         assert_eq!(location.region(), None);
         let facts = location.facts(None).unwrap();
-        assert_eq!(zones(&facts), [("us-east-1a", "use1-az6"), ("us-east-1b", "use1-az1"), ("us-east-1c", "use1-az2")]);
+        assert_eq!(zones(&facts), [("us-east-1a", "use1-az2"), ("us-east-1b", "use1-az4"), ("us-east-1c", "use1-az6")]);
         assert_eq!(location.facts(Some("eu-west-3")).unwrap().region, "eu-west-3");
         assert!(location.facts(Some("mars")).is_err());
     }

@@ -11,7 +11,7 @@ use nodeless_world::resources::NODE_CLASSES;
 use std::collections::BTreeSet;
 
 /// us-east-1a, by its id in the catalog.
-const ZONE: &str = "use1-az6";
+const ZONE: &str = "use1-az2";
 
 fn after(harness: &Harness, minutes: i64) -> Timestamp {
     harness.clock.now().checked_add(SignedDuration::from_mins(minutes)).unwrap()
@@ -53,12 +53,12 @@ async fn pods_wait_for_a_zone_and_hear_why_until_the_shift_is_over() {
     sweeper.run().await.unwrap();
     assert!(harness.queue.take_plan().is_some(), "a plan follows at once");
     let active = reported(&harness, "ZonalShiftActive");
-    assert!(active.len() == 1 && active[0].contains("us-east-1a (use1-az6)"), "{active:?}");
+    assert!(active.len() == 1 && active[0].contains("us-east-1a (use1-az2)"), "{active:?}");
 
     harness.cluster.add_pods([pod("web", 1000)]);
     let report = harness.planner().run().await.unwrap();
     assert!(report.created.is_empty());
-    assert!(report.unschedulable[0].1.contains("a zonal shift away from us-east-1a (use1-az6)"), "{report:?}");
+    assert!(report.unschedulable[0].1.contains("a zonal shift away from us-east-1a (use1-az2)"), "{report:?}");
 
     // Nothing changed, so no event is published and nothing is written. The hourly check of launch templates is not due.
     harness.clock.advance_to(after(&harness, 1));
@@ -78,7 +78,7 @@ async fn pods_wait_for_a_zone_and_hear_why_until_the_shift_is_over() {
 async fn pods_go_to_another_zone_and_back_after_it() {
     let mut harness = Harness::new().await;
     in_two_zones(&harness);
-    for (zone, other) in [("use1-az6", "us-east-1b"), ("use1-az1", "us-east-1a")] {
+    for (zone, other) in [("use1-az2", "us-east-1b"), ("use1-az4", "us-east-1a")] {
         harness.zonal_shifts.start(zone, None);
         harness.sweeper().run().await.unwrap();
         harness.cluster.add_pods([pod(zone, 3000)]);

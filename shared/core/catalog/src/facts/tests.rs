@@ -38,6 +38,19 @@ fn embedded_facts_are_those_of_ec2() {
 }
 
 #[test]
+fn the_ids_of_zones_are_those_of_the_account_of_the_offerings() {
+    let facts = Facts::embedded().unwrap();
+    let ids: Vec<(&str, &str)> = facts.zones.iter().map(|zone| (&zone.name[9..], zone.id.as_str())).collect();
+    let of_account = ["az2", "az4", "az6", "az1", "az3", "az5"].map(|number| format!("use1-{number}"));
+    assert_eq!(
+        ids,
+        ["a", "b", "c", "d", "e", "f"].into_iter().zip(of_account.iter().map(String::as_str)).collect::<Vec<_>>()
+    );
+    // EC2 offers it in this zone alone, whatever an account calls it.
+    assert_eq!(facts.offerings["hpc7g.4xlarge"], ["us-east-1c"]);
+}
+
+#[test]
 fn encoded_facts_are_decoded_unchanged() {
     let facts = Facts::embedded().unwrap().within_zones(&["us-east-1a"]);
     assert_eq!(facts.zones.len(), 1);

@@ -59,6 +59,18 @@ fn m5_large_has_the_figures_of_the_formulas() {
 }
 
 #[test]
+fn only_the_card_of_the_primary_interface_has_addresses_of_pods() {
+    let pods = |name: &str| build(name, &settings(AmiFamily::Al2023)).capacity.get(name::PODS).units();
+    // 8 of 15 interfaces, and 12 of 24, are on the first card, each with 50 addresses.
+    for name in ["i7ie.48xlarge", "i7ie.metal-48xl"] {
+        assert_eq!(pods(name), 8 * 49 + 2, "{name}");
+    }
+    for name in ["i8ge.48xlarge", "i8ge.metal-48xl"] {
+        assert_eq!(pods(name), 12 * 49 + 2, "{name}");
+    }
+}
+
+#[test]
 fn named_instance_types_are_those_of_the_whole_list() {
     let (catalog, settings, short) = (catalog(), settings(AmiFamily::Al2023), UnavailableOfferings::default());
     let named = catalog.instance_types_named(["m5.large", "none", "c5.large", "m5.large"], &settings, &short);
@@ -317,7 +329,7 @@ fn ids_of_zones_are_those_of_the_node_class_or_of_the_catalog() {
     };
     let both = |id: &str| (Some(id.to_owned()), Some(id.to_owned()));
     assert_eq!(found(&catalog, "use1-az4"), both("use1-az4"));
-    assert_eq!(found(&catalog, ""), both("use1-az6"));
+    assert_eq!(found(&catalog, ""), both("use1-az2"));
     catalog.zones.iter_mut().for_each(|zone| zone.id.clear());
     assert_eq!(found(&catalog, "use1-az4"), both("use1-az4"));
     assert_eq!(found(&catalog, ""), (None, None));
@@ -329,7 +341,7 @@ fn zones_are_those_with_subnets_and_offerings() {
     settings.zones = vec![zone('a'), zone('e')];
     let m5 = build("m5.large", &settings);
     assert_eq!(label(&m5, labels::ZONE).as_deref(), Some("us-east-1a"));
-    assert_eq!(label(&m5, labels::ZONE_ID).as_deref(), Some("use1-az6"));
+    assert_eq!(label(&m5, labels::ZONE_ID).as_deref(), Some("use1-az2"));
     let available: Vec<_> = m5.offerings.iter().filter(|offering| offering.available).collect();
     assert_eq!(available.len(), 2);
     assert!(available.iter().all(|offering| offering.zone == "us-east-1a"));
