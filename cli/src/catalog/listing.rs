@@ -1,5 +1,6 @@
 //! The JSON of `nodeless catalog show`.
 
+use nodeless_catalog::Catalog;
 use nodeless_model::instance_type::Offering;
 use nodeless_model::{CapacityType, InstanceType, ResourceList, StringMap, labels};
 use serde::Serialize;
@@ -26,20 +27,23 @@ struct ListedOffering<'a> {
     /// `null` if the price is unknown.
     price_per_hour: Option<f64>,
     available: bool,
+    /// Whether the price is derived and not published.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    derived: bool,
 }
 
 /// An array with one object for each type.
-pub(crate) fn listed(types: &[InstanceType]) -> impl Serialize {
-    types.iter().map(listed_type).collect::<Vec<_>>()
+pub(crate) fn listed(types: &[InstanceType], catalog: &Catalog) -> impl Serialize {
+    types.iter().map(|kind| listed_type(kind, catalog.has_derived_price(&kind.name))).collect::<Vec<_>>()
 }
 
-fn listed_type(kind: &InstanceType) -> Listed<'_> {
+fn listed_type(kind: &InstanceType, derived_price: bool) -> Listed<'_> {
     Listed {
         name: &kind.name,
         labels: type_labels(kind),
         capacity: without_zeros(&kind.capacity),
         allocatable: without_zeros(&kind.allocatable()),
-        offerings: kind.offerings.iter().map(listed_offering).collect(),
+        offerings: kind.offerings.iter().map(|offering| listed_offering(offering, derived_price)).collect(),
     }
 }
 
@@ -55,12 +59,13 @@ fn without_zeros(list: &ResourceList) -> ResourceList {
     kept.map(|(name, quantity)| (name.to_owned(), quantity)).collect()
 }
 
-fn listed_offering(offering: &Offering) -> ListedOffering<'_> {
+fn listed_offering(offering: &Offering, derived_price: bool) -> ListedOffering<'_> {
     ListedOffering {
         zone: &offering.zone,
         zone_id: offering.requirements.get(labels::ZONE_ID).and_then(|id| id.single()).map(str::to_owned),
         capacity_type: offering.capacity_type,
         price_per_hour: (offering.price > 0.0).then_some(offering.price),
         available: offering.available,
+        derived: derived_price && offering.capacity_type == CapacityType::OnDemand,
     }
 }

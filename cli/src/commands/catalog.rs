@@ -71,7 +71,7 @@ fn show(arguments: &ShowArguments) -> Result<(), CliError> {
     let settings = NodeClassSettings::new(AmiFamily::Al2023, file.catalog.zones.clone());
     let types = file.catalog.instance_types(&settings, &UnavailableOfferings::default());
     match arguments.output {
-        Output::Json => output::json(&listing::listed(&types)),
+        Output::Json => output::json(&listing::listed(&types, &file.catalog)),
         Output::Text => output::print(text::table(&file, &types)),
     }
     .map(drop)

@@ -55,28 +55,34 @@ impl LoadedCatalog {
     /// The embedded catalog of a region, by default that of the cluster.
     pub(crate) fn embedded(location: &Location, region: Option<&str>) -> Result<Self, CliError> {
         let catalog = Catalog::synthetic(1, &location.facts(region).map_err(CliError::Region)?);
-        let described = format!("Prices: {}; set others with --catalog.", embedded_prices(&catalog.region));
+        let described = format!("Prices: {}; set others with --catalog.", embedded_prices(&catalog));
         Ok(Self { catalog, notes: Vec::new(), described })
     }
 
     /// The catalog of a simulated EC2.
     #[cfg(feature = "kubernetes")]
     pub(crate) fn simulated(catalog: Catalog) -> Self {
-        let described = format!("Prices: simulated {}.", embedded_prices(&catalog.region));
+        let described = format!("Prices: simulated {}.", embedded_prices(&catalog));
         Self { catalog, notes: Vec::new(), described }
     }
 }
 
-/// The embedded prices of a region, in words.
-fn embedded_prices(region: &str) -> String {
+/// The embedded prices of a catalog, in words.
+fn embedded_prices(catalog: &Catalog) -> String {
+    let region = &catalog.region;
     match Facts::embedded_prices(region) {
         EmbeddedPrices { of_region: true, month } => {
-            format!("{region}, on-demand prices of {month}, spot prices synthetic")
+            format!("{region}, on-demand prices of {month}{}, spot prices synthetic", derived(catalog))
         }
         EmbeddedPrices { of_region: false, month } => format!(
             "{region}, for which no prices are embedded: on-demand prices of us-east-1 of {month}, spot prices synthetic"
         ),
     }
+}
+
+/// How many of the prices of a catalog are derived, in parentheses; nothing if none is.
+fn derived(catalog: &Catalog) -> String {
+    catalog.derived_prices().map_or_else(String::new, |derived| format!(" ({derived})"))
 }
 
 /// The region of a cluster and its zones, as its objects name them.
@@ -107,6 +113,6 @@ fn from_file(path: &Path) -> Result<LoadedCatalog, CliError> {
         let names = loaded.left_out.iter().cloned().collect::<Vec<_>>().join(", ");
         notes.push(format!("{shown}: ignored, because they cannot be nodes: {names}"));
     }
-    let described = format!("Prices: {}, {shown}.", loaded.catalog.region);
+    let described = format!("Prices: {}, {shown}{}.", loaded.catalog.region, derived(&loaded.catalog));
     Ok(LoadedCatalog { catalog: loaded.catalog, notes, described })
 }

@@ -216,6 +216,7 @@ pub(crate) fn run(input: Input, form: Output) -> Result<ExitCode, CliError> {
         };
         report.explanations.extend(explained);
     }
+    report.set_derived_prices(&catalog.catalog, instances.iter().chain(&launched));
     report.statistics.peak_memory_bytes = memory::peak();
     let why = |place: usize| {
         let lines = |launch| explain::lines(&problem, launch, covered.get(place).copied(), &options);

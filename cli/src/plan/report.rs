@@ -7,11 +7,14 @@ use super::parts::{Launch, Placement, rounded, sorted};
 use super::volumes::Volumes;
 use crate::commitments::Summary;
 use nodeless_api::view::ClusterView;
+use nodeless_catalog::Catalog;
+use nodeless_commitments::Instance;
 use nodeless_disruption::StaticChange;
-use nodeless_model::{Pod, ResourceList};
+use nodeless_model::{CapacityType, Pod, ResourceList};
 use nodeless_operations::plan::CurrentCluster;
 use nodeless_scheduling::{Advice, DaemonSetEffect, Problem, Solution, daemon_set_effects};
 use serde::Serialize;
+use std::collections::BTreeSet;
 
 /// The plan.
 #[derive(Debug, Serialize)]
@@ -31,6 +34,9 @@ pub(crate) struct Report {
     pub(crate) static_launches: Option<Vec<StaticReport>>,
     /// The price per hour of the offerings chosen for all launches, those of static NodePools too, in dollars.
     pub(crate) price_per_hour: f64,
+    /// The instance types of the nodes and launches whose on-demand price is derived and not published, by name.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub(crate) derived_prices: BTreeSet<String>,
     /// What volumes cost beside these prices.
     pub(crate) volumes: Volumes,
     /// The cluster before the plan.
@@ -146,6 +152,12 @@ impl Report {
         self.static_launches = Some(changes.into_iter().map(StaticReport::from).collect());
     }
 
+    /// Sets which prices of these instances are derived.
+    pub(crate) fn set_derived_prices<'a>(&mut self, catalog: &Catalog, all: impl Iterator<Item = &'a Instance>) {
+        let on_demand = all.filter(|one| one.capacity_type == CapacityType::OnDemand).map(|one| &one.instance_type);
+        self.derived_prices = on_demand.filter(|name| catalog.has_derived_price(name)).cloned().collect();
+    }
+
     /// Sets what the volumes of all new nodes and of warm nodes cost.
     pub(crate) fn set_volumes(&mut self, view: &ClusterView) {
         let of_static = self.static_launches.iter().flatten().flat_map(|change| &change.launches);
@@ -189,6 +201,7 @@ impl Report {
             daemon_sets: daemon_set_effects(problem, &solution.launches),
             static_launches: None,
             price_per_hour: rounded(solution.price_per_hour()),
+            derived_prices: BTreeSet::new(),
             volumes: Volumes::default(),
             current: Current::default(),
             commitments: None,

@@ -217,7 +217,12 @@ fn total(out: &mut String, report: &Report, prices: &str) -> std::fmt::Result {
         let ended = if decided.interrupted { "; interrupted, so more may follow" } else { "" };
         writeln!(out, "Evaluated disruption in {} ms, in {decisions}{ended}.", decided.elapsed_milliseconds)?;
     }
-    writeln!(out, "{prices}")
+    writeln!(out, "{prices}")?;
+    if report.derived_prices.is_empty() {
+        return Ok(());
+    }
+    let names: Vec<&str> = report.derived_prices.iter().map(String::as_str).collect();
+    writeln!(out, "Derived, not published: the on-demand prices of {}.", names.join(", "))
 }
 
 /// What the cluster costs before the plan, and how much of it pods request.

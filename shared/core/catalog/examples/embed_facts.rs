@@ -9,7 +9,7 @@
 //! The inputs: a DescribeInstanceTypes response; `{type: [zone]}`; `{type: dollars per hour}`; `{type: VpcLimits}`;
 //! `{type: Mbps}`. Fields that [`InstanceTypeInfo`](nodeless_catalog::facts::InstanceTypeInfo) does not have are dropped.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
 use std::fs;
 use std::path::Path;
@@ -38,6 +38,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         instance_types: parse_instance_types(&read(instance_types)?)?,
         offerings: parse(offerings)?,
         on_demand_prices: parse(prices)?,
+        derived_prices: BTreeSet::new(),
         local_prices: BTreeMap::new(),
         vpc_limits: parse(vpc_limits)?,
         network_bandwidth: parse(bandwidth)?,

@@ -60,6 +60,7 @@ fn rest(facts: &Facts) -> Facts {
         instance_types: std::collections::BTreeMap::new(),
         offerings: facts.offerings.clone(),
         on_demand_prices: facts.on_demand_prices.clone(),
+        derived_prices: facts.derived_prices.clone(),
         local_prices: facts.local_prices.clone(),
         vpc_limits: facts.vpc_limits.clone(),
         network_bandwidth: facts.network_bandwidth.clone(),

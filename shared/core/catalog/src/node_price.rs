@@ -26,6 +26,13 @@ impl Catalog {
         self.dollars_per_hour(all.get(labels::INSTANCE_TYPE)?, all.get(labels::ZONE)?, capacity_type_of(all)?)
     }
 
+    /// Whether the price of a node with these labels is derived, and not published.
+    #[must_use]
+    pub fn derives_price(&self, all: &StringMap) -> bool {
+        let on_demand = capacity_type_of(all) == Some(CapacityType::OnDemand);
+        on_demand && all.get(labels::INSTANCE_TYPE).is_some_and(|kind| self.has_derived_price(kind))
+    }
+
     /// The price of an instance, in dollars an hour. Instances in a capacity reservation have no price of their own: the reservation is
     /// billed, whether it is used or not. The price of another region is not used.
     #[must_use]

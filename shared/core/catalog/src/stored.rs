@@ -168,6 +168,8 @@ pub struct CatalogType {
     pub facts: TypeFacts,
     /// The on-demand price in all zones without a [`ZoneOffer::on_demand_price`]; `None` if it is unknown.
     pub on_demand_price: Option<Price>,
+    /// Whether that price was derived from those of other types and regions, because it is not known.
+    pub derived_price: bool,
     /// The zones that offer it.
     pub offers: Vec<ZoneOffer>,
 }
@@ -276,7 +278,8 @@ impl Catalog {
                     // Many Local Zones sell no spot capacity.
                     None => on_demand_price.filter(|_| !zone.is_local()),
                 });
-                Some(CatalogType { facts: type_facts, on_demand_price, offers })
+                let derived_price = facts.derived_prices.contains(name);
+                Some(CatalogType { facts: type_facts, on_demand_price, derived_price, offers })
             })
             .collect();
         catalog
@@ -307,11 +310,15 @@ impl Catalog {
     /// The sources of its prices as text: a sentence for each capacity type.
     #[must_use]
     pub fn price_sources(&self) -> [String; 2] {
+        let on_demand = match self.on_demand_price_source {
+            OnDemandPriceSource::PriceList => "on-demand prices are the AWS Price List's".to_owned(),
+            OnDemandPriceSource::Embedded => self.embedded_prices(),
+            OnDemandPriceSource::File => "on-demand prices are the catalog file's".to_owned(),
+        };
         [
-            match self.on_demand_price_source {
-                OnDemandPriceSource::PriceList => "on-demand prices are the AWS Price List's".to_owned(),
-                OnDemandPriceSource::Embedded => self.embedded_prices(),
-                OnDemandPriceSource::File => "on-demand prices are the catalog file's".to_owned(),
+            match self.derived_prices() {
+                Some(derived) => format!("{on_demand}, {derived}"),
+                None => on_demand,
             },
             match self.spot_price_source {
                 SpotPriceSource::History => "spot prices are EC2's spot price history",
@@ -323,6 +330,20 @@ impl Catalog {
             }
             .to_owned(),
         ]
+    }
+
+    /// How many of its on-demand prices are derived, as text: `338 of 1093 derived from those of us-east-1`. `None` if none is.
+    #[must_use]
+    pub fn derived_prices(&self) -> Option<String> {
+        let priced = self.types.iter().filter(|entry| entry.on_demand_price.is_some());
+        let derived = priced.clone().filter(|entry| entry.derived_price).count();
+        (derived > 0).then(|| format!("{derived} of {} derived from those of us-east-1", priced.count()))
+    }
+
+    /// Whether the on-demand price of an instance type is derived.
+    #[must_use]
+    pub fn has_derived_price(&self, instance_type: &str) -> bool {
+        self.get(instance_type).is_some_and(|entry| entry.derived_price)
     }
 
     fn embedded_prices(&self) -> String {

@@ -31,6 +31,9 @@ pub struct NodeRow {
     pub created: Option<Timestamp>,
     /// The price in dollars an hour; `null` if it is not known.
     pub price_per_hour: Option<f64>,
+    /// Whether that price is one of the catalog that is derived and not published.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub derived_price: bool,
     /// The allocatable and used resources.
     pub load: Load,
     /// The number of pods that it can run.
@@ -77,6 +80,7 @@ impl NodeRow {
         let Source { claim, pods, used, budgets, prices, now, label_columns } = source;
         let label = |key: &str| node.labels.get(key).cloned();
         let state = NodeState::new(node, claim);
+        let recorded = claim.and_then(|claim| claim.price);
         let mut requested = Amount::default();
         let mut more = Extended { allocatable: extended(&node.allocatable), ..Extended::default() };
         for pod in &pods {
@@ -91,7 +95,8 @@ impl NodeRow {
             zone: label(labels::ZONE),
             capacity_type: label(labels::CAPACITY_TYPE),
             created: node.created,
-            price_per_hour: claim.and_then(|claim| claim.price).or_else(|| prices.node_price(&node.labels)),
+            price_per_hour: recorded.or_else(|| prices.node_price(&node.labels)),
+            derived_price: recorded.is_none() && prices.derives_price(&node.labels),
             load: Load { allocatable: Amount::from_list(&node.allocatable), requested, used, extended: more },
             pod_capacity: node.allocatable.get("pods").units(),
             state,

@@ -25,7 +25,7 @@ use nodeless_catalog::Catalog;
 use nodeless_commitments::Commitments;
 use nodeless_disruption::command::replaced_nodes;
 use serde::Serialize;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 /// The number of Events that are shown.
@@ -72,7 +72,7 @@ pub struct Picture {
     pub timeline: Vec<Entry>,
     /// The latest Events of nodeless and Karpenter, the newest first.
     pub events: Vec<EventRow>,
-    /// The kinds that cannot be read, and the objects that cannot be decoded.
+    /// The kinds that cannot be read, the objects that cannot be decoded, and the prices that are derived.
     pub warnings: Vec<String>,
 }
 
@@ -158,7 +158,7 @@ impl Picture {
             groups: groups(&nodes, viewing.group_by),
             label_columns: viewing.label_columns.clone(),
             events: events(cluster),
-            warnings: warnings(cluster),
+            warnings: warnings(cluster).chain(derived_prices(&nodes)).collect(),
             cluster: settings,
             node_pools,
             node_classes,
@@ -323,13 +323,21 @@ fn events(cluster: &Cluster) -> Vec<EventRow> {
     all.into_iter().take(EVENTS).cloned().collect()
 }
 
-fn warnings(cluster: &Cluster) -> Vec<String> {
+fn warnings(cluster: &Cluster) -> impl Iterator<Item = String> {
     let missing = cluster.missing.iter().map(|(kind, why)| format!("{} are not shown: {why}", plural(kind.name())));
     let invalid = cluster.invalid.iter().map(|((kind, (namespace, name)), why)| {
         let slash = if namespace.is_empty() { "" } else { "/" };
         format!("{} {namespace}{slash}{name} is not shown: {why}", kind.name())
     });
-    missing.chain(invalid).collect()
+    missing.chain(invalid)
+}
+
+/// The instance types of nodes whose price is derived, if there are any.
+fn derived_prices(nodes: &[NodeRow]) -> Option<String> {
+    let derived = nodes.iter().filter(|node| node.derived_price).filter_map(|node| node.instance_type.as_deref());
+    let names: Vec<&str> = derived.collect::<BTreeSet<_>>().into_iter().collect();
+    let listed = || format!("on-demand prices are derived from those of us-east-1: {}", names.join(", "));
+    (!names.is_empty()).then(listed)
 }
 
 fn plural(kind: &str) -> String {
@@ -384,6 +392,21 @@ mod tests {
         let load = &picture.node("a").unwrap().load;
         assert_eq!((load.requested.cpu_millicores, load.requested.memory_bytes), (2000, 4 << 30));
         assert!((load.cpu_requested() - 0.5).abs() < 1e-9 && load.cpu_used().is_none());
+    }
+
+    #[test]
+    fn a_price_that_is_derived_is_marked() {
+        let mut catalog = Catalog::embedded().unwrap();
+        let kind = catalog.types.iter_mut().find(|kind| kind.facts.name == "m5.large").unwrap();
+        kind.derived_price = true;
+        let spot = node_value("a", "m5.large");
+        let mut on_demand = spot.clone();
+        on_demand["metadata"]["labels"]["karpenter.sh/capacity-type"] = json!("on-demand");
+        let shown = Picture::new(&cluster(&[(Kind::Node, on_demand)]), &catalog, at(5));
+        assert!(shown.nodes[0].derived_price);
+        assert_eq!(shown.warnings, ["on-demand prices are derived from those of us-east-1: m5.large"]);
+        let shown = Picture::new(&cluster(&[(Kind::Node, spot)]), &catalog, at(5));
+        assert!(!shown.nodes[0].derived_price && shown.warnings.is_empty());
     }
 
     #[test]

@@ -5,6 +5,7 @@ use aws_sdk_pricing::types::{Filter, FilterType};
 use jiff::{SignedDuration, Timestamp};
 use nodeless_aws::port_error;
 use nodeless_catalog::Catalog;
+use nodeless_catalog::facts::AssumedPrices;
 use nodeless_catalog::stored::OnDemandPriceSource;
 use nodeless_ports::{ErrorKind, PortError};
 use serde::Deserialize;
@@ -29,6 +30,8 @@ pub(super) struct Prices {
     pub(super) by_type: ByType,
     /// Those of Local Zones and Wavelength Zones, by zone. Where the Price List has none, the region's are used.
     pub(super) by_local_zone: BTreeMap<String, ByType>,
+    /// The instance types whose price in `by_type` is derived, as embedded ones may be.
+    pub(super) derived: BTreeSet<String>,
 }
 
 /// On-demand prices and their source.
@@ -59,7 +62,7 @@ pub(super) fn due(previous: Option<&Catalog>, now: Timestamp) -> bool {
 }
 
 /// The prices if none were read: those of the previous catalog if they came from the Price List, otherwise the embedded ones.
-pub(super) fn fallback(previous: Option<&Catalog>, embedded: ByType) -> OnDemandPrices {
+pub(super) fn fallback(previous: Option<&Catalog>, embedded: AssumedPrices) -> OnDemandPrices {
     match previous {
         Some(catalog) if catalog.on_demand_price_source == OnDemandPriceSource::PriceList => OnDemandPrices {
             prices: of_catalog(catalog),
@@ -67,7 +70,8 @@ pub(super) fn fallback(previous: Option<&Catalog>, embedded: ByType) -> OnDemand
             read: catalog.on_demand_prices_read,
         },
         _ => {
-            let prices = Prices { by_type: embedded, by_local_zone: BTreeMap::new() };
+            let AssumedPrices { by_type, derived } = embedded;
+            let prices = Prices { by_type, derived, by_local_zone: BTreeMap::new() };
             OnDemandPrices { prices, source: OnDemandPriceSource::Embedded, read: None }
         }
     }
@@ -263,13 +267,14 @@ mod tests {
 
     #[test]
     fn the_embedded_prices_stand_in_and_are_marked() {
-        let embedded = BTreeMap::from([("m5.large".to_owned(), 0.1)]);
+        let by_type = BTreeMap::from([("m5.large".to_owned(), 0.1)]);
+        let embedded = AssumedPrices { by_type, derived: BTreeSet::from(["m5.large".to_owned()]) };
         let prices = fallback(None, embedded.clone());
         assert_eq!((prices.source, prices.read), (OnDemandPriceSource::Embedded, None));
-        assert_eq!(prices.prices.by_type, embedded);
+        assert_eq!((&prices.prices.by_type, &prices.prices.derived), (&embedded.by_type, &embedded.derived));
         let prices = fallback(Some(&previous(OnDemandPriceSource::PriceList, Some(at(5)))), embedded);
         assert_eq!((prices.source, prices.read), (OnDemandPriceSource::PriceList, Some(at(5))));
-        assert_eq!(prices.prices.by_type["m5.large"], 0.096);
+        assert_eq!((prices.prices.by_type["m5.large"], prices.prices.derived.len()), (0.096, 0));
     }
 
     #[test]
@@ -280,7 +285,8 @@ mod tests {
         }
         let zone = before.zones[0].name.clone();
         let prices = BTreeMap::from([("m5.large".to_owned(), 0.2)]);
-        let new = Prices { by_type: prices.clone(), by_local_zone: [(zone.clone(), prices)].into() };
+        let new =
+            Prices { by_type: prices.clone(), by_local_zone: [(zone.clone(), prices)].into(), ..Prices::default() };
         let merged = merge(Some(&before), new.clone(), at(9));
         let (by_type, local) = (&merged.prices.by_type, &merged.prices.by_local_zone[&zone]);
         assert_eq!((by_type["m5.large"], by_type["m5.xlarge"], merged.read), (0.2, 0.192, Some(at(9))));

@@ -147,6 +147,7 @@ pub(super) fn facts(region: &str, read: Region, prices: Prices, known: &Facts) -
         instance_types: read.instance_types,
         offerings: read.offerings,
         on_demand_prices: prices.by_type,
+        derived_prices: prices.derived,
         local_prices: prices.by_local_zone,
     }
 }

@@ -5,7 +5,7 @@ mod region;
 mod spot;
 mod zone;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read as _, Write as _};
 use std::sync::OnceLock;
 
@@ -16,7 +16,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 pub use instance_type_info::*;
-pub use region::{EmbeddedPrices, RegionError};
+pub use region::{AssumedPrices, EmbeddedPrices, RegionError};
 pub use spot::synthetic_spot_price;
 pub use zone::{Zone, is_local_zone, region_of_zone};
 
@@ -36,6 +36,10 @@ pub struct Facts {
     pub offerings: BTreeMap<String, Vec<String>>,
     /// Linux on-demand price by instance type, in dollars per hour.
     pub on_demand_prices: BTreeMap<String, f64>,
+    /// The instance types whose on-demand price was derived from those of other types and regions, because the price in this region is
+    /// not known.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub derived_prices: BTreeSet<String>,
     /// Linux on-demand price, in dollars per hour, by zone and instance type, in zones with prices of their own: Local Zones and
     /// Wavelength Zones.
     #[serde(default)]

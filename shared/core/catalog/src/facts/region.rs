@@ -1,7 +1,8 @@
 //! The facts of regions other than us-east-1: their zones, and what their instance types cost there.
 
-use super::{Facts, FactsError, Zone};
-use std::collections::BTreeMap;
+use super::{Facts, FactsError, InstanceTypeInfo, Zone};
+use serde::Deserialize;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
 
 /// What each region but us-east-1 offers; `data/README.md` describes it.
@@ -10,9 +11,29 @@ static EMBEDDED: &[u8] = include_bytes!("../../data/regions.json.zz");
 /// The month of the prices of us-east-1 and of those of other regions.
 const MONTHS: [&str; 2] = ["July 2026", "May 2025"];
 
-/// The embedded offers of a region by instance type: dollars per hour, and the numbers of the ids of the zones that offer the type,
-/// which are empty where they are unknown.
-type Offers = BTreeMap<String, (f64, String)>;
+/// What is embedded of regions but us-east-1.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Regions {
+    /// The instance types that us-east-1 does not have, by name.
+    instance_types: BTreeMap<String, InstanceTypeInfo>,
+    /// The offers of each region by instance type.
+    regions: BTreeMap<String, Offers>,
+}
+
+type Offers = BTreeMap<String, Offer>;
+
+/// What a region offers of an instance type, written as an array.
+#[derive(Debug, Deserialize)]
+struct Offer {
+    /// Dollars per hour; `None` if it is unknown.
+    price: Option<f64>,
+    /// The numbers of the ids of the zones that offer the type; empty if they are unknown.
+    zones: String,
+    /// Whether the price was derived and not published.
+    #[serde(default)]
+    derived: bool,
+}
 
 /// Why there are no facts of a region.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -32,6 +53,15 @@ pub struct EmbeddedPrices {
     pub of_region: bool,
     /// The month that they are of, such as `May 2025`.
     pub month: &'static str,
+}
+
+/// The on-demand prices to assume in a region whose Price List cannot be read.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct AssumedPrices {
+    /// Dollars per hour by instance type.
+    pub by_type: BTreeMap<String, f64>,
+    /// The instance types whose price was not published for the region, of a region with published prices.
+    pub derived: BTreeSet<String>,
 }
 
 /// The zones of the regions that do not have the zones a, b and c with the ids 1, 2 and 3: the letter of the name, and the number of the
@@ -61,7 +91,8 @@ impl Facts {
     /// When the text is not the name of a region.
     pub fn of_region(region: &str) -> Result<Self, RegionError> {
         let home = Self::embedded()?;
-        let Some(offers) = offers(region)? else { return home.renamed(region) };
+        let regions = regions()?;
+        let Some(offers) = regions.regions.get(region) else { return home.renamed(region) };
         let zones = zones(region)?;
         let offered = |numbers: &str| {
             let offers = |zone: &&Zone| {
@@ -69,38 +100,48 @@ impl Facts {
             };
             zones.iter().filter(offers).map(|zone| zone.name.clone()).collect()
         };
-        let known = offers.iter().filter(|(kind, _)| home.instance_types.contains_key(*kind));
+        let mut instance_types = of_kinds(&home.instance_types, offers);
+        instance_types.extend(of_kinds(&regions.instance_types, offers));
+        let known = || offers.iter().filter(|(kind, _)| instance_types.contains_key(*kind));
         Ok(Self {
             region: region.to_owned(),
-            instance_types: of_kinds(&home.instance_types, offers),
-            offerings: known.clone().map(|(kind, (_, numbers))| (kind.clone(), offered(numbers))).collect(),
-            on_demand_prices: known.map(|(kind, (price, _))| (kind.clone(), *price)).collect(),
+            offerings: known().map(|(kind, offer)| (kind.clone(), offered(&offer.zones))).collect(),
+            on_demand_prices: known().filter_map(|(kind, offer)| Some((kind.clone(), offer.price?))).collect(),
+            derived_prices: known().filter(|(_, offer)| offer.derived).map(|(kind, _)| kind.clone()).collect(),
             vpc_limits: of_kinds(&home.vpc_limits, offers),
             network_bandwidth: of_kinds(&home.network_bandwidth, offers),
             zones,
+            instance_types,
             local_prices: BTreeMap::new(),
         })
     }
 
-    /// The embedded on-demand prices to assume in a region whose Price List cannot be read, in dollars per hour: those of the region, and
-    /// for instance types without one that of us-east-1.
+    /// The embedded on-demand prices to assume in a region whose Price List cannot be read: those of the region, and for instance types
+    /// without one that of us-east-1.
     ///
     /// # Errors
     /// When the embedded data is damaged.
-    pub fn embedded_prices_in(region: &str) -> Result<BTreeMap<String, f64>, RegionError> {
-        let mut prices = Self::embedded()?.on_demand_prices.clone();
-        let offers = offers(region)?.into_iter().flatten();
-        prices.extend(offers.map(|(kind, (price, _))| (kind.clone(), *price)));
-        Ok(prices)
+    pub fn embedded_prices_in(region: &str) -> Result<AssumedPrices, RegionError> {
+        let mut by_type = Self::embedded()?.on_demand_prices.clone();
+        let Some(offers) = regions()?.regions.get(region) else {
+            return Ok(AssumedPrices { by_type, derived: BTreeSet::new() });
+        };
+        by_type.extend(offers.iter().filter_map(|(kind, offer)| Some((kind.clone(), offer.price?))));
+        let is_published =
+            |kind: &String| offers.get(kind).is_some_and(|offer| offer.price.is_some() && !offer.derived);
+        let derived = by_type.keys().filter(|kind| !is_published(kind)).cloned().collect();
+        Ok(AssumedPrices { by_type, derived })
     }
 
     /// The embedded prices that apply to a region.
     #[must_use]
     pub fn embedded_prices(region: &str) -> EmbeddedPrices {
         let [home, others] = MONTHS;
-        match offers(region) {
-            Ok(Some(_)) => EmbeddedPrices { of_region: true, month: others },
-            _ => EmbeddedPrices { of_region: region == "us-east-1", month: home },
+        let of_region = regions().is_ok_and(|all| all.regions.contains_key(region));
+        if of_region {
+            EmbeddedPrices { of_region, month: others }
+        } else {
+            EmbeddedPrices { of_region: region == "us-east-1", month: home }
         }
     }
 
@@ -128,11 +169,10 @@ fn of_kinds<V: Clone>(facts: &BTreeMap<String, V>, offers: &Offers) -> BTreeMap<
     offered.map(|(kind, value)| (kind.clone(), value.clone())).collect()
 }
 
-/// The embedded offers of a region; `None` if there are none, as for us-east-1, whose facts are embedded in full.
-fn offers(region: &str) -> Result<Option<&'static Offers>, &'static FactsError> {
-    static OFFERS: OnceLock<Result<BTreeMap<String, Offers>, FactsError>> = OnceLock::new();
-    let offers = OFFERS.get_or_init(|| super::decompressed(EMBEDDED)).as_ref()?;
-    Ok(offers.get(region))
+/// What is embedded of regions but us-east-1.
+fn regions() -> Result<&'static Regions, &'static FactsError> {
+    static REGIONS: OnceLock<Result<Regions, FactsError>> = OnceLock::new();
+    REGIONS.get_or_init(|| super::decompressed(EMBEDDED)).as_ref()
 }
 
 /// The zones of a region.
@@ -193,14 +233,25 @@ mod tests {
         assert_eq!(Facts::embedded_prices("eu-central-1"), EmbeddedPrices { of_region: true, month: "May 2025" });
         let assumed = Facts::embedded_prices_in("eu-central-1").unwrap();
         let home = &Facts::embedded().unwrap().on_demand_prices;
-        assert_eq!((assumed["m5.large"], assumed["m9g.large"]), (0.115, home["m9g.large"]));
+        assert_eq!((assumed.by_type["m5.large"], assumed.by_type["m9g.large"]), (0.115, home["m9g.large"]));
+        assert!(assumed.derived.contains("m9g.large") && !assumed.derived.contains("m5.large"));
+    }
+
+    #[test]
+    fn an_offer_states_whether_its_price_is_derived() {
+        let read =
+            |json: &str| serde_json::from_str::<Offer>(json).map(|offer| (offer.price, offer.zones, offer.derived));
+        assert_eq!(read(r#"[0.1, "12"]"#).unwrap(), (Some(0.1), "12".to_owned(), false));
+        assert_eq!(read(r#"[0.1, "", true]"#).unwrap(), (Some(0.1), String::new(), true));
+        assert_eq!(read(r#"[null, "3"]"#).unwrap(), (None, "3".to_owned(), false));
+        assert!(read("[0.1]").is_err());
     }
 
     #[test]
     fn the_embedded_offers_are_complete() {
-        let regions: BTreeMap<String, Offers> = super::super::decompressed(EMBEDDED).unwrap();
+        let regions = &regions().unwrap().regions;
         assert_eq!(regions.len(), 33);
-        for (region, offers) in &regions {
+        for (region, offers) in regions {
             assert!(offers.len() > 150, "{region}: {}", offers.len());
             let facts = Facts::of_region(region).unwrap();
             assert_eq!(facts.region, *region);

@@ -12,9 +12,9 @@
 //! }
 //! ```
 //!
-//! Only the entries of `offerings` are sold; the default of `available` is true. `placementGroups` may be left out. A zone is a name, or `{"name", "id"}`. Trunk
-//! interfaces and baseline bandwidths are not in a DescribeInstanceTypes response: they are read from the embedded tables by the
-//! name of the type.
+//! Only the entries of `offerings` are sold; the default of `available` is true, and `derived: true` marks an on-demand price that was
+//! derived and not published. `placementGroups` may be left out. A zone is a name, or `{"name", "id"}`. Trunk interfaces and baseline
+//! bandwidths are not in a DescribeInstanceTypes response: they are read from the embedded tables by the name of the type.
 //!
 //! An invalid entry does not affect the others: it is omitted, and a [`Note`] contains it and its field.
 
@@ -186,7 +186,7 @@ pub fn from_instance_types(json: &[u8]) -> Result<CatalogFile, CatalogFileError>
         }
         catalog.types.push(match known {
             Some(known) => CatalogType { facts, ..known.clone() },
-            None => CatalogType { facts, on_demand_price: None, offers: Vec::new() },
+            None => CatalogType { facts, on_demand_price: None, derived_price: false, offers: Vec::new() },
         });
     }
     Ok(CatalogFile { catalog, notes, left_out })

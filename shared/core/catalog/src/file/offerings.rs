@@ -22,6 +22,9 @@ pub(super) struct Entry {
     pub price_per_hour: Option<f64>,
     #[serde(default)]
     pub available: Option<bool>,
+    /// Whether the price was derived and not published.
+    #[serde(default)]
+    pub derived: bool,
 }
 
 /// A price is a number, or a string with a number, as in the price lists of AWS.
@@ -65,6 +68,8 @@ fn place(index: usize, instance_type: &str, zone: &str) -> String {
 struct Sold {
     on_demand: Option<(Option<Price>, Listing)>,
     spot: Option<(Option<Price>, Listing)>,
+    /// Whether the on-demand price is derived.
+    derived: bool,
 }
 
 /// Adds the offerings to the types. Offerings with an unknown type or zone are reported and omitted.
@@ -111,6 +116,7 @@ pub(super) fn attach(
             note("duplicate; the first entry is used".to_owned());
         } else {
             *slot = Some((price, listing));
+            here.derived |= entry.derived && entry.capacity_type == CapacityType::OnDemand;
         }
     }
     types.into_iter().map(|(name, facts)| catalog_type(facts, sold.remove(&name).unwrap_or_default())).collect()
@@ -120,6 +126,7 @@ fn catalog_type(mut facts: TypeFacts, sold: BTreeMap<u8, Sold>) -> CatalogType {
     facts.on_demand = sold.values().any(|here| here.on_demand.is_some());
     facts.spot = sold.values().any(|here| here.spot.is_some());
     let on_demand_price = sold.values().find_map(|here| here.on_demand?.0);
+    let derived_price = sold.values().any(|here| here.derived);
     // A zone without its own price would use the price of the type, so it must not be available.
     let listing = |sold: Option<(Option<Price>, Listing)>| match sold {
         None => Listing::Absent,
@@ -133,5 +140,5 @@ fn catalog_type(mut facts: TypeFacts, sold: BTreeMap<u8, Sold>) -> CatalogType {
         on_demand: listing(here.on_demand),
         spot: listing(here.spot),
     });
-    CatalogType { offers: offers.collect(), facts, on_demand_price }
+    CatalogType { offers: offers.collect(), facts, on_demand_price, derived_price }
 }

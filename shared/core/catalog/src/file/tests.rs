@@ -256,3 +256,21 @@ fn a_written_file_can_be_read() {
     };
     assert_eq!(available(&read.catalog), available(&catalog));
 }
+
+#[test]
+fn a_derived_price_is_marked_in_the_file() {
+    let mut facts = Facts::embedded().unwrap().within_zones(&["us-east-1a"]);
+    facts.instance_types.retain(|name, _| ["m5.large", "c5.large"].contains(&name.as_str()));
+    facts.derived_prices = ["m5.large".to_owned()].into();
+    let written = write(&facts, &Catalog::synthetic(1, &facts)).unwrap();
+    let marked = |entry: &&Value| entry["derived"] == true;
+    let parsed: Value = serde_json::from_str(&written).unwrap();
+    let marked: Vec<&Value> = parsed["offerings"].as_array().unwrap().iter().filter(marked).collect();
+    let expected = json!({"instanceType": "m5.large", "zone": "us-east-1a", "capacityType": "on-demand",
+        "pricePerHour": 0.096, "derived": true});
+    assert_eq!(marked, [&expected]);
+    let read = parse(written.as_bytes()).unwrap().catalog;
+    assert!(read.has_derived_price("m5.large") && !read.has_derived_price("c5.large"));
+    let [on_demand, _] = read.price_sources();
+    assert_eq!(on_demand, "on-demand prices are the catalog file's, 1 of 2 derived from those of us-east-1");
+}

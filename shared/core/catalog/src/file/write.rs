@@ -26,6 +26,8 @@ struct WrittenOffering<'a> {
     price_per_hour: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
     available: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    derived: Option<bool>,
 }
 
 /// The text of a catalog file: the types in `facts` that can be nodes, with the offerings and prices of the catalog that was
@@ -37,6 +39,7 @@ pub fn write(facts: &Facts, catalog: &Catalog) -> Result<String, serde_json::Err
     let mut offerings = Vec::new();
     for entry in &catalog.types {
         for (zone, offer) in entry.zones(catalog) {
+            let is_derived = entry.derived_price && offer.on_demand_price.is_none();
             let mut add = |capacity_type, sold: bool, listing: Listing, price: Option<Price>| {
                 if let Some(price) = price.filter(|_| sold && listing != Listing::Absent) {
                     offerings.push(WrittenOffering {
@@ -45,6 +48,7 @@ pub fn write(facts: &Facts, catalog: &Catalog) -> Result<String, serde_json::Err
                         capacity_type,
                         price_per_hour: price.dollars(),
                         available: (listing == Listing::Withheld).then_some(false),
+                        derived: (is_derived && capacity_type == CapacityType::OnDemand).then_some(true),
                     });
                 }
             };

@@ -600,7 +600,7 @@ proptest! {
         let name = facts.instance_types.keys().nth(index).unwrap();
         let info = &facts.instance_types[name];
         if let Some(type_facts) = crate::type_facts::TypeFacts::new(info, facts.vpc_limits.get(name), None) {
-            let entry = CatalogType { facts: type_facts, on_demand_price: None, offers: vec![] };
+            let entry = CatalogType { facts: type_facts, on_demand_price: None, derived_price: false, offers: vec![] };
             let catalog = Catalog { types: vec![], ..Catalog::new(1, &Facts::default(), crate::stored::OnDemandPriceSource::Embedded, None) };
             let kind = instance_type(&catalog, &entry, &settings, &UnavailableOfferings::default());
             for (resource, quantity) in kind.allocatable().iter() {

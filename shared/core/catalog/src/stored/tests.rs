@@ -84,6 +84,22 @@ fn the_embedded_catalog_has_three_zones_and_reports_that_its_spot_prices_are_syn
     assert!(on_demand.contains("us-east-1") && spot.contains("synthetic"), "{on_demand}; {spot}");
 }
 
+#[test]
+fn a_catalog_counts_its_derived_prices_and_keeps_them() {
+    let mut facts = Facts::embedded().unwrap().clone();
+    assert_eq!(Catalog::synthetic(1, &facts).derived_prices(), None);
+    facts.derived_prices = ["c5.large", "m5.large"].map(str::to_owned).into();
+    let catalog = Catalog::synthetic(1, &facts);
+    let priced = catalog.types.iter().filter(|entry| entry.on_demand_price.is_some()).count();
+    assert_eq!(catalog.derived_prices(), Some(format!("2 of {priced} derived from those of us-east-1")));
+    assert!(
+        catalog.price_sources()[0]
+            .ends_with(&format!("(us-east-1, July 2026), 2 of {priced} derived from those of us-east-1"))
+    );
+    let read = Catalog::decode(&catalog.encode().unwrap()).unwrap();
+    assert!(read.has_derived_price("m5.large") && !read.has_derived_price("m5.xlarge"));
+}
+
 /// The embedded facts with a Local Zone, where m5.large has a price of its own, and m5.xlarge none.
 fn with_local_zone() -> Facts {
     let mut facts = Facts::embedded().unwrap().clone();
