@@ -49,7 +49,15 @@ fn the_embedded_catalog_of_a_region_is_shown_with_the_source_of_its_prices() {
     let shown = run(nodeless().args(["catalog", "show", "--region", "eu-central-1"]));
     let last = shown.stdout.lines().last().unwrap();
     assert!(last.contains("in eu-central-1 (eu-central-1a, eu-central-1b, eu-central-1c)"), "{last}");
-    assert!(last.contains("on-demand prices are the built-in table (eu-central-1, May 2025)"), "{last}");
+    let derived = "on-demand prices are the built-in table (eu-central-1, May 2025), ";
+    assert!(last.contains(derived) && last.contains(" derived from those of us-east-1; "), "{last}");
+    let shown = run(nodeless().args(["catalog", "show", "--region", "eu-central-1", "-o", "json"]));
+    let types: Vec<Value> = serde_json::from_str(&shown.stdout).unwrap();
+    let is_derived = |name: &str| {
+        let kind = types.iter().find(|kind| kind["name"] == name).unwrap();
+        kind["offerings"].as_array().unwrap().iter().any(|offering| offering["derived"] == true)
+    };
+    assert!(is_derived("m9g.large") && !is_derived("m5.large"));
 }
 
 #[test]

@@ -893,6 +893,12 @@ fn a_cluster_of_another_region_has_its_prices() {
     let plan = planned(0, &[&pool, CLASS, &pod("web", "1", "")]);
     let offering = &plan["launches"][0]["offering"];
     assert!(offering["zone"].as_str().unwrap().starts_with("eu-central-1"), "{offering}");
+    assert_eq!(plan["derivedPrices"], Value::Null, "its price is published");
+    let newer = format!("{pool}        - {{key: karpenter.k8s.aws/instance-family, operator: In, values: [c8a]}}\n");
+    let plan = planned(0, &[&newer, CLASS, &pod("web", "1", "")]);
+    assert_eq!(plan["derivedPrices"], json!([plan["launches"][0]["offering"]["instanceType"]]));
+    let ended = piped(&documents(&[&newer, CLASS, &pod("web", "1", "")]), &[]);
+    assert!(ended.stdout.contains("Derived, not published: the on-demand prices of c8a."), "{}", ended.stdout);
     // Files that name no region are planned for us-east-1, or for the region of the command line.
     let anywhere = documents(&[POOL, CLASS, &pod("web", "1", "")]);
     let home = piped(&anywhere, &[]);

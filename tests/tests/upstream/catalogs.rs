@@ -1,12 +1,20 @@
-//! The catalogs of cases: the embedded one, as `nodeless plan` has it without files, or a part of it.
+//! The catalogs of cases: the embedded one, as `nodeless plan` has it without files, with GPUs of AMD, or a part of it.
 
 use jiff::Timestamp;
-use nodeless_catalog::Catalog;
 use nodeless_catalog::stored::Listing;
+use nodeless_catalog::{Catalog, Facts};
 use nodeless_ports::ShiftedZone;
 use std::sync::LazyLock;
 
-static EMBEDDED: LazyLock<Catalog> = LazyLock::new(|| Catalog::embedded().unwrap());
+static EMBEDDED: LazyLock<Catalog> = LazyLock::new(|| {
+    let zones = ["us-east-1a", "us-east-1b", "us-east-1c"];
+    let mut facts = Facts::embedded().unwrap().within_zones(&zones);
+    // EC2 no longer offers the only types with GPUs of AMD, which cases need.
+    for (_, offered) in facts.offerings.iter_mut().filter(|(name, _)| name.starts_with("g4ad.")) {
+        *offered = zones.map(str::to_owned).to_vec();
+    }
+    Catalog::synthetic(1, &facts)
+});
 
 /// The catalog with these instance types or families, all if there are none, without these offerings.
 pub(crate) fn catalog_of(names: &[String], unavailable: &[String]) -> Result<Catalog, String> {

@@ -101,7 +101,8 @@ pub enum InstanceTypesFileError {
 }
 
 impl Facts {
-    /// Real facts of us-east-1 (1,243 instance types in six zones, Linux on-demand prices of July 2026).
+    /// Real facts of us-east-1 (1,381 instance types in six zones, Linux on-demand prices of July 2026). Six of the types, those of g4ad
+    /// and dl1, are no longer offered in any zone.
     ///
     /// The first call decodes them, which takes some tens of milliseconds; later calls return the result. The mapping of zone
     /// names to zone ids differs between accounts; this is one of many: `us-east-1e` is use1-az3, which EKS does not support.

@@ -8,8 +8,8 @@ use std::sync::OnceLock;
 /// What each region but us-east-1 offers; `data/README.md` describes it.
 static EMBEDDED: &[u8] = include_bytes!("../../data/regions.json.zz");
 
-/// The month of the prices of us-east-1 and of those of other regions.
-const MONTHS: [&str; 2] = ["July 2026", "May 2025"];
+/// The month of the prices of us-east-1, of those of GovCloud, and of the published ones of other regions.
+const MONTHS: [&str; 3] = ["July 2026", "August 2026", "May 2025"];
 
 /// What is embedded of regions but us-east-1.
 #[derive(Debug, Deserialize)]
@@ -68,14 +68,15 @@ pub struct AssumedPrices {
 /// zone id. An account of its own may have other letters in AWS, which maps them to zones by account in older regions. Source:
 /// DescribeAvailabilityZones as recorded in moto 5.2 (`ec2/models/availability_zones_and_regions.py`), and
 /// <https://docs.aws.amazon.com/global-infrastructure/latest/regions/aws-availability-zones.html>.
-const ZONES: [(&str, &[(char, u8)]); 8] = [
+const ZONES: [(&str, &[(char, u8)]); 9] = [
     ("ap-northeast-1", &[('a', 4), ('c', 1), ('d', 2)]),
     ("ap-northeast-2", &[('a', 1), ('b', 2), ('c', 3), ('d', 4)]),
     ("ap-south-1", &[('a', 1), ('b', 3), ('c', 2)]),
     ("ap-southeast-2", &[('a', 1), ('b', 3), ('c', 2)]),
     ("ca-central-1", &[('a', 1), ('b', 2), ('d', 4)]),
     ("eu-west-1", &[('a', 3), ('b', 1), ('c', 2)]),
-    ("eu-west-2", &[('a', 2), ('b', 3), ('c', 1)]),
+    ("eu-west-2", &[('a', 2), ('b', 3), ('c', 1), ('d', 4)]),
+    ("us-west-1", &[('a', 3), ('b', 1)]),
     ("us-west-2", &[('a', 2), ('b', 1), ('c', 3), ('d', 4)]),
 ];
 /// The zones of all other regions.
@@ -84,8 +85,8 @@ const OF_OTHERS: &[(char, u8)] = &[('a', 1), ('b', 2), ('c', 3)];
 impl Facts {
     /// The embedded facts of a region: its zones, the instance types that it offers, and their on-demand prices there.
     ///
-    /// Instance types that were released after the data of the region ([`EmbeddedPrices::month`]) are left out. A region that has no
-    /// embedded offers has the instance types and prices of us-east-1; [`Facts::embedded_prices`] distinguishes them.
+    /// The prices of newer instance types than the prices of the region ([`EmbeddedPrices::month`]) are derived or unknown. A region that
+    /// has no embedded offers has the instance types and prices of us-east-1; [`Facts::embedded_prices`] distinguishes them.
     ///
     /// # Errors
     /// When the text is not the name of a region.
@@ -136,13 +137,12 @@ impl Facts {
     /// The embedded prices that apply to a region.
     #[must_use]
     pub fn embedded_prices(region: &str) -> EmbeddedPrices {
-        let [home, others] = MONTHS;
-        let of_region = regions().is_ok_and(|all| all.regions.contains_key(region));
-        if of_region {
-            EmbeddedPrices { of_region, month: others }
-        } else {
-            EmbeddedPrices { of_region: region == "us-east-1", month: home }
+        let [home, government, others] = MONTHS;
+        if !regions().is_ok_and(|all| all.regions.contains_key(region)) {
+            return EmbeddedPrices { of_region: region == "us-east-1", month: home };
         }
+        let month = if region.starts_with("us-gov-") { government } else { others };
+        EmbeddedPrices { of_region: true, month }
     }
 
     /// Renames the region and its zones to those of another region, and keeps instance types, offerings and prices. Zones without a
@@ -229,12 +229,32 @@ mod tests {
         // <https://aws.amazon.com/ec2/pricing/on-demand/>: Linux in Europe (Frankfurt).
         assert_eq!(facts.on_demand_prices["m5.large"], 0.115);
         assert_eq!(facts.offerings["a1.large"], ["eu-central-1b", "eu-central-1c"]);
-        assert!(!facts.instance_types.contains_key("m9g.large"), "released after the data of the region");
+        // Released after the prices of the region.
+        assert_eq!(
+            (facts.on_demand_prices["m9g.large"], facts.derived_prices.contains("m9g.large")),
+            (0.117_221, true)
+        );
+        assert!(!facts.derived_prices.contains("m5.large"));
+        assert!(facts.instance_types.contains_key("g7.2xlarge") && !facts.on_demand_prices.contains_key("g7.2xlarge"));
         assert_eq!(Facts::embedded_prices("eu-central-1"), EmbeddedPrices { of_region: true, month: "May 2025" });
         let assumed = Facts::embedded_prices_in("eu-central-1").unwrap();
         let home = &Facts::embedded().unwrap().on_demand_prices;
-        assert_eq!((assumed.by_type["m5.large"], assumed.by_type["m9g.large"]), (0.115, home["m9g.large"]));
-        assert!(assumed.derived.contains("m9g.large") && !assumed.derived.contains("m5.large"));
+        let of_type = |kind: &str| (assumed.by_type[kind], assumed.derived.contains(kind));
+        assert_eq!(of_type("m5.large"), (0.115, false));
+        assert_eq!(of_type("m9g.large"), (0.117_221, true));
+        assert_eq!(
+            of_type("g7.2xlarge"),
+            (home["g7.2xlarge"], true),
+            "it is offered there, but its price is not known"
+        );
+    }
+
+    #[test]
+    fn a_region_has_types_that_us_east_1_lacks() {
+        let facts = Facts::of_region("eu-north-1").unwrap();
+        assert!(!Facts::embedded().unwrap().instance_types.contains_key("hpc7a.96xlarge"));
+        assert_eq!(facts.instance_types["hpc7a.96xlarge"].v_cpu_info.default_v_cpus, 192);
+        assert_eq!(facts.network_bandwidth["hpc7a.96xlarge"], 300_000);
     }
 
     #[test]
@@ -256,12 +276,22 @@ mod tests {
             let facts = Facts::of_region(region).unwrap();
             assert_eq!(facts.region, *region);
             assert_eq!(facts.instance_types.keys().collect::<Vec<_>>(), facts.offerings.keys().collect::<Vec<_>>());
-            assert_eq!(facts.instance_types.keys().collect::<Vec<_>>(), facts.vpc_limits.keys().collect::<Vec<_>>());
+            let without_limits = facts.instance_types.keys().filter(|kind| !facts.vpc_limits.contains_key(*kind));
+            let families: BTreeSet<&str> = without_limits.filter_map(|kind| Some(kind.split_once('.')?.0)).collect();
+            let unknown = ["hpc6a", "hpc6id", "hpc7a", "hpc8a", "t8i", "trn2", "trn2u"];
+            assert!(families.iter().all(|family| unknown.contains(family)), "{region}: {families:?}");
             for (kind, zones) in &facts.offerings {
                 assert!(!zones.is_empty(), "{region}: no zone has {kind}");
-                let price = facts.on_demand_prices[kind];
-                assert!(price.is_finite() && price > 0.0, "{region}: {kind} costs {price}");
             }
+            for (kind, price) in &facts.on_demand_prices {
+                assert!(price.is_finite() && *price > 0.0, "{region}: {kind} costs {price}");
+            }
+            assert!(
+                facts.on_demand_prices.len() > 150
+                    && facts.on_demand_prices.len() * 10 > facts.instance_types.len() * 8,
+                "{region}"
+            );
+            assert!(facts.derived_prices.iter().all(|kind| facts.on_demand_prices.contains_key(kind)), "{region}");
         }
     }
 
@@ -272,6 +302,7 @@ mod tests {
         assert_eq!(facts.on_demand_prices, Facts::embedded().unwrap().on_demand_prices);
         assert_eq!(Facts::embedded_prices("ap-east-2"), EmbeddedPrices { of_region: false, month: "July 2026" });
         assert_eq!(Facts::embedded_prices("us-east-1"), EmbeddedPrices { of_region: true, month: "July 2026" });
+        assert_eq!(Facts::embedded_prices("us-gov-west-1"), EmbeddedPrices { of_region: true, month: "August 2026" });
         let one_zone = Facts::embedded().unwrap().within_zones(&["us-east-1a"]).renamed("ap-east-2").unwrap();
         assert_eq!(one_zone.offerings["m5.large"], ["ap-east-2a"]);
     }
@@ -286,6 +317,7 @@ mod tests {
         assert_eq!(names("ap-northeast-1"), ["ap-northeast-1a", "ap-northeast-1c", "ap-northeast-1d"]);
         assert_eq!(names("ca-central-1"), ["ca-central-1a", "ca-central-1b", "ca-central-1d"]);
         assert_eq!(names("eu-central-1"), ["eu-central-1a", "eu-central-1b", "eu-central-1c"]);
+        assert_eq!(names("us-west-1"), ["us-west-1a", "us-west-1b"]);
         assert_eq!(names("us-east-1").len(), 6, "the zones of the embedded facts");
         for (region, zones) in ZONES {
             let mut numbers: Vec<u8> = zones.iter().map(|(_, number)| *number).collect();
