@@ -247,10 +247,12 @@ struct Evaluation<'j, 'a> {
 }
 
 impl Evaluation<'_, '_> {
+    /// The lowest known price of a type.
     fn price(&self, kind: &InstanceType) -> Option<f64> {
-        let admitted = kind.offerings.iter().filter(|offering| offering.meets(&self.node_pool));
+        let priced = || kind.offerings.iter().filter(|offering| !offering.lacks_price);
+        let admitted = priced().filter(|offering| offering.meets(&self.node_pool));
         let cheapest = admitted.map(|offering| offering.price).min_by(f64::total_cmp);
-        cheapest.or_else(|| kind.offerings.iter().map(|offering| offering.price).min_by(f64::total_cmp))
+        cheapest.or_else(|| priced().map(|offering| offering.price).min_by(f64::total_cmp))
     }
 
     fn cause(&self, kind: &InstanceType) -> RuledOutCause {

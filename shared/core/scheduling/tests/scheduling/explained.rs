@@ -88,6 +88,13 @@ fn node_pools_daemons_and_offerings_rule_out_too() {
             "m9g.large: it is unavailable now: on-demand in us-east-1a, on-demand in us-east-1b, on-demand in us-east-1c",
         ]
     );
+    // Without a price it is not known to be cheaper.
+    let mut types = limited.node_pools[0].instance_types.to_vec();
+    for kind in types.iter_mut().filter(|kind| kind.name == "m9g.large") {
+        kind.offerings.iter_mut().for_each(|offering| (offering.price, offering.lacks_price) = (0.0, true));
+    }
+    limited.node_pools[0].instance_types = types.into();
+    assert_eq!(ruled_out(&explained(&limited)).len(), 1);
 
     let port = HostPort { ip: String::new(), port: 80, protocol: "TCP".into() };
     let mut template = pod("agent", 10, 10);
