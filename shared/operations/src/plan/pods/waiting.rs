@@ -114,7 +114,8 @@ impl WaitingPods {
             let not_before = self.pods.get(&pod.uid).and_then(|waiting| waiting.not_before);
             let owner = owner(pod);
             let why = self.launches.waits_because(&owner, pod, now).or_else(|| trials.waits_because(&owner, pod));
-            if not_before.is_none() && why.is_none() {
+            let left_out: Vec<String> = not_before.map(host_names).unwrap_or_default();
+            if left_out.is_empty() && why.is_none() {
                 continue;
             }
             let mut changed = pod.clone();
@@ -122,8 +123,8 @@ impl WaitingPods {
                 changed.template = without_node.template(&pod.template);
                 restricted.without_launch.insert(pod.uid.clone(), why);
                 restricted.owners.insert(owner);
-            } else if let Some(at) = not_before {
-                require(changed.template_mut(), Operator::NotIn, host_names(at));
+            } else {
+                require(changed.template_mut(), Operator::NotIn, left_out);
             }
             restricted.pods.push(changed);
         }
