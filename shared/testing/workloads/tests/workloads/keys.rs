@@ -34,8 +34,10 @@ fn seeds() -> Range<u64> {
 /// The keys of the reference.
 fn keys() -> Vec<&'static str> {
     let reference = include_str!("../../../../../docs/reference/labels.md");
-    let rows = reference.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next());
-    let keys: BTreeSet<&str> = rows.filter(|key| key.contains('/')).collect();
+    let spans = reference.split('`').skip(1).step_by(2);
+    let is_key =
+        |span: &&str| span.split_once('/').is_some_and(|(domain, _)| domain.contains('.') && !domain.contains(' '));
+    let keys: BTreeSet<&str> = spans.filter(is_key).collect();
     assert!(keys.len() > 80, "{keys:?}");
     keys.into_iter().collect()
 }
