@@ -181,7 +181,7 @@ variable "extra_environment" {
 }
 
 variable "log_level" {
-  description = "Log level or tracing filter of the functions for messages other than their structured log lines, which are always written, such as warn,nodeless_operations=debug. Errors that the Kubernetes client logs for requests that are repeated or handled are shown only if it names kube_client."
+  description = "Log level or tracing filter of the functions for messages other than their structured log lines, which are always written, such as warn,nodeless_planner=debug. Errors that the Kubernetes client logs for requests that are repeated or handled are shown only if it names kube_client."
   type        = string
   default     = "info"
 }

@@ -4,7 +4,7 @@ use crate::origin::Origin;
 use jiff::Timestamp;
 #[cfg(feature = "kubernetes")]
 use nodeless_kubernetes::install::InstallError;
-use nodeless_operations::plan::SavedError;
+use nodeless_planner::SavedError;
 use nodeless_ports::{ErrorKind, PortError};
 use std::net::SocketAddr;
 use std::path::PathBuf;

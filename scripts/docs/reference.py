@@ -186,7 +186,7 @@ def event_rows() -> list[list[str]]:
 
 def by_kind_of_interruption() -> dict[str, str]:
     """The reasons of the events of interruptions, with their messages."""
-    text = source("shared/operations/src/interrupt/parse.rs").partition("fn event_reason")[2]
+    text = source("shared/reconciler/src/interrupt/parse.rs").partition("fn event_reason")[2]
     reasons, messages = (dict(re.findall(r'Self::(\w+) => "(.+)",', part)) for part in text.split("fn message")[:2])
     assert reasons.keys() == messages.keys() and reasons, "interrupt/parse.rs has another form"
     return {reason: f"{messages[kind][0].upper()}{messages[kind][1:]}." for kind, reason in reasons.items()}
@@ -284,14 +284,14 @@ def conditions() -> str:
     module = source("shared/core/model/src/claim.rs").partition("pub mod condition {")[2].partition("\n}\n")[0]
     claims = CONSTANT.findall(module)
     assert len(claims) == module.count("pub const"), "a condition of NodeClaims has another form"
-    pools = stated("shared/operations/src/plan/pools/mod.rs", r'\("([A-Z]\w+)", (?:valid|class_ready|ready)\b', "NodeRegistrationHealthy")
+    pools = stated("shared/planner/src/pools/mod.rs", r'\("([A-Z]\w+)", (?:valid|class_ready|ready)\b', "NodeRegistrationHealthy")
     classes = stated("shared/adapters/ec2/src/source/resolve.rs", r'\("(\w+Ready)", \w+\.problem\)', "ValidationSucceeded", "Ready")
-    overlays = set(re.findall(r'"(\w+)"', re.search(r"let conditions = \[(.*?)\]", source("shared/operations/src/plan/pools/overlays.rs"))[1]))
-    quotas = stated("shared/operations/src/plan/pools/conditions.rs", r'const KIND: &str = "(LimitedByQuotas)"')
+    overlays = set(re.findall(r'"(\w+)"', re.search(r"let conditions = \[(.*?)\]", source("shared/planner/src/pools/overlays.rs"))[1]))
+    quotas = stated("shared/planner/src/pools/conditions.rs", r'const KIND: &str = "(LimitedByQuotas)"')
     requests = quotas | set(re.findall(r'pub\(super\) const [A-Z_]+: &str = "(\w+)";', source("shared/core/model/src/provisioning_request.rs").partition("mod kind {")[2].partition("\n}\n")[0]))
     listed = set(re.findall(r"^\| `(\w+)` \|", (DOCS / "provisioning-requests.md").read_text().partition("\n## Conditions\n")[2], re.M))
     assert listed == requests, f"ProvisioningRequest: the code has {sorted(requests)}, the page {sorted(listed)}"
-    buffers = stated("shared/operations/src/plan/buffers.rs", r'condition\("(\w+)"') | quotas
+    buffers = stated("shared/planner/src/buffers.rs", r'condition\("(\w+)"') | quotas
     return page(
         "Conditions",
         "The conditions that nodeless writes. Their names are Karpenter's; `kubectl describe` shows their reasons and messages.",
@@ -359,16 +359,18 @@ OF_MACRO = re.compile(r'((?:^    ///[^\n]*\n)+)^    (\w+), "([\w-]+)", (\w+) \{(
 OF_TYPE = re.compile(r'((?:^///[^\n]*\n)+)(?:^#\[[^\n]*\]\n)+^pub\(crate\) struct (\w+)(?:<\'a>)? \{(.*?)\}\n\n(?:^#\[[^\n]*\]\n)?^impl Line for \2(?:<\'_>)? \{\n    const EVENT: &\'static str = "([\w-]+)";\n    const LEVEL: Level = Level::(\w+);', re.M | re.S)
 # The function that runs a file, by the beginning of its path below `shared`; the first that matches.
 RUN_BY = {
-    "operations/src/plan": "planner",
-    "operations/src/interrupt": "interruption",
-    "operations/src/refresh.rs": "catalog",
-    "operations/src/cost_report.rs": "catalog",
-    **{f"operations/src/{name}": "lifecycle" for name in ("reconcile", "sweep", "validate.rs")},
+    "planner/src": "planner",
+    "reconciler/src/interrupt": "interruption",
+    "reconciler/src": "lifecycle",
+    "refresher/src/validate.rs": "lifecycle",
+    "refresher/src": "catalog",
     "adapters/ec2/src/source": "catalog",
     "adapters/ec2/src/cloud.rs": "lifecycle",
     "adapters/kubernetes/src/claims.rs": "lifecycle",
 }
 QUEUES = "planner, lifecycle, interruption, catalog"
+# The crate whose log lines others write, and these.
+OPERATIONS = ("shared/operations", "shared/planner", "shared/reconciler", "shared/refresher")
 
 
 def camel(name: str) -> str:
@@ -403,7 +405,8 @@ def fields(body: str) -> str:
 
 def writers(name: str, crate: str) -> str:
     """The functions that write a log line of a crate that several functions link."""
-    files = [path for path, text in sources(f"{crate}/src") if re.search(rf"&?\b{name} \{{", text) and not path.endswith("log_lines.rs")]
+    users = OPERATIONS if crate in OPERATIONS else (crate,)
+    files = [path for path, text in sources(*(f"{user}/src" for user in users)) if re.search(rf"&?\b{name} \{{", text) and not path.endswith("log_lines.rs")]
     assert files, f"nothing writes {name}"
     found = {next((function for start, function in RUN_BY.items() if path.startswith(f"shared/{start}")), QUEUES) for path in files}
     return QUEUES if QUEUES in found else ", ".join(sorted(found))
@@ -411,7 +414,7 @@ def writers(name: str, crate: str) -> str:
 
 def log_rows() -> list[list[str]]:
     rows, expected = [], 0
-    for path, text in sources("shared/operations/src", "shared/runtime/src", "shared/adapters", "functions"):
+    for path, text in sources(*(f"{crate}/src" for crate in OPERATIONS), "shared/runtime/src", "shared/adapters", "functions"):
         if not path.endswith("/log_lines.rs"):
             assert "impl Line for" not in text, f"{path} has a log line outside of log_lines.rs"
             continue

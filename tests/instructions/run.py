@@ -37,11 +37,11 @@ MAX_PER_UNIT = 800
 NOW = "2026-01-10T12:00:00Z"
 # The functions whose instructions are the part of a case. None of them calls another one.
 PLAN_PART = (
-    "nodeless_operations::plan::dry_run::DryRun::place",
-    "nodeless_operations::plan::dry_run::disruption::<impl nodeless_operations::plan::dry_run::DryRun>::disruption_observed",
-    "nodeless_operations::plan::saved::<impl nodeless_operations::plan::snapshot::Snapshot>::replay_with",
+    "nodeless_planner::dry_run::DryRun::place",
+    "nodeless_planner::dry_run::disruption::<impl nodeless_planner::dry_run::DryRun>::disruption_observed",
+    "nodeless_planner::saved::<impl nodeless_planner::snapshot::Snapshot>::replay_with",
 )
-RECONCILE_PART = ("nodeless_operations::reconcile::Reconciler::run_shard::{{closure}}",)
+RECONCILE_PART = ("nodeless_reconciler::reconcile::Reconciler::run_shard::{{closure}}",)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ use crate::error::CliError;
 use crate::plan::parts::{Offering, Placement};
 use crate::table::Item;
 use jiff::{SignedDuration, Timestamp};
-use nodeless_operations::plan::unpacked;
+use nodeless_planner::unpacked;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;

@@ -347,7 +347,7 @@ fn is_terminating(claim: &Value) -> bool {
 
 /// The chosen and the allowed instance types of a provisioning decision, for each node.
 fn considered(decision: &Decision, all_types: usize) -> Vec<String> {
-    let detail = nodeless_operations::plan::unpacked(&decision.detail).unwrap_or_default();
+    let detail = nodeless_planner::unpacked(&decision.detail).unwrap_or_default();
     let launches = detail["launches"].as_array().cloned().unwrap_or_default();
     grouped(launches.iter().map(|launch| considered_for_launch(launch, all_types)))
 }

@@ -7,7 +7,7 @@ use nodeless_disruption::{Command, Kept, KeptReason, Method, NodeDetails, Static
 use nodeless_model::claim::LaunchedInstance;
 use nodeless_model::object::ObjectEvent;
 use nodeless_model::{CapacityType, DisruptionReason};
-use nodeless_operations::{Disruption, PoolChurn};
+use nodeless_planner::{Disruption, PoolChurn};
 use serde::Serialize;
 use std::collections::BTreeMap;
 

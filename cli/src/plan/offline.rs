@@ -5,8 +5,7 @@ use nodeless_api::view::ClusterView;
 use nodeless_catalog::Catalog;
 use nodeless_commitments::Commitments;
 use nodeless_model::NodeClaim;
-use nodeless_operations::plan::PlanSettings;
-use nodeless_operations::{DryRun, DryRunInput};
+use nodeless_planner::{DryRun, DryRunInput, PlanSettings};
 use nodeless_scheduling::Options;
 
 /// What such plans have in common.

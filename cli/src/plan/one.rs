@@ -7,8 +7,7 @@ use super::text;
 use crate::error::CliError;
 use jiff::Timestamp;
 use nodeless_catalog::Catalog;
-use nodeless_operations::plan::PlanSettings;
-use nodeless_operations::{DryRun, DryRunInput};
+use nodeless_planner::{DryRun, DryRunInput, PlanSettings};
 use nodeless_scheduling::advise;
 use nodeless_snapshot::Snapshot;
 

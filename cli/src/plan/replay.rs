@@ -7,7 +7,7 @@ use crate::plural::counted;
 use crate::table::{self, Item};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use nodeless_operations::plan::{ANSWERS, Action, Answers, PlanReport, Replay, Snapshot};
+use nodeless_planner::{ANSWERS, Action, Answers, PlanReport, Replay, Snapshot};
 use std::collections::BTreeMap;
 use std::io::Read as _;
 use std::path::Path;

@@ -11,7 +11,7 @@ use nodeless_catalog::Catalog;
 use nodeless_commitments::Instance;
 use nodeless_disruption::StaticChange;
 use nodeless_model::{CapacityType, Pod, ResourceList};
-use nodeless_operations::plan::CurrentCluster;
+use nodeless_planner::CurrentCluster;
 use nodeless_scheduling::{Advice, DaemonSetEffect, Problem, Solution, daemon_set_effects};
 use serde::Serialize;
 use std::collections::BTreeSet;

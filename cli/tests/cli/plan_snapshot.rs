@@ -6,7 +6,7 @@ use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
 use nodeless_catalog::{Catalog, Facts};
 use nodeless_model::Pod;
-use nodeless_operations::plan::{Answers, Snapshot};
+use nodeless_planner::{Answers, Snapshot};
 use serde_json::{Value, json};
 use std::sync::Arc;
 

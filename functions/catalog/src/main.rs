@@ -10,8 +10,9 @@ mod reports;
 use event::{Action, Request};
 use log_lines::CatalogNotRefreshed;
 use nodeless_ec2::{AwsCatalogSource, NodeProfile, delete_launch_templates};
-use nodeless_operations::{CapacitySettings, CatalogCache, CostReporter, MemoryOverhead, RefreshReport, Refresher};
+use nodeless_operations::{CapacitySettings, CatalogCache, MemoryOverhead};
 use nodeless_ports::queue::CatalogMessage;
+use nodeless_refresher::{CostReporter, RefreshReport, Refresher};
 use nodeless_runtime::{
     Clusters, ConnectError, Connected, Connections, Deadline, Environment, EnvironmentError, Link, Unserved, batch,
     is_denied, once_allowed,

@@ -2,7 +2,7 @@
 
 use crate::event::ReportRequest;
 use crate::log_lines::CostReportNotSent;
-use nodeless_operations::CostReporter;
+use nodeless_refresher::CostReporter;
 use nodeless_runtime::Deadline;
 use nodeless_telemetry::log;
 use serde_json::{Value, json};

@@ -2,8 +2,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 use aws_lambda_events::event::sqs::{SqsBatchResponse, SqsEvent};
-use nodeless_operations::Interrupter;
-use nodeless_operations::interrupt::InterruptError;
+use nodeless_reconciler::{Interrupter, interrupt::InterruptError};
 use nodeless_runtime::batch::{self, Failure};
 use nodeless_runtime::{Clusters, ConnectError, Connected, Connections, Environment, Link, Source, Unserved};
 use nodeless_telemetry::{Metric, within};

@@ -5,9 +5,11 @@
 use aws_lambda_events::event::sqs::{SqsBatchResponse, SqsEvent};
 use nodeless_ec2::Ec2Cloud;
 use nodeless_lifecycle::Settings;
-use nodeless_operations::{CatalogCache, EventRate, NominationSwitch, Reconciler, Sweeper, Validator};
+use nodeless_operations::{CatalogCache, EventRate};
 use nodeless_ports::Queue;
 use nodeless_ports::queue::{ClaimMessage, WakeSource};
+use nodeless_reconciler::{NominationSwitch, Reconciler, Sweeper};
+use nodeless_refresher::Validator;
 use nodeless_runtime::batch::{self, Failure};
 use nodeless_runtime::{Clusters, ConnectError, Connected, Connections, Environment, Link, Source, Unserved};
 use nodeless_scheduling::MinValuesPolicy;

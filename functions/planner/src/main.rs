@@ -8,9 +8,8 @@ use aws_lambda_events::event::sqs::{SqsBatchResponse, SqsEvent};
 use log_lines::PlanFailed;
 use nodeless_bill::CostLabels;
 use nodeless_model::NillableDuration;
-use nodeless_operations::Planner;
 use nodeless_operations::gates::FeatureGates;
-use nodeless_operations::plan::PlanSettings;
+use nodeless_planner::{PlanSettings, Planner};
 use nodeless_ports::queue::{PlanMessage, WakeSource};
 use nodeless_runtime::{
     Clusters, ConnectError, Connected, Connections, Environment, EnvironmentError, Link, Source, Unserved, batch,

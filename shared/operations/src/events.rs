@@ -14,20 +14,20 @@ const OF_NODE_CLAIMS: Rate = Rate { burst: 40.0, per_second: 1.0 };
 
 /// How many Events may be published.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Rate {
+pub struct Rate {
     /// How many at once.
-    pub(crate) burst: f64,
+    pub burst: f64,
     /// How many more each second.
-    pub(crate) per_second: f64,
+    pub per_second: f64,
 }
 
 /// How much of a [`Rate`] is used by each namespace or NodePool, so that the Events of one do not suppress those of others.
 #[derive(Debug, Default)]
-pub(crate) struct Used(HashMap<String, (f64, Timestamp)>);
+pub struct Used(HashMap<String, (f64, Timestamp)>);
 
 impl Used {
     /// Whether another Event of this namespace or NodePool may be published now. If so, it counts.
-    pub(crate) fn take(&mut self, whose: &str, rate: Rate, now: Timestamp) -> bool {
+    pub fn take(&mut self, whose: &str, rate: Rate, now: Timestamp) -> bool {
         let left = |(count, since): (f64, Timestamp)| {
             (count - now.duration_since(since).as_secs_f64().max(0.0) * rate.per_second).max(0.0)
         };
@@ -52,7 +52,7 @@ pub struct EventRate {
 
 impl EventRate {
     /// The events to publish now.
-    pub(crate) fn limit(&self, events: impl Iterator<Item = ObjectEvent>, now: Timestamp) -> Vec<ObjectEvent> {
+    pub fn limit(&self, events: impl Iterator<Item = ObjectEvent>, now: Timestamp) -> Vec<ObjectEvent> {
         let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
         let limited = |event: &ObjectEvent| event.event_type == EventType::Normal && event.object.kind == "NodeClaim";
         // The name of a NodeClaim is that of its NodePool and a random word.
@@ -66,7 +66,7 @@ impl EventRate {
 ///
 /// # Errors
 /// When the objects cannot be read, although the events were published without a uid; or when they cannot be published.
-pub(crate) async fn publish(cluster: &dyn Cluster, events: &[ObjectEvent]) -> Result<(), PortError> {
+pub async fn publish(cluster: &dyn Cluster, events: &[ObjectEvent]) -> Result<(), PortError> {
     let mut events = events.to_vec();
     let names: BTreeSet<String> =
         events.iter().filter(|event| lacks_claim_uid(event)).map(|event| event.object.name.clone()).collect();
@@ -87,7 +87,7 @@ pub(crate) async fn publish(cluster: &dyn Cluster, events: &[ObjectEvent]) -> Re
 }
 
 /// An event for each condition whose status changed. An absent condition counts as unknown.
-pub(crate) fn transitions(object: &ObjectRef, before: &[Condition], after: &[Condition]) -> Vec<ObjectEvent> {
+pub fn transitions(object: &ObjectRef, before: &[Condition], after: &[Condition]) -> Vec<ObjectEvent> {
     let changed = after.iter().filter_map(|condition| {
         let old = before.iter().find(|old| old.type_ == condition.type_);
         let old = old.map_or(ConditionStatus::Unknown, |old| old.status);
@@ -102,13 +102,13 @@ pub(crate) fn transitions(object: &ObjectRef, before: &[Condition], after: &[Con
 }
 
 /// Events about the conditions of an EC2NodeClass whose status changes.
-pub(crate) fn class_transitions(class: &EC2NodeClass, status: &EC2NodeClassStatus) -> Vec<ObjectEvent> {
+pub fn class_transitions(class: &EC2NodeClass, status: &EC2NodeClassStatus) -> Vec<ObjectEvent> {
     let before = class.status.as_ref().map_or(&[][..], |status| &status.conditions);
     transitions(&class_reference(class), before, &status.conditions)
 }
 
 /// An EC2NodeClass as the object of an event.
-pub(crate) fn class_reference(class: &EC2NodeClass) -> ObjectRef {
+pub fn class_reference(class: &EC2NodeClass) -> ObjectRef {
     let uid = class.metadata.uid.as_deref().unwrap_or_default();
     ObjectRef::node_class(class.metadata.name.as_deref().unwrap_or_default(), uid)
 }

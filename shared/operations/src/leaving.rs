@@ -15,17 +15,17 @@ use nodeless_state::plans::Leaving;
 const BUSY: &str = "TransactionConflict";
 
 /// A terminating claim and its charge from now on.
-pub(crate) fn charged(claim: &NodeClaim) -> Leaving {
+pub fn charged(claim: &NodeClaim) -> Leaving {
     Leaving { claim: claim.clone(), charge: charge_when_written(claim, None) }
 }
 
 /// Whether other processes are writing the usage of the NodePool.
-pub(crate) fn is_busy(error: &PortError) -> bool {
+pub fn is_busy(error: &PortError) -> bool {
     error.code == BUSY
 }
 
 /// Writes a claim and its new charge. Returns the claim as written.
-pub(crate) async fn write(claims: &State, claim: &NodeClaim, charge: Option<&Charge>) -> Result<NodeClaim, PortError> {
+pub async fn write(claims: &State, claim: &NodeClaim, charge: Option<&Charge>) -> Result<NodeClaim, PortError> {
     let charged = charge_when_written(claim, charge);
     let (version, charged) = match claims.update(claim, charged.as_ref()).await {
         Err(error) if is_busy(&error) && charged.as_ref() != charge => (claims.update(claim, None).await?, None),

@@ -5,19 +5,20 @@ use sha2::{Digest as _, Sha256};
 use std::collections::BTreeSet;
 
 /// Generates unused claim names. The seed must differ from plan to plan.
-pub(crate) struct Names {
+pub struct Names {
     seed: String,
     taken: BTreeSet<String>,
     counter: u64,
 }
 
 impl Names {
-    pub(crate) fn new(seed: String, taken: BTreeSet<String>) -> Self {
+    /// Names that are not among those that are taken.
+    pub fn new(seed: String, taken: BTreeSet<String>) -> Self {
         Self { seed, taken, counter: 0 }
     }
 
     /// The next free name `NODEPOOL-xxxxx`, and an id that belongs to this name only.
-    pub(crate) fn next(&mut self, node_pool: &str) -> (String, String) {
+    pub fn next(&mut self, node_pool: &str) -> (String, String) {
         loop {
             let digest = Sha256::digest(format!("{}/{node_pool}/{}", self.seed, self.counter));
             self.counter += 1;

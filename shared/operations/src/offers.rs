@@ -63,11 +63,7 @@ impl CatalogCache {
 }
 
 /// The offerings that are unavailable or in a zone that is shifted away from, in the catalog's form.
-pub(crate) fn shortages(
-    offerings: &[UnavailableOffering],
-    shifted: &[ShiftedZone],
-    now: Timestamp,
-) -> UnavailableOfferings {
+pub fn shortages(offerings: &[UnavailableOffering], shifted: &[ShiftedZone], now: Timestamp) -> UnavailableOfferings {
     let records =
         offerings.iter().map(|offering| Unavailable { shortage: offering.shortage.clone(), until: offering.until });
     let zones =
@@ -78,7 +74,7 @@ pub(crate) fn shortages(
 /// The instance types to launch from, cached until their inputs change: a plan every minute must not build hundreds of instance
 /// types each time.
 #[derive(Default)]
-pub(crate) struct OfferCache {
+pub struct OfferCache {
     held: std::sync::Mutex<Held>,
 }
 
@@ -99,17 +95,17 @@ type OfClass = Result<InstanceTypes, String>;
 
 /// The offerings that cannot be launched.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Availability<'a> {
+pub struct Availability<'a> {
     /// Offerings that EC2 had no capacity for.
-    pub(crate) unavailable: &'a [UnavailableOffering],
+    pub unavailable: &'a [UnavailableOffering],
     /// Zones that the cluster is shifted away from.
-    pub(crate) shifted: &'a [ShiftedZone],
+    pub shifted: &'a [ShiftedZone],
 }
 
 impl OfferCache {
     /// The instance types of each EC2NodeClass. They are shared with the previous call if settings, catalog, unavailable
     /// offerings and zonal shifts are unchanged.
-    pub(crate) fn instance_types(
+    pub fn instance_types(
         &self,
         catalog: &Arc<Catalog>,
         classes: &BTreeMap<String, EC2NodeClass>,
@@ -153,7 +149,7 @@ impl OfferCache {
     }
 
     /// The instance types of each NodePool, with all overlays.
-    pub(crate) fn overlaid(&self, overlays: &[NodeOverlay], pools: &[Plain<'_>]) -> Overlaid {
+    pub fn overlaid(&self, overlays: &[NodeOverlay], pools: &[Plain<'_>]) -> Overlaid {
         if overlays.is_empty() {
             return overlay::apply(overlays, pools);
         }
@@ -182,7 +178,7 @@ fn same_pool(a: &PlainPool, b: &PlainPool) -> bool {
 }
 
 /// The offerings that may be launched for a claim, the cheapest first: those of its instance types that its requirements allow.
-pub(crate) fn candidates(claim: &NodeClaim, types: &[InstanceType]) -> Vec<LaunchCandidate> {
+pub fn candidates(claim: &NodeClaim, types: &[InstanceType]) -> Vec<LaunchCandidate> {
     let by_name: BTreeMap<&str, &InstanceType> = types.iter().map(|kind| (kind.name.as_str(), kind)).collect();
     let mut candidates = Vec::new();
     for kind in claim.spec.instance_types.iter().filter_map(|name| by_name.get(name.as_str())) {
@@ -245,7 +241,7 @@ fn partition(claim: &NodeClaim, kind: &InstanceType, offering: &Offering) -> Opt
 
 /// The labels, capacity and price of an instance, from the catalog. For an instance type that the catalog does not list, only
 /// what EC2 returned.
-pub(crate) fn learn(instance: &Instance, types: &[InstanceType]) -> Learned {
+pub fn learn(instance: &Instance, types: &[InstanceType]) -> Learned {
     let mut fixed = StringMap::from([
         (labels::INSTANCE_TYPE.to_owned(), instance.instance_type.clone()),
         (labels::ZONE.to_owned(), instance.zone.clone()),
@@ -286,6 +282,16 @@ pub(crate) fn learn(instance: &Instance, types: &[InstanceType]) -> Learned {
         allocatable: without_zeros(kind.allocatable()),
         price: offering.map_or(0.0, |offering| offering.price),
     }
+}
+
+/// A catalog's version: when it was written, in seconds since 1970.
+pub fn catalog_version(now: Timestamp) -> String {
+    format!("{}", now.as_second())
+}
+
+/// The time at which a version of the catalog was written.
+pub fn catalog_written(version: &str) -> Option<Timestamp> {
+    Timestamp::from_second(version.parse().ok()?).ok()
 }
 
 #[cfg(test)]

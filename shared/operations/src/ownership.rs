@@ -9,12 +9,12 @@ use nodeless_state::State;
 ///
 /// # Errors
 /// When it is another one, or the cluster cannot be read.
-pub(crate) async fn check(cluster: &dyn Cluster, claims: &State) -> Result<(), PortError> {
+pub async fn check(cluster: &dyn Cluster, claims: &State) -> Result<(), PortError> {
     let system = cluster.system_namespace().await?;
     check_owner(system.table.as_deref(), claims.table_name()).map_err(|other| denied(&other))
 }
 
 /// The error of an operation of a deployment that does not serve the cluster. A person has to decide which one does.
-pub(crate) fn denied(other: &OtherTable) -> PortError {
+pub fn denied(other: &OtherTable) -> PortError {
     PortError::new(ErrorKind::Denied, "work on the cluster", other.to_string())
 }

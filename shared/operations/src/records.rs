@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 /// A record that this version cannot decode.
 #[derive(Debug, thiserror::Error)]
 #[error("the item {key} of the claims table cannot be decoded: {source}")]
-pub(crate) struct RecordError {
+pub struct RecordError {
     key: String,
     source: serde_json::Error,
 }
@@ -24,7 +24,7 @@ impl From<RecordError> for PortError {
 ///
 /// # Errors
 /// If this version cannot decode it.
-pub(crate) fn decode<T: DeserializeOwned>(kind: RecordKind, stored: &StoredRecord) -> Result<T, RecordError> {
+pub fn decode<T: DeserializeOwned>(kind: RecordKind, stored: &StoredRecord) -> Result<T, RecordError> {
     serde_json::from_str(&stored.encoded).map_err(|source| RecordError { key: kind.key(&stored.node_pool), source })
 }
 
@@ -32,7 +32,7 @@ pub(crate) fn decode<T: DeserializeOwned>(kind: RecordKind, stored: &StoredRecor
 ///
 /// # Errors
 /// If it cannot be encoded.
-pub(crate) fn encode<T: Serialize>(
+pub fn encode<T: Serialize>(
     node_pool: &str,
     version: u64,
     value: &T,

@@ -24,7 +24,7 @@ fn warm(pool: Option<&NodePool>) -> Option<usize> {
 }
 
 /// Whether EC2 refused a stop for the NodePool lately. A record that cannot be decoded refuses nothing.
-pub(crate) fn in_effect(stored: &StoredRecord, pool: Option<&NodePool>, now: Timestamp) -> bool {
+pub fn in_effect(stored: &StoredRecord, pool: Option<&NodePool>, now: Timestamp) -> bool {
     let decoded: Result<RefusedStop, _> = records::decode(RecordKind::RefusedStops, stored);
     decoded.is_ok_and(|refused| refused.warm == warm(pool) && now < refused.until)
 }
@@ -33,7 +33,7 @@ pub(crate) fn in_effect(stored: &StoredRecord, pool: Option<&NodePool>, now: Tim
 ///
 /// # Errors
 /// If it cannot be encoded.
-pub(crate) fn refused(
+pub fn refused(
     read: &StoredRecord,
     name: &str,
     pool: Option<&NodePool>,

@@ -20,7 +20,7 @@ const ATTEMPTS: u32 = 8;
 
 /// The launch results of NodePools, as read in one run of a function.
 #[derive(Default)]
-pub(crate) struct Registrations {
+pub struct Registrations {
     /// The record of each NodePool as last read or written; `None` if there is none. The lock is held during reads and writes, so that
     /// claims of a run that join at the same time do not conflict and retry.
     known: Mutex<BTreeMap<String, Option<(u64, RegistrationHealth)>>>,
@@ -32,7 +32,7 @@ impl Registrations {
     ///
     /// # Errors
     /// If the table cannot be read or written. The claim's step has to wait then.
-    pub(crate) async fn note(
+    pub async fn note(
         &self,
         table: &State,
         context: &Context,
@@ -91,7 +91,7 @@ async fn read(
 ///
 /// # Errors
 /// If they cannot be encoded.
-pub(crate) fn encode(
+pub fn encode(
     node_pool: &str,
     version: u64,
     health: &RegistrationHealth,
@@ -104,7 +104,7 @@ pub(crate) fn encode(
 ///
 /// # Errors
 /// If this version cannot decode them.
-pub(crate) fn decode(stored: &StoredRecord) -> Result<RegistrationHealth, RecordError> {
+pub fn decode(stored: &StoredRecord) -> Result<RegistrationHealth, RecordError> {
     records::decode(RecordKind::Registrations, stored)
 }
 

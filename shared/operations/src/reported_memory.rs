@@ -17,21 +17,17 @@ use nodeless_state::{RecordKind, StoredRecord};
 use std::collections::{HashMap, HashSet};
 
 /// The reported memory in the table and of the present Nodes.
-pub(crate) struct Known {
-    pub(crate) memory: ReportedMemory,
+pub struct Known {
+    /// The memory of the nodes of each AMI and instance type.
+    pub memory: ReportedMemory,
     /// The record to write, if the table is out of date.
-    pub(crate) record: Option<StoredRecord>,
+    pub record: Option<StoredRecord>,
     /// What is wrong with the record in the table.
-    pub(crate) problem: Option<String>,
+    pub problem: Option<String>,
 }
 
 /// Combines the record of the table with the present Nodes. A record that cannot be decoded is replaced.
-pub(crate) fn known(
-    stored: &Result<StoredRecord, Unread>,
-    nodes: &[Node],
-    claims: &[NodeClaim],
-    now: Timestamp,
-) -> Known {
+pub fn known(stored: &Result<StoredRecord, Unread>, nodes: &[Node], claims: &[NodeClaim], now: Timestamp) -> Known {
     let (before, mut problem) = match stored.as_ref().map(decode) {
         Ok(Ok(memory)) => (memory, None),
         Ok(Err(why)) => (ReportedMemory::default(), Some(format!("{why}; the record is reset"))),
@@ -68,7 +64,7 @@ fn note(memory: &mut ReportedMemory, nodes: &[Node], claims: &[NodeClaim], now: 
 
 /// The record for an export, which has no claims table. Without a NodeClaim, or without AMIs in the status of the EC2NodeClass, it is
 /// unknown whether a Node has an AMI of its EC2NodeClass. The Node is assumed to have one, so its report counts for the EC2NodeClass.
-pub(crate) fn of_export(view: &ClusterView, claims: &[NodeClaim], now: Timestamp) -> Result<StoredRecord, Unread> {
+pub fn of_export(view: &ClusterView, claims: &[NodeClaim], now: Timestamp) -> Result<StoredRecord, Unread> {
     let mut memory = ReportedMemory::default();
     note(&mut memory, &view.nodes, claims, now);
     let with_image = claims.iter().filter_map(|claim| claim.status.instance.as_ref());
@@ -101,7 +97,7 @@ fn any_image_of(class: &str) -> String {
 }
 
 /// Makes an EC2NodeClass use the memory that nodes with its images reported.
-pub(crate) fn apply(settings: &mut NodeClassSettings, class: &EC2NodeClass, memory: &ReportedMemory, now: Timestamp) {
+pub fn apply(settings: &mut NodeClassSettings, class: &EC2NodeClass, memory: &ReportedMemory, now: Timestamp) {
     let images = class.status.iter().flat_map(|status| &status.amis).map(|image| image.id.as_str());
     let any = any_image_of(class.metadata.name.as_deref().unwrap_or_default());
     settings.learned_memory = memory.of_images(images.chain([any.as_str()]), now);
@@ -111,7 +107,7 @@ pub(crate) fn apply(settings: &mut NodeClassSettings, class: &EC2NodeClass, memo
 ///
 /// # Errors
 /// If this version cannot decode it.
-pub(crate) fn decode(stored: &StoredRecord) -> Result<ReportedMemory, RecordError> {
+pub fn decode(stored: &StoredRecord) -> Result<ReportedMemory, RecordError> {
     if stored.version == 0 {
         Ok(ReportedMemory::default())
     } else {

@@ -12,12 +12,12 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// The maximum number of claims of a shard, so that a shard is read and written as one small item.
-pub(crate) const CLAIMS_PER_SHARD: usize = 256;
+pub const CLAIMS_PER_SHARD: usize = 256;
 /// Claims that are due within this time are reconciled together with those that are due now.
 const TOGETHER: Duration = Duration::from_secs(1);
 /// How long a process leases the claims that it takes. If it has not returned them by then, it is assumed to have ended. The
 /// lease is much longer than a claim needs and than EC2 takes to answer CreateFleet.
-pub(crate) const TAKEN_FOR: Duration = Duration::from_mins(1);
+pub const TAKEN_FOR: Duration = Duration::from_mins(1);
 /// How late a message may be before another one is sent.
 const MESSAGE_LATE: Duration = Duration::from_secs(2);
 /// After this time, due claims are assumed to have no message.
@@ -28,10 +28,10 @@ const LATEST: Duration = Duration::from_mins(15);
 const ATTEMPTS: u32 = 16;
 
 /// The due time of a claim after it was reconciled, if it has one.
-pub(crate) type Requeued = (String, Option<Duration>);
+pub type Requeued = (String, Option<Duration>);
 
 /// The shard of a claim, for this number of shards.
-pub(crate) fn shard_of(claim: &str, shards: u32) -> u32 {
+pub fn shard_of(claim: &str, shards: u32) -> u32 {
     // FNV-1a: it is stable and needs no dependency.
     let hash = claim.bytes().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
     // The lowest bits alone depend little on the last characters of a name.
@@ -140,7 +140,7 @@ fn is_overdue(shard: &StoredShard, now: Timestamp) -> bool {
 ///
 /// # Errors
 /// If a shard cannot be written or its message cannot be sent. The sweep then finds the claims.
-pub(crate) async fn enqueue(
+pub async fn enqueue(
     table: &State,
     queue: &dyn Queue,
     now: Timestamp,
@@ -187,16 +187,16 @@ async fn enqueue_in(
 }
 
 /// Claims that a process has leased from a shard.
-pub(crate) struct Taken {
+pub struct Taken {
     /// The shard as this process last wrote it.
     shard: StoredShard,
     /// The claims, and the end of the lease.
-    pub(crate) claims: BTreeMap<String, Timestamp>,
+    pub claims: BTreeMap<String, Timestamp>,
 }
 
 impl Taken {
     /// The claims that are scheduled in the shard, taken or not.
-    pub(crate) fn scheduled(&self) -> impl Iterator<Item = &String> {
+    pub fn scheduled(&self) -> impl Iterator<Item = &String> {
         self.shard.due.keys()
     }
 }
@@ -206,7 +206,7 @@ impl Taken {
 ///
 /// # Errors
 /// If the shard cannot be read or written, or the message cannot be sent again.
-pub(crate) async fn take_due(
+pub async fn take_due(
     table: &State,
     queue: &dyn Queue,
     now: Timestamp,
@@ -229,7 +229,7 @@ pub(crate) async fn take_due(
 ///
 /// # Errors
 /// If a shard cannot be written or its message cannot be sent. The sweep then finds the claims.
-pub(crate) async fn put_reconciled(
+pub async fn put_reconciled(
     table: &State,
     queue: &dyn Queue,
     now: Timestamp,
@@ -259,7 +259,7 @@ pub(crate) async fn put_reconciled(
 ///
 /// # Errors
 /// If the shards cannot be read or written, or a message cannot be sent.
-pub(crate) async fn repair(
+pub async fn repair(
     table: &State,
     queue: &dyn Queue,
     now: Timestamp,

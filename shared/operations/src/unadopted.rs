@@ -7,7 +7,7 @@ use std::collections::HashSet;
 
 /// The number of NodeClaims with a NodePool whose instances have no record in the table, and of stopped instances that another table has
 /// started. The sweep adopts or updates them. What is launched before that would be beyond the limits, or for pods that have a node.
-pub(crate) fn unadopted(objects: &[MirroredClaim], nodes: &[Node], records: &[NodeClaim]) -> usize {
+pub fn unadopted(objects: &[MirroredClaim], nodes: &[Node], records: &[NodeClaim]) -> usize {
     let names: HashSet<&str> = records.iter().map(|claim| claim.name.as_str()).collect();
     let instances: HashSet<&str> =
         records.iter().filter_map(|claim| Some(claim.status.instance.as_ref()?.id.as_str())).collect();

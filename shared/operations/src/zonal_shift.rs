@@ -11,14 +11,14 @@ use std::collections::BTreeMap;
 /// The stored zonal shifts, so that a launch or a termination does not call ARC.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct StoredZonalShifts {
+pub struct StoredZonalShifts {
     /// Counts the writes. A write fails if another one came first. Zero before the first write.
     #[serde(skip)]
-    pub(crate) version: u64,
+    pub version: u64,
     /// The zones, in the order of their ids.
-    pub(crate) zones: Vec<ShiftedZone>,
+    pub zones: Vec<ShiftedZone>,
     /// The zones that the last events on NodePools reported as shifted away from: name by id.
-    pub(crate) reported: BTreeMap<String, String>,
+    pub reported: BTreeMap<String, String>,
 }
 
 impl StoredZonalShifts {
@@ -26,13 +26,13 @@ impl StoredZonalShifts {
     ///
     /// # Errors
     /// If it cannot be read, or this version cannot decode it.
-    pub(crate) async fn read(table: &State) -> Result<Self, PortError> {
+    pub async fn read(table: &State) -> Result<Self, PortError> {
         let Some(stored) = table.record(RecordKind::ZonalShifts, "").await? else { return Ok(Self::default()) };
         Ok(Self { version: stored.version, ..records::decode(RecordKind::ZonalShifts, &stored)? })
     }
 
     /// The zones that are shifted away from at this time.
-    pub(crate) fn in_effect(&self, now: Timestamp) -> Vec<ShiftedZone> {
+    pub fn in_effect(&self, now: Timestamp) -> Vec<ShiftedZone> {
         self.zones.iter().filter(|zone| zone.until > now).cloned().collect()
     }
 }
@@ -41,7 +41,7 @@ impl StoredZonalShifts {
 ///
 /// # Errors
 /// When the claims table cannot be read.
-pub(crate) async fn in_effect(table: &State, honoured: bool, now: Timestamp) -> Result<Vec<ShiftedZone>, PortError> {
+pub async fn in_effect(table: &State, honoured: bool, now: Timestamp) -> Result<Vec<ShiftedZone>, PortError> {
     if !honoured {
         return Ok(Vec::new());
     }
@@ -49,18 +49,18 @@ pub(crate) async fn in_effect(table: &State, honoured: bool, now: Timestamp) -> 
 }
 
 /// The shift away from a zone, by the zone's name.
-pub(crate) fn of_zone<'s>(shifted: &'s [ShiftedZone], zone: &str) -> Option<&'s ShiftedZone> {
+pub fn of_zone<'s>(shifted: &'s [ShiftedZone], zone: &str) -> Option<&'s ShiftedZone> {
     shifted.iter().find(|shifted| shifted.zone == zone)
 }
 
 /// The message about a shift.
-pub(crate) fn words(shifted: &ShiftedZone) -> String {
+pub fn words(shifted: &ShiftedZone) -> String {
     let ShiftedZone { zone, zone_id, until } = shifted;
     format!("a zonal shift away from {zone} ({zone_id}) is in effect until {until}")
 }
 
 /// The zonal shifts to mention in the explanation of an unschedulable pod: none if zones do not matter.
-pub(crate) fn explanation(shifted: &[ShiftedZone], reasons: &[Reason]) -> Option<String> {
+pub fn explanation(shifted: &[ShiftedZone], reasons: &[Reason]) -> Option<String> {
     let of_zones = |reason: &Reason| match reason {
         Reason::Pod(fault) => matches!(fault, PodFault::Topology { .. } | PodFault::NoDomain { .. }),
         Reason::NodePool { cause, .. } => matches!(cause, Cause::NoOffering { .. }),

@@ -1,6 +1,6 @@
 //! The actions that the stages of a plan request, and their results.
 
-use crate::plan::snapshot::RecordedCosts;
+use crate::snapshot::RecordedCosts;
 use jiff::Timestamp;
 use nodeless_api::{CapacityBufferStatus, NodeOverlayStatus, NodePoolStatus, ProvisioningRequestStatus};
 use nodeless_bill::PoolNow;

@@ -1,7 +1,7 @@
 //! CapacityBuffers: their virtual pods in a plan, and their statuses afterwards.
 
-use crate::plan::action::Action;
-use crate::plan::pools::conditions::{condition, limited_by_quotas};
+use crate::action::Action;
+use crate::pools::conditions::{condition, limited_by_quotas};
 use jiff::Timestamp;
 use nodeless_api::CapacityBufferStatus;
 use nodeless_api::capacitybuffer::PodTemplateReference;

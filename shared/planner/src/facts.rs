@@ -1,8 +1,8 @@
 //! The input of the stages of a plan.
 
-use crate::plan::pools::EvaluatedPool;
-use crate::plan::snapshot::Snapshot;
-use crate::plan::snapshot::command_records::Commands;
+use crate::pools::EvaluatedPool;
+use crate::snapshot::Snapshot;
+use crate::snapshot::command_records::Commands;
 use nodeless_model::NodeClaim;
 
 /// The snapshot, its offerings, and the claims and commands after the preceding stages.

@@ -4,6 +4,19 @@
 //! from `execute`, which executes them over the ports, or replays their results. `pipeline` lists the stages, `read` reads the
 //! snapshot, and nothing else here uses a port.
 //!
+//! What is planned has these types on its way:
+//!
+//! | type | made by | adds |
+//! |---|---|---|
+//! | `ClusterView` | the `Cluster` port | the objects of the cluster, decoded once |
+//! | [`Snapshot`] | `read` | the time, claims, commands, the catalog, records of earlier plans, settings |
+//! | `Facts` | `pipeline` | the NodePools with what they offer; claims and commands after the stages before |
+//! | `ClusterState` | `provisioning::cluster_state` | which claim belongs to which Node, and which pods need a node |
+//! | `nodeless_scheduling::Problem` | `ClusterState` | the same as indexes, for the scheduler |
+//! | `nodeless_scheduling::Solution` | `nodeless_placement::plan` | launches, placements, and why pods have neither |
+//! | `nodeless_disruption::Cluster` | `nodes::voluntary_disruption` | the Nodes that may be disrupted, with the pods as planned |
+//! | [`Action`] | stages | what is written, and [`Written`] what came of it |
+//!
 //! | folder | has |
 //! |---|---|
 //! | `snapshot` | the input of a plan |
@@ -17,6 +30,7 @@
 //! | `records` | decisions, reports, and plans that have begun |
 //! | `execute` | the execution of actions, and their recording without an effect |
 //! | `dry_run` | the plan of `nodeless plan` |
+#![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod action;
 mod buffers;
@@ -40,22 +54,24 @@ mod saved;
 mod snapshot;
 mod stages;
 
-use crate::Context;
-use crate::gates::FeatureGates;
-use crate::log_lines::{Failed, PlanDelayed, PlanMade};
-use crate::node_class;
-use crate::offers::{CatalogCache, CatalogError, OfferCache};
 use execute::without_effects::Recorded;
 use execute::{Live, ViewProof};
 use futures::future::{self, Either};
 use jiff::Timestamp;
 use nodeless_bill::CostLabels;
 use nodeless_model::object::ObjectEvent;
+use nodeless_operations::{
+    gates::FeatureGates,
+    log_lines::{Failed, PlanDelayed, PlanMade},
+    node_class,
+    offers::{CatalogCache, CatalogError, OfferCache},
+};
 use nodeless_ports::cluster::BatchWindow;
 use nodeless_ports::queue::{WAKE_INTERVAL, WakeSource};
 use nodeless_ports::{Cluster, PortError, Queue};
 use nodeless_state::claims::MAX_TOGETHER;
 use nodeless_state::{State, StoredRecord};
+use nodeless_telemetry::Context;
 use nodeless_telemetry::{Metric, Metrics};
 use recent::Recent;
 use repeated::LastPlan;
@@ -447,7 +463,7 @@ impl Planner {
         }
         let fresh = self.recent().fresh(events, now);
         if !fresh.is_empty()
-            && let Err(error) = crate::events::publish(self.cluster.as_ref(), &fresh).await
+            && let Err(error) = nodeless_operations::events::publish(self.cluster.as_ref(), &fresh).await
         {
             self.context.log(&Failed { what: "publish events", why: &error.to_string() });
         }

@@ -1,18 +1,18 @@
 //! The planning pipeline: the stages of a plan, one after another.
 
 use super::stages::{bookkeeping, costs, disruption, provisioning, standalone, static_capacity, warm};
-use crate::offers::OfferCache;
-use crate::plan::action::{Batch, Stage};
-use crate::plan::buffers;
-use crate::plan::churn::caused_launches;
-use crate::plan::execute::Execute;
-use crate::plan::facts::Facts;
-use crate::plan::pods::waiting::WaitingPods;
-use crate::plan::pools::{self, Offered};
-use crate::plan::records::report::Outcome;
-use crate::plan::records::unfinished;
-use crate::plan::requests;
-use crate::plan::snapshot::Snapshot;
+use crate::action::{Batch, Stage};
+use crate::buffers;
+use crate::churn::caused_launches;
+use crate::execute::Execute;
+use crate::facts::Facts;
+use crate::pods::waiting::WaitingPods;
+use crate::pools::{self, Offered};
+use crate::records::report::Outcome;
+use crate::records::unfinished;
+use crate::requests;
+use crate::snapshot::Snapshot;
+use nodeless_operations::offers::OfferCache;
 
 /// Makes the plan for a snapshot and executes it. `kept` only makes it faster.
 pub(crate) async fn run(snapshot: &Snapshot, kept: &OfferCache, executor: &dyn Execute) -> Outcome {

@@ -1,20 +1,15 @@
 //! Reads the snapshot of a plan.
 
 use super::stages::costs;
-use crate::log_lines::Failed;
-use crate::ownership;
-use crate::plan::churn::caused_launches;
-use crate::plan::execute::PlanRevision;
-use crate::plan::execute::without_effects::Answers;
-use crate::plan::nodes::local_volumes;
-use crate::plan::pods::own_nominations;
-use crate::plan::saved::SavedError;
-use crate::plan::snapshot::command_records::Commands;
-use crate::plan::snapshot::{RecordedCosts, Snapshot, WorkBudget};
-use crate::plan::{PlanError, Planner};
-use crate::unadopted::unadopted;
-use crate::unread::Unread;
-use crate::zonal_shift;
+use crate::churn::caused_launches;
+use crate::execute::PlanRevision;
+use crate::execute::without_effects::Answers;
+use crate::nodes::local_volumes;
+use crate::pods::own_nominations;
+use crate::saved::SavedError;
+use crate::snapshot::command_records::Commands;
+use crate::snapshot::{RecordedCosts, Snapshot, WorkBudget};
+use crate::{PlanError, Planner};
 use jiff::Timestamp;
 use nodeless_catalog::Catalog;
 use nodeless_commitments::{Commitments, of_account};
@@ -22,6 +17,7 @@ use nodeless_disruption::spot_interruptions::avoids;
 use nodeless_model::events::other_deployment;
 use nodeless_model::object::ObjectRef;
 use nodeless_model::{EndedNode, NodeClaim, Setting, check_owner};
+use nodeless_operations::{log_lines::Failed, ownership, unadopted::unadopted, unread::Unread, zonal_shift};
 use nodeless_ports::PortError;
 use nodeless_ports::cluster::{ClusterView, SYSTEM_NAMESPACE};
 use nodeless_state::capacity::SpotInterruption;

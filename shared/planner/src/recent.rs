@@ -1,9 +1,9 @@
 //! Deduplication of the Events that plans publish.
 
-use crate::events::{Rate, Used};
 use jiff::{SignedDuration, Timestamp};
 use nodeless_model::events::LIFETIME;
 use nodeless_model::object::ObjectEvent;
+use nodeless_operations::events::{Rate, Used};
 use nodeless_state::plans::PublishedEvents;
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher as _};

@@ -1,7 +1,7 @@
 //! Wake-ups that need no plan yet: the kube-scheduler reports again and again that it finds no node for a pod, for example whenever a node
 //! joins, although the last plan placed the pod on a node that is being launched, or found that it fits nowhere.
 
-use crate::plan::records::report::PlanReport;
+use crate::records::report::PlanReport;
 use jiff::Timestamp;
 use nodeless_model::Pod;
 use nodeless_model::wake_ups::spacing;

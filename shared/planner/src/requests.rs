@@ -1,7 +1,7 @@
 //! ProvisioningRequests: their virtual pods in a plan, and their conditions afterwards.
 
-use crate::plan::action::Action;
-use crate::plan::pools::conditions::{limited_by_quotas, with_status};
+use crate::action::Action;
+use crate::pools::conditions::{limited_by_quotas, with_status};
 use jiff::Timestamp;
 use nodeless_api::{Condition, ConditionStatus, ProvisioningRequestStatus};
 use nodeless_model::provisioning_request::{Class, Due, Finding, Verdict, consumed_by};

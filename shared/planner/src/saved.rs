@@ -5,17 +5,17 @@
 //! read are left out, and so is what could contain a secret: user data of EC2NodeClasses, and unknown annotations. Environment
 //! variables of pods and Secrets are never read.
 
-use crate::offers::OfferCache;
-use crate::plan::action::Batch;
-use crate::plan::execute::without_effects::{Answered, Answers, Recorded};
-use crate::plan::pipeline;
-use crate::plan::records::report::Outcome;
-use crate::plan::snapshot::Snapshot;
+use crate::action::Batch;
+use crate::execute::without_effects::{Answered, Answers, Recorded};
+use crate::pipeline;
+use crate::records::report::Outcome;
+use crate::snapshot::Snapshot;
 use flate2::Compression;
 use flate2::read::ZlibDecoder;
 use flate2::write::ZlibEncoder;
 use futures::FutureExt as _;
 use nodeless_model::labels;
+use nodeless_operations::offers::OfferCache;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::io::{Read as _, Write as _};

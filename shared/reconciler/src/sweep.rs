@@ -8,16 +8,8 @@ mod raises;
 mod templates;
 mod zonal_shifts;
 
-use crate::Context;
 use crate::capacity_blocks::{self, Ending};
 use crate::health;
-use crate::leaving;
-use crate::log_lines::{Collected, Failed, SweepEnded, UsageCorrected};
-use crate::node_class;
-use crate::offers::{CatalogCache, learn, shortages};
-use crate::ownership;
-use crate::shards;
-use crate::zonal_shift;
 use jiff::Timestamp;
 use nodeless_lifecycle::{
     Collection, Learned, Observation, Seen, Settings, World, adopt, begin_termination, collect, of_earlier_cluster,
@@ -28,10 +20,18 @@ use nodeless_model::events::instance_unhealthy;
 use nodeless_model::node_pool::PoolUsage;
 use nodeless_model::object::{MirroredClaim, NodePatch, ObjectEvent, ObjectRef};
 use nodeless_model::{Instance, Node, NodeClaim, NodePool, Phase, check_owner, labels};
+use nodeless_operations::{
+    leaving,
+    log_lines::{Collected, Failed, SweepEnded, UsageCorrected},
+    node_class,
+    offers::{CatalogCache, catalog_written, learn, shortages},
+    ownership, shards, zonal_shift,
+};
 use nodeless_ports::cluster::{FoundNodeClaims, OtherNodeClaim, SystemNamespace};
 use nodeless_ports::queue::WakeSource;
 use nodeless_ports::{Cloud, Cluster, ErrorKind, PortError, Queue, ShiftedZone, ZonalShifts};
 use nodeless_state::State;
+use nodeless_telemetry::Context;
 use nodeless_telemetry::{Metric, Metrics};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -372,7 +372,7 @@ impl Sweeper {
     /// Publishes events. Nothing depends on them.
     async fn publish(&self, events: &[ObjectEvent]) {
         if !events.is_empty()
-            && let Err(error) = crate::events::publish(self.cluster.as_ref(), events).await
+            && let Err(error) = nodeless_operations::events::publish(self.cluster.as_ref(), events).await
         {
             self.context.log(&Failed { what: "publish events", why: &error.to_string() });
         }
@@ -501,7 +501,7 @@ impl Sweeper {
     async fn last_refresh(&self) -> Result<Option<Timestamp>, PortError> {
         match self.claims.catalog_refreshed().await? {
             Some(refreshed) => Ok(Some(refreshed)),
-            None => Ok(self.claims.catalog_version().await?.as_deref().and_then(crate::refresh::written)),
+            None => Ok(self.claims.catalog_version().await?.as_deref().and_then(catalog_written)),
         }
     }
 }

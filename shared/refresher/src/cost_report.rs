@@ -3,17 +3,19 @@
 //! What is sent is recorded before and after it: a report that was sent is not sent again. If the function ends between the two, or the
 //! answer of the topic is lost, it is unknown whether the report was sent, and the next attempt sends it again.
 
-use crate::Context;
-use crate::log_lines::{CostReportSent, CostReportSkipped, Failed};
-use crate::records;
 use jiff::{SignedDuration, Timestamp};
 use nodeless_bill::report::{By, Query, Records, Report, last_hours, report, text};
 use nodeless_bill::{HourRecord, Open, StoredError, decode};
 use nodeless_model::shell::quoted;
+use nodeless_operations::{
+    log_lines::{CostReportSent, CostReportSkipped, Failed},
+    records,
+};
 use nodeless_ports::topic::{MESSAGE_BYTES, SUBJECT_CHARACTERS};
 use nodeless_ports::{ErrorKind, PortError, Topic};
 use nodeless_state::costs::HOURS_KEPT;
 use nodeless_state::{RecordKind, State, StoredRecord};
+use nodeless_telemetry::Context;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;

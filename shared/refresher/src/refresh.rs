@@ -1,11 +1,5 @@
 //! Reads the catalog from EC2, and resolves EC2NodeClasses.
 
-use crate::Context;
-use crate::events;
-use crate::log_lines::{CatalogRefreshed, Failed, ObjectSkipped, SubnetZonesUnknown};
-use crate::node_class;
-use crate::offers::{CatalogCache, CatalogError};
-use crate::ownership;
 use jiff::{SignedDuration, Timestamp};
 use nodeless_api::EC2NodeClass;
 use nodeless_catalog::Catalog;
@@ -14,9 +8,17 @@ use nodeless_launch::node_class::check;
 use nodeless_model::claim::Phase;
 use nodeless_model::events::waiting_on_node_claim_termination;
 use nodeless_model::object::ObjectEvent;
+use nodeless_operations::{
+    events,
+    log_lines::{CatalogRefreshed, Failed, ObjectSkipped, SubnetZonesUnknown},
+    node_class,
+    offers::{CatalogCache, CatalogError, catalog_version},
+    ownership,
+};
 use nodeless_ports::queue::WakeSource;
 use nodeless_ports::{CatalogSource, Cluster, PortError, Queue};
 use nodeless_state::State;
+use nodeless_telemetry::Context;
 use nodeless_telemetry::{Metric, Metrics};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -139,7 +141,7 @@ impl Refresher {
         let same = previous
             .as_ref()
             .is_some_and(|previous| **previous == Catalog { version: previous.version, ..fresh.clone() });
-        let version = version(now);
+        let version = catalog_version(now);
         if !same {
             let encoded = fresh.encode().map_err(|error| RefreshError::Encode(error.to_string()))?;
             self.claims.put_catalog(&version, &encoded, now).await?;
@@ -244,14 +246,4 @@ impl Refresher {
 fn late_prices(catalog: &Catalog, now: Timestamp) -> Option<String> {
     let read = catalog.read.filter(|read| now.duration_since(*read) > PRICES_LATE)?;
     Some(format!("spot prices could not be read since {read}"))
-}
-
-/// A catalog's version: when it was written, in seconds since 1970.
-fn version(now: Timestamp) -> String {
-    format!("{}", now.as_second())
-}
-
-/// The time at which a version of the catalog was written.
-pub(crate) fn written(version: &str) -> Option<Timestamp> {
-    Timestamp::from_second(version.parse().ok()?).ok()
 }

@@ -1,26 +1,26 @@
 //! Validates EC2NodeClasses by EC2 dry runs.
 
-use crate::Context;
-use crate::events;
-use crate::log_lines::{Failed, LaunchChecked};
-use crate::node_class;
-use crate::offers::{CatalogCache, candidates, shortages};
-use crate::ownership;
 use nodeless_api::EC2NodeClass;
 use nodeless_launch::fleet::{self, FleetError};
 use nodeless_launch::node_class::check;
 use nodeless_model::{
     CapacityType, InstanceType, NodeClaim, NodeClaimSpec, NodeClaimStatus, NodePool, Phase, Requirement, labels,
 };
+use nodeless_operations::{
+    events,
+    log_lines::{Failed, LaunchChecked},
+    node_class,
+    offers::{CatalogCache, candidates, shortages},
+    ownership,
+};
 use nodeless_ports::cloud::{LaunchCandidate, LaunchRequest};
 use nodeless_ports::queue::WakeSource;
 use nodeless_ports::{Cloud, Cluster, ErrorKind, PortError, Queue};
 use nodeless_state::{Refusal, State};
+use nodeless_telemetry::Context;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long an answer of EC2 is kept: longer than the interval between validations.
-pub(crate) const KEEP: Duration = Duration::from_hours(7 * 24);
 /// When a validation that EC2 did not answer is retried.
 const AGAIN: Duration = Duration::from_secs(30);
 /// The placeholder in names and tags of a launch that is only a dry run.
@@ -82,7 +82,7 @@ impl Validator {
             let most = if known.as_ref().is_some_and(check::needs_confirmation) { usize::MAX } else { 1 };
             let outcome = self.ask(&class, most).await;
             let asked = check::checked(known, name, &key, &outcome, self.context.now());
-            self.claims.put_launch_check(&asked, KEEP).await?;
+            self.claims.put_launch_check(&asked).await?;
             if asked.problem.is_some() {
                 self.queue.check_node_class(name, AGAIN).await?;
             }
@@ -161,7 +161,7 @@ impl Validator {
         const OPERATION: &str = "choose an instance type for dry runs";
         let invalid = |why: String| PortError::new(ErrorKind::Invalid, OPERATION, why);
         let catalog = self.catalog.current(&self.claims).await.map_err(|error| match error {
-            crate::CatalogError::Port(error) => error,
+            nodeless_operations::CatalogError::Port(error) => error,
             other => PortError::new(ErrorKind::Unavailable, OPERATION, other.to_string()),
         })?;
         let settings = node_class::settings_with(class, &catalog).map_err(|problems| invalid(problems.to_string()))?;

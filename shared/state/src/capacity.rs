@@ -30,6 +30,8 @@ pub struct UnavailableOffering {
     pub reason: String,
 }
 
+/// How long an answer of EC2 to a dry run is kept: longer than the interval between validations.
+const LAUNCH_CHECK_KEPT: Duration = Duration::from_hours(7 * 24);
 const UNAVAILABLE: &str = "unavailable#";
 const BUDGET: &str = "budget#";
 const INTERRUPTED: &str = "interrupted#";
@@ -157,14 +159,14 @@ impl State {
         item.map(|item| read_json(&item, "record")).transpose()
     }
 
-    /// Replaces the recorded dry runs for an EC2NodeClass. The record expires after `keep`.
+    /// Replaces the recorded dry runs for an EC2NodeClass. The record expires after a week.
     ///
     /// # Errors
     /// When the table cannot be written.
-    pub async fn put_launch_check(&self, check: &LaunchCheck, keep: Duration) -> Result<(), PortError> {
+    pub async fn put_launch_check(&self, check: &LaunchCheck) -> Result<(), PortError> {
         const OPERATION: &str = "claims put launch check";
         let record = write_json(OPERATION, check)?;
-        let attributes = attributes([("record", record), ("expires", ttl(after(check.asked_at, keep)))]);
+        let attributes = attributes([("record", record), ("expires", ttl(after(check.asked_at, LAUNCH_CHECK_KEPT)))]);
         self.put(OPERATION, &launch_check_key(&check.node_class), attributes).await
     }
 }

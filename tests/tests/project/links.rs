@@ -149,8 +149,16 @@ fn the_first_command_of_the_readme_compiles_no_client() {
 
 #[test]
 fn each_sdk_and_the_kubernetes_client_stay_behind_their_crates() {
-    for package in ["nodeless-operations", "nodeless-ports", "nodeless-api", "nodeless-snapshot", "nodeless-telemetry"]
-    {
+    for package in [
+        "nodeless-planner",
+        "nodeless-reconciler",
+        "nodeless-refresher",
+        "nodeless-operations",
+        "nodeless-ports",
+        "nodeless-api",
+        "nodeless-snapshot",
+        "nodeless-telemetry",
+    ] {
         let linked = linked(package);
         assert!(!linked.iter().any(|name| name.starts_with("aws-sdk-")), "{package} links an SDK");
         assert!(!linked.contains("kube-client"), "{package} links the Kubernetes client");

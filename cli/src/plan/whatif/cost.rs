@@ -6,7 +6,7 @@ use nodeless_catalog::Catalog;
 use nodeless_commitments::{Commitments, Instance};
 use nodeless_model::money::HOURS_PER_MONTH;
 use nodeless_model::{CapacityType, Pod, ResourceList, labels};
-use nodeless_operations::plan::CurrentNode;
+use nodeless_planner::CurrentNode;
 use nodeless_scheduling::{Launch, Problem, Solution};
 use serde::Serialize;
 use std::collections::BTreeMap;

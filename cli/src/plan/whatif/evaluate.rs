@@ -9,7 +9,7 @@ use crate::error::CliError;
 use crate::plan::offline::Offline;
 use nodeless_api::view::ClusterView;
 use nodeless_model::NodeClaim;
-use nodeless_operations::plan::CurrentNode;
+use nodeless_planner::CurrentNode;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 

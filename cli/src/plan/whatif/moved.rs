@@ -6,7 +6,7 @@ use crate::plan::whatif::cost::{PodWithoutNode, month};
 use nodeless_api::view::ClusterView;
 use nodeless_catalog::capacity_type_of;
 use nodeless_model::{CapacityType, NodePool, labels};
-use nodeless_operations::plan::CurrentNode;
+use nodeless_planner::CurrentNode;
 use serde::Serialize;
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};

@@ -54,8 +54,8 @@ macro_rules! lines {
             $(#[doc = $doc])+
             #[derive(serde::Serialize)]
             #[serde(rename_all = "camelCase")]
-            pub(crate) struct $name<'a> {
-                $(pub(crate) $field: $kind,)*
+            pub struct $name<'a> {
+                $(#[allow(missing_docs, reason = "the field has its name in the log")] pub $field: $kind,)*
             }
 
             impl $crate::Line for $name<'_> {

@@ -4,7 +4,8 @@ use crate::common::{CLUSTER, Harness, pod};
 use nodeless_catalog::stored::CapacitySettings;
 use nodeless_launch::authority_digests;
 use nodeless_model::labels::CERTIFICATE_AUTHORITY;
-use nodeless_operations::{CatalogCache, Refresher};
+use nodeless_operations::CatalogCache;
+use nodeless_refresher::Refresher;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 

@@ -128,7 +128,7 @@ async fn a_drifted_node_is_tainted_replaced_and_drained_in_this_order() {
     let decisions = harness.claims.decisions(100).await.unwrap();
     let reported = decisions.iter().find(|decision| decision.kind == "disruption").unwrap();
     assert_eq!(reported.subjects, [old.name]);
-    let detail = nodeless_operations::plan::unpacked(&reported.detail).unwrap();
+    let detail = nodeless_planner::unpacked(&reported.detail).unwrap();
     let command = &detail["commands"][0];
     assert_eq!((&command["reason"], command["nodes"].as_array().unwrap().len()), (&"Drifted".into(), 1), "{detail}");
     assert_eq!(detail["claims"].as_array().unwrap().len(), 1, "the replacement: {detail}");

@@ -3,8 +3,8 @@
 use crate::common::{Harness, running_cluster};
 use jiff::{SignedDuration, Timestamp};
 use nodeless_bill::{Open, decode, encode};
-use nodeless_operations::{CostReportError, CostReporter};
 use nodeless_ports::ErrorKind;
+use nodeless_refresher::{CostReportError, CostReporter};
 use nodeless_state::costs::StoredCosts;
 use nodeless_world::fault_injection::FaultyTopic;
 use nodeless_world::memory::MemoryTopic;

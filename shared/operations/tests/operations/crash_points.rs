@@ -13,7 +13,7 @@ use nodeless_model::claim::TerminationReason;
 use nodeless_model::instance::{FaultKind, InstanceFault};
 use nodeless_model::{NodeClaim, Quantity, labels};
 use nodeless_operations::gates::FeatureGates;
-use nodeless_operations::plan::PlanSettings;
+use nodeless_planner::PlanSettings;
 use nodeless_world::resources::NODE_CLAIMS;
 use serde_json::json;
 use std::collections::BTreeSet;

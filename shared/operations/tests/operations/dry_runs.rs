@@ -6,7 +6,7 @@ use nodeless_catalog::facts::{Facts, Zone};
 use nodeless_catalog::stored::Price;
 use nodeless_model::labels;
 use nodeless_model::pod::ResourceClaim;
-use nodeless_operations::plan::{Action, DryRun, DryRunInput, PlanSettings, Replay, unpacked};
+use nodeless_planner::{Action, DryRun, DryRunInput, PlanSettings, Replay, unpacked};
 use nodeless_scheduling::Solution;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};

@@ -4,7 +4,7 @@ use crate::common::{Harness, pod};
 use nodeless_disruption::churn::Churn;
 use nodeless_disruption::held_back::HeldBack;
 use nodeless_fake_kubernetes::resource::REPLICA_SETS;
-use nodeless_operations::plan::unpacked;
+use nodeless_planner::unpacked;
 use nodeless_ports::ErrorKind;
 use nodeless_state::RecordKind;
 use nodeless_state::decisions::Decision;

@@ -6,7 +6,7 @@ use jiff::SignedDuration;
 use nodeless_api::ConditionStatus;
 use nodeless_model::claim::TerminationReason;
 use nodeless_model::{NodeClaim, Quantity};
-use nodeless_operations::PlanReport;
+use nodeless_planner::PlanReport;
 use serde_json::json;
 use std::time::Duration;
 

@@ -3,7 +3,7 @@
 use crate::common::{Harness, drift, pod, running_cluster};
 use flate2::read::ZlibDecoder;
 use nodeless_fake_kubernetes::resource::{NODES, PODS};
-use nodeless_operations::plan::{ANSWERS, Answers, PlanSettings, Snapshot};
+use nodeless_planner::{ANSWERS, Answers, PlanSettings, Snapshot};
 use nodeless_ports::ErrorKind;
 use nodeless_world::resources::NODE_CLASSES;
 use serde_json::json;

@@ -6,7 +6,7 @@ use nodeless_fake_kubernetes::resource::NODES;
 use nodeless_model::claim::TerminationReason;
 use nodeless_model::{NodeClaim, Phase, labels};
 use nodeless_operations::gates::FeatureGates;
-use nodeless_operations::plan::PlanSettings;
+use nodeless_planner::PlanSettings;
 use nodeless_world::resources::NODE_POOLS;
 use serde_json::json;
 use std::collections::BTreeSet;

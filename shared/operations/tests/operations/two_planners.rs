@@ -4,7 +4,7 @@ use crate::common::{Harness, check_quiescent, drift, fixed_cluster, pod, running
 use nodeless_model::cluster_limits::{MAX_CPU, MAX_DOLLARS_PER_HOUR, MAX_NODES};
 use nodeless_model::node_pool::PoolUsage;
 use nodeless_model::{NodeClaim, Quantity};
-use nodeless_operations::plan::PlanReport;
+use nodeless_planner::PlanReport;
 use nodeless_world::resources::NODE_POOLS;
 use serde_json::json;
 use std::collections::BTreeSet;

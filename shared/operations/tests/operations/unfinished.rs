@@ -2,7 +2,7 @@
 
 use crate::common::{Harness, drift, pod, running_cluster};
 use nodeless_model::Node;
-use nodeless_operations::plan::{ANSWERS, Action, PlanSettings, Snapshot};
+use nodeless_planner::{ANSWERS, Action, PlanSettings, Snapshot};
 use nodeless_state::plans::UnfinishedPlan;
 use nodeless_telemetry::Metric;
 use std::time::Duration;

@@ -6,12 +6,12 @@ use nodeless_api::{Condition, ConditionStatus};
 use nodeless_fake_aws::Ec2Error;
 use nodeless_launch::node_class::check;
 use nodeless_model::labels;
-use nodeless_operations::{CapacitySettings, CatalogCache, Refresher, Validator};
+use nodeless_operations::{CapacitySettings, CatalogCache};
 use nodeless_ports::ErrorKind;
+use nodeless_refresher::{Refresher, Validator};
 use nodeless_world::resources::{NODE_CLASSES, NODE_POOLS};
 use serde_json::json;
 use std::sync::Arc;
-use std::time::Duration;
 
 struct Functions {
     refresher: Refresher,
@@ -192,7 +192,7 @@ async fn an_account_that_is_not_verified_yet_leaves_its_classes_ready() {
     for launches_too in [false, true] {
         if launches_too {
             let check = harness.claims.launch_check("default").await.unwrap().unwrap();
-            harness.claims.put_launch_check(&check::to_be_confirmed(check), Duration::from_hours(1)).await.unwrap();
+            harness.claims.put_launch_check(&check::to_be_confirmed(check)).await.unwrap();
         }
         harness.cloud.ec2.fail_next("RunInstances", &Ec2Error::new("PendingVerification", "wait"), 10);
         minutes(&harness, 1);
@@ -214,7 +214,7 @@ async fn a_node_pool_whose_instance_types_ec2_rejects_does_not_stop_the_other_no
     // A dry run makes one call, because the class has one subnet.
     for (rejected, ready) in [(1, ConditionStatus::True), (2, ConditionStatus::False)] {
         let check = harness.claims.launch_check("default").await.unwrap().unwrap();
-        harness.claims.put_launch_check(&check::to_be_confirmed(check), Duration::from_hours(1)).await.unwrap();
+        harness.claims.put_launch_check(&check::to_be_confirmed(check)).await.unwrap();
         let error = Ec2Error::combination("not supported for the instance type");
         harness.cloud.ec2.fail_next("RunInstances", &error, rejected);
         minutes(&harness, 1);

@@ -5,7 +5,7 @@ use jiff::{SignedDuration, Timestamp};
 use nodeless_lifecycle::Collection;
 use nodeless_model::Phase;
 use nodeless_model::instance::{FaultKind, InstanceFault};
-use nodeless_operations::plan::decode_command;
+use nodeless_planner::decode_command;
 use nodeless_ports::{Clock, ErrorKind};
 use nodeless_world::resources::NODE_CLASSES;
 use std::collections::BTreeSet;

@@ -1,16 +1,16 @@
 //! Launches that the removal of other nodes led to: they are recorded, and such nodes are not consolidated for a time.
 
-use crate::plan::action::{Action, Batch, Stage, Written};
-use crate::plan::execute::Execute;
-use crate::plan::facts::Facts;
-use crate::plan::records::decisions;
-use crate::plan::records::report::Outcome;
-use crate::records;
+use crate::action::{Action, Batch, Stage, Written};
+use crate::execute::Execute;
+use crate::facts::Facts;
+use crate::records::decisions;
+use crate::records::report::Outcome;
 use jiff::Timestamp;
 use nodeless_disruption::churn::Churn;
 use nodeless_disruption::held_back::{LaunchForPods, Removal, WINDOW};
 use nodeless_model::plural::counted;
 use nodeless_model::{DollarsPerHour, EndedNode};
+use nodeless_operations::records;
 use nodeless_state::{RecordKind, StoredRecord};
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -2,11 +2,10 @@
 
 pub(crate) mod caused_launches;
 
-use crate::plan::action::{Action, PlanLine, Written};
-use crate::plan::nodes::cluster_state::ClusterState;
-use crate::plan::nodes::voluntary_disruption::reschedulable;
-use crate::plan::pools::EvaluatedPool;
-use crate::records;
+use crate::action::{Action, PlanLine, Written};
+use crate::nodes::cluster_state::ClusterState;
+use crate::nodes::voluntary_disruption::reschedulable;
+use crate::pools::EvaluatedPool;
 use jiff::{SignedDuration, Timestamp};
 use nodeless_disruption::churn::{self, Churn, Entry, LastHour, PoolState};
 use nodeless_disruption::command::{CommandPhase, CommandRecord};
@@ -16,6 +15,7 @@ use nodeless_model::claim::condition;
 use nodeless_model::events::disruption_stopped;
 use nodeless_model::object::ObjectEvent;
 use nodeless_model::{ConditionStatus, DisruptionReason, NodeClaim, NodePoolOptions, Pod, Workload};
+use nodeless_operations::records;
 use nodeless_state::{RecordKind, StoredRecord};
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,9 +1,9 @@
 //! Bookkeeping on claims: when pods last came and went, hashes, and drift.
 
-use crate::plan::nodes::voluntary_disruption::class_facts;
-use crate::plan::pools::EvaluatedPool;
-use crate::plan::pools::hashes::{present_hashes, rehashed};
-use crate::plan::snapshot::Snapshot;
+use crate::nodes::voluntary_disruption::class_facts;
+use crate::pools::EvaluatedPool;
+use crate::pools::hashes::{present_hashes, rehashed};
+use crate::snapshot::Snapshot;
 use jiff::Timestamp;
 use nodeless_disruption::{Drift, DriftReason, drift};
 use nodeless_lifecycle::transitions;

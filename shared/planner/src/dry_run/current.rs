@@ -1,9 +1,9 @@
 //! The price of a cluster's nodes, and the part of them that pods request.
 
-use crate::plan::dry_run::DryRun;
-use crate::plan::nodes::cluster_state::ClusterState;
-use crate::plan::nodes::instances::{self, node_labels, price};
-use crate::plan::nodes::place::Place;
+use crate::dry_run::DryRun;
+use crate::nodes::cluster_state::ClusterState;
+use crate::nodes::instances::{self, node_labels, price};
+use crate::nodes::place::Place;
 use nodeless_catalog::Catalog;
 use nodeless_commitments::Instance;
 use nodeless_model::{DaemonSetName, ResourceList, StringMap, labels};

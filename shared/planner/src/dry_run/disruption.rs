@@ -1,18 +1,17 @@
 //! The nodes that the planner would disrupt voluntarily: one decision after another, none of them executed.
 
-use crate::names::Names;
-use crate::plan::churn::{Breaker, PoolChurn};
-use crate::plan::dry_run::DryRun;
-use crate::plan::facts::Facts;
-use crate::plan::nodes::cluster_state::ClusterState;
-use crate::plan::nodes::node_events::NodeEvents;
-use crate::plan::nodes::place::Place;
-use crate::plan::nodes::voluntary_disruption::{doubt, input, with_commitments};
-use crate::plan::pools::{self, EvaluatedPool};
-use crate::plan::snapshot::Snapshot;
-use crate::plan::snapshot::command_records::Commands;
-use crate::plan::stages::disruption::confirm;
-use crate::plan::stages::static_capacity::{numbers, unhealthy_nodes};
+use crate::churn::{Breaker, PoolChurn};
+use crate::dry_run::DryRun;
+use crate::facts::Facts;
+use crate::nodes::cluster_state::ClusterState;
+use crate::nodes::node_events::NodeEvents;
+use crate::nodes::place::Place;
+use crate::nodes::voluntary_disruption::{doubt, input, with_commitments};
+use crate::pools::{self, EvaluatedPool};
+use crate::snapshot::Snapshot;
+use crate::snapshot::command_records::Commands;
+use crate::stages::disruption::confirm;
+use crate::stages::static_capacity::{numbers, unhealthy_nodes};
 use nodeless_disruption::command::CommandRecord;
 use nodeless_disruption::repair::Unhealthy;
 use nodeless_disruption::{
@@ -21,6 +20,7 @@ use nodeless_disruption::{
 use nodeless_model::NodeClaim;
 use nodeless_model::claim::{Charge, LaunchedInstance, Termination, TerminationReason};
 use nodeless_model::object::ObjectEvent;
+use nodeless_operations::names::Names;
 use nodeless_scheduling::Solution;
 use nodeless_state::StoredRecord;
 use std::collections::{BTreeMap, BTreeSet};

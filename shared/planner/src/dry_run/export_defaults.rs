@@ -1,7 +1,6 @@
 //! Fills in what exports lack about nodes of NodePools, so that disruption can be evaluated.
 
-use crate::node_class;
-use crate::plan::dry_run::known_types::{KnownTypes, price, several};
+use crate::dry_run::known_types::{KnownTypes, price, several};
 use jiff::Timestamp;
 use nodeless_api::EC2NodeClass;
 use nodeless_catalog::Catalog;
@@ -9,6 +8,7 @@ use nodeless_catalog::stored::NamedPlacementGroup;
 use nodeless_model::claim::{ConditionStatus, LaunchedInstance, NodeClaimSpec, NodeClaimStatus, condition};
 use nodeless_model::node::{NodeCondition, provider_id};
 use nodeless_model::{CapacityType, Node, NodeClaim, NodePool, Phase, Pod, StringMap, labels};
+use nodeless_operations::node_class;
 use nodeless_ports::cluster::ClusterView;
 use std::collections::BTreeMap;
 

@@ -21,7 +21,7 @@ impl KnownTypes<'_> {
         if let Some(types) = launched {
             return types.iter().find(|kind| kind.name == *name).cloned();
         }
-        let settings = crate::node_class::settings(&default_class("")).ok()?;
+        let settings = nodeless_operations::node_class::settings(&default_class("")).ok()?;
         let entry = self.catalog.get(name)?;
         Some(nodeless_catalog::instance_types::instance_type(
             self.catalog,

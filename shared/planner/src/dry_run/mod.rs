@@ -5,18 +5,16 @@ pub(crate) mod disruption;
 pub(crate) mod export_defaults;
 pub(crate) mod known_types;
 
-use crate::offers::{Availability, OfferCache};
-use crate::plan::dry_run::known_types::{KnownTypes, default_class, price};
-use crate::plan::execute::without_effects::Assumed;
-use crate::plan::facts::Facts;
-use crate::plan::nodes::cluster_state::ClusterState;
-use crate::plan::nodes::local_volumes;
-use crate::plan::pools::{self, EvaluatedPool, Offered};
-use crate::plan::records::report::Outcome;
-use crate::plan::snapshot::Snapshot;
-use crate::plan::stages::{policy, provisioning, static_capacity};
-use crate::plan::{PlanSettings, buffers};
-use crate::reported_memory;
+use crate::dry_run::known_types::{KnownTypes, default_class, price};
+use crate::execute::without_effects::Assumed;
+use crate::facts::Facts;
+use crate::nodes::cluster_state::ClusterState;
+use crate::nodes::local_volumes;
+use crate::pools::{self, EvaluatedPool, Offered};
+use crate::records::report::Outcome;
+use crate::snapshot::Snapshot;
+use crate::stages::{policy, provisioning, static_capacity};
+use crate::{PlanSettings, buffers};
 use futures::executor::block_on;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -31,6 +29,10 @@ use nodeless_model::claim::TerminationReason;
 use nodeless_model::node_pool::PoolUsage;
 use nodeless_model::object::ObjectEvent;
 use nodeless_model::{InstanceTypes, NodeClaim, OtherNodePool, Pod, Quantity, labels, resources};
+use nodeless_operations::{
+    offers::{Availability, OfferCache},
+    reported_memory,
+};
 use nodeless_ports::ShiftedZone;
 use nodeless_ports::cluster::ClusterView;
 use nodeless_scheduling::{Problem, Solution};

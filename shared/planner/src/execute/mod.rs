@@ -2,18 +2,11 @@
 
 pub(crate) mod without_effects;
 
-use crate::leaving;
-use crate::log_lines::{
-    BudgetExceeded, ClaimRefused, CommandStepped, CommandWaits, CostsRecorded, DisruptionSkipped, DisruptionStopped,
-    Failed, ObjectSkipped, PlanUnfinished,
-};
-use crate::plan::Planner;
-use crate::plan::action::{Action, Batch, PlanLine, Written};
-use crate::plan::records::unfinished::remembered_until;
-use crate::plan::snapshot::command_records::encode;
-use crate::plan::snapshot::{RecordedCosts, Snapshot};
-use crate::shards;
-use crate::unread::Unread;
+use crate::Planner;
+use crate::action::{Action, Batch, PlanLine, Written};
+use crate::records::unfinished::remembered_until;
+use crate::snapshot::command_records::encode;
+use crate::snapshot::{RecordedCosts, Snapshot};
 use async_trait::async_trait;
 use futures::future::join_all;
 use futures::lock::Mutex as AsyncMutex;
@@ -22,6 +15,14 @@ use nodeless_bill::PoolNow;
 use nodeless_disruption::command::CommandRecord;
 use nodeless_model::NodeClaim;
 use nodeless_model::cluster_limits::annotation_of;
+use nodeless_operations::{
+    Unread, leaving,
+    log_lines::{
+        BudgetExceeded, ClaimRefused, CommandStepped, CommandWaits, CostsRecorded, DisruptionSkipped,
+        DisruptionStopped, Failed, ObjectSkipped, PlanUnfinished,
+    },
+    shards,
+};
 use nodeless_ports::queue::WakeSource;
 use nodeless_ports::{ErrorKind, PortError};
 use nodeless_state::claims::MAX_TOGETHER;

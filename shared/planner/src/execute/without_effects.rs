@@ -1,8 +1,8 @@
 //! Executors that have no effects of their own: for plans that are displayed, recorded or replayed.
 
-use crate::plan::action::{Action, Batch, Written};
-use crate::plan::execute::{Execute, costs_of};
-use crate::plan::snapshot::Snapshot;
+use crate::action::{Action, Batch, Written};
+use crate::execute::{Execute, costs_of};
+use crate::snapshot::Snapshot;
 use async_trait::async_trait;
 use nodeless_lifecycle::charge_when_written;
 use nodeless_model::NodeClaim;

@@ -1,6 +1,6 @@
 //! The events on a NodePool, or for the cluster, that exceeds its limits for a while, because nodes terminate forcefully.
 
-use crate::plan::facts::Facts;
+use crate::facts::Facts;
 use nodeless_lifecycle::leaves_by_force;
 use nodeless_model::claim::Charge;
 use nodeless_model::events::{cluster_limit_passed_while_nodes_leave, limit_passed_while_nodes_leave};

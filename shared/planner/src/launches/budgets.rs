@@ -1,7 +1,7 @@
 //! Launch budgets: how many of the planned nodes may be launched now.
 
-use crate::plan::launches::PlannedNode;
-use crate::plan::pools::EvaluatedPool;
+use crate::launches::PlannedNode;
+use crate::pools::EvaluatedPool;
 use nodeless_launch::launch_budget::{Budgets, Share, Usable};
 use nodeless_model::{InstanceType, NodeClaim, Phase, Requirements};
 use nodeless_state::capacity::LaunchBudget;

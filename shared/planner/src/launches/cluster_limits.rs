@@ -1,6 +1,6 @@
 //! How much of the limits of the cluster is used.
 
-use crate::plan::snapshot::Snapshot;
+use crate::snapshot::Snapshot;
 use nodeless_model::node_pool::PoolUsage;
 
 /// How much of the limits of the cluster is used, in percent of the limit that is used most; `None` without limits. A limit of

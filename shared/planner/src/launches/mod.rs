@@ -5,12 +5,10 @@ pub(crate) mod budgets;
 pub(crate) mod cluster_limits;
 pub(crate) mod stopped;
 
-use crate::names::Names;
-use crate::node_class;
-use crate::plan::action::{Action, PlanLine, Written};
-use crate::plan::facts::Facts;
-use crate::plan::pools::EvaluatedPool;
-use crate::plan::records::report::Outcome;
+use crate::action::{Action, PlanLine, Written};
+use crate::facts::Facts;
+use crate::pools::EvaluatedPool;
+use crate::records::report::Outcome;
 use jiff::Timestamp;
 use nodeless_api::EC2NodeClass;
 use nodeless_disruption::Replacement;
@@ -21,6 +19,7 @@ use nodeless_model::{
     ClusterLimits, InstanceType, NodeClaim, NodeClaimSpec, NodeClaimStatus, NodePool, Phase, Pod, ResourceList,
     StringMap, labels,
 };
+use nodeless_operations::{names::Names, node_class};
 use nodeless_scheduling::Launch;
 use nodeless_state::claims::MAX_TOGETHER;
 use nodeless_state::limits::{LaunchLimits, PoolLimits};

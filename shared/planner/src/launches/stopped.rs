@@ -1,32 +1,29 @@
 //! The stopped instances that a plan starts in place of launches.
 
-use crate::plan::action::{Action, Written};
-use crate::plan::facts::Facts;
-use crate::plan::launches::{Created, PlannedNode, limits};
-use crate::plan::nodes::voluntary_disruption::class_facts;
+use crate::action::{Action, Written};
+use crate::facts::Facts;
+use crate::launches::{Created, PlannedNode, limits};
+use crate::nodes::voluntary_disruption::class_facts;
 use nodeless_disruption::drift;
 use nodeless_lifecycle::warm;
 use nodeless_model::claim::Charge;
 use nodeless_model::{NodeClaim, Quantity};
 
 /// The claims of the stopped instances that may be started: those that have not drifted.
-pub(in crate::plan) fn startable<'a>(facts: Facts<'a>) -> impl Iterator<Item = &'a NodeClaim> {
+pub(crate) fn startable<'a>(facts: Facts<'a>) -> impl Iterator<Item = &'a NodeClaim> {
     let stopped = facts.claims.iter().filter(|claim| claim.is_stopped() && !claim.phase.is_leaving());
     stopped.filter(move |claim| !has_drifted(claim, facts))
 }
 
 /// A stopped instance that is taken: the claim for the pods of a planned node, and its charge.
-pub(in crate::plan) struct Taken {
+pub(crate) struct Taken {
     claim: NodeClaim,
     charge: Charge,
 }
 
 /// The stopped instances of planned nodes that start one, and the planned nodes that have to be launched: also those with all nodes of a
 /// ProvisioningRequest or none, which one call launches.
-pub(in crate::plan) fn taken<'a>(
-    planned: Vec<PlannedNode<'a>>,
-    facts: Facts<'_>,
-) -> (Vec<Taken>, Vec<PlannedNode<'a>>) {
+pub(crate) fn taken<'a>(planned: Vec<PlannedNode<'a>>, facts: Facts<'_>) -> (Vec<Taken>, Vec<PlannedNode<'a>>) {
     let (mut taken, mut rest) = (Vec::new(), Vec::new());
     for one in planned {
         let named = one.launch.starts.as_ref().filter(|_| one.whole_for.is_none());
@@ -43,7 +40,7 @@ pub(in crate::plan) fn taken<'a>(
 }
 
 /// Whether a claim no longer matches its NodePool or EC2NodeClass, so that it is not started.
-pub(in crate::plan) fn has_drifted(claim: &NodeClaim, facts: Facts<'_>) -> bool {
+pub(crate) fn has_drifted(claim: &NodeClaim, facts: Facts<'_>) -> bool {
     let Some(pool) = claim.node_pool.as_deref().and_then(|name| facts.pool(name)) else { return true };
     let classes = class_facts(&facts.snapshot.view);
     let class = classes.get(&claim.node_class);
@@ -51,7 +48,7 @@ pub(in crate::plan) fn has_drifted(claim: &NodeClaim, facts: Facts<'_>) -> bool 
 }
 
 /// The writes of taken claims.
-pub(in crate::plan) fn writes(taken: &[Taken], facts: Facts<'_>) -> Vec<Action> {
+pub(crate) fn writes(taken: &[Taken], facts: Facts<'_>) -> Vec<Action> {
     let write = |one: &Taken| {
         let pool = one.claim.node_pool.as_deref().and_then(|name| facts.pool(name)).map(|pool| &pool.pool);
         let limits = limits(pool, &facts.snapshot.cluster_limits());
@@ -61,7 +58,7 @@ pub(in crate::plan) fn writes(taken: &[Taken], facts: Facts<'_>) -> Vec<Action> 
 }
 
 /// Evaluates the answers to [`writes`]. A claim that was not written is left for the next plan, and so are its pods.
-pub(in crate::plan) fn started(taken: Vec<Taken>, written: &[Written], created: &mut Created) {
+pub(crate) fn started(taken: Vec<Taken>, written: &[Written], created: &mut Created) {
     for (one, answer) in taken.into_iter().zip(written) {
         if let Written::There(claim) = answer {
             created.leaders.push(claim.name.clone());

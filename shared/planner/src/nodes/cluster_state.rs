@@ -1,8 +1,8 @@
 //! The cluster and its claims combined: which claim belongs to which node, and which pods need a node.
 
-use crate::plan::nodes::place::{Others, Place, may_join};
-use crate::plan::nodes::promised::promised;
-use crate::plan::pools::EvaluatedPool;
+use crate::nodes::place::{Others, Place, may_join};
+use crate::nodes::promised::promised;
+use crate::pools::EvaluatedPool;
 use jiff::{SignedDuration, Timestamp};
 use nodeless_disruption::DisruptionBudgetIndex;
 use nodeless_model::claim::condition;

@@ -1,7 +1,7 @@
 //! The instances of nodes, as commitments see them.
 
-use crate::plan::nodes::cluster_state::ClusterState;
-use crate::plan::nodes::place::Place;
+use crate::nodes::cluster_state::ClusterState;
+use crate::nodes::place::Place;
 use nodeless_catalog::{Catalog, capacity_type_of};
 use nodeless_commitments::Instance;
 use nodeless_model::{CapacityType, NodeClaim, Requirement, StringMap, labels};

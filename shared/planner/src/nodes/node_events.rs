@@ -1,6 +1,6 @@
 //! The events about voluntary disruption on Nodes, NodeClaims and NodePools.
 
-use crate::plan::pools::EvaluatedPool;
+use crate::pools::EvaluatedPool;
 use jiff::Timestamp;
 use nodeless_disruption::{Command, Kept, KeptEvent, KeptReason, Method};
 use nodeless_model::events::{
@@ -11,7 +11,7 @@ use nodeless_model::object::{ObjectEvent, ObjectRef};
 use nodeless_model::{ConsolidationPolicy, DisruptionReason, DollarsPerHour, Node};
 use std::collections::BTreeMap;
 
-use crate::plan::nodes::cluster_state::ClusterState;
+use crate::nodes::cluster_state::ClusterState;
 
 /// The maximum number of names in the message about one command.
 const NAMES: usize = 5;
@@ -27,7 +27,7 @@ pub(crate) struct NodeEvents<'a> {
 
 impl<'a> NodeEvents<'a> {
     pub(crate) fn new(cluster_state: &'a ClusterState<'a>) -> Self {
-        let of = |place: &crate::plan::nodes::place::Place<'a>| {
+        let of = |place: &crate::nodes::place::Place<'a>| {
             let claim = place.claim?;
             let node = place.node;
             Some((node.map_or(claim.name.as_str(), |node| node.name.as_str()), (claim.name.as_str(), node)))

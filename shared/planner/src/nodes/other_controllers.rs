@@ -1,6 +1,6 @@
 //! The nodes and NodeClaims of other controllers, as plans see them.
 
-use crate::plan::nodes::cluster_state::ClusterState;
+use crate::nodes::cluster_state::ClusterState;
 use jiff::Timestamp;
 use nodeless_model::claim::{NodeClaimSpec, NodeClaimStatus};
 use nodeless_model::{

@@ -4,7 +4,7 @@
 //! and a topology constraint may not allow a pod on its node before another pod is bound. A plan that evaluated such a pod could launch
 //! a second node for it, so plans count the pod on its node instead.
 
-use crate::plan::nodes::place::Place;
+use crate::nodes::place::Place;
 use jiff::{SignedDuration, Timestamp};
 use nodeless_model::claim::condition;
 use nodeless_model::{DaemonSet, NodeClaim, Phase, Pod};

@@ -1,11 +1,10 @@
 //! Voluntary disruption, shared by stages and dry runs.
 
-use crate::node_class;
-use crate::plan::facts::Facts;
-use crate::plan::nodes::cluster_state::ClusterState;
-use crate::plan::nodes::instances;
-use crate::plan::pools::EvaluatedPool;
-use crate::plan::pools::registration_health::HEALTHY;
+use crate::facts::Facts;
+use crate::nodes::cluster_state::ClusterState;
+use crate::nodes::instances;
+use crate::pools::EvaluatedPool;
+use crate::pools::registration_health::HEALTHY;
 use jiff::Timestamp;
 use nodeless_api::NodePoolStatus;
 use nodeless_disruption::command::CommandRecord;
@@ -13,6 +12,7 @@ use nodeless_disruption::{Cluster, ClusterNode, Decision, KeptReason, NodeClassF
 use nodeless_model::claim::{TerminationReason, condition};
 use nodeless_model::duration::format_go_duration;
 use nodeless_model::{ConditionStatus, DisruptionReason, NodeClaim, Pod};
+use nodeless_operations::node_class;
 use nodeless_ports::cluster::{Binding, ClusterView, InvalidObject};
 use std::collections::BTreeMap;
 use std::time::Duration;

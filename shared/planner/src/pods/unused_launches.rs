@@ -4,7 +4,7 @@
 //! The owner is the object that made the pods: a ReplicaSet, a revision of a StatefulSet, a Job, or the pod itself. What a changed template
 //! makes is launched for at once.
 
-use crate::plan::nodes::promised::BOUND_WITHIN;
+use crate::nodes::promised::BOUND_WITHIN;
 use jiff::{SignedDuration, Timestamp};
 use nodeless_model::claim::{TerminationReason, condition};
 use nodeless_model::{ConditionStatus, NodeClaim, Pod};

@@ -3,15 +3,15 @@
 //! is counted in [`unused_launches`](super::unused_launches).
 
 use super::unused_launches::{self, Launches, Trials, owner};
-use crate::plan::action::{Action, Batch, Stage};
-use crate::plan::execute::Execute;
-use crate::plan::facts::Facts;
-use crate::plan::nodes::cluster_state::ClusterState;
-use crate::plan::nodes::place::Place;
-use crate::plan::records::report::Outcome;
-use crate::plan::restricted_pods::RestrictedPods;
-use crate::plan::snapshot::Snapshot;
-use crate::plan::stages::provisioning::Placed;
+use crate::action::{Action, Batch, Stage};
+use crate::execute::Execute;
+use crate::facts::Facts;
+use crate::nodes::cluster_state::ClusterState;
+use crate::nodes::place::Place;
+use crate::records::report::Outcome;
+use crate::restricted_pods::RestrictedPods;
+use crate::snapshot::Snapshot;
+use crate::stages::provisioning::Placed;
 use jiff::{SignedDuration, Timestamp};
 use nodeless_model::claim::condition;
 use nodeless_model::events::not_scheduled_as_planned;
@@ -239,12 +239,12 @@ fn require(template: &mut PodTemplate, operator: Operator, values: Vec<String>) 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::execute::without_effects::{Assumed, Recorded};
-    use crate::plan::stages::provisioning;
-    use crate::unread::Unread;
+    use crate::execute::without_effects::{Assumed, Recorded};
+    use crate::stages::provisioning;
     use futures::executor::block_on;
     use nodeless_catalog::Catalog;
     use nodeless_model::{Quantity, Requirement, Requirements, ResourceList};
+    use nodeless_operations::Unread;
 
     fn minute(minute: i64) -> Timestamp {
         Timestamp::from_second(minute * 60).unwrap()

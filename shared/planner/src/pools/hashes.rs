@@ -1,10 +1,10 @@
 //! The hashes for static drift, where the hashes of a claim were computed by Karpenter or by another version of nodeless.
 
-use crate::node_class;
-use crate::plan::pools::EvaluatedPool;
+use crate::pools::EvaluatedPool;
 use nodeless_api::hash::VERSION;
 use nodeless_model::claim::condition;
 use nodeless_model::{Node, NodeClaim, Phase, labels};
+use nodeless_operations::node_class;
 use nodeless_ports::cluster::ClusterView;
 use std::collections::BTreeMap;
 

@@ -6,13 +6,10 @@ pub(crate) mod no_compatible_types;
 pub(crate) mod overlays;
 pub(crate) mod registration_health;
 
-use crate::events::transitions;
-use crate::offers::{Availability, OfferCache};
-use crate::plan::action::Action;
-use crate::plan::pools::conditions::{condition, with_status};
-use crate::plan::pools::registration_health::{HEALTHY, Registrations};
-use crate::plan::snapshot::Snapshot;
-use crate::{node_class, reported_memory};
+use crate::action::Action;
+use crate::pools::conditions::{condition, with_status};
+use crate::pools::registration_health::{HEALTHY, Registrations};
+use crate::snapshot::Snapshot;
 use jiff::Timestamp;
 use nodeless_api::{Condition, ConditionStatus, NodePoolStatus, Quantity};
 use nodeless_catalog::overlay::{Overlaid, OverlaidTypes, Plain};
@@ -26,6 +23,12 @@ use nodeless_model::node_pool::PoolUsage;
 use nodeless_model::object::{ObjectEvent, ObjectRef};
 use nodeless_model::resources::format_quantity;
 use nodeless_model::{InstanceTypes, NodeClaim, NodePool, ResourceList, Unusable};
+use nodeless_operations::{
+    events::transitions,
+    node_class,
+    offers::{Availability, OfferCache},
+    reported_memory,
+};
 use nodeless_ports::cluster::ClusterView;
 use nodeless_scheduling::{ClusterUsage, PoolOffer};
 use std::collections::BTreeMap;

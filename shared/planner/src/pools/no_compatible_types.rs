@@ -1,6 +1,6 @@
 //! NodePools whose requirements no instance type meets.
 
-use crate::plan::pools::EvaluatedPool;
+use crate::pools::EvaluatedPool;
 use nodeless_model::events::no_compatible_instance_types;
 use nodeless_model::object::ObjectEvent;
 use nodeless_model::{InstanceType, NodePool, Requirement, Requirements, labels};

@@ -1,9 +1,9 @@
 //! NodeOverlays: the instance types with them, and their statuses afterwards.
 
-use crate::plan::action::{Action, PlanLine};
-use crate::plan::pools::Offered;
-use crate::plan::pools::conditions::condition;
-use crate::plan::snapshot::Snapshot;
+use crate::action::{Action, PlanLine};
+use crate::pools::Offered;
+use crate::pools::conditions::condition;
+use crate::snapshot::Snapshot;
 use jiff::Timestamp;
 use nodeless_api::NodeOverlayStatus;
 use nodeless_catalog::overlay::Overlaid;

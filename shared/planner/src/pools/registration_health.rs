@@ -1,11 +1,11 @@
 //! The condition `NodeRegistrationHealthy` of each NodePool: whether the nodes that it launches register.
 
-use crate::plan::snapshot::Snapshot;
-use crate::registrations::{decode, encode};
+use crate::snapshot::Snapshot;
 use nodeless_api::{ConditionStatus, NodePoolStatus};
 use nodeless_lifecycle::RegistrationHealth;
 use nodeless_lifecycle::registration_health::{Described, HealthStatus};
 use nodeless_model::NodePool;
+use nodeless_operations::registrations::{decode, encode};
 use nodeless_ports::cluster::ClusterView;
 use nodeless_state::StoredRecord;
 

@@ -1,6 +1,6 @@
 //! Records of decisions: how they are stored, and how they are read.
 
-use crate::plan::action::Action;
+use crate::action::Action;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use flate2::Compression;

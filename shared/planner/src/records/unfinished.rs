@@ -1,9 +1,9 @@
 //! Plans that do not finish: the next plan detects it and skips optional work.
 
-use crate::plan::action::{Action, PlanLine};
-use crate::plan::records::decisions::decision;
-use crate::plan::records::report::Outcome;
-use crate::plan::snapshot::Snapshot;
+use crate::action::{Action, PlanLine};
+use crate::records::decisions::decision;
+use crate::records::report::Outcome;
+use crate::snapshot::Snapshot;
 use jiff::Timestamp;
 use nodeless_model::Pod;
 use nodeless_state::plans::UnfinishedPlan;

@@ -2,16 +2,15 @@
 
 pub(crate) mod command_records;
 
-use crate::names::Names;
-use crate::plan::PlanSettings;
-use crate::plan::snapshot::command_records::Commands;
-use crate::unread::Unread;
+use crate::PlanSettings;
+use crate::snapshot::command_records::Commands;
 use jiff::Timestamp;
 use nodeless_catalog::Catalog;
 use nodeless_commitments::Commitments;
 use nodeless_disruption::spot_interruptions::RecentInterruptions;
 use nodeless_model::node_pool::PoolUsage;
 use nodeless_model::{ClusterLimits, EndedNode, NodeClaim};
+use nodeless_operations::{Unread, names::Names};
 use nodeless_ports::ShiftedZone;
 use nodeless_ports::cluster::ClusterView;
 use nodeless_state::StoredRecord;

@@ -1,15 +1,15 @@
 //! Bookkeeping: statuses of NodeOverlays and NodePools, and updates of claims.
 
-use crate::plan::action::{Action, Batch, PlanLine, Stage, Written};
-use crate::plan::claims::deletions;
-use crate::plan::claims::updates::{self, Noted};
-use crate::plan::execute::Execute;
-use crate::plan::pools::hashes;
-use crate::plan::pools::overlays;
-use crate::plan::pools::registration_health::{self, PoolRegistrations, Registrations};
-use crate::plan::pools::{self, Offered};
-use crate::plan::records::report::Outcome;
-use crate::plan::snapshot::Snapshot;
+use crate::action::{Action, Batch, PlanLine, Stage, Written};
+use crate::claims::deletions;
+use crate::claims::updates::{self, Noted};
+use crate::execute::Execute;
+use crate::pools::hashes;
+use crate::pools::overlays;
+use crate::pools::registration_health::{self, PoolRegistrations, Registrations};
+use crate::pools::{self, Offered};
+use crate::records::report::Outcome;
+use crate::snapshot::Snapshot;
 use nodeless_lifecycle::Awaited;
 use nodeless_model::events::daemon_set_not_awaited;
 use nodeless_model::object::ObjectEvent;
@@ -18,7 +18,7 @@ use nodeless_state::RecordKind;
 use std::collections::BTreeMap;
 
 /// Reports invalid objects, and writes what is known of NodeOverlays, NodePools and claims. Returns the claims after it.
-pub(in crate::plan) async fn run(
+pub(crate) async fn run(
     snapshot: &Snapshot,
     offered: &Offered,
     executor: &dyn Execute,

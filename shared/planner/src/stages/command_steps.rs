@@ -1,16 +1,15 @@
 //! The steps of one disruption command in a plan. Each is decided by [`step`], and its writes are executed before the next one.
 
 use super::unready;
-use crate::plan::action::{Action, Batch, PlanLine, Stage, Written};
-use crate::plan::churn::{Breaker, Due};
-use crate::plan::execute::Execute;
-use crate::plan::facts::Facts;
-use crate::plan::launches::limits;
-use crate::plan::nodes::voluntary_disruption::{class_facts, message, termination, undecoded_pods};
-use crate::plan::pools::EvaluatedPool;
-use crate::plan::records::decisions::{carried_out, decision};
-use crate::plan::records::report::Outcome;
-use crate::shards::CLAIMS_PER_SHARD;
+use crate::action::{Action, Batch, PlanLine, Stage, Written};
+use crate::churn::{Breaker, Due};
+use crate::execute::Execute;
+use crate::facts::Facts;
+use crate::launches::limits;
+use crate::nodes::voluntary_disruption::{class_facts, message, termination, undecoded_pods};
+use crate::pools::EvaluatedPool;
+use crate::records::decisions::{carried_out, decision};
+use crate::records::report::Outcome;
 use jiff::Timestamp;
 use nodeless_disruption::command::{CommandEffect, CommandPhase, CommandRecord, Surroundings, step};
 use nodeless_disruption::command::{CommandStep, Outcome as CommandOutcome};
@@ -18,6 +17,7 @@ use nodeless_disruption::{NodeClassFacts, maintenance};
 use nodeless_lifecycle::begin_termination;
 use nodeless_model::claim::condition;
 use nodeless_model::{ClusterLimits, ConditionStatus, DollarsPerHour, NodeClaim, Pause, Setting, Taint};
+use nodeless_operations::shards::CLAIMS_PER_SHARD;
 use nodeless_state::RecordKind;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -32,7 +32,7 @@ const MANY: usize = 10;
 const SOON: Duration = Duration::from_secs(5);
 
 /// Claims and nodes after the actions of this plan.
-pub(in crate::plan) struct ClaimsNow<'a> {
+pub(crate) struct ClaimsNow<'a> {
     claims: BTreeMap<String, NodeClaim>,
     tainted: BTreeMap<String, bool>,
     /// The NodePools whose disruption is paused or waits for a maintenance window, each with the reason.
@@ -47,13 +47,13 @@ pub(in crate::plan) struct ClaimsNow<'a> {
     cluster_limits: ClusterLimits,
     now: Timestamp,
     /// The recent voluntary disruption, including that of this plan.
-    pub(in crate::plan) breaker: Breaker,
+    pub(crate) breaker: Breaker,
     /// Claims for which lifecycle has to be woken now.
     wake: Vec<String>,
 }
 
 impl<'a> ClaimsNow<'a> {
-    pub(in crate::plan) fn new(facts: Facts<'a>, doubt: Option<String>, breaker: Breaker) -> Self {
+    pub(crate) fn new(facts: Facts<'a>, doubt: Option<String>, breaker: Breaker) -> Self {
         let (view, now) = (&facts.snapshot.view, facts.snapshot.now);
         let holds = |pause: &Setting<Pause>| pause.in_effect(now).map(|_| "it is paused".to_owned());
         let everywhere = holds(&view.options.pause).or_else(|| maintenance::waits(&view.options, now));
@@ -77,14 +77,14 @@ impl<'a> ClaimsNow<'a> {
     }
 
     /// Wakes lifecycle if many claims were changed.
-    pub(in crate::plan) async fn wake_many(&mut self, executor: &dyn Execute) {
+    pub(crate) async fn wake_many(&mut self, executor: &dyn Execute) {
         if self.wake.len() >= MANY {
             self.wake(executor).await;
         }
     }
 
     /// Wakes lifecycle for the claims that commands changed. The sweep finds those that are missed.
-    pub(in crate::plan) async fn wake(&mut self, executor: &dyn Execute) {
+    pub(crate) async fn wake(&mut self, executor: &dyn Execute) {
         let names = std::mem::take(&mut self.wake);
         let actions = if names.is_empty() { Vec::new() } else { vec![Action::WakeClaims(names)] };
         executor.carry_out(&Batch::each(Stage::Disruption, actions)).await;
@@ -104,7 +104,7 @@ impl<'a> ClaimsNow<'a> {
     }
 
     /// The claims with the id of a command that is none of these, which stay.
-    pub(in crate::plan) fn forgotten(&self, commands: &[CommandRecord]) -> Vec<String> {
+    pub(crate) fn forgotten(&self, commands: &[CommandRecord]) -> Vec<String> {
         let holds = |id: &String| commands.iter().any(|record| record.command.id == *id);
         let forgotten = self
             .claims
@@ -114,7 +114,7 @@ impl<'a> ClaimsNow<'a> {
     }
 
     /// The claim without the id of a command.
-    pub(in crate::plan) fn released(&self, name: &str) -> Option<NodeClaim> {
+    pub(crate) fn released(&self, name: &str) -> Option<NodeClaim> {
         let mut claim = self.claims.get(name)?.clone();
         claim.status.command = None;
         claim.clear_condition(condition::DISRUPTION_REASON);
@@ -140,7 +140,7 @@ impl<'a> ClaimsNow<'a> {
 
     /// Applies the result of changing a claim, and returns whether it was changed. If another process wrote it meanwhile, the
     /// next step decides on its current state.
-    pub(in crate::plan) fn learn(&mut self, claim: &NodeClaim, answer: &Written) -> bool {
+    pub(crate) fn learn(&mut self, claim: &NodeClaim, answer: &Written) -> bool {
         let name = claim.name.clone();
         let (after, changed) = match answer {
             Written::Version(version) => (Some(NodeClaim { version: *version, ..claim.clone() }), true),
@@ -160,23 +160,23 @@ impl<'a> ClaimsNow<'a> {
 }
 
 /// A command in this plan, with what its steps change.
-pub(in crate::plan) struct CommandRun<'r, 'a> {
-    pub(in crate::plan) record: CommandRecord,
-    pub(in crate::plan) claims: &'r mut ClaimsNow<'a>,
-    pub(in crate::plan) executor: &'r dyn Execute,
-    pub(in crate::plan) outcome: &'r mut Outcome,
+pub(crate) struct CommandRun<'r, 'a> {
+    pub(crate) record: CommandRecord,
+    pub(crate) claims: &'r mut ClaimsNow<'a>,
+    pub(crate) executor: &'r dyn Execute,
+    pub(crate) outcome: &'r mut Outcome,
 }
 
 impl CommandRun<'_, '_> {
     /// Takes as many steps as possible.
-    pub(in crate::plan) async fn advance(mut self) {
+    pub(crate) async fn advance(mut self) {
         if let Err(why) = self.steps().await {
             self.wait(why).await;
         }
     }
 
     /// Writes that a proposal was validated, and continues with it. The churn records are written first.
-    pub(in crate::plan) async fn carry_out(mut self, due: Vec<Due>) {
+    pub(crate) async fn carry_out(mut self, due: Vec<Due>) {
         match self.confirm(due).await {
             Ok(()) => self.advance().await,
             Err(why) => self.wait(why).await,
@@ -184,7 +184,7 @@ impl CommandRun<'_, '_> {
     }
 
     /// Deletes a proposal that is no longer valid. Nothing was changed for it.
-    pub(in crate::plan) async fn discard(mut self) {
+    pub(crate) async fn discard(mut self) {
         let line = stepped(&self.record, "Dropped");
         if let Err(why) = self.end(vec![line]).await {
             self.wait(why).await;
@@ -192,7 +192,7 @@ impl CommandRun<'_, '_> {
     }
 
     /// Reports why the command cannot continue in this plan.
-    pub(in crate::plan) async fn wait(mut self, why: String) {
+    pub(crate) async fn wait(mut self, why: String) {
         let line = waits(&self.record, why, self.outcome);
         self.write(vec![line]).await;
     }
@@ -395,12 +395,12 @@ fn put(record: &CommandRecord) -> Vec<Action> {
 }
 
 /// The log line about the phase of a record.
-pub(in crate::plan) fn reached(record: &CommandRecord) -> Action {
+pub(crate) fn reached(record: &CommandRecord) -> Action {
     stepped(record, phase_name(record.phase))
 }
 
 /// Reports why a command cannot continue in this plan, and returns the log line.
-pub(in crate::plan) fn waits(record: &CommandRecord, why: String, outcome: &mut Outcome) -> Action {
+pub(crate) fn waits(record: &CommandRecord, why: String, outcome: &mut Outcome) -> Action {
     let command = record.command.id.clone();
     outcome.report.problems.push(format!("command {command}: {why}"));
     outcome.report.wait_at_most(SOON);
@@ -460,16 +460,16 @@ const fn phase_name(phase: CommandPhase) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::offers::OfferCache;
-    use crate::plan::pools::Offered;
-    use crate::plan::restricted_pods::RestrictedPods;
-    use crate::plan::snapshot::Snapshot;
-    use crate::plan::stages::{disruption, provisioning};
+    use crate::pools::Offered;
+    use crate::restricted_pods::RestrictedPods;
+    use crate::snapshot::Snapshot;
+    use crate::stages::{disruption, provisioning};
     use async_trait::async_trait;
     use futures::executor::block_on;
     use nodeless_catalog::{Catalog, Facts as CatalogFacts};
     use nodeless_disruption::{Candidate, Command, Method};
     use nodeless_model::{DisruptionReason, NodeClaimSpec, NodeClaimStatus, Phase, Pod};
+    use nodeless_operations::offers::OfferCache;
     use std::collections::BTreeSet;
     use std::sync::{Arc, Mutex};
 

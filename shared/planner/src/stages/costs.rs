@@ -1,10 +1,10 @@
 //! Records what nodes cost since the last time, every few minutes and when an hour has ended, and compares it with budgets.
 
-use crate::plan::action::{Action, Batch, PlanLine, Stage, Written};
-use crate::plan::execute::Execute;
-use crate::plan::nodes::cluster_state::ClusterState;
-use crate::plan::records::report::Outcome;
-use crate::plan::snapshot::{RecordedCosts, Snapshot};
+use crate::action::{Action, Batch, PlanLine, Stage, Written};
+use crate::execute::Execute;
+use crate::nodes::cluster_state::ClusterState;
+use crate::records::report::Outcome;
+use crate::snapshot::{RecordedCosts, Snapshot};
 use jiff::{SignedDuration, Timestamp};
 use nodeless_bill::{
     Accrual, Budget, Facts, HourRecord, LiveNode, Open, PoolNow, StoredError, accrue, decode, encode, hour_of,
@@ -21,12 +21,12 @@ const INTERVAL: SignedDuration = SignedDuration::from_mins(5);
 const OPEN_BYTES: usize = 300_000;
 
 /// Whether costs that are recorded until `through` are due to be recorded again.
-pub(in crate::plan) fn is_due(through: Timestamp, now: Timestamp) -> bool {
+pub(crate) fn is_due(through: Timestamp, now: Timestamp) -> bool {
     now.duration_since(through) >= INTERVAL || hour_of(now) > hour_of(through)
 }
 
 /// The time from which on ended instances are read. A record that cannot be decoded is reported when it is used.
-pub(in crate::plan) fn ended_since(stored: &StoredCosts, now: Timestamp) -> Timestamp {
+pub(crate) fn ended_since(stored: &StoredCosts, now: Timestamp) -> Timestamp {
     let open = open(stored).ok().flatten();
     open.map_or(now, |open| open.ended_since())
 }
@@ -37,7 +37,7 @@ fn open(stored: &StoredCosts) -> Result<Option<Open>, StoredError> {
 }
 
 /// Adds what nodes cost to what is recorded. Nothing depends on it: what fails, a later plan makes up for.
-pub(in crate::plan) async fn record(snapshot: &Snapshot, executor: &dyn Execute, outcome: &mut Outcome) {
+pub(crate) async fn record(snapshot: &Snapshot, executor: &dyn Execute, outcome: &mut Outcome) {
     let read = executor.carry_out(&Batch::each(Stage::Costs, vec![Action::ReadCosts])).await;
     let (put, accrual) = match accrued(snapshot, read.first()) {
         Ok(accrued) => accrued,

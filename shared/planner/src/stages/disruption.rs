@@ -3,22 +3,22 @@
 use super::command_steps::{ClaimsNow, CommandRun, reached, waits};
 use super::provisioning::Placed;
 use super::unready::recent_churn;
-use crate::names::Names;
-use crate::plan::action::{Action, Batch, PlanLine, Stage, Written};
-use crate::plan::churn::Breaker;
-use crate::plan::execute::Execute;
-use crate::plan::facts::Facts;
-use crate::plan::launches::planned;
-use crate::plan::nodes::cluster_state::ClusterState;
-use crate::plan::nodes::node_events::NodeEvents;
-use crate::plan::nodes::voluntary_disruption::{doubt, input, next_change, with_commitments};
-use crate::plan::records::decisions;
-use crate::plan::records::report::Outcome;
+use crate::action::{Action, Batch, PlanLine, Stage, Written};
+use crate::churn::Breaker;
+use crate::execute::Execute;
+use crate::facts::Facts;
+use crate::launches::planned;
+use crate::nodes::cluster_state::ClusterState;
+use crate::nodes::node_events::NodeEvents;
+use crate::nodes::voluntary_disruption::{doubt, input, next_change, with_commitments};
+use crate::records::decisions;
+use crate::records::report::Outcome;
 use jiff::Timestamp;
 use nodeless_disruption::command::{CommandPhase, CommandRecord};
 use nodeless_disruption::{Cluster, Command, Decision, KeptReason, Options, decide, revalidate};
 use nodeless_model::NodeClaim;
 use nodeless_model::plural::counted;
+use nodeless_operations::names::Names;
 use nodeless_state::StoredRecord;
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -28,7 +28,7 @@ const KEEP_NOT_YET_EVALUATED: Duration = Duration::from_hours(24);
 
 /// Proposes to disrupt nodes, unless something forbids it, and continues the commands of earlier plans. `churn` is the recent
 /// disruption, if it is known.
-pub(in crate::plan) async fn run(
+pub(crate) async fn run(
     facts: Facts<'_>,
     placed: &Placed<'_>,
     churn: Option<Vec<StoredRecord>>,
@@ -317,7 +317,7 @@ impl<'a> InProgress<'a> {
 ///
 /// # Errors
 /// If the NodePool of a replacement is gone.
-pub(in crate::plan) fn confirm(
+pub(crate) fn confirm(
     record: &CommandRecord,
     again: Command,
     facts: Facts<'_>,

@@ -1,15 +1,15 @@
 //! The scheduling problem of the cluster, and the policy of its plan.
 
-use crate::plan::facts::Facts;
-use crate::plan::launches::stopped;
-use crate::plan::nodes::cluster_state::ClusterState;
-use crate::plan::nodes::instances;
+use crate::facts::Facts;
+use crate::launches::stopped;
+use crate::nodes::cluster_state::ClusterState;
+use crate::nodes::instances;
 use nodeless_disruption::{Command, OnDemandMinimums};
 use nodeless_placement::{Committed, Policy, StoppedInstances};
 use nodeless_scheduling::{Options, Problem, Solution};
 
 /// The scheduling problem of the cluster, and its plan, within the work budget. `whole` are pods, by uid, that all get nodes or none.
-pub(in crate::plan) fn solve<'a>(
+pub(crate) fn solve<'a>(
     facts: Facts<'a>,
     cluster_state: &ClusterState<'a>,
     whole: Vec<Vec<&'a str>>,
@@ -35,7 +35,7 @@ fn policy<'a>(facts: Facts<'a>, cluster_state: &ClusterState<'a>, problem: &Prob
 }
 
 /// The commitments of the account, and the instances that stay; `None` without commitments.
-pub(in crate::plan) fn committed<'a>(facts: Facts<'a>, cluster_state: &ClusterState<'a>) -> Option<Committed<'a>> {
+pub(crate) fn committed<'a>(facts: Facts<'a>, cluster_state: &ClusterState<'a>) -> Option<Committed<'a>> {
     let commitments = facts.snapshot.commitments.as_ref()?;
     Some(Committed { commitments, current: instances::staying(cluster_state, &facts.snapshot.catalog) })
 }

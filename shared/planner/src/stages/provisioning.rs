@@ -1,25 +1,23 @@
 //! Nodes for pending pods.
 
-use crate::names::Names;
-use crate::plan::action::{Action, Batch, Stage};
-use crate::plan::buffers::{self, Reserved};
-use crate::plan::execute::Execute;
-use crate::plan::facts::Facts;
-use crate::plan::launches::beyond_limits;
-use crate::plan::launches::budgets;
-use crate::plan::launches::{self, Created, PlannedNode, stopped};
-use crate::plan::nodes::cluster_state::ClusterState;
-use crate::plan::nodes::local_volumes;
-use crate::plan::nodes::node_events::NodeEvents;
-use crate::plan::nodes::promised::BOUND_WITHIN;
-use crate::plan::pools::no_compatible_types;
-use crate::plan::records::decisions;
-use crate::plan::records::report::Outcome;
-use crate::plan::requests::{self, Requested};
-use crate::plan::restricted_pods::RestrictedPods;
-use crate::plan::stages::policy;
-use crate::plan::stages::request_capacity;
-use crate::zonal_shift;
+use crate::action::{Action, Batch, Stage};
+use crate::buffers::{self, Reserved};
+use crate::execute::Execute;
+use crate::facts::Facts;
+use crate::launches::beyond_limits;
+use crate::launches::budgets;
+use crate::launches::{self, Created, PlannedNode, stopped};
+use crate::nodes::cluster_state::ClusterState;
+use crate::nodes::local_volumes;
+use crate::nodes::node_events::NodeEvents;
+use crate::nodes::promised::BOUND_WITHIN;
+use crate::pools::no_compatible_types;
+use crate::records::decisions;
+use crate::records::report::Outcome;
+use crate::requests::{self, Requested};
+use crate::restricted_pods::RestrictedPods;
+use crate::stages::policy;
+use crate::stages::request_capacity;
 use nodeless_disruption::held_back::{LaunchForPods, workloads};
 use nodeless_disruption::spot_interruptions::LeftOut;
 use nodeless_model::events::{daemon_set_large, daemon_set_left_out, failed_scheduling, nominated};
@@ -27,6 +25,7 @@ use nodeless_model::object::{ObjectEvent, ObjectRef};
 use nodeless_model::plural::counted;
 use nodeless_model::provisioning_request::{Finding, request_of};
 use nodeless_model::{NodeClaim, Pod, labels};
+use nodeless_operations::{names::Names, zonal_shift};
 use nodeless_scheduling::{Effect, Launch, Placement, Problem, Reason, Solution, Unschedulable, daemon_set_effects};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -35,10 +34,10 @@ use std::time::Duration;
 const BUFFERS_AGAIN: Duration = Duration::from_secs(30);
 
 /// Where pods are scheduled.
-pub(in crate::plan) struct Placed<'a> {
-    pub(in crate::plan) cluster_state: ClusterState<'a>,
-    pub(in crate::plan) problem: Problem<'a>,
-    pub(in crate::plan) solution: Solution,
+pub(crate) struct Placed<'a> {
+    pub(crate) cluster_state: ClusterState<'a>,
+    pub(crate) problem: Problem<'a>,
+    pub(crate) solution: Solution,
     reserved: &'a [Reserved<'a>],
     requested: &'a [Requested<'a>],
     /// What was found for each request.
@@ -52,7 +51,7 @@ fn is_left(refused: &Unschedulable) -> bool {
 }
 
 /// Schedules all pending pods and the virtual pods of buffers and requests.
-pub(in crate::plan) fn place<'a>(
+pub(crate) fn place<'a>(
     facts: Facts<'a>,
     reserved: &'a [Reserved<'a>],
     requested: &'a [Requested<'a>],
@@ -69,7 +68,7 @@ pub(in crate::plan) fn place<'a>(
 }
 
 /// The cluster with its claims, as pods see it.
-pub(in crate::plan) fn cluster_state<'a>(facts: Facts<'a>, virtual_pods: Vec<&'a Pod>) -> ClusterState<'a> {
+pub(crate) fn cluster_state<'a>(facts: Facts<'a>, virtual_pods: Vec<&'a Pod>) -> ClusterState<'a> {
     let Facts { snapshot, claims, commands, .. } = facts;
     let mut cluster_state = ClusterState::new(&snapshot.view, claims).with_unseen(snapshot.now);
     cluster_state = cluster_state.with_replaced(commands.replaced(claims)).with_shifted(&snapshot.shifted);
@@ -96,12 +95,12 @@ impl<'a> Placed<'a> {
     }
 
     /// The pods that wait for a node.
-    pub(in crate::plan) fn pending(&self) -> impl Iterator<Item = &'a Pod> {
+    pub(crate) fn pending(&self) -> impl Iterator<Item = &'a Pod> {
         self.pods().filter(|pod| pod.node_name.is_none())
     }
 
     /// The node that each pod is placed on, by the pod's uid, and whether it is ready for pods.
-    pub(in crate::plan) fn nodes_of_pods(&self) -> BTreeMap<&'a str, (&str, bool)> {
+    pub(crate) fn nodes_of_pods(&self) -> BTreeMap<&'a str, (&str, bool)> {
         let place = |placement: &Placement| {
             let node = self.problem.nodes.get(placement.node)?;
             Some((self.pod(placement.pod)?.uid.as_str(), (node.name.as_str(), node.initialized)))
@@ -110,7 +109,7 @@ impl<'a> Placed<'a> {
     }
 
     /// The uids of the pods that were left for the next plan.
-    pub(in crate::plan) fn left_pods(&self) -> BTreeSet<&'a str> {
+    pub(crate) fn left_pods(&self) -> BTreeSet<&'a str> {
         let left = self.solution.unschedulable.iter().filter(|refused| is_left(refused));
         left.filter_map(|refused| Some(self.pod(refused.pod)?.uid.as_str())).collect()
     }
@@ -147,7 +146,7 @@ impl<'a> Placed<'a> {
     }
 
     /// Why not all pods were evaluated, if so. Nothing is disrupted voluntarily then.
-    pub(in crate::plan) fn unfinished(&self) -> Option<String> {
+    pub(crate) fn unfinished(&self) -> Option<String> {
         let left = self.left();
         let were = if left == 1 { "was" } else { "were" };
         let why = "left for the next plan, since this one reached its work limit";
@@ -181,7 +180,7 @@ impl<'a> Placed<'a> {
     }
 
     /// The created claims that are for pods of workloads, each with its NodePool and the price of its launch.
-    pub(in crate::plan) fn launches_for_pods(&self, created: &[NodeClaim]) -> Vec<(String, LaunchForPods)> {
+    pub(crate) fn launches_for_pods(&self, created: &[NodeClaim]) -> Vec<(String, LaunchForPods)> {
         let mut launches: BTreeMap<String, &Launch> = BTreeMap::new();
         for launch in &self.solution.launches {
             launches.extend(launch.pods.iter().filter_map(|pod| Some((self.pod(*pod)?.key(), launch))));
@@ -198,7 +197,7 @@ impl<'a> Placed<'a> {
 }
 
 /// Launches nodes for pods that fit on no node, and reports where pods are placed. Returns the written claims.
-pub(in crate::plan) async fn launch(
+pub(crate) async fn launch(
     placed: &Placed<'_>,
     facts: Facts<'_>,
     names: &mut Names,

@@ -1,9 +1,9 @@
 //! The capacity for ProvisioningRequests: held on nodes that exist, or launched for all pods of a request or for none.
 
-use crate::plan::facts::Facts;
-use crate::plan::nodes::cluster_state::ClusterState;
-use crate::plan::requests::Requested;
-use crate::plan::stages::policy;
+use crate::facts::Facts;
+use crate::nodes::cluster_state::ClusterState;
+use crate::requests::Requested;
+use crate::stages::policy;
 use nodeless_model::Pod;
 use nodeless_model::plural::counted;
 use nodeless_model::provisioning_request::{Class, Due, Finding};

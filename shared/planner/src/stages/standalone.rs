@@ -4,13 +4,13 @@
 //! together with the plan revision, and the uid is the client token of its launch. So one object never has two instances, wherever a
 //! process ends, and an object that was created again under the same name is another claim, once the first has ended.
 
-use crate::plan::action::{Action, Batch, Stage};
-use crate::plan::execute::Execute;
-use crate::plan::facts::Facts;
-use crate::plan::launches;
-use crate::plan::pools::class_readiness;
-use crate::plan::records::decisions::decision;
-use crate::plan::records::report::Outcome;
+use crate::action::{Action, Batch, Stage};
+use crate::execute::Execute;
+use crate::facts::Facts;
+use crate::launches;
+use crate::pools::class_readiness;
+use crate::records::decisions::decision;
+use crate::records::report::Outcome;
 use jiff::Timestamp;
 use nodeless_disruption::launches_of_template;
 use nodeless_launch::volume_prices;
@@ -36,12 +36,12 @@ const OF_ANOTHER: &str = "no node is launched for it: it has the finalizer karpe
 
 /// The instance types of each EC2NodeClass, or why there are none. NodeOverlays do not apply to NodeClaims without a NodePool, as in
 /// Karpenter.
-pub(in crate::plan) type ClassTypes = BTreeMap<String, Result<InstanceTypes, String>>;
+pub(crate) type ClassTypes = BTreeMap<String, Result<InstanceTypes, String>>;
 
 /// Makes claims of the objects that have none. Returns the claims after it.
 ///
 /// The stage precedes provisioning, so that pods are planned for these nodes.
-pub(in crate::plan) async fn run(
+pub(crate) async fn run(
     facts: Facts<'_>,
     types: &ClassTypes,
     executor: &dyn Execute,

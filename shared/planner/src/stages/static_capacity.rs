@@ -3,18 +3,17 @@
 //! The stage is level-triggered: each plan compares the desired nodes with the claims, and changes the claims. A claim is written before
 //! it is launched and before its node is drained, so if the process ends here, the next plan or the sweep finds everything.
 
-use crate::names::Names;
-use crate::plan::action::{Action, Batch, PlanLine, Stage, Written};
-use crate::plan::execute::Execute;
-use crate::plan::facts::Facts;
-use crate::plan::launches::beyond_limits;
-use crate::plan::launches::{self, PlannedNode};
-use crate::plan::nodes::cluster_state::ClusterState;
-use crate::plan::nodes::voluntary_disruption::{doubt, input};
-use crate::plan::pools::EvaluatedPool;
-use crate::plan::records::decisions::decision;
-use crate::plan::records::report::Outcome;
-use crate::plan::snapshot::command_records::Commands;
+use crate::action::{Action, Batch, PlanLine, Stage, Written};
+use crate::execute::Execute;
+use crate::facts::Facts;
+use crate::launches::beyond_limits;
+use crate::launches::{self, PlannedNode};
+use crate::nodes::cluster_state::ClusterState;
+use crate::nodes::voluntary_disruption::{doubt, input};
+use crate::pools::EvaluatedPool;
+use crate::records::decisions::decision;
+use crate::records::report::Outcome;
+use crate::snapshot::command_records::Commands;
 use jiff::Timestamp;
 use nodeless_disruption::command::{CommandPhase, CommandRecord};
 use nodeless_disruption::repair::{Unhealthy, Verdict, unhealthy};
@@ -25,6 +24,7 @@ use nodeless_model::claim::TerminationReason;
 use nodeless_model::events::{disruption_terminating, node_repair_blocked, repairing, replicas_not_reached};
 use nodeless_model::object::{ObjectEvent, ObjectRef};
 use nodeless_model::plural::counted;
+use nodeless_operations::names::Names;
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -53,7 +53,7 @@ struct Leaving {
 /// Repairs and retires nodes, and keeps the numbers of static NodePools. Returns the claims after it.
 ///
 /// The stage precedes provisioning: removed nodes make their pods move, and launched nodes add capacity.
-pub(in crate::plan) async fn run(
+pub(crate) async fn run(
     facts: Facts<'_>,
     names: &mut Names,
     executor: &dyn Execute,
@@ -118,7 +118,7 @@ async fn keep_numbers(
 }
 
 /// The missing and the surplus nodes of each static NodePool.
-pub(in crate::plan) fn numbers(facts: Facts<'_>) -> Vec<StaticChange> {
+pub(crate) fn numbers(facts: Facts<'_>) -> Vec<StaticChange> {
     let under_way = launched(facts.commands, facts.claims);
     let cluster_state = ClusterState::new(&facts.snapshot.view, facts.claims).with_shifted(&facts.snapshot.shifted);
     let cluster = whole(&cluster_state, facts.evaluated, &under_way);
@@ -324,10 +324,7 @@ fn repairs(facts: Facts<'_>, under_way: &[CommandRecord], outcome: &mut Outcome)
 ///
 /// # Errors
 /// If a Node cannot be decoded: the unhealthy share cannot be computed without it.
-pub(in crate::plan) fn unhealthy_nodes(
-    facts: Facts<'_>,
-    under_way: &[CommandRecord],
-) -> Result<Vec<Unhealthy>, String> {
+pub(crate) fn unhealthy_nodes(facts: Facts<'_>, under_way: &[CommandRecord]) -> Result<Vec<Unhealthy>, String> {
     if let Some(hidden) = facts.snapshot.view.invalid.iter().find(|object| object.kind == "Node") {
         return Err(format!("no node is repaired: Node {}: {}", hidden.name, hidden.message));
     }

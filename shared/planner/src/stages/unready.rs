@@ -1,13 +1,13 @@
 //! Commands whose replacements did not become ready, which make others wait: see [`nodeless_disruption::unready`].
 
-use crate::plan::action::{Action, Batch, Stage, Written};
-use crate::plan::execute::Execute;
-use crate::plan::pools::EvaluatedPool;
-use crate::records;
+use crate::action::{Action, Batch, Stage, Written};
+use crate::execute::Execute;
+use crate::pools::EvaluatedPool;
 use jiff::Timestamp;
 use nodeless_disruption::churn::Churn;
 use nodeless_disruption::unready::UnreadyReplacements;
 use nodeless_disruption::{NodeClassFacts, template_of};
+use nodeless_operations::records;
 use nodeless_state::{RecordKind, StoredRecord};
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -4,17 +4,15 @@
 //! pods, so that it replaces what they took, within the limits that they left.
 
 use super::provisioning::Placed;
-use crate::names::Names;
-use crate::plan::action::{Action, Batch, Stage, Written};
-use crate::plan::execute::Execute;
-use crate::plan::facts::Facts;
-use crate::plan::launches::stopped::has_drifted;
-use crate::plan::launches::{self, PlannedNode};
-use crate::plan::nodes::voluntary_disruption::doubt;
-use crate::plan::pools::EvaluatedPool;
-use crate::plan::records::decisions::decision;
-use crate::plan::records::report::Outcome;
-use crate::refused_stops;
+use crate::action::{Action, Batch, Stage, Written};
+use crate::execute::Execute;
+use crate::facts::Facts;
+use crate::launches::stopped::has_drifted;
+use crate::launches::{self, PlannedNode};
+use crate::nodes::voluntary_disruption::doubt;
+use crate::pools::EvaluatedPool;
+use crate::records::decisions::decision;
+use crate::records::report::Outcome;
 use jiff::Timestamp;
 use nodeless_api::nodeclass::AmiFamily;
 use nodeless_disruption::launches_of_template;
@@ -27,6 +25,7 @@ use nodeless_model::plural::counted;
 use nodeless_model::{
     CapacityType, InvalidAnnotation, NodeClaim, NodePool, Requirement, ResourceList, Setting, Warm, labels,
 };
+use nodeless_operations::{names::Names, refused_stops};
 use nodeless_scheduling::{Launch, PoolOffer};
 use serde_json::json;
 use std::cmp::Reverse;
@@ -50,7 +49,7 @@ struct Change {
 
 /// Launches the missing warm nodes, and terminates the surplus and drifted ones. Returns the created claims. A plan that did not evaluate
 /// all pods, or skips optional work, leaves that to the next one: pods may still need what the limits allow.
-pub(in crate::plan) async fn run(
+pub(crate) async fn run(
     facts: Facts<'_>,
     placed: &Placed<'_>,
     names: &mut Names,

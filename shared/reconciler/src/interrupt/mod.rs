@@ -4,9 +4,6 @@ mod parse;
 
 pub use parse::{Interruption, InterruptionKind, ParseInterruptionError, parse};
 
-use crate::Context;
-use crate::log_lines::{Failed, InterruptionForeign, InterruptionReceived, MessageIgnored};
-use crate::shards;
 use futures::{StreamExt as _, stream};
 use jiff::Timestamp;
 use nodeless_disruption::spot_interruptions::REMEMBERED;
@@ -16,11 +13,16 @@ use nodeless_model::events::{interrupted, terminating_on_interruption};
 use nodeless_model::object::{EventType, ObjectEvent, ObjectRef};
 use nodeless_model::shortage::Shortage;
 use nodeless_model::{CapacityType, ConditionStatus, NodeClaim, Phase};
+use nodeless_operations::{
+    log_lines::{Failed, InterruptionForeign, InterruptionReceived, MessageIgnored},
+    shards,
+};
 use nodeless_ports::queue::WakeSource;
 use nodeless_ports::{Cluster, ErrorKind, PortError, Queue};
 use nodeless_state::State;
 use nodeless_state::capacity::{SpotInterruption, UnavailableOffering};
 use nodeless_state::decisions::{Decision, KEPT};
+use nodeless_telemetry::Context;
 use nodeless_telemetry::{Metric, Metrics};
 use serde_json::json;
 use std::sync::Arc;
@@ -243,7 +245,7 @@ impl Interrupter {
     async fn publish(&self, interrupted: &[Interrupted]) {
         let events: Vec<ObjectEvent> = interrupted.iter().filter(|one| one.news).flat_map(events).collect();
         if !events.is_empty()
-            && let Err(error) = crate::events::publish(self.cluster.as_ref(), &events).await
+            && let Err(error) = nodeless_operations::events::publish(self.cluster.as_ref(), &events).await
         {
             self.context.log(&Failed { what: "publish events", why: &error.to_string() });
         }

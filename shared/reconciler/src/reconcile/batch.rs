@@ -1,14 +1,16 @@
 //! Reconciles many claims concurrently, and performs once what they have in common.
 
 use super::{AT_ONCE, OPENED_AT_ONCE, RETRY, Reconciled, Reconciler, SOON, View};
-use crate::log_lines::{ClaimWaits, Failed};
-use crate::registrations::Registrations;
-use crate::shards::{self, Requeued, Taken};
 use futures::future::{Either, select};
 use futures::stream::{self, StreamExt as _};
 use nodeless_model::events::failed_termination;
 use nodeless_model::object::{ObjectEvent, ObjectRef};
 use nodeless_model::{NodeClaim, Phase, Warm};
+use nodeless_operations::{
+    log_lines::{ClaimWaits, Failed},
+    registrations::Registrations,
+    shards::{self, Requeued, Taken},
+};
 use nodeless_ports::{ErrorKind, PortError};
 use nodeless_telemetry::{Metric, Metrics};
 use std::pin::pin;
@@ -247,7 +249,7 @@ impl Reconciler {
         let events = done.iter().flat_map(|progress| progress.events.iter().cloned());
         let events: Vec<ObjectEvent> = self.events.limit(events, self.context.now());
         if !events.is_empty()
-            && let Err(error) = crate::events::publish(self.cluster.as_ref(), &events).await
+            && let Err(error) = nodeless_operations::events::publish(self.cluster.as_ref(), &events).await
         {
             self.context.log(&Failed { what: "publish events", why: &error.to_string() });
         }

@@ -3,8 +3,6 @@
 use super::Reconciler;
 use super::batch::Progress;
 use super::view::ObservedClaim;
-use crate::log_lines::{EvictionBlocked, Failed};
-use crate::validate::KEEP;
 use nodeless_launch::node_class::check;
 use nodeless_launch::shortage;
 use nodeless_lifecycle::Effect;
@@ -13,6 +11,7 @@ use nodeless_model::instance::OfferingFailure;
 use nodeless_model::object::{ObjectRef, PodRef};
 use nodeless_model::surge::DeploymentChange;
 use nodeless_model::{EndedNode, NodeClaim, Phase};
+use nodeless_operations::log_lines::{EvictionBlocked, Failed};
 use nodeless_ports::cluster::Eviction;
 use nodeless_ports::queue::WakeSource;
 use nodeless_ports::{ErrorKind, PortError};
@@ -155,7 +154,7 @@ impl Reconciler {
 
     async fn doubt(&self, node_class: &str) -> Result<(), PortError> {
         if let Some(check) = self.claims.launch_check(node_class).await? {
-            self.claims.put_launch_check(&check::to_be_confirmed(check), KEEP).await?;
+            self.claims.put_launch_check(&check::to_be_confirmed(check)).await?;
         }
         self.queue.check_node_class(node_class, Duration::ZERO).await
     }

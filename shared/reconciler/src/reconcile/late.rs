@@ -2,10 +2,10 @@
 //! Meanwhile the limits may have been used up by other nodes, which count whatever the limits are.
 
 use super::Reconciler;
-use crate::unadopted::unadopted;
 use jiff::SignedDuration;
 use nodeless_model::node_pool::PoolUsage;
 use nodeless_model::{NodeClaim, NodePool};
+use nodeless_operations::unadopted::unadopted;
 use nodeless_ports::{ErrorKind, PortError};
 
 /// Most launches are made within a second of their plan.

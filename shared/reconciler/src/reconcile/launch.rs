@@ -4,9 +4,6 @@ use super::AT_ONCE;
 use super::Reconciler;
 use super::SOON;
 use super::batch::Progress;
-use crate::log_lines::{Failed, LaunchAnswered, LaunchFailed};
-use crate::offers::{candidates, learn, shortages};
-use crate::{node_class, reported_memory, zonal_shift};
 use futures::stream::{self, StreamExt as _};
 use nodeless_api::{Condition, ConditionStatus, NodeOverlayStatus};
 use nodeless_catalog::overlay::{self, Plain};
@@ -17,6 +14,12 @@ use nodeless_lifecycle::{Effect, LaunchResult, Step, absorb, charge_when_written
 use nodeless_model::instance::LaunchOutcome;
 use nodeless_model::object::ObjectEvent;
 use nodeless_model::{Instance, InstanceType, InstanceTypes, NodeClaim, Phase, labels};
+use nodeless_operations::{
+    log_lines::{Failed, LaunchAnswered, LaunchFailed},
+    node_class,
+    offers::{candidates, learn, shortages},
+    reported_memory, zonal_shift,
+};
 use nodeless_ports::cloud::LaunchRequest;
 use nodeless_ports::{ErrorKind, PortError};
 use nodeless_state::RecordKind;
@@ -157,7 +160,7 @@ impl Reconciler {
 
     async fn current_catalog(&self) -> Result<Arc<Catalog>, PortError> {
         self.catalog.current(&self.claims).await.map_err(|error| match error {
-            crate::CatalogError::Port(error) => error,
+            nodeless_operations::CatalogError::Port(error) => error,
             other => PortError::new(ErrorKind::Unavailable, "read the catalog", other.to_string()),
         })
     }

@@ -14,19 +14,16 @@ mod view;
 mod volumes;
 mod warm;
 
-use crate::Context;
-use crate::events::EventRate;
-use crate::leaving;
-use crate::log_lines::ClaimStepped;
-use crate::offers::CatalogCache;
-use crate::ownership;
-use crate::shards;
 use batch::Progress;
 use nodeless_lifecycle::{Effect, Needs, Registration, Settings, Step, charge_when_written, step};
 use nodeless_model::{NodeClaim, Phase};
+use nodeless_operations::{
+    events::EventRate, leaving, log_lines::ClaimStepped, offers::CatalogCache, ownership, shards,
+};
 use nodeless_ports::queue::ShardMessage;
 use nodeless_ports::{Cloud, Cluster, ErrorKind, PortError, Queue};
 use nodeless_state::State;
+use nodeless_telemetry::Context;
 use nodeless_telemetry::{Metric, Metrics};
 pub use nominations::NominationSwitch;
 use std::sync::Arc;

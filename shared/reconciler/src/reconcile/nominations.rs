@@ -1,13 +1,13 @@
 //! Nominates nodes for the pods that they were launched for, before the nodes are opened for pods.
 
 use super::{AT_ONCE, Reconciler, daemon_sets};
-use crate::log_lines::{Failed, NominationsDenied, PodsNominated};
 use futures::future::{Either, select};
 use futures::stream::{self, StreamExt as _};
 use jiff::Timestamp;
 use nodeless_lifecycle::opening::{self, Nomination, may_nominate, waits_for};
 use nodeless_lifecycle::{Member, Nominations, Seen};
 use nodeless_model::{Node, NodeClaim, Phase};
+use nodeless_operations::log_lines::{Failed, NominationsDenied, PodsNominated};
 use nodeless_ports::{ErrorKind, PortError};
 use std::collections::{BTreeMap, BTreeSet};
 use std::pin::pin;

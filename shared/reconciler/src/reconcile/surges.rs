@@ -1,10 +1,10 @@
 //! Changes the Deployments of pods that get their successors before their node is drained.
 
 use super::Reconciler;
-use crate::log_lines::{Failed, SurgeBegun, SurgeEnded};
 use nodeless_model::NodeClaim;
 use nodeless_model::object::PodRef;
 use nodeless_model::surge::{DeploymentChange, Surge, SurgeState};
+use nodeless_operations::log_lines::{Failed, SurgeBegun, SurgeEnded};
 use nodeless_ports::{ErrorKind, PortError};
 
 impl Reconciler {

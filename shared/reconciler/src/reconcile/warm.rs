@@ -3,8 +3,6 @@
 use super::Reconciler;
 use super::batch::Progress;
 use super::{AT_ONCE, SOON};
-use crate::log_lines::LaunchFailed;
-use crate::refused_stops;
 use futures::stream::{self, StreamExt as _};
 use nodeless_launch::shortage::lacks_capacity;
 use nodeless_lifecycle::{Step, warm};
@@ -12,6 +10,7 @@ use nodeless_model::NodeClaim;
 use nodeless_model::events::stop_refused;
 use nodeless_model::instance::OfferingFailure;
 use nodeless_model::object::ObjectEvent;
+use nodeless_operations::{log_lines::LaunchFailed, refused_stops};
 use nodeless_ports::{ErrorKind, PortError};
 use nodeless_state::RecordKind;
 use nodeless_telemetry::Metric;

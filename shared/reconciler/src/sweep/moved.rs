@@ -1,14 +1,16 @@
 //! Properties of a running instance that may change: its network, and its capacity reservation.
 
 use super::{MOVED, Read, SweepReport, Sweeper};
-use crate::log_lines::Collected;
-use crate::node_class;
-use crate::offers::{learn, shortages};
 use jiff::Timestamp;
 use nodeless_catalog::NodeClassSettings;
 use nodeless_catalog::node_class::AmiFamily;
 use nodeless_lifecycle::{demoted, has_left_its_reservation, moved};
 use nodeless_model::{Instance, NodeClaim};
+use nodeless_operations::{
+    log_lines::Collected,
+    node_class,
+    offers::{learn, shortages},
+};
 use nodeless_ports::ErrorKind;
 use std::collections::BTreeMap;
 

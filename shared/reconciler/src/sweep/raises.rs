@@ -1,9 +1,9 @@
 //! Deployments that stay raised although no claim holds the raise: the record of the claim was lost with the table.
 
 use super::{Read, SweepReport, Sweeper};
-use crate::log_lines::Collected;
 use nodeless_model::NodeClaim;
 use nodeless_model::surge::{Raise, SurgeMode};
+use nodeless_operations::log_lines::Collected;
 use nodeless_ports::ErrorKind;
 use nodeless_ports::cluster::{DeploymentChange, RaisedDeployment};
 

@@ -4,8 +4,8 @@
 //! its user data leaves unused templates, and EC2 allows at most 5,000 in a region.
 
 use super::{SweepReport, Sweeper};
-use crate::log_lines::Collected;
 use jiff::{SignedDuration, Timestamp};
+use nodeless_operations::log_lines::Collected;
 
 /// How long an unused template is kept. Marks are days, so a launch in progress is at least two marks away.
 const KEPT: SignedDuration = SignedDuration::from_hours(3 * 24);

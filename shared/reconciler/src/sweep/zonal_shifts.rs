@@ -1,14 +1,16 @@
-//! Reads the zonal shifts from ARC and stores them, for [`zonal_shift`](crate::zonal_shift).
+//! Reads the zonal shifts from ARC and stores them, for [`zonal_shift`](nodeless_operations::zonal_shift).
 
 use super::{SweepReport, Sweeper};
-use crate::log_lines::{Failed, ZonalShiftsChanged, ZonalShiftsUnread};
-use crate::records;
-use crate::zonal_shift::{StoredZonalShifts, words};
 use jiff::{SignedDuration, Timestamp};
 use nodeless_api::EC2NodeClass;
 use nodeless_model::events::{zonal_shift_active, zonal_shift_cleared};
 use nodeless_model::object::ObjectEvent;
 use nodeless_model::{NodePool, labels};
+use nodeless_operations::{
+    log_lines::{Failed, ZonalShiftsChanged, ZonalShiftsUnread},
+    records,
+    zonal_shift::{StoredZonalShifts, words},
+};
 use nodeless_ports::queue::WakeSource;
 use nodeless_ports::{ErrorKind, PortError, ShiftedZone, ZonalShift};
 use nodeless_state::RecordKind;
@@ -131,7 +133,7 @@ impl Sweeper {
         let published = async {
             let (pools, (classes, _)) = futures::try_join!(self.cluster.node_pools(), self.cluster.node_classes())?;
             let events = events(&pools.node_pools, &classes, &stored.reported, shifted);
-            crate::events::publish(self.cluster.as_ref(), &events).await
+            nodeless_operations::events::publish(self.cluster.as_ref(), &events).await
         };
         if let Err(error) = published.await {
             self.context.log(&Failed { what: "publish events", why: &error.to_string() });

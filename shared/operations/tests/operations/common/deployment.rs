@@ -2,8 +2,10 @@
 
 use super::{Harness, Ports, message, planner, reconciler, stored_catalog, sweeper};
 use nodeless_catalog::stored::CapacitySettings;
-use nodeless_operations::plan::PlanSettings;
-use nodeless_operations::{CatalogCache, Planner, Reconciler, Refresher, Sweeper};
+use nodeless_operations::CatalogCache;
+use nodeless_planner::{PlanSettings, Planner};
+use nodeless_reconciler::{Reconciler, Sweeper};
+use nodeless_refresher::Refresher;
 use nodeless_state::State;
 use nodeless_world::memory::{MemoryQueue, MemoryState, MemoryTable};
 use std::sync::Arc;

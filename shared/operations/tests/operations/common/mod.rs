@@ -24,12 +24,11 @@ use jiff::Timestamp;
 use nodeless_catalog::{Catalog, Facts};
 use nodeless_lifecycle::Settings;
 use nodeless_model::NodeClaim;
-use nodeless_operations::plan::PlanSettings;
-use nodeless_operations::{
-    CatalogCache, Context, EventRate, Interrupter, NominationSwitch, Planner, Reconciler, Sweeper,
-};
+use nodeless_operations::{CatalogCache, Context, EventRate};
+use nodeless_planner::{PlanSettings, Planner};
 use nodeless_ports::queue::{ShardMessage, WakeSource};
 use nodeless_ports::{Clock, Cloud, Cluster, Queue, ZonalShifts};
+use nodeless_reconciler::{Interrupter, NominationSwitch, Reconciler, Sweeper};
 use nodeless_state::State;
 use nodeless_telemetry::Captured;
 use nodeless_world::WorldClock;

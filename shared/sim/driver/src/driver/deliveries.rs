@@ -75,8 +75,8 @@ fn is_unanswered(outcome: &Outcome) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nodeless_operations::interrupt::InterruptError;
     use nodeless_ports::{ErrorKind, PortError};
+    use nodeless_reconciler::interrupt::InterruptError;
 
     #[test]
     fn a_message_that_the_function_returns_is_deleted_after_its_last_receive() {

@@ -2,16 +2,15 @@
 
 use jiff::Timestamp;
 use nodeless_lifecycle::Settings;
-use nodeless_operations::gates::FeatureGates;
-use nodeless_operations::interrupt::InterruptError;
-use nodeless_operations::plan::PlanSettings;
-use nodeless_operations::{
-    CapacitySettings, CatalogCache, Context, EventRate, Interrupter, NominationSwitch, PlanError, PlanReport, Planner,
-    ReconcileError, Reconciled, Reconciler, RefreshError, RefreshReport, Refresher, SweepError, SweepReport, Sweeper,
-    Validator,
-};
+use nodeless_operations::{CapacitySettings, CatalogCache, Context, EventRate, gates::FeatureGates};
+use nodeless_planner::{PlanError, PlanReport, PlanSettings, Planner};
 use nodeless_ports::queue::{ShardMessage, WakeSource};
 use nodeless_ports::{CatalogSource, Cloud, Cluster, PortError, Queue, Table, ZonalShifts};
+use nodeless_reconciler::{
+    Interrupter, NominationSwitch, ReconcileError, Reconciled, Reconciler, SweepError, SweepReport, Sweeper,
+    interrupt::InterruptError,
+};
+use nodeless_refresher::{RefreshError, RefreshReport, Refresher, Validator};
 use nodeless_scheduling::{MinValuesPolicy, Options};
 use nodeless_state::State;
 use nodeless_telemetry::Sink;

@@ -7,9 +7,8 @@ use super::deliveries::{
     CLAIMS_RECEIVES, CLAIMS_VISIBILITY, INTERRUPTION_RECEIVES, INTERRUPTION_VISIBILITY, PLAN_RECEIVES, PLAN_VISIBILITY,
 };
 use jiff::SignedDuration;
-use nodeless_operations::CapacitySettings;
-use nodeless_operations::gates::FeatureGates;
-use nodeless_operations::plan::PlanSettings;
+use nodeless_operations::{CapacitySettings, gates::FeatureGates};
+use nodeless_planner::PlanSettings;
 use nodeless_scheduling::MinValuesPolicy;
 use nodeless_world::WorldOptions;
 use nodeless_world::memory::Function;

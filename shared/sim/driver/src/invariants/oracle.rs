@@ -33,7 +33,7 @@ use nodeless_fake_kubernetes::resource::{EVENTS, NAMESPACES, NODES, PODS};
 use nodeless_fake_kubernetes::{Change, ChangeKind, ListOptions};
 use nodeless_model::claim::{TerminationReason, condition};
 use nodeless_model::{NodeClaim, Phase, labels};
-use nodeless_operations::PlanReport;
+use nodeless_planner::PlanReport;
 use nodeless_world::resources::NODE_CLASSES;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};

@@ -4,7 +4,7 @@ use jiff::{SignedDuration, Timestamp};
 use nodeless_disruption::command::{CommandPhase, CommandRecord};
 use nodeless_model::claim::condition;
 use nodeless_model::{NodeClaim, Phase};
-use nodeless_operations::plan::decode_command;
+use nodeless_planner::decode_command;
 use nodeless_state::plans::StoredCommand;
 use std::collections::BTreeMap;
 

@@ -9,7 +9,7 @@ use nodeless_fake_kubernetes::resource::{PODS, STATEFUL_SETS};
 use nodeless_fake_kubernetes::{CreateOptions, PatchOptions, PatchType};
 use nodeless_model::Phase;
 use nodeless_model::claim::TerminationReason;
-use nodeless_operations::PlanReport;
+use nodeless_planner::PlanReport;
 use serde_json::{Value, json};
 
 /// A StatefulSet with a volume on its node, and a pod that must run on a host with one of its own kind.

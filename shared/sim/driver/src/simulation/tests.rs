@@ -14,9 +14,8 @@ use nodeless_fake_kubernetes::{CreateOptions, DeleteOptions, ListOptions, PatchO
 use nodeless_lifecycle::begin_termination;
 use nodeless_model::claim::{TerminationReason, condition};
 use nodeless_model::{CapacityType, ConditionStatus, NodeClaim, Phase, Taint, TaintEffect, labels};
-use nodeless_operations::PlanReport;
-use nodeless_operations::SweepReport;
-use nodeless_operations::plan::encode_command;
+use nodeless_planner::{PlanReport, encode_command};
+use nodeless_reconciler::SweepReport;
 use nodeless_state::costs::StoredCosts;
 use nodeless_telemetry::Null;
 use nodeless_world::fault_injection::{Effect, Observer as _};

@@ -10,7 +10,7 @@ use nodeless_bill::{HourRecord, Open};
 use nodeless_driver::Outcome;
 use nodeless_driver::scenarios::Scenario;
 use nodeless_driver::simulation::Run;
-use nodeless_operations::plan::decode_command;
+use nodeless_planner::decode_command;
 use nodeless_ports::table::{Attributes, Item, Key, Partition, Query, Range, Table as _, Value as Stored};
 use nodeless_state::claims::{PARTITIONS, decode_claim};
 use nodeless_telemetry::Null;

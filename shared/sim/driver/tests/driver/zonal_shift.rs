@@ -9,7 +9,7 @@ use nodeless_driver::scenarios::{Action, OneZone, Scenario, TimedAction};
 use nodeless_driver::simulation::Run;
 use nodeless_fake_kubernetes::resource::{DEPLOYMENTS, EVENTS, NODES, PODS};
 use nodeless_fake_kubernetes::{PatchOptions, PatchType};
-use nodeless_operations::plan::decode_command;
+use nodeless_planner::decode_command;
 use nodeless_telemetry::Null;
 use nodeless_world::WorldOptions;
 use nodeless_world::resources::{NODE_CLAIMS, NODE_POOLS};

@@ -1,6 +1,6 @@
 //! The complete path of a plan.
 
-use nodeless_operations::plan::{Action, DryRun, DryRunInput, PlanSettings, Snapshot};
+use nodeless_planner::{Action, DryRun, DryRunInput, PlanSettings, Snapshot};
 use nodeless_workloads::{NOW, PlannerInput, Workload};
 use std::time::Duration;
 

@@ -7,8 +7,7 @@
 
 use nodeless_api::test_support::{ec2_node_class_manifest, node_pool_manifest};
 use nodeless_catalog::{Catalog, Location};
-use nodeless_operations::plan::PlanSettings;
-use nodeless_operations::{DryRun, DryRunInput};
+use nodeless_planner::{DryRun, DryRunInput, PlanSettings};
 use nodeless_snapshot::Reader;
 use nodeless_workloads::Draw;
 use serde_json::{Value, json};
