@@ -1,73 +1,59 @@
-//! Selectors of devices: expressions of the Common Expression Language over one variable, `device`.
-//!
-//! The crate `cel` parses them. They are evaluated here and not by its interpreter, because a plan needs three things that it does not
-//! have: a bound for the cost of an expression, which anyone who may create a ResourceClaim can write; errors rather than panics for
-//! every expression; and attributes that are unknown, because no driver has published the device yet. The variables and functions are
-//! those of the [kube-scheduler](https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/resource-claim-v1/); functions that
-//! are not supported are refused when an expression is compiled.
+//! Selectors of devices: [expressions](nodeless_expressions) over one variable, `device`.
 
-mod compile;
-mod evaluate;
-mod functions;
-mod reads;
-mod steps;
-mod value;
+mod published;
 
+use crate::attribute::Attribute;
 use crate::slice::Device;
-use compile::Expression;
+use nodeless_expressions::{Library, Program};
+use nodeless_model::Quantity;
+use published::Published;
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap};
+use std::fmt;
 use std::rc::Rc;
 
-pub use reads::Read;
-
-/// The longest expression, in bytes, as in the API (`CELSelectorExpressionMaxLength`).
-const MAX_LENGTH: usize = 10 * 1024;
+pub use nodeless_expressions::{CompileError, EvaluationError};
 
 /// A compiled selector.
 #[derive(Clone, Debug)]
 pub struct Selector {
-    expression: Expression,
+    program: Program,
 }
 
-/// Why an expression cannot be compiled.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum CompileError {
-    /// It is not valid.
-    #[error("the expression is not valid: {0}")]
-    Syntax(String),
-    /// It is too long, or nested too deeply.
-    #[error("the expression is {0}")]
-    TooComplex(&'static str),
-    /// It uses what is not supported.
-    #[error("{0} is not supported in selectors")]
-    Unsupported(String),
+/// An attribute or a capacity.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Read {
+    /// Whether it is a capacity.
+    pub is_capacity: bool,
+    /// The domain, which is that of the driver for most names.
+    pub domain: String,
+    /// The name in the domain.
+    pub id: String,
 }
 
-/// Why an expression has no value for a device.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum EvaluationError {
-    /// It reads what the device does not have, such as an attribute that it does not publish.
-    #[error("the device has no {what}; test for it first, as in \"name\" in device.attributes[\"domain\"]")]
-    Missing {
-        /// What.
-        what: String,
-    },
-    /// It reads what is not known before the device is published.
-    #[error("{what} is not known before the driver publishes the device")]
-    NotPublished {
-        /// What.
-        what: String,
-    },
-    /// A value has another type than an operator or function takes, or cannot be converted.
-    #[error("{0}")]
-    Type(String),
-    /// It takes too many steps.
-    #[error("the expression takes more than {limit} steps")]
-    TooCostly {
-        /// The limit.
-        limit: u32,
-    },
+impl Read {
+    /// The text of the value of a device; `None` if it does not have it, or it is not known yet.
+    #[must_use]
+    pub fn text(&self, driver: &str, device: &Device) -> Option<String> {
+        if self.is_capacity {
+            return device.capacity(driver, &self.domain, &self.id).map(Quantity::to_binary_string);
+        }
+        Some(match device.attribute(driver, &self.domain, &self.id)? {
+            Attribute::String(text) => format!("{text:?}"),
+            Attribute::Version(version) => version.clone(),
+            Attribute::Int(number) => number.to_string(),
+            Attribute::Bool(value) => value.to_string(),
+            Attribute::Unknown => return None,
+        })
+    }
+}
+
+/// `attribute gpu.example.com/model`.
+impl fmt::Display for Read {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = if self.is_capacity { "capacity" } else { "attribute" };
+        write!(f, "{kind} {}/{}", self.domain, self.id)
+    }
 }
 
 impl Selector {
@@ -76,7 +62,7 @@ impl Selector {
     /// # Errors
     /// Where it is not valid, or uses what is not supported.
     pub fn compile(expression: &str) -> Result<Self, CompileError> {
-        compile::compile(expression).map(|expression| Self { expression })
+        Program::compile(expression, Library::Selector).map(|program| Self { program })
     }
 
     /// Whether it selects a device of a driver.
@@ -90,14 +76,19 @@ impl Selector {
     /// The attributes and capacities that it names.
     #[must_use]
     pub fn reads(&self) -> BTreeSet<Read> {
-        let mut found = BTreeSet::new();
-        reads::reads(&self.expression, &mut found);
-        found
+        let read = |path: Vec<&str>| match path[..] {
+            [_, kind @ ("attributes" | "capacity"), domain, id, ..] => {
+                Some(Read { is_capacity: kind == "capacity", domain: domain.to_owned(), id: id.to_owned() })
+            }
+            _ => None,
+        };
+        self.program.paths().into_iter().filter_map(read).collect()
     }
 
     /// [`Self::matches`], and the number of steps that this takes.
     pub(crate) fn evaluate(&self, driver: &str, device: &Device) -> (Result<bool, EvaluationError>, u32) {
-        evaluate::matches(&self.expression, driver, device)
+        let (value, steps) = self.program.evaluate(&Published { driver, device });
+        (value.and_then(|value| value.as_bool()), steps)
     }
 }
 

@@ -69,12 +69,12 @@ fn selectors_that_fail_are_named() {
         (
             "node == 1",
             format!(
-                "{selector} cannot be evaluated: the expression is not valid: node is not declared; the only variable is device"
+                "{selector} cannot be evaluated: the expression is not valid: node is no variable; it may use device"
             ),
         ),
         (
             "device.driver.split('.')[0] == 'gpu'",
-            format!("{selector} cannot be evaluated: the method split with 1 argument is not supported in selectors"),
+            format!("{selector} cannot be evaluated: the method split with 1 argument is not supported"),
         ),
     ] {
         assert_eq!(with(expression).outcome(), expected);

@@ -1,11 +1,10 @@
 //! The functions that expressions may call.
 
-use super::EvaluationError;
 use super::steps::Steps;
 use super::value::{Value, wrong};
+use super::{EvaluationError, Library};
 use nodeless_model::Quantity;
 use std::cmp::Ordering;
-use std::rc::Rc;
 
 /// The most memory of a compiled regular expression, in bytes.
 const MAX_REGEX_SIZE: usize = 1 << 16;
@@ -41,6 +40,8 @@ pub(super) enum Function {
     Major,
     Minor,
     Patch,
+    Max,
+    Min,
 }
 
 impl Function {
@@ -73,11 +74,23 @@ impl Function {
             ("major", true, 0) => Self::Major,
             ("minor", true, 0) => Self::Minor,
             ("patch", true, 0) => Self::Patch,
+            ("max", false, 2) => Self::Max,
+            ("min", false, 2) => Self::Min,
             _ => return None,
         })
     }
 
-    /// Its value for the target and the arguments, in this order. [`Function::Size`] depends on the device, and is not evaluated here.
+    /// Whether a library has it; both have the standard functions of CEL.
+    pub(super) const fn is_in(self, library: Library) -> bool {
+        match self {
+            Self::Size | Self::Contains | Self::StartsWith | Self::EndsWith | Self::Matches => true,
+            Self::Int | Self::Double | Self::String => true,
+            Self::Max | Self::Min => matches!(library, Library::Kubelet),
+            _ => matches!(library, Library::Selector),
+        }
+    }
+
+    /// Its value for the target and the arguments, in this order. [`Function::Size`] depends on the facts, and is not evaluated here.
     pub(super) fn call(self, values: &[Value], steps: &mut Steps) -> Result<Value, EvaluationError> {
         match values {
             [one] => self.unary(one),
@@ -98,7 +111,7 @@ impl Function {
                 Value::Quantity(parsed.map_err(|error| EvaluationError::Type(error.to_string()))?)
             }
             Self::IsQuantity => Value::Bool(one.as_str()?.parse::<Quantity>().is_ok()),
-            Self::Version => version(one.as_str()?)?,
+            Self::Version => Value::version(one.as_str()?)?,
             Self::IsVersion => Value::Bool(semver::Version::parse(one.as_str()?).is_ok()),
             Self::AsInteger => {
                 let quantity = one.as_quantity()?;
@@ -134,16 +147,11 @@ impl Function {
             Self::IsLessThan => Value::Bool(compared(one, two)? == Ordering::Less),
             Self::Add => Value::Quantity(one.as_quantity()? + amount(two)?),
             Self::Subtract => Value::Quantity(one.as_quantity()? - amount(two)?),
+            Self::Max => choose(one, two, i64::max, f64::max)?,
+            Self::Min => choose(one, two, i64::min, f64::min)?,
             _ => return Err(EvaluationError::Type("a function has the wrong number of arguments".to_owned())),
         })
     }
-}
-
-/// A version, which must be complete, as for `semver` without its second argument.
-pub(super) fn version(text: &str) -> Result<Value, EvaluationError> {
-    let parsed = semver::Version::parse(text);
-    let parsed = parsed.map_err(|error| EvaluationError::Type(format!("{text} is no semantic version: {error}")))?;
-    Ok(Value::Version(Rc::new(parsed)))
 }
 
 fn compared(one: &Value, two: &Value) -> Result<Ordering, EvaluationError> {
@@ -160,6 +168,20 @@ fn amount(value: &Value) -> Result<Quantity, EvaluationError> {
         Value::Int(units) => Ok(Quantity::from_units(*units)),
         other => other.as_quantity(),
     }
+}
+
+/// The result is an int if both numbers are.
+fn choose(
+    one: &Value,
+    two: &Value,
+    ints: fn(i64, i64) -> i64,
+    doubles: fn(f64, f64) -> f64,
+) -> Result<Value, EvaluationError> {
+    if let (Value::Int(one), Value::Int(two)) = (one, two) {
+        return Ok(Value::Int(ints(*one, *two)));
+    }
+    let number = |value: &Value| value.as_double().ok_or_else(|| wrong("number", value));
+    Ok(Value::Double(doubles(number(one)?, number(two)?)))
 }
 
 fn part(number: u64) -> i64 {

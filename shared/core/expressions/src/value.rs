@@ -3,51 +3,49 @@
 use super::EvaluationError;
 use nodeless_model::Quantity;
 use std::cmp::Ordering;
-use std::rc::Rc;
+use std::sync::Arc;
 
 /// A value.
 #[derive(Clone, Debug)]
-pub(super) enum Value {
+pub enum Value {
+    /// No value.
     Null,
+    /// True or false.
     Bool(bool),
+    /// A whole number.
     Int(i64),
+    /// A whole number that is not negative.
     Unsigned(u64),
+    /// A number.
     Double(f64),
-    String(Rc<str>),
+    /// A text.
+    String(Arc<str>),
+    /// A quantity of Kubernetes.
     Quantity(Quantity),
-    Version(Rc<semver::Version>),
-    List(Rc<Vec<Value>>),
+    /// A semantic version.
+    Version(Arc<semver::Version>),
+    /// A list.
+    List(Arc<Vec<Value>>),
     /// A map literal.
-    Map(Rc<Vec<(Value, Value)>>),
-    /// The variable `device`.
-    Device,
-    /// `device.attributes` or `device.capacity`.
-    Domains(Kind),
-    /// `device.attributes["domain"]` or `device.capacity["domain"]`.
-    Domain(Kind, Rc<str>),
-}
-
-/// What a device publishes under names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
-    Attributes,
-    Capacity,
-}
-
-impl Kind {
-    /// `attribute gpu.example.com/model`.
-    pub(super) fn named(self, domain: &str, id: &str) -> String {
-        let kind = match self {
-            Self::Attributes => "attribute",
-            Self::Capacity => "capacity",
-        };
-        format!("{kind} {domain}/{id}")
-    }
+    Map(Arc<Vec<(Value, Value)>>),
+    /// What has names: a path of the [facts](crate::Facts).
+    Names(Arc<[Arc<str>]>),
 }
 
 impl Value {
-    pub(super) fn string(text: &str) -> Self {
-        Self::String(Rc::from(text))
+    /// A text.
+    #[must_use]
+    pub fn string(text: &str) -> Self {
+        Self::String(Arc::from(text))
+    }
+
+    /// A version, which must be complete, as for `semver` without its second argument.
+    ///
+    /// # Errors
+    /// Where the text is none.
+    pub fn version(text: &str) -> Result<Self, EvaluationError> {
+        let parsed = semver::Version::parse(text).map(|version| Self::Version(Arc::new(version)));
+        parsed.map_err(|error| EvaluationError::Type(format!("{text} is no semantic version: {error}")))
     }
 
     /// The name of its type, for errors.
@@ -62,19 +60,22 @@ impl Value {
             Self::Quantity(_) => "quantity",
             Self::Version(_) => "semver",
             Self::List(_) => "list",
-            Self::Map(_) | Self::Domains(_) | Self::Domain(..) => "map",
-            Self::Device => "device",
+            Self::Map(_) | Self::Names(_) => "map",
         }
     }
 
-    pub(super) fn as_bool(&self) -> Result<bool, EvaluationError> {
+    /// Whether it is true.
+    ///
+    /// # Errors
+    /// Where it is no bool.
+    pub fn as_bool(&self) -> Result<bool, EvaluationError> {
         match self {
             Self::Bool(value) => Ok(*value),
             other => Err(wrong("bool", other)),
         }
     }
 
-    pub(super) fn as_str(&self) -> Result<&Rc<str>, EvaluationError> {
+    pub(super) fn as_str(&self) -> Result<&Arc<str>, EvaluationError> {
         match self {
             Self::String(text) => Ok(text),
             other => Err(wrong("string", other)),
@@ -98,7 +99,7 @@ impl Value {
     /// Whether two values are equal; values of different types are not, except numbers.
     pub(super) fn equals(&self, other: &Self) -> bool {
         match (self, other) {
-            (Self::Null, Self::Null) | (Self::Device, Self::Device) => true,
+            (Self::Null, Self::Null) => true,
             (Self::Bool(a), Self::Bool(b)) => a == b,
             (Self::String(a), Self::String(b)) => a == b,
             (Self::Quantity(a), Self::Quantity(b)) => a == b,
@@ -108,8 +109,7 @@ impl Value {
                 let has = |(key, value): &(Self, Self)| b.iter().any(|(k, v)| k.equals(key) && v.equals(value));
                 a.len() == b.len() && a.iter().all(has)
             }
-            (Self::Domains(a), Self::Domains(b)) => a == b,
-            (Self::Domain(a, x), Self::Domain(b, y)) => a == b && x == y,
+            (Self::Names(a), Self::Names(b)) => a == b,
             _ => self.number_cmp(other) == Some(Ordering::Equal),
         }
     }

@@ -1,53 +1,57 @@
-//! Compiles expressions: checks what is supported, once, before devices are selected.
+//! Compiles expressions: checks what is supported, once, before they are evaluated.
 
 use super::functions::Function;
 use super::value::Value;
-use super::{CompileError, MAX_LENGTH};
+use super::{CompileError, Library, kubelet};
 use cel::common::ast::{self, EntryExpr, Expr, IdedExpr, LiteralValue, operators};
-use std::rc::Rc;
+use std::sync::Arc;
 
+/// The longest expression, in bytes, as in the API (`CELSelectorExpressionMaxLength`).
+const MAX_LENGTH: usize = 10 * 1024;
 /// How deeply expressions may be nested, which bounds the stack that parsing and evaluation use.
 const MAX_DEPTH: usize = 64;
 /// How deeply brackets may be nested; the parser uses several frames of the stack for each.
-const MAX_BRACKETS: usize = 24;
+const MAX_BRACKETS: u16 = 24;
 /// How many characters of operators an expression may have: chains of operators are nested expressions.
-const MAX_OPERATORS: usize = 400;
+const MAX_OPERATORS: u16 = 400;
 
 /// A compiled expression.
 #[derive(Clone, Debug)]
-pub(super) enum Expression {
+pub(super) enum Node {
     Literal(Value),
-    Device,
-    Variable(Rc<str>),
-    Select(Box<Expression>, Rc<str>),
-    Has(Box<Expression>, Rc<str>),
-    Index(Box<Expression>, Box<Expression>),
-    Not(Box<Expression>),
-    NotStrictlyFalse(Box<Expression>),
-    Negate(Box<Expression>),
-    And(Box<Expression>, Box<Expression>),
-    Or(Box<Expression>, Box<Expression>),
-    Conditional(Box<[Expression; 3]>),
-    Binary(Binary, Box<Expression>, Box<Expression>),
+    /// A variable of the library.
+    Fact(Arc<str>),
+    /// A variable of the expression.
+    Variable(Arc<str>),
+    Select(Box<Node>, Arc<str>),
+    Has(Box<Node>, Arc<str>),
+    Index(Box<Node>, Box<Node>),
+    Not(Box<Node>),
+    NotStrictlyFalse(Box<Node>),
+    Negate(Box<Node>),
+    And(Box<Node>, Box<Node>),
+    Or(Box<Node>, Box<Node>),
+    Conditional(Box<[Node; 3]>),
+    Binary(Binary, Box<Node>, Box<Node>),
     /// A function, its target if it is a method, and its arguments.
-    Call(Function, Option<Box<Expression>>, Vec<Expression>),
-    List(Vec<Expression>),
-    Map(Vec<(Expression, Expression)>),
+    Call(Function, Option<Box<Node>>, Vec<Node>),
+    List(Vec<Node>),
+    Map(Vec<(Node, Node)>),
     /// `cel.bind`.
-    Bind(Rc<str>, Box<Expression>, Box<Expression>),
+    Bind(Arc<str>, Box<Node>, Box<Node>),
     Comprehension(Box<Comprehension>),
 }
 
 /// `exists`, `all` and their like.
 #[derive(Clone, Debug)]
 pub(super) struct Comprehension {
-    pub(super) range: Expression,
-    pub(super) variable: Rc<str>,
-    pub(super) result: Rc<str>,
-    pub(super) start: Expression,
-    pub(super) condition: Expression,
-    pub(super) step: Expression,
-    pub(super) end: Expression,
+    pub(super) range: Node,
+    pub(super) variable: Arc<str>,
+    pub(super) result: Arc<str>,
+    pub(super) start: Node,
+    pub(super) condition: Node,
+    pub(super) step: Node,
+    pub(super) end: Node,
 }
 
 /// An operator with two operands, both of which are always evaluated.
@@ -67,47 +71,46 @@ pub(super) enum Binary {
     Remainder,
 }
 
-pub(super) fn compile(source: &str) -> Result<Expression, CompileError> {
+pub(super) fn compile(source: &str, library: Library) -> Result<Node, CompileError> {
     if source.len() > MAX_LENGTH {
         return Err(CompileError::TooComplex("longer than 10 KiB"));
     }
-    check_nesting(source)?;
-    let parsed = cel::parser::Parser::default().parse(source).map_err(|errors| {
+    check(source)?;
+    // A text or a comment may hide brackets from the check.
+    let parser = cel::parser::Parser::default().max_recursion_depth(MAX_BRACKETS);
+    let parsed = parser.parse(source).map_err(|errors| {
         let messages: Vec<&str> = errors.errors.iter().map(|error| error.msg.as_str()).collect();
         CompileError::Syntax(messages.join("; "))
     })?;
-    Scope(vec!["device"]).expression(&parsed, 0)
+    Scope { library, variables: Vec::new() }.expression(&parsed, 0)
 }
 
-/// Counts brackets and operators outside of strings, because the parser has no limit for the depth of its recursion.
-fn check_nesting(source: &str) -> Result<(), CompileError> {
-    let (mut depth, mut operators, mut quote, mut escaped) = (0_usize, 0_usize, None, false);
-    let mut last = b' ';
+/// Counts brackets and operators, because the recursion of the parser and of what it returns has no other limit. Those in texts count
+/// too, so that the number does not depend on where texts end.
+fn check(source: &str) -> Result<(), CompileError> {
+    let (mut depth, mut operators, mut quote, mut before) = (0_u16, 0_u16, None, [b'('; 2]);
     for byte in source.bytes().filter(|byte| !byte.is_ascii_whitespace()) {
-        if let Some(end) = quote {
-            match byte {
-                _ if escaped => escaped = false,
-                b'\\' => escaped = true,
-                _ if byte == end => quote = None,
-                _ => {}
-            }
-            continue;
-        }
         match byte {
-            b'"' | b'\'' => quote = Some(byte),
             b'(' | b'[' | b'{' => depth += 1,
             b')' | b']' | b'}' => depth = depth.saturating_sub(1),
             b'+' | b'-' | b'*' | b'/' | b'%' | b'<' | b'>' | b'=' | b'!' | b'?' | b'.' | b'&' | b'|' => operators += 1,
             _ => {}
         }
-        // The parser reads an even number of them as one.
-        if byte == last && matches!(byte, b'!' | b'-') {
-            return Err(unsupported("two ! or - in a row"));
-        }
-        last = byte;
         if depth > MAX_BRACKETS {
             return Err(CompileError::TooComplex("nested too deeply"));
         }
+        match (quote, byte) {
+            (Some(end), _) if byte == end && before[1] != b'\\' => quote = None,
+            (None, b'"' | b'\'') => quote = Some(byte),
+            // The parser reads an even number of them as one. The first of two minuses may be an operator between two values.
+            (None, b'!') if before[1] == b'!' => return Err(unsupported("two ! or - in a row")),
+            (None, b'-') if before[1] == b'-' && !is_end_of_value(before[0]) => {
+                return Err(unsupported("two ! or - in a row"));
+            }
+            _ => {}
+        }
+        // An escaped backslash escapes nothing.
+        before = [before[1], if [before[1], byte] == [b'\\'; 2] { b' ' } else { byte }];
     }
     if operators > MAX_OPERATORS {
         return Err(CompileError::TooComplex("too long: it has too many operators"));
@@ -115,26 +118,34 @@ fn check_nesting(source: &str) -> Result<(), CompileError> {
     Ok(())
 }
 
-/// The variables that are declared.
-struct Scope<'e>(Vec<&'e str>);
+const fn is_end_of_value(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b')' | b']' | b'}' | b'"' | b'\'')
+}
+
+/// What an expression may use at a place in it.
+struct Scope<'e> {
+    library: Library,
+    /// The variables that the expression declares.
+    variables: Vec<&'e str>,
+}
 
 impl<'e> Scope<'e> {
-    fn expression(&mut self, node: &'e IdedExpr, depth: usize) -> Result<Expression, CompileError> {
+    fn expression(&mut self, node: &'e IdedExpr, depth: usize) -> Result<Node, CompileError> {
         if depth > MAX_DEPTH {
             return Err(CompileError::TooComplex("nested too deeply"));
         }
         let depth = depth + 1;
         Ok(match &node.expr {
-            Expr::Literal(literal) => Expression::Literal(value(literal)?),
+            Expr::Literal(literal) => Node::Literal(value(literal)?),
             Expr::Ident(name) => self.variable(name)?,
             Expr::Select(select) => {
                 let operand = Box::new(self.expression(&select.operand, depth)?);
-                let field = Rc::from(select.field.as_str());
-                if select.test { Expression::Has(operand, field) } else { Expression::Select(operand, field) }
+                let field = Arc::from(select.field.as_str());
+                if select.test { Node::Has(operand, field) } else { Node::Select(operand, field) }
             }
             Expr::Call(call) => self.call(call, depth)?,
             Expr::List(list) if list.optional_indices.is_empty() => {
-                Expression::List(self.expressions(&list.elements, depth)?)
+                Node::List(self.expressions(&list.elements, depth)?)
             }
             Expr::Map(map) => {
                 let entries = map.entries.iter().map(|entry| match &entry.expr {
@@ -143,7 +154,7 @@ impl<'e> Scope<'e> {
                     }
                     EntryExpr::MapEntry(_) | EntryExpr::StructField(_) => Err(unsupported("an optional entry")),
                 });
-                Expression::Map(entries.collect::<Result<_, _>>()?)
+                Node::Map(entries.collect::<Result<_, _>>()?)
             }
             Expr::Comprehension(comprehension) => self.comprehension(comprehension, depth)?,
             Expr::List(_) => return Err(unsupported("an optional element")),
@@ -152,23 +163,29 @@ impl<'e> Scope<'e> {
         })
     }
 
-    fn boxed(&mut self, node: &'e IdedExpr, depth: usize) -> Result<Box<Expression>, CompileError> {
+    fn boxed(&mut self, node: &'e IdedExpr, depth: usize) -> Result<Box<Node>, CompileError> {
         self.expression(node, depth).map(Box::new)
     }
 
-    fn expressions(&mut self, nodes: &'e [IdedExpr], depth: usize) -> Result<Vec<Expression>, CompileError> {
+    fn expressions(&mut self, nodes: &'e [IdedExpr], depth: usize) -> Result<Vec<Node>, CompileError> {
         nodes.iter().map(|node| self.expression(node, depth)).collect()
     }
 
-    fn variable(&self, name: &str) -> Result<Expression, CompileError> {
-        match self.0.iter().rposition(|known| *known == name) {
-            Some(0) => Ok(Expression::Device),
-            Some(_) => Ok(Expression::Variable(Rc::from(name))),
-            None => Err(CompileError::Syntax(format!("{name} is not declared; the only variable is device"))),
+    fn variable(&self, name: &str) -> Result<Node, CompileError> {
+        let facts: &[&str] = match self.library {
+            Library::Selector => &["device"],
+            Library::Kubelet => &kubelet::VARIABLES,
+        };
+        if self.variables.contains(&name) {
+            Ok(Node::Variable(Arc::from(name)))
+        } else if facts.contains(&name) {
+            Ok(Node::Fact(Arc::from(name)))
+        } else {
+            Err(CompileError::Syntax(format!("{name} is no variable; it may use {}", facts.join(", "))))
         }
     }
 
-    fn call(&mut self, call: &'e ast::CallExpr, depth: usize) -> Result<Expression, CompileError> {
+    fn call(&mut self, call: &'e ast::CallExpr, depth: usize) -> Result<Node, CompileError> {
         let name = call.func_name.as_str();
         if let Some(target) = &call.target
             && name == "bind"
@@ -178,9 +195,9 @@ impl<'e> Scope<'e> {
         }
         if let (None, [one]) = (&call.target, &call.args[..]) {
             match name {
-                operators::LOGICAL_NOT => return Ok(Expression::Not(self.boxed(one, depth)?)),
-                operators::NOT_STRICTLY_FALSE => return Ok(Expression::NotStrictlyFalse(self.boxed(one, depth)?)),
-                operators::NEGATE => return Ok(Expression::Negate(self.boxed(one, depth)?)),
+                operators::LOGICAL_NOT => return Ok(Node::Not(self.boxed(one, depth)?)),
+                operators::NOT_STRICTLY_FALSE => return Ok(Node::NotStrictlyFalse(self.boxed(one, depth)?)),
+                operators::NEGATE => return Ok(Node::Negate(self.boxed(one, depth)?)),
                 _ => {}
             }
         }
@@ -189,52 +206,53 @@ impl<'e> Scope<'e> {
             if binary.is_some() || matches!(name, operators::LOGICAL_AND | operators::LOGICAL_OR | operators::INDEX) {
                 let (left, right) = (self.boxed(left, depth)?, self.boxed(right, depth)?);
                 return Ok(match (name, binary) {
-                    (_, Some(binary)) => Expression::Binary(binary, left, right),
-                    (operators::LOGICAL_AND, None) => Expression::And(left, right),
-                    (operators::LOGICAL_OR, None) => Expression::Or(left, right),
-                    (_, None) => Expression::Index(left, right),
+                    (_, Some(binary)) => Node::Binary(binary, left, right),
+                    (operators::LOGICAL_AND, None) => Node::And(left, right),
+                    (operators::LOGICAL_OR, None) => Node::Or(left, right),
+                    (_, None) => Node::Index(left, right),
                 });
             }
         }
         if let (None, operators::CONDITIONAL, [condition, yes, no]) = (&call.target, name, &call.args[..]) {
             let parts = [self.expression(condition, depth)?, self.expression(yes, depth)?, self.expression(no, depth)?];
-            return Ok(Expression::Conditional(Box::new(parts)));
+            return Ok(Node::Conditional(Box::new(parts)));
         }
         let arguments = call.args.len();
-        let function = Function::new(name, call.target.is_some(), arguments).ok_or_else(|| {
+        let function = Function::new(name, call.target.is_some(), arguments);
+        let function = function.filter(|function| function.is_in(self.library)).ok_or_else(|| {
             let method = if call.target.is_some() { "method" } else { "function" };
             unsupported(&format!("the {method} {name} with {}", nodeless_model::plural::counted(arguments, "argument")))
         })?;
         let target = call.target.as_ref().map(|target| self.boxed(target, depth)).transpose()?;
-        Ok(Expression::Call(function, target, self.expressions(&call.args, depth)?))
+        Ok(Node::Call(function, target, self.expressions(&call.args, depth)?))
     }
 
-    fn bind(&mut self, arguments: &'e [IdedExpr], depth: usize) -> Result<Expression, CompileError> {
+    fn bind(&mut self, arguments: &'e [IdedExpr], depth: usize) -> Result<Node, CompileError> {
         let [IdedExpr { expr: Expr::Ident(name), .. }, value, body] = arguments else {
             return Err(CompileError::Syntax("cel.bind takes a name, a value and an expression".to_owned()));
         };
         let value = self.boxed(value, depth)?;
-        self.0.push(name);
+        self.variables.push(name);
         let body = self.boxed(body, depth);
-        self.0.pop();
-        Ok(Expression::Bind(Rc::from(name.as_str()), value, body?))
+        self.variables.pop();
+        Ok(Node::Bind(Arc::from(name.as_str()), value, body?))
     }
 
-    fn comprehension(&mut self, it: &'e ast::ComprehensionExpr, depth: usize) -> Result<Expression, CompileError> {
+    fn comprehension(&mut self, it: &'e ast::ComprehensionExpr, depth: usize) -> Result<Node, CompileError> {
         if it.iter_var2.is_some() {
             return Err(unsupported("a macro with two variables"));
         }
         let range = self.expression(&it.iter_range, depth)?;
         let start = self.expression(&it.accu_init, depth)?;
-        self.0.extend([it.iter_var.as_str(), it.accu_var.as_str()]);
+        self.variables.extend([it.iter_var.as_str(), it.accu_var.as_str()]);
         let parts = self.loop_parts(it, depth);
-        self.0.truncate(self.0.len().saturating_sub(2));
+        self.variables.truncate(self.variables.len().saturating_sub(2));
         let [condition, step, end] = parts?;
-        let (variable, result) = (Rc::from(it.iter_var.as_str()), Rc::from(it.accu_var.as_str()));
-        Ok(Expression::Comprehension(Box::new(Comprehension { range, variable, result, start, condition, step, end })))
+        let (variable, result) = (Arc::from(it.iter_var.as_str()), Arc::from(it.accu_var.as_str()));
+        Ok(Node::Comprehension(Box::new(Comprehension { range, variable, result, start, condition, step, end })))
     }
 
-    fn loop_parts(&mut self, it: &'e ast::ComprehensionExpr, depth: usize) -> Result<[Expression; 3], CompileError> {
+    fn loop_parts(&mut self, it: &'e ast::ComprehensionExpr, depth: usize) -> Result<[Node; 3], CompileError> {
         Ok([
             self.expression(&it.loop_cond, depth)?,
             self.expression(&it.loop_step, depth)?,
