@@ -6,11 +6,11 @@ use crate::consolidation::method::Consolidation;
 use crate::consolidation::zone_balance::ZoneBalance;
 use crate::drift::ami_canary::Canaries;
 use crate::emptiness::Emptiness;
-use crate::method::Progress;
+use crate::method::{DisruptionMethod, Progress};
 use crate::output::{Command, Decision, Kept, Method};
 use crate::pods::DisruptionBudgetIndex;
-use crate::simulation::{Expected, buffers, preferences};
-use crate::{consolidation, drift, events, pods};
+use crate::simulation::{Expected, buffers};
+use crate::{drift, events, pods};
 use jiff::Timestamp;
 use std::cell::RefCell;
 
@@ -127,75 +127,41 @@ fn reading(input: &Cluster<'_>) -> u64 {
 /// The remaining part of a command on a new snapshot of the cluster, at least [`crate::VALIDATION_DELAY`] after its decision.
 /// `None` if nothing remains and the command has to be dropped.
 ///
-/// Only the nodes of the command are evaluated, whatever else could be disrupted now. An emptiness command keeps the nodes that
-/// are still empty, as far as the budgets allow. A command of drift or zone balance is replaced by the current decision for the same
-/// nodes. A
-/// consolidation command remains valid if all its nodes may still be disrupted within the budgets, and their pods still need
-/// exactly the new nodes that it launches, for a lower price; the placements of the pods are computed again.
+/// Only the nodes of the command are evaluated, whatever else could be disrupted now; its method decides what remains.
 ///
 /// The snapshot must not list the command itself as the one that disrupts its nodes.
 #[must_use]
 pub fn revalidate(command: &Command, input: &Cluster<'_>, now: Timestamp, options: &Options) -> Option<Command> {
     let held = buffers::hold(input, options, now);
     let input = held.as_ref().unwrap_or(input);
-    if command.method.is_consolidation() {
-        let held = preferences::held(input, options);
-        let fresh = consolidation::still_right(command, &preferences::with_held(input, &held), input, now, options);
-        return fresh.filter(|fresh| input.launches_wait(fresh).is_none());
-    }
-    let fresh = match command.method {
-        Method::Emptiness => emptied_still(command, input, now, options),
-        Method::ZoneBalance => balanced_still(command, input, now, options),
-        _ => drifted_still(command, input, now, options),
-    };
-    Some(Command { id: command.id.clone(), decided: command.decided, ..fresh? })
-}
-
-/// The nodes of a command that may be disrupted voluntarily now.
-fn still_eligible<'c, 'a>(
-    command: &Command,
-    input: &'c Cluster<'a>,
-    lookup: &Lookup<'c, 'a>,
-    now: Timestamp,
-) -> Vec<Eligible<'c, 'a>> {
+    let budget_index = DisruptionBudgetIndex::new(input.disruption_budgets);
+    let expected = Expected::new(input, options, now);
+    let progress = &mut Progress::new(input, &expected, &budget_index, options, now);
+    let lookup = Lookup::new(input);
     let concerned = |name: &str| command.candidates.iter().any(|candidate| candidate.node_claim == name);
     let of_command = input.nodes.iter().filter(|node| node.claim.is_some_and(|claim| concerned(&claim.name)));
-    of_command.filter_map(|node| lookup.eligible(node, now).ok()).collect()
-}
-
-fn emptied_still(command: &Command, input: &Cluster<'_>, now: Timestamp, options: &Options) -> Option<Command> {
-    let budget_index = DisruptionBudgetIndex::new(input.disruption_budgets);
-    let lookup = Lookup::new(input);
-    let expected = Expected::new(input, options, now);
-    let mut left = still_eligible(command, input, &lookup, now);
-    left.retain(|one| {
-        pods::is_empty(&one.of.pods) && reasons_to_stay(one, &expected, &budget_index, false, now).is_empty()
-    });
-    Progress::new(input, &expected, &budget_index, options, now).first(&[&Emptiness(left)]).pop()
-}
-
-fn balanced_still(command: &Command, input: &Cluster<'_>, now: Timestamp, options: &Options) -> Option<Command> {
-    let budget_index = DisruptionBudgetIndex::new(input.disruption_budgets);
-    let lookup = Lookup::new(input);
-    let expected = Expected::new(input, options, now);
-    let mut left = still_eligible(command, input, &lookup, now);
-    left.retain(|one| reasons_to_stay(one, &expected, &budget_index, false, now).is_empty());
-    Progress::new(input, &expected, &budget_index, options, now).first(&[&ZoneBalance(left)]).pop()
-}
-
-/// All nodes of the command or none, because the replacements were decided for all of them.
-fn drifted_still(command: &Command, input: &Cluster<'_>, now: Timestamp, options: &Options) -> Option<Command> {
-    let budget_index = DisruptionBudgetIndex::new(input.disruption_budgets);
-    let lookup = Lookup::new(input);
-    let eligible = still_eligible(command, input, &lookup, now);
-    let drifted = drift::replacement::drifted(input, &eligible, options, now);
-    if drifted.len() != command.candidates.len() {
-        return None;
-    }
-    let expected = Expected::new(input, options, now);
-    let canaries = RefCell::new(Canaries::new(input, &drifted, now));
-    let (fixed_drift, node_drift) = drift::method::methods(&drifted, &canaries);
-    let found = Progress::new(input, &expected, &budget_index, options, now).first(&[&fixed_drift, &node_drift]);
-    let covers = |fresh: &Command| fresh.method == command.method && fresh.candidates == command.candidates;
-    found.into_iter().find(covers)
+    let eligible: Vec<_> = of_command.filter_map(|node| lookup.eligible(node, now).ok()).collect();
+    let movable = |one: &Eligible<'_, '_>| reasons_to_stay(one, &expected, &budget_index, false, now).is_empty();
+    let mut movable: Vec<_> = eligible.iter().copied().filter(movable).collect();
+    let fresh = match command.method {
+        Method::Emptiness => {
+            movable.retain(|one| pods::is_empty(&one.of.pods));
+            Emptiness(movable).validate(command, progress)
+        }
+        Method::StaticDrift | Method::Drift => {
+            let drifted = drift::replacement::drifted(input, &eligible, options, now);
+            let canaries = RefCell::new(Canaries::new(input, &drifted, now));
+            let (fixed_drift, node_drift) = drift::method::methods(&drifted, &canaries);
+            if command.method == Method::StaticDrift {
+                fixed_drift.validate(command, progress)
+            } else {
+                node_drift.validate(command, progress)
+            }
+        }
+        Method::MultiNodeConsolidation | Method::SingleNodeConsolidation => {
+            Consolidation(movable).validate(command, progress)
+        }
+        Method::ZoneBalance => ZoneBalance(movable).validate(command, progress),
+    };
+    Some(Command { id: command.id.clone(), decided: command.decided, ..fresh? })
 }

@@ -22,6 +22,11 @@ impl<'a> DisruptionMethod<'a> for Emptiness<'_, 'a> {
 
     /// Emptiness is the first method, so its nodes never wait.
     fn wait(&self, _: &mut Progress<'_, 'a>) {}
+
+    /// The nodes that are still empty, as far as the budgets allow.
+    fn validate(&self, _: &Command, progress: &mut Progress<'_, 'a>) -> Option<Command> {
+        progress.first(&[self]).pop()
+    }
 }
 
 /// The command that removes as many of these empty nodes as the budgets allow, the most expensive first, and those that a

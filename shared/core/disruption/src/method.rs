@@ -34,6 +34,16 @@ pub(crate) trait DisruptionMethod<'a> {
 
     /// Adds to the progress that its nodes wait, because a method before it proposes commands.
     fn wait(&self, progress: &mut Progress<'_, 'a>);
+
+    /// What remains of a command of the method on a new snapshot of the cluster; the method has those nodes of the command that it may
+    /// still disrupt. `None` if the command has to be dropped: by default, if the method does not propose it for all its nodes again.
+    fn validate(&self, command: &Command, progress: &mut Progress<'_, 'a>) -> Option<Command>
+    where
+        Self: Sized,
+    {
+        let same = |fresh: &Command| fresh.method == command.method && fresh.candidates == command.candidates;
+        progress.first(&[self]).into_iter().find(same)
+    }
 }
 
 impl<'r, 'a> Progress<'r, 'a> {

@@ -1,6 +1,6 @@
 //! Consolidation as a method of disruption.
 
-use super::find;
+use super::{find, validation};
 use crate::candidates::{Eligible, Lookup};
 use crate::cluster::Options;
 use crate::method::{DisruptionMethod, Progress};
@@ -43,5 +43,17 @@ impl<'a> DisruptionMethod<'a> for Consolidation<'_, 'a> {
                 reasons.push(KeptReason::ConsolidationWaits);
             }
         }
+    }
+
+    /// The command, if all its nodes may still be disrupted within the budgets, and their pods still need exactly the new nodes that it
+    /// launches, for a lower price; the placements of the pods are computed again.
+    fn validate(&self, command: &Command, progress: &mut Progress<'_, 'a>) -> Option<Command> {
+        if self.0.len() != command.candidates.len() {
+            return None;
+        }
+        let input = progress.input;
+        let held = preferences::held(input, progress.options);
+        let fresh = validation::still_right(command, &preferences::with_held(input, &held), progress);
+        fresh.filter(|fresh| input.launches_wait(fresh).is_none())
     }
 }

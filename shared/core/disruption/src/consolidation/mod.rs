@@ -40,7 +40,6 @@ mod zone_guard;
 pub use planned::{PlannedConsolidation, PlannedNodes, consolidate_planned};
 pub(crate) use unplaced::unplaced;
 pub use unplaced::{OtherNode, UnplacedPod};
-pub(crate) use validation::still_right;
 
 use crate::candidates::{Eligible, Lookup};
 use crate::cluster::{Cluster, Options};

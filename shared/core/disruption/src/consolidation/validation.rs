@@ -6,45 +6,36 @@ use super::single::one_node;
 use super::trial::Verdict;
 use super::zone_guard::ZoneGuard;
 use super::{State, priced, replacement};
-use crate::candidates::{Eligible, Lookup, reasons_to_stay};
-use crate::cluster::{Cluster, Options};
+use crate::candidates::{Eligible, Lookup};
+use crate::cluster::Cluster;
+use crate::method::Progress;
 use crate::output::{Command, PodPlacement, Replacement};
-use crate::pods::{self, DisruptionBudgetIndex};
+use crate::pods;
 use crate::policy::balance_zones::balanced;
-use crate::policy::budgets::Budgets;
 use crate::policy::min_savings;
-use crate::simulation::Expected;
 use crate::simulation::packed::{Mover, Moves, Scope};
-use jiff::Timestamp;
 use nodeless_model::{Requirement, labels};
 use nodeless_scheduling::Launch;
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-/// A consolidation command on a new snapshot, with the pods as users declared them,  or `None` if it has to be dropped: if one of its nodes may no longer be disrupted,
-/// a budget is used up, it no longer saves what its NodePools require, its pods need other new nodes than it launches, those are no longer cheaper, or its
+/// A consolidation command on a new snapshot whose pods keep their preferences, or `None` if it has to be dropped: if a budget is used up,
+/// it no longer saves what its NodePools require, its pods need other new nodes than it launches, those are no longer cheaper, or its
 /// pods would not fit where the kube-scheduler is predicted to bind them.
-pub(crate) fn still_right(
+pub(super) fn still_right<'k, 'a: 'k>(
     command: &Command,
-    cluster: &Cluster<'_>,
-    declared: &Cluster<'_>,
-    now: Timestamp,
-    options: &Options,
+    cluster: &Cluster<'k>,
+    progress: &mut Progress<'_, 'a>,
 ) -> Option<Command> {
+    let Progress { input: declared, expected, options, now, .. } = *progress;
     let lookup = Lookup::new(cluster);
-    let budget_index = DisruptionBudgetIndex::new(cluster.disruption_budgets);
-    let expected = Expected::new(cluster, options, now);
-    let mut budgets = Budgets::new(cluster, now);
     let mut nodes = Vec::with_capacity(command.candidates.len());
     for candidate in &command.candidates {
         let of = cluster.nodes.iter().find(|node| {
             node.claim.is_some_and(|claim| claim.name == candidate.node_claim) && node.name() == candidate.node
         })?;
         let one: Eligible<'_, '_> = lookup.eligible(of, now).ok()?;
-        if !reasons_to_stay(&one, &expected, &budget_index, false, now).is_empty() {
-            return None;
-        }
         priced(&one).ok()?;
-        budgets.take(&one.offer.pool.name, command.reason).ok()?;
+        progress.budgets.take(&one.offer.pool.name, command.reason).ok()?;
         nodes.push(one);
     }
     let offers = if command.replacements.is_empty() && balanced(declared).is_empty() {
@@ -54,9 +45,9 @@ pub(crate) fn still_right(
     };
     let mut prepared = prepared(offers, cluster, &nodes, options);
     let zones = ZoneGuard::new(declared, &mut prepared, now);
-    let mut round = Round::new(cluster, &nodes, &lookup, &expected, (options, now), &mut prepared);
+    let mut round = Round::new(cluster, &nodes, &lookup, expected, (options, now), &mut prepared);
     round.zones = zones;
-    round.prediction = Some(Prediction::new(cluster, declared, &expected));
+    round.prediction = Some(Prediction::new(cluster, declared, expected));
     let mut movers: Vec<Mover<'_>> = Vec::new();
     let mut scope = Scope::Small;
     for place in 0..round.candidates.len() {
