@@ -1,6 +1,6 @@
 //! The churn breaker: what evicts and evicts, and saves nothing, stops.
 
-use crate::common::{Harness, drift, has_new_hash, pod};
+use crate::common::{self, Harness, drift, has_new_hash};
 use nodeless_disruption::churn;
 use nodeless_model::labels;
 use nodeless_ports::ErrorKind;
@@ -10,11 +10,7 @@ use serde_json::json;
 
 /// A cluster with one node for each pod, and a maximum of pods that may be evicted within an hour.
 async fn running_cluster(pods: usize, most: &str) -> Harness {
-    let mut harness = Harness::new().await;
-    harness.cluster.add_replica_sets((0..pods).map(|number| pod(&format!("web-{number}"), 3000)));
-    harness.queue_wake().await;
-    harness.until("pods run", |harness| harness.cluster.bound() == pods).await;
-    harness.minutes(2).await;
+    let harness = common::running_cluster(pods).await;
     harness.cluster.annotate_node_pool(labels::CHURN_EVICTIONS, most);
     harness
 }

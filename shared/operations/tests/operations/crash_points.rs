@@ -50,6 +50,34 @@ pub(crate) async fn at_every_write(
     }
 }
 
+/// A test for each row.
+macro_rules! at_every_write {
+    ($($name:ident: $least:literal writes, $spare:literal spare, $begin:expr, $live:expr;)*) => {$(
+        #[tokio::test]
+        async fn $name() {
+            Box::pin(at_every_write($least, $spare, $begin, $live)).await;
+        }
+    )*};
+}
+
+at_every_write! {
+    a_node_claim_of_a_user: 15 writes, 0 spare, Harness::new, create_and_delete_a_node_claim;
+    an_interruption_at_a_full_limit: 25 writes, 0 spare, full_cluster, interrupt_at_the_limit;
+    a_change_at_a_full_limit: 40 writes, 0 spare, full_cluster, be_drifted_at_the_limit;
+    a_claim_that_leaves_takes_along_what_was_launched_for_it: 30 writes, 0 spare, Harness::new, think_again;
+    a_repair: 20 writes, 0 spare, sick_cluster, be_repaired;
+    a_failed_status_check: 20 writes, 0 spare, async || running_cluster(2).await, fail_a_check;
+    expiry: 30 writes, 0 spare, ageing_cluster, expire;
+    a_schedule: 15 writes, 0 spare, async || running_cluster(2).await, turn_off_by_schedule;
+    scaling_up: 30 writes, 0 spare, Harness::new, scale_up;
+    scaling_down: 15 writes, 0 spare, async || running_cluster(2).await, scale_down;
+    a_deletion_by_hand: 30 writes, 0 spare, async || running_cluster(3).await, delete_by_hand;
+    a_change_of_the_node_pool: 60 writes, 1 spare, async || running_cluster(2).await, be_drifted;
+    consolidation_without_a_replacement: 15 writes, 0 spare, async || running_cluster(2).await, consolidate_by_removal;
+    consolidation_with_a_replacement: 30 writes, 1 spare, async || running_cluster(1).await, consolidate_by_replacement;
+    an_interruption: 25 writes, 0 spare, async || running_cluster(2).await, interrupt;
+}
+
 /// Ticks until a condition holds, at most forty minutes, and a few minutes more. The caller checks the result.
 async fn until_quiescent(harness: &mut Harness, done: impl AsyncFn(&Harness) -> bool) {
     for _ in 0..40 {
@@ -80,11 +108,6 @@ async fn create_and_delete_a_node_claim(harness: &mut Harness, when: &str) {
     until_quiescent(harness, async |harness| is_quiescent(harness, 0, 0).await).await;
     check_quiescent(harness, 0, 0, when).await;
     assert!(harness.cluster.node_claims().is_empty(), "{when}: the object is left");
-}
-
-#[tokio::test]
-async fn a_node_claim_of_a_user_survives_the_end_of_a_process_at_any_write() {
-    Box::pin(at_every_write(15, 0, Harness::new, create_and_delete_a_node_claim)).await;
 }
 
 /// All pods are deleted, then the nodes are removed.
@@ -149,7 +172,7 @@ async fn consolidate_by_replacement(harness: &mut Harness, when: &str) {
 }
 
 /// EC2 warns of the end of one instance. A message whose handling failed comes again.
-async fn interrupt(harness: &mut Harness, when: &str) {
+async fn warn(harness: &mut Harness) -> String {
     let id = harness.records().await.remove(0).status.instance.unwrap().id;
     let kind = "EC2 Spot Instance Interruption Warning";
     let event = format!(r#"{{"source":"aws.ec2","detail-type":"{kind}","detail":{{"instance-id":"{id}"}}}}"#);
@@ -159,6 +182,12 @@ async fn interrupt(harness: &mut Harness, when: &str) {
             break;
         }
     }
+    id
+}
+
+/// An interrupted instance goes.
+async fn interrupt(harness: &mut Harness, when: &str) {
+    let id = warn(harness).await;
     let gone = |harness: &Harness| harness.cloud.alive().iter().all(|instance| instance.id != id);
     until_quiescent(harness, async |harness| gone(harness) && is_quiescent(harness, 2, 2).await).await;
     check_quiescent(harness, 2, 2, when).await;
@@ -212,15 +241,7 @@ async fn until_quiescent_within_the_limit(
 
 /// EC2 warns of the end of one instance of a NodePool at its limit, and the pod on it takes long to go.
 async fn interrupt_at_the_limit(harness: &mut Harness, when: &str) {
-    let id = harness.records().await.remove(0).status.instance.unwrap().id;
-    let kind = "EC2 Spot Instance Interruption Warning";
-    let event = format!(r#"{{"source":"aws.ec2","detail-type":"{kind}","detail":{{"instance-id":"{id}"}}}}"#);
-    for _ in 0..3 {
-        let handled = harness.process(async |harness| harness.interrupter().run(&event).await).await;
-        if handled.is_some_and(|handled| handled.is_ok()) {
-            break;
-        }
-    }
+    let id = warn(harness).await;
     until_quiescent_within_the_limit(harness, 2, when, async |harness| {
         harness.cloud.alive().iter().all(|instance| instance.id != id)
     })
@@ -242,16 +263,6 @@ async fn full_cluster() -> Harness {
     let harness = running_cluster(2).await;
     fill_the_limit(&harness, 2);
     harness
-}
-
-#[tokio::test]
-async fn an_interruption_at_a_full_limit_survives_the_end_of_its_process_at_any_write() {
-    at_every_write(25, 0, full_cluster, interrupt_at_the_limit).await;
-}
-
-#[tokio::test]
-async fn drift_at_a_full_limit_survives_the_end_of_its_process_at_any_write() {
-    at_every_write(40, 0, full_cluster, be_drifted_at_the_limit).await;
 }
 
 /// Pods are added to an empty cluster. When a process is killed, or at the end, the pods are deleted, and at the same moment all
@@ -278,11 +289,6 @@ async fn think_again(harness: &mut Harness, when: &str) {
         }
     }
     check_quiescent(harness, 0, 0, when).await;
-}
-
-#[tokio::test]
-async fn a_claim_that_leaves_takes_along_what_was_launched_for_it() {
-    Box::pin(at_every_write(30, 0, Harness::new, think_again)).await;
 }
 
 #[tokio::test]
@@ -374,59 +380,4 @@ async fn turn_off_by_schedule(harness: &mut Harness, when: &str) {
     harness.cluster.annotate_node_pool(labels::SLEEP, &nap);
     until_quiescent(harness, async |harness| is_quiescent(harness, 0, 0).await).await;
     check_quiescent(harness, 0, 0, when).await;
-}
-
-#[tokio::test]
-async fn a_repair_survives_the_end_of_its_process_at_any_write() {
-    at_every_write(20, 0, sick_cluster, be_repaired).await;
-}
-
-#[tokio::test]
-async fn a_failed_status_check_survives_the_end_of_its_process_at_any_write() {
-    at_every_write(20, 0, async || running_cluster(2).await, fail_a_check).await;
-}
-
-#[tokio::test]
-async fn expiry_survives_the_end_of_its_process_at_any_write() {
-    at_every_write(30, 0, ageing_cluster, expire).await;
-}
-
-#[tokio::test]
-async fn a_schedule_survives_the_end_of_its_process_at_any_write() {
-    at_every_write(15, 0, async || running_cluster(2).await, turn_off_by_schedule).await;
-}
-
-#[tokio::test]
-async fn scaling_up_survives_the_end_of_its_process_at_any_write() {
-    at_every_write(30, 0, Harness::new, scale_up).await;
-}
-
-#[tokio::test]
-async fn scaling_down_survives_the_end_of_its_process_at_any_write() {
-    at_every_write(15, 0, async || running_cluster(2).await, scale_down).await;
-}
-
-#[tokio::test]
-async fn a_deletion_by_hand_survives_the_end_of_its_process_at_any_write() {
-    at_every_write(30, 0, async || running_cluster(3).await, delete_by_hand).await;
-}
-
-#[tokio::test]
-async fn drift_survives_the_end_of_its_process_at_any_write() {
-    at_every_write(60, 1, async || running_cluster(2).await, be_drifted).await;
-}
-
-#[tokio::test]
-async fn consolidation_without_a_replacement_survives_the_end_of_its_process_at_any_write() {
-    at_every_write(15, 0, async || running_cluster(2).await, consolidate_by_removal).await;
-}
-
-#[tokio::test]
-async fn consolidation_with_a_replacement_survives_the_end_of_its_process_at_any_write() {
-    at_every_write(30, 1, async || running_cluster(1).await, consolidate_by_replacement).await;
-}
-
-#[tokio::test]
-async fn an_interruption_survives_the_end_of_its_process_at_any_write() {
-    at_every_write(25, 0, async || running_cluster(2).await, interrupt).await;
 }

@@ -1,6 +1,7 @@
 //! Batches of interruption messages.
 
 use crate::common::{Harness, pod};
+use crate::scenarios;
 use nodeless_fake_kubernetes::resource::POD_DISRUPTION_BUDGETS;
 use nodeless_model::shortage::Shortage;
 use nodeless_model::{CapacityType, NodeClaim, Phase};
@@ -12,11 +13,7 @@ use serde_json::json;
 use std::sync::Arc;
 
 async fn running_cluster(pods: usize) -> (Harness, Vec<NodeClaim>) {
-    let mut harness = Harness::new().await;
-    harness.cluster.add_pods((0..pods).map(|number| pod(&format!("web-{number}"), 3000)));
-    harness.queue_wake().await;
-    harness.until("pods run", |harness| harness.cluster.bound() == pods).await;
-    harness.minutes(1).await;
+    let harness = scenarios::running_cluster(pods).await;
     harness.queue.clear();
     harness.faults.take_writes();
     harness.cluster.forget_events();
