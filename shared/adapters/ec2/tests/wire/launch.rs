@@ -1,36 +1,40 @@
 //! Launching, finding, tagging and terminating instances.
 
-use crate::support::{CLUSTER, World, candidate, claim};
+use crate::dry_runs::dry_run;
+use crate::support::{CLUSTER, World, candidate, claim, ids, launch, m5, ready};
 use jiff::{SignedDuration, Timestamp};
 use nodeless_api::EC2NodeClass;
-use nodeless_ec2::Ec2Cloud;
-use nodeless_fake_aws::requests::{CreateLaunchTemplate, DeleteLaunchTemplate, Describe, Tag, TagSpecification};
 use nodeless_fake_aws::{CapacityReservation, CapacityType, Ec2Error, Offering, OfferingPattern};
 use nodeless_model::CapacityType::{OnDemand, Reserved, Spot};
-use nodeless_model::instance::{FaultKind, InstanceState, LaunchOutcome};
-use nodeless_model::launch_check::Refusal;
-use nodeless_model::{NodeClaim, ReservedInstances, StringMap};
-use nodeless_ports::cloud::{LaunchCandidate, LaunchRequest};
-use nodeless_ports::{CatalogSource as _, Cloud, ErrorKind, PortError};
+use nodeless_model::instance::{FaultKind, InstanceState};
+use nodeless_model::{ReservedInstances, StringMap};
+use nodeless_ports::cloud::LaunchCandidate;
+use nodeless_ports::{CatalogSource as _, Cloud as _, ErrorKind};
 use serde_json::json;
 
-async fn launch(
-    cloud: &Ec2Cloud,
-    claim: &NodeClaim,
-    node_class: &EC2NodeClass,
-    candidates: &[LaunchCandidate],
-) -> Result<LaunchOutcome, PortError> {
-    cloud.launch(LaunchRequest { claim, node_class, candidates }).await
-}
-
-fn ids(outcome: &LaunchOutcome) -> Vec<String> {
-    outcome.instances.iter().map(|instance| instance.id.clone()).collect()
+/// Like [`ready`], with an EC2NodeClass that selects a reservation of two instances.
+async fn reserving(interruptible: bool) -> (World, EC2NodeClass) {
+    let world = World::new().await;
+    let reservation = CapacityReservation {
+        id: "cr-0a0000000000000001".into(),
+        instance_type: "m5.large".into(),
+        zone: "us-east-1a".into(),
+        total: 2,
+        available: 2,
+        open: false,
+        start: Timestamp::UNIX_EPOCH,
+        end: None,
+        interruptible,
+    };
+    world.ec2.change_account(|account| account.capacity_reservations.push(reservation));
+    let term = json!({ "id": "cr-0a0000000000000001" });
+    let class = world.resolved(json!({ "capacityReservationSelectorTerms": [term] })).await;
+    (world, class)
 }
 
 #[tokio::test]
 async fn the_same_launch_again_finds_the_same_instances() {
-    let world = World::new().await;
-    let class = world.resolved(json!({})).await;
+    let (world, class) = ready().await;
     let candidates = [candidate("m5.large", "a", OnDemand, 0.096), candidate("m6g.large", "b", OnDemand, 0.077)];
     let claim = claim("group-1", 3);
     let first = launch(&world.cloud(), &claim, &class, &candidates).await.unwrap();
@@ -66,8 +70,7 @@ async fn the_same_launch_again_finds_the_same_instances() {
 
 #[tokio::test]
 async fn spot_is_bought_as_spot_and_a_claim_alone_has_its_name_from_the_start() {
-    let world = World::new().await;
-    let class = world.resolved(json!({})).await;
+    let (world, class) = ready().await;
     let candidates = [candidate("m5.large", "a", Spot, 0.03), candidate("m5.large", "a", OnDemand, 0.096)];
     let outcome = launch(&world.cloud(), &claim("group-1", 1), &class, &candidates).await.unwrap();
     assert_eq!(outcome.instances[0].capacity_type, Spot);
@@ -78,11 +81,9 @@ async fn spot_is_bought_as_spot_and_a_claim_alone_has_its_name_from_the_start() 
 
 #[tokio::test]
 async fn what_is_available_is_launched_and_the_rest_is_reported() {
-    let world = World::new().await;
-    let class = world.resolved(json!({})).await;
+    let (world, class) = ready().await;
     world.ec2.set_capacity(Offering::new("m5.large", "us-east-1a", CapacityType::OnDemand), Some(2));
-    let candidates = [candidate("m5.large", "a", OnDemand, 0.096)];
-    let outcome = launch(&world.cloud(), &claim("group-1", 3), &class, &candidates).await.unwrap();
+    let outcome = launch(&world.cloud(), &claim("group-1", 3), &class, &m5()).await.unwrap();
     assert_eq!(outcome.instances.len(), 2);
     assert_eq!(outcome.failures.len(), 1);
     let failure = &outcome.failures[0];
@@ -92,8 +93,7 @@ async fn what_is_available_is_launched_and_the_rest_is_reported() {
 
 #[tokio::test]
 async fn all_instances_of_a_group_that_has_to_be_whole_are_launched_or_none() {
-    let world = World::new().await;
-    let class = world.resolved(json!({})).await;
+    let (world, class) = ready().await;
     let whole = |group: &str| {
         let mut claim = claim(group, 3);
         claim.spec.launch_group.as_mut().unwrap().all_or_none = true;
@@ -119,8 +119,7 @@ async fn all_instances_of_a_group_that_has_to_be_whole_are_launched_or_none() {
 
 #[tokio::test]
 async fn every_offering_without_capacity_is_reported_once() {
-    let world = World::new().await;
-    let class = world.resolved(json!({})).await;
+    let (world, class) = ready().await;
     for instance_type in ["m5.large", "m6g.large"] {
         world.ec2.exhaust(OfferingPattern { instance_type: Some(instance_type.into()), ..OfferingPattern::default() });
     }
@@ -140,8 +139,7 @@ async fn every_offering_without_capacity_is_reported_once() {
 
 #[tokio::test]
 async fn a_quota_that_rejects_the_call_is_a_lack_of_capacity_of_what_it_requested() {
-    let world = World::new().await;
-    let class = world.resolved(json!({})).await;
+    let (world, class) = ready().await;
     let message = "You've reached your quota for maximum Fleet Requests for this account.";
     world.ec2.fail_next("CreateFleet", &Ec2Error::new("MaxFleetCountExceeded", message), 1);
     let candidates = [candidate("m5.large", "a", Spot, 0.03), candidate("m5.large", "b", OnDemand, 0.096)];
@@ -158,19 +156,16 @@ async fn a_quota_that_rejects_the_call_is_a_lack_of_capacity_of_what_it_requeste
 
 #[tokio::test]
 async fn a_failure_that_a_person_must_fix_is_no_lack_of_capacity() {
-    let world = World::new().await;
-    let class = world.resolved(json!({})).await;
+    let (world, class) = ready().await;
     world.ec2.refuse(OfferingPattern::default(), Ec2Error::new("UnauthorizedOperation", "You are not authorized"));
-    let candidates = [candidate("m5.large", "a", OnDemand, 0.096)];
-    let outcome = launch(&world.cloud(), &claim("group-1", 1), &class, &candidates).await.unwrap();
+    let outcome = launch(&world.cloud(), &claim("group-1", 1), &class, &m5()).await.unwrap();
     assert_eq!(outcome.failures.len(), 1);
     assert!(!outcome.failures[0].lacks_capacity, "{outcome:?}");
 }
 
 #[tokio::test]
 async fn a_launch_whose_prices_changed_meanwhile_is_found_by_its_tag() {
-    let world = World::new().await;
-    let class = world.resolved(json!({})).await;
+    let (world, class) = ready().await;
     let claim = claim("group-1", 2);
     let (cheap, dear) = (candidate("m5.large", "a", OnDemand, 0.096), candidate("m5.xlarge", "a", OnDemand, 0.192));
     let first = launch(&world.cloud(), &claim, &class, &[cheap.clone(), dear.clone()]).await.unwrap();
@@ -185,122 +180,10 @@ async fn a_launch_whose_prices_changed_meanwhile_is_found_by_its_tag() {
 }
 
 #[tokio::test]
-async fn a_template_is_created_once_for_its_contents() {
-    let world = World::new().await;
-    let class = world.resolved(json!({})).await;
-    let candidates = [candidate("m5.large", "a", OnDemand, 0.096)];
-    let cloud = world.cloud();
-    launch(&cloud, &claim("group-1", 1), &class, &candidates).await.unwrap();
-    launch(&cloud, &claim("group-2", 1), &class, &candidates).await.unwrap();
-    assert_eq!(world.calls("ec2:CreateLaunchTemplate"), 1);
-    // After a cold start it is found.
-    launch(&world.cloud(), &claim("group-3", 1), &class, &candidates).await.unwrap();
-    assert_eq!(world.calls("ec2:CreateLaunchTemplate"), 1);
-    assert_eq!(world.calls("ec2:DescribeLaunchTemplates"), 2, "one call of each process");
-    let templates = templates(&world).await;
-    assert_eq!(templates.len(), 1, "{templates:?}");
-
-    // Other content is another template.
-    let other = world.resolved(json!({ "userData": "#!/bin/sh\necho other\n" })).await;
-    launch(&cloud, &claim("group-4", 1), &other, &candidates).await.unwrap();
-    assert_eq!(self::templates(&world).await.len(), 2);
-}
-
-#[tokio::test]
-async fn launches_at_once_create_their_template_once() {
-    let world = World::new().await;
-    let class = world.resolved(json!({})).await;
-    let candidates = [candidate("m5.large", "a", OnDemand, 0.096)];
-    let (cloud, first, second) = (world.cloud(), claim("group-1", 1), claim("group-2", 1));
-    let (one, other) =
-        tokio::join!(launch(&cloud, &first, &class, &candidates), launch(&cloud, &second, &class, &candidates));
-    assert_eq!((one.unwrap().instances.len(), other.unwrap().instances.len()), (1, 1));
-    assert_eq!(world.calls("ec2:CreateLaunchTemplate"), 1);
-}
-
-#[tokio::test]
-async fn a_template_that_was_deleted_is_made_again() {
-    let world = World::new().await;
-    let class = world.resolved(json!({})).await;
-    let candidates = [candidate("m5.large", "a", OnDemand, 0.096)];
-    let cloud = world.cloud();
-    launch(&cloud, &claim("group-1", 1), &class, &candidates).await.unwrap();
-    for name in templates(&world).await {
-        let request = DeleteLaunchTemplate { launch_template_name: Some(name), ..DeleteLaunchTemplate::default() };
-        world.ec2.delete_launch_template(&request).unwrap();
-    }
-    let outcome = launch(&cloud, &claim("group-2", 1), &class, &candidates).await.unwrap();
-    assert_eq!(outcome.instances.len(), 1, "{outcome:?}");
-    assert_eq!(templates(&world).await.len(), 1);
-}
-
-async fn templates(world: &World) -> Vec<String> {
-    let answer = aws_sdk_ec2::Client::new(&world.config).describe_launch_templates().send().await.unwrap();
-    answer.launch_templates().iter().map(|template| template.launch_template_name().unwrap().to_owned()).collect()
-}
-
-#[tokio::test]
-async fn templates_that_no_launch_uses_any_more_go() {
-    let world = World::new().await;
-    let class = world.resolved(json!({})).await;
-    let candidates = [candidate("m5.large", "a", OnDemand, 0.096)];
-    let cloud = world.cloud();
-    launch(&cloud, &claim("group-1", 1), &class, &candidates).await.unwrap();
-    let now = Timestamp::now();
-    let kept = cloud.delete_unused_launch_templates(now - SignedDuration::from_hours(48), 10).await.unwrap();
-    assert!(kept.is_empty(), "{kept:?}");
-    let names = templates(&world).await;
-    let deleted = cloud.delete_unused_launch_templates(now + SignedDuration::from_hours(48), 10).await.unwrap();
-    assert_eq!(deleted, names);
-    assert!(templates(&world).await.is_empty());
-    // The next launch makes it again, though this cloud once knew it.
-    let outcome = launch(&cloud, &claim("group-2", 1), &class, &candidates).await.unwrap();
-    assert_eq!(outcome.instances.len(), 1);
-}
-
-#[tokio::test]
-async fn of_unused_templates_so_many_go_at_once() {
-    let world = World::new().await;
-    let class = world.resolved(json!({})).await;
-    let cloud = world.cloud();
-    let candidates = [candidate("m5.large", "a", OnDemand, 0.096), candidate("m6g.large", "b", OnDemand, 0.077)];
-    launch(&cloud, &claim("group-1", 1), &class, &candidates).await.unwrap();
-    assert_eq!(templates(&world).await.len(), 2);
-    let later = Timestamp::now() + SignedDuration::from_hours(48);
-    assert_eq!(cloud.delete_unused_launch_templates(later, 1).await.unwrap().len(), 1);
-    assert_eq!(templates(&world).await.len(), 1);
-}
-
-#[tokio::test]
-async fn all_templates_of_a_cluster_that_is_left_go_and_no_others() {
-    let world = World::new().await;
-    let class = world.resolved(json!({})).await;
-    let candidates = [candidate("m5.large", "a", OnDemand, 0.096)];
-    let outcome = launch(&world.cloud(), &claim("group-1", 1), &class, &candidates).await.unwrap();
-    let of_karpenter = CreateLaunchTemplate {
-        launch_template_name: Some("karpenter.k8s.aws/123".into()),
-        launch_template_data: Some(serde_json::from_value(json!({ "InstanceType": "m5.large" })).unwrap()),
-        tag_specifications: vec![TagSpecification {
-            resource_type: Some("launch-template".into()),
-            tags: vec![Tag::new("eks:eks-cluster-name", CLUSTER)],
-        }],
-        ..CreateLaunchTemplate::default()
-    };
-    world.ec2.create_launch_template(&of_karpenter).unwrap();
-    assert_eq!(nodeless_ec2::delete_launch_templates(&world.config, "another").await.unwrap(), [""; 0]);
-    assert_eq!(nodeless_ec2::delete_launch_templates(&world.config, CLUSTER).await.unwrap().len(), 1);
-    assert_eq!(templates(&world).await, ["karpenter.k8s.aws/123"]);
-    assert_eq!(world.cloud().instances(&ids(&outcome)).await.unwrap().len(), 1, "instances run on");
-    assert_eq!(nodeless_ec2::delete_launch_templates(&world.config, CLUSTER).await.unwrap(), [""; 0]);
-}
-
-#[tokio::test]
 async fn unknown_instances_are_left_out_and_gone_ones_are_a_success() {
-    let world = World::new().await;
-    let class = world.resolved(json!({})).await;
+    let (world, class) = ready().await;
     let cloud = world.cloud();
-    let candidates = [candidate("m5.large", "a", OnDemand, 0.096)];
-    let mut requested = ids(&launch(&cloud, &claim("group-1", 2), &class, &candidates).await.unwrap());
+    let mut requested = ids(&launch(&cloud, &claim("group-1", 2), &class, &m5()).await.unwrap());
     requested.push("i-0123456789abcdef0".to_owned());
     assert_eq!(cloud.instances(&requested).await.unwrap().len(), 2);
     assert!(cloud.instances(&[]).await.unwrap().is_empty());
@@ -323,11 +206,9 @@ async fn unknown_instances_are_left_out_and_gone_ones_are_a_success() {
 
 #[tokio::test]
 async fn instances_are_stopped_and_started_again() {
-    let world = World::new().await;
-    let class = world.resolved(json!({})).await;
+    let (world, class) = ready().await;
     let cloud = world.cloud();
-    let candidates = [candidate("m5.large", "a", OnDemand, 0.096)];
-    let ids = ids(&launch(&cloud, &claim("group-1", 2), &class, &candidates).await.unwrap());
+    let ids = ids(&launch(&cloud, &claim("group-1", 2), &class, &m5()).await.unwrap());
     let later = || world.ec2.advance_to(world.ec2.now() + SignedDuration::from_mins(1));
     let state = async || {
         let found = cloud.instances(&ids).await.unwrap();
@@ -352,11 +233,9 @@ async fn instances_are_stopped_and_started_again() {
 
 #[tokio::test]
 async fn instances_are_found_by_id_while_filters_fail() {
-    let world = World::new().await;
-    let class = world.resolved(json!({})).await;
+    let (world, class) = ready().await;
     let cloud = world.cloud();
-    let candidates = [candidate("m5.large", "a", OnDemand, 0.096)];
-    let launched = ids(&launch(&cloud, &claim("group-1", 2), &class, &candidates).await.unwrap());
+    let launched = ids(&launch(&cloud, &claim("group-1", 2), &class, &m5()).await.unwrap());
     world.impair_a_zone();
     assert!(cloud.all_instances().await.is_err() && cloud.group_instances("group-1").await.is_err());
     assert_eq!(cloud.instances(&launched).await.unwrap().len(), 2);
@@ -374,85 +253,24 @@ async fn instances_are_found_by_id_while_filters_fail() {
 
 #[tokio::test]
 async fn throttling_is_waited_out_and_then_reported() {
-    let world = World::new().await;
-    let class = world.resolved(json!({})).await;
-    let candidates = [candidate("m5.large", "a", OnDemand, 0.096)];
+    let (world, class) = ready().await;
     world.ec2.throttle("CreateFleet", 2);
-    let outcome = launch(&world.cloud(), &claim("group-1", 1), &class, &candidates).await.unwrap();
+    let outcome = launch(&world.cloud(), &claim("group-1", 1), &class, &m5()).await.unwrap();
     assert_eq!(outcome.instances.len(), 1, "the SDK tries three times");
     for api in ["CreateFleet", "DescribeInstances"] {
         world.ec2.throttle(api, 3);
     }
-    let error = launch(&world.cloud(), &claim("group-2", 1), &class, &candidates).await.unwrap_err();
+    let error = launch(&world.cloud(), &claim("group-2", 1), &class, &m5()).await.unwrap_err();
     assert_eq!((error.kind, error.code.as_str()), (ErrorKind::Throttled, "RequestLimitExceeded"), "{error}");
     assert_eq!(world.cloud().all_instances().await.unwrap_err().kind, ErrorKind::Throttled);
     world.ec2.deny("CreateFleet");
-    let error = launch(&world.cloud(), &claim("group-3", 1), &class, &candidates).await.unwrap_err();
+    let error = launch(&world.cloud(), &claim("group-3", 1), &class, &m5()).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Denied, "{error}");
-}
-
-/// Numbers and truth values as texts, as the wire has them; what is null is not there.
-fn texts(value: serde_json::Value) -> serde_json::Value {
-    use serde_json::Value;
-    match value {
-        Value::Bool(_) | Value::Number(_) => Value::String(value.to_string()),
-        Value::Array(items) => items.into_iter().map(texts).collect(),
-        Value::Object(fields) => {
-            fields.into_iter().filter(|(_, value)| !value.is_null()).map(|(key, value)| (key, texts(value))).collect()
-        }
-        other => other,
-    }
-}
-
-#[tokio::test]
-async fn the_sdk_sends_what_the_launch_crate_renders() {
-    let world = World::new().await;
-    let class = world
-        .resolved(json!({
-            "associatePublicIPAddress": false,
-            "ipPrefixCount": 1,
-            "connectionTracking": { "udpTimeout": 30 },
-            "detailedMonitoring": true,
-            "metadataOptions": { "httpTokens": "optional", "httpPutResponseHopLimit": 2 },
-            "blockDeviceMappings": [{ "deviceName": "/dev/xvda", "ebs": {
-                "volumeSize": "30Gi", "volumeType": "gp3", "iops": 4000, "throughput": 200, "encrypted": true } }],
-            "cpuOptions": { "nestedVirtualization": "enabled" },
-            "enclaveOptions": { "enabled": true },
-        }))
-        .await;
-    let claim = claim("group-1", 1);
-    let candidates = [candidate("m5.large", "a", Spot, 0.03)];
-    launch(&world.cloud(), &claim, &class, &candidates).await.unwrap();
-
-    let plan = nodeless_launch::fleet::plan(&class, &claim, &candidates).unwrap();
-    let variant = plan.groups.keys().next().unwrap();
-    let spec = nodeless_launch::template::TemplateSpec::new(&crate::support::details(), &claim, &class, variant, true)
-        .unwrap();
-    let (templates, _) = world.ec2.describe_launch_templates(&Describe::default()).unwrap();
-    assert_eq!(templates.len(), 1);
-    assert_eq!(templates[0].name, spec.name());
-    let sent = serde_json::to_value(&templates[0].versions[0].data).unwrap();
-    assert_eq!(texts(sent), texts(nodeless_launch::request::launch_template_data(&spec)));
 }
 
 #[tokio::test]
 async fn a_reservation_that_the_class_selects_is_launched_into_until_it_is_full() {
-    let world = World::new().await;
-    world.ec2.change_account(|account| {
-        account.capacity_reservations.push(CapacityReservation {
-            id: "cr-0a0000000000000001".into(),
-            instance_type: "m5.large".into(),
-            zone: "us-east-1a".into(),
-            total: 2,
-            available: 2,
-            open: false,
-            start: Timestamp::UNIX_EPOCH,
-            end: None,
-            interruptible: false,
-        });
-    });
-    let class =
-        world.resolved(json!({ "capacityReservationSelectorTerms": [{ "id": "cr-0a0000000000000001" }] })).await;
+    let (world, class) = reserving(false).await;
     let found = &class.status.as_ref().unwrap().capacity_reservations;
     assert_eq!((found.len(), found[0].instance_type.as_str()), (1, "m5.large"));
     let left = world.source().catalog(None).await.unwrap().reservations;
@@ -476,22 +294,7 @@ async fn a_reservation_that_the_class_selects_is_launched_into_until_it_is_full(
 
 #[tokio::test]
 async fn an_interruptible_reservation_is_launched_into_with_its_market_type() {
-    let world = World::new().await;
-    world.ec2.change_account(|account| {
-        account.capacity_reservations.push(CapacityReservation {
-            id: "cr-0a0000000000000001".into(),
-            instance_type: "m5.large".into(),
-            zone: "us-east-1a".into(),
-            total: 2,
-            available: 2,
-            open: false,
-            start: Timestamp::UNIX_EPOCH,
-            end: None,
-            interruptible: true,
-        });
-    });
-    let class =
-        world.resolved(json!({ "capacityReservationSelectorTerms": [{ "id": "cr-0a0000000000000001" }] })).await;
+    let (world, class) = reserving(true).await;
     let status = class.status.as_ref().unwrap();
     assert_eq!(status.capacity_reservations[0].interruptible, Some(true));
     let ready = status.conditions.iter().find(|condition| condition.type_ == "CapacityReservationsReady").unwrap();
@@ -511,120 +314,6 @@ async fn an_interruptible_reservation_is_launched_into_with_its_market_type() {
     assert!(sent.get("OnDemandOptions").is_none_or(serde_json::Value::is_null), "{sent}");
 }
 
-async fn dry_run(
-    world: &World,
-    node_class: &EC2NodeClass,
-    candidates: &[LaunchCandidate],
-) -> Result<Option<Refusal>, PortError> {
-    let claim = NodeClaim { name: "dry-run".into(), uid: "dry-run".into(), ..claim("none", 1) };
-    world.cloud().dry_run(LaunchRequest { claim: &claim, node_class, candidates }).await
-}
-
-#[tokio::test]
-async fn a_dry_run_has_the_tags_of_the_launch_which_a_policy_may_require() {
-    let world = World::new().await;
-    world.ec2.change_account(|account| account.require_tags_of(CLUSTER));
-    let class = world.resolved(json!({})).await;
-    let candidates = [candidate("m5.large", "a", OnDemand, 0.096)];
-    assert_eq!(dry_run(&world, &class, &candidates).await.unwrap(), None);
-    let keys = |specifications: &serde_json::Value| -> Vec<(String, Vec<String>)> {
-        let text = |value: &serde_json::Value| value.as_str().unwrap().to_owned();
-        let of = |tags: &serde_json::Value| tags.as_array().unwrap().iter().map(|tag| text(&tag["Key"])).collect();
-        let all = specifications.as_array().unwrap().iter();
-        all.map(|one| (text(&one["ResourceType"]), of(&one["Tags"]))).collect()
-    };
-    let called = |api: &str| world.ec2.calls().into_iter().rfind(|call| call.api == api).unwrap().parameters;
-    let tried = keys(&called("CreateFleet")["TagSpecifications"]);
-    let of_kind = |kind: &str| tried.iter().find(|(it, _)| it == kind).unwrap().1.clone();
-    let instances = keys(&called("RunInstances")["TagSpecifications"]);
-    assert!(instances.iter().all(|(_, keys)| *keys == of_kind("instance")), "{instances:?}");
-
-    // A claim of its own group has its name as a tag, too.
-    let outcome = launch(&world.cloud(), &claim("group-1", 2), &class, &candidates).await.unwrap();
-    assert_eq!(outcome.instances.len(), 2);
-    let launched = keys(&called("CreateFleet")["TagSpecifications"]);
-    let without = |all: &[(String, Vec<String>)]| -> Vec<(String, Vec<String>)> {
-        let own = ["karpenter.sh/nodeclaim", "Name", "nodeless.sh/launch-group"];
-        let kept = |keys: &[String]| keys.iter().filter(|key| !own.contains(&key.as_str())).cloned().collect();
-        all.iter().map(|(kind, keys)| (kind.clone(), kept(keys))).collect()
-    };
-    assert_eq!(without(&tried), without(&launched));
-}
-
-#[tokio::test]
-async fn dry_runs_launch_nothing_and_report_what_ec2_would_refuse() {
-    let world = World::new().await;
-    let class = world
-        .resolved(json!({
-            "associatePublicIPAddress": true,
-            "connectionTracking": { "udpTimeout": 30 },
-            "networkInterfaces": [
-                { "networkCardIndex": 0, "deviceIndex": 0, "interfaceType": "interface" },
-                { "networkCardIndex": 1, "deviceIndex": 1, "interfaceType": "efa-only" },
-            ],
-        }))
-        .await;
-    let candidates = [candidate("m5.large", "a", OnDemand, 0.096), candidate("m5.large", "b", OnDemand, 0.096)];
-    assert_eq!(dry_run(&world, &class, &candidates).await.unwrap(), None);
-    assert!(world.ec2.instances().is_empty() && templates(&world).await.len() == 1);
-    let called = |api: &str| world.ec2.calls().into_iter().rfind(|call| call.api == api).unwrap().parameters;
-    assert_eq!(
-        (called("CreateFleet")["DryRun"].clone(), called("RunInstances")["DryRun"].clone()),
-        (true.into(), true.into())
-    );
-    let subnet = world.ec2.account().subnets.into_iter().find(|subnet| subnet.zone == "us-east-1a").unwrap();
-    // A policy may ask for tags of all that a launch creates, and for tokens.
-    let asked = called("RunInstances");
-    let tagged: Vec<&str> = asked["TagSpecifications"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|tags| tags["ResourceType"].as_str().unwrap())
-        .collect();
-    assert_eq!(tagged, ["instance", "volume", "network-interface"]);
-    assert!(asked["TagSpecifications"][2]["Tags"].to_string().contains("eks:eks-cluster-name"), "{asked}");
-    assert_eq!(asked["MetadataOptions"]["HttpTokens"], "required");
-    let interfaces = called("RunInstances")["NetworkInterfaces"].clone();
-    assert!(interfaces.as_array().unwrap().len() == 2 && interfaces[0]["SubnetId"] == subnet.id, "{interfaces}");
-
-    for (api, reason) in [
-        ("CreateLaunchTemplate", "CreateLaunchTemplateAuthCheckFailed"),
-        ("CreateFleet", "CreateFleetAuthCheckFailed"),
-        ("RunInstances", "RunInstancesAuthCheckFailed"),
-    ] {
-        if api == "CreateLaunchTemplate" {
-            // One that exists is not created.
-            for name in templates(&world).await {
-                let delete =
-                    DeleteLaunchTemplate { launch_template_name: Some(name), ..DeleteLaunchTemplate::default() };
-                world.ec2.delete_launch_template(&delete).unwrap();
-            }
-        }
-        world.ec2.deny(api);
-        let refusal = dry_run(&world, &class, &candidates).await.unwrap().unwrap();
-        assert!(refusal.reason == reason && refusal.message.contains("UnauthorizedOperation"), "{refusal:?}");
-        world.ec2.allow(api);
-    }
-    world.ec2.throttle("RunInstances", 3);
-    assert_eq!(dry_run(&world, &class, &candidates).await.unwrap_err().kind, ErrorKind::Throttled);
-    // RunInstances has few tokens at once, and they are refilled over time.
-    world.ec2.advance_to(world.ec2.now() + SignedDuration::from_secs(10));
-    // The dry run accepts one working subnet, and a lack of capacity.
-    world.ec2.fail_next("RunInstances", &Ec2Error::new("InvalidSubnetID.NotFound", "no such subnet"), 1);
-    assert_eq!(dry_run(&world, &class, &candidates).await.unwrap(), None);
-    world.ec2.fail_next("RunInstances", &Ec2Error::new("Unsupported", "not in this zone"), 1);
-    assert_eq!(dry_run(&world, &class, &candidates).await.unwrap(), None);
-
-    let missing = world.resolved(json!({ "role": null, "instanceProfile": "no-such-profile" })).await;
-    let refusal = dry_run(&world, &missing, &candidates).await.unwrap().unwrap();
-    assert!(refusal.reason == "InstanceProfileNotFound" && refusal.message.contains("no-such-profile"), "{refusal:?}");
-    let mut gone = class;
-    gone.status.as_mut().unwrap().security_groups[0].id = "sg-0bad".into();
-    let refusal = dry_run(&world, &gone, &candidates).await.unwrap().unwrap();
-    assert!(refusal.reason == "RequestRefused" && refusal.message.contains("sg-0bad"), "{refusal:?}");
-    assert!(world.ec2.instances().is_empty());
-}
-
 #[tokio::test]
 async fn of_several_subnets_in_a_zone_the_one_with_the_most_free_addresses_now_is_used() {
     let world = World::new().await;
@@ -639,27 +328,24 @@ async fn of_several_subnets_in_a_zone_the_one_with_the_most_free_addresses_now_i
     let subnets = &class.status.as_ref().unwrap().subnets;
     let in_a: Vec<String> = subnets.iter().filter(|it| it.zone == "us-east-1a").map(|it| it.id.clone()).collect();
     assert_eq!(in_a.len(), 2);
-    let candidates = [candidate("m5.large", "a", OnDemand, 0.096)];
     let cloud = world.cloud();
     // Since the class was resolved, the one with the most free addresses has filled up.
     world.ec2.change_account(|account| {
         account.subnets.iter_mut().find(|subnet| subnet.id == in_a[0]).unwrap().free_addresses = 3;
     });
-    let outcome = launch(&cloud, &claim("group-1", 5), &class, &candidates).await.unwrap();
+    let outcome = launch(&cloud, &claim("group-1", 5), &class, &m5()).await.unwrap();
     assert_eq!((outcome.instances.len(), outcome.instances[0].subnet_id.as_ref()), (5, Some(&in_a[1])));
     // When it cannot be read, the order that is known serves.
     world.ec2.throttle("DescribeSubnets", 3);
-    let outcome = launch(&cloud, &claim("group-2", 1), &class, &candidates).await.unwrap();
+    let outcome = launch(&cloud, &claim("group-2", 1), &class, &m5()).await.unwrap();
     assert_eq!(outcome.instances[0].subnet_id.as_ref(), Some(&in_a[0]));
 }
 
 #[tokio::test]
 async fn failing_status_checks_and_planned_events_are_found() {
-    let world = World::new().await;
-    let class = world.resolved(json!({})).await;
+    let (world, class) = ready().await;
     let cloud = world.cloud();
-    let candidates = [candidate("m5.large", "a", OnDemand, 0.096)];
-    let ids = ids(&launch(&cloud, &claim("group-1", 6), &class, &candidates).await.unwrap());
+    let ids = ids(&launch(&cloud, &claim("group-1", 6), &class, &m5()).await.unwrap());
     let [own, system, planned, called_off, both, _sound] = ids.as_slice() else { panic!("{ids:?}") };
     let began = world.ec2.now() + SignedDuration::from_mins(1);
     world.ec2.advance_to(began);

@@ -5,6 +5,7 @@
 mod catalog;
 mod certificate_authority;
 mod commitments;
+mod dry_runs;
 mod isolated;
 mod launch;
 mod local_zones;
@@ -13,3 +14,4 @@ mod moto;
 mod quotas;
 mod resolve;
 mod support;
+mod templates;

@@ -15,11 +15,12 @@ use nodeless_catalog::Facts;
 use nodeless_ec2::{AwsCatalogSource, ClusterDetails, Ec2Cloud, NodeProfile};
 use nodeless_fake_aws::{Account, Ec2, RegionFacts, aws_router};
 use nodeless_model::claim::LaunchGroup;
+use nodeless_model::instance::LaunchOutcome;
 use nodeless_model::{CapacityType, NodeClaim, NodeClaimSpec, NodeClaimStatus, Phase, ResourceList, StringMap};
-use nodeless_ports::cloud::LaunchCandidate;
-use nodeless_ports::{CatalogSource, ControlPlane, DescribeControlPlane, PortError};
+use nodeless_ports::cloud::{LaunchCandidate, LaunchRequest};
+use nodeless_ports::{CatalogSource, Cloud as _, ControlPlane, DescribeControlPlane, PortError};
 use nodeless_telemetry::{Captured, Context, Null, Sink, SystemClock};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -238,4 +239,28 @@ pub(crate) fn candidate(instance_type: &str, zone: &str, capacity_type: Capacity
         partition: None,
         efa_interfaces: 0,
     }
+}
+
+pub(crate) async fn launch(
+    cloud: &Ec2Cloud,
+    claim: &NodeClaim,
+    node_class: &EC2NodeClass,
+    candidates: &[LaunchCandidate],
+) -> Result<LaunchOutcome, PortError> {
+    cloud.launch(LaunchRequest { claim, node_class, candidates }).await
+}
+
+/// A world with an EC2NodeClass that has only defaults.
+pub(crate) async fn ready() -> (World, EC2NodeClass) {
+    let world = World::new().await;
+    let class = world.resolved(json!({})).await;
+    (world, class)
+}
+
+pub(crate) fn m5() -> [LaunchCandidate; 1] {
+    [candidate("m5.large", "a", CapacityType::OnDemand, 0.096)]
+}
+
+pub(crate) fn ids(outcome: &LaunchOutcome) -> Vec<String> {
+    outcome.instances.iter().map(|instance| instance.id.clone()).collect()
 }
