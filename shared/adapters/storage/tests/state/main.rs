@@ -4,5 +4,6 @@
 mod common;
 mod dynamodb;
 mod limits;
+mod records;
 mod semantics;
 mod sqs;
