@@ -113,7 +113,8 @@ mod tests {
     use super::*;
     use async_trait::async_trait;
     use nodeless_lifecycle::registration_health::Described;
-    use nodeless_model::{NodeClaimSpec, NodeClaimStatus, Phase};
+    use nodeless_model::Phase;
+    use nodeless_model::test_support::node_claim;
     use nodeless_ports::Clock;
     use nodeless_ports::table::{Item, Key, Outcome, Query, Table, Write};
     use nodeless_telemetry::Null;
@@ -178,17 +179,7 @@ mod tests {
     }
 
     fn claim(number: u32) -> NodeClaim {
-        NodeClaim {
-            name: format!("default-{number}"),
-            uid: number.to_string(),
-            node_pool: Some("default".into()),
-            node_class: "default".into(),
-            created: Timestamp::UNIX_EPOCH,
-            version: 1,
-            spec: NodeClaimSpec::default(),
-            phase: Phase::Launched,
-            status: NodeClaimStatus::default(),
-        }
+        NodeClaim { phase: Phase::Launched, ..node_claim(&format!("default-{number}")) }
     }
 
     #[tokio::test]

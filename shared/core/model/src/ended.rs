@@ -113,15 +113,12 @@ impl NodeClaim {
 mod tests {
     use super::*;
     use crate::claim::{LaunchedInstance, NodeClaimSpec, NodeClaimStatus, Phase, Termination};
+    use crate::test_support::{launched_instance, node_claim};
 
     #[test]
     fn a_node_took_no_pod_if_none_came_since_it_joined() {
         let at = |second| Timestamp::from_second(second).unwrap();
         let mut claim = NodeClaim {
-            name: "default-a".into(),
-            uid: "uid".into(),
-            node_pool: Some("default".into()),
-            node_class: "default".into(),
             created: at(0),
             version: 3,
             spec: NodeClaimSpec { nominated_pods: vec!["shop/web".into()], ..NodeClaimSpec::default() },
@@ -131,6 +128,7 @@ mod tests {
                 pods_seen: Some(NO_PODS),
                 ..NodeClaimStatus::default()
             },
+            ..node_claim("default-a")
         };
         claim.set_condition(condition::REGISTERED, ConditionStatus::True, "Registered", "", at(30));
         assert!(!claim.took_no_pod(), "it was not ready");
@@ -149,31 +147,14 @@ mod tests {
     #[test]
     fn what_is_left_of_a_claim_is_its_instance() {
         let at = |second| Timestamp::from_second(second).unwrap();
-        let mut claim = NodeClaim {
-            name: "default-a".into(),
-            uid: "uid".into(),
-            node_pool: Some("default".into()),
-            node_class: "default".into(),
-            created: at(0),
-            version: 3,
-            spec: NodeClaimSpec::default(),
-            phase: Phase::Gone,
-            status: NodeClaimStatus::default(),
-        };
+        let mut claim = NodeClaim { created: at(0), version: 3, phase: Phase::Gone, ..node_claim("default-a") };
         assert_eq!(EndedNode::new(&claim, at(90)), None);
         claim.status.instance = Some(LaunchedInstance {
-            id: "i-1".into(),
             instance_type: "m5.large".into(),
-            zone: "us-east-1a".into(),
             capacity_type: CapacityType::Spot,
             price: 0.04,
-            image_id: "ami-1".into(),
-            private_dns_name: None,
-            reservation_id: None,
-            subnet_id: None,
-            security_group_ids: Vec::new(),
             launched: at(10),
-            certificate_authority: None,
+            ..launched_instance("i-1")
         });
         claim.set_condition(condition::INITIALIZED, ConditionStatus::True, "Initialized", "", at(40));
         let (reason, requested) = (TerminationReason::Interrupted, at(70));

@@ -51,7 +51,7 @@ pub mod spot_interruption;
 pub mod surge;
 pub mod taint;
 pub mod templating;
-#[cfg(feature = "test-support")]
+#[cfg(any(test, feature = "test-support"))]
 pub mod test_support;
 pub mod virtual_pod;
 pub mod wake_ups;

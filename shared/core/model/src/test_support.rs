@@ -1,12 +1,15 @@
 //! Complete objects for tests, which change the fields that they are about. Compiled only with the feature `test-support`,
 //! which nothing that ships enables.
 
+use crate::claim::LaunchedInstance;
 use crate::node_pool::BudgetNodes;
 use crate::pod::TopologySpread;
 use crate::{
-    Budget, Disruption, LabelSelector, Node, NodePool, NodePoolOptions, NodeTemplate, Pod, PodTemplate, Quantity,
-    Requirement, Requirements, ResourceList, StringMap, labels,
+    Budget, CapacityType, Disruption, LabelSelector, Node, NodeClaim, NodeClaimSpec, NodeClaimStatus, NodePool,
+    NodePoolOptions, NodeTemplate, Phase, Pod, PodTemplate, Quantity, Requirement, Requirements, ResourceList,
+    StringMap, labels,
 };
+use jiff::Timestamp;
 
 /// A NodePool that is ready and requires nothing, of the EC2NodeClass `default`, with Karpenter's defaults for disruption.
 #[must_use]
@@ -103,5 +106,40 @@ pub fn node(name: &str, cpu_milli: i64, memory_mib: i64) -> Node {
             .with("memory", Quantity::from_mebibytes(memory_mib))
             .with("pods", Quantity::from_units(110)),
         ..Node::default()
+    }
+}
+
+/// A claim of the NodePool `default` and the EC2NodeClass `default` that is not launched yet.
+#[must_use]
+pub fn node_claim(name: &str) -> NodeClaim {
+    NodeClaim {
+        name: name.to_owned(),
+        uid: format!("uid-{name}"),
+        node_pool: Some("default".to_owned()),
+        node_class: "default".to_owned(),
+        created: Timestamp::UNIX_EPOCH,
+        version: 1,
+        spec: NodeClaimSpec::default(),
+        phase: Phase::Reserved,
+        status: NodeClaimStatus::default(),
+    }
+}
+
+/// An instance on demand, of which nothing else is known than what is launched.
+#[must_use]
+pub fn launched_instance(id: &str) -> LaunchedInstance {
+    LaunchedInstance {
+        id: id.to_owned(),
+        instance_type: "m6i.large".to_owned(),
+        zone: "us-east-1a".to_owned(),
+        capacity_type: CapacityType::OnDemand,
+        price: 0.1,
+        image_id: "ami-1".to_owned(),
+        private_dns_name: None,
+        reservation_id: None,
+        subnet_id: None,
+        security_group_ids: Vec::new(),
+        launched: Timestamp::UNIX_EPOCH,
+        certificate_authority: None,
     }
 }

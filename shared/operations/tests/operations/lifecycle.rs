@@ -5,7 +5,8 @@ use nodeless_fake_aws::{CapacityType, Offering};
 use nodeless_fake_kubernetes::resource::{DEVICE_CLASSES, RESOURCE_SLICES};
 use nodeless_lifecycle::{LaunchResult, Settings, absorb, begin_termination, prepare};
 use nodeless_model::claim::{Condition, LaunchGroup, TerminationReason, condition};
-use nodeless_model::{NodeClaim, NodeClaimSpec, NodeClaimStatus, Phase, Quantity, labels};
+use nodeless_model::test_support::node_claim;
+use nodeless_model::{NodeClaim, NodeClaimSpec, Phase, Quantity, labels};
 use nodeless_ports::{Clock, ErrorKind};
 use serde_json::json;
 use std::time::Duration;
@@ -228,18 +229,13 @@ async fn lost_group(harness: &Harness) -> Vec<String> {
     let mut names = Vec::new();
     for index in 0..3 {
         let mut claim = NodeClaim {
-            name: format!("default-{index}"),
-            uid: format!("uid-{index}"),
-            node_pool: Some("default".into()),
-            node_class: "default".into(),
             created: harness.clock.now(),
             version: 0,
             spec: NodeClaimSpec {
                 launch_group: Some(LaunchGroup { id: "group".into(), index, size: 3, all_or_none: false }),
                 ..NodeClaimSpec::default()
             },
-            phase: Phase::Reserved,
-            status: NodeClaimStatus::default(),
+            ..node_claim(&format!("default-{index}"))
         };
         prepare(&mut claim);
         let claim = absorb(&claim, &lost, harness.clock.now(), &Settings::new(crate::common::CLUSTER)).claim;

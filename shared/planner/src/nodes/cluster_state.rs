@@ -344,9 +344,10 @@ pub(crate) fn volume_fault<'v>(view: &'v ClusterView, pod: &Pod) -> Option<&'v S
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nodeless_model::claim::{LaunchedInstance, NodeClaimSpec, NodeClaimStatus};
+    use nodeless_model::claim::NodeClaimSpec;
     use nodeless_model::object::MirroredClaim;
-    use nodeless_model::{CapacityType, Quantity, ResourceList, StringMap, labels};
+    use nodeless_model::test_support::{launched_instance, node_claim};
+    use nodeless_model::{Quantity, ResourceList, StringMap, labels};
     use nodeless_ports::cluster::{Binding, Outline};
 
     fn second(second: i64) -> Timestamp {
@@ -356,18 +357,13 @@ mod tests {
     /// A claim that launches since second 100, for pods with 2 CPUs.
     fn launching() -> NodeClaim {
         NodeClaim {
-            name: "default-aaaaa".into(),
             uid: "record".into(),
-            node_pool: Some("default".into()),
-            node_class: "default".into(),
             created: second(100),
-            version: 1,
             spec: NodeClaimSpec {
                 requests: ResourceList::from([("cpu", Quantity::from_units(2))]),
                 ..NodeClaimSpec::default()
             },
-            phase: Phase::Reserved,
-            status: NodeClaimStatus::default(),
+            ..node_claim("default-aaaaa")
         }
     }
 
@@ -421,20 +417,7 @@ mod tests {
         let counted = [("a".to_owned(), 4), ("default-bbbbb".to_owned(), 2)];
         assert_eq!(free_cpus(&view, &[launching(), other.clone()]), counted);
         other.phase = Phase::Launched;
-        other.status.instance = Some(LaunchedInstance {
-            id: "i-b".into(),
-            instance_type: "m6i.xlarge".into(),
-            zone: "us-east-1a".into(),
-            capacity_type: CapacityType::OnDemand,
-            price: 0.2,
-            image_id: "ami-1".into(),
-            private_dns_name: None,
-            reservation_id: None,
-            subnet_id: None,
-            security_group_ids: Vec::new(),
-            launched: second(101),
-            certificate_authority: None,
-        });
+        other.status.instance = Some(launched_instance("i-b"));
         let counted = [("a".to_owned(), 4), ("b".to_owned(), 4)];
         assert_eq!(free_cpus(&view, &[launching(), other]), counted);
     }

@@ -59,9 +59,9 @@ fn opens(claim: &NodeClaim, now: Timestamp) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nodeless_model::PodTemplate;
     use nodeless_model::claim::ConditionStatus;
-    use nodeless_model::{Node, NodeClaimSpec, NodeClaimStatus, Quantity, ResourceList};
+    use nodeless_model::test_support::node_claim;
+    use nodeless_model::{Node, NodeClaimSpec, PodTemplate, Quantity, ResourceList};
 
     fn second(second: i64) -> Timestamp {
         Timestamp::from_second(second).unwrap()
@@ -88,18 +88,13 @@ mod tests {
 
     fn claim(name: &str, created: i64, phase: Phase, pods: &[&str]) -> NodeClaim {
         let mut claim = NodeClaim {
-            name: name.into(),
-            uid: name.into(),
-            node_pool: Some("default".into()),
-            node_class: "default".into(),
             created: second(created),
-            version: 1,
             spec: NodeClaimSpec {
                 nominated_pods: pods.iter().map(|pod| format!("default/{pod}")).collect(),
                 ..NodeClaimSpec::default()
             },
             phase,
-            status: NodeClaimStatus::default(),
+            ..node_claim(name)
         };
         if phase == Phase::Initialized {
             claim.set_condition(condition::INITIALIZED, ConditionStatus::True, "Initialized", "", second(created + 60));

@@ -34,36 +34,16 @@ pub(crate) fn disregard(view: &mut ClusterView, claims: &[NodeClaim]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use jiff::Timestamp;
-    use nodeless_model::claim::LaunchedInstance;
-    use nodeless_model::{CapacityType, Node, NodeClaimSpec, NodeClaimStatus, Phase, Pod};
+    use nodeless_model::test_support::{launched_instance, node_claim};
+    use nodeless_model::{Node, NodeClaimSpec, NodeClaimStatus, Phase, Pod};
 
     fn launched_for(pods: &[&str]) -> NodeClaim {
-        let instance = LaunchedInstance {
-            id: "i-1".into(),
-            instance_type: "m6i.large".into(),
-            zone: "us-east-1a".into(),
-            capacity_type: CapacityType::OnDemand,
-            price: 0.1,
-            image_id: "ami-1".into(),
-            private_dns_name: None,
-            reservation_id: None,
-            subnet_id: None,
-            security_group_ids: Vec::new(),
-            launched: Timestamp::UNIX_EPOCH,
-            certificate_authority: None,
-        };
         let nominated_pods = pods.iter().map(|pod| (*pod).to_owned()).collect();
         NodeClaim {
-            name: "default-aaaaa".into(),
-            uid: "uid".into(),
-            node_pool: Some("default".into()),
-            node_class: "default".into(),
-            created: Timestamp::UNIX_EPOCH,
-            version: 1,
             spec: NodeClaimSpec { nominated_pods, ..NodeClaimSpec::default() },
             phase: Phase::Launched,
-            status: NodeClaimStatus { instance: Some(instance), ..NodeClaimStatus::default() },
+            status: NodeClaimStatus { instance: Some(launched_instance("i-1")), ..NodeClaimStatus::default() },
+            ..node_claim("default-aaaaa")
         }
     }
 

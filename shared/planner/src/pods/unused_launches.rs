@@ -346,6 +346,7 @@ impl Launches {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nodeless_model::test_support::node_claim;
     use nodeless_model::{NodeClaimSpec, NodeClaimStatus, Phase, PodTemplate};
 
     fn second(second: i64) -> Timestamp {
@@ -373,18 +374,14 @@ mod tests {
     /// A claim whose node has the same name, decided at this second, and ready a minute later.
     fn launch(name: &str, created: i64, pods: &[&str]) -> NodeClaim {
         let mut claim = NodeClaim {
-            name: name.into(),
-            uid: name.into(),
-            node_pool: Some("default".into()),
-            node_class: "default".into(),
             created: second(created),
-            version: 1,
             spec: NodeClaimSpec {
                 nominated_pods: pods.iter().map(|pod| format!("shop/{pod}")).collect(),
                 ..NodeClaimSpec::default()
             },
             phase: Phase::Initialized,
             status: NodeClaimStatus { node_name: Some(name.into()), ..NodeClaimStatus::default() },
+            ..node_claim(name)
         };
         claim.set_condition(condition::INITIALIZED, ConditionStatus::True, "Initialized", "", second(created + 60));
         claim

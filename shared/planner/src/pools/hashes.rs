@@ -70,21 +70,16 @@ pub(crate) fn rehashed(claim: &NodeClaim, pool: Option<&str>, class: Option<&str
 mod tests {
     use super::*;
     use jiff::Timestamp;
-    use nodeless_model::{ConditionStatus, NodeClaimSpec, NodeClaimStatus, StringMap};
+    use nodeless_model::test_support::node_claim;
+    use nodeless_model::{ConditionStatus, NodeClaimSpec, StringMap};
 
     fn claim(annotations: &[(&str, &str)]) -> NodeClaim {
         let annotations: StringMap =
             annotations.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
         NodeClaim {
-            name: "default-1".into(),
-            uid: "1".into(),
-            node_pool: Some("default".into()),
-            node_class: "default".into(),
-            created: Timestamp::UNIX_EPOCH,
-            version: 1,
             spec: NodeClaimSpec { annotations, ..NodeClaimSpec::default() },
             phase: Phase::Initialized,
-            status: NodeClaimStatus::default(),
+            ..node_claim("default-1")
         }
     }
 

@@ -468,7 +468,8 @@ mod tests {
     use futures::executor::block_on;
     use nodeless_catalog::{Catalog, Facts as CatalogFacts};
     use nodeless_disruption::{Candidate, Command, Method};
-    use nodeless_model::{DisruptionReason, NodeClaimSpec, NodeClaimStatus, Phase, Pod};
+    use nodeless_model::{DisruptionReason, NodeClaimStatus, Phase, Pod};
+    use nodeless_model::test_support::node_claim;
     use nodeless_operations::offers::OfferCache;
     use std::collections::BTreeSet;
     use std::sync::{Arc, Mutex};
@@ -500,15 +501,10 @@ mod tests {
 
     fn taken(number: usize) -> NodeClaim {
         NodeClaim {
-            name: format!("default-{number}"),
-            uid: number.to_string(),
-            node_pool: Some("default".into()),
-            node_class: "default".into(),
-            created: Timestamp::UNIX_EPOCH,
             version: 7,
-            spec: NodeClaimSpec::default(),
             phase: Phase::Initialized,
             status: NodeClaimStatus { command: Some("c".into()), ..NodeClaimStatus::default() },
+            ..node_claim(&format!("default-{number}"))
         }
     }
 

@@ -56,10 +56,10 @@ async fn the_last_launch_check_of_each_class_is_kept() {
         problem: None,
         answer: Some(answer),
     };
-    claims.put_launch_check(&first, Duration::from_secs(60)).await.unwrap();
+    claims.put_launch_check(&first).await.unwrap();
     assert_eq!(claims.launch_check("default").await.unwrap().as_ref(), Some(&first));
     let second = LaunchCheck { problem: Some("throttled".into()), answer: None, ..first };
-    claims.put_launch_check(&second, Duration::from_secs(60)).await.unwrap();
+    claims.put_launch_check(&second).await.unwrap();
     assert_eq!(claims.launch_check("default").await.unwrap(), Some(second));
     assert_eq!(claims.launch_check("other").await.unwrap(), None);
 }

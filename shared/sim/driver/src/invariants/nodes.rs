@@ -75,9 +75,8 @@ impl OpenNodes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use jiff::Timestamp;
-    use nodeless_model::claim::LaunchedInstance;
-    use nodeless_model::{CapacityType, NodeClaimSpec, NodeClaimStatus, Phase};
+    use nodeless_model::test_support::{launched_instance, node_claim};
+    use nodeless_model::{NodeClaimStatus, Phase};
     use serde_json::json;
 
     fn node(name: &str, instance: &str, initialized: bool) -> Arc<Value> {
@@ -93,30 +92,10 @@ mod tests {
 
     /// A claim whose instance is known, and whose record does not have the name of its Node.
     fn claim(name: &str, instance: &str) -> NodeClaim {
-        let instance = LaunchedInstance {
-            id: instance.into(),
-            instance_type: "m6i.large".into(),
-            zone: "us-east-1a".into(),
-            capacity_type: CapacityType::OnDemand,
-            price: 0.1,
-            image_id: "ami-1".into(),
-            private_dns_name: None,
-            reservation_id: None,
-            subnet_id: None,
-            security_group_ids: Vec::new(),
-            launched: Timestamp::UNIX_EPOCH,
-            certificate_authority: None,
-        };
         NodeClaim {
-            name: name.into(),
-            uid: name.into(),
-            node_pool: Some("default".into()),
-            node_class: "default".into(),
-            created: Timestamp::UNIX_EPOCH,
-            version: 1,
-            spec: NodeClaimSpec::default(),
             phase: Phase::Launched,
-            status: NodeClaimStatus { instance: Some(instance), ..NodeClaimStatus::default() },
+            status: NodeClaimStatus { instance: Some(launched_instance(instance)), ..NodeClaimStatus::default() },
+            ..node_claim(name)
         }
     }
 

@@ -102,6 +102,7 @@ impl UnusedLaunches {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nodeless_model::test_support::node_claim;
     use nodeless_model::{NodeClaimSpec, NodeClaimStatus, Phase};
     use serde_json::json;
 
@@ -123,15 +124,12 @@ mod tests {
     fn launch(at: i64) -> NodeClaim {
         let name = format!("n{at}");
         let mut claim = NodeClaim {
-            name: name.clone(),
-            uid: name.clone(),
             node_pool: None,
-            node_class: "default".into(),
             created: minute(at),
-            version: 1,
             spec: NodeClaimSpec { nominated_pods: vec!["shop/web-a".into()], ..NodeClaimSpec::default() },
             phase: Phase::Initialized,
-            status: NodeClaimStatus { node_name: Some(name), ..NodeClaimStatus::default() },
+            status: NodeClaimStatus { node_name: Some(name.clone()), ..NodeClaimStatus::default() },
+            ..node_claim(&name)
         };
         claim.set_condition(kind::INITIALIZED, ConditionStatus::True, "Initialized", "", minute(at + 1));
         claim

@@ -6,7 +6,8 @@ use futures::FutureExt as _;
 use jiff::Timestamp;
 use nodeless_fake_kubernetes::resource::{NODES, PODS};
 use nodeless_fake_kubernetes::{ApiServer, CreateOptions};
-use nodeless_model::{NodeClaim, NodeClaimSpec, NodeClaimStatus, Phase};
+use nodeless_model::NodeClaim;
+use nodeless_model::test_support::node_claim;
 use nodeless_ports::queue::{ShardMessage, WakeSource};
 use nodeless_ports::{ErrorKind, PlanningView as _, Queue as _};
 use nodeless_state::State;
@@ -26,17 +27,7 @@ fn faulty(claims: &MemoryState, faults: &FaultInjection) -> State {
 }
 
 fn claim(name: &str) -> NodeClaim {
-    NodeClaim {
-        name: name.into(),
-        uid: format!("uid-{name}"),
-        node_pool: Some("default".into()),
-        node_class: "default".into(),
-        created: Timestamp::UNIX_EPOCH,
-        version: 0,
-        spec: NodeClaimSpec::default(),
-        phase: Phase::Reserved,
-        status: NodeClaimStatus::default(),
-    }
+    NodeClaim { version: 0, ..node_claim(name) }
 }
 
 #[derive(Default)]

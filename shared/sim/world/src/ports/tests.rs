@@ -7,7 +7,8 @@ use nodeless_api::{ConditionStatus, EC2NodeClass, test_support};
 use nodeless_fake_aws::{CapacityReservation, CapacityType as Ec2CapacityType, Offering};
 use nodeless_fake_kubernetes::resource::{NODES, POD_DISRUPTION_BUDGETS, PODS};
 use nodeless_fake_kubernetes::{CreateOptions, ListOptions, Resource, UpdateOptions};
-use nodeless_model::claim::{LaunchGroup, NodeClaimSpec, NodeClaimStatus, Phase};
+use nodeless_model::claim::{LaunchGroup, NodeClaimSpec};
+use nodeless_model::test_support::node_claim;
 use nodeless_model::{CapacityType, NodeClaim, ReservedInstances, ResourceList, StringMap, Taint, TaintEffect, labels};
 use nodeless_ports::cloud::{LaunchCandidate, LaunchRequest};
 use nodeless_ports::cluster::{Eviction, NodePatch, PodRef};
@@ -46,19 +47,13 @@ fn resolved(world: &World) -> EC2NodeClass {
 
 fn claim(world: &World, size: u32) -> NodeClaim {
     NodeClaim {
-        name: "default-abcde".into(),
-        uid: "u".into(),
-        node_pool: Some("default".into()),
-        node_class: "default".into(),
         created: world.now(),
-        version: 1,
         spec: NodeClaimSpec {
             launch_group: Some(LaunchGroup { id: "group-1".into(), index: 0, size, all_or_none: false }),
             labels: StringMap::from([(labels::NODE_POOL.to_owned(), "default".to_owned())]),
             ..NodeClaimSpec::default()
         },
-        phase: Phase::Reserved,
-        status: NodeClaimStatus::default(),
+        ..node_claim("default-abcde")
     }
 }
 
