@@ -1,11 +1,13 @@
 //! The errors of the commands.
 
+mod advice;
+
 use crate::origin::Origin;
 use jiff::Timestamp;
 #[cfg(feature = "kubernetes")]
 use nodeless_kubernetes::install::InstallError;
 use nodeless_planner::SavedError;
-use nodeless_ports::{ErrorKind, PortError};
+use nodeless_ports::PortError;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -261,7 +263,7 @@ pub(crate) enum CliError {
     /// A port could not be bound.
     #[error(
         "{flag} {port}: 127.0.0.1:{port} cannot be bound: {source}; choose another port, or {} for a free one",
-        without_port(flag)
+        advice::without_port(flag)
     )]
     Listen {
         /// The flag that names the port.
@@ -463,12 +465,6 @@ pub(crate) enum CliError {
 const SNAPSHOTS: &str =
     "; give a snapshot, or the output of `aws dynamodb query ... --output json` for the items snapshot#";
 
-/// How to request any free port with a flag that names a port.
-fn without_port(flag: &str) -> String {
-    // Without `--web`, there is no view at all.
-    if flag == "--web" { format!("give {flag} without a number") } else { format!("leave {flag} out") }
-}
-
 impl CliError {
     /// The error for a cluster that is not a local one, where the records of clusters in AWS cannot be read.
     #[cfg(not(feature = "aws"))]
@@ -489,64 +485,23 @@ impl CliError {
     /// Advice for errors of adapters. Their messages contain none, because functions use them too.
     pub(crate) fn advice(&self) -> Option<&'static str> {
         match self {
-            Self::Port(error) if error.operation.starts_with(KUBERNETES) => kubernetes_advice(error.kind, LIST),
-            Self::Port(error) => aws_advice(error.kind),
+            Self::Port(error) if error.operation.starts_with(advice::KUBERNETES) => {
+                advice::kubernetes(error.kind, advice::LIST)
+            }
+            Self::Port(error) => advice::aws(error.kind),
             #[cfg(feature = "aws")]
-            Self::Table { error, .. } => table_advice(error.kind),
+            Self::Table { error, .. } => advice::table(error.kind),
             #[cfg(feature = "kubernetes")]
-            Self::Install(InstallError::Api(error)) => kubernetes_advice(error.kind, INSTALL),
+            Self::Install(InstallError::Api(error)) => advice::kubernetes(error.kind, advice::INSTALL),
             _ => None,
         }
-    }
-}
-
-/// The beginning of the operations of the Kubernetes API. All others are those of AWS.
-const KUBERNETES: &str = "Kubernetes ";
-/// What to do if a command that only reads is denied.
-const LIST: &str = "use a kubeconfig whose user may get, list and watch this kind in all namespaces; check it with `kubectl auth can-i list KIND -A`";
-/// What to do if the installation is denied.
-#[cfg(feature = "kubernetes")]
-const INSTALL: &str = "use a kubeconfig whose user is bound to cluster-admin";
-
-fn kubernetes_advice(kind: ErrorKind, denied: &'static str) -> Option<&'static str> {
-    match kind {
-        ErrorKind::Unavailable => Some(
-            "check with `kubectl cluster-info` that this kubeconfig and context reach the cluster from this machine; a private endpoint is reachable only from its VPC or through a VPN",
-        ),
-        ErrorKind::Denied => Some(denied),
-        ErrorKind::Throttled => Some("try again in a minute"),
-        ErrorKind::NotFound | ErrorKind::Conflict | ErrorKind::Invalid => None,
-    }
-}
-
-#[cfg(feature = "aws")]
-fn table_advice(kind: ErrorKind) -> Option<&'static str> {
-    match kind {
-        // An item was read, and this version does not know its form.
-        ErrorKind::Invalid | ErrorKind::Conflict => None,
-        ErrorKind::Throttled => Some("try again in a minute"),
-        ErrorKind::Unavailable | ErrorKind::Denied | ErrorKind::NotFound => Some(
-            "check the region and the credentials of the environment, the right dynamodb:Query, and the name of the table (--table; Terraform's output table_name). A local cluster is found by its kubeconfig: start `nodeless local`, or set KUBECONFIG as it prints",
-        ),
-    }
-}
-
-fn aws_advice(kind: ErrorKind) -> Option<&'static str> {
-    match kind {
-        ErrorKind::Unavailable => Some(
-            "check with `aws sts get-caller-identity` that the credentials and the region of the environment are set and AWS is reachable from this machine",
-        ),
-        ErrorKind::Denied => Some(
-            "check with `aws sts get-caller-identity` whose credentials the environment has; their policies must allow this action",
-        ),
-        ErrorKind::Throttled => Some("try again in a minute"),
-        ErrorKind::NotFound | ErrorKind::Conflict | ErrorKind::Invalid => None,
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nodeless_ports::ErrorKind;
 
     fn port(operation: &str, kind: ErrorKind) -> PortError {
         PortError::new(kind, operation, "no")

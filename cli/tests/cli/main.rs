@@ -16,6 +16,8 @@ mod install;
 mod kubeconfig;
 #[cfg(unix)]
 mod local;
+#[cfg(unix)]
+mod local_commands;
 mod malformed;
 #[cfg(all(unix, feature = "kubernetes"))]
 mod metrics;
@@ -23,8 +25,11 @@ mod metrics;
 mod page_sizes;
 mod plan;
 mod plan_assumptions;
+mod plan_cluster;
 mod plan_default_spread;
 mod plan_disruption;
+mod plan_explained_nodes;
+mod plan_inputs;
 mod plan_policies;
 mod plan_repair_and_churn;
 mod plan_reservations;
