@@ -1,6 +1,10 @@
 //! The port: a cluster with a cache of the objects that were read.
 
-use crate::api;
+mod claim_mirror;
+mod configuration;
+mod nodes_and_pods;
+mod planning_view;
+
 use crate::connection::Connection;
 use crate::kinds::{
     BoundPods, CapacityBuffers, CsiNodes, DaemonSets, DeviceClasses, DisruptionBudgets, Kind, LimitRanges, Namespaces,
@@ -9,11 +13,9 @@ use crate::kinds::{
     ResourceSlices, Services, StatefulSets, StorageClasses,
 };
 use crate::recent::Recent;
-use crate::store::{Store, decoded, list_once, list_selected, next, refuse_doubt, separate};
-use crate::watch::WatchError;
-use crate::{buffers, claims, deployments, events, node_classes, nodes, pods, requests};
+use crate::store::{Store, decoded, list_once, list_selected, refuse_doubt, separate};
+use crate::{api, buffers, deployments, events, node_classes, nodes, pods, requests};
 use async_trait::async_trait;
-use futures::future::join_all;
 use futures::{StreamExt as _, stream};
 use kube::core::params::ListParams;
 use nodeless_api::admission::Admission;
@@ -21,28 +23,18 @@ use nodeless_api::convert::volumes::Storage;
 use nodeless_api::daemon_sets::ReadDaemonSet;
 use nodeless_api::default_spread::{ObjectSelector, SchedulerConfig, Selectors};
 use nodeless_api::devices::DeviceObjects;
-use nodeless_api::managed::Owned;
 use nodeless_api::slim::PersistentVolume;
-use nodeless_api::{
-    CapacityBufferStatus, EC2NodeClass, EC2NodeClassStatus, NodeOverlayStatus, NodePoolStatus,
-    ProvisioningRequestStatus, hash,
-};
-use nodeless_model::{
-    CapacityBuffer, ClusterOptions, DaemonSet, DaemonSetName, Node, NodeClaim, NodeOverlay, NodePool, Pod,
-    PodDisruptionBudget, ProvisioningRequest, ResourceList, labels,
-};
+use nodeless_api::{CapacityBufferStatus, ProvisioningRequestStatus};
+use nodeless_model::{CapacityBuffer, DaemonSet, DaemonSetName, Node, PodDisruptionBudget, ProvisioningRequest};
 use nodeless_ports::cluster::{
-    BatchWindow, ClusterView, DeploymentChange, Eviction, FoundNodeClaims, FoundNodePools, FoundNodes, InvalidObject,
-    MirroredClaim, NodePatch, ObjectEvent, OtherNodeClaim, Outline, OwningDeployment, PodBatch, PodRef,
-    RaisedDeployment, STANDALONE_NODES, SYSTEM_NAMESPACE, SoughtNode, SystemNamespace, UnboundPod, VolumeAttachment,
+    ClusterView, DeploymentChange, FoundNodes, InvalidObject, ObjectEvent, OwningDeployment, PodRef, RaisedDeployment,
+    SoughtNode,
 };
-use nodeless_ports::{ClaimMirror, Configuration, ErrorKind, Events, NodesAndPods, PlanningView, PortError, Workloads};
+use nodeless_ports::{ErrorKind, Events, PortError, Workloads};
 use nodeless_telemetry::Context;
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::collections::BTreeSet;
 use std::time::Duration;
 use tokio::sync::Mutex;
-use tokio::time::{Instant, timeout_at};
 
 /// How many Events are written concurrently.
 const EVENTS_AT_ONCE: usize = 8;
@@ -161,7 +153,7 @@ impl KubeCluster {
         Ok((store.objects().cloned().collect(), store.invalid().collect()))
     }
 
-    /// Like [`current`](Self::current), but only [`confirm_view`](PlanningView::confirm_view) proves that the objects are current.
+    /// Like [`current`](Self::current), but only [`confirm_view`](nodeless_ports::PlanningView::confirm_view) proves that the objects are current.
     async fn latest<K: Kind>(&self, store: &Mutex<Store<K>>) -> Result<(Vec<K::Model>, Vec<InvalidObject>), PortError> {
         let mut store = store.lock().await;
         store.latest(&self.connection, &self.context).await?;
@@ -369,223 +361,6 @@ impl<K: Kind> Part for Mutex<Store<K>> {
 }
 
 #[async_trait]
-impl PlanningView for KubeCluster {
-    async fn view(&self) -> Result<ClusterView, PortError> {
-        let (nodes, pods, volumes, daemon_sets, budgets, pools, classes, claims, overlays, buffers, asked, system) = futures::try_join!(
-            self.latest(&self.nodes),
-            self.latest(&self.pods),
-            self.latest(&self.volumes),
-            self.latest(&self.daemon_sets),
-            self.latest(&self.disruption_budgets),
-            self.latest(&self.node_pools),
-            self.latest(&self.node_classes),
-            self.latest(&self.node_claims),
-            self.latest_if_known(&self.node_overlays),
-            self.latest_if_known(&self.capacity_buffers),
-            self.latest_if_known(&self.provisioning_requests),
-            node_classes::get_one::<Namespaces>(&self.connection, SYSTEM_NAMESPACE),
-        )?;
-        let name = |class: &EC2NodeClass| class.metadata.name.clone().unwrap_or_default();
-        let (managed, other_node_pools) = Owned::separate(pools.0);
-        let (node_pools, statuses): (Vec<NodePool>, Vec<NodePoolStatus>) = managed.into_iter().unzip();
-        let (node_claims, other_node_claims) = Owned::separate(claims.0);
-        let mut view = ClusterView {
-            nodes: nodes.0,
-            pods: pods.0,
-            daemon_sets: daemon_sets.0.iter().map(|read| read.set.clone()).collect(),
-            disruption_budgets: budgets.0,
-            node_pool_statuses: node_pools.iter().map(|pool| pool.name.clone()).zip(statuses).collect(),
-            node_pools,
-            node_classes: classes.0.into_iter().map(|class| (name(&class), class)).collect(),
-            node_overlays: overlays.0,
-            node_claims,
-            other_node_pools,
-            other_node_claims,
-            invalid: [nodes.1, pods.1, volumes.1, daemon_sets.1, budgets.1, pools.1, classes.1, claims.1].concat(),
-            ..ClusterView::default()
-        };
-        view.node_classes.values_mut().for_each(hash::renew_ec2_node_class);
-        view.invalid.extend(overlays.1.into_iter().chain(buffers.1).chain(asked.1));
-        let annotations = system.and_then(|namespace| namespace.metadata.annotations);
-        view.options = annotations.as_ref().map(ClusterOptions::new).unwrap_or_default();
-        self.read_pods_to_come(&mut view, &daemon_sets.0, buffers.0, asked.0).await?;
-        self.read_volumes(&mut view, &volumes.0).await?;
-        self.read_devices(&mut view).await?;
-        self.read_namespaces(&mut view).await?;
-        self.read_default_spread(&mut view).await?;
-        Ok(view)
-    }
-
-    async fn confirm_view(&self) -> Result<(), PortError> {
-        let proofs = join_all(self.parts().map(Part::confirm)).await;
-        let lacking: Vec<String> = proofs.into_iter().filter_map(Result::err).collect();
-        if lacking.is_empty() {
-            return Ok(());
-        }
-        let message = format!("the API server sent changes too late for this view: {}", lacking.join("; "));
-        Err(PortError::new(ErrorKind::Conflict, "Kubernetes view", message))
-    }
-
-    async fn wait_for_batch(&self, window: BatchWindow) -> Result<BTreeSet<String>, PortError> {
-        let start = Instant::now();
-        let mut store = self.pods.lock().await;
-        store.latest(&self.connection, &self.context).await?;
-        let mut batch = PodBatch::new(window, store.objects().any(|pod| pod.is_provisionable()));
-        while start.elapsed() < batch.end() {
-            let seconds = window.max.max(window.burst).max(window.min).as_secs();
-            let seconds = u32::try_from(seconds).unwrap_or(u32::MAX).saturating_add(1);
-            let mut changes = match store.follow(&self.connection, seconds).await {
-                Ok(changes) => changes,
-                Err(WatchError::Expired) => {
-                    store.relist(&self.connection).await?;
-                    continue;
-                }
-                Err(WatchError::Call(failed)) => return Err(failed.into()),
-            };
-            loop {
-                let change = match timeout_at(start + batch.end(), next(&mut changes)).await {
-                    Err(_) => break,
-                    Ok(None | Some(Err(_))) => {
-                        // The watch was closed or interrupted: the next one resumes where this one ended, or fails.
-                        tokio::time::sleep(REOPEN).await;
-                        break;
-                    }
-                    Ok(Some(Ok(change))) => change,
-                };
-                let update = store.apply(&change);
-                let is_new = |before: Option<Arc<Pod>>| before.is_none_or(|pod| !pod.is_provisionable());
-                if update.after.is_some_and(|pod| pod.is_provisionable()) && is_new(update.before) {
-                    batch.note(start.elapsed());
-                }
-            }
-        }
-        Ok(store.objects().filter(|pod| pod.is_provisionable()).map(|pod| pod.uid.clone()).collect())
-    }
-}
-
-#[async_trait]
-impl NodesAndPods for KubeCluster {
-    async fn nodes_of(&self, provider_id: &str, name_hint: Option<&str>) -> Result<Vec<Node>, PortError> {
-        let is_meant = |node: &Node| node.provider_id.as_deref() == Some(provider_id);
-        if let Some(name) = name_hint {
-            let params = ListParams::default().fields(&format!("metadata.name={name}"));
-            let (nodes, _) = list_once::<Nodes>(&self.connection, &params).await?;
-            let hit: Vec<Node> = nodes.into_iter().filter(is_meant).collect();
-            if !hit.is_empty() {
-                return Ok(hit);
-            }
-        }
-        let (nodes, invalid) = self.current(&self.nodes).await?;
-        let found: Vec<Node> = nodes.into_iter().filter(is_meant).collect();
-        refuse_doubt(found.is_empty(), &invalid)?;
-        Ok(found)
-    }
-
-    async fn node(&self, name: &str) -> Result<Option<Node>, PortError> {
-        node_classes::get_one::<Nodes>(&self.connection, name).await
-    }
-
-    async fn nodes_of_all(&self, sought: &[SoughtNode]) -> Result<FoundNodes, PortError> {
-        let (joining, others): (Vec<&SoughtNode>, Vec<&SoughtNode>) = sought.iter().partition(|node| node.joining);
-        let FoundNodes { mut nodes, mut invalid, joining_listed } = self.joining_nodes(&joining).await?;
-        let is_found = |node: &SoughtNode| nodes.iter().any(|it| it.provider_id.as_ref() == Some(&node.provider_id));
-        // A node that joined before and is not in the list has been initialized or deleted.
-        let missed = joining.into_iter().filter(|node| node.name.is_some() && !is_found(node));
-        let mut left: Vec<&SoughtNode> = missed.chain(others).collect();
-        if left.len() <= FEW_NODES {
-            for node in std::mem::take(&mut left) {
-                let found = self.node_named(node).await?;
-                if found.is_empty() {
-                    left.push(node);
-                }
-                nodes.extend(found);
-            }
-        }
-        if !left.is_empty() {
-            let ids: BTreeSet<&str> = left.iter().map(|node| node.provider_id.as_str()).collect();
-            let mut store = self.nodes.lock().await;
-            store.refresh(&self.connection, &self.context).await?;
-            let is_sought = |node: &Node| node.provider_id.as_deref().is_some_and(|id| ids.contains(id));
-            for (version, node) in store.versioned().filter(|(_, node)| is_sought(node)) {
-                if let Some(listed) = nodes::listed(node, version) {
-                    self.recent.keep(&nodes::listed_path(&node.name), listed);
-                }
-                nodes.push(node.clone());
-            }
-            invalid.extend(store.invalid());
-        }
-        Ok(FoundNodes { nodes, invalid, joining_listed })
-    }
-
-    async fn labelled_nodes(&self) -> Result<Vec<Node>, PortError> {
-        let [of_pools, others] =
-            [labels::NODE_POOL, STANDALONE_NODES].map(|selector| ListParams::default().labels(selector));
-        let ((mut nodes, mut invalid), (standalone, faulty)) = futures::try_join!(
-            list_once::<Nodes>(&self.connection, &of_pools),
-            list_once::<Nodes>(&self.connection, &others),
-        )?;
-        nodes.extend(standalone);
-        invalid.extend(faulty);
-        refuse_doubt(true, &invalid)?;
-        Ok(nodes)
-    }
-
-    async fn pods_on(&self, node: &str) -> Result<Vec<Pod>, PortError> {
-        let params = ListParams::default().fields(&format!("spec.nodeName={node}"));
-        let (pods, invalid) = list_once::<Pods>(&self.connection, &params).await?;
-        refuse_doubt(true, &invalid)?;
-        Ok(pods.into_iter().map(Arc::unwrap_or_clone).collect())
-    }
-
-    async fn pods_on_each(&self, nodes: &BTreeSet<String>) -> BTreeMap<String, Result<Vec<Pod>, PortError>> {
-        if nodes.len() <= FEW_DRAINED {
-            let reads = nodes.iter().map(|node| async move { (node.clone(), self.pods_on(node).await) });
-            return join_all(reads).await.into_iter().collect();
-        }
-        match self.current(&self.bound_pods).await {
-            Ok((pods, invalid)) => pods::by_node(nodes, pods, &invalid),
-            Err(error) => nodes.iter().map(|node| (node.clone(), Err(error.clone()))).collect(),
-        }
-    }
-
-    async fn volume_attachments(&self, nodes: &BTreeSet<String>) -> Result<Vec<VolumeAttachment>, PortError> {
-        pods::volume_attachments(&self.connection, nodes).await
-    }
-
-    async fn device_resources(&self, node: &Node, requested: &BTreeSet<&str>) -> Result<ResourceList, PortError> {
-        nodes::device_resources(&self.connection, node, requested).await
-    }
-
-    async fn volumes_of(&self, pod: &Pod) -> Result<Vec<String>, PortError> {
-        pods::volumes_of(&self.connection, pod).await
-    }
-
-    async fn patch_node(&self, name: &str, uid: &str, patch: &NodePatch) -> Result<(), PortError> {
-        nodes::patch(&self.connection, &self.recent, name, uid, patch).await
-    }
-
-    async fn delete_node(&self, name: &str, uid: &str) -> Result<(), PortError> {
-        nodes::delete(&self.connection, name, uid).await
-    }
-
-    async fn evict(&self, pod: &PodRef) -> Result<Eviction, PortError> {
-        pods::evict(&self.connection, pod).await
-    }
-
-    async fn unbound_pods(&self) -> Result<Vec<UnboundPod>, PortError> {
-        pods::unbound(&self.connection).await
-    }
-
-    async fn nominate(&self, pod: &UnboundPod, node: &str) -> Result<(), PortError> {
-        pods::nominate(&self.connection, pod, node).await
-    }
-
-    async fn delete_pod(&self, pod: &PodRef, grace_seconds: u32) -> Result<(), PortError> {
-        pods::delete(&self.connection, pod, grace_seconds).await
-    }
-}
-
-#[async_trait]
 impl Workloads for KubeCluster {
     async fn owning_deployment(
         &self,
@@ -621,137 +396,6 @@ impl Workloads for KubeCluster {
 
     async fn delete_first(&self, pod: &PodRef) -> Result<(), PortError> {
         pods::delete_first(&self.connection, pod).await
-    }
-}
-
-#[async_trait]
-impl Configuration for KubeCluster {
-    async fn system_namespace(&self) -> Result<SystemNamespace, PortError> {
-        let namespace = node_classes::get_one::<Namespaces>(&self.connection, SYSTEM_NAMESPACE).await?;
-        let metadata = namespace.unwrap_or_default().metadata;
-        let table = metadata.annotations.and_then(|mut all| all.remove(labels::TABLE));
-        Ok(SystemNamespace { created: metadata.creation_timestamp.map(|time| time.0), table })
-    }
-
-    async fn node_class(&self, name: &str) -> Result<Option<EC2NodeClass>, PortError> {
-        node_classes::get(&self.connection, name).await
-    }
-
-    async fn node_classes(&self) -> Result<(Vec<EC2NodeClass>, Vec<InvalidObject>), PortError> {
-        self.current(&self.node_classes).await
-    }
-
-    async fn node_pool(&self, name: &str) -> Result<Option<NodePool>, PortError> {
-        match node_classes::get_one::<NodePools>(&self.connection, name).await? {
-            Some(Owned::Managed((pool, _))) => Ok(Some(pool)),
-            Some(Owned::Other(other)) => {
-                Err(PortError::new(ErrorKind::Invalid, "Kubernetes get NodePool", other.to_string()))
-            }
-            None => Ok(None),
-        }
-    }
-
-    async fn node_pools(&self) -> Result<FoundNodePools, PortError> {
-        let (pools, invalid) = self.current(&self.node_pools).await?;
-        let (managed, others) = Owned::separate(pools);
-        Ok(FoundNodePools { node_pools: managed.into_iter().map(|(pool, _)| pool).collect(), invalid, others })
-    }
-
-    async fn node_overlays(&self) -> Result<Vec<(NodeOverlay, NodeOverlayStatus)>, PortError> {
-        match self.current(&self.node_overlays).await {
-            Err(error) if error.kind == ErrorKind::NotFound => Ok(Vec::new()),
-            read => read.map(|(overlays, _)| overlays),
-        }
-    }
-
-    async fn write_node_pool_status(&self, name: &str, status: &NodePoolStatus) -> Result<(), PortError> {
-        node_classes::write_status_of::<NodePools>(&self.connection, "", name, status).await
-    }
-
-    async fn write_node_overlay_status(&self, name: &str, status: &NodeOverlayStatus) -> Result<(), PortError> {
-        node_classes::write_status_of::<NodeOverlays>(&self.connection, "", name, status).await
-    }
-
-    async fn write_capacity_buffer_status(
-        &self,
-        namespace: &str,
-        name: &str,
-        status: &CapacityBufferStatus,
-    ) -> Result<(), PortError> {
-        node_classes::write_status_of::<CapacityBuffers>(&self.connection, namespace, name, status).await
-    }
-
-    async fn write_provisioning_request_status(
-        &self,
-        namespace: &str,
-        name: &str,
-        status: &ProvisioningRequestStatus,
-    ) -> Result<(), PortError> {
-        node_classes::write_status_of::<ProvisioningRequests>(&self.connection, namespace, name, status).await
-    }
-
-    async fn write_node_class_status(
-        &self,
-        name: &str,
-        status: &EC2NodeClassStatus,
-        certificate_authority: Option<&str>,
-    ) -> Result<(), PortError> {
-        node_classes::write(&self.connection, name, status, certificate_authority).await
-    }
-
-    async fn release_node_class(&self, name: &str) -> Result<(), PortError> {
-        node_classes::release(&self.connection, name).await
-    }
-}
-
-#[async_trait]
-impl ClaimMirror for KubeCluster {
-    async fn mirrored_claims(&self) -> Result<FoundNodeClaims, PortError> {
-        let (claims, invalid) = self.current(&self.node_claims).await?;
-        refuse_doubt(true, &invalid)?;
-        let (mirrors, others) = Owned::separate(claims);
-        Ok(FoundNodeClaims { mirrors, others })
-    }
-
-    async fn mirrored_claim(&self, name: &str) -> Result<Option<MirroredClaim>, PortError> {
-        match node_classes::get_one::<NodeClaims>(&self.connection, name).await? {
-            Some(Owned::Managed(claim)) => Ok(Some(claim)),
-            Some(Owned::Other(other)) => {
-                Err(PortError::new(ErrorKind::Invalid, "Kubernetes get NodeClaim", other.to_string()))
-            }
-            None => Ok(None),
-        }
-    }
-
-    async fn mirrors_of(&self, names: &[String]) -> Result<(Vec<MirroredClaim>, Vec<InvalidObject>), PortError> {
-        if let [name] = names {
-            return match self.mirrored_claim(name).await {
-                Ok(found) => Ok((found.into_iter().collect(), Vec::new())),
-                Err(error) if error.kind == ErrorKind::Invalid => {
-                    let (kind, name, outline) = ("NodeClaim".to_owned(), name.clone(), Outline::default());
-                    Ok((Vec::new(), vec![InvalidObject { kind, name, message: error.message, outline }]))
-                }
-                Err(error) => Err(error),
-            };
-        }
-        let names: BTreeSet<&str> = names.iter().map(String::as_str).collect();
-        let mut store = self.node_claims.lock().await;
-        store.refresh(&self.connection, &self.context).await?;
-        let is_sought = |one: &&Owned<MirroredClaim, OtherNodeClaim>| match one {
-            Owned::Managed(claim) => names.contains(claim.name.as_str()),
-            Owned::Other(other) => names.contains(other.name.as_str()),
-        };
-        let (claims, others) = Owned::separate(store.objects().filter(is_sought).cloned());
-        let invalid = store.invalid().filter(|object| names.contains(object.name.as_str()));
-        Ok((claims, invalid.chain(others.iter().map(InvalidObject::from)).collect()))
-    }
-
-    async fn mirror_claim(&self, claim: &NodeClaim) -> Result<String, PortError> {
-        claims::mirror(&self.connection, &self.context, &self.recent, claim).await
-    }
-
-    async fn remove_claim(&self, name: &str, uid: Option<&str>) -> Result<(), PortError> {
-        claims::remove(&self.connection, &self.recent, name, uid).await
     }
 }
 

@@ -8,6 +8,7 @@ mod deployments;
 mod facts;
 mod following;
 mod installing;
+mod nodes;
 mod other_controllers;
 mod pods;
 mod tokens;

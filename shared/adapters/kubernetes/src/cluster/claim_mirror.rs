@@ -1,0 +1,63 @@
+//! NodeClaims as the mirror of claims.
+
+use super::KubeCluster;
+use crate::kinds::NodeClaims;
+use crate::store::refuse_doubt;
+use crate::{claims, node_classes};
+use async_trait::async_trait;
+use nodeless_api::managed::Owned;
+use nodeless_model::NodeClaim;
+use nodeless_ports::cluster::{FoundNodeClaims, InvalidObject, MirroredClaim, OtherNodeClaim, Outline};
+use nodeless_ports::{ClaimMirror, ErrorKind, PortError};
+use std::collections::BTreeSet;
+
+#[async_trait]
+impl ClaimMirror for KubeCluster {
+    async fn mirrored_claims(&self) -> Result<FoundNodeClaims, PortError> {
+        let (claims, invalid) = self.current(&self.node_claims).await?;
+        refuse_doubt(true, &invalid)?;
+        let (mirrors, others) = Owned::separate(claims);
+        Ok(FoundNodeClaims { mirrors, others })
+    }
+
+    async fn mirrored_claim(&self, name: &str) -> Result<Option<MirroredClaim>, PortError> {
+        match node_classes::get_one::<NodeClaims>(&self.connection, name).await? {
+            Some(Owned::Managed(claim)) => Ok(Some(claim)),
+            Some(Owned::Other(other)) => {
+                Err(PortError::new(ErrorKind::Invalid, "Kubernetes get NodeClaim", other.to_string()))
+            }
+            None => Ok(None),
+        }
+    }
+
+    async fn mirrors_of(&self, names: &[String]) -> Result<(Vec<MirroredClaim>, Vec<InvalidObject>), PortError> {
+        if let [name] = names {
+            return match self.mirrored_claim(name).await {
+                Ok(found) => Ok((found.into_iter().collect(), Vec::new())),
+                Err(error) if error.kind == ErrorKind::Invalid => {
+                    let (kind, name, outline) = ("NodeClaim".to_owned(), name.clone(), Outline::default());
+                    Ok((Vec::new(), vec![InvalidObject { kind, name, message: error.message, outline }]))
+                }
+                Err(error) => Err(error),
+            };
+        }
+        let names: BTreeSet<&str> = names.iter().map(String::as_str).collect();
+        let mut store = self.node_claims.lock().await;
+        store.refresh(&self.connection, &self.context).await?;
+        let is_sought = |one: &&Owned<MirroredClaim, OtherNodeClaim>| match one {
+            Owned::Managed(claim) => names.contains(claim.name.as_str()),
+            Owned::Other(other) => names.contains(other.name.as_str()),
+        };
+        let (claims, others) = Owned::separate(store.objects().filter(is_sought).cloned());
+        let invalid = store.invalid().filter(|object| names.contains(object.name.as_str()));
+        Ok((claims, invalid.chain(others.iter().map(InvalidObject::from)).collect()))
+    }
+
+    async fn mirror_claim(&self, claim: &NodeClaim) -> Result<String, PortError> {
+        claims::mirror(&self.connection, &self.context, &self.recent, claim).await
+    }
+
+    async fn remove_claim(&self, name: &str, uid: Option<&str>) -> Result<(), PortError> {
+        claims::remove(&self.connection, &self.recent, name, uid).await
+    }
+}
