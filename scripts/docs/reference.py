@@ -281,7 +281,7 @@ def described(kind: str, meanings: dict[str, str], names: set[str]) -> str:
 
 
 def conditions() -> str:
-    module = source("shared/core/model/src/claim.rs").partition("pub mod condition {")[2].partition("\n}\n")[0]
+    module = source("shared/core/model/src/claim/conditions.rs").partition("pub mod condition {")[2].partition("\n}\n")[0]
     claims = CONSTANT.findall(module)
     assert len(claims) == module.count("pub const"), "a condition of NodeClaims has another form"
     pools = stated("shared/planner/src/pools/mod.rs", r'\("([A-Z]\w+)", (?:valid|class_ready|ready)\b', "NodeRegistrationHealthy")

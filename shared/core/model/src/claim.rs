@@ -2,6 +2,9 @@
 //!
 //! The record in the claims table is authoritative. The NodeClaim object in the cluster mirrors it.
 
+mod conditions;
+mod termination;
+
 use crate::surge::Surge;
 use crate::warm::Warm;
 use crate::{Requirement, Requirements, ResourceList, StringMap, Taint, labels, node};
@@ -9,6 +12,9 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::time::Duration;
+
+pub use conditions::{Condition, ConditionStatus, condition};
+pub use termination::{Termination, TerminationReason};
 
 /// The time limit for a launched instance to join as a node, and for a joined node to become ready, as in Karpenter.
 pub const REGISTRATION_TIMEOUT: Duration = Duration::from_mins(15);
@@ -343,150 +349,6 @@ impl LaunchedInstance {
     pub fn provider_id(&self) -> String {
         node::provider_id(&self.zone, &self.id)
     }
-}
-
-/// The termination of a claim.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Termination {
-    /// The reason.
-    pub reason: TerminationReason,
-    /// The message.
-    pub message: String,
-    /// Since when.
-    pub requested: Timestamp,
-    /// When the drain ends forcefully; `None` means never.
-    pub deadline: Option<Timestamp>,
-}
-
-/// The reason of a termination.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum TerminationReason {
-    /// EC2 had no capacity for the offerings.
-    InsufficientCapacity,
-    /// The EC2NodeClass was not ready, missing or being deleted.
-    NodeClassNotReady,
-    /// The launch did not succeed within five minutes.
-    LaunchTimeout,
-    /// The node did not join within fifteen minutes.
-    RegistrationTimeout,
-    /// The node had no pods.
-    Empty,
-    /// The node's pods fit elsewhere for less.
-    Underutilized,
-    /// The node no longer matches its NodePool or EC2NodeClass.
-    Drifted,
-    /// The node's pods were uneven over zones.
-    Unbalanced,
-    /// The node reached its NodePool's `expireAfter`.
-    Expired,
-    /// EC2 interrupts the instance, or is about to.
-    Interrupted,
-    /// The node was unhealthy for too long.
-    Unhealthy,
-    /// A user or program deleted the NodeClaim or Node.
-    Deleted,
-    /// The instance is gone although nodeless did not terminate it.
-    InstanceMissing,
-    /// The NodePool was deleted.
-    NodePoolDeleted,
-    /// The static NodePool has more nodes than its replicas.
-    ScaledDown,
-    /// The schedule of its NodePool has no nodes at this time.
-    ScheduledOff,
-}
-
-impl TerminationReason {
-    /// The name in labels, metrics and messages: lower case with underscores, as Karpenter's metric labels.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::InsufficientCapacity => "insufficient_capacity",
-            Self::NodeClassNotReady => "nodeclass_not_ready",
-            Self::LaunchTimeout => "launch_timeout",
-            Self::RegistrationTimeout => "registration_timeout",
-            Self::Empty => "empty",
-            Self::Underutilized => "underutilized",
-            Self::Drifted => "drifted",
-            Self::Unbalanced => "unbalanced",
-            Self::Expired => "expired",
-            Self::Interrupted => "interrupted",
-            Self::Unhealthy => "unhealthy",
-            Self::Deleted => "deleted",
-            Self::InstanceMissing => "garbage_collected",
-            Self::NodePoolDeleted => "nodepool_deleted",
-            Self::ScaledDown => "scaled_down",
-            Self::ScheduledOff => "nodepool_scheduled_off",
-        }
-    }
-}
-
-/// A condition of a claim, as in the Kubernetes API.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Condition {
-    /// The type, such as `Launched`.
-    #[serde(rename = "type")]
-    pub kind: String,
-    /// The status.
-    pub status: ConditionStatus,
-    /// The reason.
-    pub reason: String,
-    /// The message.
-    pub message: String,
-    /// The time of the last transition.
-    pub last_transition_time: Timestamp,
-}
-
-/// The status of a condition.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum ConditionStatus {
-    /// True.
-    True,
-    /// False.
-    False,
-    /// Unknown.
-    Unknown,
-}
-
-impl ConditionStatus {
-    /// The name in the Kubernetes API.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::True => "True",
-            Self::False => "False",
-            Self::Unknown => "Unknown",
-        }
-    }
-}
-
-/// The types of a claim's conditions, as Karpenter names them.
-pub mod condition {
-    /// The instance was launched.
-    pub const LAUNCHED: &str = "Launched";
-    /// The node registered.
-    pub const REGISTERED: &str = "Registered";
-    /// The node was initialized.
-    pub const INITIALIZED: &str = "Initialized";
-    /// All of the above.
-    pub const READY: &str = "Ready";
-    /// The node had no pod events for its NodePool's `consolidateAfter`.
-    pub const CONSOLIDATABLE: &str = "Consolidatable";
-    /// The node no longer matches its NodePool or EC2NodeClass.
-    pub const DRIFTED: &str = "Drifted";
-    /// The node has the capacity of its instance type.
-    pub const CONSISTENT_STATE_FOUND: &str = "ConsistentStateFound";
-    /// The node was selected for disruption.
-    pub const DISRUPTION_REASON: &str = "DisruptionReason";
-    /// The node is drained.
-    pub const DRAINED: &str = "Drained";
-    /// The node's volumes are detached.
-    pub const VOLUMES_DETACHED: &str = "VolumesDetached";
-    /// EC2 reports an elevated risk of interruption for the spot instance. A condition of nodeless; Karpenter has none.
-    pub const REBALANCE_RECOMMENDED: &str = "RebalanceRecommended";
-    /// The instance is being terminated.
-    pub const INSTANCE_TERMINATING: &str = "InstanceTerminating";
 }
 
 impl NodeClaim {

@@ -1,6 +1,7 @@
 //! The labels of many nodes as requirements.
 
-use super::{Entry, Requirement, Requirements};
+use super::Requirement;
+use super::requirements::{Entry, Requirements};
 use crate::{StringMap, labels};
 use std::collections::HashMap;
 

@@ -1,4 +1,5 @@
 use super::*;
+use crate::labels;
 
 fn term(operator: Operator, values: &[&str]) -> Requirement {
     let values = values.iter().map(|&value| value.to_owned()).collect();
