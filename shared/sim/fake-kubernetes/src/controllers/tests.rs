@@ -1,15 +1,17 @@
 //! The controllers together, on a clock that the tests advance.
 
 mod autoscaling;
+mod jobs;
 mod nominations;
 mod queue;
 mod quotas;
 mod scores;
+mod sets;
 
 use super::{Controllers, Machine};
 use crate::server::resource::{
-    CRON_JOBS, DAEMON_SETS, DEPLOYMENTS, EVENTS, JOBS, NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES,
-    POD_DISRUPTION_BUDGETS, PODS, REPLICA_SETS, STATEFUL_SETS, STORAGE_CLASSES, VOLUME_ATTACHMENTS,
+    DEPLOYMENTS, EVENTS, NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, POD_DISRUPTION_BUDGETS, PODS,
+    STATEFUL_SETS, STORAGE_CLASSES, VOLUME_ATTACHMENTS,
 };
 use crate::server::{ApiServer, CreateOptions, DeleteOptions, ListOptions, Options, PatchOptions, PatchType, Resource};
 use jiff::{SignedDuration, Timestamp};
@@ -249,78 +251,6 @@ fn anti_affinity_and_zone_spread_are_kept() {
 }
 
 #[test]
-fn a_deployment_rolls_without_losing_availability() {
-    let mut cluster = Cluster::with_nodes(&["n1", "n2", "n3"]);
-    cluster.create(&DEPLOYMENTS, workload("web", 4, "100m"));
-    cluster.run(5);
-    assert_eq!(cluster.running(), 4);
-    let status = |cluster: &Cluster| cluster.get(&DEPLOYMENTS, "web")["status"].clone();
-    assert_eq!((&status(&cluster)["availableReplicas"], &status(&cluster)["updatedReplicas"]), (&json!(4), &json!(4)));
-    let mut changed = spec("100m");
-    changed["containers"][0]["image"] = json!("pause:3.10");
-    cluster.patch(&DEPLOYMENTS, "web", &json!({ "spec": { "template": { "spec": changed } } }));
-    for _ in 0..30 {
-        cluster.run(1);
-        assert!(status(&cluster)["availableReplicas"].as_i64().unwrap() >= 3);
-    }
-    let images: BTreeSet<String> =
-        cluster.list(&PODS).iter().map(|pod| pod["spec"]["containers"][0]["image"].to_string()).collect();
-    assert_eq!(images, BTreeSet::from(["\"pause:3.10\"".to_owned()]));
-    assert_eq!(cluster.list(&PODS).len(), 4);
-    let sizes: Vec<i64> =
-        cluster.list(&REPLICA_SETS).iter().map(|set| set["spec"]["replicas"].as_i64().unwrap()).collect();
-    assert_eq!(sizes.iter().sum::<i64>(), 4);
-    assert_eq!(cluster.get(&DEPLOYMENTS, "web")["metadata"]["annotations"]["deployment.kubernetes.io/revision"], "2");
-    cluster.patch(&DEPLOYMENTS, "web", &json!({ "spec": { "replicas": 0 } }));
-    cluster.run(5);
-    assert_eq!(cluster.list(&PODS).len(), 0);
-}
-
-#[test]
-fn a_smaller_set_lets_go_of_the_pending_first_then_of_the_cheap() {
-    let mut cluster = Cluster::with_nodes(&["n1"]);
-    cluster.create(&DEPLOYMENTS, workload("web", 3, "900m"));
-    cluster.run(5);
-    assert_eq!(cluster.running(), 2);
-    let kept: BTreeSet<String> = cluster
-        .list(&PODS)
-        .iter()
-        .filter(|pod| pod["status"]["phase"] == "Running")
-        .map(|pod| super::object::name(pod).to_owned())
-        .collect();
-    cluster.patch(&DEPLOYMENTS, "web", &json!({ "spec": { "replicas": 2 } }));
-    cluster.run(5);
-    let names = |cluster: &Cluster| -> BTreeSet<String> {
-        cluster.list(&PODS).iter().map(|pod| super::object::name(pod).to_owned()).collect()
-    };
-    assert_eq!(names(&cluster), kept);
-    let cheap = kept.first().unwrap();
-    let cost = json!({ "controller.kubernetes.io/pod-deletion-cost": "-10" });
-    cluster.patch(&PODS, cheap, &json!({ "metadata": { "annotations": cost } }));
-    cluster.patch(&DEPLOYMENTS, "web", &json!({ "spec": { "replicas": 1 } }));
-    cluster.run(5);
-    assert!(!names(&cluster).contains(cheap));
-}
-
-#[test]
-fn a_stateful_set_grows_and_shrinks_in_order() {
-    let mut cluster = Cluster::with_nodes(&["n1", "n2"]);
-    cluster.create(&STATEFUL_SETS, workload("db", 3, "100m"));
-    cluster.run(0);
-    let names = |cluster: &Cluster| -> Vec<String> {
-        cluster.list(&PODS).iter().map(|pod| super::object::name(pod).to_owned()).collect()
-    };
-    assert_eq!(names(&cluster), ["db-0"]);
-    cluster.run(10);
-    assert_eq!(names(&cluster), ["db-0", "db-1", "db-2"]);
-    cluster.patch(&STATEFUL_SETS, "db", &json!({ "spec": { "replicas": 1 } }));
-    cluster.run(1);
-    assert_eq!(names(&cluster), ["db-0", "db-1", "db-2"]);
-    cluster.run(5);
-    assert_eq!(names(&cluster), ["db-0"]);
-}
-
-#[test]
 fn a_volume_is_made_where_its_first_pod_goes_and_ties_the_next_one_to_that_zone() {
     let mut cluster = Cluster::new();
     cluster.start("n1", &[("topology.kubernetes.io/zone", "a")], Vec::new());
@@ -367,176 +297,6 @@ fn a_volume_is_made_where_its_first_pod_goes_and_ties_the_next_one_to_that_zone(
     cluster.run(60);
     let message = "0/2 nodes are available: 1 node(s) had volume node affinity conflict, 1 node(s) were unschedulable.";
     assert_eq!(why(&cluster), message);
-}
-
-#[test]
-fn a_daemon_set_follows_the_nodes() {
-    let mut cluster = Cluster::with_nodes(&["n1"]);
-    let mut set = workload("agent", 0, "50m");
-    set["spec"].as_object_mut().unwrap().remove("replicas");
-    cluster.create(&DAEMON_SETS, set);
-    cluster.start("n2", &[], vec![Taint::unregistered()]);
-    cluster.run(5);
-    assert_eq!(cluster.placed(), ["n1"]);
-    cluster.patch(&NODES, "n2", &json!({ "spec": { "taints": null } }));
-    cluster.run(5);
-    let mut placed = cluster.placed();
-    placed.sort();
-    assert_eq!(placed, ["n1", "n2"]);
-    assert_eq!(cluster.get(&DAEMON_SETS, "agent")["status"]["numberAvailable"], 2);
-    cluster.patch(&NODES, "n1", &json!({ "spec": { "unschedulable": true } }));
-    cluster.run(5);
-    assert_eq!(cluster.placed().len(), 2);
-    cluster.controllers.kubelets.stop("n2");
-    cluster.api.delete(&NODES, "", "n2", &DeleteOptions::default()).unwrap();
-    cluster.run(60);
-    assert_eq!(cluster.placed(), ["n1"]);
-}
-
-#[test]
-fn a_daemon_set_has_pods_only_on_nodes_of_its_affinity() {
-    let mut cluster = Cluster::with_nodes(&["n1", "n2", "n3"]);
-    let mut set = workload("agent", 0, "50m");
-    set["spec"].as_object_mut().unwrap().remove("replicas");
-    let zone = |zone: &str| {
-        let expression = json!({ "key": "topology.kubernetes.io/zone", "operator": "In", "values": [zone] });
-        json!({ "matchExpressions": [expression] })
-    };
-    let terms = json!([zone("us-east-1a"), zone("us-east-1c")]);
-    set["spec"]["template"]["spec"]["affinity"] = json!({
-        "nodeAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": { "nodeSelectorTerms": terms } },
-    });
-    cluster.create(&DAEMON_SETS, set);
-    cluster.run(5);
-    let mut placed = cluster.placed();
-    placed.sort();
-    assert_eq!(placed, ["n1", "n3"]);
-    let status = &cluster.get(&DAEMON_SETS, "agent")["status"];
-    assert_eq!((&status["desiredNumberScheduled"], &status["numberMisscheduled"]), (&json!(2), &json!(0)));
-    cluster.patch(&NODES, "n3", &json!({ "metadata": { "labels": { "topology.kubernetes.io/zone": "us-east-1b" } } }));
-    cluster.run(60);
-    assert_eq!(cluster.placed(), ["n1"]);
-}
-
-fn job(sleep: &str) -> Value {
-    let mut template = spec("100m");
-    template["restartPolicy"] = json!("Never");
-    template["containers"][0]["command"] = json!(["sh", "-c", sleep]);
-    json!({ "metadata": { "name": "once" }, "spec": {
-        "completions": 3, "parallelism": 2, "template": { "spec": template },
-    } })
-}
-
-#[test]
-fn a_job_completes() {
-    let mut cluster = Cluster::with_nodes(&["n1"]);
-    cluster.create(&JOBS, job("sleep 20"));
-    cluster.run(5);
-    assert_eq!(cluster.running(), 2);
-    cluster.run(60);
-    let job = cluster.get(&JOBS, "once");
-    assert_eq!((&job["status"]["succeeded"], &job["status"]["active"]), (&json!(3), &json!(0)));
-    assert!(super::object::is_true(&job, "Complete"));
-}
-
-#[test]
-fn pods_of_a_job_count_when_they_are_deleted() {
-    let mut cluster = Cluster::with_nodes(&["n1"]);
-    cluster.create(&JOBS, job("sleep 20"));
-    cluster.run(10);
-    let counts = |cluster: &Cluster| {
-        let status = cluster.get(&JOBS, "once")["status"].clone();
-        (status["succeeded"].clone(), status["failed"].clone(), status["active"].clone())
-    };
-    let delete = |cluster: &Cluster, resource: &Resource, name: &str| {
-        cluster.api.delete(resource, "default", name, &DeleteOptions::default()).unwrap();
-    };
-    let in_phase = |cluster: &Cluster, phase: &str| -> Vec<String> {
-        let pods = cluster.list(&PODS).into_iter().filter(|pod| pod["status"]["phase"] == phase);
-        pods.map(|pod| super::object::name(&pod).to_owned()).collect()
-    };
-    delete(&cluster, &PODS, &in_phase(&cluster, "Running")[0]);
-    cluster.run(5);
-    assert_eq!(counts(&cluster), (json!(0), json!(1), json!(2)), "a pod that was running has failed");
-    cluster.run(15);
-    let succeeded = in_phase(&cluster, "Succeeded");
-    assert_eq!(succeeded.len(), 1);
-    delete(&cluster, &PODS, &succeeded[0]);
-    cluster.run(50);
-    assert_eq!(counts(&cluster), (json!(3), json!(1), json!(0)), "a pod that had succeeded still counts");
-    assert_eq!(in_phase(&cluster, "Succeeded").len(), 2);
-    delete(&cluster, &JOBS, "once");
-    cluster.run(5);
-    assert!(cluster.list(&PODS).is_empty(), "the pods of a deleted Job are deleted");
-}
-
-fn cron_job(schedule: &str, policy: &str, command: &str) -> Value {
-    let mut template = spec("100m");
-    template["restartPolicy"] = json!("Never");
-    template["containers"][0]["command"] = json!(["sh", "-c", command]);
-    json!({ "metadata": { "name": "nightly" }, "spec": {
-        "schedule": schedule, "concurrencyPolicy": policy, "successfulJobsHistoryLimit": 2,
-        "jobTemplate": { "metadata": { "labels": { "app": "nightly" } }, "spec": { "template": { "spec": template } } },
-    } })
-}
-
-/// The names of Jobs, sorted, with `+` if they are complete.
-fn jobs(cluster: &Cluster) -> Vec<String> {
-    let list = cluster.api.list(&JOBS, &ListOptions::default()).unwrap().items;
-    let done = |job: &Value| if super::object::is_true(job, "Complete") { "+" } else { "" };
-    let mut names: Vec<String> = list.iter().map(|job| format!("{}{}", super::object::name(job), done(job))).collect();
-    names.sort();
-    names
-}
-
-#[test]
-fn a_cron_job_creates_jobs_at_its_times() {
-    let mut cluster = Cluster::with_nodes(&["n1"]);
-    // From the beginning of a minute on.
-    cluster.run(60 - cluster.now().as_second() % 60);
-    let minute = cluster.now().as_second() / 60;
-    cluster.create(&CRON_JOBS, cron_job("* * * * *", "Allow", "sleep 5"));
-    cluster.run(30);
-    assert!(jobs(&cluster).is_empty());
-    cluster.run(60);
-    assert_eq!(jobs(&cluster), [format!("nightly-{}+", minute + 1)]);
-    let created = cluster.get(&JOBS, &format!("nightly-{}", minute + 1));
-    assert_eq!(created["metadata"]["labels"]["app"], "nightly");
-    assert_eq!(created["metadata"]["ownerReferences"][0]["kind"], "CronJob");
-    // The history keeps two.
-    cluster.run(240);
-    assert_eq!(jobs(&cluster), [format!("nightly-{}+", minute + 4), format!("nightly-{}+", minute + 5)]);
-    let status = cluster.get(&CRON_JOBS, "nightly")["status"].clone();
-    let last: Timestamp = status["lastScheduleTime"].as_str().unwrap().parse().unwrap();
-    assert_eq!(last.as_second() / 60, minute + 5);
-    assert!(status.get("active").is_none(), "{status}");
-    cluster.patch(&CRON_JOBS, "nightly", &json!({ "spec": { "suspend": true } }));
-    cluster.run(120);
-    assert_eq!(jobs(&cluster).len(), 2);
-}
-
-#[test]
-fn a_cron_job_that_forbids_concurrency_waits_for_its_job() {
-    let mut cluster = Cluster::with_nodes(&["n1"]);
-    // From the beginning of a minute on.
-    cluster.run(60 - cluster.now().as_second() % 60);
-    let minute = cluster.now().as_second() / 60;
-    cluster.create(&CRON_JOBS, cron_job("* * * * *", "Forbid", "sleep 90"));
-    cluster.run(130);
-    assert_eq!(jobs(&cluster), [format!("nightly-{}", minute + 1)]);
-    assert_eq!(cluster.get(&CRON_JOBS, "nightly")["status"]["active"].as_array().unwrap().len(), 1);
-    cluster.run(40);
-    assert_eq!(jobs(&cluster), [format!("nightly-{}+", minute + 1), format!("nightly-{}", minute + 2)]);
-}
-
-#[test]
-fn a_cron_job_without_a_valid_schedule_reports_an_event() {
-    let mut cluster = Cluster::with_nodes(&["n1"]);
-    cluster.create(&CRON_JOBS, cron_job("61 * * * *", "Allow", "true"));
-    cluster.run(5);
-    let events = cluster.api.list(&EVENTS, &ListOptions::default()).unwrap().items;
-    let event = events.iter().find(|event| event["reason"] == "UnparseableSchedule").unwrap();
-    assert!(event["message"].as_str().unwrap().contains("minute"), "{event}");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The spread constraints that kube-scheduler has for pods without any (`DefaultSelector` of `helper/spread.go`).
 
 use super::*;
-use crate::server::resource::SERVICES;
+use crate::server::resource::{REPLICA_SETS, SERVICES};
 
 /// The node of a small pod `x-new` of the app `web`, where `n1` has a small pod of this app and `n2` a larger pod of another one.
 fn placed(new: impl FnOnce(&mut Cluster)) -> String {
