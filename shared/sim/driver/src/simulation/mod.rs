@@ -392,7 +392,13 @@ fn node_class(driver: &Driver) -> Value {
 #[cfg(test)]
 mod action_tests;
 #[cfg(test)]
+mod disruption_tests;
+#[cfg(test)]
+mod limit_tests;
+#[cfg(test)]
 mod moving_pods_tests;
+#[cfg(test)]
+mod pod_tests;
 #[cfg(test)]
 mod service_tests;
 #[cfg(test)]
