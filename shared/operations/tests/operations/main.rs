@@ -1,6 +1,8 @@
 //! Tests of the operations over their ports, in one binary.
 #![allow(clippy::unwrap_used, reason = "a test may fail by panic")]
 
+mod adoption;
+mod catalog;
 mod certificate_authority;
 mod churn;
 mod cluster_settings;
