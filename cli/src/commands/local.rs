@@ -86,7 +86,10 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<(), CliError> {
         true => Controllers::LeftOut(log),
         false => {
             let min_values = arguments.min_values_policy.into();
-            Controllers::Work(log, FunctionSettings { gates: arguments.feature_gates, min_values })
+            Controllers::Work(
+                log,
+                FunctionSettings { gates: arguments.feature_gates, min_values, ..FunctionSettings::default() },
+            )
         }
     };
     let world = LocalWorld::start(&arguments.cluster_name, &arguments.region, arguments.speed, &controllers)?;

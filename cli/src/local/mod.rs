@@ -26,7 +26,6 @@ use nodeless_fake_aws::{Ec2, InstanceState, aws_router_with_clock};
 use nodeless_fake_kubernetes::resource::{NODES, PODS};
 use nodeless_fake_kubernetes::{ApiServer, ListOptions, Resource, WallClock};
 use nodeless_model::Dollars;
-use nodeless_operations::gates::FeatureGates;
 use nodeless_telemetry::Sink;
 use nodeless_world::fault_injection::FaultInjection;
 use nodeless_world::memory::MemoryState;
@@ -88,9 +87,7 @@ impl LocalWorld {
             Controllers::LeftOut(sink) => (Worker::World(Box::new(world)), MemoryState::default(), sink),
             Controllers::Work(sink, settings) => {
                 let faults = FaultInjection::scripted(clock.clone());
-                let gates = FeatureGates::default();
-                let driver = Driver::with_fault_injection(world, Schedule::default(), sink.clone(), faults, gates);
-                let driver = driver.with_settings(*settings);
+                let driver = Driver::with_fault_injection(world, Schedule::default(), sink.clone(), faults, *settings);
                 let claims = driver.claims().clone();
                 (Worker::Driver(Box::new(driver)), claims, sink)
             }

@@ -1,8 +1,10 @@
 //! The input of the stages of a plan.
 
 use crate::pools::EvaluatedPool;
+use crate::settings::Mechanism;
 use crate::snapshot::Snapshot;
 use crate::snapshot::command_records::Commands;
+use nodeless_disruption::AssumedBindings;
 use nodeless_model::NodeClaim;
 
 /// The snapshot, its offerings, and the claims and commands after the preceding stages.
@@ -23,10 +25,12 @@ impl<'a> Facts<'a> {
     /// How decisions about disruption are made.
     pub(super) fn disruption_options(&self) -> nodeless_disruption::Options {
         let settings = &self.snapshot.settings;
+        let without_prediction = settings.without == Some(Mechanism::Prediction);
         nodeless_disruption::Options {
             hash_version: nodeless_api::hash::VERSION.to_owned(),
             scheduling: settings.scheduling,
             spot_to_spot: settings.gates.spot_to_spot_consolidation,
+            bindings: if without_prediction { AssumedBindings::AsPlanned } else { AssumedBindings::Predicted },
             ..nodeless_disruption::Options::default()
         }
     }

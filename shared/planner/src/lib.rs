@@ -51,6 +51,7 @@ mod repeated;
 mod requests;
 mod restricted_pods;
 mod saved;
+mod settings;
 mod snapshot;
 mod stages;
 
@@ -58,7 +59,6 @@ use execute::without_effects::Recorded;
 use execute::{Live, ViewProof};
 use futures::future::{self, Either};
 use jiff::Timestamp;
-use nodeless_bill::CostLabels;
 use nodeless_model::object::ObjectEvent;
 use nodeless_operations::{
     gates::FeatureGates,
@@ -69,13 +69,11 @@ use nodeless_operations::{
 use nodeless_ports::cluster::BatchWindow;
 use nodeless_ports::queue::{WAKE_INTERVAL, WakeSource};
 use nodeless_ports::{Cluster, PortError, Queue};
-use nodeless_state::claims::MAX_TOGETHER;
 use nodeless_state::{State, StoredRecord};
 use nodeless_telemetry::Context;
 use nodeless_telemetry::{Metric, Metrics};
 use recent::Recent;
 use repeated::LastPlan;
-use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::pin::pin;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -92,56 +90,9 @@ pub use read::ANSWERS;
 pub use records::decisions::{UnpackError, unpacked};
 pub use records::report::{Outcome, PlanReport};
 pub use saved::{Replay, SavedError};
+pub use settings::{Mechanism, PlanSettings};
 pub use snapshot::command_records::{Commands, DecodeCommandError, decode as decode_command, encode as encode_command};
 pub use snapshot::{RecordedCosts, Snapshot, WorkBudget};
-
-/// How plans are made.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct PlanSettings {
-    /// The plan starts when no further pod has become pending for this time.
-    pub batch_idle: Duration,
-    /// The maximum time that a plan waits for further pods; twice as long, but at most 20 seconds, while a controller creates many.
-    pub batch_max: Duration,
-    /// The maximum number of claims in one launch group, at most [`MAX_TOGETHER`], because they are written together.
-    pub group_size: u32,
-    /// How long explanations of decisions are kept.
-    pub keep_decisions: Duration,
-    /// How pods are scheduled.
-    pub scheduling: nodeless_scheduling::Options,
-    /// The enabled features.
-    pub gates: FeatureGates,
-    /// Whether zonal shifts are honoured.
-    pub zonal_shift: bool,
-    /// From this number of nodes on, the start and the end of every plan are recorded, so that the next plan detects one that did
-    /// not finish. A plan for pending pods, or for a CapacityBuffer, is always recorded.
-    pub remembered_from: usize,
-    /// How long the table keeps the snapshot of each plan; `None` to keep none.
-    pub keep_snapshots: Option<Duration>,
-    /// The labels of pods by whose values the costs of nodes are recorded.
-    pub cost_labels: CostLabels,
-    /// The memory of the function in MB, which determines its part of a vCPU; `None` for a whole one.
-    pub memory_megabytes: Option<u32>,
-}
-
-impl Default for PlanSettings {
-    /// Karpenter's batch window, and a week of decisions.
-    fn default() -> Self {
-        Self {
-            batch_idle: Duration::from_secs(1),
-            batch_max: Duration::from_secs(10),
-            group_size: u32::try_from(MAX_TOGETHER).unwrap_or(u32::MAX),
-            keep_decisions: nodeless_state::decisions::KEPT,
-            scheduling: nodeless_scheduling::Options::default(),
-            gates: FeatureGates::default(),
-            zonal_shift: false,
-            remembered_from: 200,
-            keep_snapshots: None,
-            cost_labels: CostLabels::default(),
-            memory_megabytes: None,
-        }
-    }
-}
 
 /// The interval of the heartbeat.
 const HEARTBEAT: Duration = Duration::from_mins(1);
@@ -339,7 +290,8 @@ impl Planner {
         if self.last.has_seen(woken, &pending) {
             metrics.count(Metric::PlansWithoutNewPods, 1);
         }
-        if let Some(wait) = self.last.wait(woken, &pending, self.context.now()) {
+        let wait = self.last.wait(woken, &pending, self.context.now());
+        if let Some(wait) = wait.filter(|_| self.settings.without != Some(Mechanism::RepeatedPlans)) {
             let pods = pending.len();
             let why = "only pods that the last plan has seen are reported";
             self.context.log(&PlanDelayed { pods, seconds: wait.as_secs_f64(), why });

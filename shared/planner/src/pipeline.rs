@@ -1,16 +1,16 @@
 //! The planning pipeline: the stages of a plan, one after another.
 
 use super::stages::{bookkeeping, costs, disruption, provisioning, standalone, static_capacity, warm};
+use crate::{buffers, pools, requests};
 use crate::action::{Batch, Stage};
-use crate::buffers;
 use crate::churn::caused_launches;
 use crate::execute::Execute;
 use crate::facts::Facts;
 use crate::pods::waiting::WaitingPods;
-use crate::pools::{self, Offered};
-use crate::records::report::Outcome;
+use crate::pools::Offered;
 use crate::records::unfinished;
-use crate::requests;
+use crate::records::report::Outcome;
+use crate::settings::Mechanism;
 use crate::snapshot::Snapshot;
 use nodeless_operations::offers::OfferCache;
 
@@ -31,7 +31,8 @@ pub(crate) async fn run(snapshot: &Snapshot, kept: &OfferCache, executor: &dyn E
     let mut quotas = snapshot.view.quota_balance();
     let requested = requests::requested(&snapshot.view, &mut quotas, snapshot.now);
     let reserved = buffers::reserve(&snapshot.view, &mut quotas);
-    let waiting = WaitingPods::new(snapshot, &claims);
+    let with = |mechanism| snapshot.settings.without != Some(mechanism);
+    let waiting = WaitingPods::new(snapshot, &claims).filter(|_| with(Mechanism::WaitingPods));
     let restricted = waiting.as_ref().map(|waiting| waiting.restricted(&snapshot.view, &claims, snapshot.now));
     let restricted = restricted.unwrap_or_default();
     let placed = provisioning::place(facts, &reserved, &requested, &restricted);

@@ -145,6 +145,18 @@ pub struct Options {
     /// replacement of drifted nodes takes at most half of it, and consolidation the rest. Work is counted and not timed, so the same
     /// input always results in the same decision. Nodes that were not evaluated are reported.
     pub max_work: u64,
+    /// Where consolidation assumes that the kube-scheduler binds the pods that it moves.
+    pub bindings: AssumedBindings,
+}
+
+/// Where the kube-scheduler is assumed to bind pods.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AssumedBindings {
+    /// Where it is predicted to.
+    #[default]
+    Predicted,
+    /// Where a plan places them. For measurements of what the prediction is for.
+    AsPlanned,
 }
 
 /// The default of [`Options::min_saving`].
@@ -160,6 +172,7 @@ impl Default for Options {
             explain: false,
             min_saving: MIN_SAVING,
             max_work: 100_000_000,
+            bindings: AssumedBindings::default(),
         }
     }
 }

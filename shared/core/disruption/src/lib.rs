@@ -47,7 +47,9 @@ mod static_capacity;
 
 pub use candidates::consolidatable_since;
 pub use churn::{held_back, unready};
-pub use cluster::{ClassImage, Cluster, ClusterNode, MIN_SAVING, NodeClassFacts, Options, UndecodedPod, template_of};
+pub use cluster::{
+    AssumedBindings, ClassImage, Cluster, ClusterNode, MIN_SAVING, NodeClassFacts, Options, UndecodedPod, template_of,
+};
 pub use consolidation::{OtherNode, PlannedConsolidation, PlannedNodes, UnplacedPod, consolidate_planned};
 pub use decide::{decide, revalidate};
 pub use details::{BudgetStatus, NodeDetails, PodDetails, node_details};

@@ -34,6 +34,8 @@ pub struct Policy<'a> {
     pub options: Options,
     /// Whether launches are refined; otherwise they are the scheduler's.
     pub refine: bool,
+    /// Whether equal pods are exchanged, so that the kube-scheduler can bind them where they are planned.
+    pub exchange: bool,
     /// By uid, pods that all get nodes or none, in the order of their importance: the virtual pods of each ProvisioningRequest.
     pub whole: Vec<Vec<&'a str>>,
     /// The stopped instances that may be started.
@@ -50,14 +52,16 @@ impl Policy<'_> {
     /// Without stopped instances, minimums, interruptions and commitments.
     #[must_use]
     pub fn new(options: &Options, refine: bool) -> Self {
-        Self { options: *options, refine, ..Self::default() }
+        Self { options: *options, refine, exchange: true, ..Self::default() }
     }
 
     /// Names the stopped instances that are started, changes launches for the minimums and interruptions, and gives equal pods their places in the order of their names.
     fn adjust(&self, problem: &Problem<'_>, solution: &mut Solution) {
         self.stopped.assign(&mut solution.launches, &problem.node_pools);
         self.minimums.limit(&mut solution.launches, &problem.node_pools);
-        exchange_equal_pods(problem, solution);
+        if self.exchange {
+            exchange_equal_pods(problem, solution);
+        }
         self.interruptions.choose_others(&mut solution.launches, &problem.node_pools);
     }
 }

@@ -3,9 +3,11 @@
 pub(crate) mod caused_launches;
 
 use crate::action::{Action, PlanLine, Written};
+use crate::facts::Facts;
 use crate::nodes::cluster_state::ClusterState;
 use crate::nodes::voluntary_disruption::reschedulable;
 use crate::pools::EvaluatedPool;
+use crate::settings::Mechanism;
 use jiff::{SignedDuration, Timestamp};
 use nodeless_disruption::churn::{self, Churn, Entry, LastHour, PoolState};
 use nodeless_disruption::command::{CommandPhase, CommandRecord};
@@ -27,6 +29,8 @@ pub(super) struct Breaker {
     nodes: BTreeMap<String, Occupied>,
     /// The NodePools where disruption stops, each with the reason: for [`nodeless_disruption::Cluster::stopped`].
     pub(super) stopped: BTreeMap<String, String>,
+    /// The mechanism that plans are made without.
+    without: Option<Mechanism>,
 }
 
 /// The inputs of the churn breaker for a NodePool.
@@ -90,12 +94,12 @@ impl Breaker {
     /// everywhere: nothing is disrupted on doubt.
     pub(super) fn for_plan(
         cluster_state: &ClusterState<'_>,
-        evaluated: &[EvaluatedPool],
-        commands: &[CommandRecord],
+        facts: Facts<'_>,
         stored: Result<&[StoredRecord], &str>,
-        now: Timestamp,
     ) -> Self {
-        let mut breaker = Self::new(cluster_state, evaluated, commands);
+        let now = facts.snapshot.now;
+        let mut breaker = Self::new(cluster_state, facts.evaluated, &facts.commands.records);
+        breaker.without = facts.snapshot.settings.without;
         match stored {
             Ok(stored) => {
                 stored.iter().for_each(|one| breaker.remember(one.clone()));
@@ -195,7 +199,8 @@ impl Breaker {
 
     /// The NodePools with nodes that consolidation leaves alone.
     fn held_back(&self, now: Timestamp) -> BTreeMap<String, HeldBack> {
-        let held = self.pools.iter().filter(|(_, known)| known.churn.held_back.in_effect(now).next().is_some());
+        let with = self.without != Some(Mechanism::HeldBackRemovals);
+        let held = self.pools.iter().filter(|(_, known)| with && known.churn.held_back.in_effect(now).next().is_some());
         held.map(|(pool, known)| (pool.clone(), known.churn.held_back.clone())).collect()
     }
 
@@ -295,7 +300,8 @@ impl Breaker {
 
     /// Evaluates again where disruption stops. A NodePool that is stopped stays stopped for the rest of the plan.
     fn evaluate(&mut self, now: Timestamp) {
-        for (name, known) in &self.pools {
+        let pools = self.pools.iter().filter(|_| self.without != Some(Mechanism::ChurnBreaker));
+        for (name, known) in pools {
             if let Some(why) = churn::stopped(name, &known.options, &known.last_hour(now)) {
                 self.stopped.entry(name.clone()).or_insert(why);
             }

@@ -222,7 +222,7 @@ impl Rounds {
         let facts = Facts { evaluated: &self.evaluated, commands: &self.commands, ..run.facts() };
         let cluster_state = run.found(facts);
         let (records, now) = (&facts.commands.records, facts.snapshot.now);
-        let breaker = Breaker::for_plan(&cluster_state, facts.evaluated, records, Ok(&self.churn), now);
+        let breaker = Breaker::for_plan(&cluster_state, facts, Ok(&self.churn));
         let cluster = input(&cluster_state, facts.evaluated, records, None);
         let mut cluster = with_commitments(cluster, &cluster_state, facts);
         cluster.not_evaluated = std::mem::take(&mut self.not_yet_evaluated);

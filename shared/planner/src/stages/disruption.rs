@@ -112,7 +112,7 @@ async fn decided(
     if needs_churn(&decision, facts) {
         let churn = recent_churn(churn, executor).await;
         let churn = churn.as_deref().map_err(String::as_str);
-        breaker = Breaker::for_plan(cluster_state, facts.evaluated, records, churn, now);
+        breaker = Breaker::for_plan(cluster_state, facts, churn);
         if breaker.restrict(&mut cluster, now) {
             decision = decide(&cluster, now, options);
         }

@@ -2,8 +2,9 @@
 
 use crate::facts::Facts;
 use crate::launches::stopped;
-use crate::nodes::cluster_state::ClusterState;
 use crate::nodes::instances;
+use crate::nodes::cluster_state::ClusterState;
+use crate::settings::Mechanism;
 use nodeless_disruption::{Command, OnDemandMinimums};
 use nodeless_placement::{Committed, Policy, StoppedInstances};
 use nodeless_scheduling::{Options, Problem, Solution};
@@ -26,6 +27,7 @@ fn policy<'a>(facts: Facts<'a>, cluster_state: &ClusterState<'a>, problem: &Prob
     Policy {
         options: Options { max_work: snapshot.work.provisioning, ..snapshot.settings.scheduling },
         refine: snapshot.is_whole(),
+        exchange: snapshot.settings.without != Some(Mechanism::Exchange),
         whole: Vec::new(),
         stopped: StoppedInstances::new(stopped::startable(facts)),
         minimums: OnDemandMinimums::new(&problem.node_pools, facts.claims, &under_way),

@@ -119,7 +119,7 @@ pub(crate) fn find<'c, 'a>(
     let zones = ZoneGuard::new(declared, &mut prepared, now);
     let mut round = Round::new(cluster, &known, lookup, expected, (options, now), &mut prepared);
     round.zones = zones;
-    round.prediction = Some(Prediction::new(cluster, declared, expected));
+    round.prediction = Prediction::assumed(cluster, declared, expected, options);
     run(&mut round, budgets);
     found.work = round.work();
     round.finish(&mut found);

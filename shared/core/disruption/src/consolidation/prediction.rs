@@ -1,6 +1,6 @@
 //! The predicted bindings during one evaluation of all candidates.
 
-use crate::cluster::Cluster;
+use crate::cluster::{AssumedBindings, Cluster, Options};
 use crate::simulation::packed::Mover;
 use crate::simulation::{Expected, bound_pods};
 use nodeless_model::{Node, Pod, ResourceIndex, ResourceList};
@@ -29,13 +29,20 @@ pub(super) struct Nodes<'a> {
 }
 
 impl<'c, 'a> Prediction<'c, 'a> {
-    /// `keeping` is the cluster that consolidation evaluates, with the same nodes and pods in the same order as `cluster`.
-    pub(super) fn new(keeping: &Cluster<'a>, cluster: &'c Cluster<'a>, expected: &'c Expected<'a>) -> Self {
+    /// `keeping` is the cluster that consolidation evaluates, with the same nodes and pods in the same order as `cluster`. `None` if pods
+    /// are assumed to go where plans place them.
+    pub(super) fn assumed(
+        keeping: &Cluster<'a>,
+        cluster: &'c Cluster<'a>,
+        expected: &'c Expected<'a>,
+        options: &Options,
+    ) -> Option<Self> {
         let pods = |cluster: &Cluster<'a>| cluster.nodes.iter().flat_map(|node| node.pods.clone()).collect::<Vec<_>>();
         let pairs = pods(keeping).into_iter().zip(pods(cluster));
         let declared = pairs.filter(|(held, pod)| !std::ptr::eq(*held, *pod));
         let declared = declared.map(|(held, pod)| (std::ptr::from_ref(held), pod)).collect();
-        Self { cluster, expected, declared, nodes: None }
+        let predicted = options.bindings == AssumedBindings::Predicted;
+        predicted.then_some(Self { cluster, expected, declared, nodes: None })
     }
 
     /// Pods as users declared them.

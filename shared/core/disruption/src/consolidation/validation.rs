@@ -47,7 +47,7 @@ pub(super) fn still_right<'k, 'a: 'k>(
     let zones = ZoneGuard::new(declared, &mut prepared, now);
     let mut round = Round::new(cluster, &nodes, &lookup, expected, (options, now), &mut prepared);
     round.zones = zones;
-    round.prediction = Some(Prediction::new(cluster, declared, expected));
+    round.prediction = Prediction::assumed(cluster, declared, expected, options);
     let mut movers: Vec<Mover<'_>> = Vec::new();
     let mut scope = Scope::Small;
     for place in 0..round.candidates.len() {

@@ -59,7 +59,7 @@ impl<'a> DisruptionMethod<'a> for ZoneBalance<'_, 'a> {
         let zones = ZoneGuard::new(input, &mut prepared, now).map(ZoneGuard::improving);
         let mut round = Round::new(&keeping, &known, &lookup, expected, (&options, now), &mut prepared);
         round.zones = zones;
-        round.prediction = Some(Prediction::new(&keeping, input, expected));
+        round.prediction = Prediction::assumed(&keeping, input, expected, &options);
         let mut found = Vec::new();
         for (place, spread) in uneven(&mut round) {
             match replace(&mut round, place, spread, progress) {

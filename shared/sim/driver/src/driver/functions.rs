@@ -2,8 +2,9 @@
 
 use jiff::Timestamp;
 use nodeless_lifecycle::Settings;
-use nodeless_operations::{CapacitySettings, CatalogCache, Context, EventRate, gates::FeatureGates};
-use nodeless_planner::{PlanError, PlanReport, PlanSettings, Planner};
+use nodeless_operations::{CapacitySettings, CatalogCache, Context, EventRate};
+use nodeless_operations::gates::FeatureGates;
+use nodeless_planner::{Mechanism, PlanError, PlanReport, PlanSettings, Planner};
 use nodeless_ports::queue::{ShardMessage, WakeSource};
 use nodeless_ports::{CatalogSource, Cloud, Cluster, PortError, Queue, Table, ZonalShifts};
 use nodeless_reconciler::{
@@ -29,6 +30,8 @@ pub struct FunctionSettings {
     pub gates: FeatureGates,
     /// The behavior if `minValues` cannot be satisfied.
     pub min_values: MinValuesPolicy,
+    /// The mechanism that plans are made without.
+    pub without: Option<Mechanism>,
 }
 
 /// All operations in one world.
@@ -144,6 +147,7 @@ impl Functions {
                     gates: set.gates,
                     zonal_shift: options.zonal_shift,
                     scheduling: Options { min_values: set.min_values, ..Options::default() },
+                    without: set.without,
                     ..PlanSettings::default()
                 },
             ),
@@ -155,7 +159,7 @@ impl Functions {
                 cloud: cloud.clone(),
                 catalog: CatalogCache::default(),
                 events: EventRate::default(),
-                nominations: NominationSwitch::new(options.nominations),
+                nominations: NominationSwitch::new(options.nominations && set.without != Some(Mechanism::Nominations)),
                 settings: settings.clone(),
                 zonal_shift: options.zonal_shift,
                 min_values_strict: set.min_values == MinValuesPolicy::Strict,

@@ -28,7 +28,6 @@ use deliveries::{Deliveries, Delivery};
 use futures::stream::{FuturesUnordered, Stream as _};
 use invocation::{Environment, Invocation};
 use jiff::{SignedDuration, Timestamp};
-use nodeless_operations::gates::FeatureGates;
 use nodeless_ports::queue::{ShardMessage, WakeSource};
 use nodeless_telemetry::{Sink, emit};
 use nodeless_world::fault_injection::{Fate, FaultInjection};
@@ -128,18 +127,9 @@ impl Driver {
         schedule: Schedule,
         sink: Arc<dyn Sink>,
         fault_injection: FaultInjection,
-        gates: FeatureGates,
+        set: FunctionSettings,
     ) -> Self {
-        let set = FunctionSettings { gates, ..FunctionSettings::default() };
         Self::set_up(world, schedule, sink, Some(fault_injection), set)
-    }
-
-    /// Sets the settings of the functions.
-    #[must_use]
-    pub fn with_settings(mut self, set: FunctionSettings) -> Self {
-        self.set = set;
-        self.forget();
-        self
     }
 
     /// Has Lambda stop recursive loops, as it does where they are not allowed.

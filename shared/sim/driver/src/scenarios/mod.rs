@@ -24,6 +24,7 @@ pub(crate) use timeline::{Entry, Timeline, after};
 
 use jiff::{SignedDuration, Timestamp};
 use nodeless_model::Template;
+use nodeless_operations::plan::Mechanism;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -55,6 +56,9 @@ pub struct Scenario {
     /// Feature gates as the functions take them, such as `NodeRepair=true,SpotToSpotConsolidation=true`.
     #[serde(default)]
     pub feature_gates: String,
+    /// The mechanism that plans are made without, for measurements.
+    #[serde(skip)]
+    pub without: Option<Mechanism>,
     /// Whether Lambda stops recursive loops, as it does where the functions do not allow them.
     #[serde(default)]
     pub stops_loops: bool,

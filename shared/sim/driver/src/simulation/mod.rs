@@ -19,7 +19,7 @@ use crate::scenarios::active_faults::ActiveFaults;
 use crate::scenarios::objects;
 use crate::scenarios::other_controller::OtherController;
 use crate::scenarios::{Action, Entry, Scenario, ScenarioError, Timeline, after};
-use crate::{Driver, DriverError, Schedule};
+use crate::{Driver, DriverError, FunctionSettings, Schedule};
 use jiff::{SignedDuration, Timestamp};
 use nodeless_model::listed_commitments::AccountCommitments;
 use nodeless_model::shell::quoted;
@@ -130,7 +130,8 @@ impl Run {
             field: "featureGates".to_owned(),
             why: error.to_string(),
         })?;
-        let driver = Driver::with_fault_injection(world, Schedule::default(), sink, fault_injection.clone(), gates)
+        let set = FunctionSettings { gates, without: scenario.without, ..FunctionSettings::default() };
+        let driver = Driver::with_fault_injection(world, Schedule::default(), sink, fault_injection.clone(), set)
             .stopping_loops(scenario.stops_loops);
         let effects = Arc::new(EffectChecks::new(
             driver.world().api().clone(),

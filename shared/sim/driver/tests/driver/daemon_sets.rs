@@ -2,12 +2,11 @@
 
 use crate::support::{configure, create, list, picture, start, within};
 use futures::FutureExt as _;
-use nodeless_driver::{Driver, Schedule};
+use nodeless_driver::{Driver, FunctionSettings, Schedule};
 use nodeless_fake_kubernetes::resource::{DAEMON_SETS, EVENTS, LIMIT_RANGES, NODES, PODS};
 use nodeless_fake_kubernetes::{PatchOptions, PatchType};
 use nodeless_model::claim::condition;
 use nodeless_model::{NodeClaim, labels};
-use nodeless_operations::gates::FeatureGates;
 use nodeless_telemetry::Null;
 use nodeless_world::fault_injection::FaultInjection;
 use nodeless_world::resources::NODE_POOLS;
@@ -147,8 +146,8 @@ fn a_process_that_ends_while_nodes_wait_changes_nothing() {
         for write in 0..8 {
             let world = World::new(WorldOptions::default()).unwrap();
             let faults = FaultInjection::scripted(world.clock().clone());
-            let (sink, gates) = (Arc::new(Null), FeatureGates::default());
-            let mut driver = Driver::with_fault_injection(world, Schedule::default(), sink, faults.clone(), gates);
+            let (sink, set) = (Arc::new(Null), FunctionSettings::default());
+            let mut driver = Driver::with_fault_injection(world, Schedule::default(), sink, faults.clone(), set);
             configure(&driver);
             annotate(&driver, "kube-system/csi");
             add_daemon_set(&driver, "csi", &everything());

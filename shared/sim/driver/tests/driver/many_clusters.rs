@@ -3,10 +3,9 @@
 
 use crate::support::{configure, create, within};
 use jiff::{SignedDuration, Timestamp};
-use nodeless_driver::{AccountConcurrency, Driver, Schedule};
+use nodeless_driver::{AccountConcurrency, Driver, FunctionSettings, Schedule};
 use nodeless_fake_kubernetes::resource::DEPLOYMENTS;
 use nodeless_fake_kubernetes::{PatchOptions, PatchType};
-use nodeless_operations::gates::FeatureGates;
 use nodeless_telemetry::Null;
 use nodeless_world::fault_injection::{FaultInjection, Rates};
 use nodeless_world::{World, WorldOptions};
@@ -54,8 +53,8 @@ fn cluster(seed: u64, account: &AccountConcurrency) -> Driver {
     let world = World::new(WorldOptions::default()).unwrap();
     let rates = Rates { slow: 1.0, slowest: Duration::from_millis(50), ..Rates::default() };
     let slow = FaultInjection::new(world.clock().clone(), seed, rates);
-    let gates = FeatureGates::default();
-    let driver = Driver::with_fault_injection(world, Schedule::default(), Arc::new(Null), slow, gates);
+    let driver =
+        Driver::with_fault_injection(world, Schedule::default(), Arc::new(Null), slow, FunctionSettings::default());
     let driver = driver.in_account(account.clone());
     configure(&driver);
     create(&driver, &DEPLOYMENTS, deployment("spread", NODES, true));

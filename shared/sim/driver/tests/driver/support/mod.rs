@@ -3,10 +3,9 @@
 
 use jiff::{SignedDuration, Timestamp};
 use nodeless_api::test_support::{ec2_node_class_manifest, node_pool_manifest};
-use nodeless_driver::{Driver, Outcome, Schedule};
+use nodeless_driver::{Driver, FunctionSettings, Outcome, Schedule};
 use nodeless_fake_kubernetes::resource::{NODES, PODS};
 use nodeless_fake_kubernetes::{CreateOptions, ListOptions, Resource};
-use nodeless_operations::gates::FeatureGates;
 use nodeless_telemetry::{Null, Sink};
 use nodeless_world::fault_injection::FaultInjection;
 use nodeless_world::resources::{NODE_CLASSES, NODE_POOLS};
@@ -37,7 +36,7 @@ pub fn start_counted() -> Driver {
     let world = World::new(WorldOptions::default()).unwrap();
     let faults = FaultInjection::scripted(world.clock().clone());
     let sink = Arc::new(Null);
-    let driver = Driver::with_fault_injection(world, Schedule::default(), sink, faults, FeatureGates::default());
+    let driver = Driver::with_fault_injection(world, Schedule::default(), sink, faults, FunctionSettings::default());
     configure(&driver);
     driver
 }
