@@ -5,6 +5,7 @@ use jiff::Timestamp;
 use nodeless_disruption::repair::{Unhealthy, Verdict};
 use nodeless_disruption::{Command, Kept, KeptReason, Method, NodeDetails, StaticChange, ZoneMove};
 use nodeless_model::claim::LaunchedInstance;
+use nodeless_model::duration::format_go_duration;
 use nodeless_model::object::ObjectEvent;
 use nodeless_model::{CapacityType, DisruptionReason};
 use nodeless_planner::{Disruption, PoolChurn};
@@ -54,6 +55,8 @@ pub(crate) struct RepairReport {
     pub(crate) why: String,
     /// When the toleration duration of that condition ends.
     pub(crate) due: Timestamp,
+    /// How long its drain may take before pods are deleted forcefully, unless the NodeClaim allows less.
+    pub(crate) drain_within: String,
     pub(crate) action: RepairAction,
     /// Why it is not repaired although that duration has ended.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -64,8 +67,10 @@ pub(crate) struct RepairReport {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum RepairAction {
-    /// The node is forcefully terminated.
+    /// The node is replaced, if `commands` have it.
     Repair,
+    /// The node was never initialized and is terminated at once.
+    Terminate,
     /// The node has until `due` to recover.
     Wait,
     /// The repair is blocked.
@@ -268,6 +273,7 @@ impl From<Unhealthy> for RepairReport {
         let (action, blocked) = match found.verdict {
             Verdict::Wait => (RepairAction::Wait, None),
             Verdict::Repair => (RepairAction::Repair, None),
+            Verdict::Terminate => (RepairAction::Terminate, None),
             Verdict::Blocked(why) => (RepairAction::Blocked, Some(why)),
         };
         Self {
@@ -276,6 +282,7 @@ impl From<Unhealthy> for RepairReport {
             node_pool: found.node_pool,
             why: found.message,
             due: found.due,
+            drain_within: format_go_duration(found.drain),
             action,
             blocked,
         }

@@ -139,7 +139,12 @@ fn repairs(out: &mut String, repairs: &[RepairReport]) -> Result {
 pub(super) fn action(repair: &RepairReport) -> String {
     match (repair.action, &repair.blocked) {
         (RepairAction::Repair, _) => {
-            "it is repaired: it is forcefully terminated, and its pods are deleted instead of evicted".to_owned()
+            let within = &repair.drain_within;
+            format!("it is repaired: its pods get other nodes first, and its drain ends by force after {within}")
+        }
+        (RepairAction::Terminate, _) => {
+            "it was never initialized: it is forcefully terminated, and its pods are deleted instead of evicted"
+                .to_owned()
         }
         (RepairAction::Wait, _) => format!("it is repaired if it is still unhealthy at {:.0}", repair.due),
         (RepairAction::Blocked, why) => format!("it is not repaired: {}", why.as_deref().unwrap_or_default()),

@@ -8,7 +8,7 @@ use std::str::FromStr;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FeatureGates {
-    /// `NodeRepair`: nodes that have been unhealthy for too long are replaced forcefully.
+    /// `NodeRepair`: nodes that have been unhealthy for too long are replaced.
     pub node_repair: bool,
     /// `SpotToSpotConsolidation`: spot nodes may be replaced by cheaper spot nodes.
     pub spot_to_spot_consolidation: bool,

@@ -31,6 +31,7 @@ impl<'a> Facts<'a> {
             scheduling: settings.scheduling,
             spot_to_spot: settings.gates.spot_to_spot_consolidation,
             bindings: if without_prediction { AssumedBindings::AsPlanned } else { AssumedBindings::Predicted },
+            node_repair: settings.gates.node_repair,
             ..nodeless_disruption::Options::default()
         }
     }

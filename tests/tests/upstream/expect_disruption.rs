@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 pub(crate) struct DisruptionExpect {
-    /// All nodes that commands disrupt, each with the reason: `Empty`, `Underutilized` or `Drifted`.
+    /// All nodes that commands disrupt, each with the reason: `Empty`, `Underutilized`, `Drifted` or `Unhealthy`.
     disrupted: Option<BTreeMap<String, String>>,
     /// The number of nodes that commands disrupt.
     count: Option<usize>,
@@ -22,7 +22,7 @@ pub(crate) struct DisruptionExpect {
     replaced: Vec<NodeExpect>,
     /// The number of new nodes of each static NodePool that has any.
     static_launches: Option<BTreeMap<String, usize>>,
-    /// The unhealthy nodes, each with `Wait`, `Repair` or `Blocked`.
+    /// The unhealthy nodes, each with `Wait`, `Repair`, `Terminate` or `Blocked`.
     repairs: Option<BTreeMap<String, String>>,
     /// The methods of the commands.
     methods: Option<BTreeSet<String>>,

@@ -169,6 +169,7 @@ fn disrupted(dry_run: &DryRun, solution: &Solution, decisions: usize) -> Disrupt
     let repair = |verdict: &Verdict| match verdict {
         Verdict::Wait => "Wait",
         Verdict::Repair => "Repair",
+        Verdict::Terminate => "Terminate",
         Verdict::Blocked(_) => "Blocked",
     };
     let joined =

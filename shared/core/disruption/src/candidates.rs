@@ -6,6 +6,7 @@ use crate::output::{Candidate, Command, Method, Replacement};
 use crate::pods::DisruptionBudgetIndex;
 use crate::policy::{maintenance, pause};
 use crate::reasons::KeptReason;
+use crate::reasons::drift::{Drift, DriftReason};
 use crate::simulation::Expected;
 use crate::{NOMINATION_WINDOW, pods};
 use jiff::{SignedDuration, Timestamp};
@@ -96,6 +97,10 @@ impl<'c, 'a> Lookup<'c, 'a> {
         present.next().map_or(instance.price, |offering| offering.price).max(0.0)
     }
 
+    pub(crate) const fn cluster(&self) -> &'c Cluster<'a> {
+        self.cluster
+    }
+
     fn offer(&self, name: &str) -> Option<&'c PoolOffer<'a>> {
         self.offers.get(name).map(|place| &self.cluster.node_pools[*place])
     }
@@ -121,9 +126,8 @@ impl<'c, 'a> Lookup<'c, 'a> {
         if let Some((zone, until)) = self.cluster.shifted(of) {
             return Err(KeptReason::ZonalShift { zone: zone.to_owned(), until });
         }
-        let Some(name) = &claim.node_pool else { return Err(KeptReason::Unmanaged) };
-        let Some(offer) = self.offer(name) else { return Err(KeptReason::NoNodePool(name.clone())) };
-        if let Some(why) = pause::holding(self.cluster, offer.pool, now) {
+        let one = self.of_node_pool(of, node, claim)?;
+        if let Some(why) = pause::holding(self.cluster, one.offer.pool, now) {
             return Err(why);
         }
         if let Some(why) = maintenance::holding(&self.cluster.options, now) {
@@ -131,12 +135,32 @@ impl<'c, 'a> Lookup<'c, 'a> {
         }
         // The removal of a node without pods evicts none.
         let evicts = pods::reschedulable(&of.pods).next().is_some();
-        if let Some(why) = self.cluster.stopped.get(name).filter(|_| evicts) {
+        if let Some(why) = self.cluster.stopped.get(&one.offer.pool.name).filter(|_| evicts) {
             return Err(KeptReason::Churn(why.clone()));
         }
         if let Some(until) = nominated_until(claim).filter(|until| *until > now) {
             return Err(KeptReason::Nominated { until });
         }
+        Ok(one)
+    }
+
+    /// An unhealthy node as a candidate, or why it is not one. What keeps nodes from other disruption is not meant to keep a broken one.
+    pub(crate) fn repairable(&self, of: &'c ClusterNode<'a>) -> Result<Eligible<'c, 'a>, KeptReason> {
+        let (Some(node), Some(claim)) = (of.node, of.claim) else { return Err(KeptReason::NotInitialized) };
+        if let Some(pod) = of.undecoded.first() {
+            return Err(KeptReason::UndecodedPod { pod: pod.name.to_owned(), why: pod.why.to_owned() });
+        }
+        self.of_node_pool(of, node, claim)
+    }
+
+    fn of_node_pool(
+        &self,
+        of: &'c ClusterNode<'a>,
+        node: &'a Node,
+        claim: &'a NodeClaim,
+    ) -> Result<Eligible<'c, 'a>, KeptReason> {
+        let Some(name) = &claim.node_pool else { return Err(KeptReason::Unmanaged) };
+        let Some(offer) = self.offer(name) else { return Err(KeptReason::NoNodePool(name.clone())) };
         let held_back = self.cluster.held_back.get(name);
         Ok(Eligible { of, node, claim, offer, price: self.price(claim), held_back })
     }
@@ -223,6 +247,21 @@ pub(crate) fn initialized_since(claim: &NodeClaim) -> Timestamp {
     claim.condition(condition::INITIALIZED).map_or(claim.created, |condition| condition.last_transition_time)
 }
 
+/// A command that replaces a drifted or unhealthy node.
+pub(crate) fn replacing(
+    one: &Eligible<'_, '_>,
+    drift: &Drift,
+    replacements: Vec<Replacement>,
+    now: Timestamp,
+) -> Command {
+    let (method, reason) = match drift.reason {
+        DriftReason::Unhealthy => (Method::Repair, DisruptionReason::Unhealthy),
+        _ if one.is_static() => (Method::StaticDrift, DisruptionReason::Drifted),
+        _ => (Method::Drift, DisruptionReason::Drifted),
+    };
+    command(method, reason, &[*one], replacements, now)
+}
+
 /// A command that removes these nodes.
 pub(crate) fn command(
     method: Method,
@@ -250,6 +289,7 @@ pub(crate) fn command(
         score: None,
         drains_first: false,
         zones: None,
+        repair: None,
         decided: now,
     }
 }

@@ -133,6 +133,8 @@ pub struct Options {
     /// Whether spot nodes are replaced by cheaper spot nodes (Karpenter's gate `SpotToSpotConsolidation`, disabled by default
     /// there too).
     pub spot_to_spot: bool,
+    /// Whether unhealthy nodes are repaired (Karpenter's gate `NodeRepair`, disabled by default there too).
+    pub node_repair: bool,
     /// Whether a claim with a true condition `Drifted` counts as drifted although the comparison finds no drift. For exports,
     /// which lack the state that nodes are compared with; the planner has all of it.
     pub trust_conditions: bool,
@@ -168,6 +170,7 @@ impl Default for Options {
             hash_version: String::new(),
             scheduling: nodeless_scheduling::Options::default(),
             spot_to_spot: false,
+            node_repair: false,
             trust_conditions: false,
             explain: false,
             min_saving: MIN_SAVING,

@@ -9,8 +9,9 @@ use crate::emptiness::Emptiness;
 use crate::method::{DisruptionMethod, Progress};
 use crate::output::{Command, Decision, Kept, Method};
 use crate::pods::DisruptionBudgetIndex;
-use crate::simulation::{Expected, buffers};
 use crate::{drift, events, pods};
+use crate::repair::method::NodeRepair;
+use crate::simulation::{Expected, buffers};
 use jiff::Timestamp;
 use std::cell::RefCell;
 
@@ -20,10 +21,10 @@ const WORK_PER_POD: u64 = 50;
 
 /// Decides which nodes are disrupted voluntarily, and why each other managed node stays.
 ///
-/// The methods are tried in Karpenter's order, and only the first that finds something is used: empty nodes, all in one command
-/// as far as the budgets allow; drifted nodes of static NodePools; other drifted nodes, one by one as far as the budgets allow;
-/// consolidation; then one node with pods that are uneven over zones. Drift and consolidation result in as many independent commands as
-/// possible.
+/// The methods are tried in Karpenter's order, and only the first that finds something is used: unhealthy nodes, one by one as far as the
+/// budgets allow; empty nodes, all in one command as far as the budgets allow; drifted nodes of static NodePools; other drifted nodes, one
+/// by one as far as the budgets allow; consolidation; then one node with pods that are uneven over zones. Repair, drift and consolidation
+/// result in as many independent commands as possible.
 ///
 /// ```
 /// use jiff::Timestamp;
@@ -76,6 +77,8 @@ pub fn decide(input: &Cluster<'_>, now: Timestamp, options: &Options) -> Decisio
     let expected = Expected::new(input, options, now);
     let mut progress = Progress::new(input, &expected, &budget_index, options, now);
     let lookup = Lookup::new(input);
+    let (repair, unrepaired) = NodeRepair::new(&lookup, options, now);
+    progress.keep(unrepaired);
     let mut eligible: Vec<Eligible<'_, '_>> = Vec::new();
     for node in input.nodes.iter().filter(|node| node.is_managed()) {
         match lookup.eligible(node, now) {
@@ -100,7 +103,8 @@ pub fn decide(input: &Cluster<'_>, now: Timestamp, options: &Options) -> Decisio
     let canaries = RefCell::new(canaries);
     let (fixed_drift, node_drift) = drift::method::methods(&drifted, &canaries);
     let balance = ZoneBalance(full.clone());
-    let commands = progress.first(&[&Emptiness(empty), &fixed_drift, &node_drift, &Consolidation(full), &balance]);
+    let commands =
+        progress.first(&[&repair, &Emptiness(empty), &fixed_drift, &node_drift, &Consolidation(full), &balance]);
 
     let Progress { budgets, mut kept, not_evaluated, work, .. } = progress;
     for candidate in commands.iter().flat_map(|command| &command.candidates) {
@@ -144,6 +148,7 @@ pub fn revalidate(command: &Command, input: &Cluster<'_>, now: Timestamp, option
     let movable = |one: &Eligible<'_, '_>| reasons_to_stay(one, &expected, &budget_index, false, now).is_empty();
     let mut movable: Vec<_> = eligible.iter().copied().filter(movable).collect();
     let fresh = match command.method {
+        Method::Repair => NodeRepair::new(&lookup, options, now).0.only(command).validate(command, progress),
         Method::Emptiness => {
             movable.retain(|one| pods::is_empty(&one.of.pods));
             Emptiness(movable).validate(command, progress)

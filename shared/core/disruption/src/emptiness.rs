@@ -20,8 +20,9 @@ impl<'a> DisruptionMethod<'a> for Emptiness<'_, 'a> {
         command.into_iter().collect()
     }
 
-    /// Emptiness is the first method, so its nodes never wait.
-    fn wait(&self, _: &mut Progress<'_, 'a>) {}
+    fn wait(&self, progress: &mut Progress<'_, 'a>) {
+        progress.keep(self.0.iter().map(|one| (one.node.name.clone(), KeptReason::EmptinessWaits)));
+    }
 
     /// The nodes that are still empty, as far as the budgets allow.
     fn validate(&self, _: &Command, progress: &mut Progress<'_, 'a>) -> Option<Command> {

@@ -1,6 +1,6 @@
 //! Decides which nodes are disrupted, when and why, and why every other node stays.
 //!
-//! [`decide`] is a pure function of the cluster and the time. It tries Karpenter's methods in order (emptiness, drift,
+//! [`decide`] is a pure function of the cluster and the time. It tries Karpenter's methods in order (node repair, emptiness, drift,
 //! consolidation), and then zone balance, and returns commands within the NodePools' budgets, with a reason for every node that stays.
 //! [`expired`] lists the claims that have reached their NodePool's `expireAfter`, to which budgets do not apply.
 //! [`drift`] compares a node with its NodePool and EC2NodeClass.
@@ -12,9 +12,9 @@
 //! | folder | has |
 //! |---|---|
 //! | `policy` | what limits disruption: budgets, schedules, maintenance windows, pauses, on-demand minimums |
-//! | `drift`, `emptiness`, `consolidation` | the methods, which propose commands, and zone balance with consolidation; `method` is their interface |
+//! | `repair`, `drift`, `emptiness`, `consolidation` | the methods, which propose commands, and zone balance with consolidation; `method` is their interface |
 //! | `replicas`, `static_capacity` | NodePools with `spec.replicas` |
-//! | `forceful` | expiration, spot interruptions and rebalance recommendations, to which budgets do not apply, and node repair |
+//! | `forceful` | expiration, spot interruptions and rebalance recommendations, to which budgets do not apply |
 //! | `simulation` | whether the pods of nodes fit elsewhere, and what new nodes for them cost |
 //! | `churn` | the churn breaker, and nodes that are held back because the removal of such a node led to a launch |
 //! | `command` | the steps of a command |
@@ -41,6 +41,7 @@ mod output;
 mod pods;
 mod policy;
 mod reasons;
+pub mod repair;
 mod replicas;
 mod simulation;
 mod static_capacity;
@@ -55,9 +56,10 @@ pub use decide::{decide, revalidate};
 pub use details::{BudgetStatus, NodeDetails, PodDetails, node_details};
 pub use drift::detection::drift;
 pub use forceful::expiration::{Expired, expired};
-pub use forceful::{repair, spot_interruptions};
+pub use forceful::spot_interruptions;
 pub use output::{
-    Candidate, Command, CommandReport, Decision, Kept, Method, PodPlacement, Replacement, ReplacementReport, ZoneMove,
+    Candidate, Command, CommandReport, Decision, Kept, Method, PodPlacement, Repair, Replacement, ReplacementReport,
+    ZoneMove,
 };
 pub use pods::DisruptionBudgetIndex;
 pub use policy::budgets::allowed_disruptions;

@@ -8,6 +8,7 @@ use nodeless_scheduling::Launch;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::time::Duration;
 
 /// The commands, and why all other nodes stay.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -58,8 +59,21 @@ pub struct Command {
     /// The spread over zones that it improves; only of zone balance.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub zones: Option<ZoneMove>,
+    /// The repair of its node; only of node repair.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repair: Option<Repair>,
     /// When it was decided.
     pub decided: Timestamp,
+}
+
+/// The repair of an unhealthy node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Repair {
+    /// The unhealthy condition, in one sentence.
+    pub why: String,
+    /// How long the drain may take before pods are deleted forcefully.
+    pub drain_within: Duration,
 }
 
 /// How a command of zone balance changes the pods of a workload in each zone.
@@ -90,6 +104,8 @@ impl fmt::Display for ZoneMove {
 /// The methods, in the order in which they are tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Method {
+    /// Nodes that have been unhealthy for too long.
+    Repair,
     /// Nodes that no pod needs.
     Emptiness,
     /// Drifted nodes of static NodePools.
@@ -109,6 +125,7 @@ impl Method {
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
+            Self::Repair => "repair",
             Self::Emptiness => "emptiness",
             Self::StaticDrift => "static-drift",
             Self::Drift => "drift",

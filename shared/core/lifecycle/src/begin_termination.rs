@@ -8,6 +8,7 @@ use nodeless_model::claim::{Termination, TerminationReason, condition};
 use nodeless_model::events;
 use nodeless_model::object::ObjectRef;
 use nodeless_model::{ConditionStatus, NodeClaim, Phase};
+use std::time::Duration;
 
 /// Begins the termination. Its effects follow in the next step, after this one is written.
 pub(crate) fn leave(
@@ -40,10 +41,22 @@ pub(crate) fn leave(
 ///
 /// The caller writes the record conditionally and wakes lifecycle. The following steps do the rest.
 pub fn begin_termination(claim: &mut NodeClaim, reason: TerminationReason, message: &str, now: Timestamp) -> bool {
-    let deadline = match reason {
-        TerminationReason::Unhealthy => Some(now),
-        _ => claim.spec.termination_grace_period.map(|grace| after(now, grace)),
+    let within = match reason {
+        TerminationReason::Unhealthy => Some(Duration::ZERO),
+        _ => claim.spec.termination_grace_period,
     };
+    begin_termination_within(claim, reason, message, within, now)
+}
+
+/// [`begin_termination`] with a drain that ends forcefully after this time; `None` means never.
+pub fn begin_termination_within(
+    claim: &mut NodeClaim,
+    reason: TerminationReason,
+    message: &str,
+    within: Option<Duration>,
+    now: Timestamp,
+) -> bool {
+    let deadline = within.map(|within| after(now, within));
     if claim.phase.is_leaving() {
         // A drain that waits for successors of pods has no more time for that.
         let known = claim.status.termination.as_ref().is_some_and(|end| end.reason == TerminationReason::Interrupted);
@@ -67,6 +80,7 @@ pub fn begin_termination(claim: &mut NodeClaim, reason: TerminationReason, messa
         TerminationReason::Empty => Some("Empty"),
         TerminationReason::Underutilized => Some("Underutilized"),
         TerminationReason::Drifted => Some("Drifted"),
+        TerminationReason::Repaired => Some("Unhealthy"),
         TerminationReason::Unbalanced => Some("Unbalanced"),
         _ => None,
     };

@@ -32,6 +32,7 @@ const fn is_forced(reason: TerminationReason) -> bool {
         | TerminationReason::Empty
         | TerminationReason::Underutilized
         | TerminationReason::Drifted
+        | TerminationReason::Repaired
         | TerminationReason::Unbalanced
         // No node replaces these in their NodePool.
         | TerminationReason::NodePoolDeleted
@@ -72,6 +73,7 @@ mod tests {
             (Reason::Empty, false),
             (Reason::Underutilized, false),
             (Reason::Drifted, false),
+            (Reason::Repaired, false),
             (Reason::Expired, true),
             (Reason::Interrupted, true),
             (Reason::Unhealthy, true),

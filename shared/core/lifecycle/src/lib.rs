@@ -43,7 +43,7 @@ mod time;
 pub mod warm;
 mod without_instance;
 
-pub use begin_termination::begin_termination;
+pub use begin_termination::{begin_termination, begin_termination_within};
 pub use charge::{charge_when_written, leaves_by_force};
 pub use collect::{Collection, World, collect, is_proved_gone};
 pub use daemon_sets::Awaited;

@@ -86,9 +86,9 @@ fn elsewhere<'d>(pod: &Pod, ready: impl Iterator<Item = &'d ReadyPod>, seen: &'d
 
 /// Whether pods get their successors before this node is drained: not if the node or its instance is broken.
 fn applies(claim: &NodeClaim) -> bool {
-    use TerminationReason::{InstanceMissing, Unhealthy};
+    use TerminationReason::{InstanceMissing, Repaired, Unhealthy};
     let reason = claim.status.termination.as_ref().map(|end| end.reason);
-    reason.is_some_and(|reason| !matches!(reason, Unhealthy | InstanceMissing))
+    reason.is_some_and(|reason| !matches!(reason, Unhealthy | Repaired | InstanceMissing))
 }
 
 /// The pods whose Deployments the next step uses, so that nothing is read for others.

@@ -65,7 +65,7 @@ at_every_write! {
     an_interruption_at_a_full_limit: 25 writes, 0 spare, full_cluster, interrupt_at_the_limit;
     a_change_at_a_full_limit: 40 writes, 0 spare, full_cluster, be_drifted_at_the_limit;
     a_claim_that_leaves_takes_along_what_was_launched_for_it: 30 writes, 0 spare, Harness::new, think_again;
-    a_repair: 20 writes, 0 spare, sick_cluster, be_repaired;
+    a_repair: 60 writes, 1 spare, sick_cluster, be_repaired;
     a_failed_status_check: 20 writes, 0 spare, async || running_cluster(2).await, fail_a_check;
     expiry: 30 writes, 0 spare, ageing_cluster, expire;
     a_schedule: 15 writes, 0 spare, async || running_cluster(2).await, turn_off_by_schedule;
@@ -315,7 +315,7 @@ async fn a_lost_answer_costs_no_instance_and_no_charge() {
     }
 }
 
-/// A cluster with two nodes in which unhealthy nodes are repaired; no budget lets the pods of the sick one go.
+/// A cluster with two nodes in which unhealthy nodes are repaired, and one of which is.
 async fn sick_cluster() -> Harness {
     let mut harness = running_cluster(2).await;
     let gates = FeatureGates { node_repair: true, ..FeatureGates::default() };

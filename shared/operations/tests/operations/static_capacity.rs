@@ -211,34 +211,39 @@ fn sicken(harness: &Harness, nodes: usize, minutes_ago: i64) {
     }
 }
 
-async fn unhealthy(harness: &Harness) -> Vec<NodeClaim> {
+async fn repaired(harness: &Harness) -> Vec<NodeClaim> {
     let is = |claim: &NodeClaim| {
-        claim.status.termination.as_ref().is_some_and(|end| end.reason == TerminationReason::Unhealthy)
+        claim.status.termination.as_ref().is_some_and(|end| end.reason == TerminationReason::Repaired)
     };
     harness.records().await.into_iter().filter(is).collect()
 }
 
 #[tokio::test]
-async fn a_node_that_is_unhealthy_for_too_long_is_replaced_by_force() {
+async fn an_unhealthy_node_is_drained_after_its_replacement_has_joined_and_for_a_limited_time() {
     let mut harness = running_cluster(2, true).await;
-    // No budget lets its pod go, and that does not hold the repair up.
+    // No budget lets its pod go, until the drain ends by force.
     ["web-0", "web-1"].into_iter().for_each(|app| harness.cluster.protect(app));
-    sicken(&harness, 1, 28);
+    sicken(&harness, 1, 0);
+    harness.minutes(28).await;
     let sick = harness.cluster.nodes().keys().next().unwrap().clone();
+    let launched = harness.cloud.launched();
     harness.minutes(1).await;
-    assert!(unhealthy(&harness).await.is_empty(), "it may recover for half an hour");
-    let report = loop {
-        let report = harness.planner().run().await.unwrap();
-        if !report.leaving.is_empty() {
-            break report;
-        }
+    assert_eq!(harness.cloud.launched(), launched, "it may recover for half an hour");
+    for _ in 0..10 {
         harness.minutes(1).await;
-    };
-    assert_eq!((report.leaving.len(), report.created.len()), (1, 1), "a node for its pod comes in the same plan");
-    let [claim] = &unhealthy(&harness).await[..] else { panic!("one") };
+        if !repaired(&harness).await.is_empty() {
+            break;
+        }
+    }
+    let [claim] = &repaired(&harness).await[..] else { panic!("one") };
+    assert_eq!(harness.cloud.launched(), launched + 1);
+    let ready = harness.records().await.iter().filter(|claim| claim.phase == Phase::Initialized).count();
+    assert_eq!(ready, 2, "the replacement has joined");
     let end = claim.status.termination.as_ref().unwrap();
     assert!(end.message.contains("KernelReady has been False since"), "{}", end.message);
-    assert_eq!(end.deadline, Some(end.requested), "its pods are not waited for");
+    assert_eq!(end.deadline, Some(end.requested + SignedDuration::from_mins(10)));
+    harness.minutes(5).await;
+    assert!(harness.cluster.nodes().contains_key(&sick), "the PodDisruptionBudget protects its pod");
     converge(&mut harness, 2).await;
     check_nodes(&harness, 2, "after the repair").await;
     assert!(!harness.cluster.nodes().contains_key(&sick));
@@ -248,15 +253,16 @@ async fn a_node_that_is_unhealthy_for_too_long_is_replaced_by_force() {
 
 #[tokio::test]
 async fn nothing_is_repaired_while_the_gate_is_off_or_too_much_is_unhealthy() {
+    // No condition is older than its node.
     let mut harness = running_cluster(2, false).await;
     sicken(&harness, 1, 60);
-    harness.minutes(2).await;
-    assert!(unhealthy(&harness).await.is_empty());
+    harness.minutes(31).await;
+    assert!(repaired(&harness).await.is_empty());
 
     let mut harness = running_cluster(3, true).await;
     sicken(&harness, 2, 60);
-    harness.minutes(2).await;
-    assert!(unhealthy(&harness).await.is_empty());
+    harness.minutes(31).await;
+    assert!(repaired(&harness).await.is_empty());
     let reported = harness.cluster.events_of("NodeRepairBlocked");
     for kind in ["Node", "NodeClaim", "NodePool"] {
         let on = reported.iter().find(|event| event.object.kind == kind).unwrap();
@@ -272,10 +278,10 @@ async fn nothing_is_repaired_while_the_gate_is_off_or_too_much_is_unhealthy() {
     harness.cluster.create(&NODES, json!({ "metadata": { "name": "odd" }, "status": { "capacity": capacity } }));
     let report = harness.planner().run().await.unwrap();
     assert!(report.problems.iter().any(|problem| problem.contains("no node is repaired: Node odd")), "{report:#?}");
-    assert!(unhealthy(&harness).await.is_empty());
+    assert!(report.proposed.is_empty());
     harness.cluster.delete(&NODES, "odd");
-    harness.planner().run().await.unwrap();
-    assert_eq!(unhealthy(&harness).await.len(), 1);
+    let report = harness.planner().run().await.unwrap();
+    assert_eq!(report.proposed.len(), 1, "{report:#?}");
 }
 
 /// A schedule that starts in this number of minutes and lasts an hour.

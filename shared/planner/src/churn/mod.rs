@@ -310,11 +310,11 @@ impl Breaker {
 
     /// How many pods a command evicts, by NodePool. The pods of drifted nodes count only if the nodes replaced others within
     /// the last hour, which means that the NodePool replaces its nodes again and again. Otherwise a changed spec requires the
-    /// evictions, as fast as budgets allow.
+    /// evictions, as fast as budgets allow. Those of unhealthy nodes never count.
     fn evictions(&self, command: &Command, now: Timestamp) -> BTreeMap<String, u32> {
         let deliberate = |node: &&Occupied| {
-            command.reason == DisruptionReason::Drifted
-                && !(node.is_replacement && now.duration_since(node.since) < SignedDuration::from_hours(1))
+            let again = node.is_replacement && now.duration_since(node.since) < SignedDuration::from_hours(1);
+            command.repair.is_some() || (command.reason == DisruptionReason::Drifted && !again)
         };
         let mut evictions: BTreeMap<String, u32> = BTreeMap::new();
         for node in self.going(command).filter(|node| node.pods > 0 && !deliberate(node)) {

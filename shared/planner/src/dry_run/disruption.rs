@@ -280,7 +280,8 @@ impl Turn<'_> {
     /// # Errors
     /// If it cannot be executed.
     fn carry_out(&mut self, command: &Command) -> Result<Option<CommandRecord>, String> {
-        if let Some(why) = command.candidates.iter().find_map(|one| self.breaker.stopped.get(&one.node_pool)) {
+        let stopped = command.candidates.iter().find_map(|one| self.breaker.stopped.get(&one.node_pool));
+        if let Some(why) = stopped.filter(|_| command.repair.is_none()) {
             let stays =
                 |one: &Candidate| Kept { node: one.node.clone(), reasons: vec![KeptReason::Churn(why.clone())] };
             self.stays.extend(command.candidates.iter().map(stays));

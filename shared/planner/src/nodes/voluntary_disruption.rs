@@ -141,7 +141,7 @@ pub(crate) fn termination(reason: DisruptionReason) -> TerminationReason {
         DisruptionReason::Empty => TerminationReason::Empty,
         DisruptionReason::Underutilized => TerminationReason::Underutilized,
         DisruptionReason::Drifted => TerminationReason::Drifted,
-        DisruptionReason::Unhealthy => TerminationReason::Unhealthy,
+        DisruptionReason::Unhealthy => TerminationReason::Repaired,
         DisruptionReason::Unbalanced => TerminationReason::Unbalanced,
     }
 }

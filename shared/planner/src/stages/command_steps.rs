@@ -14,7 +14,7 @@ use jiff::Timestamp;
 use nodeless_disruption::command::{CommandEffect, CommandPhase, CommandRecord, Surroundings, step};
 use nodeless_disruption::command::{CommandStep, Outcome as CommandOutcome};
 use nodeless_disruption::{NodeClassFacts, maintenance};
-use nodeless_lifecycle::begin_termination;
+use nodeless_lifecycle::begin_termination_within;
 use nodeless_model::claim::condition;
 use nodeless_model::{ClusterLimits, ConditionStatus, DollarsPerHour, NodeClaim, Pause, Setting, Taint};
 use nodeless_operations::shards::CLAIMS_PER_SHARD;
@@ -134,7 +134,9 @@ impl<'a> ClaimsNow<'a> {
     fn terminated(&self, record: &CommandRecord, name: &str) -> Option<NodeClaim> {
         let mut claim = self.claims.get(name)?.clone();
         let text = why(record, &claim);
-        begin_termination(&mut claim, termination(record.command.reason), &text, self.now);
+        let repair = record.command.repair.as_ref().map(|repair| repair.drain_within);
+        let within = repair.or(claim.spec.termination_grace_period);
+        begin_termination_within(&mut claim, termination(record.command.reason), &text, within, self.now);
         Some(claim)
     }
 
@@ -410,9 +412,10 @@ pub(crate) fn waits(record: &CommandRecord, why: String, outcome: &mut Outcome) 
 /// Why a command disrupts a node, in a sentence.
 fn why(record: &CommandRecord, claim: &NodeClaim) -> String {
     let command = &record.command;
-    match &command.zones {
-        Some(zones) => format!("its pods are uneven: {zones}"),
-        None => message(command.reason, claim),
+    match (&command.zones, &command.repair) {
+        (Some(zones), _) => format!("its pods are uneven: {zones}"),
+        (_, Some(repair)) => repair.why.clone(),
+        _ => message(command.reason, claim),
     }
 }
 
@@ -493,6 +496,7 @@ mod tests {
             score: None,
             drains_first: false,
             zones: None,
+            repair: None,
             decided: Timestamp::UNIX_EPOCH,
         };
         let proposed = CommandRecord { version: 3, ..CommandRecord::propose(command) };

@@ -1,4 +1,4 @@
-//! Static capacity and repair, independent of pods: static NodePools, schedules, and unhealthy nodes.
+//! Static capacity, independent of pods: static NodePools, schedules, and unhealthy nodes that were never initialized.
 //!
 //! The stage is level-triggered: each plan compares the desired nodes with the claims, and changes the claims. A claim is written before
 //! it is launched and before its node is drained, so if the process ends here, the next plan or the sweep finds everything.
@@ -50,7 +50,7 @@ struct Leaving {
     after: NodeClaim,
 }
 
-/// Repairs and retires nodes, and keeps the numbers of static NodePools. Returns the claims after it.
+/// Retires nodes, and keeps the numbers of static NodePools. Returns the claims after it.
 ///
 /// The stage precedes provisioning: removed nodes make their pods move, and launched nodes add capacity.
 pub(crate) async fn run(
@@ -67,12 +67,12 @@ const fn batch(actions: Vec<Action>) -> Batch {
     Batch::each(Stage::StaticCapacity, actions)
 }
 
-/// Terminates the nodes that are unhealthy, or whose NodePool is scheduled off. Returns the claims after it.
+/// Terminates the nodes that never became healthy, or whose NodePool is scheduled off. Returns the claims after it.
 async fn retire(facts: Facts<'_>, executor: &dyn Execute, outcome: &mut Outcome) -> Vec<NodeClaim> {
     let under_way = launched(facts.commands, facts.claims);
     let mut going = Vec::new();
     if facts.snapshot.settings.gates.node_repair {
-        going.extend(repairs(facts, &under_way, outcome));
+        going.extend(never_healthy(facts, &under_way, outcome));
     }
     let scheduled_off = facts.evaluated.iter().any(|evaluated| evaluated.scheduled_off.is_some());
     // An object that cannot be decoded may forbid voluntary disruption, but it forbids no new node.
@@ -300,8 +300,8 @@ fn too_many(candidate: &Candidate, scheduled_off: bool) -> Going {
     Going { node: candidate.node.clone(), node_claim: candidate.node_claim.clone(), reason, message }
 }
 
-/// The nodes that have been unhealthy for too long. If too many are unhealthy at once, that is reported instead.
-fn repairs(facts: Facts<'_>, under_way: &[CommandRecord], outcome: &mut Outcome) -> Vec<Going> {
+/// The unhealthy nodes that were never initialized. Events report which of the others are not repaired although they are due.
+fn never_healthy(facts: Facts<'_>, under_way: &[CommandRecord], outcome: &mut Outcome) -> Vec<Going> {
     let found = match unhealthy_nodes(facts, under_way) {
         Ok(found) => found,
         Err(why) => {
@@ -310,7 +310,7 @@ fn repairs(facts: Facts<'_>, under_way: &[CommandRecord], outcome: &mut Outcome)
         }
     };
     outcome.events.extend(found.iter().flat_map(|node| repair_blocked(node, facts.evaluated)));
-    let due = found.into_iter().filter(|node| node.verdict == Verdict::Repair);
+    let due = found.into_iter().filter(|node| node.verdict == Verdict::Terminate);
     let going = |Unhealthy { node, node_claim, message, .. }| Going {
         node,
         node_claim,

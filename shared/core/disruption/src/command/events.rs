@@ -4,7 +4,7 @@ use super::CommandRecord;
 use crate::output::Candidate;
 use nodeless_model::NodeClaim;
 use nodeless_model::events::{
-    disruption_failed, disruption_launching, disruption_terminating, disruption_waiting_readiness,
+    disruption_failed, disruption_launching, disruption_terminating, disruption_waiting_readiness, repairing,
 };
 use nodeless_model::object::{ObjectEvent, ObjectRef};
 
@@ -36,7 +36,10 @@ pub(super) fn waiting(record: &CommandRecord) -> Vec<ObjectEvent> {
 
 pub(super) fn terminating(record: &CommandRecord, candidate: &Candidate) -> [ObjectEvent; 2] {
     let reason = format!("{:?}", record.command.reason);
-    objects(candidate).map(|object| disruption_terminating(object, &reason))
+    objects(candidate).map(|object| match &record.command.repair {
+        Some(repair) => repairing(object, &repair.why),
+        None => disruption_terminating(object, &reason),
+    })
 }
 
 pub(super) fn failed(candidate: &Candidate, why: &str) -> [ObjectEvent; 2] {

@@ -106,6 +106,7 @@ enum Standing {
 /// #     score: None,
 /// #     drains_first: false,
 /// #     zones: None,
+/// #     repair: None,
 ///     decided: Timestamp::UNIX_EPOCH,
 /// };
 /// let now = Timestamp::from_second(20).unwrap();
@@ -306,8 +307,11 @@ fn left_too_long(record: &CommandRecord, now: Timestamp) -> Option<String> {
     (age > STILL_RIGHT).then(|| format!("it made no progress for {} s and may be outdated", age.as_secs()))
 }
 
-/// Why candidates that are not terminating yet have to stay, if disruption is paused.
+/// Why candidates that are not terminating yet have to stay, if disruption is paused. A pause keeps no unhealthy node.
 fn paused(record: &CommandRecord, seen: Surroundings<'_>) -> Option<String> {
+    if record.command.repair.is_some() {
+        return None;
+    }
     let staying = record.candidates().iter().filter(|candidate| standing(record, candidate, seen) != Standing::Lost);
     let mut held = staying.filter_map(|candidate| seen.paused.get_key_value(&candidate.node_pool));
     held.next().map(|(pool, why)| format!("disruption of NodePool {pool} stops: {why}"))

@@ -1,7 +1,7 @@
 //! Commands against a small world that they are carried out in, and against chance.
 
 use super::*;
-use crate::output::Method;
+use crate::output::{Method, Repair};
 use nodeless_model::claim::{NodeClaimSpec, NodeClaimStatus, Termination, TerminationReason};
 use nodeless_model::{DisruptionReason, Phase};
 use proptest::prelude::*;
@@ -42,6 +42,7 @@ fn command(candidates: usize) -> Command {
         evictions: Vec::new(),
         placements: Vec::new(),
         drains_first: false,
+        repair: None,
         zones: None,
         score: None,
         decided: at(0),
@@ -209,6 +210,16 @@ fn a_pause_takes_back_what_has_not_begun_to_leave() {
         let leaving = world.claims.values().filter(|claim| claim.phase.is_leaving()).count();
         assert_eq!(leaving, usize::from(ready));
     }
+}
+
+#[test]
+fn a_pause_does_not_take_back_a_repair() {
+    let mut world = World::new(1, 1);
+    let repair = Repair { why: "its kernel is bad".into(), drain_within: Duration::from_mins(10) };
+    world.record.as_mut().unwrap().command.repair = Some(repair);
+    world.paused.insert("default".into(), "it is paused".into());
+    world.converge(at(15));
+    assert_eq!(world.record().phase, CommandPhase::Waiting);
 }
 
 #[test]

@@ -36,8 +36,15 @@ impl<'a> DisruptionMethod<'a> for StaticDrift<'_, '_, 'a> {
     fn propose(&self, progress: &mut Progress<'_, 'a>) -> Vec<Command> {
         let Progress { input, budget_index, options, now, .. } = *progress;
         let mut canaries = self.0.canaries.borrow_mut();
-        let limits = (&mut progress.budgets, &mut *canaries);
-        let (commands, reasons) = static_nodes::find(input, &self.0.drifted, budget_index, options, limits, now);
+        let budgets = &mut progress.budgets;
+        let mut admit = |one: &Eligible<'_, '_>, drift: &Drift| -> Result<(), KeptReason> {
+            canaries.check(one, drift)?;
+            replacement::unless_blocked(one, budget_index, now)?;
+            budgets.take(&one.offer.pool.name, DisruptionReason::Drifted)?;
+            canaries.replaced(one);
+            Ok(())
+        };
+        let (commands, reasons) = static_nodes::find(input, &self.0.drifted, budget_index, options, &mut admit, now);
         progress.keep(reasons);
         self.0.explain(progress);
         commands

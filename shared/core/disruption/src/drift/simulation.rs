@@ -1,19 +1,19 @@
-//! Where the pods of drifted nodes fit when these nodes are removed one after another, and what has to be launched for the other
-//! pods.
+//! Where the pods of drifted and unhealthy nodes fit when these nodes are removed one after another, and what has to be launched for the
+//! other pods.
 
 use crate::candidates::{self, Eligible};
 use crate::cluster::{Cluster, Options};
 use crate::drift::own_place::{ReservedNodes, with_one_more};
-use crate::output::{Command, Method, PodPlacement, Replacement};
+use crate::output::{Command, PodPlacement, Replacement};
 use crate::pods;
 use crate::pods::DisruptionBudgetIndex;
 use crate::policy::on_demand_minimum::OnDemandMinimums;
 use crate::reasons::KeptReason;
-use crate::reasons::drift::{Drift, KeepsPlace};
+use crate::reasons::drift::{Drift, DriftReason, KeepsPlace};
 use crate::simulation::node_prices::{Reserved, reservation};
 use crate::simulation::{self, Expected};
 use jiff::Timestamp;
-use nodeless_model::{DisruptionReason, Pod};
+use nodeless_model::Pod;
 use nodeless_scheduling::{Cause, ExistingNode, Launch, LimitScope, PoolOffer, Prepared, Problem, Reason, solve};
 use std::collections::{BTreeSet, HashSet};
 
@@ -117,7 +117,7 @@ impl<'c, 'a> DriftSimulation<'c, 'a> {
 
     /// Removes a node, or returns why it has to stay.
     pub(crate) fn leave(&mut self, one: &Eligible<'_, 'a>, drift: &Drift) -> Result<Command, KeptReason> {
-        let (own, real, of_node) = self.moving(one);
+        let (own, real, of_node) = self.moving(one, drift);
         self.limited = None;
         let place = self.problem.nodes.iter().position(|node| node.name == one.of.name());
         let gone = place.map(|place| (place, self.problem.nodes.remove(place)));
@@ -152,7 +152,7 @@ impl<'c, 'a> DriftSimulation<'c, 'a> {
         });
         match moves {
             Ok(moves) => {
-                let command = self.done(one, moves);
+                let command = self.done(one, moves, drift);
                 let savings_per_hour = command.savings_per_hour - later.unwrap_or_default();
                 Ok(Command { drains_first: later.is_some(), savings_per_hour, ..command })
             }
@@ -307,11 +307,13 @@ impl<'c, 'a> DriftSimulation<'c, 'a> {
 
     /// The pods that need another node when a node is removed, then the virtual pods of buffers, and then pending pods
     /// that may stay pending; with the number of the first, and of the first two together. A pod that stays until it is
-    /// deleted by force is left out: it is unknown when that will be.
-    fn moving(&self, one: &Eligible<'_, 'a>) -> (Vec<&'a Pod>, usize, usize) {
+    /// deleted by force is left out: it is unknown when that will be, except in a repair.
+    fn moving(&self, one: &Eligible<'_, 'a>, drift: &Drift) -> (Vec<&'a Pod>, usize, usize) {
         let by_name = |a: &&Pod, b: &&Pod| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name));
         let (coming, mut waiting) = self.expected.coming_to(one.of.name());
-        let own = pods::reschedulable(&one.of.pods).filter(|pod| !self.budget_index.holds(pod, None, self.now));
+        let all = drift.reason == DriftReason::Unhealthy;
+        let own = pods::reschedulable(&one.of.pods);
+        let own = own.filter(|pod| all || !self.budget_index.holds(pod, None, self.now));
         let (mut virtual_pods, mut moving): (Vec<&Pod>, Vec<&Pod>) =
             own.chain(coming).partition(|pod| pod.is_virtual());
         moving.sort_by(by_name);
@@ -371,7 +373,7 @@ impl<'c, 'a> DriftSimulation<'c, 'a> {
     }
 
     /// Creates the command. From here on its node is removed, and its pods are on their new nodes.
-    fn done(&mut self, one: &Eligible<'_, 'a>, moves: Moves) -> Command {
+    fn done(&mut self, one: &Eligible<'_, 'a>, moves: Moves, drift: &Drift) -> Command {
         let own = std::mem::take(&mut self.problem.pods);
         self.left.insert(one.offer.pool.name.clone());
         self.minimums.apply(&[one.claim.name.as_str()], moves.launches.iter(), &self.problem.node_pools);
@@ -398,7 +400,7 @@ impl<'c, 'a> DriftSimulation<'c, 'a> {
             Replacement { launch, pods: pods.into_iter().map(|pod| own[pod].key()).collect() }
         };
         let replacements = moves.launches.into_iter().map(replacement).collect();
-        let command = candidates::command(Method::Drift, DisruptionReason::Drifted, &[*one], replacements, self.now);
+        let command = candidates::replacing(one, drift, replacements, self.now);
         Command { placements, ..command }
     }
 }

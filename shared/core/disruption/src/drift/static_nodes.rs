@@ -1,29 +1,26 @@
-//! Replaces drifted nodes of static NodePools one for one, regardless of their pods.
+//! Replaces drifted and unhealthy nodes of static NodePools one for one, regardless of their pods.
 
 use crate::candidates::{self, Eligible};
 use crate::cluster::{Cluster, Options};
-use crate::drift::ami_canary::Canaries;
 use crate::drift::own_place::{ReservedNodes, with_one_more};
-use crate::drift::replacement;
 use crate::drift::simulation::pools_in_transition;
-use crate::output::{Command, Method, Replacement};
+use crate::output::{Command, Replacement};
 use crate::pods::DisruptionBudgetIndex;
-use crate::policy::budgets::Budgets;
 use crate::reasons::KeptReason;
 use crate::reasons::drift::{Drift, KeepsPlace};
 use crate::static_capacity;
 use jiff::Timestamp;
-use nodeless_model::DisruptionReason;
 use nodeless_scheduling::PoolOffer;
 use std::collections::BTreeMap;
 
-/// A command for each drifted node that the budgets and limits allow, and why each other one stays.
+/// A command for each of these nodes that the limits allow, if it is admitted, and why each other one stays. A node that is admitted
+/// counts against its budget.
 pub(crate) fn find(
     cluster: &Cluster<'_>,
     fixed: &[(&Eligible<'_, '_>, Drift)],
     budget_index: &DisruptionBudgetIndex<'_>,
     options: &Options,
-    (budgets, canaries): (&mut Budgets, &mut Canaries),
+    admit: &mut dyn FnMut(&Eligible<'_, '_>, &Drift) -> Result<(), KeptReason>,
     now: Timestamp,
 ) -> (Vec<Command>, Vec<(String, KeptReason)>) {
     let mut by_pool: BTreeMap<&str, Vec<&(&Eligible<'_, '_>, Drift)>> = BTreeMap::new();
@@ -44,16 +41,10 @@ pub(crate) fn find(
             let outcome = if surplus {
                 Err(KeptReason::StaticSurplus { node_pool: name.to_owned(), nodes, replicas })
             } else {
-                canaries
-                    .check(one, drift)
-                    .and_then(|()| replacement::unless_blocked(one, budget_index, now))
-                    .and_then(|()| budgets.take(name, DisruptionReason::Drifted))
+                admit(one, drift)
             };
             match outcome {
-                Ok(()) => {
-                    canaries.replaced(one);
-                    going.push(*one);
-                }
+                Ok(()) => going.push((*one, drift)),
                 Err(why) => kept.push((one.node.name.clone(), why)),
             }
         }
@@ -66,12 +57,10 @@ pub(crate) fn find(
         }
         launches.iter().for_each(|launch| PoolOffer::charge(&mut offers, name, &launch.charge));
         let mut launches = launches.into_iter();
-        let command = |one, replacements| {
-            candidates::command(Method::StaticDrift, DisruptionReason::Drifted, &[one], replacements, now)
-        };
-        for one in going {
+        for (one, drift) in going {
+            let command = |replacements| candidates::replacing(one, drift, replacements, now);
             if let Some(launch) = launches.next() {
-                commands.push(command(*one, vec![Replacement { launch, pods: Vec::new() }]));
+                commands.push(command(vec![Replacement { launch, pods: Vec::new() }]));
                 continue;
             }
             let place = reserved.place(one, budget_index, now);
@@ -79,7 +68,7 @@ pub(crate) fn find(
             if in_turn && fits_once_gone(one, own.copied(), cluster, options) {
                 // One node at a time: its replacement is launched when the number of nodes is evaluated next.
                 in_turn = false;
-                commands.push(Command { drains_first: true, ..command(*one, Vec::new()) });
+                commands.push(Command { drains_first: true, ..command(Vec::new()) });
             } else {
                 kept.push((one.node.name.clone(), without_replacement(name, &fewer, place.and_then(Result::err))));
             }

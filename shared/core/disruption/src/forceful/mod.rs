@@ -2,5 +2,4 @@
 
 pub(crate) mod expiration;
 pub(crate) mod rebalance;
-pub mod repair;
 pub mod spot_interruptions;

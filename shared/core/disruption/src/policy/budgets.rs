@@ -11,7 +11,7 @@ use nodeless_model::object::ObjectEvent;
 use nodeless_model::{Budget, DisruptionReason, Node, NodePool, Phase};
 use std::collections::BTreeMap;
 
-/// The reasons of commands. Node repair has budgets of its own ([`Budgets::of_repair`]).
+/// The reasons of most commands. Node repair has budgets of its own ([`Budgets::of_repair`]).
 const REASONS: [DisruptionReason; 3] =
     [DisruptionReason::Empty, DisruptionReason::Underutilized, DisruptionReason::Drifted];
 

@@ -78,6 +78,8 @@ pub enum DriftReason {
     /// The node expires soon, and its NodePool is configured for graceful expiration
     /// ([`nodeless_model::labels::GRACEFUL_EXPIRATION`]). This is not a drift, but handled as one.
     ExpiresSoon,
+    /// The node has been unhealthy for too long. This is not a drift, but its replacement is planned as for one.
+    Unhealthy,
     /// EC2 recommends a rebalance, and its NodePool is configured to replace such nodes ([`nodeless_model::labels::REBALANCE`]).
     /// This is not a drift, but handled as one.
     RebalanceRecommended,
@@ -99,6 +101,7 @@ impl DriftReason {
             Self::PlacementGroupDrift => "PlacementGroupDrift",
             Self::ConditionTrue => "Drifted",
             Self::ExpiresSoon => "ExpiresSoon",
+            Self::Unhealthy => "Unhealthy",
             Self::RebalanceRecommended => "RebalanceRecommended",
         }
     }
@@ -107,9 +110,10 @@ impl DriftReason {
 impl fmt::Display for Drift {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.reason {
-            DriftReason::ExpiresSoon | DriftReason::RebalanceRecommended | DriftReason::ConditionTrue => {
-                f.write_str(&self.message)
-            }
+            DriftReason::ExpiresSoon
+            | DriftReason::Unhealthy
+            | DriftReason::RebalanceRecommended
+            | DriftReason::ConditionTrue => f.write_str(&self.message),
             reason => write!(f, "it drifted ({}): {}", reason.as_str(), self.message),
         }
     }

@@ -92,6 +92,7 @@ impl KeptReason {
             | Self::Static(_)
             | Self::TooRecent { .. }
             | Self::MovingPod(_)
+            | Self::EmptinessWaits
             | Self::ConsolidationWaits
             | Self::Receives(_)
             | Self::NotEvaluated
@@ -133,6 +134,7 @@ impl KeptReason {
             Self::MaintenanceWindow(_) => "no maintenance window is open",
             Self::Churn(_) => "too many evictions that lowered no price",
             Self::MovingPod(_) | Self::Receives(_) => "pods of other nodes move to them",
+            Self::EmptinessWaits => "unhealthy nodes are replaced first",
             Self::ConsolidationWaits => "empty and drifted nodes are disrupted first",
             Self::PriceUnknown(_) => "price unknown",
             Self::NotEvaluated => "not evaluated",
@@ -163,10 +165,10 @@ impl KeptReason {
             Self::StaticSurplus { .. } => "surplus nodes are removed first",
             Self::NoReplacementNow { .. } => "no replacement can be launched",
             Self::Budget { .. } => "a disruption budget is used up",
-            Self::DriftBlocked { .. } => "drifted, and a pod cannot be scheduled elsewhere",
+            Self::DriftBlocked { .. } => "drifted or unhealthy, and a pod cannot be scheduled elsewhere",
             Self::AmiCanary { .. } => "drifted, and the first node with the new AMI comes first",
             Self::Drifted(_) => "drifted",
-            Self::DriftWaits(_) => "drifted, and other nodes are disrupted first",
+            Self::DriftWaits(_) => "drifted or unhealthy, and other nodes are disrupted first",
         }
     }
 }

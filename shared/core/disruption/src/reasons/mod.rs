@@ -168,6 +168,9 @@ pub enum KeptReason {
     /// A pod of a node that is being removed is expected to move to it.
     #[error("pod {0} is expected to move to it")]
     MovingPod(String),
+    /// Unhealthy nodes are replaced first.
+    #[error("unhealthy nodes are replaced first")]
+    EmptinessWaits,
     /// Empty or drifted nodes are disrupted first.
     #[error("empty and drifted nodes are disrupted first")]
     ConsolidationWaits,

@@ -18,6 +18,7 @@ mod paid;
 mod parsers;
 mod preferences;
 mod properties;
+mod repair;
 mod support;
 mod terminate_first;
 mod topology;

@@ -1,10 +1,8 @@
-//! Static NodePools, repair, graceful expiration, and errors about invalid input.
+//! Static NodePools, graceful expiration, and errors about invalid input.
 
 use crate::support::*;
 use jiff::SignedDuration;
-use nodeless_disruption::repair::{Verdict, unhealthy};
 use nodeless_disruption::*;
-use nodeless_model::node::NodeCondition;
 use nodeless_model::node_pool::BudgetNodes;
 use nodeless_model::*;
 use std::time::Duration;
@@ -143,104 +141,6 @@ fn a_node_expires_gracefully_if_configured() {
     assert_eq!((decision.commands[0].method, decision.commands[0].replacements.len()), (Method::Drift, 1));
     world.pools[0].disruption.budgets = vec![budget(BudgetNodes::Count(0))];
     assert!(world.decide().commands.is_empty());
-}
-
-fn sick(world: &mut World, place: usize, kind: &str, status: Option<bool>, since: i64) {
-    let conditions = &mut world.places[place].node.conditions;
-    conditions.retain(|condition| condition.kind != kind);
-    conditions.push(NodeCondition { kind: kind.into(), status, since: Some(at(since)) });
-}
-
-#[test]
-fn nodes_are_repaired_when_they_have_been_unhealthy_for_too_long() {
-    let half_an_hour_ago = 7200 - 1800;
-    for (kind, status, since, due) in [
-        ("Ready", Some(false), half_an_hour_ago, true),
-        ("Ready", Some(false), half_an_hour_ago + 1, false),
-        ("Ready", None, half_an_hour_ago, true),
-        ("AcceleratedHardwareReady", Some(false), 7200 - 600, true),
-        ("AcceleratedHardwareReady", Some(false), 7200 - 599, false),
-        ("KernelReady", Some(false), half_an_hour_ago, true),
-    ] {
-        let mut world = World::new(vec![node_pool("default")]);
-        world.on_demand("c9.large", Vec::new());
-        sick(&mut world, 0, kind, status, since);
-        let [found] = &unhealthy(&world.cluster(), now())[..] else { panic!("{kind} {since}") };
-        assert_eq!(found.verdict, if due { Verdict::Repair } else { Verdict::Wait }, "{kind} {status:?} {since}");
-        assert!(found.message.contains(kind));
-    }
-    let mut world = World::new(vec![node_pool("default")]);
-    world.on_demand("c9.large", Vec::new());
-    for (kind, status) in [("Ready", Some(true)), ("KernelReady", None), ("DiskPressure", Some(false))] {
-        sick(&mut world, 0, kind, status, 0);
-    }
-    assert_eq!(unhealthy(&world.cluster(), now()), []);
-}
-
-#[test]
-fn nothing_is_repaired_while_too_much_is_unhealthy() {
-    let mut world = World::new(vec![node_pool("default")]);
-    for _ in 0..6 {
-        world.on_demand("c9.large", Vec::new());
-    }
-    let verdicts = |world: &World| -> Vec<Verdict> {
-        unhealthy(&world.cluster(), now()).into_iter().map(|found| found.verdict).collect()
-    };
-    world.pools[0].disruption.budgets = vec![budget(BudgetNodes::Percent(100))];
-    // A fifth of six, rounded up, is two.
-    sick(&mut world, 0, "Ready", Some(false), 0);
-    sick(&mut world, 1, "Ready", Some(false), 0);
-    assert_eq!(verdicts(&world), [Verdict::Repair, Verdict::Repair]);
-    // The third counts although it has only just begun.
-    sick(&mut world, 2, "Ready", Some(false), 7199);
-    let [Verdict::Blocked(why), Verdict::Blocked(_), Verdict::Wait] = &verdicts(&world)[..] else {
-        panic!("{:?}", verdicts(&world))
-    };
-    assert_eq!(why, "3 of 6 nodes of NodePool default are unhealthy, more than 20%: none is repaired");
-    // A node that never became ready serves nothing.
-    let place = &mut world.places[1];
-    place.node.labels.remove(labels::INITIALIZED);
-    place.claim.phase = Phase::Registered;
-    let [Verdict::Blocked(_), Verdict::Repair, Verdict::Wait] = &verdicts(&world)[..] else {
-        panic!("{:?}", verdicts(&world))
-    };
-}
-
-#[test]
-fn budgets_pace_repairs_and_an_annotation_prevents_them() {
-    let mut world = World::new(vec![node_pool("default")]);
-    for _ in 0..10 {
-        world.on_demand("c9.large", Vec::new());
-    }
-    let verdicts = |world: &World| -> Vec<Verdict> {
-        unhealthy(&world.cluster(), now()).into_iter().map(|found| found.verdict).collect()
-    };
-    let blocked = |verdict: &Verdict| match verdict {
-        Verdict::Blocked(why) => why.clone(),
-        Verdict::Wait | Verdict::Repair => panic!("{verdict:?}"),
-    };
-    world.pools[0].disruption.budgets = vec![budget(BudgetNodes::Percent(10))];
-    sick(&mut world, 0, "Ready", Some(false), 1);
-    sick(&mut world, 1, "Ready", Some(false), 0);
-    // A tenth of ten nodes, and the one that has been unhealthy for longest comes first. Nodes that are not ready use no budget.
-    let found = verdicts(&world);
-    assert_eq!(found[1], Verdict::Repair);
-    let why = "the disruption budgets of NodePool default allow 1 at once for Unhealthy (spec.disruption.budgets[0]), and 1 are disrupted";
-    assert_eq!(blocked(&found[0]), why);
-    // A budget for other reasons does not hold repairs, and one for this reason does.
-    let about = |reason| Budget { reasons: vec![reason], ..budget(BudgetNodes::Count(0)) };
-    world.pools[0].disruption.budgets = vec![about(DisruptionReason::Drifted)];
-    assert_eq!(verdicts(&world), [Verdict::Repair, Verdict::Repair]);
-    world.pools[0].disruption.budgets = vec![about(DisruptionReason::Unhealthy)];
-    assert!(verdicts(&world).iter().all(|verdict| blocked(verdict).contains("allow 0 at once for Unhealthy")));
-    // A node that was never initialized needs no budget.
-    let place = &mut world.places[1];
-    place.node.labels.remove(labels::INITIALIZED);
-    place.claim.phase = Phase::Registered;
-    assert_eq!(verdicts(&world)[1], Verdict::Repair);
-
-    world.places[1].node.annotations.insert(labels::DO_NOT_REPAIR.to_owned(), "true".to_owned());
-    assert!(blocked(&verdicts(&world)[1]).ends_with("has the annotation karpenter.sh/do-not-repair"));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 use super::*;
 use crate::drain::{Drain, drain};
-use crate::{Effect, Needs, begin_termination, step};
+use crate::{Effect, Needs, begin_termination, begin_termination_within, leaves_by_force, step};
 use nodeless_model::claim::TerminationReason;
 use nodeless_model::object::{PodRef, VolumeAttachment};
 use nodeless_model::taint::TolerationOperator;
@@ -84,6 +84,18 @@ fn a_claim_whose_node_has_not_joined_goes_with_its_pool_also_if_its_object_was_c
         let reason = next.claim.status.termination.map(|end| end.reason);
         assert_eq!(reason, leaves.then_some(TerminationReason::NodePoolDeleted), "{phase:?}");
     }
+}
+
+#[test]
+fn a_repair_has_a_drain_that_ends_by_force_and_its_node_counts_until_then() {
+    let mut claim = claim(Phase::Initialized);
+    let within = Some(minutes(10));
+    assert!(begin_termination_within(&mut claim, TerminationReason::Repaired, "ill", within, at(60)));
+    assert_eq!(claim.status.termination.as_ref().unwrap().deadline, Some(at(660)));
+    assert_eq!(claim.condition(condition::DISRUPTION_REASON).unwrap().reason, "Unhealthy");
+    assert!(!leaves_by_force(&claim), "its replacement was launched within the limits");
+    assert!(begin_termination(&mut claim, TerminationReason::Unhealthy, "its machine fails", at(120)));
+    assert_eq!(claim.status.termination.unwrap().deadline, Some(at(120)), "the machine fails meanwhile");
 }
 
 #[test]

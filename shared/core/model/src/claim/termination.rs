@@ -40,8 +40,10 @@ pub enum TerminationReason {
     Expired,
     /// EC2 interrupts the instance, or is about to.
     Interrupted,
-    /// The node was unhealthy for too long.
+    /// The node was unhealthy for too long, or its machine fails; its pods are not waited for.
     Unhealthy,
+    /// The node was unhealthy for too long, and what its pods need was launched first.
+    Repaired,
     /// A user or program deleted the NodeClaim or Node.
     Deleted,
     /// The instance is gone although nodeless did not terminate it.
@@ -69,7 +71,7 @@ impl TerminationReason {
             Self::Unbalanced => "unbalanced",
             Self::Expired => "expired",
             Self::Interrupted => "interrupted",
-            Self::Unhealthy => "unhealthy",
+            Self::Unhealthy | Self::Repaired => "unhealthy",
             Self::Deleted => "deleted",
             Self::InstanceMissing => "garbage_collected",
             Self::NodePoolDeleted => "nodepool_deleted",

@@ -1,0 +1,238 @@
+//! Node repair: which nodes are replaced, after how long, and how.
+
+use crate::support::*;
+use jiff::SignedDuration;
+use nodeless_disruption::repair::{Verdict, unhealthy};
+use nodeless_disruption::*;
+use nodeless_model::node::NodeCondition;
+use nodeless_model::node_pool::BudgetNodes;
+use nodeless_model::*;
+use std::time::Duration;
+
+fn sick(world: &mut World, place: usize, kind: &str, status: Option<bool>, since: i64) {
+    let conditions = &mut world.places[place].node.conditions;
+    conditions.retain(|condition| condition.kind != kind);
+    conditions.push(NodeCondition { kind: kind.into(), status, since: Some(at(since)) });
+}
+
+#[test]
+fn nodes_are_repaired_when_they_have_been_unhealthy_for_too_long() {
+    let half_an_hour_ago = 7200 - 1800;
+    for (kind, status, since, due) in [
+        ("Ready", Some(false), half_an_hour_ago, true),
+        ("Ready", Some(false), half_an_hour_ago + 1, false),
+        ("Ready", None, half_an_hour_ago, true),
+        ("AcceleratedHardwareReady", Some(false), 7200 - 600, true),
+        ("AcceleratedHardwareReady", Some(false), 7200 - 599, false),
+        ("KernelReady", Some(false), half_an_hour_ago, true),
+    ] {
+        let mut world = World::new(vec![node_pool("default")]);
+        world.on_demand("c9.large", Vec::new());
+        sick(&mut world, 0, kind, status, since);
+        let [found] = &unhealthy(&world.cluster(), now())[..] else { panic!("{kind} {since}") };
+        assert_eq!(found.verdict, if due { Verdict::Repair } else { Verdict::Wait }, "{kind} {status:?} {since}");
+        assert!(found.message.contains(kind));
+    }
+    let mut world = World::new(vec![node_pool("default")]);
+    world.on_demand("c9.large", Vec::new());
+    for (kind, status) in [("Ready", Some(true)), ("KernelReady", None), ("DiskPressure", Some(false))] {
+        sick(&mut world, 0, kind, status, 0);
+    }
+    assert_eq!(unhealthy(&world.cluster(), now()), []);
+}
+
+#[test]
+fn nothing_is_repaired_while_too_much_is_unhealthy() {
+    let mut world = World::new(vec![node_pool("default")]);
+    for _ in 0..6 {
+        world.on_demand("c9.large", Vec::new());
+    }
+    let verdicts = |world: &World| -> Vec<Verdict> {
+        unhealthy(&world.cluster(), now()).into_iter().map(|found| found.verdict).collect()
+    };
+    world.pools[0].disruption.budgets = vec![budget(BudgetNodes::Percent(100))];
+    // A fifth of six, rounded up, is two.
+    sick(&mut world, 0, "Ready", Some(false), 0);
+    sick(&mut world, 1, "Ready", Some(false), 0);
+    assert_eq!(verdicts(&world), [Verdict::Repair, Verdict::Repair]);
+    // The third counts although it has only just begun.
+    sick(&mut world, 2, "Ready", Some(false), 7199);
+    let [Verdict::Blocked(why), Verdict::Blocked(_), Verdict::Wait] = &verdicts(&world)[..] else {
+        panic!("{:?}", verdicts(&world))
+    };
+    assert_eq!(why, "3 of 6 nodes of NodePool default are unhealthy, more than 20%: none is repaired");
+    // A node that never became ready serves nothing.
+    let place = &mut world.places[1];
+    place.node.labels.remove(labels::INITIALIZED);
+    place.claim.phase = Phase::Registered;
+    let [Verdict::Blocked(_), Verdict::Terminate, Verdict::Wait] = &verdicts(&world)[..] else {
+        panic!("{:?}", verdicts(&world))
+    };
+}
+
+#[test]
+fn budgets_pace_repairs_and_an_annotation_prevents_them() {
+    let mut world = World::new(vec![node_pool("default")]);
+    for _ in 0..10 {
+        world.on_demand("c9.large", Vec::new());
+    }
+    let verdicts = |world: &World| -> Vec<Verdict> {
+        unhealthy(&world.cluster(), now()).into_iter().map(|found| found.verdict).collect()
+    };
+    let blocked = |verdict: &Verdict| match verdict {
+        Verdict::Blocked(why) => why.clone(),
+        Verdict::Wait | Verdict::Repair | Verdict::Terminate => panic!("{verdict:?}"),
+    };
+    world.pools[0].disruption.budgets = vec![budget(BudgetNodes::Percent(10))];
+    sick(&mut world, 0, "Ready", Some(false), 1);
+    sick(&mut world, 1, "Ready", Some(false), 0);
+    // A tenth of ten nodes, and the one that has been unhealthy for longest comes first. Nodes that are not ready use no budget.
+    let found = verdicts(&world);
+    assert_eq!(found[1], Verdict::Repair);
+    let why = "the disruption budgets of NodePool default allow 1 at once for Unhealthy (spec.disruption.budgets[0]), and 1 are disrupted";
+    assert_eq!(blocked(&found[0]), why);
+    // A budget for other reasons does not hold repairs, and one for this reason does.
+    let about = |reason| Budget { reasons: vec![reason], ..budget(BudgetNodes::Count(0)) };
+    world.pools[0].disruption.budgets = vec![about(DisruptionReason::Drifted)];
+    assert_eq!(verdicts(&world), [Verdict::Repair, Verdict::Repair]);
+    world.pools[0].disruption.budgets = vec![about(DisruptionReason::Unhealthy)];
+    assert!(verdicts(&world).iter().all(|verdict| blocked(verdict).contains("allow 0 at once for Unhealthy")));
+    // A node that was never initialized needs no budget.
+    let place = &mut world.places[1];
+    place.node.labels.remove(labels::INITIALIZED);
+    place.claim.phase = Phase::Registered;
+    assert_eq!(verdicts(&world)[1], Verdict::Terminate);
+
+    world.places[1].node.annotations.insert(labels::DO_NOT_REPAIR.to_owned(), "true".to_owned());
+    assert!(blocked(&verdicts(&world)[1]).ends_with("has the annotation karpenter.sh/do-not-repair"));
+}
+
+/// A world with the gate `NodeRepair` and healthy nodes, of which the first has these pods and has been unhealthy for long.
+fn with_sick_node(nodes: usize, pods: Vec<Pod>) -> World {
+    let mut world = World::new(vec![node_pool("default")]);
+    world.options.node_repair = true;
+    world.pools[0].disruption.consolidate_after = NillableDuration::Never;
+    world.on_demand("c9.large", pods);
+    for _ in 1..nodes {
+        world.on_demand("c9.large", vec![pod(&format!("other-{}", world.places.len()), 1500, 1024)]);
+    }
+    sick(&mut world, 0, "KernelReady", Some(false), 0);
+    world
+}
+
+fn only_command(world: &World) -> Command {
+    let decision = world.decide();
+    let [command] = &decision.commands[..] else { panic!("{decision:#?}") };
+    command.clone()
+}
+
+#[test]
+fn what_the_pods_of_an_unhealthy_node_need_is_launched_before_it_is_drained() {
+    let world = with_sick_node(5, vec![pod("web", 1500, 1024)]);
+    let command = only_command(&world);
+    assert_eq!((command.method, command.reason), (Method::Repair, DisruptionReason::Unhealthy));
+    assert_eq!(command.candidates[0].node, "node-00000");
+    assert_eq!((command.replacements.len(), command.drains_first), (1, false));
+    assert_eq!(command.replacements[0].pods, ["default/web"]);
+    let repair = command.repair.clone().unwrap();
+    assert!(repair.why.starts_with("its condition KernelReady has been False since"), "{}", repair.why);
+    assert_eq!(repair.drain_within, Duration::from_mins(10));
+    let later = now() + SignedDuration::from_secs(20);
+    let again = revalidate(&command, &world.cluster(), later, &world.options).unwrap();
+    assert_eq!((&again.id, &again.repair), (&command.id, &command.repair));
+
+    let mut recovered = world.clone();
+    sick(&mut recovered, 0, "KernelReady", Some(true), 7200);
+    assert_eq!(revalidate(&command, &recovered.cluster(), later, &recovered.options), None);
+    let mut off = world;
+    off.options.node_repair = false;
+    assert_eq!(off.decide().commands, []);
+    assert_eq!(revalidate(&command, &off.cluster(), later, &off.options), None);
+}
+
+#[test]
+fn an_unhealthy_node_needs_no_replacement_if_its_pods_fit_elsewhere_or_it_has_none() {
+    for pods in [vec![], vec![pod("small", 100, 100)]] {
+        let world = with_sick_node(5, pods.clone());
+        let command = only_command(&world);
+        assert_eq!((command.replacements.len(), command.placements.len()), (0, pods.len()));
+        assert_eq!(command.method, Method::Repair);
+    }
+}
+
+#[test]
+fn what_keeps_other_nodes_does_not_keep_an_unhealthy_one() {
+    let mut world = with_sick_node(5, vec![labelled(pod("db", 1500, 1024), "app", "db")]);
+    world.places[0].node.annotations.insert(labels::DO_NOT_DISRUPT.to_owned(), "true".to_owned());
+    world.places[0].claim.spec.nominated_pods = vec!["default/db".to_owned()];
+    world.places[0].pods[0].template_mut().annotations.insert(labels::DO_NOT_DISRUPT.into(), "true".into());
+    world.pools[0].options.set(labels::PAUSE, Some("true"));
+    world.budgets = vec![PodDisruptionBudget {
+        namespace: "default".into(),
+        name: "db".into(),
+        selector: Some(selector("app", "db")),
+        ..PodDisruptionBudget::default()
+    }];
+    // Its pods move by force in the end, so they get a node first too.
+    let command = only_command(&world);
+    assert_eq!(command.replacements.len(), 1);
+    // The NodePool may allow a shorter drain, but no longer one.
+    for (minutes, within) in [(3, 3), (60, 10)] {
+        world.places[0].claim.spec.termination_grace_period = Some(Duration::from_mins(minutes));
+        assert_eq!(only_command(&world).repair.unwrap().drain_within, Duration::from_mins(within));
+    }
+    world.places[0].node.annotations.insert(labels::DO_NOT_REPAIR.to_owned(), "true".to_owned());
+    assert_eq!(world.decide().commands, []);
+}
+
+#[test]
+fn unhealthy_nodes_are_first_and_as_many_as_the_budgets_allow() {
+    let mut world = with_sick_node(10, vec![pod("web", 1500, 1024)]);
+    sick(&mut world, 1, "KernelReady", Some(false), 1);
+    world.pools[0].disruption.consolidate_after = NillableDuration::After(Duration::ZERO);
+    world.on_demand("c9.large", Vec::new());
+    let nodes = |world: &World| -> Vec<String> {
+        let commands = world.decide().commands;
+        assert!(commands.iter().all(|command| command.method == Method::Repair), "{commands:#?}");
+        commands.iter().map(|command| command.candidates[0].node.clone()).collect()
+    };
+    assert_eq!(nodes(&world), ["node-00000", "node-00001"]);
+    assert_eq!(world.kept(10), "unhealthy nodes are replaced first");
+    world.pools[0].disruption.budgets = vec![budget(BudgetNodes::Count(1))];
+    assert_eq!(nodes(&world), ["node-00000"]);
+}
+
+#[test]
+fn an_unhealthy_node_stays_while_its_pods_could_run_nowhere_else() {
+    let mut world = with_sick_node(5, vec![pod("web", 1500, 1024)]);
+    world.places[0].pods[0].template_mut().node_selector.insert("disk".into(), "special".into());
+    let decision = world.decide();
+    assert_eq!(decision.commands, []);
+    let why = world.kept(0);
+    assert!(why.contains("its condition KernelReady has been False since"), "{why}");
+    assert!(why.contains("but pod default/web cannot be scheduled elsewhere"), "{why}");
+}
+
+#[test]
+fn an_unhealthy_node_of_a_static_pool_is_replaced_one_for_one() {
+    let mut world = with_sick_node(5, vec![pod("web", 100, 100)]);
+    world.pools[0].replicas = Some(5);
+    let command = only_command(&world);
+    assert_eq!((command.method, command.replacements.len(), command.drains_first), (Method::Repair, 1, false));
+    assert_eq!(command.repair.unwrap().drain_within, Duration::from_mins(10));
+    // Within its limit, its replacement is launched once it is gone.
+    world.pools[0].limits = ResourceList::from([("nodes", Quantity::from_units(5))]);
+    let command = only_command(&world);
+    assert!(command.drains_first && command.replacements.is_empty(), "{command:#?}");
+}
+
+#[test]
+fn a_node_without_a_node_pool_is_not_repaired() {
+    let mut world = with_sick_node(5, Vec::new());
+    let place = &mut world.places[0];
+    place.claim.node_pool = None;
+    place.node.labels.remove(labels::NODE_POOL);
+    let [found] = &unhealthy(&world.cluster(), now())[..] else { panic!("one") };
+    let Verdict::Blocked(why) = &found.verdict else { panic!("{found:?}") };
+    assert!(why.starts_with("its NodeClaim has no NodePool, which could launch a replacement"), "{why}");
+}
