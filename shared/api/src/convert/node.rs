@@ -19,6 +19,7 @@ fn convert(node: &slim::Node) -> Result<model::Node, FieldError> {
         kind: condition.type_.clone(),
         status: status(&condition.status),
         since: condition.last_transition_time.as_ref().map(|time| time.0),
+        reason: condition.reason.clone().unwrap_or_default(),
     });
     Ok(model::Node {
         name: metadata.name.clone().unwrap_or_default(),

@@ -46,7 +46,7 @@ const WORK_PER_POD: u64 = 50;
 /// #     status: Default::default(),
 /// };
 /// let initialized = StringMap::from([(labels::INITIALIZED.into(), "true".into())]);
-/// let ready = node::NodeCondition { kind: "Ready".into(), status: Some(true), since: None };
+/// let ready = node::NodeCondition { kind: "Ready".into(), status: Some(true), since: None, reason: String::new() };
 /// let node =
 ///     Node { name: "ip-10-0-0-1".into(), labels: initialized, conditions: vec![ready], ..Node::default() };
 /// let cluster = Cluster {

@@ -47,6 +47,9 @@ pub struct NodeCondition {
     pub status: Option<bool>,
     /// Since when.
     pub since: Option<Timestamp>,
+    /// Why, in one word; empty if it has none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reason: String,
 }
 
 impl Node {

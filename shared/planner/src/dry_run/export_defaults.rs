@@ -133,7 +133,12 @@ fn assume_ready(view: &mut ClusterView, assumptions: &mut Vec<String>) {
     let mut taken = Vec::new();
     for node in view.nodes.iter_mut().filter(|node| node.node_pool().is_some()) {
         if !node.conditions.iter().any(|condition| condition.kind == "Ready") {
-            node.conditions.push(NodeCondition { kind: "Ready".to_owned(), status: Some(true), since: node.created });
+            node.conditions.push(NodeCondition {
+                kind: "Ready".to_owned(),
+                status: Some(true),
+                since: node.created,
+                reason: String::new(),
+            });
             taken.push(node.name.as_str());
         }
     }

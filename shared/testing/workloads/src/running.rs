@@ -138,7 +138,12 @@ pub(crate) fn place(index: usize, pool: &NodePool, kind: &InstanceType, offered:
         taints: pool.template.taints.clone(),
         capacity: kind.capacity.clone(),
         allocatable: kind.allocatable(),
-        conditions: vec![NodeCondition { kind: "Ready".into(), status: Some(true), since: Some(ago(47)) }],
+        conditions: vec![NodeCondition {
+            kind: "Ready".into(),
+            status: Some(true),
+            since: Some(ago(47)),
+            reason: String::new(),
+        }],
         created: Some(ago(48)),
         name: name.clone(),
         ..Node::default()

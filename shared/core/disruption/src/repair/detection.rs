@@ -33,6 +33,10 @@ const CONDITIONS: [(&str, Option<bool>); 7] = [
 /// The condition of GPUs and other accelerators.
 const ACCELERATORS: &str = "AcceleratedHardwareReady";
 
+/// The XID errors of NVIDIA's driver after which a GPU works no more, as in Karpenter's policies. With Karpenter's gate `RebootForRepair`,
+/// most of them cause a reboot: all but 64, 74, 79, 119 and 120.
+const FATAL_XIDS: [u32; 19] = [46, 48, 54, 62, 63, 64, 74, 79, 95, 109, 110, 119, 120, 136, 140, 143, 155, 156, 158];
+
 /// No node is repaired while more than this fraction of a NodePool's nodes, rounded up, is unhealthy: then the cause is
 /// elsewhere, and replacing nodes does not help. Nodes that were never initialized are removed nevertheless, because no pod serves
 /// there.
@@ -179,8 +183,16 @@ fn unhealthy_conditions(node: &Node) -> impl Iterator<Item = (Timestamp, String,
 
 fn policy(condition: &NodeCondition) -> Option<Policy> {
     let (kind, _) = CONDITIONS.iter().find(|(kind, bad)| *kind == condition.kind && *bad == condition.status)?;
-    let (toleration, drain) = if *kind == ACCELERATORS { (10, 5) } else { (30, 10) };
+    let is_fatal = *kind == ACCELERATORS && xid(&condition.reason).is_some_and(|code| FATAL_XIDS.contains(&code));
+    let (toleration, drain) = if is_fatal { (10, 5) } else { (30, 10) };
     Some(Policy { toleration: SignedDuration::from_mins(toleration), drain: Duration::from_mins(drain) })
+}
+
+/// The code in a reason such as `NvidiaXID79Error`.
+fn xid(reason: &str) -> Option<u32> {
+    let (_, code) = reason.split_once("XID")?;
+    let end = code.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(code.len());
+    code.get(..end)?.parse().ok()
 }
 
 fn message(condition: &NodeCondition, since: Timestamp) -> String {
@@ -189,5 +201,6 @@ fn message(condition: &NodeCondition, since: Timestamp) -> String {
         Some(false) => "False",
         None => "Unknown",
     };
-    format!("its condition {} has been {status} since {since}", condition.kind)
+    let reason = if condition.reason.is_empty() { String::new() } else { format!(" ({})", condition.reason) };
+    format!("its condition {} has been {status} since {since}{reason}", condition.kind)
 }

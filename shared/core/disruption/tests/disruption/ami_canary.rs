@@ -155,6 +155,7 @@ fn nodes_that_are_not_ready_or_do_not_register_stop_the_replacement() {
         kind: "Ready".into(),
         status: None,
         since: Some(now() - SignedDuration::from_mins(minutes)),
+        reason: String::new(),
     };
     first.node.conditions = vec![unready(5)];
     assert!(why(&decided(&world), "node-00000").contains("because node node-00002 is not ready"));

@@ -153,7 +153,7 @@ fn node(index: usize) -> (Node, NodeClaim, Vec<Pod>) {
         (labels::REGISTERED.to_owned(), "true".to_owned()),
         (labels::INITIALIZED.to_owned(), "true".to_owned()),
     ]);
-    let ready = NodeCondition { kind: "Ready".into(), status: Some(true), since: None };
+    let ready = NodeCondition { kind: "Ready".into(), status: Some(true), since: None, reason: String::new() };
     let node = Node {
         name: format!("node-{index}"),
         labels: labels.clone(),

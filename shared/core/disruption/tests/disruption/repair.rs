@@ -12,7 +12,7 @@ use std::time::Duration;
 fn sick(world: &mut World, place: usize, kind: &str, status: Option<bool>, since: i64) {
     let conditions = &mut world.places[place].node.conditions;
     conditions.retain(|condition| condition.kind != kind);
-    conditions.push(NodeCondition { kind: kind.into(), status, since: Some(at(since)) });
+    conditions.push(NodeCondition { kind: kind.into(), status, since: Some(at(since)), reason: String::new() });
 }
 
 #[test]
@@ -22,8 +22,8 @@ fn nodes_are_repaired_when_they_have_been_unhealthy_for_too_long() {
         ("Ready", Some(false), half_an_hour_ago, true),
         ("Ready", Some(false), half_an_hour_ago + 1, false),
         ("Ready", None, half_an_hour_ago, true),
-        ("AcceleratedHardwareReady", Some(false), 7200 - 600, true),
-        ("AcceleratedHardwareReady", Some(false), 7200 - 599, false),
+        ("AcceleratedHardwareReady", Some(false), half_an_hour_ago, true),
+        ("AcceleratedHardwareReady", Some(false), half_an_hour_ago + 1, false),
         ("KernelReady", Some(false), half_an_hour_ago, true),
     ] {
         let mut world = World::new(vec![node_pool("default")]);
@@ -105,6 +105,42 @@ fn budgets_pace_repairs_and_an_annotation_prevents_them() {
 
     world.places[1].node.annotations.insert(labels::DO_NOT_REPAIR.to_owned(), "true".to_owned());
     assert!(blocked(&verdicts(&world)[1]).ends_with("has the annotation karpenter.sh/do-not-repair"));
+}
+
+#[test]
+fn a_gpu_that_works_no_more_is_tolerated_for_ten_minutes() {
+    let mut world = World::new(vec![node_pool("default")]);
+    world.on_demand("c9.large", Vec::new());
+    for (reason, minutes, drain) in [
+        ("NvidiaXID79Error", 10, 5),
+        ("NvidiaXID46Error", 10, 5),
+        ("NvidiaXID158Error", 10, 5),
+        ("NvidiaXID13Error", 30, 10),
+        ("NvidiaXID7Error", 30, 10),
+        ("NvidiaXIDError", 30, 10),
+        ("NvidiaNVLinkError", 30, 10),
+        ("NeuronDMAError", 30, 10),
+        ("", 30, 10),
+    ] {
+        sick(&mut world, 0, "AcceleratedHardwareReady", Some(false), 7200);
+        world.places[0].node.conditions.last_mut().unwrap().reason = reason.into();
+        let [found] = &unhealthy(&world.cluster(), now())[..] else { panic!("{reason}") };
+        assert_eq!(found.due, now() + SignedDuration::from_mins(minutes), "{reason}");
+        assert_eq!(found.drain, Duration::from_mins(drain), "{reason}");
+        assert_eq!(found.message.ends_with(&format!(" ({reason})")), !reason.is_empty(), "{}", found.message);
+    }
+    // The condition of another kind says nothing about a GPU.
+    sick(&mut world, 0, "AcceleratedHardwareReady", Some(true), 7200);
+    sick(&mut world, 0, "KernelReady", Some(false), 7200);
+    world.places[0].node.conditions.last_mut().unwrap().reason = "NvidiaXID79Error".into();
+    assert_eq!(unhealthy(&world.cluster(), now())[0].drain, Duration::from_mins(10));
+    // No condition is older than its node, and one of unknown age is as old.
+    world.places[0].node.created = Some(at(7100));
+    for since in [Some(at(0)), None] {
+        world.places[0].node.conditions.last_mut().unwrap().since = since;
+        let found = unhealthy(&world.cluster(), now());
+        assert_eq!(found[0].due, at(7100) + SignedDuration::from_mins(30), "{since:?}");
+    }
 }
 
 /// A world with the gate `NodeRepair` and healthy nodes, of which the first has these pods and has been unhealthy for long.

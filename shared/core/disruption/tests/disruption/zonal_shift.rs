@@ -73,7 +73,8 @@ fn no_node_of_the_zone_is_repaired() {
         world.node("default", "m9.large", CapacityType::OnDemand, ZONES[1], vec![pod("c", 500, 512)]);
     }
     for place in &mut world.places[..2] {
-        let ready = NodeCondition { kind: "Ready".into(), status: Some(false), since: Some(at(0)) };
+        let ready =
+            NodeCondition { kind: "Ready".into(), status: Some(false), since: Some(at(0)), reason: String::new() };
         place.node.conditions = vec![ready];
     }
     world.pools[0].disruption.budgets = vec![budget(BudgetNodes::Percent(100))];

@@ -16,7 +16,12 @@ fn nodes_that_are_not_ready() {
             name: "ip-1".to_owned(),
             provider_id: Some("aws:///us-east-1a/i-1".to_owned()),
             labels: labels.into_iter().chain(of_pool).collect(),
-            conditions: vec![nodeless_model::node::NodeCondition { kind: "Ready".to_owned(), status: None, since }],
+            conditions: vec![nodeless_model::node::NodeCondition {
+                kind: "Ready".to_owned(),
+                status: None,
+                since,
+                reason: String::new(),
+            }],
             ..nodeless_model::Node::default()
         }
     };

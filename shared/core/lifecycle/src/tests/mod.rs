@@ -138,7 +138,12 @@ fn joined() -> Node {
         labels: StringMap::from([labels::NODE_POOL, labels::EC2_NODE_CLASS].map(|key| (key.into(), "default".into()))),
         taints: vec![Taint::unregistered()],
         allocatable: ResourceList::from([("cpu", Quantity::from_milli(1900))]),
-        conditions: vec![NodeCondition { kind: "Ready".into(), status: Some(true), since: None }],
+        conditions: vec![NodeCondition {
+            kind: "Ready".into(),
+            status: Some(true),
+            since: None,
+            reason: String::new(),
+        }],
         ..Node::default()
     }
 }

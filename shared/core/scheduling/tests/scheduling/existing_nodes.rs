@@ -58,7 +58,7 @@ fn bare(node: &Node) -> ExistingNode {
 #[test]
 fn a_node_that_was_never_ready_fails_after_the_registration_timeout() {
     let at = |seconds| jiff::Timestamp::from_second(seconds).unwrap();
-    let ready = |status, since| node::NodeCondition { kind: "Ready".into(), status, since };
+    let ready = |status, since| node::NodeCondition { kind: "Ready".into(), status, since, reason: String::new() };
     let joined = Node { created: Some(at(100)), ..ours("a", 4) };
     let registered = claim("a", Phase::Registered);
     let fails = |conditions: Vec<node::NodeCondition>, claim: Option<&NodeClaim>, now: i64| {

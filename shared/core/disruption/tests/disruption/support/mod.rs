@@ -229,7 +229,12 @@ impl World {
             taints: pool.template.taints.clone(),
             capacity: kind.capacity.clone(),
             allocatable: kind.allocatable(),
-            conditions: vec![NodeCondition { kind: "Ready".into(), status: Some(true), since: None }],
+            conditions: vec![NodeCondition {
+                kind: "Ready".into(),
+                status: Some(true),
+                since: None,
+                reason: String::new(),
+            }],
             name: name.clone(),
             ..Node::default()
         };
