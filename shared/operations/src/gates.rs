@@ -25,9 +25,9 @@ pub enum FeatureGatesError {
     Unknown(String),
     /// NodePools ask for the feature by an annotation.
     #[error(
-        "the feature gate {0} of Karpenter cannot be true: set the annotation {TERMINATE_FIRST}: drift on the NodePools that it is for"
+        "the feature gate {0} of Karpenter cannot be true: set the annotation {TERMINATE_FIRST}: {1} on the NodePools that it is for"
     )]
-    ByNodePool(String),
+    ByNodePool(&'static str, &'static str),
     /// nodeless does not have the feature.
     #[error("the feature gate {0} of Karpenter cannot be true: nodeless does not have the feature")]
     Unsupported(String),
@@ -36,11 +36,11 @@ pub enum FeatureGatesError {
 /// Feature gates of Karpenter whose features are part of nodeless, whatever their value. Objects specify whether they are used.
 const ALWAYS_ON: [&str; 4] = ["CapacityBuffer", "NodeOverlay", "ReservedCapacity", "StaticCapacity"];
 
-/// Feature gates of Karpenter, off by default, whose features nodeless does not have.
-const UNSUPPORTED: [&str; 2] = ["PodDeletionCostManagement", "TerminateFirstRepair"];
+/// A feature gate of Karpenter, off by default, whose feature nodeless does not have.
+const UNSUPPORTED: &str = "PodDeletionCostManagement";
 
-/// A feature gate of Karpenter, off by default, whose feature each NodePool asks for.
-const BY_NODE_POOL: &str = "TerminateFirstDrift";
+/// Feature gates of Karpenter, off by default, whose features each NodePool asks for, with the value of its annotation.
+const BY_NODE_POOL: [(&str, &str); 2] = [("TerminateFirstDrift", "drift"), ("TerminateFirstRepair", "repair")];
 
 impl FromStr for FeatureGates {
     type Err = FeatureGatesError;
@@ -55,13 +55,13 @@ impl FromStr for FeatureGates {
                 "NodeRepair" => gates.node_repair = on,
                 "SpotToSpotConsolidation" => gates.spot_to_spot_consolidation = on,
                 name if ALWAYS_ON.contains(&name) => {}
-                BY_NODE_POOL if on => return Err(FeatureGatesError::ByNodePool(name.to_owned())),
-                BY_NODE_POOL => {}
-                name if UNSUPPORTED.contains(&name) && on => {
-                    return Err(FeatureGatesError::Unsupported(name.to_owned()));
-                }
-                name if UNSUPPORTED.contains(&name) => {}
-                name => return Err(FeatureGatesError::Unknown(name.to_owned())),
+                UNSUPPORTED if on => return Err(FeatureGatesError::Unsupported(name.to_owned())),
+                UNSUPPORTED => {}
+                name => match BY_NODE_POOL.iter().find(|(gate, _)| *gate == name) {
+                    Some(&(gate, value)) if on => return Err(FeatureGatesError::ByNodePool(gate, value)),
+                    Some(_) => {}
+                    None => return Err(FeatureGatesError::Unknown(name.to_owned())),
+                },
             }
         }
         Ok(gates)
@@ -86,7 +86,11 @@ mod tests {
             ("NodeRepair", "\"NodeRepair\" is not a feature gate"),
             ("NodeRepair=yes", "\"NodeRepair=yes\" is not a feature gate"),
             ("Noderepair=true", "no feature gate Noderepair"),
-            ("TerminateFirstRepair=true", "TerminateFirstRepair of Karpenter cannot be true: nodeless does not"),
+            (
+                "PodDeletionCostManagement=true",
+                "PodDeletionCostManagement of Karpenter cannot be true: nodeless does not",
+            ),
+            ("TerminateFirstRepair=true", "set the annotation nodeless.sh/terminate-first: repair on the NodePools"),
             ("TerminateFirstDrift=true", "set the annotation nodeless.sh/terminate-first: drift on the NodePools"),
         ] {
             let error = text.parse::<FeatureGates>().unwrap_err().to_string();

@@ -16,7 +16,7 @@ use nodeless_expressions::Expression;
 use nodeless_launch::fleet;
 use nodeless_launch::node_class::{check, validation};
 use nodeless_lifecycle::NodeClassState;
-use nodeless_model::{NodeClaim, Quantity, ReservedInstances, ResourceList};
+use nodeless_model::{NodeClaim, NodePool, Quantity, ReservedInstances, ResourceList};
 use nodeless_ports::queue::NodeClassGeneration;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -80,7 +80,8 @@ fn generation(class: &EC2NodeClass) -> Option<NodeClassGeneration> {
 }
 
 fn with_ended_instances(view: &ClusterView, claims: &[NodeClaim], catalog: &Catalog) -> Vec<NodeClassGeneration> {
-    let asking = view.node_pools.iter().filter(|pool| pool.options.terminate_first.valid() == Some(&true));
+    let asks = |pool: &&NodePool| pool.options.terminate_first.valid().is_some_and(|first| first.drift || first.repair);
+    let asking = view.node_pools.iter().filter(asks);
     let asking: BTreeSet<&str> = asking.map(|pool| pool.template.node_class.as_str()).collect();
     if asking.is_empty() || view.pods.iter().all(|pod| pod.node_name.is_some()) {
         return Vec::new();

@@ -177,8 +177,9 @@ pub const SPOT_INTERRUPTIONS: &str = "nodeless.sh/spot-interruptions";
 /// The annotation of a NodePool: how long the first node with a new AMI has to run healthily before other nodes that drifted
 /// because of their AMI are replaced.
 pub const AMI_CANARY: &str = "nodeless.sh/ami-canary";
-/// The annotation of a NodePool: `drift` terminates a drifted node before its replacement is launched where this is possible only in the
-/// node's own place in a full capacity reservation. Without it such a node stays.
+/// The annotation of a NodePool: `drift` terminates a drifted node, `repair` an unhealthy one, and `drift,repair` both before its
+/// replacement is launched where this is possible only in the node's own place in a full capacity reservation. Without it such a node
+/// stays.
 pub const TERMINATE_FIRST: &str = "nodeless.sh/terminate-first";
 /// The key of a NodePool's limit on the price of its nodes, in `spec.limits` or as an annotation.
 pub const DOLLARS_PER_HOUR: &str = "nodeless.sh/dollars-per-hour";

@@ -74,7 +74,7 @@ pub use money::{Dollars, DollarsPerHour};
 pub use node::Node;
 pub use node_pool::{Budget, ConsolidationPolicy, Disruption, DisruptionReason, NodePool, NodeTemplate};
 pub use option_faults::{OptionFault, OptionHolder};
-pub use options::{ClusterOptions, NodePoolOptions, OnDemandMinimum, Pause, Windows};
+pub use options::{ClusterOptions, NodePoolOptions, OnDemandMinimum, Pause, TerminateFirst, Windows};
 pub use other_controllers::{OtherNodeClaim, OtherNodePool};
 pub use overlay::{NodeOverlay, PriceChange};
 pub use ownership::{OtherTable, check_owner};

@@ -1,10 +1,10 @@
-//! Drifted nodes whose replacement fits only in the node's own place in a full capacity reservation: the annotation
-//! `nodeless.sh/terminate-first`. Karpenter's gate `TerminateFirstDrift` is for all NodePools.
+//! Drifted and unhealthy nodes whose replacement fits only in the node's own place in a full capacity reservation: the annotation
+//! `nodeless.sh/terminate-first`. Karpenter's gates `TerminateFirstDrift` and `TerminateFirstRepair` are for all NodePools.
 
 use crate::candidates::Eligible;
 use crate::cluster::Cluster;
 use crate::pods::DisruptionBudgetIndex;
-use crate::reasons::drift::KeepsPlace;
+use crate::reasons::drift::{Drift, DriftReason, KeepsPlace};
 use jiff::Timestamp;
 use nodeless_model::claim::LaunchedInstance;
 use nodeless_model::{CapacityType, Reservation, Reuse};
@@ -31,12 +31,13 @@ impl<'a> ReservedNodes<'a> {
     pub(crate) fn place(
         &self,
         one: &Eligible<'_, 'a>,
+        drift: &Drift,
         budget_index: &DisruptionBudgetIndex<'_>,
         now: Timestamp,
     ) -> Option<Result<&'a str, KeepsPlace>> {
         let id = one.claim.status.instance.as_ref().and_then(reservation_of)?;
         let reuse = full(one.offer, id)?;
-        Some(self.check(one, id, reuse).and_then(|()| {
+        Some(self.check(one, drift, id, reuse).and_then(|()| {
             // Also where the drain ends by force: the pods would not run until the next node is ready.
             budget_index
                 .first_blocking(&one.of.pods, now)
@@ -44,17 +45,23 @@ impl<'a> ReservedNodes<'a> {
         }))
     }
 
-    fn check(&self, one: &Eligible<'_, 'a>, id: &str, reuse: Reuse) -> Result<(), KeepsPlace> {
+    fn check(&self, one: &Eligible<'_, 'a>, drift: &Drift, id: &str, reuse: Reuse) -> Result<(), KeepsPlace> {
         let own = self.0.get(id).copied().unwrap_or(0);
         let reservation = id.to_owned();
         match reuse {
             Reuse::Owned { used } if used <= own => {}
             _ => return Err(KeepsPlace::Shared { reservation }),
         }
-        if one.offer.pool.options.terminate_first.valid() == Some(&true) {
-            return Ok(());
+        let asked = one.offer.pool.options.terminate_first.valid().copied().unwrap_or_default();
+        let (asks, method) = match drift.reason {
+            DriftReason::Unhealthy => (asked.repair, "repair"),
+            _ => (asked.drift, "drift"),
+        };
+        if asks {
+            Ok(())
+        } else {
+            Err(KeepsPlace::NotAsked { reservation, node_pool: one.offer.pool.name.clone(), method })
         }
-        Err(KeepsPlace::NotAsked { reservation, node_pool: one.offer.pool.name.clone() })
     }
 }
 

@@ -205,7 +205,7 @@ impl<'c, 'a> DriftSimulation<'c, 'a> {
         of_node: usize,
         drift: &Drift,
     ) -> Result<(Moves, f64), NotOnceGone> {
-        let place = self.reserved_nodes.place(one, self.budget_index, self.now);
+        let place = self.reserved_nodes.place(one, drift, self.budget_index, self.now);
         if let Some(scope) = self.limited {
             match self.within_limits(one, of_node, drift, scope) {
                 Err(NotOnceGone::Blocked(_)) => {}

@@ -63,7 +63,7 @@ pub(crate) fn find(
                 commands.push(command(vec![Replacement { launch, pods: Vec::new() }]));
                 continue;
             }
-            let place = reserved.place(one, budget_index, now);
+            let place = reserved.place(one, drift, budget_index, now);
             let own = place.as_ref().and_then(|place| place.as_ref().ok());
             if in_turn && fits_once_gone(one, own.copied(), cluster, options) {
                 // One node at a time: its replacement is launched when the number of nodes is evaluated next.

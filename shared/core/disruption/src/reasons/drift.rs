@@ -14,7 +14,7 @@ pub struct Drift {
     pub message: String,
 }
 
-/// Why a drifted node in a full capacity reservation is not terminated before its replacement is launched in its place.
+/// Why a drifted or unhealthy node in a full capacity reservation is not terminated before its replacement is launched in its place.
 #[derive(Clone, Debug, PartialEq)]
 pub enum KeepsPlace {
     /// Its NodePool does not have the annotation.
@@ -23,6 +23,8 @@ pub enum KeepsPlace {
         reservation: String,
         /// The NodePool.
         node_pool: String,
+        /// The value of the annotation for this method.
+        method: &'static str,
     },
     /// Others could use its place in the reservation.
     Shared {
@@ -36,10 +38,10 @@ pub enum KeepsPlace {
 impl fmt::Display for KeepsPlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NotAsked { reservation, node_pool } => write!(
+            Self::NotAsked { reservation, node_pool, method } => write!(
                 f,
                 "capacity reservation {reservation} is full: to terminate the node first and launch its replacement in its place, \
-                 set the annotation {TERMINATE_FIRST}: drift on NodePool {node_pool}"
+                 set the annotation {TERMINATE_FIRST}: {method} on NodePool {node_pool}"
             ),
             Self::Shared { reservation } => write!(
                 f,

@@ -1,4 +1,4 @@
-//! `nodeless.sh/terminate-first`: a drifted node leaves its place in a full capacity reservation to its replacement.
+//! `nodeless.sh/terminate-first`: a drifted or unhealthy node leaves its place in a full capacity reservation to its replacement.
 
 use crate::support::*;
 use jiff::SignedDuration;
@@ -80,6 +80,35 @@ fn a_node_pool_has_to_ask_for_it_and_the_reason_states_how() {
             assert!(why.contains(part), "{value:?}: {why}");
         }
     }
+}
+
+#[test]
+fn an_unhealthy_node_goes_first_if_its_node_pool_asks_for_that() {
+    let mut world = pinned(1);
+    world.pools[0].hash = "hash-1".into();
+    world.options.node_repair = true;
+    world.places[0].node.conditions.push(node::NodeCondition {
+        kind: "KernelReady".into(),
+        status: Some(false),
+        since: Some(at(0)),
+        reason: String::new(),
+    });
+    let why = stays(&world);
+    assert!(why.contains("set the annotation nodeless.sh/terminate-first: repair on NodePool default"), "{why}");
+    for value in ["repair", "drift,repair"] {
+        world.pools[0].options.set(labels::TERMINATE_FIRST, Some(value));
+        let command = world.decide().commands.remove(0);
+        assert!(command.method == Method::Repair && command.drains_first && command.repair.is_some(), "{command:#?}");
+    }
+    // Without another place for its pods, not even for a while, a pod that may not be evicted keeps its node.
+    world.budgets = vec![PodDisruptionBudget {
+        namespace: "default".into(),
+        name: "web".into(),
+        selector: Some(selector("app", "web")),
+        ..PodDisruptionBudget::default()
+    }];
+    let why = stays(&world);
+    assert!(why.contains("not terminated first") && why.contains("PodDisruptionBudget default/web"), "{why}");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 mod values;
 mod windows;
 
-pub use values::{OnDemandMinimum, Pause};
+pub use values::{OnDemandMinimum, Pause, TerminateFirst};
 pub use windows::Windows;
 
 use crate::cluster_limits::{MAX_CPU, MAX_DOLLARS_PER_HOUR, MAX_NODES};
@@ -49,9 +49,9 @@ options! {
         /// [`labels::AMI_CANARY`].
         pub ami_canary: Duration = labels::AMI_CANARY, duration,
             "a duration such as `30m`", "and no node is replaced because of its AMI until it is corrected";
-        /// [`labels::TERMINATE_FIRST`]: whether drifted nodes are terminated first.
-        pub terminate_first: bool = labels::TERMINATE_FIRST, values::drift,
-            "`drift` or `ignore`", "and no node is terminated before its replacement is launched";
+        /// [`labels::TERMINATE_FIRST`].
+        pub terminate_first: TerminateFirst = labels::TERMINATE_FIRST, values::terminate_first,
+            "`drift`, `repair`, `drift,repair` or `ignore`", "and no node is terminated before its replacement is launched";
         /// [`labels::WAIT_FOR_DAEMON_SETS`].
         pub wait_for_daemon_sets: BTreeSet<DaemonSetName> = labels::WAIT_FOR_DAEMON_SETS, values::daemon_sets,
             "up to 20 DaemonSets as namespace/name, separated by commas, such as `kube-system/ebs-csi-node`",
@@ -245,8 +245,17 @@ mod tests {
         assert_eq!(pool(labels::REBALANCE, "ignore").rebalance, Setting::Valid(false));
         is_refused(&pool(labels::REBALANCE, "Replace").rebalance, "Replace", "and nothing is replaced for it");
         is_refused(&pool(labels::SPOT_INTERRUPTIONS, "yes").spot_interruptions, "yes", "and no offering is avoided");
-        assert_eq!(pool(labels::TERMINATE_FIRST, "drift").terminate_first, Setting::Valid(true));
-        assert_eq!(pool(labels::TERMINATE_FIRST, "ignore").terminate_first, Setting::Valid(false));
+        for (value, drift, repair) in
+            [("drift", true, false), ("repair", false, true), ("drift, repair", true, true), ("ignore", false, false)]
+        {
+            let expected = Setting::Valid(TerminateFirst { drift, repair });
+            assert_eq!(pool(labels::TERMINATE_FIRST, value).terminate_first, expected, "{value}");
+        }
+        is_refused(
+            &pool(labels::TERMINATE_FIRST, "drift,").terminate_first,
+            "drift,",
+            "and no node is terminated before",
+        );
         is_refused(&pool(labels::TERMINATE_FIRST, "true").terminate_first, "true", "and no node is terminated before");
         is_refused(&pool(labels::CHURN_EVICTIONS, "few").churn_evictions, "few", "which is ignored");
         is_refused(&pool(labels::WAIT_FOR_DAEMON_SETS, "csi").wait_for_daemon_sets, "csi", "and nodes wait for no");

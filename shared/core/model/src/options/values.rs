@@ -103,8 +103,28 @@ pub(super) fn avoid(text: &str) -> Parsed<bool> {
     choice(text, "avoid")
 }
 
-pub(super) fn drift(text: &str) -> Parsed<bool> {
-    choice(text, "drift")
+/// Which nodes are terminated before their replacements are launched.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TerminateFirst {
+    /// Drifted nodes.
+    pub drift: bool,
+    /// Unhealthy nodes.
+    pub repair: bool,
+}
+
+pub(super) fn terminate_first(text: &str) -> Parsed<TerminateFirst> {
+    let mut first = TerminateFirst::default();
+    if text == "ignore" {
+        return Ok(first);
+    }
+    for method in text.split(',').map(str::trim) {
+        match method {
+            "drift" => first.drift = true,
+            "repair" => first.repair = true,
+            _ => return Err(None),
+        }
+    }
+    Ok(first)
 }
 
 pub(super) fn count(text: &str) -> Parsed<u32> {
