@@ -64,7 +64,7 @@ pub fn explanation(shifted: &[ShiftedZone], reasons: &[Reason]) -> Option<String
     let of_zones = |reason: &Reason| match reason {
         Reason::Pod(fault) => matches!(fault, PodFault::Topology { .. } | PodFault::NoDomain { .. }),
         Reason::NodePool { cause, .. } => matches!(cause, Cause::NoOffering { .. }),
-        Reason::NoNodePools | Reason::OutOfWork | Reason::NotExplained => false,
+        Reason::NoNodePools | Reason::NoValidNodePools | Reason::OutOfWork | Reason::NotExplained => false,
     };
     let matters = !shifted.is_empty() && reasons.iter().any(of_zones);
     matters.then(|| shifted.iter().map(words).collect::<Vec<_>>().join("; "))

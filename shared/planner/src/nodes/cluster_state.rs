@@ -273,7 +273,7 @@ impl<'a> ClusterState<'a> {
     }
 
     /// The volumes, namespaces and devices of the snapshot.
-    pub(crate) const fn facts(&self) -> ClusterFacts<'a> {
+    pub(crate) fn facts(&self) -> ClusterFacts<'a> {
         ClusterFacts {
             volumes: &self.view.volumes,
             volume_hosts: &self.view.volume_hosts,
@@ -282,6 +282,7 @@ impl<'a> ClusterState<'a> {
             namespaces: &self.view.namespaces,
             devices: &self.view.devices,
             pod_groups: &self.view.pod_groups,
+            any_invalid_node_pool: self.view.invalid.iter().any(|object| object.kind == "NodePool"),
         }
     }
 }

@@ -81,7 +81,10 @@ impl Explainer<'_, '_, '_> {
             return plain(refused.clone());
         }
         if self.input.node_pools.is_empty() {
-            return plain(Reason::NoNodePools);
+            return plain(match self.input.facts.any_invalid_node_pool {
+                true => Reason::NoValidNodePools,
+                false => Reason::NoNodePools,
+            });
         }
         let mut all = Explanation { reasons: Vec::new(), limited: false, unexplained: false };
         for offer in pools::order(&self.input.node_pools) {

@@ -59,6 +59,8 @@ pub struct ClusterFacts<'a> {
     /// The least number of pods of a PodGroup that are planned, by `namespace/name`: fewer are of no use. Only the plan of `placement`
     /// takes them into account.
     pub pod_groups: &'a BTreeMap<String, u32>,
+    /// Whether the cluster has a NodePool that is not in [`Problem::node_pools`] because of an error.
+    pub any_invalid_node_pool: bool,
 }
 
 impl Default for ClusterFacts<'_> {
@@ -72,6 +74,7 @@ impl Default for ClusterFacts<'_> {
             namespaces: const { &BTreeMap::new() },
             devices: const { &ClusterDevices::NONE },
             pod_groups: const { &BTreeMap::new() },
+            any_invalid_node_pool: false,
         }
     }
 }

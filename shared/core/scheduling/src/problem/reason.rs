@@ -13,6 +13,8 @@ pub enum Reason {
     Pod(PodFault),
     /// There is no NodePool that could launch anything.
     NoNodePools,
+    /// There is none either, but one that is left out because of an error.
+    NoValidNodePools,
     /// The plan reached its work limit before it evaluated the pod; the next plan continues.
     OutOfWork,
     /// More classes of pods are unschedulable than [`crate::Options::max_explained`]; for these the reason was not
@@ -302,7 +304,8 @@ impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Pod(fault) => fault.fmt(f),
-            Self::NoNodePools => f.write_str("there is no NodePool that can be used; create one, or correct one with an error"),
+            Self::NoNodePools => f.write_str("there is no NodePool that can be used; create one"),
+            Self::NoValidNodePools => write!(f, "{}, or correct one with an error", Self::NoNodePools),
             Self::NotExplained => f.write_str(
                 "it cannot be scheduled; the reason was not determined, because too many kinds of pods cannot be scheduled",
             ),

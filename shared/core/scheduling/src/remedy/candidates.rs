@@ -18,7 +18,7 @@ pub(super) fn candidates(reasons: &[Reason], pod: &Pod, offers: &[PoolOffer<'_>]
                 .find(|offer| offer.pool.name == *node_pool)
                 .map(|offer| of_cause(cause, pod, offer))
                 .unwrap_or_default(),
-            Reason::NoNodePools | Reason::OutOfWork | Reason::NotExplained => Vec::new(),
+            Reason::NoNodePools | Reason::NoValidNodePools | Reason::OutOfWork | Reason::NotExplained => Vec::new(),
         };
         found.into_iter().for_each(|change| {
             if !all.contains(&change) {

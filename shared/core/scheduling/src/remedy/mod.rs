@@ -41,6 +41,12 @@ pub struct Advice {
     pub obstacle: Option<String>,
 }
 
+impl Advice {
+    fn one(remedy: &str) -> Self {
+        Self { remedies: vec![remedy.to_owned()], obstacle: None }
+    }
+}
+
 /// Advice for pods, and the work that it took.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Advised {
@@ -146,12 +152,8 @@ struct Search {
 impl Trials<'_, '_> {
     fn advice(&mut self, pod: &Pod, reasons: &[Reason]) -> Advice {
         match reasons {
-            [Reason::NoNodePools] => {
-                return Advice {
-                    remedies: vec!["create a NodePool, or correct one with an error".to_owned()],
-                    obstacle: None,
-                };
-            }
+            [Reason::NoNodePools] => return Advice::one("create a NodePool"),
+            [Reason::NoValidNodePools] => return Advice::one("create a NodePool, or correct one with an error"),
             // A change of one pod does not bring the others of its PodGroup.
             [Reason::OutOfWork | Reason::NotExplained | Reason::Pod(PodFault::PodGroup { .. })] => {
                 return Advice::default();

@@ -3,7 +3,7 @@
 use crate::support::*;
 use nodeless_model::pod::{HostPort, VolumeClaim, Weighted};
 use nodeless_model::*;
-use nodeless_scheduling::{MinValuesPolicy, Options, PreferencePolicy, Problem};
+use nodeless_scheduling::{ClusterFacts, MinValuesPolicy, Options, PreferencePolicy, Problem};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -301,10 +301,13 @@ fn pools_that_cannot_launch_report_why() {
     ] {
         assert_eq!(reasons(&solve_checked(&problem(&pods, std::slice::from_ref(&pool)))), [expected]);
     }
-    assert_eq!(
-        reasons(&solve_checked(&problem(&pods, &[]))),
-        ["there is no NodePool that can be used; create one, or correct one with an error"]
-    );
+    for (any_invalid_node_pool, expected) in [
+        (false, "there is no NodePool that can be used; create one"),
+        (true, "there is no NodePool that can be used; create one, or correct one with an error"),
+    ] {
+        let facts = ClusterFacts { any_invalid_node_pool, ..ClusterFacts::default() };
+        assert_eq!(reasons(&solve_checked(&Problem { facts, ..problem(&pods, &[]) })), [expected]);
+    }
 }
 
 #[test]
