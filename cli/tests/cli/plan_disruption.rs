@@ -77,7 +77,7 @@ fn reasons_name_budgets_and_policies() {
     }
     let plan = objects.plan(0, &[]);
     assert_eq!(plan["commands"][0]["nodes"], json!(["a"]));
-    let why = "the disruption budgets of NodePool default allow 1 at once for Empty (spec.disruption.budgets[1]), and 1 are \
+    let why = "the disruption budgets of NodePool default allow 1 at once for Empty (spec.disruption.budgets[1]), and 1 is \
                disrupted or not ready";
     assert_eq!(kept(&plan, "b"), why);
 

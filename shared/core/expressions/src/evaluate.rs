@@ -177,12 +177,12 @@ impl Evaluation<'_> {
                     Value::Int(index) => usize::try_from(*index).ok().and_then(|index| list.get(index)),
                     other => return Err(wrong("int", other)),
                 };
-                element.cloned().ok_or_else(|| EvaluationError::Value("the list has fewer elements"))
+                element.cloned().ok_or(EvaluationError::Value("the list has fewer elements"))
             }
             Value::Map(map) => {
                 let entry = map.iter().find(|(known, _)| known.equals(key));
                 let entry = entry.map(|(_, value)| value.clone());
-                entry.ok_or_else(|| EvaluationError::Value("the map does not have the key"))
+                entry.ok_or(EvaluationError::Value("the map does not have the key"))
             }
             other => Err(wrong("list or map", other)),
         }

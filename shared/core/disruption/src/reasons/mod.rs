@@ -396,8 +396,9 @@ pub enum KeptReason {
     },
     /// A disruption budget is used up.
     #[error(
-        "the disruption budgets of NodePool {node_pool} allow {allowed} at once for {reason:?}{}, and {disrupting} are disrupted{}",
+        "the disruption budgets of NodePool {node_pool} allow {allowed} at once for {reason:?}{}, and {disrupting} {} disrupted{}",
         budget_field(*.budget),
+        if *.disrupting == 1 { "is" } else { "are" },
         or_not_ready(*.reason)
     )]
     Budget {

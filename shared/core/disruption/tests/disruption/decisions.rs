@@ -332,7 +332,7 @@ fn reports_why_a_node_stays() {
             },
         ),
         (
-            "the disruption budgets of NodePool default allow 1 at once for Empty (spec.disruption.budgets[0]), and 1 are disrupted or not ready",
+            "the disruption budgets of NodePool default allow 1 at once for Empty (spec.disruption.budgets[0]), and 1 is disrupted or not ready",
             |w| {
                 w.pools[0].disruption.budgets = vec![budget(BudgetNodes::Count(1))];
                 w.nodes[0].0.conditions[0].status = Some(false);

@@ -89,7 +89,7 @@ fn budgets_pace_repairs_and_an_annotation_prevents_them() {
     // A tenth of ten nodes, and the one that has been unhealthy for longest comes first. Nodes that are not ready use no budget.
     let found = verdicts(&world);
     assert_eq!(found[1], Verdict::Repair);
-    let why = "the disruption budgets of NodePool default allow 1 at once for Unhealthy (spec.disruption.budgets[0]), and 1 are disrupted";
+    let why = "the disruption budgets of NodePool default allow 1 at once for Unhealthy (spec.disruption.budgets[0]), and 1 is disrupted";
     assert_eq!(blocked(&found[0]), why);
     // A budget for other reasons does not hold repairs, and one for this reason does.
     let about = |reason| Budget { reasons: vec![reason], ..budget(BudgetNodes::Count(0)) };
@@ -129,7 +129,7 @@ fn a_gpu_that_works_no_more_is_tolerated_for_ten_minutes() {
         assert_eq!(found.drain, Duration::from_mins(drain), "{reason}");
         assert_eq!(found.message.ends_with(&format!(" ({reason})")), !reason.is_empty(), "{}", found.message);
     }
-    // The condition of another kind says nothing about a GPU.
+    // The condition of another kind does not concern GPUs.
     sick(&mut world, 0, "AcceleratedHardwareReady", Some(true), 7200);
     sick(&mut world, 0, "KernelReady", Some(false), 7200);
     world.places[0].node.conditions.last_mut().unwrap().reason = "NvidiaXID79Error".into();

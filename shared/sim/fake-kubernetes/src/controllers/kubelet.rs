@@ -8,7 +8,6 @@ use super::object::{
     NewEvent, after, all, create, is_true, lenient, list, name, namespace, publish, seconds, set_condition, text, uid,
     write_status,
 };
-use crate::server::path::Path as _;
 use crate::server::resource::{LEASES, NODES, PODS, Resource};
 use crate::server::{ApiServer, Change, ChangeKind, PatchOptions, PatchType, Status};
 use jiff::Timestamp;
