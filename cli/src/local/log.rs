@@ -3,6 +3,7 @@
 use crate::output;
 use nodeless_telemetry::{Level, Line, Metrics, Sink};
 use serde::Serialize;
+use serde_json::{Map, Value};
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -35,35 +36,55 @@ impl Line for LocalFault {
     const LEVEL: Level = Level::Info;
 }
 
-/// Lines to standard error, with the time of the wall clock in UTC. Lines that repeat the last of their kind are left out: in a quiescent cluster the heartbeat
-/// would fill the screen.
+/// Lines to standard error, with the time of the wall clock in UTC. Lines that repeat the last of their kind are left out, and plans
+/// without an outcome: in a quiescent cluster the heartbeat would fill the screen.
 #[derive(Debug, Default)]
 pub(crate) struct Quiet {
-    last: Mutex<HashMap<String, String>>,
+    /// The content of the last line, by event.
+    last: Mutex<HashMap<String, Map<String, Value>>>,
+}
+
+impl Quiet {
+    /// Whether a line is new. Remembers it.
+    fn is_new(&self, json: &str) -> bool {
+        let content = content(json);
+        let event = content.get("event").and_then(Value::as_str).unwrap_or_default().to_owned();
+        let is_idle = is_plan_without_outcome(&content);
+        let mut last = lock(&self.last);
+        let is_new = last.get(&event).map_or(!is_idle, |before| *before != content);
+        last.insert(event, content);
+        is_new
+    }
 }
 
 impl Sink for Quiet {
-    fn line(&self, level: Level, _json: &dyn Fn() -> String, people: &dyn Fn() -> String) {
-        if level < Level::Info {
+    fn line(&self, level: Level, json: &dyn Fn() -> String, people: &dyn Fn() -> String) {
+        if level < Level::Info || !self.is_new(&json()) {
             return;
         }
         let text = people();
-        let (event, text_without_time) = parts(&text);
-        let before = lock(&self.last).insert(event.to_owned(), text_without_time.to_owned());
-        if before.as_deref() != Some(text_without_time) {
-            // Simulated time may run at another speed than the clock by which its reader compares lines with kubectl.
-            output::error_line(format!("{} {text_without_time}", jiff::Timestamp::now().strftime("%H:%M:%S")));
-        }
+        let text_without_time = text.split_once(' ').map_or(text.as_str(), |(_time, rest)| rest);
+        // Simulated time may run at another speed than the clock by which its reader compares lines with kubectl.
+        output::error_line(format!("{} {text_without_time}", jiff::Timestamp::now().strftime("%H:%M:%S")));
     }
 
     fn metrics(&self, _cluster: &str, _at: jiff::Timestamp, _metrics: &Metrics) {}
 }
 
-/// The event, and the line without its time: all but the time of day and the level.
-fn parts(text: &str) -> (&str, &str) {
-    let text_without_time = text.split_once(' ').map_or(text, |(_time, rest)| rest);
-    let event = text_without_time.split_whitespace().nth(1).unwrap_or_default();
-    (event, text_without_time)
+/// The fields of a line without those in which lines with the same content differ: its time, how long a plan took, and what
+/// requested it.
+fn content(json: &str) -> Map<String, Value> {
+    let whole = |_| Map::from_iter([("value".to_owned(), Value::String(json.to_owned()))]);
+    let mut fields = serde_json::from_str(json).unwrap_or_else(whole);
+    fields.retain(|name, _| !["timestamp", "milliseconds", "woken"].contains(&name.as_str()));
+    fields
+}
+
+/// Whether a line is of a plan that had no pods, launched nothing and removes no node.
+fn is_plan_without_outcome(content: &Map<String, Value>) -> bool {
+    let is_nothing = |value: &Value| *value == 0 || value.as_array().is_some_and(Vec::is_empty);
+    content.get("event").is_some_and(|event| event == "plan-made")
+        && ["pods", "claims", "leaving"].into_iter().filter_map(|name| content.get(name)).all(is_nothing)
 }
 
 /// Keeps the last lines, to print them after a failure.
@@ -118,11 +139,35 @@ mod tests {
     #[test]
     fn lines_are_compared_without_their_time() {
         let quiet = Quiet::default();
-        for (second, why) in [(1, "a"), (2, "a"), (3, "b")] {
+        let new = [(1, "a"), (2, "a"), (3, "b")].map(|(second, why)| {
             let at = Timestamp::from_second(second).unwrap();
-            emit(&quiet, at, &LocalFailure { what: "x", why: why.to_owned() });
-        }
-        assert_eq!(lock(&quiet.last)["local-failure"], "WARN  local-failure what=x why=b");
-        assert_eq!(parts("00:00:01.000 INFO  plan-made pods=0"), ("plan-made", "INFO  plan-made pods=0"));
+            let line = LocalFailure { what: "x", why: why.to_owned() };
+            quiet.is_new(&nodeless_telemetry::render(&line, Some("local"), at))
+        });
+        assert_eq!(new, [true, false, true]);
+    }
+
+    #[test]
+    fn plans_are_logged_if_they_have_an_outcome_or_the_last_had_another() {
+        let quiet = Quiet::default();
+        let plan = |pods: usize, claims: &[&str], milliseconds: u64, woken: &str| {
+            serde_json::json!({
+                "timestamp": milliseconds.to_string(), "level": "INFO", "event": "plan-made", "cluster": "local", "pods": pods,
+                "placed": 0, "claims": claims, "unschedulable": pods - claims.len(), "leaving": [], "woken": [woken],
+                "milliseconds": milliseconds,
+            })
+        };
+        let new = [
+            plan(0, &[], 1, "heartbeat"),
+            plan(0, &[], 2, "webhook"),
+            plan(1, &["a"], 3, "webhook"),
+            plan(1, &["b"], 4, "webhook"),
+            plan(1, &[], 5, "webhook"),
+            plan(1, &[], 6, "heartbeat"),
+            plan(0, &[], 7, "heartbeat"),
+            plan(0, &[], 8, "heartbeat"),
+        ]
+        .map(|line| quiet.is_new(&line.to_string()));
+        assert_eq!(new, [false, false, true, true, true, false, true, false]);
     }
 }
