@@ -1,6 +1,6 @@
 //! Karpenter's metrics, as far as the objects of a cluster show them at one time, in the text format of Prometheus.
 //!
-//! Names, labels, units and help texts are those of Karpenter 1.14 (`pkg/controllers/metrics`, `pkg/controllers/disruption/metrics.go`,
+//! Names, labels, units and help texts are those of Karpenter 1.15 (`pkg/controllers/metrics`, `pkg/controllers/disruption/metrics.go`,
 //! `pkg/controllers/provisioning/scheduling/metrics.go`) and of its library operatorpkg (`status/metrics.go`). Only gauges are here:
 //! counters and histograms need what happened earlier, which objects do not show.
 

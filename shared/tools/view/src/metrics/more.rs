@@ -32,6 +32,8 @@ pub(super) struct PodMore {
     pub(super) ready: bool,
     /// Whether its condition PodScheduled is true.
     pub(super) scheduled: bool,
+    /// Whether it has resource claims.
+    pub(super) dynamic_resources: bool,
     /// Whether it must find another node when its own is removed.
     pub(super) reschedulable: bool,
     pub(super) requests: ResourceList,
@@ -109,6 +111,7 @@ impl PodMore {
             owner: owner.unwrap_or_default(),
             ready: pod.ready == Some(true),
             scheduled: slim.status.conditions.iter().any(scheduled),
+            dynamic_resources: !pod.template.resource_claims.is_empty(),
             reschedulable: pod.is_reschedulable(),
             requests: pod.template.requests.clone(),
             limits: convert::limits(slim).map_err(DecodeError::from)?,

@@ -25,7 +25,7 @@ pub(super) fn is_unschedulable(pod: &PendingRow) -> bool {
 }
 
 fn state(sources: &Sources<'_>, writer: &mut Writer<'_>) {
-    let help = "Pod state is the current state of pods. This metric can be used several ways as it is labeled by the pod name, namespace, owner, node, nodepool name, zone, architecture, capacity type, instance type, pod phase, and pod readiness.";
+    let help = "Pod state is the current state of pods. This metric can be used several ways as it is labeled by the pod name, namespace, owner, node, whether the pod is scheduled, nodepool name, zone, architecture, capacity type, instance type, pod phase, pod readiness, and whether the node is Karpenter-managed.";
     writer.gauge("karpenter_pods_state", help, &[Kind::Pod, Kind::Node]);
     for (key, pod) in &sources.cluster.pods {
         let Some(more) = sources.measured.pods.get(key) else { continue };
@@ -68,9 +68,11 @@ fn waiting(sources: &Sources<'_>, writer: &mut Writer<'_>) {
         &[Kind::Pod],
     );
     for (key, pod) in pending() {
-        let is_bound = sources.measured.pods.get(key).is_some_and(|more| more.scheduled);
-        if let (false, Some(created)) = (is_bound, pod.created) {
-            writer.sample(&named(pod), seconds(created, sources.now));
+        let more = sources.measured.pods.get(key);
+        if let (false, Some(created)) = (more.is_some_and(|more| more.scheduled), pod.created) {
+            let dynamic_resources = truth(more.is_some_and(|more| more.dynamic_resources));
+            let labels = named(pod).with("dynamic_resources", dynamic_resources);
+            writer.sample(&labels, seconds(created, sources.now));
         }
     }
 }

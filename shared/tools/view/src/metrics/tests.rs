@@ -81,9 +81,13 @@ fn pods_have_the_labels_of_their_nodes() {
     let late =
         "{name=\"late\",namespace=\"shop\",scheduled=\"false\",phase=\"Pending\",ready=\"false\",managed=\"false\"} 1";
     assert_eq!((state.len(), state[0].as_str(), state[1].as_str()), (3, agent, late));
-    let waits = ["{name=\"late\",namespace=\"shop\"} 600"];
-    assert_eq!(samples(&example(), "karpenter_pods_unstarted_time_seconds"), waits);
-    assert_eq!(samples(&example(), "karpenter_pods_unbound_time_seconds"), waits);
+    let waits = |more: &str| [format!("{{name=\"late\",namespace=\"shop\"{more}}} 600")];
+    assert_eq!(samples(&example(), "karpenter_pods_unstarted_time_seconds"), waits(""));
+    let unbound = |measured: &Measured| samples(measured, "karpenter_pods_unbound_time_seconds");
+    assert_eq!(unbound(&example()), waits(",dynamic_resources=\"false\""));
+    let mut claiming = pod_value("late", None);
+    claiming["spec"]["resourceClaims"] = json!([{ "name": "gpu", "resourceClaimName": "gpu" }]);
+    assert_eq!(unbound(&measured(&[(Kind::Pod, claiming)])), waits(",dynamic_resources=\"true\""));
 }
 
 #[test]
