@@ -193,7 +193,7 @@ pub(crate) fn run(input: Input, form: Output) -> Result<ExitCode, CliError> {
     let mut report = Report::new(&problem, &solution, &faulty_pods, &advice);
     report.current = dry_run.current().into();
     fixed.into_iter().for_each(|changes| report.set_static(changes));
-    report.set_volumes(dry_run.view());
+    report.set_volumes(&dry_run);
     if let Some(commitments) = &commitments {
         report.commitments = Some(Summary::new(&instances, &launched, commitments));
         report.set_covered(&covered);

@@ -6,12 +6,11 @@ use super::explain::Explanation;
 use super::parts::{Launch, Placement, rounded, sorted};
 use super::volumes::Volumes;
 use crate::commitments::Summary;
-use nodeless_api::view::ClusterView;
 use nodeless_catalog::Catalog;
 use nodeless_commitments::Instance;
 use nodeless_disruption::StaticChange;
 use nodeless_model::{CapacityType, Pod, ResourceList};
-use nodeless_planner::CurrentCluster;
+use nodeless_planner::{CurrentCluster, DryRun};
 use nodeless_scheduling::{Advice, DaemonSetEffect, Problem, Solution, daemon_set_effects};
 use serde::Serialize;
 use std::collections::BTreeSet;
@@ -159,10 +158,13 @@ impl Report {
     }
 
     /// Sets what the volumes of all new nodes and of warm nodes cost.
-    pub(crate) fn set_volumes(&mut self, view: &ClusterView) {
+    pub(crate) fn set_volumes(&mut self, dry_run: &DryRun) {
         let of_static = self.static_launches.iter().flatten().flat_map(|change| &change.launches);
-        let new_nodes = self.launches.iter().chain(of_static).map(|launch| launch.node_pool.as_str());
-        self.volumes = Volumes::new(view, new_nodes);
+        let new_nodes = self.launches.iter().chain(of_static);
+        self.volumes = Volumes::new(dry_run.view(), new_nodes, |launch| {
+            let volume = dry_run.root_volume(&launch.node_pool, &launch.offering.instance_type, &launch.requests);
+            volume.map_or(0.0, |volume| volume.dollars_per_hour)
+        });
     }
 
     /// The number of nodes that static NodePools launch.

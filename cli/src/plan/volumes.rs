@@ -1,9 +1,10 @@
 //! What the volumes of planned and of stopped nodes cost: EC2 bills them beside the instances, also while these are stopped.
 
-use super::parts::rounded;
+use super::parts::{Launch, rounded};
 use crate::plural::counted;
 use nodeless_api::view::ClusterView;
 use nodeless_launch::volume_prices;
+use nodeless_model::money::HOURS_PER_MONTH;
 use serde::Serialize;
 
 /// The volumes of nodes, by list prices of us-east-1.
@@ -21,16 +22,21 @@ pub(crate) struct Volumes {
 }
 
 impl Volumes {
-    /// The volumes of new nodes of these NodePools, each named once for each node, and of the warm nodes of all.
-    pub(crate) fn new<'n>(view: &ClusterView, new_nodes: impl Iterator<Item = &'n str>) -> Self {
+    /// The volumes of these new nodes and of the warm nodes of all NodePools. `added` is what a root volume of the size that its NodePool
+    /// determines costs beyond that of the EC2NodeClass, in dollars per hour.
+    pub(crate) fn new<'n>(
+        view: &ClusterView,
+        new_nodes: impl Iterator<Item = &'n Launch>,
+        added: impl Fn(&Launch) -> f64,
+    ) -> Self {
         let price = |pool: &str| {
             let pool = view.node_pools.iter().find(|known| known.name == pool)?;
             volume_prices::dollars_per_month(&view.node_classes.get(&pool.template.node_class)?.spec)
         };
         let mut volumes = Self::default();
-        for pool in new_nodes {
-            match price(pool) {
-                Some(dollars) => volumes.dollars_per_month += dollars,
+        for launch in new_nodes {
+            match price(&launch.node_pool) {
+                Some(dollars) => volumes.dollars_per_month += dollars + added(launch) * HOURS_PER_MONTH,
                 None => volumes.without_price += 1,
             }
         }

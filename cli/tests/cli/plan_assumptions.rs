@@ -63,6 +63,22 @@ fn a_pod_with_much_ephemeral_storage_gets_a_larger_root_volume_as_remedy() {
     };
     assert_eq!((with(&volume(gib), &[]).code, with(&volume(gib - 1), &[]).code), (Some(0), Some(2)), "{gib}");
     assert!(!ended.stdout.contains("no change of the pod's constraints helps"), "a remedy follows: {ended:?}");
+
+    let following = |size: &str, more: &Value| {
+        let mut pool = pool(&json!({}));
+        pool["metadata"]["annotations"] = json!({ "nodeless.sh/root-volume": size });
+        planned(&[build.clone(), pool, class(more)], &[])
+    };
+    let ended = following(&format!("pods max {gib}Gi"), &json!({}));
+    // 20 GiB of the EC2NodeClass are $1.60 a month; 100 GiB with 10% below which the kubelet evicts are more.
+    assert!(ended.code == Some(0) && ended.stdout.contains("Volumes: $9.04 a month for 1 new node"), "{ended:?}");
+    let ended = following(&format!("pods max {}Gi", gib - 1), &json!({}));
+    let remedy =
+        format!("raise the size in the annotation nodeless.sh/root-volume of NodePool default to {gib}Gi or more");
+    assert!(ended.code == Some(2) && ended.stdout.contains(&remedy), "{ended:?}");
+    let ended = following("pods max 500Gi", &json!({ "amiFamily": "Custom", "amiSelectorTerms": [{ "id": "ami-1" }] }));
+    let why = "annotation nodeless.sh/root-volume: EC2NodeClass default: spec.blockDeviceMappings has no volume";
+    assert!(ended.code == Some(2) && ended.stdout.contains(why), "{ended:?}");
 }
 
 #[test]

@@ -8,15 +8,16 @@ use nodeless_catalog::NodeClassSettings;
 use nodeless_catalog::facts::Zone;
 use nodeless_catalog::node_class::{
     AmiFamily, BlockDevice, CapacityReservation, InstanceStorePolicy, KubeletExpressions, KubeletSettings,
-    NetworkInterface, PlacementGroup, ReservationKind,
+    NetworkInterface, PlacementGroup, ReservationKind, RootVolumeSettings,
 };
 use nodeless_catalog::stored::{Catalog, NamedPlacementGroup};
 use nodeless_disruption::{ClassImage, NodeClassFacts};
 use nodeless_expressions::Expression;
 use nodeless_launch::fleet;
 use nodeless_launch::node_class::{check, validation};
+use nodeless_launch::volume_prices;
 use nodeless_lifecycle::NodeClassState;
-use nodeless_model::{NodeClaim, NodePool, Quantity, ReservedInstances, ResourceList};
+use nodeless_model::{NodeClaim, NodePool, Quantity, ReservedInstances, ResourceList, RootVolumeSize, resources};
 use nodeless_ports::queue::NodeClassGeneration;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -265,6 +266,28 @@ pub fn settings_with(class: &EC2NodeClass, catalog: &Catalog) -> Result<NodeClas
         settings.placement_group = Some(placement_group(catalog, selector)?);
     }
     Ok(settings)
+}
+
+/// The settings of a class with the root volume that a NodePool asks for, for pods with these requests for ephemeral storage if they are
+/// known. Without a volume whose size can be set the settings are those of the class.
+#[must_use]
+pub fn with_root_volume(
+    settings: NodeClassSettings,
+    class: &EC2NodeClass,
+    size: Option<RootVolumeSize>,
+    requests: Option<Quantity>,
+) -> NodeClassSettings {
+    let price = volume_prices::of_root_volume_gib(&class.spec).ok();
+    let root_volume =
+        size.zip(price).map(|(size, dollars_per_gib)| RootVolumeSettings { size, requests, dollars_per_gib });
+    NodeClassSettings { root_volume, ..settings }
+}
+
+/// The settings of a class for the nodes of a claim.
+#[must_use]
+pub fn for_claim(settings: NodeClassSettings, class: &EC2NodeClass, claim: &NodeClaim) -> NodeClassSettings {
+    let requests = claim.spec.requests.get(resources::name::EPHEMERAL_STORAGE);
+    with_root_volume(settings, class, claim.root_volume_size(), Some(requests))
 }
 
 /// The placement group that a class selects.

@@ -15,6 +15,7 @@ use nodeless_model::{
     labels, resources,
 };
 use nodeless_ports::cloud::LaunchCandidate;
+use nodeless_ports::cluster::ClusterView;
 use nodeless_ports::{PortError, ShiftedZone};
 use nodeless_state::State;
 use nodeless_state::capacity::UnavailableOffering;
@@ -84,6 +85,8 @@ struct Held {
     short: Vec<UnavailableOffering>,
     shifted: Vec<String>,
     classes: BTreeMap<String, (NodeClassSettings, InstanceTypes)>,
+    /// Those of NodePools that determine the size of root volumes.
+    pools: BTreeMap<String, (NodeClassSettings, InstanceTypes)>,
     overlaid: Option<(Vec<NodeOverlay>, Vec<PlainPool>, Overlaid)>,
 }
 
@@ -148,6 +151,35 @@ impl OfferCache {
         types
     }
 
+    /// The instance types of each NodePool that determines the size of root volumes, by its name. Everything else is as in the last call of
+    /// [`Self::instance_types`].
+    pub fn with_root_volumes(
+        &self,
+        catalog: &Catalog,
+        view: &ClusterView,
+        shifted: &[ShiftedZone],
+        now: Timestamp,
+    ) -> BTreeMap<String, InstanceTypes> {
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut types = BTreeMap::new();
+        let before = std::mem::take(&mut held.pools);
+        for pool in &view.node_pools {
+            let name = &pool.template.node_class;
+            let (Some(size), Some(class)) = (pool.options.root_volume.valid(), view.node_classes.get(name)) else {
+                continue;
+            };
+            let Some((settings, _)) = held.classes.get(name) else { continue };
+            let settings = node_class::with_root_volume(settings.clone(), class, Some(size.clone()), None);
+            let of_pool = match before.get(&pool.name) {
+                Some((known, types)) if *known == settings => types.clone(),
+                _ => catalog.instance_types(&settings, &shortages(&held.short, shifted, now)).into(),
+            };
+            held.pools.insert(pool.name.clone(), (settings, of_pool.clone()));
+            types.insert(pool.name.clone(), of_pool);
+        }
+        types
+    }
+
     /// The instance types of each NodePool, with all overlays.
     pub fn overlaid(&self, overlays: &[NodeOverlay], pools: &[Plain<'_>]) -> Overlaid {
         if overlays.is_empty() {
@@ -201,6 +233,7 @@ pub fn candidates(claim: &NodeClaim, types: &[InstanceType]) -> Vec<LaunchCandid
                 reservation_id: offering.reservation.as_ref().map(|reservation| reservation.id.clone()),
                 partition: partition(claim, kind, offering),
                 efa_interfaces: count(nodeless_catalog::instance_types::resource::AWS_EFA),
+                root_volume_gib: kind.root_volume.map(|volumes| volumes.planned.gib),
             });
         }
     }
@@ -281,6 +314,7 @@ pub fn learn(instance: &Instance, types: &[InstanceType]) -> Learned {
         capacity: without_zeros(kind.capacity.clone()),
         allocatable: without_zeros(kind.allocatable()),
         price: offering.map_or(0.0, |offering| offering.price),
+        root_volume: kind.root_volume.map(|volumes| volumes.planned),
     }
 }
 

@@ -1,17 +1,17 @@
 //! The planning pipeline: the stages of a plan, one after another.
 
 use super::stages::{bookkeeping, costs, disruption, provisioning, standalone, static_capacity, warm};
-use crate::{buffers, pools, requests};
 use crate::action::{Batch, Stage};
 use crate::churn::caused_launches;
 use crate::execute::Execute;
 use crate::facts::Facts;
 use crate::pods::waiting::WaitingPods;
 use crate::pools::Offered;
-use crate::records::unfinished;
 use crate::records::report::Outcome;
+use crate::records::unfinished;
 use crate::settings::Mechanism;
 use crate::snapshot::Snapshot;
+use crate::{buffers, pools, requests};
 use nodeless_operations::offers::OfferCache;
 
 /// Makes the plan for a snapshot and executes it. `kept` only makes it faster.

@@ -280,6 +280,7 @@ impl Sweeper {
         let class = self.cluster.node_class(&claim.node_class).await.ok().flatten()?;
         let catalog = self.catalog.current(&self.claims).await.ok()?;
         let settings = node_class::settings_with(&class, &catalog).ok()?;
+        let settings = node_class::for_claim(settings, &class, claim);
         let names = [instance.instance_type.as_str()];
         Some(learn(instance, &catalog.instance_types_named(names, &settings, &shortages(&[], &[], now))))
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::str::FromStr;
 
 use nodeless_expressions::Expression;
-use nodeless_model::{Quantity, ReservedInstances, ResourceList};
+use nodeless_model::{Quantity, ReservedInstances, ResourceList, RootVolumeSize};
 
 use crate::facts::Zone;
 
@@ -222,6 +222,17 @@ pub struct CapacityReservation {
     pub expiring: bool,
 }
 
+/// The size of the volume for the data of containers that a NodePool asks for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RootVolumeSettings {
+    /// The size.
+    pub size: RootVolumeSize,
+    /// The requests of the pods and DaemonSets of a node for ephemeral storage; `None` before the pods are known.
+    pub requests: Option<Quantity>,
+    /// The price of a GiB in dollars a month.
+    pub dollars_per_gib: f64,
+}
+
 /// The settings of an EC2NodeClass and of the deployment that affect instance types.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NodeClassSettings {
@@ -254,6 +265,8 @@ pub struct NodeClassSettings {
     pub zones: Vec<Zone>,
     /// The capacity reservations that the EC2NodeClass selects.
     pub capacity_reservations: Vec<CapacityReservation>,
+    /// The size of the root volume that a NodePool asks for.
+    pub root_volume: Option<RootVolumeSettings>,
     /// The memory capacity by instance type that nodes with the images of this EC2NodeClass reported
     /// ([`ReportedMemory`](crate::ReportedMemory)). It replaces the estimate.
     pub learned_memory: BTreeMap<String, Quantity>,
@@ -292,6 +305,7 @@ impl NodeClassSettings {
             vm_memory_overhead_percent: Self::DEFAULT_VM_MEMORY_OVERHEAD_PERCENT,
             zones,
             capacity_reservations: Vec::new(),
+            root_volume: None,
             learned_memory: BTreeMap::new(),
         }
     }

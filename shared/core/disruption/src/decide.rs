@@ -9,9 +9,9 @@ use crate::emptiness::Emptiness;
 use crate::method::{DisruptionMethod, Progress};
 use crate::output::{Command, Decision, Kept, Method};
 use crate::pods::DisruptionBudgetIndex;
-use crate::{drift, events, pods};
 use crate::repair::method::NodeRepair;
 use crate::simulation::{Expected, buffers};
+use crate::{drift, events, pods};
 use jiff::Timestamp;
 use std::cell::RefCell;
 

@@ -124,6 +124,7 @@ pub fn plan(class: &EC2NodeClass, claim: &NodeClaim, candidates: &[LaunchCandida
             partition: candidate.partition,
             market: market(candidate),
             efa_interfaces: if wants_efa && !own_interfaces { candidate.efa_interfaces } else { 0 },
+            root_volume_gib: candidate.root_volume_gib,
         };
         groups.entry(variant).or_default().push(FleetOverride {
             instance_type: candidate.instance_type.clone(),

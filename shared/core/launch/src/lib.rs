@@ -1,6 +1,7 @@
 //! Converts an EC2NodeClass and a claim to requests to EC2: a pure crate, without SDK, clock or I/O.
 //!
 //! - [`user_data`]: how an instance becomes a node, by the family of its image.
+//! - [`block_devices`]: the disks, and which of them has the data of containers.
 //! - [`template`]: launch templates as plain values, named after their content.
 //! - [`kubelet_values`]: the values of expressions in the kubelet's configuration.
 //! - [`fleet`]: the request of one CreateFleet call.
@@ -13,6 +14,7 @@
 //! and tests of launches need neither.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+pub mod block_devices;
 pub mod fleet;
 pub mod kubelet_values;
 pub mod launch_budget;

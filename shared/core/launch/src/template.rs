@@ -1,14 +1,15 @@
 //! Launch templates as plain values: one for each distinct configuration, named after its content.
 
 use crate::ClusterDetails;
+use crate::block_devices::{NoRootVolume, block_devices, with_root_volume};
 use crate::kubelet_values::{ReservedValues, with_values};
 use crate::user_data::{UserDataError, UserDataInput, user_data};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use nodeless_api::EC2NodeClass;
 use nodeless_api::nodeclass::{
-    AmiFamily, BlockDevice, BlockDeviceMapping, ConnectionTracking, EC2NodeClassSpec, InterfaceType, MetadataOptions,
-    NetworkInterface, PlacementGroupSelector, SpecProblems, Toggle, VolumeType, kubelet,
+    AmiFamily, BlockDeviceMapping, ConnectionTracking, EC2NodeClassSpec, InterfaceType, MetadataOptions,
+    NetworkInterface, PlacementGroupSelector, SpecProblems, Toggle, kubelet,
 };
 use nodeless_model::shell::quoted;
 use nodeless_model::{NodeClaim, ParseQuantityError, Quantity, StringMap, Taint, labels};
@@ -90,6 +91,14 @@ pub enum TemplateError {
         /// What is wrong.
         source: VolumeSizeError,
     },
+    /// The NodePool determines the size of a volume that the class does not have.
+    #[error("EC2NodeClass {class}: {source}")]
+    NoRootVolume {
+        /// The class.
+        class: String,
+        /// What is wrong.
+        source: NoRootVolume,
+    },
     /// An invalid kubelet setting.
     #[error("EC2NodeClass {class}: {source}")]
     Kubelet {
@@ -125,6 +134,8 @@ pub struct Variant {
     pub market: Option<Market>,
     /// Elastic fabric adapters, one for each network card; 0 if no pod requests one or the class lists its interfaces.
     pub efa_interfaces: u32,
+    /// The size in GiB of the volume for the data of containers; `None` if the class decides.
+    pub root_volume_gib: Option<u32>,
 }
 
 /// The market type of a capacity reservation that is not used like on-demand capacity.
@@ -219,7 +230,11 @@ impl TemplateSpec {
             taints: &taints,
         })
         .map_err(|source| TemplateError::UserData { class: name(), source })?;
-        let block_devices = block_devices(&spec.block_device_mappings, family);
+        let mut block_devices = block_devices(&spec.block_device_mappings, family);
+        if let Some(gib) = variant.root_volume_gib {
+            let sized = with_root_volume(&mut block_devices, family, gib);
+            sized.map_err(|source| TemplateError::NoRootVolume { class: name(), source })?;
+        }
         for volume in block_devices.iter().filter_map(|mapping| mapping.ebs.as_ref()?.volume_size.as_deref()) {
             gibibytes(volume).map_err(|source| TemplateError::BlockDevice { class: name(), source })?;
         }
@@ -348,29 +363,6 @@ pub fn gibibytes(size: &str) -> Result<i32, VolumeSizeError> {
     let bytes = u64::try_from(quantity.units()).map_err(|_| VolumeSizeError::Negative(size.to_owned()))?;
     let gibibytes = i32::try_from(bytes.div_ceil(1 << 30)).ok().filter(|size| *size <= LARGEST_VOLUME_GIB);
     gibibytes.ok_or_else(|| VolumeSizeError::TooLarge(size.to_owned()))
-}
-
-/// The class's disks, or those of the family if it has none.
-pub(crate) fn block_devices(mappings: &[BlockDeviceMapping], family: AmiFamily) -> Vec<BlockDeviceMapping> {
-    if !mappings.is_empty() {
-        return mappings.to_vec();
-    }
-    let disk = |device: &str, size: &str| BlockDeviceMapping {
-        device_name: Some(device.to_owned()),
-        ebs: Some(BlockDevice {
-            encrypted: Some(true),
-            volume_size: Some(size.to_owned()),
-            volume_type: Some(VolumeType::Gp3),
-            ..BlockDevice::default()
-        }),
-        root_volume: None,
-    };
-    match family {
-        AmiFamily::AL2 | AmiFamily::AL2023 => vec![disk("/dev/xvda", "20Gi")],
-        AmiFamily::Bottlerocket => vec![disk("/dev/xvda", "6Gi"), disk("/dev/xvdb", "20Gi")],
-        AmiFamily::Windows2019 | AmiFamily::Windows2022 | AmiFamily::Windows2025 => vec![disk("/dev/sda1", "50Gi")],
-        AmiFamily::Custom => Vec::new(),
-    }
 }
 
 #[cfg(test)]

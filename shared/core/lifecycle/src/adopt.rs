@@ -130,9 +130,11 @@ pub fn complete(claim: &mut NodeClaim, learned: &Learned) {
         claim.status.capacity.clone_from(&learned.capacity);
         claim.status.allocatable.clone_from(&learned.allocatable);
     }
+    claim.status.root_volume = learned.root_volume;
     if claim.spec.charge != Charge::default() {
         let resources = claim.status.capacity.clone().with("nodes", Quantity::from_units(1));
-        claim.spec.charge = Charge { resources, dollars_per_hour: learned.price };
+        let dollars_per_hour = learned.price + claim.root_volume_price();
+        claim.spec.charge = Charge { resources, dollars_per_hour };
     }
 }
 
@@ -199,9 +201,10 @@ fn defining(node_labels: &StringMap) -> Requirements {
     Requirements::from_labels(&defined.map(|(key, value)| (key.clone(), value.clone())).collect())
 }
 
-/// The annotations of a node that came from its claim: the hashes for drift, and the DaemonSets that it waits for.
+/// The annotations of a node that came from its claim: the hashes for drift, the DaemonSets that it waits for, and the size of its root
+/// volume.
 fn own_annotations(node: &Node) -> StringMap {
-    let prefixes = ["karpenter.sh/", "karpenter.k8s.aws/", labels::WAIT_FOR_DAEMON_SETS];
+    let prefixes = ["karpenter.sh/", "karpenter.k8s.aws/", labels::WAIT_FOR_DAEMON_SETS, labels::ROOT_VOLUME];
     let ours = |key: &str| prefixes.iter().any(|prefix| key.starts_with(prefix));
     let momentary = [labels::TERMINATION_TIMESTAMP, labels::DO_NOT_DISRUPT];
     let kept = node.annotations.iter().filter(|(key, _)| ours(key) && !momentary.contains(&key.as_str()));

@@ -5,7 +5,7 @@ use nodeless_model::claim::Charge;
 use nodeless_model::instance::OfferingFailure;
 use nodeless_model::object::{NodePatch, ObjectEvent, PodRef};
 use nodeless_model::surge::{DeploymentChange, Surge};
-use nodeless_model::{Instance, Node, NodeClaim, ResourceList, StringMap};
+use nodeless_model::{Instance, Node, NodeClaim, ResourceList, RootVolume, StringMap};
 use std::time::Duration;
 
 /// The next record of a claim, and its effects once it is written.
@@ -129,6 +129,8 @@ pub struct Learned {
     pub allocatable: ResourceList,
     /// Dollars per hour.
     pub price: f64,
+    /// Its root volume, where the NodePool determines its size.
+    pub root_volume: Option<RootVolume>,
 }
 
 /// The result of a launch for one claim.

@@ -11,8 +11,9 @@ use crate::without_instance::{self, Own};
 use jiff::Timestamp;
 use nodeless_model::claim::{Charge, TerminationReason, condition};
 use nodeless_model::instance::{InstanceState, LAUNCH_UNANSWERED, LaunchOutcome, OfferingFailure};
+use nodeless_model::money::HOURS_PER_MONTH;
 use nodeless_model::shortage::advice;
-use nodeless_model::{ConditionStatus, Instance, NodeClaim, Phase, Quantity, labels};
+use nodeless_model::{ConditionStatus, Instance, NodeClaim, Phase, Quantity, RootVolume, labels};
 use std::time::Duration;
 
 /// EC2's codes for a client token that was used before, by a call that was accepted and whose answer was lost: with other
@@ -247,6 +248,7 @@ fn launched(claim: &NodeClaim, instance: &Instance, learned: &Learned, now: Time
     next.status.labels.insert(labels::INSTANCE_TENANCY.to_owned(), claim.tenancy().to_owned());
     next.status.capacity.clone_from(&learned.capacity);
     next.status.allocatable.clone_from(&learned.allocatable);
+    note_root_volume(next, learned.root_volume);
     next.set_condition(condition::LAUNCHED, ConditionStatus::True, "Launched", "", now);
     // The node is searched from now on. The condition is written now, so that the claim is not written again until the node joins.
     let since = claim.condition(condition::REGISTERED).map_or(claim.created, |present| present.last_transition_time);
@@ -263,9 +265,18 @@ fn launched(claim: &NodeClaim, instance: &Instance, learned: &Learned, now: Time
     }
     if !learned.capacity.is_empty() && !claim.is_standalone() {
         let resources = learned.capacity.clone().with("nodes", Quantity::from_units(1));
-        step.charge = Some(Charge { resources, dollars_per_hour: learned.price });
+        let dollars_per_hour = learned.price + step.claim.root_volume_price();
+        step.charge = Some(Charge { resources, dollars_per_hour });
     }
     step.after(Duration::from_secs(5))
+}
+
+/// Notes the root volume of the instance, and what it costs beyond that of the EC2NodeClass.
+fn note_root_volume(claim: &mut NodeClaim, volume: Option<RootVolume>) {
+    claim.status.root_volume = volume;
+    if let (Some(volume), Some(dollars)) = (volume, &mut claim.spec.volumes_per_month) {
+        *dollars += volume.dollars_per_hour * HOURS_PER_MONTH;
+    }
 }
 
 /// The error in an answer that has to be fixed or retried before anything is launched.

@@ -30,7 +30,8 @@ pub fn demoted(claim: &NodeClaim, price: f64) -> (NodeClaim, Charge) {
         launched.price = price;
     }
     CapacityType::OnDemand.correct(&mut next.status.labels);
-    (next, Charge { dollars_per_hour: price, ..claim.spec.charge.clone() })
+    let dollars_per_hour = price + claim.root_volume_price();
+    (next, Charge { dollars_per_hour, ..claim.spec.charge.clone() })
 }
 
 /// Removes the labels of a reservation from the Node and the NodeClaim object of an instance that is in none.

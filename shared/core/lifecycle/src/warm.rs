@@ -283,7 +283,8 @@ fn stopped(claim: &NodeClaim, seen: &Observation, now: Timestamp, settings: &Set
 /// The charge of a claim whose instance runs.
 fn charge(claim: &NodeClaim) -> Charge {
     let resources = claim.status.capacity.clone().with("nodes", Quantity::from_units(1));
-    let dollars_per_hour = claim.status.instance.as_ref().map_or(0.0, |instance| instance.price);
+    let price = claim.status.instance.as_ref().map_or(0.0, |instance| instance.price);
+    let dollars_per_hour = price + claim.root_volume_price();
     Charge { resources, dollars_per_hour }
 }
 

@@ -7,7 +7,7 @@ mod termination;
 
 use crate::surge::Surge;
 use crate::warm::Warm;
-use crate::{Requirement, Requirements, ResourceList, StringMap, Taint, labels, node};
+use crate::{Requirement, Requirements, ResourceList, RootVolume, RootVolumeSize, StringMap, Taint, labels, node};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -119,8 +119,9 @@ pub struct NodeClaim {
     pub created: Timestamp,
     /// The number of writes of the record. A write fails if another one came first. Zero before the first write.
     pub version: u64,
-    /// The decision. It is immutable, except for the hash annotations when the hash version changes, and for the instance types, of which
-    /// an initialized claim has only the launched one.
+    /// The decision. It is immutable, except for the hash annotations when the hash version changes, for the instance types, of which
+    /// an initialized claim has only the launched one, and for the price of its volumes, to which that of a larger root volume is added
+    /// at the launch.
     pub spec: NodeClaimSpec,
     /// The phase.
     pub phase: Phase,
@@ -158,7 +159,7 @@ pub struct NodeClaimSpec {
     pub avoided_offerings: Vec<OfferingKey>,
     /// The charge against the limits of the NodePool.
     pub charge: Charge,
-    /// Dollars a month of the volumes of its EC2NodeClass, by list prices; `None` if not known.
+    /// Dollars a month of its volumes, by list prices: before the launch, of those of its EC2NodeClass. `None` if not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub volumes_per_month: Option<f64>,
     /// The claims that it replaces: they begin termination once its node is initialized, and stay if it fails.
@@ -255,6 +256,9 @@ pub struct NodeClaimStatus {
     pub capacity: ResourceList,
     /// The allocatable resources of its node.
     pub allocatable: ResourceList,
+    /// Its root volume, where the NodePool determined its size.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub root_volume: Option<RootVolume>,
     /// The name of the node, once joined.
     pub node_name: Option<String>,
     /// Karpenter's conditions: Launched, Registered, Initialized, Drained and so on.
@@ -428,6 +432,19 @@ impl NodeClaim {
     /// Removes a condition.
     pub fn clear_condition(&mut self, kind: &str) {
         self.status.conditions.retain(|condition| condition.kind != kind);
+    }
+
+    /// The size of its root volume, if its NodePool asked for one when it was planned.
+    #[must_use]
+    pub fn root_volume_size(&self) -> Option<RootVolumeSize> {
+        self.node_pool.as_ref()?;
+        self.spec.annotations.get(labels::ROOT_VOLUME)?.parse().ok()
+    }
+
+    /// What its root volume costs beyond that of its EC2NodeClass, in dollars per hour.
+    #[must_use]
+    pub fn root_volume_price(&self) -> f64 {
+        self.status.root_volume.map_or(0.0, |volume| volume.dollars_per_hour)
     }
 
     /// The tenancy of its instance: shared hardware if the claim allows it.

@@ -35,6 +35,8 @@ pub struct LaunchCandidate {
     pub partition: Option<u32>,
     /// Elastic fabric adapters that its nodes offer to pods.
     pub efa_interfaces: u32,
+    /// The size in GiB of the volume for the data of containers; `None` if the EC2NodeClass decides.
+    pub root_volume_gib: Option<u32>,
 }
 
 /// The result of a launch.

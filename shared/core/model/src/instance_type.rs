@@ -1,7 +1,7 @@
 //! Instance types and their offerings as scheduling sees them.
 
 use crate::resources::name;
-use crate::{CapacityType, Quantity, Requirement, Requirements, ResourceList, labels};
+use crate::{CapacityType, Quantity, Requirement, Requirements, ResourceList, RootVolumes, labels};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -21,6 +21,8 @@ pub struct InstanceType {
     pub ebs_volumes: Option<u32>,
     /// The overhead.
     pub overhead: Overhead,
+    /// The root volume, where the NodePool determines its size.
+    pub root_volume: Option<RootVolumes>,
     /// The offerings.
     pub offerings: Vec<Offering>,
 }
@@ -132,6 +134,12 @@ impl InstanceType {
         left
     }
 
+    /// What the planned root volume costs beyond that of the EC2NodeClass, in dollars per hour.
+    #[must_use]
+    pub fn root_volume_price(&self) -> f64 {
+        self.root_volume.map_or(0.0, |volumes| volumes.planned.dollars_per_hour)
+    }
+
     /// The available offerings that meet the requirements on zone, capacity type and their own labels.
     pub fn available_offerings<'a, 'r>(
         &'a self,
@@ -199,6 +207,7 @@ mod tests {
             requirements: Requirements::new(),
             capacity: ResourceList::new(),
             ebs_volumes: None,
+            root_volume: None,
             overhead: Overhead::default(),
             offerings: vec![
                 offering("a", CapacityType::OnDemand, 0.1, true),
@@ -222,6 +231,7 @@ mod tests {
             requirements: Requirements::new(),
             capacity,
             ebs_volumes: None,
+            root_volume: None,
             overhead: Overhead::default(),
             offerings: Vec::new(),
         };
@@ -238,6 +248,7 @@ mod tests {
             requirements: Requirements::new(),
             capacity: cpu(1000).with("pods", Quantity::from_units(4)),
             ebs_volumes: None,
+            root_volume: None,
             overhead: Overhead {
                 kube_reserved: cpu(80),
                 system_reserved: cpu(20),

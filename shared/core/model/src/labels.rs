@@ -181,6 +181,9 @@ pub const AMI_CANARY: &str = "nodeless.sh/ami-canary";
 /// replacement is launched where this is possible only in the node's own place in a full capacity reservation. Without it such a node
 /// stays.
 pub const TERMINATE_FIRST: &str = "nodeless.sh/terminate-first";
+/// The annotation of a NodePool: the size of the volume for the data of containers, by the instance type or the planned pods. Without it
+/// the EC2NodeClass decides.
+pub const ROOT_VOLUME: &str = "nodeless.sh/root-volume";
 /// The key of a NodePool's limit on the price of its nodes, in `spec.limits` or as an annotation.
 pub const DOLLARS_PER_HOUR: &str = "nodeless.sh/dollars-per-hour";
 /// The annotation on a NodePool, or on the Namespace `kube-system` for the whole cluster: dollars a calendar month in UTC.

@@ -210,6 +210,7 @@ mod tests {
             (labels::MIN_ON_DEMAND, "2"),
             (labels::AMI_CANARY, "30m"),
             (labels::TERMINATE_FIRST, "drift"),
+            (labels::ROOT_VOLUME, "20Gi+pods max 500Gi"),
             (labels::WAIT_FOR_DAEMON_SETS, "kube-system/a"),
             (labels::WARM, "2"),
             (labels::DOLLARS_PER_MONTH, "5"),

@@ -81,7 +81,7 @@ impl<'a> StoppedInstances<'a> {
             if let Some(listed) = kind.and_then(|kind| on_demand(kind, &launch.offering.zone)) {
                 launch.offering.price = listed.price;
                 launch.instance_types.iter_mut().for_each(|kind| kind.price = listed.price);
-                launch.charge.dollars_per_hour = listed.price;
+                launch.charge.dollars_per_hour = listed.price + kind.map_or(0.0, InstanceType::root_volume_price);
             }
         }
     }

@@ -8,8 +8,8 @@ use crate::problem::solution::{ChosenOffering, Launch, PricedType};
 use crate::problem::{MinValuesPolicy, Options};
 use nodeless_model::claim::Charge;
 use nodeless_model::{
-    CapacityType, Offering, Quantity, Requirement, Requirements, Reservation, ResourceIndex, ResourceList, labels,
-    resources,
+    CapacityType, InstanceType, Offering, Quantity, Requirement, Requirements, Reservation, ResourceIndex,
+    ResourceList, labels, resources,
 };
 
 /// The work of listing the instance types and requirements of a launch.
@@ -206,6 +206,20 @@ fn charge(pool: &Pool<'_>, choices: &[Choice], offerings: &[&Offering]) -> Charg
         greatest.max_with(&pool.types[choice.kind].kind.capacity);
     }
     greatest.set(resources::name::NODES, Quantity::from_units(1));
-    let dearest = offerings.iter().map(|offering| offering.price).fold(0.0, f64::max);
-    Charge { resources: greatest, dollars_per_hour: dearest }
+    let kinds: Vec<&InstanceType> = choices.iter().map(|choice| pool.types[choice.kind].kind).collect();
+    let dollars_per_hour = match kinds.iter().any(|kind| kind.root_volume.is_some()) {
+        true => {
+            let is_listed = |offering: &&Offering| offerings.iter().any(|listed| std::ptr::eq(*listed, *offering));
+            let of_kind =
+                |kind: &&InstanceType| dearest(kind.offerings.iter().filter(is_listed)) + kind.root_volume_price();
+            kinds.iter().map(of_kind).fold(0.0, f64::max)
+        }
+        false => dearest(offerings.iter().copied()),
+    };
+    Charge { resources: greatest, dollars_per_hour }
+}
+
+/// The highest price.
+fn dearest<'o>(offerings: impl Iterator<Item = &'o Offering>) -> f64 {
+    offerings.map(|offering| offering.price).fold(0.0, f64::max)
 }

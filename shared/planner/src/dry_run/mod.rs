@@ -28,11 +28,11 @@ use nodeless_lifecycle::begin_termination;
 use nodeless_model::claim::TerminationReason;
 use nodeless_model::node_pool::PoolUsage;
 use nodeless_model::object::ObjectEvent;
-use nodeless_model::{InstanceTypes, NodeClaim, OtherNodePool, Pod, Quantity, labels, resources};
-use nodeless_operations::{
-    offers::{Availability, OfferCache},
-    reported_memory,
+use nodeless_model::{
+    InstanceTypes, NodeClaim, OtherNodePool, Pod, Quantity, ResourceList, RootVolume, labels, resources,
 };
+use nodeless_operations::offers::{Availability, OfferCache};
+use nodeless_operations::reported_memory;
 use nodeless_ports::ShiftedZone;
 use nodeless_ports::cluster::ClusterView;
 use nodeless_scheduling::{Problem, Solution};
@@ -196,6 +196,21 @@ impl DryRun {
         policy::solve(facts, &self.found(facts), Vec::new())
     }
 
+    /// The root volume of a planned node of a NodePool, by its instance type and requests, if the NodePool determines the size.
+    #[must_use]
+    pub fn root_volume(&self, node_pool: &str, instance_type: &str, requests: &ResourceList) -> Option<RootVolume> {
+        let (view, catalog) = (&self.snapshot.view, &self.snapshot.catalog);
+        let pool = view.node_pools.iter().find(|pool| pool.name == node_pool)?;
+        let size = pool.options.root_volume.valid().cloned()?;
+        let class = view.node_classes.get(&pool.template.node_class)?;
+        let settings = crate::node_class::settings_with(class, catalog).ok()?;
+        let asked = requests.get(resources::name::EPHEMERAL_STORAGE);
+        let settings = crate::node_class::with_root_volume(settings, class, Some(size), Some(asked));
+        let available = crate::offers::shortages(&[], &[], self.snapshot.now);
+        let types = catalog.instance_types_named([instance_type], &settings, &available);
+        types.first()?.root_volume.map(|volumes| volumes.planned)
+    }
+
     /// The pending pods that mount a volume that cannot be used, each with the reason. They are not part of the problem.
     #[must_use]
     pub fn faulty(&self) -> Vec<(&Pod, &str)> {
@@ -340,6 +355,7 @@ fn usage(
             cluster_state.view.node_pools.iter().find(|one| one.name == pool).map(|one| &one.template.node_class);
         let types = class.and_then(|class| types.get(class)).and_then(|types| types.as_ref().ok());
         usage.dollars_per_hour += node_labels.zip(types).map_or(0.0, |(own, types)| price(own, types));
+        usage.dollars_per_hour += place.claim.map_or(0.0, NodeClaim::root_volume_price);
     }
     all
 }

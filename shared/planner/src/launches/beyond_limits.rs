@@ -69,7 +69,8 @@ fn charge_of<'c>(claims: impl Iterator<Item = &'c NodeClaim>, leaving: &[&NodeCl
     }
     for claim in leaving.iter().filter(|claim| claim.spec.charge == Charge::default()) {
         all.resources.add(&claim.status.capacity.clone().with("nodes", Quantity::from_units(1)));
-        all.dollars_per_hour += claim.status.instance.as_ref().map_or(0.0, |instance| instance.price);
+        let price = claim.status.instance.as_ref().map_or(0.0, |instance| instance.price);
+        all.dollars_per_hour += price + claim.root_volume_price();
     }
     all
 }

@@ -16,8 +16,8 @@ use nodeless_launch::volume_prices;
 use nodeless_lifecycle::Awaited;
 use nodeless_model::claim::{LaunchGroup, OfferingKey};
 use nodeless_model::{
-    ClusterLimits, InstanceType, NodeClaim, NodeClaimSpec, NodeClaimStatus, NodePool, Phase, Pod, ResourceList,
-    StringMap, labels,
+    ClusterLimits, InstanceType, NodeClaim, NodeClaimSpec, NodeClaimStatus, NodePool, Phase, Pod, Quantity,
+    ResourceList, StringMap, labels, resources,
 };
 use nodeless_operations::{names::Names, node_class};
 use nodeless_scheduling::Launch;
@@ -41,19 +41,27 @@ pub(super) struct PlannedNode<'a> {
 /// The launch groups of planned nodes: those with the same parameters of CreateFleet share one call.
 pub(super) fn groups(planned: Vec<PlannedNode<'_>>, facts: Facts<'_>, names: &mut Names) -> Vec<Vec<NodeClaim>> {
     let claiming = Claiming::new(facts);
-    let mut alike: BTreeMap<(String, String), Vec<PlannedNode<'_>>> = BTreeMap::new();
+    let mut alike: BTreeMap<(String, String, Option<Quantity>), Vec<PlannedNode<'_>>> = BTreeMap::new();
     for one in planned {
-        alike.entry((one.key(), claiming.drivers(&one))).or_default().push(one);
+        let key = (one.key(), claiming.drivers(&one), storage_of_pods(&one, facts));
+        alike.entry(key).or_default().push(one);
     }
     let size = usize::try_from(facts.snapshot.settings.group_size).unwrap_or(MAX_TOGETHER).clamp(1, MAX_TOGETHER);
     let mut groups = Vec::new();
-    for ((_, drivers), members) in &alike {
+    for ((_, drivers, _), members) in &alike {
         for group in members.chunks(size) {
             let pool = group.first().and_then(|one| facts.pool(&one.launch.node_pool));
             groups.extend(pool.map(|pool| claims_of(group, drivers, pool, facts, names)));
         }
     }
     groups
+}
+
+/// The requests of a planned node for ephemeral storage, if they determine the size of its root volume.
+fn storage_of_pods(planned: &PlannedNode<'_>, facts: Facts<'_>) -> Option<Quantity> {
+    let pool = facts.pool(&planned.launch.node_pool)?;
+    pool.pool.options.root_volume.valid().filter(|size| size.pods)?;
+    Some(planned.launch.requests.get(resources::name::EPHEMERAL_STORAGE))
 }
 
 /// The writes of launch groups.
@@ -218,19 +226,17 @@ pub(super) fn class_annotations(class: Option<&EC2NodeClass>) -> StringMap {
     annotations
 }
 
-fn claim(
-    planned: &PlannedNode<'_>,
-    evaluated: &EvaluatedPool,
-    class: Option<&EC2NodeClass>,
-    (name, uid): (String, String),
-    launch_group: LaunchGroup,
-    now: Timestamp,
-) -> NodeClaim {
-    let (launch, pool) = (planned.launch, &evaluated.pool);
+/// The annotations of the nodes of a launch.
+fn annotations(launch: &Launch, evaluated: &EvaluatedPool, class: Option<&EC2NodeClass>) -> StringMap {
+    let pool = &evaluated.pool;
     let mut annotations = pool.template.annotations.clone();
     annotations.insert(labels::NODE_POOL_HASH.to_owned(), pool.hash.clone());
     annotations.insert(labels::NODE_POOL_HASH_VERSION.to_owned(), nodeless_api::hash::VERSION.to_owned());
     annotations.extend(class_annotations(class));
+    // In the template of the NodePool it has no effect.
+    annotations.remove(labels::ROOT_VOLUME);
+    let root_volume = pool.options.root_volume.valid();
+    annotations.extend(root_volume.map(|size| (labels::ROOT_VOLUME.to_owned(), size.to_string())));
     if launch.min_values_relaxed {
         annotations.insert(labels::MIN_VALUES_RELAXED.to_owned(), "true".to_owned());
     }
@@ -242,6 +248,18 @@ fn claim(
             annotations.insert(key.to_owned(), "true".to_owned());
         }
     }
+    annotations
+}
+
+fn claim(
+    planned: &PlannedNode<'_>,
+    evaluated: &EvaluatedPool,
+    class: Option<&EC2NodeClass>,
+    (name, uid): (String, String),
+    launch_group: LaunchGroup,
+    now: Timestamp,
+) -> NodeClaim {
+    let (launch, pool) = (planned.launch, &evaluated.pool);
     let mut node_labels = pool.template.labels.clone();
     node_labels.insert(labels::NODE_POOL.to_owned(), pool.name.clone());
     node_labels.insert(labels::EC2_NODE_CLASS.to_owned(), pool.template.node_class.clone());
@@ -256,7 +274,7 @@ fn claim(
             requirements: launch.requirements.clone(),
             instance_types: launch.instance_types.iter().map(|kind| kind.name.clone()).collect(),
             labels: node_labels,
-            annotations,
+            annotations: annotations(launch, evaluated, class),
             taints: pool.template.taints.clone(),
             startup_taints: pool.template.startup_taints.clone(),
             requests: launch.requests.clone(),
@@ -276,6 +294,11 @@ fn claim(
         // The NodePool is static. Until the capacity of the node is known, pending pods may only use the minimum of its instance
         // types.
         claim.status.allocatable = least(launch, &evaluated.types.instance_types);
+        if pool.options.root_volume.valid().is_some_and(|size| size.pods) {
+            // Its root volume is as large as its own pods need.
+            let requested = launch.requests.get(resources::name::EPHEMERAL_STORAGE);
+            claim.status.allocatable.set(resources::name::EPHEMERAL_STORAGE, requested);
+        }
     }
     nodeless_lifecycle::prepare(&mut claim);
     claim

@@ -32,7 +32,8 @@ pub(crate) fn taken<'a>(planned: Vec<PlannedNode<'a>>, facts: Facts<'_>) -> (Vec
             continue;
         };
         let resources = claim.status.capacity.clone().with("nodes", Quantity::from_units(1));
-        let charge = Charge { resources, dollars_per_hour: one.launch.offering.price };
+        let dollars_per_hour = one.launch.offering.price + claim.root_volume_price();
+        let charge = Charge { resources, dollars_per_hour };
         let claim = warm::take(claim, one.pods, one.launch.requests.clone(), facts.snapshot.now);
         taken.push(Taken { claim, charge });
     }

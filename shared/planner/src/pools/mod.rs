@@ -14,10 +14,11 @@ use jiff::Timestamp;
 use nodeless_api::{Condition, ConditionStatus, NodePoolStatus, Quantity};
 use nodeless_catalog::overlay::{Overlaid, OverlaidTypes, Plain};
 use nodeless_disruption::schedules;
+use nodeless_launch::volume_prices;
 use nodeless_lifecycle::NodeClassState;
 use nodeless_lifecycle::registration_health::HealthStatus;
 use nodeless_model::claim::Charge;
-use nodeless_model::labels::{DOLLARS_PER_HOUR, SLEEP};
+use nodeless_model::labels::{DOLLARS_PER_HOUR, ROOT_VOLUME, SLEEP};
 use nodeless_model::money::quantity_of;
 use nodeless_model::node_pool::PoolUsage;
 use nodeless_model::object::{ObjectEvent, ObjectRef};
@@ -88,13 +89,15 @@ pub(super) fn charge_created(evaluated: &mut [EvaluatedPool], snapshot: &Snapsho
     charge(evaluated, charges(created));
 }
 
-/// The NodePools with the instance types of their EC2NodeClasses.
+/// The NodePools with the instance types of their EC2NodeClasses, or with their own ones.
 pub(super) fn plain<'a>(
     view: &'a ClusterView,
     types: &BTreeMap<String, Result<InstanceTypes, String>>,
+    own: &BTreeMap<String, InstanceTypes>,
 ) -> Vec<Plain<'a>> {
     let none = || InstanceTypes::from([]);
-    let of = |pool: &NodePool| types.get(&pool.template.node_class).and_then(|types| types.clone().ok());
+    let of_class = |pool: &NodePool| types.get(&pool.template.node_class).and_then(|types| types.clone().ok());
+    let of = |pool: &NodePool| own.get(&pool.name).cloned().or_else(|| of_class(pool));
     view.node_pools.iter().map(|pool| Plain { pool, instance_types: of(pool).unwrap_or_else(none) }).collect()
 }
 
@@ -116,7 +119,7 @@ pub(super) fn evaluate(
         if !extended.is_empty() {
             types_of_pool.instance_types = extended.added_to(&types_of_pool.instance_types);
         }
-        let valid = pool.ready.clone();
+        let valid = pool.ready.clone().and_then(|()| root_volume_is_known(view, pool));
         let mut class_ready = class_readiness(view, name);
         if let (Ok(()), Some(Err(problem))) = (&class_ready, types.get(name)) {
             class_ready = Err(("NodeClassNotReady".to_owned(), format!("EC2NodeClass {name}: {problem}")));
@@ -142,6 +145,16 @@ pub(super) fn evaluate(
         }
     };
     view.node_pools.iter().map(one).collect()
+}
+
+/// Whether the volume is known whose size a NodePool determines.
+fn root_volume_is_known(view: &ClusterView, pool: &NodePool) -> Result<(), Unusable> {
+    let name = &pool.template.node_class;
+    let Some(class) = view.node_classes.get(name).filter(|_| pool.options.root_volume.valid().is_some()) else {
+        return Ok(());
+    };
+    let price = volume_prices::of_root_volume_gib(&class.spec);
+    price.map(drop).map_err(|why| Unusable(format!("annotation {ROOT_VOLUME}: EC2NodeClass {name}: {why}")))
 }
 
 /// Whether an EC2NodeClass is ready. Otherwise Karpenter's reason, or that of the class's `Ready` condition, and a message.
@@ -193,7 +206,8 @@ impl Offered {
         let (classes, availability) = (&view.node_classes, Availability { unavailable, shifted });
         let types = kept.instance_types(&snapshot.catalog, classes, availability, &memory.memory, *now);
         let overlays: Vec<_> = view.node_overlays.iter().map(|(overlay, _)| overlay.clone()).collect();
-        let overlaid = kept.overlaid(&overlays, &plain(view, &types));
+        let own = kept.with_root_volumes(&snapshot.catalog, view, shifted, *now);
+        let overlaid = kept.overlaid(&overlays, &plain(view, &types, &own));
         let evaluated = evaluate(view, &types, &overlaid, &snapshot.usage, *now);
         Self { evaluated, overlaid, class_types: types, memory }
     }
@@ -259,8 +273,8 @@ fn status(
 fn price(evaluated: &EvaluatedPool, claims: &[NodeClaim]) -> f64 {
     let of_pool = claims.iter().filter(|claim| claim.is_of(&evaluated.pool.name) && !claim.is_stopped());
     let released = of_pool.filter(|claim| claim.spec.charge == Charge::default());
-    let instances = released.filter_map(|claim| claim.status.instance.as_ref());
-    instances.fold(evaluated.usage.dollars_per_hour, |sum, instance| sum + instance.price)
+    let prices = released.filter_map(|claim| Some(claim.status.instance.as_ref()?.price + claim.root_volume_price()));
+    prices.fold(evaluated.usage.dollars_per_hour, |sum, price| sum + price)
 }
 
 /// The condition `NodeRegistrationHealthy`, worded as in Karpenter, with the observed generation of the NodePool.

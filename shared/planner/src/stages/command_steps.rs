@@ -471,8 +471,8 @@ mod tests {
     use futures::executor::block_on;
     use nodeless_catalog::{Catalog, Facts as CatalogFacts};
     use nodeless_disruption::{Candidate, Command, Method};
-    use nodeless_model::{DisruptionReason, NodeClaimStatus, Phase, Pod};
     use nodeless_model::test_support::node_claim;
+    use nodeless_model::{DisruptionReason, NodeClaimStatus, Phase, Pod};
     use nodeless_operations::offers::OfferCache;
     use std::collections::BTreeSet;
     use std::sync::{Arc, Mutex};

@@ -2,8 +2,8 @@
 
 use crate::facts::Facts;
 use crate::launches::stopped;
-use crate::nodes::instances;
 use crate::nodes::cluster_state::ClusterState;
+use crate::nodes::instances;
 use crate::settings::Mechanism;
 use nodeless_disruption::{Command, OnDemandMinimums};
 use nodeless_placement::{Committed, Policy, StoppedInstances};

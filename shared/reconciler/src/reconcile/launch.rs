@@ -153,6 +153,7 @@ impl Reconciler {
         let mut settings = node_class::settings_with(&node_class, &catalog)
             .map_err(|problems| invalid(format!("EC2NodeClass {name}: {problems}")))?;
         reported_memory::apply(&mut settings, &node_class, &reported, now);
+        let settings = node_class::for_claim(settings, &node_class, claim);
         let types = types_of(&claim.spec.instance_types, found, &catalog, &settings, &unavailable);
         let types = self.overlaid(claim, types).await?;
         Ok(Offer { types, node_class })

@@ -46,6 +46,7 @@ pub fn sized(name: String, cpu: i64, memory_mib: i64, pods: i64, price: f64) -> 
             .with("memory", Quantity::from_mebibytes(memory_mib))
             .with("pods", Quantity::from_units(pods)),
         ebs_volumes: None,
+        root_volume: None,
         overhead: Overhead {
             kube_reserved: ResourceList::new().with("cpu", Quantity::from_milli(100)),
             ..Overhead::default()

@@ -238,6 +238,7 @@ pub(crate) fn candidate(instance_type: &str, zone: &str, capacity_type: Capacity
         reservation_id: None,
         partition: None,
         efa_interfaces: 0,
+        root_volume_gib: None,
     }
 }
 

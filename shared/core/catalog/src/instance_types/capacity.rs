@@ -1,7 +1,8 @@
 //! The capacity of an instance type.
 
 use nodeless_model::resources::name;
-use nodeless_model::{Quantity, ResourceList};
+use nodeless_model::root_volume::quantity;
+use nodeless_model::{Quantity, ResourceList, RootVolumes};
 
 use super::resource;
 use crate::node_class::{AmiFamily, BlockDevice, InstanceStorePolicy, KubeletSettings, NodeClassSettings};
@@ -14,11 +15,18 @@ const ARM64_HIDDEN_MEMORY_MIB: u64 = 64;
 const BYTES_PER_MIB: f64 = 1_048_576.0;
 const BYTES_PER_GB: i64 = 1_000_000_000;
 
-pub(super) fn capacity(facts: &TypeFacts, settings: &NodeClassSettings, kubelet: &KubeletSettings) -> ResourceList {
+/// The capacity, with this root volume if a NodePool determines its size.
+pub(super) fn capacity(
+    facts: &TypeFacts,
+    settings: &NodeClassSettings,
+    kubelet: &KubeletSettings,
+    root_volume: Option<&RootVolumes>,
+) -> ResourceList {
+    let storage = || local_storage(facts, settings).unwrap_or_else(|| volume_of_class(settings));
     let mut capacity = ResourceList::from([
         (name::CPU, Quantity::from_units(i64::from(facts.cpus))),
         (name::MEMORY, memory(facts, settings)),
-        (name::EPHEMERAL_STORAGE, ephemeral_storage(facts, settings)),
+        (name::EPHEMERAL_STORAGE, root_volume.map_or_else(storage, |volumes| quantity(volumes.planned.gib))),
         (name::PODS, Quantity::from_units(i64::from(pods(facts, settings, kubelet)))),
     ]);
     for (name, count) in devices(facts, settings) {
@@ -44,13 +52,15 @@ fn memory(facts: &TypeFacts, settings: &NodeClassSettings) -> Quantity {
     Quantity::from_mebibytes(left)
 }
 
-/// The disk for the data of containers.
-fn ephemeral_storage(facts: &TypeFacts, settings: &NodeClassSettings) -> Quantity {
-    if settings.instance_store_policy == Some(InstanceStorePolicy::Raid0)
-        && let Some(gigabytes) = facts.local_storage_gb
-    {
-        return Quantity::from_units(i64::try_from(gigabytes).unwrap_or(i64::MAX).saturating_mul(BYTES_PER_GB));
-    }
+/// The disks of the instance, if the data of containers is there.
+pub(super) fn local_storage(facts: &TypeFacts, settings: &NodeClassSettings) -> Option<Quantity> {
+    let gigabytes =
+        facts.local_storage_gb.filter(|_| settings.instance_store_policy == Some(InstanceStorePolicy::Raid0))?;
+    Some(Quantity::from_units(i64::try_from(gigabytes).unwrap_or(i64::MAX).saturating_mul(BYTES_PER_GB)))
+}
+
+/// The size of the volume for the data of containers that the EC2NodeClass states.
+pub(super) fn volume_of_class(settings: &NodeClassSettings) -> Quantity {
     mapped_size(settings)
         .unwrap_or_else(|| Quantity::from_mebibytes(settings.ami_family.default_ephemeral_gib().saturating_mul(1024)))
 }

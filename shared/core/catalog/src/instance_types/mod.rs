@@ -10,6 +10,7 @@ mod kubelet;
 mod labels;
 mod offerings;
 mod overhead;
+mod root_volume;
 
 use nodeless_model::InstanceType;
 
@@ -92,13 +93,15 @@ pub fn instance_type(
 ) -> InstanceType {
     // A type without kubelet settings has no available offerings. Those of the class are for nodes that run already.
     let kubelet = kubelet::settings(&entry.facts, settings).unwrap_or(Cow::Borrowed(&settings.kubelet));
-    let capacity = capacity::capacity(&entry.facts, settings, &kubelet);
+    let root_volume = root_volume::root_volumes(&entry.facts, settings, &kubelet);
+    let capacity = capacity::capacity(&entry.facts, settings, &kubelet, root_volume.as_ref());
     InstanceType {
         name: entry.facts.name.clone(),
         requirements: labels::requirements(catalog, entry, settings),
         ebs_volumes: Some(attachments::ebs_volumes(&entry.facts, settings)),
         overhead: overhead::overhead(&entry.facts, settings, &kubelet, &capacity),
         capacity,
+        root_volume,
         offerings: offerings::offerings(catalog, entry, settings, unavailable),
     }
 }

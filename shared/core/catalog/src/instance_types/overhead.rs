@@ -32,7 +32,11 @@ pub(super) fn overhead(
     }
 }
 
-fn kube_reserved(facts: &TypeFacts, settings: &NodeClassSettings, kubelet: &KubeletSettings) -> ResourceList {
+pub(super) fn kube_reserved(
+    facts: &TypeFacts,
+    settings: &NodeClassSettings,
+    kubelet: &KubeletSettings,
+) -> ResourceList {
     let pods = if settings.ami_family.reserves_memory_for_interfaces_pods() {
         interface_limited_pods(facts, settings, 0)
     } else {
@@ -68,6 +72,23 @@ pub fn kube_reserved_cpu_milli(cpus: u32) -> i64 {
 #[must_use]
 pub fn kube_reserved_memory_mib(pods: u32) -> i64 {
     11 * i64::from(pods) + 255
+}
+
+/// The smallest disk on which requests fit beside this reservation and the eviction threshold, and how much of it the requests
+/// take with their part of the threshold.
+pub(super) fn disk_for(requests: Quantity, reserved: Quantity, kubelet: &KubeletSettings) -> (Quantity, Quantity) {
+    let with_threshold = |size: Quantity| match kubelet.eviction_nodefs_available {
+        None => whole_units(size.as_f64() / (1.0 - EVICTION_STORAGE_SHARE)),
+        Some(EvictionThreshold::Percent(percent)) if percent < 100.0 => {
+            whole_units(size.as_f64() / (1.0 - percent / 100.0))
+        }
+        Some(EvictionThreshold::Percent(_) | EvictionThreshold::Quantity(_)) => size,
+    };
+    let kept = match kubelet.eviction_nodefs_available {
+        Some(EvictionThreshold::Quantity(threshold)) => threshold,
+        _ => Quantity::ZERO,
+    };
+    (with_threshold(requests + reserved + kept), with_threshold(requests))
 }
 
 fn eviction_threshold(kubelet: &KubeletSettings, capacity: &ResourceList) -> ResourceList {

@@ -6,6 +6,7 @@ use super::*;
 use crate::facts::{Facts, Zone};
 use crate::node_class::{
     AmiFamily, BlockDevice, InstanceStorePolicy, KubeletExpressions, NetworkInterface, PlacementGroup,
+    RootVolumeSettings,
 };
 use nodeless_expressions::Expression;
 use nodeless_model::resources::name;
@@ -262,6 +263,43 @@ fn raid0_uses_the_instance_store_if_there_is_one() {
     let storage = |name: &str| build(name, &settings).capacity.get(name::EPHEMERAL_STORAGE).units();
     assert_eq!(storage("m5d.large"), 75_000_000_000);
     assert_eq!(storage("m5.large"), 20 << 30);
+}
+
+#[test]
+fn the_root_volume_that_a_node_pool_asks_for_follows_the_type_and_the_pods() {
+    let gib = |gib: i64| Quantity::from_mebibytes(gib * 1024);
+    let asked = |family, size: &str, requests: Option<i64>| {
+        let mut settings = settings(family);
+        let (size, requests) = (size.parse().unwrap(), requests.map(gib));
+        settings.root_volume = Some(RootVolumeSettings { size, requests, dollars_per_gib: 0.073 });
+        settings
+    };
+    let of_types = |settings: &NodeClassSettings| {
+        ["m5.large", "m5d.4xlarge"].map(|name| {
+            let kind = build(name, settings);
+            let storage = mebibytes(&kind.capacity, name::EPHEMERAL_STORAGE) / 1024;
+            let volumes = kind.root_volume.map(|all| (i64::from(all.planned.gib), all.least_gib, all.class_gib));
+            (storage, volumes, (kind.root_volume_price() * 1e6).round() / 1e6)
+        })
+    };
+    let by_cpus = asked(AmiFamily::Al2023, "20Gi+5Gi/vcpu", None);
+    assert_eq!(of_types(&by_cpus), [(30, Some((30, 30, 20)), 0.001), (100, Some((100, 100, 20)), 0.008)]);
+    // With the instance store the volume has no data of containers.
+    let raid = NodeClassSettings { instance_store_policy: Some(InstanceStorePolicy::Raid0), ..by_cpus };
+    let [large, with_disks] = of_types(&raid);
+    assert_eq!((large.0, with_disks), (30, (558, None, 0.0)));
+
+    let by_pods = |requests| of_types(&asked(AmiFamily::Bottlerocket, "pods max 520Gi", requests))[0];
+    assert_eq!(by_pods(None), (520, Some((520, 20, 20)), 0.05));
+    assert_eq!(by_pods(Some(0)), (20, Some((20, 20, 20)), 0.0));
+    // 20 GiB, and 90 GiB with 10% below which the kubelet evicts.
+    assert_eq!(by_pods(Some(90)).0, 120);
+    assert_eq!(by_pods(Some(600)).0, 520);
+    let mut fixed = asked(AmiFamily::Al2023, "20Gi+pods max 520Gi", Some(90));
+    fixed.kubelet.eviction_nodefs_available = Some("40Gi".parse().unwrap());
+    let kind = build("m5.large", &fixed);
+    assert_eq!(mebibytes(&kind.capacity, name::EPHEMERAL_STORAGE) / 1024, 131);
+    assert_eq!(kind.allocatable().get(name::EPHEMERAL_STORAGE), gib(90));
 }
 
 #[test]

@@ -23,6 +23,7 @@ fn kind(name: &str, family: &str) -> InstanceType {
         ]),
         capacity: ResourceList::from([("cpu", Quantity::from_units(2))]),
         ebs_volumes: None,
+        root_volume: None,
         overhead: Overhead::default(),
         offerings: vec![
             offering("a", CapacityType::OnDemand, 0.40),

@@ -26,6 +26,7 @@ fn kind(name: &str, price: f64, os: &str) -> InstanceType {
         requirements: Requirements::from([(labels::OS, Requirement::one_of([os]))]),
         capacity: ResourceList::new(),
         ebs_volumes: None,
+        root_volume: None,
         overhead: Overhead::default(),
         offerings: offerings.collect(),
     }

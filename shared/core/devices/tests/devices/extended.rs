@@ -76,6 +76,7 @@ fn instance_types_have_what_their_nodes_will_publish_unless_ec2_reports_it() {
         requirements: Requirements::new(),
         capacity: ResourceList::new().with("nvidia.com/gpu", Quantity::from_units(gpus)),
         ebs_volumes: None,
+        root_volume: None,
         overhead: Overhead::default(),
         offerings: Vec::new(),
     });

@@ -137,6 +137,7 @@ fn instance_type() -> nodeless_model::InstanceType {
         requirements: nodeless_model::Requirements::new(),
         capacity: nodeless_model::ResourceList::new(),
         ebs_volumes: None,
+        root_volume: None,
         overhead: nodeless_model::Overhead::default(),
         offerings: Vec::new(),
     }

@@ -32,6 +32,7 @@ fn instance_type(name: &str, gpus: i64, efas: i64) -> InstanceType {
             .with("nvidia.com/gpu", Quantity::from_units(gpus))
             .with("vpc.amazonaws.com/efa", Quantity::from_units(efas)),
         ebs_volumes: None,
+        root_volume: None,
         overhead: Overhead::default(),
         offerings: Vec::new(),
     }

@@ -38,6 +38,9 @@ pub fn drift(
     if let Some(message) = missing_offering(claim, offer, now) {
         return found(DriftReason::InstanceTypeNotFound, message);
     }
+    if let Some(message) = smaller_root_volume(claim, offer) {
+        return found(DriftReason::NodePoolDrifted, message);
+    }
     let class = class?;
     let hash = &class.hash;
     if hash_differs(annotations, labels::EC2_NODE_CLASS_HASH, labels::EC2_NODE_CLASS_HASH_VERSION, hash, hash_version) {
@@ -55,6 +58,22 @@ pub fn drift(
         (DriftReason::PlacementGroupDrift, other_placement_group(claim, offer)),
     ];
     looks.into_iter().find_map(|(reason, message)| Some(Drift { reason, message: message? }))
+}
+
+/// A node without a size of its own has the root volume of its EC2NodeClass, whose hash would differ otherwise.
+fn smaller_root_volume(claim: &NodeClaim, offer: &PoolOffer<'_>) -> Option<String> {
+    let instance_type = &claim.status.instance.as_ref()?.instance_type;
+    let kind = offer.instance_types.iter().find(|kind| kind.name == *instance_type)?;
+    let volumes = kind.root_volume?;
+    let own = claim.status.root_volume.map_or(volumes.class_gib, |volume| volume.gib);
+    (own < volumes.least_gib).then(|| {
+        format!(
+            "its root volume has {own} GiB, and {} of NodePool {} states {} for {instance_type}",
+            labels::ROOT_VOLUME,
+            offer.pool.name,
+            volumes.least_gib
+        )
+    })
 }
 
 /// Whether the cluster has another certificate authority since the launch. What a node trusts that nodeless did not launch is not known.

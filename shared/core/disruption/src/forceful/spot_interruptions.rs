@@ -198,6 +198,7 @@ mod tests {
             requirements: Requirements::new(),
             capacity: ResourceList::new(),
             ebs_volumes: None,
+            root_volume: None,
             overhead: Overhead::default(),
             offerings: vec![offering(1.0 + f64::from(number) / 100.0)],
         };

@@ -60,7 +60,8 @@ pub(crate) fn rebuilt(mut launch: Launch, kinds: &[&InstanceType]) -> Launch {
     }
     greatest.set(resources::name::NODES, Quantity::from_units(1));
     launch.charge.resources = greatest;
-    launch.charge.dollars_per_hour = offerings.iter().map(|(_, offering)| offering.price).fold(0.0, f64::max);
+    let counted = offerings.iter().map(|(kind, offering)| offering.price + kind.root_volume_price());
+    launch.charge.dollars_per_hour = counted.fold(0.0, f64::max);
     if let Some((kind, offering)) = offerings.iter().min_by(|(_, a), (_, b)| a.cmp_price(b)) {
         launch.offering = ChosenOffering {
             instance_type: kind.name.clone(),

@@ -130,6 +130,7 @@ fn instance_type(name: &str, cpu: i64, price: f64) -> InstanceType {
         ]),
         capacity: resources(cpu),
         ebs_volumes: None,
+        root_volume: None,
         overhead: Overhead::default(),
         offerings: vec![Offering {
             zone: "us-east-1a".into(),
@@ -587,6 +588,31 @@ fn drift_has_a_reason() {
         world.types = vec![kind].into();
     };
     assert_eq!(reason(&grouped), Some(DriftReason::PlacementGroupDrift));
+}
+
+#[test]
+fn a_root_volume_that_is_smaller_than_the_node_pool_states_is_drift() {
+    let found = |own: Option<u32>, least: Option<u32>| {
+        let world = World::new(1).with(|world| {
+            let mut kind = instance_type("m9.large", 2, 0.1);
+            let planned = RootVolume { gib: 500, dollars_per_hour: 0.05 };
+            kind.root_volume = least.map(|least_gib| RootVolumes { planned, least_gib, class_gib: 20 });
+            world.types = vec![kind].into();
+            let volume = own.map(|gib| RootVolume { gib, dollars_per_hour: 0.0 });
+            world.nodes[0].1.status.root_volume = volume;
+        });
+        let cluster = world.cluster();
+        drift(&world.nodes[0].1, &cluster.node_pools[0], None, "v-test", now())
+    };
+    assert_eq!(found(None, None), None);
+    assert_eq!(found(None, Some(20)), None, "the volume of the EC2NodeClass is large enough");
+    assert_eq!(found(Some(60), Some(28)), None, "a larger one is no drift");
+    assert_eq!(found(Some(60), None), None, "the NodePool no longer states one");
+    let drift = found(Some(28), Some(36)).unwrap();
+    assert_eq!(drift.reason, DriftReason::NodePoolDrifted);
+    let why = "its root volume has 28 GiB, and nodeless.sh/root-volume of NodePool default states 36 for m9.large";
+    assert_eq!(drift.message, why);
+    assert!(found(None, Some(28)).unwrap().message.starts_with("its root volume has 20 GiB"));
 }
 
 #[test]

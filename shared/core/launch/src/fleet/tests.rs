@@ -37,6 +37,7 @@ fn candidate(instance_type: &str, zone: &str, capacity_type: CapacityType, price
         reservation_id: None,
         partition: None,
         efa_interfaces: 0,
+        root_volume_gib: None,
     }
 }
 
@@ -220,6 +221,18 @@ fn a_missing_subnet_or_image_of_the_class_is_reported() {
     let error = plan(&class(&images()), &claim(&[]), &[gpu]).unwrap_err().to_string();
     assert!(error.contains("none of its 2 AMIs fits p3.large"), "{error}");
     assert_eq!(plan(&class(&images()), &claim(&[]), &[]).unwrap_err(), FleetError::NoCandidates);
+}
+
+#[test]
+fn types_with_other_root_volumes_get_templates_of_their_own() {
+    let sized =
+        |name, gib| LaunchCandidate { root_volume_gib: gib, ..candidate(name, "a", CapacityType::OnDemand, 0.1) };
+    let candidates = [sized("m5.large", Some(28)), sized("m5.xlarge", Some(36)), sized("m6a.xlarge", Some(36))];
+    let asked = plan(&class(&images()), &claim(&[]), &candidates).unwrap();
+    let groups: Vec<_> = asked.groups.iter().map(|(variant, all)| (variant.root_volume_gib, all.len())).collect();
+    assert_eq!(groups, [(Some(28), 1), (Some(36), 2)]);
+    let asked = plan(&class(&images()), &claim(&[]), &[sized("m5d.large", None)]).unwrap();
+    assert_eq!(asked.groups.keys().next().unwrap().root_volume_gib, None);
 }
 
 #[test]

@@ -90,6 +90,7 @@ fn candidate(input: &Value) -> LaunchCandidate {
         reservation_id: text("reservation"),
         partition: input["partition"].as_u64().map(|number| u32::try_from(number).unwrap()),
         efa_interfaces: u32::try_from(input["efa"].as_u64().unwrap_or(0)).unwrap(),
+        root_volume_gib: input["rootVolumeGib"].as_u64().map(|gib| u32::try_from(gib).unwrap()),
     }
 }
 

@@ -153,6 +153,22 @@ fn a_launched_claim_knows_what_it_got() {
 }
 
 #[test]
+fn a_root_volume_that_the_node_pool_sizes_counts_with_its_price() {
+    let mut claim = reserved();
+    claim.spec.volumes_per_month = Some(1.6);
+    let volume = RootVolume { gib: 120, dollars_per_hour: 0.01 };
+    let mut result = launch_result("i-1");
+    if let LaunchResult::Launched { learned, .. } = &mut result {
+        learned.root_volume = Some(volume);
+    }
+    let next = absorb(&claim, &result, at(3), &settings());
+    assert_eq!(next.claim.status.root_volume, Some(volume));
+    assert!((next.claim.spec.volumes_per_month.unwrap() - 8.9).abs() < 1e-9);
+    assert_eq!(next.claim.status.instance.as_ref().unwrap().price, 0.1);
+    assert!((next.charge.unwrap().dollars_per_hour - 0.11).abs() < 1e-9);
+}
+
+#[test]
 fn a_claim_that_left_while_it_was_launched_keeps_track_of_its_instance() {
     let mut leaving = reserved();
     crate::begin_termination(&mut leaving, TerminationReason::Deleted, "", at(1));

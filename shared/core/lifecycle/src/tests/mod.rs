@@ -24,7 +24,8 @@ use nodeless_model::node::NodeCondition;
 use nodeless_model::object::MirroredClaim;
 use nodeless_model::{
     CapacityType, ConditionStatus, DaemonSetName, Instance, InstanceState, Node, NodeClaim, NodeClaimSpec,
-    NodeClaimStatus, Phase, Pod, PodTemplate, Quantity, Requirement, ResourceList, StringMap, Taint, labels,
+    NodeClaimStatus, Phase, Pod, PodTemplate, Quantity, Requirement, ResourceList, RootVolume, StringMap, Taint,
+    labels,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -89,6 +90,7 @@ fn learned() -> Learned {
         capacity: ResourceList::from([("cpu", Quantity::from_units(2))]),
         allocatable: ResourceList::from([("cpu", Quantity::from_milli(1900))]),
         price: 0.1,
+        root_volume: None,
     }
 }
 

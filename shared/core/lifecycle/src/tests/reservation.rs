@@ -55,6 +55,9 @@ fn what_has_left_its_reservation_is_on_demand_with_its_price_and_without_its_lab
     assert_eq!((launched.capacity_type, launched.reservation_id.as_deref()), (CapacityType::OnDemand, None));
     assert!((launched.price - 0.25).abs() < 1e-9 && (charge.dollars_per_hour - 0.25).abs() < 1e-9);
     assert_eq!(charge.resources, claim.spec.charge.resources);
+    let mut sized = claim.clone();
+    sized.status.root_volume = Some(nodeless_model::RootVolume { gib: 120, dollars_per_hour: 0.5 });
+    assert!((demoted(&sized, 0.25).1.dollars_per_hour - 0.75).abs() < 1e-9);
     let shown = next.node_labels();
     assert_eq!((shown[labels::CAPACITY_TYPE].as_str(), shown[labels::ZONE].as_str()), ("on-demand", "us-east-1a"));
     assert!(labels::OF_A_RESERVATION.iter().all(|key| !shown.contains_key(*key)), "{shown:?}");

@@ -9,11 +9,13 @@ pub use windows::Windows;
 use crate::cluster_limits::{MAX_CPU, MAX_DOLLARS_PER_HOUR, MAX_NODES};
 use crate::resources::name;
 use crate::setting::{Setting, options};
-use crate::{ClusterLimits, DaemonSetName, InvalidAnnotation, Quantity, ResourceList, StringMap, labels};
+use crate::{
+    ClusterLimits, DaemonSetName, InvalidAnnotation, Quantity, ResourceList, RootVolumeSize, StringMap, labels,
+};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::BTreeSet;
 use std::time::Duration;
-use values::{count, dollars, duration, on_demand_minimum, pause, positive_dollars, quantity, text};
+use values::{count, dollars, duration, on_demand_minimum, pause, positive_dollars, quantity, root_volume, text};
 
 options! {
     /// The options of a NodePool: its annotations.
@@ -52,6 +54,10 @@ options! {
         /// [`labels::TERMINATE_FIRST`].
         pub terminate_first: TerminateFirst = labels::TERMINATE_FIRST, values::terminate_first,
             "`drift`, `repair`, `drift,repair` or `ignore`", "and no node is terminated before its replacement is launched";
+        /// [`labels::ROOT_VOLUME`].
+        pub root_volume: RootVolumeSize = labels::ROOT_VOLUME, root_volume,
+            "sizes that are added, such as `50Gi`, `20Gi+4Gi/vcpu` or `20Gi+pods max 500Gi`",
+            "and nodes have the volume that their EC2NodeClass states";
         /// [`labels::WAIT_FOR_DAEMON_SETS`].
         pub wait_for_daemon_sets: BTreeSet<DaemonSetName> = labels::WAIT_FOR_DAEMON_SETS, values::daemon_sets,
             "up to 20 DaemonSets as namespace/name, separated by commas, such as `kube-system/ebs-csi-node`",
@@ -257,6 +263,13 @@ mod tests {
             "and no node is terminated before",
         );
         is_refused(&pool(labels::TERMINATE_FIRST, "true").terminate_first, "true", "and no node is terminated before");
+        let size = |text: &str| pool(labels::ROOT_VOLUME, text).root_volume;
+        assert_eq!(size("20Gi+4Gi/vcpu").valid().map(ToString::to_string).as_deref(), Some("20Gi+4Gi/vcpu"));
+        is_refused(
+            &size("20Gi+pods"),
+            "20Gi+pods",
+            "and nodes have the volume that their EC2NodeClass states: with pods",
+        );
         is_refused(&pool(labels::CHURN_EVICTIONS, "few").churn_evictions, "few", "which is ignored");
         is_refused(&pool(labels::WAIT_FOR_DAEMON_SETS, "csi").wait_for_daemon_sets, "csi", "and nodes wait for no");
         let sleep = pool(labels::SLEEP, "at night").sleep;

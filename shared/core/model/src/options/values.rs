@@ -2,8 +2,9 @@
 
 use crate::duration::parse_go_duration;
 use crate::money::parse_dollars;
+use crate::root_volume::RootVolumeError;
 use crate::setting::Setting;
-use crate::{DaemonSetName, Quantity};
+use crate::{DaemonSetName, Quantity, RootVolumeSize};
 use jiff::Timestamp;
 use std::collections::BTreeSet;
 use std::fmt;
@@ -149,6 +150,10 @@ pub(super) fn positive_dollars(text: &str) -> Parsed<f64> {
 
 pub(super) fn duration(text: &str) -> Parsed<Duration> {
     parse_go_duration(text).map_err(|_| None)
+}
+
+pub(super) fn root_volume(text: &str) -> Parsed<RootVolumeSize> {
+    text.parse().map_err(|error: RootVolumeError| Some(error.to_string()))
 }
 
 pub(super) fn daemon_sets(text: &str) -> Parsed<BTreeSet<DaemonSetName>> {

@@ -183,7 +183,8 @@ pub(super) fn min_charge(offer: &PoolOffer<'_>, launch: &Launch) -> Charge {
     let mut resources = kind.capacity.clone();
     resources.set(resources::name::NODES, Quantity::from_units(1));
     let prices = kind.available_offerings(&launch.requirements).map(|offering| offering.price);
-    Charge { resources, dollars_per_hour: prices.fold(launch.offering.price, f64::max) }
+    let dollars_per_hour = prices.fold(launch.offering.price, f64::max) + kind.root_volume_price();
+    Charge { resources, dollars_per_hour }
 }
 
 /// The usage of limits with which a launch takes at most its minimum and an equal part of what is left for several.

@@ -53,6 +53,7 @@ use std::rc::Rc;
 ///     ]),
 ///     capacity: cpu(4),
 ///     ebs_volumes: None,
+///     root_volume: None,
 ///     overhead: Overhead::default(),
 ///     offerings: vec![Offering {
 ///         zone: "us-east-1a".into(),

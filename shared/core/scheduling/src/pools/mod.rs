@@ -612,7 +612,7 @@ impl<'a> Pool<'a> {
             kind: place,
             price: cheapest.price,
             bought,
-            share: self.limits.share(&kind.kind.capacity, dearest),
+            share: self.limits.share(&kind.kind.capacity, dearest + kind.kind.root_volume_price()),
             spot: cheapest.capacity_type == CapacityType::Spot,
         })
     }

@@ -77,6 +77,8 @@ pub(super) struct RootVolume {
     more: Quantity,
     /// The share of it that the eviction threshold takes.
     threshold: f64,
+    /// Whether the NodePool determines the size.
+    is_of_pool: bool,
 }
 
 impl Change {
@@ -308,7 +310,8 @@ impl RootVolume {
         let gib = (bytes / GIB as f64).ceil() as i64;
         let more = Quantity::from_units(gib.checked_mul(GIB)?) - capacity(first);
         let node_class = offer.pool.template.node_class.clone();
-        (gib <= LARGEST_VOLUME_GIB).then_some(Self { node_class, gib, more, threshold })
+        let is_of_pool = first.root_volume.is_some();
+        (gib <= LARGEST_VOLUME_GIB).then_some(Self { node_class, gib, more, threshold, is_of_pool })
     }
 
     fn of_types(&self, types: &[InstanceType]) -> InstanceTypes {
@@ -409,9 +412,19 @@ impl PoolChange {
             Self::Dollars(amount) => {
                 write!(f, "raise the limit of NodePool {pool} to {} or more", DollarsPerHour(*amount))
             }
-            Self::RootVolume(RootVolume { node_class, gib, .. }) => {
-                write!(f, "raise the root volume of EC2NodeClass {node_class} (blockDeviceMappings) to {gib}Gi or more")
+            Self::RootVolume(RootVolume { gib, is_of_pool: true, .. }) => {
+                write!(
+                    f,
+                    "raise the size in the annotation {} of NodePool {pool} to {gib}Gi or more",
+                    labels::ROOT_VOLUME
+                )
             }
+            Self::RootVolume(RootVolume { node_class, gib, .. }) => write!(
+                f,
+                "raise the root volume of EC2NodeClass {node_class} (blockDeviceMappings) to {gib}Gi or more, or let it follow \
+                 the pods with the annotation {}: \"pods max {gib}Gi\" of NodePool {pool}",
+                labels::ROOT_VOLUME
+            ),
         }
     }
 }

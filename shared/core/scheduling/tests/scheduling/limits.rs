@@ -73,6 +73,27 @@ fn dollars_are_a_limit_too() {
 }
 
 #[test]
+fn what_a_node_pool_adds_to_root_volumes_counts_against_a_limit_in_dollars() {
+    let mut pool = node_pool("default");
+    pool.limit_dollars_per_hour = Some(0.3);
+    let pools = [pool];
+    let pods = pods(40, 1000, 512);
+    let types = catalog();
+    let sized = types.iter().map(|kind| {
+        let planned = RootVolume { gib: 500, dollars_per_hour: 0.05 };
+        InstanceType { root_volume: Some(RootVolumes { planned, least_gib: 20, class_gib: 20 }), ..kind.clone() }
+    });
+    let mut problem = problem(&pods, &pools);
+    problem.node_pools[0].instance_types = sized.collect();
+    let solution = solve_checked(&problem);
+    let charged: f64 = solution.launches.iter().map(|launch| launch.charge.dollars_per_hour).sum();
+    assert!(!solution.launches.is_empty() && charged <= 0.3 + 1e-9, "{charged}");
+    for launch in &solution.launches {
+        assert!(launch.charge.dollars_per_hour >= launch.offering.price + 0.05 - 1e-9, "{launch:#?}");
+    }
+}
+
+#[test]
 fn a_spot_launch_takes_of_a_limit_in_dollars_what_spot_can_cost() {
     let mut pool = node_pool("default");
     pool.template.requirements = Requirements::new();

@@ -2,8 +2,8 @@
 
 use jiff::Timestamp;
 use nodeless_lifecycle::Settings;
-use nodeless_operations::{CapacitySettings, CatalogCache, Context, EventRate};
 use nodeless_operations::gates::FeatureGates;
+use nodeless_operations::{CapacitySettings, CatalogCache, Context, EventRate};
 use nodeless_planner::{Mechanism, PlanError, PlanReport, PlanSettings, Planner};
 use nodeless_ports::queue::{ShardMessage, WakeSource};
 use nodeless_ports::{CatalogSource, Cloud, Cluster, PortError, Queue, Table, ZonalShifts};

@@ -13,6 +13,7 @@ mod node_classes;
 mod nominations;
 mod outages;
 mod registrations;
+mod root_volumes;
 mod seeds;
 mod shortages;
 mod slow_calls;

@@ -71,6 +71,7 @@ fn candidate(instance_type: &str, zone: &str, price: f64) -> LaunchCandidate {
         reservation_id: None,
         partition: None,
         efa_interfaces: 0,
+        root_volume_gib: None,
     }
 }
 

@@ -3,11 +3,11 @@
 use super::user_data::{self, Registration, System};
 use super::{RealMemory, WorldOptions};
 use jiff::{SignedDuration, Timestamp};
-use nodeless_catalog::node_class::AmiFamily;
+use nodeless_catalog::node_class::{AmiFamily, BlockDevice};
 use nodeless_catalog::{Catalog, NodeClassSettings, UnavailableOfferings, instance_types};
 use nodeless_fake_aws::Instance;
 use nodeless_fake_kubernetes::controllers::Machine;
-use nodeless_model::{ResourceList, StringMap, labels, resources};
+use nodeless_model::{Quantity, ResourceList, StringMap, labels, resources};
 
 /// How long a machine takes to become a ready node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,6 +121,17 @@ fn node_labels(instance: &Instance, registration: &Registration, region: &str) -
     all
 }
 
+/// The volumes of the instance with their sizes.
+fn block_devices(instance: &Instance) -> Vec<BlockDevice> {
+    let mappings = instance.data.other.get("BlockDeviceMappings").and_then(serde_json::Value::as_array);
+    let device = |mapping: &serde_json::Value| BlockDevice {
+        device_name: mapping["DeviceName"].as_str().map(str::to_owned),
+        root_volume: false,
+        volume_size: mapping["Ebs"]["VolumeSize"].as_i64().map(|gib| Quantity::from_mebibytes(gib * 1024)),
+    };
+    mappings.into_iter().flatten().map(device).collect()
+}
+
 /// Capacity and allocatable of the instance type, by the rules of its operating system. Of the kubelet's settings only the
 /// maximum number of pods is used.
 fn resources_of(
@@ -138,6 +149,7 @@ fn resources_of(
     };
     let mut settings = NodeClassSettings::new(family, catalog.zones.clone());
     settings.kubelet.max_pods = registration.max_pods;
+    settings.block_devices = block_devices(instance);
     let expected = instance_types::instance_type(catalog, entry, &settings, &UnavailableOfferings::default());
     let real = memory.of_type(&expected.name, expected.capacity.get(resources::name::MEMORY));
     settings.learned_memory.insert(expected.name, real);

@@ -85,6 +85,7 @@ pub fn instance_type(family: &str, size: &str, cpu: i64, memory: i64, price: f64
             .with("memory", gib(memory))
             .with("pods", Quantity::from_units(110)),
         ebs_volumes: None,
+        root_volume: None,
         overhead: Overhead::default(),
         offerings,
     }

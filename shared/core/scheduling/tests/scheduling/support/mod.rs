@@ -77,6 +77,7 @@ pub fn instance_type(
         name,
         capacity,
         ebs_volumes: None,
+        root_volume: None,
         overhead: Overhead {
             kube_reserved: ResourceList::new().with("cpu", Quantity::from_milli(80)).with("memory", gib(1)),
             ..Overhead::default()
