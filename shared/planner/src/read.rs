@@ -1,15 +1,15 @@
 //! Reads the snapshot of a plan.
 
 use super::stages::costs;
+use crate::{PlanError, Planner};
 use crate::churn::caused_launches;
 use crate::execute::PlanRevision;
 use crate::execute::without_effects::Answers;
 use crate::nodes::local_volumes;
-use crate::pods::own_nominations;
+use crate::pods::{own_nominations, unmarked};
 use crate::saved::SavedError;
-use crate::snapshot::command_records::Commands;
 use crate::snapshot::{RecordedCosts, Snapshot, WorkBudget};
-use crate::{PlanError, Planner};
+use crate::snapshot::command_records::Commands;
 use jiff::Timestamp;
 use nodeless_catalog::Catalog;
 use nodeless_commitments::{Commitments, of_account};
@@ -106,6 +106,7 @@ impl Planner {
             return Err(PlanError::Unadopted(unadopted));
         }
         own_nominations::disregard(&mut view, &records);
+        unmarked::count(&mut view, &records, now);
         local_volumes::note_closed(&mut view, &records, now);
         let OptionalRecords { interruptions, refused_stops, churn, recently_ended, costs } = optional;
         let failed = unfinished.as_ref().map_or(0, UnfinishedPlan::consecutive);

@@ -2,11 +2,15 @@
 
 use super::{ConvertError, FieldError, node, requests, selector, status};
 use crate::slim;
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1 as corev1;
 use model::pod::{HostPort, PodAffinityTerm, PodPhase, TopologySpread, VolumeClaim, Weighted};
 use model::requirement::RequirementTerm;
 use nodeless_model as model;
 use std::sync::Arc;
+
+/// The scheduler of pods that name no other one.
+const DEFAULT_SCHEDULER: &str = "default-scheduler";
 
 impl TryFrom<&slim::Pod> for model::Pod {
     type Error = ConvertError;
@@ -29,6 +33,7 @@ fn convert(pod: &slim::Pod) -> Result<model::Pod, FieldError> {
     let mut owners = metadata.owner_references.iter().flatten();
     let owner = owners.clone().find(|owner| owner.controller == Some(true)).or_else(|| owners.next());
     let condition = |kind: &str| pod.status.conditions.iter().find(|condition| condition.type_ == kind);
+    let scheduled = condition("PodScheduled");
     let template = model::PodTemplate {
         labels: metadata.labels.clone().unwrap_or_default(),
         annotations: read(metadata.annotations.as_ref()),
@@ -57,16 +62,13 @@ fn convert(pod: &slim::Pod) -> Result<model::Pod, FieldError> {
         )?,
         topology_spread: spec.topology_spread_constraints.iter().map(topology_spread).collect::<Result<_, _>>()?,
         pod_group: spec.scheduling_group.as_ref().and_then(|group| group.pod_group_name.clone()),
+        scheduler_name: spec.scheduler_name.clone().filter(|name| !matches!(name.as_str(), "" | DEFAULT_SCHEDULER)),
         tolerations: spec.tolerations.iter().map(toleration).collect::<Result<_, _>>()?,
         priority: spec.priority.unwrap_or(0),
         priority_class_name: spec.priority_class_name.clone(),
         termination_grace_period_seconds: spec.termination_grace_period_seconds,
         host_ports: running(spec).flat_map(|container| &container.ports).filter_map(host_port).collect(),
-        volume_claims: spec
-            .volumes
-            .iter()
-            .filter_map(|volume| volume_claim(volume, metadata.name.as_deref()))
-            .collect(),
+        volume_claims: volume_claims(pod),
         resource_claims: resource_claims(pod),
     };
     Ok(model::Pod {
@@ -82,7 +84,8 @@ fn convert(pod: &slim::Pod) -> Result<model::Pod, FieldError> {
         nominated_node_name: pod.status.nominated_node_name.clone().filter(|name| !name.is_empty()),
         phase: phase(pod.status.phase.as_deref())?,
         ready: condition("Ready").map(|ready| status(&ready.status) == Some(true)),
-        marked_unschedulable: condition("PodScheduled").is_some_and(|it| it.reason.as_deref() == Some("Unschedulable")),
+        marked_unschedulable: scheduled.is_some_and(|it| it.reason.as_deref() == Some("Unschedulable")),
+        reported: scheduled.map(|it| it.last_transition_time.as_ref().map_or(Timestamp::UNIX_EPOCH, |time| time.0)),
         start_time: pod.status.start_time.as_ref().map(|time| time.0),
         template: Arc::new(template),
         origin: model::PodOrigin::Cluster,
@@ -251,6 +254,11 @@ fn host_port(port: &slim::ContainerPort) -> Option<HostPort> {
         port: port.host_port.filter(|port| *port != 0)?,
         protocol: port.protocol.clone().unwrap_or_else(|| "TCP".to_owned()),
     })
+}
+
+fn volume_claims(pod: &slim::Pod) -> Vec<VolumeClaim> {
+    let name = pod.metadata.name.as_deref();
+    pod.spec.volumes.iter().filter_map(|volume| volume_claim(volume, name)).collect()
 }
 
 fn volume_claim(volume: &slim::Volume, pod: Option<&str>) -> Option<VolumeClaim> {

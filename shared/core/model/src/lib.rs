@@ -58,6 +58,7 @@ pub mod virtual_pod;
 pub mod wake_ups;
 pub mod warm;
 pub mod workload;
+mod workload_name;
 
 pub use buffer::{BufferError, BufferSource, CapacityBuffer, PodShape};
 pub use claim::{CapacityType, Condition, ConditionStatus, NodeClaim, NodeClaimSpec, NodeClaimStatus, Phase};
@@ -79,7 +80,7 @@ pub use options::{ClusterOptions, NodePoolOptions, OnDemandMinimum, Pause, Termi
 pub use other_controllers::{OtherNodeClaim, OtherNodePool};
 pub use overlay::{NodeOverlay, PriceChange};
 pub use ownership::{OtherTable, check_owner};
-pub use pod::{Pod, PodTemplate, Workload};
+pub use pod::{Pod, PodTemplate};
 pub use pod_origin::PodOrigin;
 pub use provisioning_request::{ProvisioningRequest, RequestError};
 pub use quantity::{ParseQuantityError, Quantity};
@@ -95,6 +96,7 @@ pub use taint::{Taint, TaintEffect, Toleration};
 pub use templating::Template;
 pub use warm::Warm;
 pub use workload::{DaemonSet, DaemonSetName, PodDisruptionBudget, RefusingQuota};
+pub use workload_name::Workload;
 
 /// Labels or annotations: sorted, so that everything that is printed or stored from them is deterministic.
 pub type StringMap = std::collections::BTreeMap<String, String>;

@@ -4,10 +4,9 @@ use crate::duration::parse_go_duration;
 use crate::requirement::{Operator, RequirementTerm};
 use crate::setting::Setting;
 use crate::surge::{PodOptions, SurgeMode};
-use crate::{LabelSelector, PodOrigin, ResourceList, StringMap, Taint, Toleration, labels};
+use crate::{LabelSelector, PodOrigin, ResourceList, StringMap, Taint, Toleration, Workload, labels};
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
-use std::fmt;
 use std::sync::Arc;
 
 /// The kind of the objects that control the pods of Deployments.
@@ -54,8 +53,11 @@ pub struct Pod {
     pub phase: PodPhase,
     /// Whether the Ready condition is true; `None` when there is no such condition.
     pub ready: Option<bool>,
-    /// Whether the kube-scheduler reported that it cannot place the pod (PodScheduled with reason Unschedulable).
+    /// Whether the pod counts as one that its scheduler cannot place: the scheduler reported it (PodScheduled with reason Unschedulable).
     pub marked_unschedulable: bool,
+    /// Since when its condition PodScheduled has its status, in whole seconds; `None` while it has no such condition.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reported: Option<Timestamp>,
     /// When the kubelet accepted it.
     pub start_time: Option<Timestamp>,
     /// What the pods of a workload have in common, which they share.
@@ -101,6 +103,9 @@ pub struct PodTemplate {
     /// The PodGroup that it is part of, in its namespace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pod_group: Option<String>,
+    /// The scheduler that places it; `None` for the default one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scheduler_name: Option<String>,
     /// Tolerations.
     pub tolerations: Vec<Toleration>,
     /// The priority.
@@ -116,24 +121,6 @@ pub struct PodTemplate {
     /// The claims for devices (Dynamic Resource Allocation).
     #[serde(default)]
     pub resource_claims: Vec<ResourceClaim>,
-}
-
-/// A workload: the object that creates its pods, and creates them again after they were evicted.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Workload {
-    /// The namespace.
-    pub namespace: String,
-    /// The kind, such as `Deployment` or `StatefulSet`.
-    pub kind: String,
-    /// The name.
-    pub name: String,
-}
-
-impl fmt::Display for Workload {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}/{}", self.kind, self.namespace, self.name)
-    }
 }
 
 /// The phase of a pod.
@@ -375,7 +362,7 @@ impl Pod {
         !terms.is_empty() && terms.iter().all(|term| term.iter().any(excludes))
     }
 
-    /// Whether a node should be provisioned for the pod, by the condition that the kube-scheduler set.
+    /// Whether a node should be provisioned for the pod: its scheduler reported that it cannot place it, or is about to.
     #[must_use]
     pub fn is_provisionable(&self) -> bool {
         self.marked_unschedulable && self.awaits_node()

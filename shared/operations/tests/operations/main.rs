@@ -46,6 +46,7 @@ mod two_planners;
 mod two_tables;
 mod undecoded_pods;
 mod unfinished;
+mod unmarked_pods;
 mod unused_launches;
 mod validation;
 mod warm;

@@ -1,5 +1,6 @@
 //! The pods without a node: which of them are nominated, and what they wait for.
 
 pub(crate) mod own_nominations;
+pub(crate) mod unmarked;
 mod unused_launches;
 pub(crate) mod waiting;

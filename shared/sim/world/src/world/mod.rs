@@ -282,6 +282,11 @@ impl World {
         self.controllers.scheduler.set_refused(key, value, refused);
     }
 
+    /// The kube-scheduler writes so often a second at most from now on, bindings and conditions together; `None` for no limit.
+    pub fn set_scheduler_writes(&mut self, per_second: Option<usize>) {
+        self.controllers.scheduler.set_writes(per_second);
+    }
+
     /// Instances that start from now on join with these delays.
     pub fn set_join_timing(&mut self, timing: JoinTiming) {
         self.options.join = timing;

@@ -8,6 +8,8 @@
 //! priority are placed. A failed attempt clears the field, as that of kube-scheduler does without pods to preempt. Setting the field
 //! causes no attempt. Changing or clearing it counts as the deletion of a pod from the node, for the pod itself too.
 //!
+//! Each attempt ends in one write, of which there may be a limit for each second ([`writes`]): pods beyond it are attempted later.
+//!
 //! Preemption and the limits of CSI drivers are not simulated, and neither is that kube-scheduler compares only a part of the nodes of a
 //! cluster of more than 100 nodes.
 
@@ -21,6 +23,7 @@ mod score;
 mod spec;
 mod topology;
 mod volumes;
+mod writes;
 
 pub(super) use info::{NodeInfo, PodInfo};
 pub(super) use spec::executing_taints;
@@ -43,6 +46,7 @@ use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use volumes::Storage;
+use writes::Writes;
 
 const WATCHED: &[Resource] = &[PODS, NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES];
 const NAME: &str = "default-scheduler";
@@ -63,19 +67,26 @@ pub struct Scheduler {
     waiting: BTreeSet<(String, String)>,
     /// The pods that get no node, by a label and its value.
     refused: BTreeSet<(String, String)>,
+    writes: Writes,
 }
 
 impl Default for Scheduler {
     fn default() -> Self {
-        let (feed, queue) = (Feed::new(WATCHED), Queue::default());
-        Self { feed, queue, reported: BTreeMap::new(), waiting: BTreeSet::new(), refused: BTreeSet::new() }
+        Self {
+            feed: Feed::new(WATCHED),
+            queue: Queue::default(),
+            reported: BTreeMap::new(),
+            waiting: BTreeSet::new(),
+            refused: BTreeSet::new(),
+            writes: Writes::default(),
+        }
     }
 }
 
 impl Controller for Scheduler {
     fn step(&mut self, api: &ApiServer, now: Timestamp) -> Result<(), Status> {
         let changes = self.feed.changes(api)?;
-        let due = self.queue.next_due().is_some_and(|due| due <= now);
+        let due = self.next_wakeup().is_some_and(|due| due <= now);
         if !due && changes.as_ref().is_some_and(Vec::is_empty) {
             return Ok(());
         }
@@ -94,10 +105,11 @@ impl Controller for Scheduler {
         let waiting: Vec<Arc<Value>> = waiting.collect();
         let pending = pending(api, &waiting)?;
         self.enqueue(&pending, changes.as_deref(), now);
-        let attempts = self.queue.take(now);
+        let attempts = self.queue.take(now, self.writes.left(now));
         if attempts.is_empty() {
             return Ok(());
         }
+        self.writes.note(attempts.len(), now);
         let mut cluster = cluster(api, &all(api, &PODS)?)?;
         cluster.refused.clone_from(&self.refused);
         for node in &mut cluster.nodes {
@@ -127,7 +139,7 @@ impl Controller for Scheduler {
     }
 
     fn next_wakeup(&self) -> Option<Timestamp> {
-        self.queue.next_due()
+        self.queue.next_due().map(|due| due.max(self.writes.next()))
     }
 }
 
@@ -201,6 +213,11 @@ impl Scheduler {
         } else {
             self.refused.remove(&label);
         }
+    }
+
+    /// From now on it writes so often a second at most; without a limit if that is `None`.
+    pub fn set_writes(&mut self, per_second: Option<usize>) {
+        self.writes = Writes::new(per_second);
     }
 
     /// Notes whether a pod waits.

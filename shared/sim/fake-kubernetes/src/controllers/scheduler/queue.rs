@@ -133,8 +133,8 @@ impl Queue {
         }
     }
 
-    /// Removes the pods to attempt now, the first of them first.
-    pub(super) fn take(&mut self, now: Timestamp) -> Vec<(String, QueuedPod)> {
+    /// Removes the pods to attempt now, so many at most, the first of them first.
+    pub(super) fn take(&mut self, now: Timestamp, at_most: usize) -> Vec<(String, QueuedPod)> {
         for pod in self.pods.values_mut().filter(|pod| pod.state != State::Backoff && pod.due() <= now) {
             pod.state = State::Active;
         }
@@ -143,6 +143,8 @@ impl Queue {
             std::mem::take(&mut self.pods).into_iter().partition(|(_, pod)| ready(pod));
         self.pods = others.into_iter().collect();
         taken.sort_by(|(_, pod), (_, other)| pod.order().cmp(&other.order()));
+        let later = taken.split_off(at_most.min(taken.len()));
+        self.pods.extend(later);
         taken
     }
 
@@ -186,7 +188,7 @@ mod tests {
 
     /// Attempts all pods that are due, and fails. Returns their names.
     fn fail(queue: &mut Queue, plugins: &[Plugin], now: i64) -> Vec<String> {
-        let taken = queue.take(at(now));
+        let taken = queue.take(at(now), usize::MAX);
         let attempted = names(&taken).into_iter().map(str::to_owned).collect();
         for (uid, pod) in taken {
             queue.failed(uid, pod, plugins.iter().copied().collect(), at(now));
@@ -204,8 +206,19 @@ mod tests {
         for (name, priority, since) in [("a", 0, 12), ("b", 0, 11), ("c", 5, 13), ("d", 0, 11)] {
             add(&mut queue, name, priority, since);
         }
-        assert_eq!(names(&queue.take(at(20))), ["c", "b", "d", "a"]);
+        assert_eq!(names(&queue.take(at(20), usize::MAX)), ["c", "b", "d", "a"]);
         assert!(queue.is_empty());
+    }
+
+    #[test]
+    fn pods_beyond_what_is_attempted_at_once_stay_first() {
+        let mut queue = Queue::default();
+        for (name, since) in [("a", 12), ("b", 11), ("c", 13)] {
+            add(&mut queue, name, 0, since);
+        }
+        assert_eq!(names(&queue.take(at(20), 2)), ["b", "a"]);
+        add(&mut queue, "d", 0, 14);
+        assert_eq!(names(&queue.take(at(21), 2)), ["c", "d"]);
     }
 
     #[test]
@@ -215,7 +228,7 @@ mod tests {
         fail(&mut queue, &[Plugin::NodeAffinity], 20);
         add(&mut queue, "new", 0, 15);
         queue.requeue(at(60), all);
-        assert_eq!(names(&queue.take(at(60))), ["new", "attempted"]);
+        assert_eq!(names(&queue.take(at(60), usize::MAX)), ["new", "attempted"]);
     }
 
     #[test]
@@ -223,12 +236,12 @@ mod tests {
         let mut queue = Queue::default();
         add(&mut queue, "a", 0, 10);
         assert_eq!(fail(&mut queue, &[Plugin::NodeResourcesFit], 10), ["a"]);
-        assert!(queue.take(at(100)).is_empty());
+        assert!(queue.take(at(100), usize::MAX).is_empty());
         let concerns = |plugin| move |uid: &str, by: &BTreeSet<Plugin>| uid == "a" && by.contains(&plugin);
         queue.requeue(at(100), concerns(Plugin::NodeAffinity));
-        assert!(queue.take(at(100)).is_empty());
+        assert!(queue.take(at(100), usize::MAX).is_empty());
         queue.requeue(at(100), concerns(Plugin::NodeResourcesFit));
-        assert_eq!(names(&queue.take(at(100))), ["a"]);
+        assert_eq!(names(&queue.take(at(100), usize::MAX)), ["a"]);
     }
 
     #[test]
@@ -243,7 +256,7 @@ mod tests {
         fail(&mut queue, &[Plugin::NodeAffinity], 10);
         add(&mut queue, "new", 0, 11);
         queue.requeue(at(11), all);
-        assert_eq!(names(&queue.take(at(11))), ["new", "once-preferred", "once", "twice"]);
+        assert_eq!(names(&queue.take(at(11), usize::MAX)), ["new", "once-preferred", "once", "twice"]);
     }
 
     #[test]
@@ -253,7 +266,7 @@ mod tests {
         fail(&mut queue, &[Plugin::NodeAffinity], 10);
         add(&mut queue, "new", 0, 12);
         queue.requeue(at(12), all);
-        assert_eq!(names(&queue.take(at(12))), ["rejected", "new"]);
+        assert_eq!(names(&queue.take(at(12), usize::MAX)), ["rejected", "new"]);
     }
 
     #[test]
@@ -262,8 +275,8 @@ mod tests {
         add(&mut queue, "a", 0, 10);
         fail(&mut queue, &[Plugin::NodeResourcesFit], 20);
         assert_eq!(queue.next_due(), Some(at(320)));
-        assert!(queue.take(at(319)).is_empty());
-        assert_eq!(names(&queue.take(at(1000))), ["a"], "also if time skips that moment");
+        assert!(queue.take(at(319), usize::MAX).is_empty());
+        assert_eq!(names(&queue.take(at(1000), usize::MAX)), ["a"], "also if time skips that moment");
     }
 
     #[test]
@@ -276,7 +289,7 @@ mod tests {
             assert_eq!(fail(&mut queue, &[], now), ["a"]);
             queue.requeue(at(now), all);
             let due = queue.next_due().unwrap().as_second();
-            assert!(queue.take(at(due - 1)).is_empty(), "events do not matter");
+            assert!(queue.take(at(due - 1), usize::MAX).is_empty(), "events do not matter");
             waited.push(due - now);
             now = due;
         }
@@ -294,7 +307,7 @@ mod tests {
         fail(&mut queue, &[Plugin::NodeAffinity], 40);
         queue.requeue(at(42), all);
         add(&mut queue, "b", 0, 41);
-        assert_eq!(names(&queue.take(at(42))), ["a", "b"], "one second of backoff is over");
+        assert_eq!(names(&queue.take(at(42), usize::MAX)), ["a", "b"], "one second of backoff is over");
     }
 
     #[test]
