@@ -14,6 +14,7 @@
 //! A failed read results in an error or a wait, never in a destructive action.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+pub mod at_once;
 pub mod events;
 pub mod gates;
 pub mod leaving;

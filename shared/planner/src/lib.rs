@@ -54,20 +54,17 @@ mod saved;
 mod settings;
 mod snapshot;
 mod stages;
+mod wait;
 
 use execute::without_effects::Recorded;
 use execute::{Live, ViewProof};
 use futures::future::{self, Either};
 use jiff::Timestamp;
 use nodeless_model::object::ObjectEvent;
-use nodeless_operations::{
-    gates::FeatureGates,
-    log_lines::{Failed, PlanDelayed, PlanMade},
-    node_class,
-    offers::{CatalogCache, CatalogError, OfferCache},
-};
-use nodeless_ports::cluster::BatchWindow;
-use nodeless_ports::queue::{WAKE_INTERVAL, WakeSource};
+use nodeless_operations::log_lines::{Failed, PlanDelayed, PlanMade};
+use nodeless_operations::node_class;
+use nodeless_operations::offers::{CatalogCache, CatalogError, OfferCache};
+use nodeless_ports::queue::WakeSource;
 use nodeless_ports::{Cluster, PortError, Queue};
 use nodeless_state::{State, StoredRecord};
 use nodeless_telemetry::Context;
@@ -93,6 +90,7 @@ pub use saved::{Replay, SavedError};
 pub use settings::{Mechanism, PlanSettings};
 pub use snapshot::command_records::{Commands, DecodeCommandError, decode as decode_command, encode as encode_command};
 pub use snapshot::{RecordedCosts, Snapshot, WorkBudget};
+use wait::Waited;
 
 /// The interval of the heartbeat.
 const HEARTBEAT: Duration = Duration::from_mins(1);
@@ -100,12 +98,6 @@ const HEARTBEAT: Duration = Duration::from_mins(1);
 const AGAIN: Duration = Duration::from_secs(2);
 /// The part of a function's time that is reserved to report that the plan did not finish.
 const KEPT_FOR_THE_ANSWER: Duration = Duration::from_secs(2);
-
-/// The maximum time that a plan waits while a controller creates many pods, if the maximum of the settings is not longer: the pods of a
-/// workload that are planned together need fewer and cheaper nodes, and those that are created last have their nodes earlier.
-const BURST_MAX: Duration = Duration::from_secs(20);
-/// The part of a function's time that is reserved for the plan itself.
-const KEPT_FOR_THE_PLAN: Duration = Duration::from_secs(15);
 
 /// Makes plans. The plan queue ensures that one planner runs for a cluster at a time. If two run anyway, only one of them decides
 /// anything ([`State::commit`](nodeless_state::State::commit)).
@@ -134,22 +126,13 @@ pub struct Planner {
     costs_through: Mutex<Option<Timestamp>>,
     /// The last plan of this process.
     last: LastPlan,
+    /// The last request for a plan at once that this process has seen.
+    answered: Mutex<Option<Timestamp>>,
     /// The number of consecutive failed plans.
     failures: AtomicU32,
     /// When the plan that was requested last runs. Each plan of a chain requests the next, so without this time every heartbeat
     /// would start another chain. A process without it starts one, which ends when the plans of another chain run first.
     awaited: Mutex<Option<Timestamp>>,
-}
-
-/// The minimum of the batch window of a plan with these sources. The heartbeat requests a plan for nothing in particular.
-fn shortest_window(woken: &[WakeSource]) -> Duration {
-    let of = |source: &WakeSource| match source {
-        WakeSource::Heartbeat => Duration::ZERO,
-        // The API server stores an object after it called the webhook about it.
-        WakeSource::Webhook | WakeSource::Object => WAKE_INTERVAL.saturating_mul(2),
-        WakeSource::Lifecycle | WakeSource::Interruption | WakeSource::Catalog | WakeSource::Planner => WAKE_INTERVAL,
-    };
-    woken.iter().map(of).max().unwrap_or_default()
 }
 
 /// No plan was made, and nothing was done.
@@ -200,6 +183,7 @@ impl Planner {
             waiting_pods,
             costs_through,
             last: LastPlan::default(),
+            answered: Mutex::default(),
             failures,
             awaited,
         }
@@ -269,12 +253,6 @@ impl Planner {
         }
     }
 
-    fn batch_window(&self, deadline: Option<Timestamp>, woken: &[WakeSource]) -> BatchWindow {
-        let PlanSettings { batch_idle: idle, batch_max: max, .. } = self.settings;
-        let left = deadline.map_or(Duration::MAX, |deadline| self.left(deadline).saturating_sub(KEPT_FOR_THE_PLAN));
-        BatchWindow { idle, max, burst: max.saturating_mul(2).min(BURST_MAX).min(left), min: shortest_window(woken) }
-    }
-
     /// The time until the process ends.
     fn left(&self, deadline: Timestamp) -> Duration {
         Duration::try_from(deadline.duration_since(self.context.now())).unwrap_or_default()
@@ -286,20 +264,17 @@ impl Planner {
         woken: &[WakeSource],
         metrics: &mut Metrics,
     ) -> Result<PlanReport, PlanError> {
-        let pending = self.cluster.wait_for_batch(self.batch_window(deadline, woken)).await?;
-        if self.last.has_seen(woken, &pending) {
-            metrics.count(Metric::PlansWithoutNewPods, 1);
+        let waited = self.wait(deadline, woken).await?;
+        if let Waited::Window(pending) = &waited {
+            if self.last.has_seen(woken, pending) {
+                metrics.count(Metric::PlansWithoutNewPods, 1);
+            }
+            if let Some(report) = self.delayed(woken, pending).await {
+                return Ok(report);
+            }
         }
-        let wait = self.last.wait(woken, &pending, self.context.now());
-        if let Some(wait) = wait.filter(|_| self.settings.without != Some(Mechanism::RepeatedPlans)) {
-            let pods = pending.len();
-            let why = "only pods that the last plan has seen are reported";
-            self.context.log(&PlanDelayed { pods, seconds: wait.as_secs_f64(), why });
-            let report = PlanReport { pods, next: Some(wait), repeated: true, ..PlanReport::default() };
-            self.plan_later(&report).await;
-            return Ok(report);
-        }
-        let (snapshot, revision) = self.read(deadline).await?;
+        let (mut snapshot, revision) = self.read(deadline).await?;
+        let leaves_pods = waited == Waited::AtOnce && self.leave_burst(&mut snapshot);
         self.resolve_node_classes(&snapshot).await;
         self.keep(&snapshot).await;
         let live = Live { planner: self, snapshot: &snapshot, deadline, revision, proof: ViewProof::default() };
@@ -308,7 +283,22 @@ impl Planner {
             Some(_) => self.made_on_record(&snapshot, &live).await.outcome,
         };
         self.conclude(&snapshot, &outcome, woken, metrics).await;
+        if leaves_pods && let Err(error) = self.queue.wake_planner(WakeSource::Planner).await {
+            self.context.log(&Failed { what: "request the plan for the other pods", why: &error.to_string() });
+        }
         Ok(outcome.report)
+    }
+
+    /// Requests a later plan if these wake-ups need none now, and reports that.
+    async fn delayed(&self, woken: &[WakeSource], pending: &BTreeSet<String>) -> Option<PlanReport> {
+        let wait = self.last.wait(woken, pending, self.context.now());
+        let wait = wait.filter(|_| self.settings.without != Some(Mechanism::RepeatedPlans))?;
+        let pods = pending.len();
+        let why = "only pods that the last plan has seen are reported";
+        self.context.log(&PlanDelayed { pods, seconds: wait.as_secs_f64(), why });
+        let report = PlanReport { pods, next: Some(wait), repeated: true, ..PlanReport::default() };
+        self.plan_later(&report).await;
+        Some(report)
     }
 
     /// Requests the resolution of EC2NodeClasses that are new or changed, or have ended instances. Nothing depends on it, because the

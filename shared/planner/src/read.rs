@@ -1,15 +1,15 @@
 //! Reads the snapshot of a plan.
 
 use super::stages::costs;
-use crate::{PlanError, Planner};
 use crate::churn::caused_launches;
 use crate::execute::PlanRevision;
 use crate::execute::without_effects::Answers;
 use crate::nodes::local_volumes;
 use crate::pods::{own_nominations, unmarked};
 use crate::saved::SavedError;
-use crate::snapshot::{RecordedCosts, Snapshot, WorkBudget};
 use crate::snapshot::command_records::Commands;
+use crate::snapshot::{RecordedCosts, Snapshot, WorkBudget};
+use crate::{PlanError, Planner};
 use jiff::Timestamp;
 use nodeless_catalog::Catalog;
 use nodeless_commitments::{Commitments, of_account};
@@ -17,7 +17,7 @@ use nodeless_disruption::spot_interruptions::avoids;
 use nodeless_model::events::other_deployment;
 use nodeless_model::object::ObjectRef;
 use nodeless_model::{EndedNode, NodeClaim, Setting, check_owner};
-use nodeless_operations::{log_lines::Failed, ownership, unadopted::unadopted, unread::Unread, zonal_shift};
+use nodeless_operations::{Unread, log_lines::Failed, ownership, unadopted::unadopted, zonal_shift};
 use nodeless_ports::PortError;
 use nodeless_ports::cluster::{ClusterView, SYSTEM_NAMESPACE};
 use nodeless_state::capacity::SpotInterruption;

@@ -49,6 +49,12 @@ impl LastPlan {
         *last = Some(Seen { at, pods, without_news });
     }
 
+    /// The uids of the pods that the last plan has seen.
+    pub(super) fn pods(&self) -> BTreeSet<String> {
+        let last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        last.as_ref().map(|last| last.pods.clone()).unwrap_or_default()
+    }
+
     /// Whether these wake-ups are only about pods that the last plan has seen.
     pub(super) fn has_seen(&self, woken: &[WakeSource], pending: &BTreeSet<String>) -> bool {
         let last = self.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,7 +1,7 @@
 //! How plans are made.
 
-use crate::gates::FeatureGates;
 use nodeless_bill::CostLabels;
+use nodeless_operations::gates::FeatureGates;
 use nodeless_state::claims::MAX_TOGETHER;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;

@@ -27,6 +27,7 @@
 //! | `not-yet-evaluated` | `record` (deflated JSON: names of nodes), `expires` |
 //! | `published-events` | `record` (deflated JSON: hashes of Events that are published), `expires` |
 //! | `plan` | `record` (JSON: a plan that was begun and has not ended), `id`, `expires` |
+//! | `plan-request` | `at`: when a plan was last requested that does not wait for the end of a batch window, `expires` |
 //! | `snapshot#ID#NNN` | `chunk` (bytes), `expires`; only where an operator asks for it |
 //! | `decision#ID` | `record` (JSON), `expires`; `parts`, if the record has more than this item |
 //! | `decision#ID#NNN` | `record` (the JSON goes on), `expires` |

@@ -2,8 +2,9 @@
 
 use crate::State;
 use crate::claims::Created;
-use crate::items::{attributes, read_deflated, read_json, text, ttl, write_deflated, write_json};
+use crate::items::{attributes, read_deflated, read_json, read_time, text, ttl, write_deflated, write_json};
 use crate::limits::LaunchLimits;
+use crate::state::after;
 use jiff::Timestamp;
 use nodeless_model::NodeClaim;
 use nodeless_model::claim::Charge;
@@ -11,6 +12,7 @@ use nodeless_ports::table::{Condition, Item, Key, Value};
 use nodeless_ports::{ErrorKind, PortError};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 /// A disruption command that has not ended. It is stored so that any process can continue it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -136,6 +138,9 @@ pub type PublishedEvents = BTreeMap<i64, Vec<(u64, u32)>>;
 const UNFINISHED: &str = "plan";
 const PUBLISHED_EVENTS: &str = "published-events";
 const NOT_YET_EVALUATED: &str = "not-yet-evaluated";
+const REQUEST: &str = "plan-request";
+/// For how long a request for a plan is kept, which is answered within seconds.
+const REQUEST_KEPT: Duration = Duration::from_mins(10);
 /// DynamoDB limits an item to 400 kB.
 const CHUNK_BYTES: usize = 350_000;
 
@@ -166,6 +171,23 @@ impl State {
     pub async fn end_plan(&self, id: &str) -> Result<(), PortError> {
         let is_of_this_plan = Condition::Is("id".to_owned(), text(id));
         self.delete_if("claims end plan", UNFINISHED, is_of_this_plan).await.map(drop)
+    }
+
+    /// When a plan was last requested that does not wait for the end of a batch window.
+    ///
+    /// # Errors
+    /// When the table cannot be read.
+    pub async fn requested_plan(&self) -> Result<Option<Timestamp>, PortError> {
+        self.item("claims plan request", REQUEST).await?.map(|item| read_time(&item, "at")).transpose()
+    }
+
+    /// Requests a plan that does not wait for the end of a batch window. The message that wakes the planner is sent apart from it.
+    ///
+    /// # Errors
+    /// When the table cannot be written.
+    pub async fn request_plan(&self, at: Timestamp) -> Result<(), PortError> {
+        let attributes = attributes([("at", text(at.to_string())), ("expires", ttl(after(at, REQUEST_KEPT)))]);
+        self.put("claims put plan request", REQUEST, attributes).await
     }
 
     /// The names of the nodes that the last disruption decision did not evaluate. The next decision starts with them.

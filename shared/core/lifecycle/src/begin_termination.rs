@@ -31,9 +31,14 @@ pub(crate) fn leave(
     };
     step.events.push(event(ObjectRef::node_claim(&claim.name, uid), message));
     if claim.status.instance.is_some() {
-        step.effects.push(Effect::WakePlanner);
+        step.effects.push(wake_planner(Some(reason)));
     }
     step.again()
+}
+
+/// The request for a plan for the pods of a claim that is terminated for this reason.
+pub(crate) fn wake_planner(reason: Option<TerminationReason>) -> Effect {
+    if reason.is_some_and(TerminationReason::is_failed_launch) { Effect::PlanAtOnce } else { Effect::WakePlanner }
 }
 
 /// Marks a claim as terminating, and returns whether that changed anything. A claim that is already terminating keeps its reason;

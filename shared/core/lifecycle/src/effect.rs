@@ -114,6 +114,8 @@ pub enum Effect {
     DeleteRecord,
     /// Request a plan: pods may need another node.
     WakePlanner,
+    /// Request a plan that does not wait for further pods: the node that was to run pods does not come.
+    PlanAtOnce,
 }
 
 /// The data about an instance in the catalog, beyond EC2's answer.

@@ -1,5 +1,6 @@
 //! The steps from Draining through Terminating to Gone.
 
+use crate::begin_termination::wake_planner;
 use crate::drain::{Drain, drain};
 use crate::effect::{Effect, Step};
 use crate::observation::{Observation, Seen};
@@ -260,7 +261,8 @@ pub(crate) fn gone(claim: &NodeClaim, seen: &Observation) -> Step {
         }
     }
     surge::lower_all(&mut step);
-    step.effects.extend([Effect::RemoveMirror, Effect::DeleteRecord, Effect::WakePlanner]);
+    let wake = wake_planner(claim.status.termination.as_ref().map(|end| end.reason));
+    step.effects.extend([Effect::RemoveMirror, Effect::DeleteRecord, wake]);
     step
 }
 

@@ -398,7 +398,7 @@ pub fn not_started(
     step.effects = vec![
         Effect::MarkUnavailable { failures: vec![failure.clone()], until },
         Effect::MirrorClaim,
-        Effect::WakePlanner,
+        Effect::PlanAtOnce,
     ];
     Some(step)
 }

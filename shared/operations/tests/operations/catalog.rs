@@ -1,11 +1,12 @@
 //! The catalog is read, and claims learn from it.
 
 use crate::common::Harness;
-use crate::scenarios::{events, running_cluster};
+use crate::scenarios::running_cluster;
 use nodeless_api::{EC2NodeClass, EC2NodeClassStatus};
 use nodeless_catalog::Catalog;
-use nodeless_operations::{CapacitySettings, CatalogCache, Refresher};
+use nodeless_operations::{CapacitySettings, CatalogCache};
 use nodeless_ports::{CatalogSource, ErrorKind, PortError};
+use nodeless_refresher::Refresher;
 use nodeless_telemetry::{Captured, Metric};
 use nodeless_world::resources::NODE_CLASSES;
 use serde_json::json;

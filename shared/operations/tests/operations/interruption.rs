@@ -111,9 +111,9 @@ async fn what_is_urgent_is_done_before_anything_else_is_looked_at() {
     let (harness, claims) = running_cluster(2).await;
     let batch = [stopping(&claims[0]), spot(&claims[1])];
     let batch: Vec<&str> = batch.iter().map(String::as_str).collect();
-    // The claim, the offering, the record of its shard, the message about it, the plan now, the plan after it, and the record of
-    // the interruption. Then every call fails.
-    harness.faults.fail_from(7);
+    // The claim, the offering, the record of its shard, the message about it, the request for the plan now and its message, the plan
+    // after it, and the record of the interruption. Then every call fails.
+    harness.faults.fail_from(8);
     let results = harness.interrupter().run_all(&batch).await;
     assert!(results[0].is_err(), "it comes again: {results:?}");
     assert_eq!(results[1], Ok(vec![claims[1].name.clone()]));

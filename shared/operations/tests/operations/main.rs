@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may fail by panic")]
 
 mod adoption;
+mod at_once;
 mod catalog;
 mod certificate_authority;
 mod churn;

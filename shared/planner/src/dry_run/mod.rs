@@ -203,10 +203,10 @@ impl DryRun {
         let pool = view.node_pools.iter().find(|pool| pool.name == node_pool)?;
         let size = pool.options.root_volume.valid().cloned()?;
         let class = view.node_classes.get(&pool.template.node_class)?;
-        let settings = crate::node_class::settings_with(class, catalog).ok()?;
+        let settings = nodeless_operations::node_class::settings_with(class, catalog).ok()?;
         let asked = requests.get(resources::name::EPHEMERAL_STORAGE);
-        let settings = crate::node_class::with_root_volume(settings, class, Some(size), Some(asked));
-        let available = crate::offers::shortages(&[], &[], self.snapshot.now);
+        let settings = nodeless_operations::node_class::with_root_volume(settings, class, Some(size), Some(asked));
+        let available = nodeless_operations::offers::shortages(&[], &[], self.snapshot.now);
         let types = catalog.instance_types_named([instance_type], &settings, &available);
         types.first()?.root_volume.map(|volumes| volumes.planned)
     }

@@ -1,5 +1,6 @@
 //! The pods without a node: which of them are nominated, and what they wait for.
 
+pub(crate) mod burst;
 pub(crate) mod own_nominations;
 pub(crate) mod unmarked;
 mod unused_launches;

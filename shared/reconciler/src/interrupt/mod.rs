@@ -13,6 +13,7 @@ use nodeless_model::events::{interrupted, terminating_on_interruption};
 use nodeless_model::object::{EventType, ObjectEvent, ObjectRef};
 use nodeless_model::shortage::Shortage;
 use nodeless_model::{CapacityType, ConditionStatus, NodeClaim, Phase};
+use nodeless_operations::at_once;
 use nodeless_operations::{
     log_lines::{Failed, InterruptionForeign, InterruptionReceived, MessageIgnored},
     shards,
@@ -154,7 +155,8 @@ impl Interrupter {
             shards::enqueue(&self.claims, self.queue.as_ref(), self.context.now(), &names).await?;
         }
         if interrupted.iter().any(Interrupted::has_pods) {
-            self.queue.wake_planner(WakeSource::Interruption).await?;
+            let now = self.context.now();
+            at_once::plan(&self.claims, self.queue.as_ref(), WakeSource::Interruption, now).await?;
             // Wake-ups within one second are merged into one message. If that message was handled before these claims were
             // written, their pods would wait for the heartbeat. If it was handled before lifecycle released the charge of the
             // claims, the plan would find no capacity within the limits.

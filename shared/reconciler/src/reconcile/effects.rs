@@ -11,6 +11,7 @@ use nodeless_model::instance::OfferingFailure;
 use nodeless_model::object::{ObjectRef, PodRef};
 use nodeless_model::surge::DeploymentChange;
 use nodeless_model::{EndedNode, NodeClaim, Phase};
+use nodeless_operations::at_once;
 use nodeless_operations::log_lines::{EvictionBlocked, Failed};
 use nodeless_ports::cluster::Eviction;
 use nodeless_ports::queue::WakeSource;
@@ -130,15 +131,23 @@ impl Reconciler {
                 let ended = EndedNode::new(claim, self.context.now());
                 self.claims.delete_ended(claim, ended.as_ref()).await
             }
-            Effect::WakePlanner => {
+            Effect::WakePlanner | Effect::PlanAtOnce => {
                 // The heartbeat replaces a lost wake-up within a minute.
-                if let Err(error) = self.queue.wake_planner(WakeSource::Lifecycle).await {
+                if let Err(error) = self.wake_planner(*effect == Effect::PlanAtOnce).await {
                     self.context.log(&Failed { what: "wake the planner", why: &error.to_string() });
                 }
                 Ok(())
             }
             Effect::Evict { pod, node } => self.evict(claim, pod, node, progress).await,
             Effect::Launch | Effect::Recover { .. } | Effect::ChangeDeployment { .. } => Ok(()),
+        }
+    }
+
+    async fn wake_planner(&self, is_at_once: bool) -> Result<(), PortError> {
+        if is_at_once {
+            at_once::plan(&self.claims, self.queue.as_ref(), WakeSource::Lifecycle, self.context.now()).await
+        } else {
+            self.queue.wake_planner(WakeSource::Lifecycle).await
         }
     }
 

@@ -9,7 +9,7 @@
 
 use nodeless_driver::scenarios::Scenario;
 use nodeless_driver::simulation::{Report, Run};
-use nodeless_operations::plan::Mechanism;
+use nodeless_planner::Mechanism;
 use nodeless_telemetry::Null;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};

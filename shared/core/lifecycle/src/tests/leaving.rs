@@ -311,7 +311,7 @@ fn a_node_that_never_joined_is_not_drained() {
     let next = step(&next.claim, &Observation::default(), at(1), &settings());
     assert_eq!(next.claim.phase, Phase::Gone);
     let next = step(&next.claim, &Observation::default(), at(1), &settings());
-    assert_eq!(next.effects, [Effect::RemoveMirror, Effect::DeleteRecord, Effect::WakePlanner]);
+    assert_eq!(next.effects, [Effect::RemoveMirror, Effect::DeleteRecord, Effect::PlanAtOnce]);
 }
 
 #[test]

@@ -258,7 +258,7 @@ fn a_claim_without_capacity_is_kept_stopped() {
     assert!(next.claim.is_stopped() && next.claim.spec.nominated_pods.is_empty());
     assert_eq!(next.charge, Some(Charge::default()));
     assert!(next.effects.iter().any(|effect| matches!(effect, Effect::MarkUnavailable { .. })));
-    assert!(next.effects.contains(&Effect::WakePlanner));
+    assert!(next.effects.contains(&Effect::PlanAtOnce));
     assert_eq!(warm::not_started(&next.claim, &failure, false, at(5005), &settings()), None, "it is repeated");
     failure.lacks_capacity = false;
     assert_eq!(warm::not_started(&taken, &failure, true, at(5005), &settings()), None, "it is tried again");
@@ -281,7 +281,7 @@ fn a_claim_whose_start_is_rejected_ends_so_that_its_pods_get_another_node() {
     let next = warm::not_started(&taken, &denied, false, at(5005), &settings()).unwrap();
     let end = next.claim.status.termination.clone().unwrap();
     assert_eq!(end.message, "EC2 rejected the start of its stopped instance: You are not authorized");
-    assert!(next.claim.phase.is_leaving() && next.effects.contains(&Effect::WakePlanner), "{:?}", next.effects);
+    assert!(next.claim.phase.is_leaving() && next.effects.contains(&Effect::PlanAtOnce), "{:?}", next.effects);
     assert!(next.effects.contains(&Effect::MirrorClaim));
     assert_eq!(warm::not_started(&next.claim, &denied, false, at(5006), &settings()), None, "it is repeated");
 }
@@ -295,7 +295,7 @@ fn a_claim_that_was_taken_in_a_zone_that_is_shifted_away_from_ends_and_a_stopped
     };
     let taken = warm::take(&kept(Warm::Stopped), vec!["default/web".into()], ResourceList::new(), at(5000));
     let next = step(&taken, &shifted, at(5001), &settings());
-    assert!(next.claim.phase.is_leaving() && next.effects.contains(&Effect::WakePlanner), "{next:?}");
+    assert!(next.claim.phase.is_leaving() && next.effects.contains(&Effect::PlanAtOnce), "{next:?}");
     for state in [Warm::Stopping, Warm::Stopped] {
         let next = step(&kept(state), &shifted, at(5001), &settings());
         assert!(!next.claim.phase.is_leaving() && next.requeue.is_some() && !stops(&next.effects), "{state:?}");

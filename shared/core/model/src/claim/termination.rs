@@ -57,6 +57,15 @@ pub enum TerminationReason {
 }
 
 impl TerminationReason {
+    /// Whether the claim's node never ran pods, because it was not launched or did not join.
+    #[must_use]
+    pub const fn is_failed_launch(self) -> bool {
+        matches!(
+            self,
+            Self::InsufficientCapacity | Self::NodeClassNotReady | Self::LaunchTimeout | Self::RegistrationTimeout
+        )
+    }
+
     /// The name in labels, metrics and messages: lower case with underscores, as Karpenter's metric labels.
     #[must_use]
     pub const fn as_str(self) -> &'static str {

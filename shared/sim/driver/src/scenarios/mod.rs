@@ -24,7 +24,7 @@ pub(crate) use timeline::{Entry, Timeline, after};
 
 use jiff::{SignedDuration, Timestamp};
 use nodeless_model::Template;
-use nodeless_operations::plan::Mechanism;
+use nodeless_planner::Mechanism;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;

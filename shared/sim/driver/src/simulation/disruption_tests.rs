@@ -9,7 +9,7 @@ use nodeless_fake_kubernetes::DeleteOptions;
 use nodeless_fake_kubernetes::resource::{DEPLOYMENTS, NAMESPACES, NODES, PODS};
 use nodeless_model::claim::{TerminationReason, condition};
 use nodeless_model::{CapacityType, ConditionStatus, NodeClaim, Phase, labels};
-use nodeless_operations::plan::encode_command;
+use nodeless_planner::encode_command;
 use nodeless_world::fault_injection::Observer as _;
 use nodeless_world::resources::NODE_POOLS;
 use std::collections::BTreeSet;

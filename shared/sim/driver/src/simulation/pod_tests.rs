@@ -6,7 +6,7 @@ use crate::Outcome;
 use nodeless_fake_kubernetes::resource::{PODS, VOLUME_ATTACHMENTS};
 use nodeless_fake_kubernetes::{CreateOptions, DeleteOptions};
 use nodeless_model::claim::TerminationReason;
-use nodeless_operations::PlanReport;
+use nodeless_planner::PlanReport;
 use nodeless_telemetry::Null;
 use nodeless_world::fault_injection::{Effect, Observer as _};
 use nodeless_world::resources::NODE_POOLS;
