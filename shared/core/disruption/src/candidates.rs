@@ -11,13 +11,13 @@ use crate::simulation::Expected;
 use crate::{NOMINATION_WINDOW, pods};
 use jiff::{SignedDuration, Timestamp};
 use nodeless_model::claim::{Charge, condition};
+use nodeless_model::hashed::HashMap;
 use nodeless_model::provisioning_request::request_of;
 use nodeless_model::{
     ConsolidationPolicy, DisruptionReason, InstanceType, NillableDuration, Node, NodeClaim, NodePool, Phase, Pod,
     Quantity, labels, resources,
 };
 use nodeless_scheduling::PoolOffer;
-use std::collections::HashMap;
 
 /// A node that may be disrupted voluntarily.
 #[derive(Clone, Copy, Debug)]

@@ -9,7 +9,7 @@ use nodeless_model::surge::SurgeMode;
 use nodeless_model::{NodeClaim, Phase, Pod, PodDisruptionBudget, Setting, labels};
 
 use crate::reasons::KeptReason;
-use std::collections::HashMap;
+use nodeless_model::hashed::HashMap;
 
 /// The cost of evicting a pod: one, more or less by its disruption cost and priority, between -10 and 10. Without a disruption cost, the
 /// deletion cost counts. An invalid value counts as zero.

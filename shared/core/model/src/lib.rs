@@ -12,6 +12,7 @@ pub mod duration;
 pub mod ended;
 pub mod error;
 pub mod events;
+pub mod hashed;
 pub mod instance;
 pub mod instance_type;
 pub mod invalid;

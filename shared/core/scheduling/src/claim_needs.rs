@@ -3,7 +3,7 @@
 use crate::problem::{ClusterFacts, Problem};
 use nodeless_devices::{DeviceRequests, ResourceClaim};
 use nodeless_model::Pod;
-use std::collections::HashMap;
+use nodeless_model::hashed::HashMap;
 
 /// What a claim of a pod needs.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -76,7 +76,7 @@ pub(crate) type Shared<'a> = HashMap<(&'a str, &'a str), usize>;
 
 /// Those of a problem.
 pub(crate) fn shared<'a>(problem: &Problem<'a>) -> Shared<'a> {
-    let mut waiting = Shared::new();
+    let mut waiting = Shared::default();
     for pod in &problem.pods {
         for need in needs(pod, &problem.facts) {
             if let Need::Devices { shared: Some(claim), .. } = need

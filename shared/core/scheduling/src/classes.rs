@@ -14,11 +14,11 @@ use crate::problem::{ClusterFacts, Options, Problem};
 use crate::topology::daemon_pods::KeptOff;
 use crate::topology::{Target, Topology};
 use crate::volumes::{Mounts, PendingVolumes, Volume};
+use nodeless_model::hashed::HashMap;
 use nodeless_model::pod::{HostPort, VolumeClaim, Weighted};
 use nodeless_model::requirement::RequirementTerm;
 use nodeless_model::{ByTemplate, Pod, ResourceIndex, ResourceList, StringMap, Toleration, resources};
 use std::cmp::Reverse;
-use std::collections::HashMap;
 use std::rc::Rc;
 
 /// The number of constraints that are evaluated in a unit of work.
@@ -230,8 +230,8 @@ impl<'a> Classes<'a> {
             by_priority: order.by_priority,
             size: 0,
             volumes: PendingVolumes::new(problem, resources),
-            ids: HashMap::new(),
-            bound_for: HashMap::new(),
+            ids: HashMap::default(),
+            bound_for: HashMap::default(),
         };
         let shared = claims.map(|_| claim_needs::shared(problem)).unwrap_or_default();
         let local_volumes = LocalVolumes::new(problem);
@@ -401,7 +401,7 @@ pub(crate) fn equal_pods(problem: &Problem<'_>, relations: &[Relations]) -> Vec<
 
 /// The pods of each key, and the keys with their places in that list.
 fn grouped<'a>(problem: &Problem<'a>, relations: &[Relations]) -> (HashMap<Key<'a>, usize>, Vec<Vec<usize>>) {
-    let mut places: HashMap<Key<'a>, usize> = HashMap::new();
+    let mut places: HashMap<Key<'a>, usize> = HashMap::default();
     let mut members: Vec<Vec<usize>> = Vec::new();
     let mut known: ByTemplate<'a, usize> = ByTemplate::default();
     for (index, pod) in problem.pods.iter().enumerate() {
@@ -454,7 +454,7 @@ struct Owners(HashMap<GroupId, i32>);
 impl Owners {
     /// By what is owned and the priority of each class.
     fn new(classes: impl Iterator<Item = (usize, i32)>, topology: &Topology<'_>) -> Self {
-        let mut least: HashMap<GroupId, i32> = HashMap::new();
+        let mut least: HashMap<GroupId, i32> = HashMap::default();
         for (owned, priority) in classes {
             for group in topology.groups.owned[owned].iter() {
                 let known = least.entry(*group).or_insert(priority);

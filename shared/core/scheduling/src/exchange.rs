@@ -9,8 +9,9 @@ use crate::constraints::groups::{GroupId, Groups, Kind};
 use crate::problem::solution::{Placement, Solution};
 use crate::problem::{ExistingNode, Problem};
 use crate::topology::Topology;
+use nodeless_model::hashed::HashMap;
 use nodeless_model::{Pod, Requirement, labels};
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 /// Where a pod is planned: an index of nodes or of launches. Pods on existing nodes are bound first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -116,7 +117,7 @@ impl<'o, 'a> Order<'o, 'a> {
         topology: &'o Topology<'a>,
         spreads: Vec<GroupId>,
     ) -> Self {
-        Self { problem, solution, topology, counts: vec![HashMap::new(); spreads.len()], spreads }
+        Self { problem, solution, topology, counts: vec![HashMap::default(); spreads.len()], spreads }
     }
 
     /// The sites in an order in which each is in the domain with the least pods, as far as there is a choice: first existing nodes,

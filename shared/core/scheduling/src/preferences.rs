@@ -8,10 +8,10 @@ use crate::constraints::groups::{Group, GroupId, Groups, Kind};
 use crate::problem::excess;
 use crate::problem::{BoundPods, ClusterFacts, Problem};
 use crate::topology::counts_node;
+use nodeless_model::hashed::{HashMap, HashSet};
 use nodeless_model::pod::Weighted;
 use nodeless_model::{Pod, PodTemplate, Requirements, labels};
 use std::cmp::Reverse;
-use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 /// A pod with its satisfied preferences as requirements.
@@ -51,7 +51,7 @@ pub fn held_preferences(running: &[BoundPods<'_>], facts: ClusterFacts<'_>) -> V
     }
     let mut groups = Groups::new(&problem, true);
     let counts = Counts::new(running, &mut groups);
-    let mut templates: HashMap<(usize, Met), Arc<PodTemplate>> = HashMap::new();
+    let mut templates: HashMap<(usize, Met), Arc<PodTemplate>> = HashMap::default();
     let mut one = |(index, (node, place)): (usize, (usize, usize))| {
         let running = Running { groups: &groups, counts: &counts, node: &running[node], number: node, index };
         let pod = problem.pods[index];
@@ -115,12 +115,12 @@ struct Domains {
 
 impl Counts {
     fn new<'a>(running: &[BoundPods<'a>], groups: &mut Groups<'a>) -> Self {
-        let mut keys: HashMap<String, Domains> = HashMap::new();
+        let mut keys: HashMap<String, Domains> = HashMap::default();
         for group in &groups.list {
             keys.entry(group.key.clone()).or_insert_with(|| Domains::new(&group.key, running));
         }
         let of_group: Vec<&Domains> = groups.list.iter().map(|group| &keys[&group.key]).collect();
-        let mut counts: Vec<HashMap<usize, u32>> = vec![HashMap::new(); groups.list.len()];
+        let mut counts: Vec<HashMap<usize, u32>> = vec![HashMap::default(); groups.list.len()];
         for (number, node) in running.iter().enumerate() {
             for pod in node.pods.iter().copied().filter(|pod| pod.is_active()) {
                 let signature = groups.signature(pod);
@@ -165,7 +165,7 @@ impl Domains {
         if key == labels::HOSTNAME {
             return Self { of_node: (0..running.len()).map(Some).collect(), count: running.len() };
         }
-        let mut known: HashMap<&str, usize> = HashMap::new();
+        let mut known: HashMap<&str, usize> = HashMap::default();
         let mut of_node = Vec::with_capacity(running.len());
         for node in running {
             of_node.push(labels::value(node.labels, key).map(|value| {

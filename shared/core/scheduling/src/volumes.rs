@@ -6,11 +6,12 @@
 
 use crate::dense::Amounts;
 use crate::problem::{ClusterFacts, ExistingNode, PoolOffer, Problem};
+use nodeless_model::hashed::{HashMap, HashSet};
 use nodeless_model::pod::VolumeClaim;
 use nodeless_model::{EBS_DRIVER, InstanceType, Pod, ResourceIndex, labels};
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::collections::hash_map::Entry;
-use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// A volume, in thousandths as resources are.
 const ONE: i64 = 1000;
@@ -90,7 +91,7 @@ struct Known {
 
 impl<'a> PendingVolumes<'a> {
     pub(crate) fn new(problem: &Problem<'a>, resources: &ResourceIndex) -> Self {
-        let mut known: HashMap<ClaimKey<'a>, Known> = HashMap::new();
+        let mut known: HashMap<ClaimKey<'a>, Known> = HashMap::default();
         if resources.columns().next().is_none() {
             return Self { known };
         }
@@ -169,7 +170,7 @@ impl Attached {
         let mut volumes = SharedVolumes::default();
         let mut counts = vec![0_i64; resources.len()];
         if limits.iter().any(|(_, limit)| limit.is_some()) {
-            let mut seen: HashSet<ClaimKey<'_>> = HashSet::new();
+            let mut seen: HashSet<ClaimKey<'_>> = HashSet::default();
             let mounting = pods.iter().filter(|pod| !pod.template.volume_claims.is_empty() && !pod.is_terminal());
             for (pod, claim) in
                 mounting.flat_map(|pod| pod.template.volume_claims.iter().map(move |claim| (pod, claim)))

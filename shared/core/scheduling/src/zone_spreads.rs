@@ -9,8 +9,9 @@ use crate::constraints::groups::{Groups, Kind, NodeFilter};
 use crate::engine::Prepared;
 use crate::problem::{BoundPods, ClusterFacts, ExistingNode, PoolOffer, Problem, excess};
 use crate::topology::{counts, counts_node, offered_domains};
+use nodeless_model::hashed::{HashMap, HashSet};
 use nodeless_model::{Pod, Requirement, Requirements, labels};
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The index of a constraint in [`ZoneSpreads`].
 pub type ZoneSpreadId = usize;
@@ -84,7 +85,7 @@ impl Prepared<'_> {
             groups,
             list: Vec::new(),
             zones,
-            at: HashMap::new(),
+            at: HashMap::default(),
             running,
         };
         for (index, pod) in problem.pods.iter().enumerate() {

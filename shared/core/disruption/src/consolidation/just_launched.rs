@@ -9,8 +9,9 @@ use super::Candidate;
 use crate::cluster::ClusterNode;
 use crate::reasons::KeptReason;
 use jiff::{SignedDuration, Timestamp};
+use nodeless_model::hashed::HashSet;
 use nodeless_model::{NodeClaim, Pod};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 
 /// The time for which nodes count as just launched.
 const JUST_LAUNCHED: SignedDuration = SignedDuration::from_hours(1);

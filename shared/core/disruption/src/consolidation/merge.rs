@@ -13,8 +13,9 @@ use crate::output::Command;
 use crate::policy::budgets::Budgets;
 use crate::reasons::KeptReason;
 use crate::simulation::packed::{Mover, Moves, Scope};
+use nodeless_model::hashed::HashMap;
 use nodeless_model::{CapacityType, DisruptionReason};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 
 /// The maximum number of nodes of a command, as for groups.
 const MAX_NODES_PER_COMMAND: usize = 24;

@@ -7,7 +7,7 @@ use crate::method::{DisruptionMethod, Progress};
 use crate::output::Command;
 use crate::reasons::KeptReason;
 use crate::simulation::preferences;
-use std::collections::HashSet;
+use nodeless_model::hashed::HashSet;
 
 /// Consolidation of nodes that pods need.
 pub(crate) struct Consolidation<'c, 'a>(pub(crate) Vec<Eligible<'c, 'a>>);

@@ -6,8 +6,8 @@ use crate::candidates::Eligible;
 use crate::cluster::{Cluster, ClusterNode, Options};
 use crate::output::Command;
 use crate::policy::budgets::Budgets;
+use nodeless_model::hashed::HashMap;
 use nodeless_scheduling::{Launch, PoolOffer, Prepared, Problem};
-use std::collections::HashMap;
 
 /// Planned nodes, and the existing nodes beside them.
 #[derive(Debug)]

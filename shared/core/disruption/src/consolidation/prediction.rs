@@ -3,9 +3,9 @@
 use crate::cluster::{AssumedBindings, Cluster, Options};
 use crate::simulation::packed::Mover;
 use crate::simulation::{Expected, bound_pods};
+use nodeless_model::hashed::HashMap;
 use nodeless_model::{Node, Pod, ResourceIndex, ResourceList};
 use nodeless_scheduling::{BindingNode, Bindings, ExistingNode, ExistingNodes, Problem};
-use std::collections::HashMap;
 
 /// The predicted bindings of the pods of all commands that were accepted so far.
 pub(super) struct Prediction<'c, 'a> {
@@ -57,7 +57,7 @@ impl<'a> Nodes<'a> {
     /// and are neither cordoned nor disrupted. Pods that are expected on them count as bound. `pods` are those that may be moved.
     pub(super) fn new(prediction: &Prediction<'_, 'a>, resources: ResourceIndex, pods: Vec<&'a Pod>) -> Self {
         let cluster = prediction.cluster;
-        let mut known: HashMap<String, &Node> = HashMap::new();
+        let mut known: HashMap<String, &Node> = HashMap::default();
         let mut existing: Vec<ExistingNode> = Vec::new();
         let mut converted = ExistingNodes::new(cluster.daemon_sets);
         let ready = |node: &&crate::ClusterNode<'a>| node.is_initialized() || !node.is_managed();
@@ -76,7 +76,7 @@ impl<'a> Nodes<'a> {
         let mut bound: HashMap<&str, Vec<&'a Pod>> =
             problem.bound_pods.into_iter().map(|bound| (bound.name, bound.pods)).collect();
         let mut bindings = Bindings::new(resources, cluster.facts, pods, running).with_daemon_sets(cluster.daemon_sets);
-        let mut by_name = HashMap::new();
+        let mut by_name = HashMap::default();
         for node in problem.nodes {
             let allocatable = known.get(&node.name).map_or_else(ResourceList::new, |node| node.allocatable.clone());
             let pods = bound.remove(node.name.as_str()).unwrap_or_default();

@@ -20,10 +20,11 @@ use crate::simulation::packed::{Classes, Mover, Moves, Packed, Repelling, Scope}
 use crate::simulation::{self, Expected};
 use jiff::Timestamp;
 use nodeless_commitments::Instance;
+use nodeless_model::hashed::HashMap;
 use nodeless_model::{CapacityType, DisruptionReason, NillableDuration, ResourceIndex};
 use nodeless_scheduling::{BoundPods, ExistingNode, Launch, MinValuesPolicy, PoolOffer, Prepared, Problem};
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 
 /// NodePools prepared for the pods of these nodes.
 pub(super) fn prepared<'c, 'a>(

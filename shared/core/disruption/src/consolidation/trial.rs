@@ -5,8 +5,9 @@ use crate::output::Replacement;
 use crate::reasons::KeptReason;
 use crate::simulation::packed::{Mover, Moves, Scope};
 use nodeless_model::Pod;
+use nodeless_model::hashed::HashMap;
 use nodeless_scheduling::{Launch, PoolOffer, Problem, Reason, Solution, Unschedulable};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 
 /// Where the scheduler places pods.
 #[derive(Debug, Default)]

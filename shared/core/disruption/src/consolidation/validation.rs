@@ -14,9 +14,10 @@ use crate::pods;
 use crate::policy::balance_zones::balanced;
 use crate::policy::min_savings;
 use crate::simulation::packed::{Mover, Moves, Scope};
+use nodeless_model::hashed::{HashMap, HashSet};
 use nodeless_model::{Requirement, labels};
 use nodeless_scheduling::Launch;
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::BTreeSet;
 
 /// A consolidation command on a new snapshot whose pods keep their preferences, or `None` if it has to be dropped: if a budget is used up,
 /// it no longer saves what its NodePools require, its pods need other new nodes than it launches, those are no longer cheaper, or its

@@ -21,8 +21,9 @@ use crate::policy::balance_zones::balanced;
 use crate::reasons::KeptReason;
 use crate::simulation::preferences;
 use nodeless_model::DisruptionReason;
+use nodeless_model::hashed::HashSet;
 use nodeless_scheduling::{ZoneChanges, ZoneSpreadId};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 
 /// The difference of prices, in dollars per hour, that counts as rounding: prices have millionths.
 const ROUNDING: f64 = 1e-7;

@@ -12,8 +12,8 @@ use crate::reasons::KeptReason;
 use crate::simulation::bound_pods;
 use jiff::Timestamp;
 use nodeless_model::Pod;
+use nodeless_model::hashed::HashMap;
 use nodeless_scheduling::{ExistingNode, PoolOffer, Prepared, ZoneChanges, ZoneSpreadId, ZoneSpreads};
-use std::collections::HashMap;
 
 /// The spread over zones that commands keep.
 pub(super) struct ZoneGuard<'a> {
@@ -45,7 +45,7 @@ impl<'a> ZoneGuard<'a> {
         let offers: Vec<PoolOffer<'_>> =
             declared.node_pools.iter().filter(|offer| may_launch(offer.pool, now)).cloned().collect();
         let spreads = prepared.zone_spreads(owners, running, &moving, &offers, declared.facts);
-        Some(Self { spreads, planned: ZoneChanges::default(), at: HashMap::new(), improves: false })
+        Some(Self { spreads, planned: ZoneChanges::default(), at: HashMap::default(), improves: false })
     }
 
     /// The same for commands that have to make the spread more even.

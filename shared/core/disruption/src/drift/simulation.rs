@@ -14,8 +14,9 @@ use crate::simulation::node_prices::{Reserved, reservation};
 use crate::simulation::{self, Expected};
 use jiff::Timestamp;
 use nodeless_model::Pod;
+use nodeless_model::hashed::HashSet;
 use nodeless_scheduling::{Cause, ExistingNode, Launch, LimitScope, PoolOffer, Prepared, Problem, Reason, solve};
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
 
 /// The cluster without the nodes that were removed so far, with their pods on the target nodes.
 ///

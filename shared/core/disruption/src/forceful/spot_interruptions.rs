@@ -2,11 +2,12 @@
 
 use jiff::{SignedDuration, Timestamp};
 use nodeless_model::claim::OfferingKey;
+use nodeless_model::hashed::HashMap;
 use nodeless_model::spot_interruption::SpotInterruption;
 use nodeless_model::{CapacityType, InstanceType, NodeClaim, NodePool, Setting};
 use nodeless_scheduling::{ChosenOffering, Launch, PoolOffer};
 use serde::Serialize;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The time for which an interruption is remembered.
 pub const REMEMBERED: SignedDuration = SignedDuration::from_hours(24);

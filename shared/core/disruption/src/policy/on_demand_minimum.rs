@@ -8,12 +8,13 @@ use crate::output::Command;
 use crate::reasons::KeptReason;
 use crate::simulation::launch_types::{allows, on_demand};
 use nodeless_model::events::below_min_on_demand;
+use nodeless_model::hashed::HashMap;
 use nodeless_model::labels::MIN_ON_DEMAND;
 use nodeless_model::object::ObjectEvent;
 use nodeless_model::plural::counted;
 use nodeless_model::{CapacityType, InstanceType, NodeClaim, OnDemandMinimum, labels, resources};
 use nodeless_scheduling::{Launch, PoolOffer};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The contribution of a node to its NodePool's capacity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,7 +88,7 @@ impl OnDemandMinimums {
     ) -> Self {
         let with_minimum = offers.iter().filter_map(|offer| {
             let minimum = *offer.pool.min_on_demand().valid()?;
-            Some((offer, Pool { minimum, capacity: Capacity::default(), nodes: HashMap::new() }))
+            Some((offer, Pool { minimum, capacity: Capacity::default(), nodes: HashMap::default() }))
         });
         let mut with_minimum: Vec<(&PoolOffer<'_>, Pool)> = with_minimum.collect();
         if with_minimum.is_empty() {

@@ -4,8 +4,8 @@ use crate::cluster::{Cluster, Options};
 use crate::simulation::{Expected, Home, Known, problem};
 use jiff::Timestamp;
 use nodeless_model::Pod;
+use nodeless_model::hashed::HashMap;
 use nodeless_scheduling::solve;
-use std::collections::HashMap;
 
 /// The cluster with the virtual pods on the nodes that have capacity for them: where a command in progress
 /// moves them, or else where they fit after all other pods. Virtual pods that fit on no node, or for which a command launches
@@ -21,7 +21,7 @@ pub(crate) fn hold<'a>(cluster: &Cluster<'a>, options: &Options, now: Timestamp)
     let mut held = cluster.clone();
     let known = Known::new(cluster);
     let mut open = Vec::new();
-    let mut sent: HashMap<String, Vec<&'a Pod>> = HashMap::new();
+    let mut sent: HashMap<String, Vec<&'a Pod>> = HashMap::default();
     for pod in std::mem::take(&mut held.virtual_pods) {
         match known.home(pod) {
             Some(Home::Node(node)) => sent.entry(node.to_owned()).or_default().push(pod),
@@ -48,7 +48,7 @@ fn places<'a>(
     Expected::new(cluster, options, now).subtract_expected(&mut problem);
     problem.node_pools.clear();
     problem.pods = pods;
-    let mut found: HashMap<String, Vec<&'a Pod>> = HashMap::new();
+    let mut found: HashMap<String, Vec<&'a Pod>> = HashMap::default();
     for placement in solve(&problem, &options.scheduling).placements {
         let node = problem.nodes[placement.node].name.clone();
         found.entry(node).or_default().push(problem.pods[placement.pod]);

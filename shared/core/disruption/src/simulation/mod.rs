@@ -10,9 +10,10 @@ use crate::cluster::{Cluster, ClusterNode, Options};
 use crate::pods::{self, DisruptionBudgetIndex};
 use crate::reasons::KeptReason;
 use jiff::Timestamp;
+use nodeless_model::hashed::{HashMap, HashSet};
 use nodeless_model::{Node, Pod, labels};
 use nodeless_scheduling::{BoundPods, ExistingNode, ExistingNodes, Problem, solve};
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::BTreeMap;
 
 /// The expected pods of nodes: pending pods, and pods whose nodes are terminating.
 #[derive(Debug, Default)]
@@ -41,7 +42,7 @@ impl<'k> Known<'k> {
         // A node that does not exist any more takes no pods.
         let staying: HashSet<&str> =
             cluster.nodes.iter().filter(|node| !node.is_leaving()).map(|node| node.name()).collect();
-        let mut known = HashMap::new();
+        let mut known = HashMap::default();
         for command in &cluster.under_way {
             let placed = command.placements.iter().filter(|to| staying.contains(to.node.as_str()));
             known.extend(placed.map(|to| (to.pod.as_str(), Some(to.node.as_str()))));

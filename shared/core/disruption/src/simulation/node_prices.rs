@@ -2,12 +2,13 @@
 
 use crate::meter;
 use crate::simulation::packed::{Classes, fits};
+use nodeless_model::hashed::HashMap;
 use nodeless_model::{
     CapacityType, InstanceType, Offering, Requirement, Requirements, ResourceIndex, labels, resources,
 };
 use nodeless_scheduling::{Admission, Launch, NewNode, PoolOffer, Prepared, Problem, Solution};
 use std::cell::OnceCell;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 /// The prices of the nodes that the NodePools can launch.
@@ -64,11 +65,11 @@ impl<'a> NodePrices<'a> {
     pub(crate) fn new(offers: Vec<PoolOffer<'a>>, resources: &ResourceIndex, demand: Box<[i64]>) -> Self {
         Self {
             offers,
-            nodes: HashMap::new(),
+            nodes: HashMap::default(),
             prices: Prices::default(),
-            together: HashMap::new(),
-            somewhere: HashMap::new(),
-            by_prices: HashMap::new(),
+            together: HashMap::default(),
+            somewhere: HashMap::default(),
+            by_prices: HashMap::default(),
             demand,
             resources: resources.clone(),
             reserved: Reserved::default(),

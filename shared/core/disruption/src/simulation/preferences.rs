@@ -6,10 +6,11 @@
 
 use crate::cluster::{Cluster, Options};
 use crate::reasons::KeptReason;
+use nodeless_model::hashed::HashMap;
 use nodeless_model::labels;
 use nodeless_model::pod::TopologySpread;
 use nodeless_scheduling::{BoundPods, HeldPod, PreferencePolicy, held_preferences};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The pods of a cluster whose preferences are satisfied, with these as requirements; their nodes as indices in the cluster's
 /// list.

@@ -1,8 +1,8 @@
 //! The domains of nodes by topology key, as numbers.
 
 use crate::problem::ExistingNode;
+use nodeless_model::hashed::HashMap;
 use nodeless_model::{Requirement, labels};
-use std::collections::HashMap;
 
 /// The domains of nodes, of each key from when it is first asked for.
 #[derive(Debug, Default)]
@@ -28,7 +28,7 @@ impl Domains {
         if let Some(known) = self.keys.iter().position(|key| key.name == name) {
             return known;
         }
-        let mut key = Key { name: name.to_owned(), numbers: HashMap::new(), of: Vec::new() };
+        let mut key = Key { name: name.to_owned(), numbers: HashMap::default(), of: Vec::new() };
         nodes.iter().for_each(|node| key.add(node));
         self.keys.push(key);
         self.keys.len() - 1

@@ -1,8 +1,8 @@
 //! Pods by their labels, so that each selector is compared with each set of labels once.
 
 use super::preference::{Preference, Scoring};
+use nodeless_model::hashed::HashMap;
 use nodeless_model::{ByTemplate, LabelSelector, Pod, StringMap};
-use std::collections::HashMap;
 
 /// Pods with the same namespace, labels and preferences for other pods.
 #[derive(Debug)]
@@ -51,7 +51,7 @@ impl<'a> Kinds<'a> {
     /// Pods with their places, such as the index of their node, ascending.
     pub(super) fn new(pods: impl Iterator<Item = (usize, &'a Pod)>) -> Self {
         let mut kinds = Self::default();
-        let mut ids: HashMap<(&'a str, &'a StringMap, Vec<Preference<'a>>), usize> = HashMap::new();
+        let mut ids: HashMap<(&'a str, &'a StringMap, Vec<Preference<'a>>), usize> = HashMap::default();
         let mut known: ByTemplate<'a, usize> = ByTemplate::default();
         for (place, pod) in pods {
             let id = known.get_or_insert_with(pod, || {

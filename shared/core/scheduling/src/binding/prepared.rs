@@ -11,8 +11,8 @@ use crate::packing::assigning::Eligible;
 use crate::problem::{BoundPods, ClusterFacts, ExistingNode, Problem};
 use crate::topology::{ABSENT, Domain, Standings, Target, Topology, counts_node};
 use crate::volumes::Attached;
+use nodeless_model::hashed::HashMap;
 use nodeless_model::{DaemonSet, Pod, Requirement, Requirements, ResourceIndex};
-use std::collections::HashMap;
 
 /// The work to read a pod that may be bound, and a running pod.
 const WORK_PER_POD: usize = 10;
@@ -108,13 +108,14 @@ impl<'a> Prepared<'a> {
         let mut topology = Topology::new(problem, Groups::new(problem, false), &mut []);
         let order = Order { by_priority: false, some_taint_prefers: false };
         let classes = Classes::new(problem, &required_only(), source.resources, &topology, order, None);
-        let mut pods: HashMap<Name<'a>, KnownPod> = HashMap::with_capacity(problem.pods.len());
+        let mut pods: HashMap<Name<'a>, KnownPod> = HashMap::default();
+        pods.reserve(problem.pods.len());
         for (index, class) in classes.list.iter().enumerate() {
             pods.extend(class.pods.iter().map(|pod| (name(problem.pods[*pod]), KnownPod { class: index, runs: None })));
         }
         let running = Running::on(problem, source.resources, &mut topology);
         let number: usize = source.running_on.iter().map(Vec::len).sum();
-        let mut admissions: HashMap<&[AlternativeId], usize> = HashMap::new();
+        let mut admissions: HashMap<&[AlternativeId], usize> = HashMap::default();
         let mut facts = Vec::with_capacity(classes.list.len());
         for class in &classes.list {
             let next = admissions.len();

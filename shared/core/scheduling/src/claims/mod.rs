@@ -20,10 +20,11 @@ use crate::problem::{ClusterFacts, ExistingNode, PoolOffer, Problem};
 use nodeless_devices::{
     Attempts, DeviceRequests, Fit, Inventory, Place, PodClaims, Refusal, ResourceClaim, Selectors, Site, Slice, Taken,
 };
+use nodeless_model::hashed::{HashMap, HashSet};
 use nodeless_model::{InstanceType, Pod, Requirement, Requirements, ResourceIndex, StringMap, labels};
 use offered::offered;
 use pins::{host_name, narrowed, pin};
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 /// In thousandths, as resources are.
@@ -94,7 +95,7 @@ impl Counted {
 impl Claims {
     /// Of pods with claims, for which nodes of these NodePools may be launched.
     pub(crate) fn new(pods: &[&Pod], facts: &ClusterFacts<'_>, offers: &[&PoolOffer<'_>]) -> Self {
-        let (mut kinds, mut seen) = (BTreeSet::new(), HashSet::new());
+        let (mut kinds, mut seen) = (BTreeSet::new(), HashSet::default());
         for needs in pods.iter().map(|pod| needs(pod, facts)) {
             if seen.insert(objects_of(&needs)) {
                 kinds.insert(kind_of(&needs));
@@ -186,7 +187,7 @@ impl Claims {
         }
         let devices = sites.iter().flat_map(|(slices, _)| slices).map(|slice| slice.spec.devices.len()).sum();
         let mut kinds = self.searches(facts, devices, &vec![u32::MAX; self.kinds.len()]);
-        let mut of_type = HashMap::new();
+        let mut of_type = HashMap::default();
         let place = Place { name: Some(PLANNED), labels: &StringMap::new() };
         for (slices, names) in &sites {
             // Devices that other nodes can use too are not certain to be for a node that is not launched yet.
@@ -267,7 +268,7 @@ impl Claims {
     /// The number of pods of each kind.
     fn pods_of_kinds(&self, problem: &Problem<'_>) -> Vec<u32> {
         let mut pods = vec![0_u32; self.kinds.len()];
-        let mut known: HashMap<Vec<*const DeviceRequests>, Option<usize>> = HashMap::new();
+        let mut known: HashMap<Vec<*const DeviceRequests>, Option<usize>> = HashMap::default();
         for pod in problem.pods.iter().filter(|pod| !pod.template.resource_claims.is_empty()) {
             let needs = needs(pod, &problem.facts);
             if let Some(kind) = *known.entry(objects_of(&needs)).or_insert_with(|| self.kind(&needs)) {

@@ -6,10 +6,11 @@
 mod terms;
 
 use crate::problem::{ClusterFacts, Problem};
+use nodeless_model::hashed::HashMap;
 use nodeless_model::pod::PodAffinityTerm;
 use nodeless_model::requirement::RequirementTerm;
 use nodeless_model::{ByTemplate, LabelSelector, Pod, StringMap, Toleration, labels};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use terms::{Table, Terms, bound, near_group, pending};
 

@@ -6,8 +6,9 @@ use crate::packing::filling::Demand;
 use crate::packing::{self, joining, pool_prices};
 use crate::pools::BASE;
 use crate::pools::reservations::Reservations;
+use nodeless_model::hashed::HashMap;
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::rc::Rc;
 
@@ -120,7 +121,7 @@ impl Engine<'_, '_, '_> {
     /// By unit, where it is packed next.
     fn sequences(&mut self, due: &Due<'_>, units: &[Unit]) -> Vec<Sequence> {
         let context = Context { classes: &self.classes, level: due.level, options: &self.options };
-        let mut asked = Asked { units, level: due.level, demands: HashMap::new() };
+        let mut asked = Asked { units, level: due.level, demands: HashMap::default() };
         let mut by_pools: BTreeMap<Vec<usize>, Vec<usize>> = BTreeMap::new();
         for (index, unit) in units.iter().enumerate().filter(|(_, unit)| unit.pending > 0) {
             if due.priority.is_some_and(|priority| priority != self.priority(unit)) {

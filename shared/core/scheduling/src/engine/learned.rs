@@ -5,7 +5,8 @@ use super::{Binding, Engine, ONE_BY_ONE};
 use crate::constraints::groups::{GroupId, Kind};
 use crate::packing::assigning;
 use crate::topology::{Domain, Target};
-use std::collections::{BTreeSet, HashMap, HashSet};
+use nodeless_model::hashed::{HashMap, HashSet};
+use std::collections::BTreeSet;
 
 /// The constraints from earlier attempts at a plan.
 #[derive(Clone, Debug, Default)]

@@ -28,9 +28,10 @@ use crate::work::Work;
 use attempts::{Budget, Stage};
 use gathering::Home;
 use learned::Known;
+use nodeless_model::hashed::HashMap;
 use nodeless_model::{DaemonSet, Pod, ResourceIndex, Taint, TaintEffect};
 use nodes::Node;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 /// Makes a plan: places every pod on an existing node or a new node, or returns why it cannot be scheduled.
@@ -360,15 +361,15 @@ impl<'a, 'p, 'q> Engine<'a, 'p, 'q> {
             claims,
             pending: classes.list.iter().map(|class| count(&class.pods)).collect(),
             followers: followers(&classes, &topology),
-            homes: HashMap::new(),
+            homes: HashMap::default(),
             homeless: BTreeSet::new(),
             min_priority: i32::MIN,
             order: (0..classes.list.len()).collect(),
             allowed: Vec::new(),
-            offered: HashMap::new(),
-            standing: HashMap::new(),
-            outcomes: HashMap::new(),
-            targets: HashMap::new(),
+            offered: HashMap::default(),
+            standing: HashMap::default(),
+            outcomes: HashMap::default(),
+            targets: HashMap::default(),
             without_gain: vec![None; classes.list.len()],
             changes: 0,
             bins: pools.iter().map(|_| Vec::new()).collect(),
@@ -506,7 +507,7 @@ impl<'a, 'p, 'q> Engine<'a, 'p, 'q> {
 
 /// By affinity that selects pods which own it, the classes of these pods.
 fn followers(classes: &Classes<'_>, topology: &Topology<'_>) -> HashMap<GroupId, Vec<usize>> {
-    let mut followers: HashMap<GroupId, Vec<usize>> = HashMap::new();
+    let mut followers: HashMap<GroupId, Vec<usize>> = HashMap::default();
     for (index, class) in classes.list.iter().enumerate() {
         for &group in class.levels.first().into_iter().flat_map(|level| level.bounded.iter().chain(&level.hosts)) {
             if topology.kind(group) == Kind::Affinity && class.is_selected_by(group) {

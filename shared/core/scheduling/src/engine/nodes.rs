@@ -13,10 +13,10 @@ use crate::problem::ExistingNode;
 use crate::problem::Problem;
 use crate::topology::{self, Topology};
 use crate::volumes::{Attached, PendingVolumes, SharedVolumes};
+use nodeless_model::hashed::HashMap;
 use nodeless_model::pod::HostPort;
 use nodeless_model::{Pod, ResourceIndex};
 use std::cmp::Reverse;
-use std::collections::HashMap;
 
 /// An existing node during packing.
 #[derive(Clone)]
@@ -264,7 +264,7 @@ impl Engine<'_, '_, '_> {
 
 /// Counts the running pods of existing nodes for the groups over the host name, by the name of the node.
 fn count_hosts<'a>(input: &Problem<'a>, topology: &mut Topology<'a>) -> HashMap<&'a str, HostCounts> {
-    let mut hosts: HashMap<&'a str, HostCounts> = HashMap::new();
+    let mut hosts: HashMap<&'a str, HostCounts> = HashMap::default();
     if topology.groups.list.is_empty() {
         return hosts;
     }
@@ -287,7 +287,7 @@ fn count_hosts<'a>(input: &Problem<'a>, topology: &mut Topology<'a>) -> HashMap<
 
 /// Counts the pods of DaemonSets that will run on existing and joining nodes for the groups over the host name, by the index of the node.
 fn count_expected<'a>(input: &Problem<'a>, topology: &mut Topology<'a>) -> HashMap<usize, HostCounts> {
-    let mut hosts: HashMap<usize, HostCounts> = HashMap::new();
+    let mut hosts: HashMap<usize, HostCounts> = HashMap::default();
     if topology.groups.list.is_empty() {
         return hosts;
     }
@@ -314,7 +314,7 @@ fn nominate(input: &Problem<'_>, classes: &Classes<'_>, nodes: &mut [Node<'_>]) 
     if nodes.iter().all(|node| node.node.nominated.is_empty()) {
         return;
     }
-    let mut class_of: HashMap<(&str, &str), usize> = HashMap::new();
+    let mut class_of: HashMap<(&str, &str), usize> = HashMap::default();
     for (index, class) in classes.list.iter().enumerate() {
         let names = class.pods.iter().map(|pod| (input.pods[*pod].namespace.as_str(), input.pods[*pod].name.as_str()));
         class_of.extend(names.map(|name| (name, index)));

@@ -16,9 +16,9 @@ use crate::pools::{self, Choice, Pool, PoolType};
 use crate::problem::reason::{Cause, LimitScope, PodFault, Reason};
 use crate::problem::{ClusterFacts, MinValuesPolicy, Options, Problem};
 use crate::volumes;
+use nodeless_model::hashed::HashMap;
 use nodeless_model::{Quantity, ResourceIndex, labels};
 use std::cell::RefCell;
-use std::collections::HashMap;
 use std::rc::Rc;
 
 /// Why a class is unschedulable.

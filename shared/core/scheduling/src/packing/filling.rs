@@ -12,9 +12,10 @@ use crate::packing::bin::{Bin, Context, Unit};
 use crate::packing::hosts::HostCounts;
 use crate::pools::{BASE, Pool, SetId};
 use crate::topology::Topology;
+use nodeless_model::hashed::{HashMap, HashSet};
 use nodeless_model::pod::HostPort;
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::BTreeMap;
 
 /// The demand of a unit for this NodePool.
 #[derive(Clone, Copy)]
@@ -104,8 +105,8 @@ impl PendingDemand {
 
     fn in_steps(demands: &[Demand], context: Context<'_, '_>, units: &[Unit], values: Vec<f64>, steps: f64) -> Self {
         let classes = context.classes;
-        let mut signatures: HashMap<(&[GroupId], &[GroupId], AlternativeId), usize> = HashMap::new();
-        let mut port_lists: HashMap<&[HostPort], usize> = HashMap::new();
+        let mut signatures: HashMap<(&[GroupId], &[GroupId], AlternativeId), usize> = HashMap::default();
+        let mut port_lists: HashMap<&[HostPort], usize> = HashMap::default();
         let mut ports: Vec<Option<usize>> = Vec::new();
         let mut buckets: BTreeMap<(Reverse<i32>, SetId, Vec<i32>), Vec<Item>> = BTreeMap::new();
         let sets: HashSet<SetId> = demands.iter().map(|demand| demand.set).collect();

@@ -5,7 +5,7 @@ use crate::constraints::groups::{GroupId, Kind};
 use crate::packing::bin::{Context, Unit};
 use crate::packing::filling::Demand;
 use crate::topology::Topology;
-use std::collections::HashMap;
+use nodeless_model::hashed::HashMap;
 
 /// Pods that may not share a node beyond a count, by group over the host name.
 #[derive(Debug, Default)]
@@ -34,7 +34,7 @@ const LARGE: f64 = 0.1;
 
 impl Forced {
     pub(crate) fn new(demands: &[Demand], context: Context<'_, '_>, units: &[Unit], topology: &Topology<'_>) -> Self {
-        let mut forced: HashMap<GroupId, Apart> = HashMap::new();
+        let mut forced: HashMap<GroupId, Apart> = HashMap::default();
         for demand in demands {
             let class = &context.classes.list[demand.class];
             for &group in own_groups(class, context.level) {

@@ -28,9 +28,10 @@ use few_per_node::{FewPerNode, PendingSizes, Urgent};
 use filling::{Demand, Filled, Filler, PendingDemand, Scratch};
 use hosts::HostCounts;
 use minimum_nodes::Forced;
+use nodeless_model::hashed::{HashMap, HashSet};
 use shape_ranking::{Try, valued};
 use std::cmp::Reverse;
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::VecDeque;
 
 /// After this number of shapes without an improvement, no more are filled.
 const MAX_SHAPES_WITHOUT_GAIN: u32 = 10;
@@ -85,8 +86,8 @@ pub(crate) fn pack(
                 pending_demand: PendingDemand::default(),
                 scratch: Scratch::default(),
                 topology: &mut *topology,
-                tries: HashMap::new(),
-                exhausted: HashSet::new(),
+                tries: HashMap::default(),
+                exhausted: HashSet::default(),
                 waiting: 0.0,
                 next: 0.0,
                 nodes_cost: false,

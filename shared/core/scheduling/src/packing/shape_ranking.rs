@@ -12,8 +12,8 @@ use crate::packing::minimum_nodes::Forced;
 use crate::packing::portions::Portions;
 use crate::packing::resource_prices::{self, Column, Values};
 use crate::pools::{BASE, Choice, Pool, SetId};
+use nodeless_model::hashed::HashMap;
 use std::borrow::Cow;
-use std::collections::HashMap;
 
 /// With at most this number of required nodes, the price of a node is not meaningful: fractions of nodes cannot be launched.
 const MIN_FORCED_NODES: u32 = 8;
@@ -51,7 +51,7 @@ pub(crate) fn valued(
     let largest = forced.largest(fills).max(of_rest);
     let usable = |allocatable: &[i64]| sum(allocatable, &first.resources) <= largest;
     let common = SetValues::new(pool, BASE, &total, usable).values;
-    let mut by_set: HashMap<SetId, SetValues> = HashMap::new();
+    let mut by_set: HashMap<SetId, SetValues> = HashMap::default();
     for demand in demands.iter_mut() {
         let values = by_set.entry(demand.set).or_insert_with(|| SetValues::new(pool, demand.set, &total, usable));
         let class = &classes.list[demand.class];

@@ -12,13 +12,14 @@ use crate::problem::reason::Cause;
 use crate::problem::{MinValuesPolicy, Options, PoolOffer};
 use crate::work::Work;
 use limits::{Limits, Share, Shared};
+use nodeless_model::hashed::HashMap;
 use nodeless_model::{
     CapacityType, DaemonSet, InstanceType, NodePool, Offering, Requirement, Requirements, Reservation, ResourceIndex,
     labels,
 };
 use reservations::Reservations;
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::rc::Rc;
 use types::{Launching, OnBoard};
 
@@ -258,14 +259,14 @@ impl<'a> Pool<'a> {
             reservations: Reservations::new(&offer.instance_types),
             work: Work::default(),
             sets: Vec::new(),
-            set_ids: HashMap::new(),
-            admitted: HashMap::new(),
-            merged: HashMap::new(),
-            worths: HashMap::new(),
+            set_ids: HashMap::default(),
+            admitted: HashMap::default(),
+            merged: HashMap::default(),
+            worths: HashMap::default(),
             offers: 0,
             is_ranked: types.iter().any(|kind| kind.rank > 0),
-            holding: HashMap::new(),
-            values: HashMap::new(),
+            holding: HashMap::default(),
+            values: HashMap::default(),
             types,
         }
     }

@@ -2,8 +2,8 @@
 
 use crate::problem::solution::{Launch, Solution};
 use crate::problem::{BoundPods, PoolOffer, Problem};
+use nodeless_model::hashed::HashMap;
 use nodeless_model::{Pod, StringMap, Taint, labels};
-use std::collections::HashMap;
 
 /// What a plan adds to a problem: the Nodes of launches, and of existing nodes without a Node.
 pub(super) struct Planned<'s> {
@@ -23,7 +23,7 @@ impl<'s> Planned<'s> {
         let mut nodes: Vec<PlannedNode<'s>> =
             launched.map(|(place, launch)| of_launch(problem, place, launch)).collect();
         let bound: HashMap<&str, ()> = problem.bound_pods.iter().map(|bound| (bound.name, ())).collect();
-        let mut by_node: HashMap<usize, Vec<&'s Pod>> = HashMap::new();
+        let mut by_node: HashMap<usize, Vec<&'s Pod>> = HashMap::default();
         for placement in &solution.placements {
             let node = &problem.nodes[placement.node];
             if !bound.contains_key(node.name.as_str()) {

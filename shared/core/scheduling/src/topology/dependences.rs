@@ -2,8 +2,8 @@
 
 use crate::constraints::groups::{Groups, Kind};
 use crate::problem::{Options, PreferencePolicy, Problem};
+use nodeless_model::hashed::HashMap;
 use nodeless_model::labels;
-use std::collections::HashMap;
 
 /// The dependence of other pods of a plan on where a pod is scheduled, and vice versa.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -25,7 +25,7 @@ pub fn dependences(problem: &Problem<'_>, options: &Options) -> Vec<Dependence> 
     let groups = Groups::new(problem, options.preferences == PreferencePolicy::Respect);
     let of_group: Vec<Dependence> =
         groups.list.iter().map(|group| dependence(group.kind, &group.key, group.filter.is_trivial())).collect();
-    let mut known = HashMap::new();
+    let mut known = HashMap::default();
     let strongest =
         |ids: &mut dyn Iterator<Item = &usize>| ids.map(|id| of_group[*id]).max().unwrap_or(Dependence::None);
     let of_pod = |relations: &crate::constraints::groups::Relations| {

@@ -12,8 +12,9 @@ use crate::constraints::{covers, first_repelling};
 use crate::pools::Pool;
 use crate::problem::{BoundPods, Problem};
 use daemon_pods::DaemonPods;
+use nodeless_model::hashed::{HashMap, HashSet};
 use nodeless_model::{Pod, Requirement, Requirements, Taint, labels};
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::BTreeSet;
 
 /// A value of a topology key: an index into the table of that key's values. The first means that the label is absent.
 pub(crate) type Domain = usize;
@@ -116,7 +117,7 @@ impl<'a> Topology<'a> {
         let pending = pending_names(problem);
         for node in &problem.bound_pods {
             let at = self.domains_of_node(node);
-            let mut counted: HashMap<GroupId, bool> = HashMap::new();
+            let mut counted: HashMap<GroupId, bool> = HashMap::default();
             for pod in counted_pods(node, &pending) {
                 let signature = groups.signature(pod);
                 let mut counts = |group: &&GroupId| {

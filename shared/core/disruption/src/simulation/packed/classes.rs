@@ -2,11 +2,11 @@
 
 use super::relations::{Neighbours, Repelling};
 use crate::cluster::Cluster;
+use nodeless_model::hashed::HashMap;
 use nodeless_model::pod::{HostPort, ResourceClaim, VolumeClaim};
 use nodeless_model::requirement::RequirementTerm;
 use nodeless_model::{ByTemplate, Pod, ResourceIndex, ResourceList, StringMap, Toleration};
 use nodeless_scheduling::Admission;
-use std::collections::HashMap;
 
 /// Pods that are equal in everything that the packed cluster compares.
 #[derive(Debug)]

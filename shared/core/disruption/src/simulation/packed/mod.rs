@@ -13,11 +13,12 @@ pub(crate) use relations::Repelling;
 pub(crate) use tree::{Tree, fits};
 
 use crate::meter;
+use nodeless_model::hashed::{HashMap, HashSet};
 use nodeless_model::pod::HostPort;
 use nodeless_model::{Pod, Quantity, Requirement, ResourceIndex, ResourceList, labels};
 use nodeless_scheduling::{Admission, BoundPods, ExistingNode, Problem};
 use relations::Neighbours;
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 /// A pod that may have to move, and its class.
@@ -84,7 +85,7 @@ impl<'a> Packed<'a> {
             problem.nodes.iter().enumerate().map(|(leaf, node)| (node.name.as_str(), leaf)).collect();
         let leaf = |node: &BoundPods<'_>| leaves.get(node.name).copied();
         classes.neighbours.add_bound(&problem.bound_pods, problem.bound_pods.iter().map(leaf).collect());
-        let mut known: HashMap<Option<String>, usize> = HashMap::new();
+        let mut known: HashMap<Option<String>, usize> = HashMap::default();
         let mut number = |zone: Option<&str>| {
             let next = known.len();
             *known.entry(zone.map(str::to_owned)).or_insert(next)
@@ -93,7 +94,7 @@ impl<'a> Packed<'a> {
             |node: &ExistingNode| node.requirements.get(labels::ZONE).and_then(Requirement::single).map(str::to_owned);
         let zones: Vec<usize> = problem.nodes.iter().map(|node| number(zone(node).as_deref())).collect();
         let of_bound = |node: &BoundPods<'_>| number(node.labels.get(labels::ZONE).map(String::as_str));
-        let mut seen: HashSet<usize> = HashSet::new();
+        let mut seen: HashSet<usize> = HashSet::default();
         let bound_zones: Vec<usize> = problem.bound_pods.iter().map(of_bound).collect();
         let first = |(place, zone): (usize, &usize)| seen.insert(*zone).then_some(place);
         let first_of_zone = bound_zones.iter().enumerate().filter_map(first).collect();

@@ -1,10 +1,11 @@
 //! The dependence of pods on where other pods run, by topology constraints.
 
 use super::Mover;
+use nodeless_model::hashed::{HashMap, HashSet};
 use nodeless_model::pod::{PodAffinityTerm, TopologySpread};
 use nodeless_model::{ByTemplate, Pod, StringMap, labels};
 use nodeless_scheduling::BoundPods;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::BTreeMap;
 
 /// The required anti-affinity of all running pods. It excludes other pods, whether or not those have constraints.
 #[derive(Debug, Default)]
@@ -305,7 +306,7 @@ impl<'a> Neighbours<'a> {
         let (kinds, leaves, example) = (&self.kinds, &self.leaves, self.relations[relation]);
         let own = self.kinds_of.get(relation).into_iter().flatten().map(|kind| &kinds[*kind]);
         self.blocked[relation].get_or_insert_with(|| {
-            let mut blocked: HashMap<usize, u32> = HashMap::new();
+            let mut blocked: HashMap<usize, u32> = HashMap::default();
             for (place, _) in own.filter(|kind| repel(example, kind.example)).flat_map(|kind| &kind.at) {
                 if let Some(leaf) = leaves[*place] {
                     *blocked.entry(leaf).or_default() += 1;

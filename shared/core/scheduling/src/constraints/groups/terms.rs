@@ -4,12 +4,13 @@ use super::{Group, GroupId, Kind, NodeFilter, Owned};
 use crate::claim_needs::{self, Shared};
 use crate::problem::Problem;
 use crate::problem::excess;
+use nodeless_model::hashed::HashMap;
 use nodeless_model::pod::{PodAffinityTerm, TopologySpread, Weighted};
 use nodeless_model::requirement::RequirementTerm;
 use nodeless_model::selector::{LabelExpression, LabelOperator};
 use nodeless_model::{ByTemplate, LabelSelector, Pod, StringMap, Toleration, labels};
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 
 /// The properties of a pod that determine its groups.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -246,7 +247,7 @@ pub(super) fn pending<'a>(
     respect: bool,
     table: &mut Table<'a>,
 ) -> (Vec<Owned>, Vec<Option<usize>>) {
-    let mut specs: HashMap<Terms<'a>, usize> = HashMap::new();
+    let mut specs: HashMap<Terms<'a>, usize> = HashMap::default();
     let mut found: Vec<Owned> = Vec::new();
     let mut known: ByTemplate<'a, Option<usize>> = ByTemplate::default();
     let shared = claim_needs::shared(problem);
