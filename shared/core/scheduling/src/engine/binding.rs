@@ -311,7 +311,7 @@ impl Engine<'_, '_, '_> {
                 if let Some(set) =
                     pool.admit_class(pools::BASE, alternative, all, self.classes.list[class].needs(class))
                 {
-                    worths.extend(pool.worth(set, class, requests));
+                    worths.extend(pool.worth(set, requests));
                 }
             }
         }

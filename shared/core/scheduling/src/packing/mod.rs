@@ -143,7 +143,7 @@ fn demands(
         let Some(set) = set else { continue };
         if unit.alternatives.len() == 1 {
             demands.extend(pool.may_hold(set, requests).then(|| demand(alternative, set)));
-        } else if let Some(worth) = pool.worth(set, unit.class, requests) {
+        } else if let Some(worth) = pool.worth(set, requests) {
             demands.push(Demand { worth, ..demand(alternative, set) });
         }
     }

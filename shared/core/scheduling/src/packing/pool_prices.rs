@@ -21,7 +21,7 @@ pub(crate) fn demand(
 ) -> Option<Demand> {
     pool.work.add(1);
     let first = super::demands(pool, context, topology, index, unit).into_iter().next()?;
-    let worth = pool.worth(first.set, unit.class, &context.classes.list[unit.class].requests)?;
+    let worth = pool.worth(first.set, &context.classes.list[unit.class].requests)?;
     Some(Demand { worth, ..first })
 }
 

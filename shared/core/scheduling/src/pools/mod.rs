@@ -54,8 +54,8 @@ pub(crate) struct Pool<'a> {
     set_ids: HashMap<Requirements, SetId>,
     admitted: HashMap<(SetId, AlternativeId), Option<SetId>>,
     merged: HashMap<(SetId, SetId), Option<SetId>>,
-    /// By launchable types and class, the worth of one pod.
-    worths: HashMap<(usize, usize), Option<f64>>,
+    /// By launchable types and the requests of a pod, its worth.
+    worths: HashMap<usize, HashMap<Amounts, Option<f64>>>,
     /// The number of offers so far.
     offers: usize,
     /// Whether DaemonSets have space on some of the types only.
@@ -284,11 +284,11 @@ impl<'a> Pool<'a> {
         // Alternatives and classes are numbered anew in each plan.
         self.admitted.clear();
         self.holding.clear();
-        self.worths.clear();
         if self.sets.len() > MAX_KEPT_SETS || self.reservations != self.unused {
             self.sets.truncate(BASE + 1);
             self.set_ids.retain(|_, id| *id == BASE);
             self.merged.clear();
+            self.worths.clear();
         }
         if self.reservations != self.unused {
             self.reservations.clone_from(&self.unused);
@@ -591,14 +591,14 @@ impl<'a> Pool<'a> {
         (close.len() == FLEXIBLE).then(|| (0..own.len()).map(common).collect())
     }
 
-    /// The price of a pod of a class if fractions of nodes of a set could be launched; `None` if no instance type fits.
-    pub(crate) fn worth(&mut self, set: SetId, class: usize, requests: &[i64]) -> Option<f64> {
-        let key = (self.sets[set].offer.id, class);
-        if let Some(known) = self.worths.get(&key) {
+    /// The price of a pod if fractions of nodes of a set could be launched; `None` if no instance type fits.
+    pub(crate) fn worth(&mut self, set: SetId, requests: &[i64]) -> Option<f64> {
+        let offer = self.sets[set].offer.id;
+        if let Some(known) = self.worths.get(&offer).and_then(|of_offer| of_offer.get(requests)) {
             return *known;
         }
         let worth = worth(self, set, requests);
-        self.worths.insert(key, worth);
+        self.worths.entry(offer).or_default().insert(requests.into(), worth);
         worth
     }
 
