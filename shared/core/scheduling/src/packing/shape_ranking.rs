@@ -14,6 +14,7 @@ use crate::packing::resource_prices::{self, Column, Values};
 use crate::pools::{BASE, Choice, Pool, SetId};
 use nodeless_model::hashed::HashMap;
 use std::borrow::Cow;
+use std::rc::Rc;
 
 /// With at most this number of required nodes, the price of a node is not meaningful: fractions of nodes cannot be launched.
 const MIN_FORCED_NODES: u32 = 8;
@@ -43,27 +44,31 @@ pub(crate) fn valued(
     let classes = context.classes;
     let nodes = Some(forced.nodes()).filter(|nodes| *nodes > MIN_FORCED_NODES).unwrap_or(0);
     let total = TotalDemand::new(pool, context, units, demands, nodes);
-    let first = SetValues::new(pool, BASE, &total, |_| true).values;
+    let of_all = SetValues::new(pool, BASE, &total, |_| true);
+    let first = &of_all.values;
     // Types that are larger than the pods can fill do not determine resource prices. If required nodes cost something in addition
     // to their resources, they are as small as possible, and larger nodes take the other pods.
     let fills: f64 = total.amounts.iter().zip(&first.resources).map(|(amount, value)| amount * value).sum();
     let of_rest = if first.node > 0.0 { fills * MAX_NODE_SHARE } else { 0.0 };
     let largest = forced.largest(fills).max(of_rest);
     let usable = |allocatable: &[i64]| sum(allocatable, &first.resources) <= largest;
-    let common = SetValues::new(pool, BASE, &total, usable).values;
+    let common = if largest.is_finite() { SetValues::new(pool, BASE, &total, usable) } else { of_all.clone() };
     let mut by_set: HashMap<SetId, SetValues> = HashMap::default();
     for demand in demands.iter_mut() {
-        let values = by_set.entry(demand.set).or_insert_with(|| SetValues::new(pool, demand.set, &total, usable));
+        let values = by_set.entry(demand.set).or_insert_with(|| {
+            let is_of_base = Rc::ptr_eq(&pool.set(demand.set).offer, &pool.set(BASE).offer);
+            if is_of_base { common.clone() } else { SetValues::new(pool, demand.set, &total, usable) }
+        });
         let class = &classes.list[demand.class];
         let requests = total.portions.of_pod(&class.requests);
         demand.portions = requests.iter().skip(class.requests.len()).filter(|amount| **amount > 0).count();
-        demand.size = sum(&class.requests, &common.resources);
+        demand.size = sum(&class.requests, &common.values.resources);
         demand.worth = sum(&requests, &values.values.resources)
             + values.premium(pool, &class.requests)
             + values.values.node * forced.part_of_node(class, context.level, nodes);
     }
     let tries = by_set.into_iter().map(|(set, values)| (set, values.tries())).collect();
-    (common, tries)
+    (common.values, tries)
 }
 
 /// The total requests of all pending pods.
@@ -108,6 +113,7 @@ fn ratio(price: f64, worth: f64) -> f64 {
 }
 
 /// The worth of resources for some requirements, and the additional price of the shapes there.
+#[derive(Clone)]
 struct SetValues {
     values: Values,
     /// The shapes, the lowest price for their worth first.
@@ -115,6 +121,7 @@ struct SetValues {
 }
 
 /// A shape, its price and its worth, including that of a node itself.
+#[derive(Clone)]
 struct Shape {
     kind: usize,
     price: f64,
