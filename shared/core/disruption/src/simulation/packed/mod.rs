@@ -262,20 +262,19 @@ impl<'a> Packed<'a> {
             let (Ok(admission), Some(relation)) = (&class.admission, class.relation) else { continue };
             let blocked = neighbours.blocked(relation);
             let mut counts = vec![0; self.zones.iter().max().map_or(0, |most| most + 1)];
-            let (mut start, mut full) = (0, 0);
-            while let Some(leaf) = self.tree.next(start, &class.asked).filter(|_| full < self.zone_count) {
-                start = leaf + 1;
+            let (known, work, mut full) = (&mut self.admits[*admission], &mut self.work, 0);
+            self.tree.first(&class.asked, &mut |leaf| {
                 let count = &mut counts[self.zones[leaf]];
-                if *count == CANDIDATES_PER_ZONE || blocked.contains_key(&leaf) {
-                    continue;
-                }
-                let (known, work) = (&mut self.admits[*admission], &mut self.work);
-                if admits(&admissions[*admission], &self.problem.nodes, leaf, known, work) {
+                let is_candidate = *count < CANDIDATES_PER_ZONE
+                    && !blocked.contains_key(&leaf)
+                    && admits(&admissions[*admission], &self.problem.nodes, leaf, known, work);
+                if is_candidate {
                     *count += 1;
                     full += usize::from(*count == CANDIDATES_PER_ZONE);
                     found.insert(leaf);
                 }
-            }
+                full == self.zone_count
+            });
         }
         found.into_iter().collect()
     }

@@ -93,28 +93,6 @@ impl Tree {
         self.first_below(1, asked, good)
     }
 
-    /// The first node with enough free capacity, from this one on.
-    pub(crate) fn next(&self, start: usize, asked: &[i64]) -> Option<usize> {
-        self.next_below(1, 0, self.leaves, start, asked)
-    }
-
-    /// [`Self::next`] in the range of a node of the tree: its first leaf and their number.
-    fn next_below(&self, node: usize, first: usize, count: usize, start: usize, asked: &[i64]) -> Option<usize> {
-        if first + count <= start {
-            return None;
-        }
-        self.visit();
-        if !fits(asked, self.at(node)) {
-            return None;
-        }
-        if node >= self.leaves {
-            return Some(first);
-        }
-        let half = count / 2;
-        self.next_below(2 * node, first, half, start, asked)
-            .or_else(|| self.next_below(2 * node + 1, first + half, half, start, asked))
-    }
-
     fn first_below(&self, node: usize, asked: &[i64], good: &mut impl FnMut(usize) -> bool) -> Option<usize> {
         self.visit();
         if !fits(asked, self.at(node)) {
@@ -146,10 +124,12 @@ mod tests {
         assert_eq!(tree.first(&[2, 2], &mut |leaf| leaf != 2), Some(3));
         assert_eq!(first(&tree, [0, 6]), None, "more cpu is taken than the last one has");
         assert_eq!(first(&tree, [5, 5]), None);
-        assert_eq!(
-            (0..5).map(|start| tree.next(start, &[3, 3])).collect::<Vec<_>>(),
-            [2, 2, 2, 3, 0].map(|leaf| (leaf > 0).then_some(leaf))
-        );
+        let mut fitting = Vec::new();
+        tree.first(&[3, 3], &mut |leaf| {
+            fitting.push(leaf);
+            false
+        });
+        assert_eq!(fitting, [2, 3]);
         tree.take(3, &[2, 2], 1);
         assert_eq!(first(&tree, [4, 2]), None);
         tree.take(3, &[2, 2], -1);
