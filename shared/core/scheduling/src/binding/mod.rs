@@ -30,12 +30,11 @@ mod score;
 
 use crate::classes::Class;
 use crate::dense;
-use crate::engine::nodes::Capacity;
 use crate::problem::{BoundPods, ClusterFacts, ExistingNode, Options, PreferencePolicy, Problem};
 use crate::volumes;
 use nodeless_model::{DaemonSet, Pod, ResourceIndex, ResourceList, TaintEffect};
 use order::Queue;
-use prepared::{Prepared, Source};
+use prepared::{NodeState, Prepared, Source};
 use queue::Binding;
 use score::Load;
 use std::collections::BTreeSet;
@@ -91,7 +90,7 @@ pub struct SavedNode {
     index: usize,
     node: ExistingNode,
     row: Row,
-    capacity: Option<Capacity>,
+    state: Option<NodeState>,
 }
 
 /// What [`Bindings::bind`] leaves out.
@@ -261,19 +260,16 @@ impl<'a> Bindings<'a> {
     /// The state of a node, which [`Self::restore`] takes back.
     #[must_use]
     pub fn save(&self, node: usize) -> SavedNode {
-        let capacity = self.prepared.as_ref().map(|prepared| prepared.nodes[node].clone());
-        SavedNode { index: node, node: self.nodes[node].clone(), row: self.rows[node].clone(), capacity }
+        let state = self.prepared.as_ref().map(|prepared| prepared.state(node));
+        SavedNode { index: node, node: self.nodes[node].clone(), row: self.rows[node].clone(), state }
     }
 
     /// Reverts what was placed on a node since it was saved.
-    pub fn restore(&mut self, SavedNode { index, node, row, capacity }: SavedNode) {
+    pub fn restore(&mut self, SavedNode { index, node, row, state }: SavedNode) {
         self.nodes[index] = node;
         self.rows[index] = row;
-        match (&mut self.prepared, capacity) {
-            (Some(prepared), Some(capacity)) => {
-                prepared.nodes[index] = capacity;
-                prepared.note_change(index);
-            }
+        match (&mut self.prepared, state) {
+            (Some(prepared), Some(state)) => prepared.restore(index, state),
             _ => self.prepared = None,
         }
     }

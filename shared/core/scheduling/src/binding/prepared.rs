@@ -30,9 +30,11 @@ pub(super) struct Prepared<'a> {
     pub(super) counted: Counted<'a>,
     /// By admission of classes and node, whether the labels and taints of the node admit the pods, as far as known.
     admitted: Vec<Vec<Option<bool>>>,
-    pub(super) nodes: Vec<Capacity>,
-    /// The nodes whose capacity or row of amounts has changed, in order of time.
-    changed: Vec<usize>,
+    nodes: Vec<Capacity>,
+    /// By node, the number of its state: what changes its capacity or its row of amounts gives it a number of its own.
+    pub(super) states: Vec<u32>,
+    /// The number of states so far.
+    state_count: u32,
     /// By node, the index of its domains.
     pub(super) target_of: Vec<usize>,
     /// The different domains of nodes for all keys of topology constraints.
@@ -78,20 +80,30 @@ pub(super) struct ClassFacts {
     /// Whether it depends on the node alone if it takes a pod, regardless of domains: not with affinity to pods on the node, which the
     /// first pod of all meets anywhere.
     by_node: bool,
-    /// By node, the score by its resources, [`TAKES_NONE`] or [`UNKNOWN`].
-    pub(super) scores: Vec<i16>,
-    /// How many of the changes of nodes the scores take into account.
-    seen: usize,
+    /// By node, as far as computed.
+    scores: Vec<Score>,
+}
+
+/// What a class scores on a node.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Score {
+    /// The number of the node's state for which it is computed; zero if it is not.
+    pub(super) state: u32,
+    /// By its resources, or [`TAKES_NONE`].
+    pub(super) score: i16,
+}
+
+/// A state of a node, which [`Prepared::restore`] takes back.
+pub(super) struct NodeState {
+    capacity: Capacity,
+    number: u32,
 }
 
 /// The score of a node that takes no pod of a class, whatever topology constraints over other domains.
 pub(super) const TAKES_NONE: i16 = -1;
 
-/// The score is not computed, or the node has changed since.
-pub(super) const UNKNOWN: i16 = -2;
-
 /// The maximum number of scores that are kept: 32 MB.
-const MAX_SCORES: usize = 1 << 24;
+const MAX_SCORES: usize = 1 << 22;
 
 /// The nodes, and their running pods.
 pub(super) struct Source<'s, 'a> {
@@ -129,7 +141,8 @@ impl<'a> Prepared<'a> {
             scores: 0,
             counted: Counted::new(source.running_on, &classes),
             nodes: Vec::with_capacity(problem.nodes.len()),
-            changed: Vec::new(),
+            states: Vec::with_capacity(problem.nodes.len()),
+            state_count: 0,
             target_of: Vec::with_capacity(problem.nodes.len()),
             targets: Vec::new(),
             pods,
@@ -163,12 +176,25 @@ impl<'a> Prepared<'a> {
         });
         self.nodes.push(capacity);
         self.target_of.push(place);
+        self.states.push(0);
         self.note_change(self.nodes.len() - 1);
     }
 
     /// The capacity of a node or its row of amounts changes.
-    pub(super) fn note_change(&mut self, node: usize) {
-        self.changed.push(node);
+    fn note_change(&mut self, node: usize) {
+        self.state_count += 1;
+        self.states[node] = self.state_count;
+    }
+
+    /// The state of a node.
+    pub(super) fn state(&self, node: usize) -> NodeState {
+        NodeState { capacity: self.nodes[node].clone(), number: self.states[node] }
+    }
+
+    /// Makes a node what it was, once its row of amounts is so too: scores that were computed then hold again.
+    pub(super) fn restore(&mut self, node: usize, NodeState { capacity, number }: NodeState) {
+        self.nodes[node] = capacity;
+        self.states[node] = number;
     }
 
     /// Adds a node without pods; `false` if what is known does not hold with it.
@@ -202,6 +228,7 @@ impl<'a> Prepared<'a> {
     /// Removes the nodes that were added last, so that `count` are left.
     pub(super) fn truncate(&mut self, count: usize) {
         self.nodes.truncate(count);
+        self.states.truncate(count);
         self.target_of.truncate(count);
         self.counted.truncate(count);
         self.admitted.iter_mut().for_each(|admitted| admitted.truncate(count));
@@ -286,8 +313,8 @@ impl<'a> Prepared<'a> {
         })
     }
 
-    /// The kept scores of a class; those of nodes that have changed are [`UNKNOWN`]. [`Self::keep_scores`] takes them back.
-    pub(super) fn take_scores(&mut self, class: usize, nodes: usize) -> Vec<i16> {
+    /// The kept scores of a class. [`Self::keep_scores`] takes them back.
+    pub(super) fn take_scores(&mut self, class: usize, nodes: usize) -> Vec<Score> {
         let more = nodes.saturating_sub(self.facts[class].scores.len());
         if self.scores + more > MAX_SCORES {
             self.facts.iter_mut().for_each(|facts| facts.scores = Vec::new());
@@ -295,18 +322,14 @@ impl<'a> Prepared<'a> {
         }
         let facts = &mut self.facts[class];
         self.scores += nodes.saturating_sub(facts.scores.len());
-        facts.scores.resize(nodes.max(facts.scores.len()), UNKNOWN);
-        let changed = &self.changed[facts.seen..];
-        if !facts.by_node || changed.len() > nodes {
-            facts.scores.fill(UNKNOWN);
-        } else {
-            changed.iter().filter(|node| **node < nodes).for_each(|node| facts.scores[*node] = UNKNOWN);
+        facts.scores.resize(nodes.max(facts.scores.len()), Score::default());
+        if !facts.by_node {
+            facts.scores.fill(Score::default());
         }
-        facts.seen = self.changed.len();
         std::mem::take(&mut facts.scores)
     }
 
-    pub(super) fn keep_scores(&mut self, class: usize, scores: Vec<i16>) {
+    pub(super) fn keep_scores(&mut self, class: usize, scores: Vec<Score>) {
         self.facts[class].scores = scores;
     }
 

@@ -3,11 +3,10 @@
 use super::NODES_PER_UNIT;
 use super::Row;
 use super::order::{Choices, Queue};
-use super::prepared::{Prepared, TAKES_NONE, UNKNOWN, level};
+use super::prepared::{NodeState, Prepared, Score, TAKES_NONE, level};
 use super::score::{NODE_AFFINITY, TAINT_TOLERATION, normalize};
 use crate::classes::Class;
 use crate::constraints::covers;
-use crate::engine::nodes::Capacity;
 use crate::packing::assigning;
 use crate::problem::ExistingNode;
 use crate::topology::{ABSENT, Domain, Standings};
@@ -19,7 +18,7 @@ const MIN_COMPARED_PERCENT: usize = 5;
 
 /// A node before pods were bound to it.
 struct Before {
-    capacity: Capacity,
+    state: NodeState,
     row: Row,
 }
 
@@ -104,8 +103,7 @@ impl<'b, 'a> Binding<'b, 'a> {
         }
         for (node, before) in self.before.drain(..) {
             self.is_changed[node] = false;
-            self.prepared.note_change(node);
-            self.prepared.nodes[node] = before.capacity;
+            self.prepared.restore(node, before.state);
             self.rows[node] = before.row;
         }
         self.prepared.work += self.compared / NODES_PER_UNIT;
@@ -124,10 +122,12 @@ impl<'b, 'a> Binding<'b, 'a> {
             if self.closed[node] {
                 continue;
             }
-            if scores[node] == UNKNOWN {
-                scores[node] = self.prepared.score(class, node, self.nodes, self.rows);
+            let state = self.prepared.states[node];
+            if scores[node].state != state {
+                scores[node] = Score { state, score: self.prepared.score(class, node, self.nodes, self.rows) };
             }
-            if scores[node] == TAKES_NONE {
+            let score = scores[node].score;
+            if score == TAKES_NONE {
                 continue;
             }
             let target = self.prepared.target_of[node];
@@ -137,7 +137,7 @@ impl<'b, 'a> Binding<'b, 'a> {
             };
             if allowed {
                 self.feasible.push(node);
-                self.totals.push(i64::from(scores[node]));
+                self.totals.push(i64::from(score));
                 if self.feasible.len() >= most {
                     // The next pod is compared with the nodes after this one.
                     self.start = node + 1;
@@ -191,8 +191,7 @@ impl<'b, 'a> Binding<'b, 'a> {
     fn place(&mut self, index: usize, node: usize) {
         if !self.is_changed[node] {
             self.is_changed[node] = true;
-            let capacity = self.prepared.nodes[node].clone();
-            self.before.push((node, Before { capacity, row: self.rows[node].clone() }));
+            self.before.push((node, Before { state: self.prepared.state(node), row: self.rows[node].clone() }));
         }
         self.prepared.bind(index, node, self.rows);
         self.bound.push((index, node));

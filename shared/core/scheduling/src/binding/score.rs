@@ -54,8 +54,8 @@ impl Load {
 pub(super) fn least_allocated(requested: Load, allocatable: Load) -> i64 {
     let one = |requested: i64, allocatable: i64| {
         (allocatable > 0).then(|| {
-            let left = i128::from(allocatable.saturating_sub(requested).max(0));
-            i64::try_from(left * i128::from(MAX) / i128::from(allocatable)).unwrap_or(0)
+            // A number holds a hundred times the memory of any node.
+            allocatable.saturating_sub(requested).max(0).saturating_mul(MAX) / allocatable
         })
     };
     let scores = [one(requested.cpu, allocatable.cpu), one(requested.memory, allocatable.memory)];
