@@ -127,8 +127,8 @@ pub(crate) struct Groups<'a> {
     pub(crate) selected: Vec<Vec<GroupId>>,
     /// The relations of each pending pod.
     pub(crate) relations: Vec<Relations>,
-    /// By a label and value that their selectors require.
-    by_label: HashMap<(String, String), Vec<GroupId>>,
+    /// By a label and then its value that their selectors require.
+    by_label: HashMap<String, HashMap<String, Vec<GroupId>>>,
     /// Groups whose selectors require no label and value.
     by_none: Vec<GroupId>,
     /// Groups of pods that share a ResourceClaim.
@@ -150,7 +150,7 @@ impl<'a> Groups<'a> {
         let bound = bound(problem, &mut table);
         let mut groups = Self { owned: vec![Owned::default()], selected: vec![Vec::new()], ..Self::default() };
         groups.relations = vec![Relations::default(); problem.pods.len()];
-        if table.list.is_empty() {
+        if table.is_empty() {
             return groups;
         }
         let (list, ids) = table.sorted();
@@ -193,7 +193,10 @@ impl<'a> Groups<'a> {
             }
             let Some(selector) = &group.selector else { continue };
             match selector.match_labels.iter().next() {
-                Some((key, value)) => self.by_label.entry((key.clone(), value.clone())).or_default().push(id),
+                Some((key, value)) => {
+                    let of_key = self.by_label.entry(key.clone()).or_default();
+                    of_key.entry(value.clone()).or_default().push(id);
+                }
                 None => self.by_none.push(id),
             }
         }
@@ -235,7 +238,7 @@ impl<'a> Groups<'a> {
         }
         let mut selecting: Vec<GroupId> = Vec::new();
         for (key, value) in &pod.template.labels {
-            if let Some(groups) = self.by_label.get(&(key.clone(), value.clone())) {
+            if let Some(groups) = self.by_label.get(key).and_then(|of_key| of_key.get(value)) {
                 selecting.extend(groups.iter().filter(|id| self.selects(**id, pod)));
             }
         }

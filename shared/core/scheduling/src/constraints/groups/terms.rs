@@ -197,10 +197,10 @@ fn heaviest(list: &[Weighted<PodAffinityTerm>]) -> impl Iterator<Item = &PodAffi
     sorted.into_iter().map(|weighted| &weighted.preference)
 }
 
-/// The groups without duplicates, in the order in which they are found.
+/// The groups without duplicates.
 #[derive(Default)]
 pub(super) struct Table<'a> {
-    pub(super) list: Vec<Group>,
+    /// By group, its place in the order in which they are found.
     places: HashMap<Group, usize>,
     /// The places of affinity terms that were seen before, so that each becomes a group once.
     near: HashMap<NearKey<'a>, usize>,
@@ -223,21 +223,21 @@ impl<'a> Table<'a> {
     }
 
     fn place(&mut self, group: Group) -> usize {
-        if let Some(known) = self.places.get(&group) {
-            return *known;
-        }
-        self.list.push(group.clone());
-        self.places.insert(group, self.list.len() - 1);
-        self.list.len() - 1
+        let next = self.places.len();
+        *self.places.entry(group).or_insert(next)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.places.is_empty()
     }
 
     /// The groups in their order, and by place in this table the place there.
     pub(super) fn sorted(self) -> (Vec<Group>, Vec<GroupId>) {
-        let mut ordered: Vec<(usize, Group)> = self.list.into_iter().enumerate().collect();
-        ordered.sort_unstable_by(|(_, a), (_, b)| a.cmp(b));
+        let mut ordered: Vec<(Group, usize)> = self.places.into_iter().collect();
+        ordered.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
         let mut ids = vec![0; ordered.len()];
-        ordered.iter().enumerate().for_each(|(id, (place, _))| ids[*place] = id);
-        (ordered.into_iter().map(|(_, group)| group).collect(), ids)
+        ordered.iter().enumerate().for_each(|(id, (_, place))| ids[*place] = id);
+        (ordered.into_iter().map(|(group, _)| group).collect(), ids)
     }
 }
 
