@@ -10,7 +10,7 @@ use std::sync::Arc;
 const MAX_LENGTH: usize = 10 * 1024;
 /// How deeply expressions may be nested, which bounds the stack that parsing and evaluation use.
 const MAX_DEPTH: usize = 64;
-/// How deeply brackets may be nested; the parser uses several frames of the stack for each.
+/// How deeply brackets and conditionals may be nested together; the parser uses several frames of the stack for each.
 const MAX_BRACKETS: u16 = 24;
 /// How many characters of operators an expression may have: chains of operators are nested expressions.
 const MAX_OPERATORS: u16 = 400;
@@ -88,7 +88,8 @@ pub(super) fn compile(source: &str, library: Library) -> Result<Node, CompileErr
 /// Counts brackets and operators, because the recursion of the parser and of what it returns has no other limit. Those in texts count
 /// too, so that the number does not depend on where texts end.
 fn check(source: &str) -> Result<(), CompileError> {
-    let (mut depth, mut operators, mut quote, mut before) = (0_u16, 0_u16, None, [b'('; 2]);
+    let (mut depth, mut conditionals, mut operators) = (0_u16, 0_u16, 0_u16);
+    let (mut quote, mut before) = (None, [b'('; 2]);
     for byte in source.bytes().filter(|byte| !byte.is_ascii_whitespace()) {
         match byte {
             b'(' | b'[' | b'{' => depth += 1,
@@ -96,7 +97,9 @@ fn check(source: &str) -> Result<(), CompileError> {
             b'+' | b'-' | b'*' | b'/' | b'%' | b'<' | b'>' | b'=' | b'!' | b'?' | b'.' | b'&' | b'|' => operators += 1,
             _ => {}
         }
-        if depth > MAX_BRACKETS {
+        // Each may be in the last part of the one before.
+        conditionals += u16::from(byte == b'?');
+        if depth + conditionals > MAX_BRACKETS {
             return Err(CompileError::TooComplex("nested too deeply"));
         }
         match (quote, byte) {
