@@ -11,6 +11,7 @@ use nodeless_fake_kubernetes::resource::{
     DEPLOYMENTS, NODES, PERSISTENT_VOLUME_CLAIMS, POD_DISRUPTION_BUDGETS, PODS, STATEFUL_SETS, VOLUME_ATTACHMENTS,
 };
 use nodeless_fake_kubernetes::{ApiServer, ListOptions, Resource};
+use nodeless_model::claim::condition::REGISTERED;
 use nodeless_model::claim::{Termination, TerminationReason};
 use nodeless_model::{NodeClaim, labels};
 use nodeless_world::fault_injection::{Effect, Observer};
@@ -173,6 +174,8 @@ impl EffectChecks {
         for id in effect.subject.split(' ') {
             let Some(node) = self.node_of(id).filter(|node| is_ready(node)) else { continue };
             let claim = self.claims.of_instance(id);
+            // A step that ends a claim may have read its Node before another one, whose record did not come, registered it.
+            let recorded = claim.as_ref().is_some_and(|claim| claim.has_condition(REGISTERED));
             let end = claim.and_then(|claim| claim.status.termination);
             let timed_out = end.as_ref().is_some_and(|end| end.deadline.is_some_and(|deadline| deadline <= effect.at));
             // An instance that EC2 or a user terminated before does not count.
@@ -180,7 +183,7 @@ impl EffectChecks {
                 self.missing(id, &node, end, effect.at);
                 continue;
             }
-            if let Some(end) = end.filter(|_| drains::is_registered(&node, effect.at)) {
+            if let Some(end) = end.filter(|_| recorded && drains::is_registered(&node, effect.at)) {
                 self.drained(id, &node, &end, effect.at);
             }
             if timed_out {
