@@ -6,11 +6,11 @@ use jiff::Timestamp;
 
 use super::error::Ec2Error;
 use super::filter::{page, passes};
-use super::instance::{Instance, InstanceState, PlannedEvent};
 use super::launch_templates::not_found;
+use super::objects::instance::{Instance, InstanceState, PlannedEvent};
+use super::objects::template::{LaunchTemplate, LaunchTemplateVersion};
 use super::requests::Describe;
 use super::state::{Ec2, State};
-use super::template::{LaunchTemplate, LaunchTemplateVersion};
 
 /// Entries of one page, and the token of the next page if there is one.
 pub type Page<T> = (Vec<T>, Option<String>);

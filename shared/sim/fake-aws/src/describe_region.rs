@@ -3,11 +3,11 @@
 use nodeless_model::listed_commitments::ListedReservedInstances;
 use serde_json::Value;
 
-use super::account::{CapacityReservation, Image, PlacementGroup, SecurityGroup, Subnet, Tags, Vpc};
 use super::describe::{Page, permitted};
 use super::error::Ec2Error;
-use super::facts::Zone;
 use super::filter::{page, passes};
+use super::objects::account::{CapacityReservation, Image, PlacementGroup, SecurityGroup, Subnet, Tags, Vpc};
+use super::objects::facts::Zone;
 use super::requests::{Describe, Filter};
 use super::state::Ec2;
 

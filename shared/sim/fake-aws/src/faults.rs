@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::error::Ec2Error;
-use super::offering::{CapacityType, Offering};
+use super::objects::offering::{CapacityType, Offering};
 
 /// A pattern for offerings: an absent field matches all.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

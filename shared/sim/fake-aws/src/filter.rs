@@ -1,7 +1,7 @@
 //! Filters and pages of describe calls.
 
-use super::account::Tags;
 use super::error::Ec2Error;
+use super::objects::account::Tags;
 use super::requests::{Describe, Filter};
 
 /// Whether a value matches a filter's pattern: `*` matches any characters, `?` matches one, `\` escapes the next.

@@ -1,10 +1,10 @@
 //! The calls that create and delete launch templates and their versions.
 
 use super::error::Ec2Error;
+use super::objects::template::{LaunchTemplate, LaunchTemplateVersion};
 use super::requests::{CreateLaunchTemplate, DeleteLaunchTemplate, LaunchTemplateData, LaunchTemplateSpecification};
 use super::state::{Ec2, State};
 use super::tags::tags_for;
-use super::template::{LaunchTemplate, LaunchTemplateVersion};
 
 const MEMBERS: &[&str] = &[
     "BlockDeviceMappings",

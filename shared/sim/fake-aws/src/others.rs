@@ -1,9 +1,9 @@
 //! Instances that another program launches and terminates. Its calls are not recorded, and it uses none of the injected faults, addresses
 //! and capacities, so it does not change what the calls of nodeless return. Its instances cost nothing.
 
-use super::account::Tags;
-use super::instance::{Instance, InstanceState};
-use super::offering::Offering;
+use super::objects::account::Tags;
+use super::objects::instance::{Instance, InstanceState};
+use super::objects::offering::Offering;
 use super::state::Ec2;
 use std::sync::Arc;
 

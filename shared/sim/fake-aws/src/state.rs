@@ -7,15 +7,15 @@ use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::account::Account;
-use super::addresses::Addresses;
 use super::error::Ec2Error;
-use super::facts::RegionFacts;
 use super::faults::{Call, Faults, LaunchFault, OfferingPattern};
-use super::fleet::Fleet;
-use super::instance::{Ec2Event, Instance, InstanceState, PlannedEvent};
-use super::offering::{CapacityType, Offering};
-use super::template::LaunchTemplate;
+use super::objects::account::Account;
+use super::objects::addresses::Addresses;
+use super::objects::facts::RegionFacts;
+use super::objects::fleet::Fleet;
+use super::objects::instance::{Ec2Event, Instance, InstanceState, PlannedEvent};
+use super::objects::offering::{CapacityType, Offering};
+use super::objects::template::LaunchTemplate;
 use super::throttling::Buckets;
 
 /// EC2 in memory. Clones share one account.

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::account::Tags;
 use super::error::Ec2Error;
+use super::objects::account::Tags;
 use super::requests::{ChangeTags, Tag, TagSpecification};
 use super::state::{Ec2, State};
 

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use axum::http::Method;
 use serde_json::{Value, json};
 
-use super::super::account::{Account, Cluster};
 use super::super::error::Ec2Error;
+use super::super::objects::account::{Account, Cluster};
 use super::super::state::Ec2;
 
 /// `GET /clusters`

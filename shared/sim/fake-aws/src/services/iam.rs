@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::super::account::{Account, InstanceProfile};
 use super::super::error::Ec2Error;
+use super::super::objects::account::{Account, InstanceProfile};
 use super::super::query::Node;
 use super::super::requests::Tag;
 use super::super::state::{Ec2, State};
@@ -96,7 +96,7 @@ fn required<'a>(value: Option<&'a String>, name: &str) -> Result<&'a String, Ec2
     })
 }
 
-fn tags(request: &Request) -> Result<super::super::account::Tags, Ec2Error> {
+fn tags(request: &Request) -> Result<super::super::objects::account::Tags, Ec2Error> {
     checked(&request.tags).map_err(|error| Ec2Error::new("InvalidInput", error.message))
 }
 

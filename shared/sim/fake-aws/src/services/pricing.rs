@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::super::error::Ec2Error;
-use super::super::facts::{RegionFacts, TypeFacts, Zone};
+use super::super::objects::facts::{RegionFacts, TypeFacts, Zone};
 use super::super::state::Ec2;
 
 #[derive(Deserialize)]

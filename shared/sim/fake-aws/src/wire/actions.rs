@@ -3,12 +3,12 @@
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::super::account::Account;
 use super::super::describe::Page;
 use super::super::error::Ec2Error;
+use super::super::launches::run::ChangedInstance;
+use super::super::objects::account::Account;
 use super::super::query::Node;
 use super::super::requests::Describe;
-use super::super::run::ChangedInstance;
 use super::super::state::Ec2;
 use super::encode;
 use super::names::{launch_template_member, to_wire};

@@ -6,13 +6,15 @@ use jiff::Timestamp;
 use nodeless_model::listed_commitments::{ListedReservedInstances, RecurringCharge};
 use serde_json::{Value, json};
 
-use super::super::account::{Account, CapacityReservation, Image, PlacementGroup, SecurityGroup, Subnet, Tags, Vpc};
 use super::super::describe_region::Tagged;
-use super::super::fleet::CreateFleetAnswer;
-use super::super::instance::{Instance, InstanceState};
-use super::super::offering::CapacityType;
+use super::super::objects::account::{
+    Account, CapacityReservation, Image, PlacementGroup, SecurityGroup, Subnet, Tags, Vpc,
+};
+use super::super::objects::fleet::CreateFleetAnswer;
+use super::super::objects::instance::{Instance, InstanceState};
+use super::super::objects::offering::CapacityType;
+use super::super::objects::template::{LaunchTemplate, LaunchTemplateVersion};
 use super::super::requests::LaunchTemplateData;
-use super::super::template::{LaunchTemplate, LaunchTemplateVersion};
 use super::names::to_wire;
 
 /// A time with milliseconds, as EC2 writes it.

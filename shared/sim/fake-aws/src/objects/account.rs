@@ -439,7 +439,7 @@ impl Account {
     }
 
     /// The EventBridge envelope of an event about this account.
-    pub(super) fn event(&self, id: &str, detail_type: &str, at: Timestamp, resource: &str, detail: &Value) -> Value {
+    pub(crate) fn event(&self, id: &str, detail_type: &str, at: Timestamp, resource: &str, detail: &Value) -> Value {
         json!({
             "version": "0",
             "id": id,

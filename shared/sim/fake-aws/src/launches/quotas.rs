@@ -1,22 +1,22 @@
 //! Quotas of vCPUs: how many vCPUs of running instances an account may have in a region, by family and capacity type.
 //!
-//! An account has no quotas unless [`Account::vcpu_quotas`](super::Account::vcpu_quotas) has entries. `docs/reference/aws.csv` states which
+//! An account has no quotas unless [`Account::vcpu_quotas`](crate::Account::vcpu_quotas) has entries. `docs/reference/aws.csv` states which
 //! of these rules AWS documents.
 
-use super::account::CapacityReservation;
-use super::error::Ec2Error;
-use super::instance::{Instance, InstanceState};
 use super::launch::LaunchPlan;
-use super::offering::{CapacityType, Offering};
-use super::quota_family::QuotaFamily;
-use super::state::State;
+use crate::error::Ec2Error;
+use crate::objects::account::CapacityReservation;
+use crate::objects::instance::{Instance, InstanceState};
+use crate::objects::offering::{CapacityType, Offering};
+use crate::objects::quota_family::QuotaFamily;
+use crate::state::State;
 
 impl State {
     /// Whether the quotas allow this many more machines. RunInstances refuses a maximum beyond the quota as a whole.
     ///
     /// # Errors
     /// EC2's own.
-    pub(super) fn check_quota(&self, plan: &LaunchPlan, machines: u32) -> Result<(), Ec2Error> {
+    pub(crate) fn check_quota(&self, plan: &LaunchPlan, machines: u32) -> Result<(), Ec2Error> {
         if self.reservation(plan)?.is_some() {
             return Ok(());
         }
@@ -30,7 +30,7 @@ impl State {
     ///
     /// # Errors
     /// EC2's own, if the quota allows none.
-    pub(super) fn machines_left_in_quota(&self, offering: &Offering) -> Result<Option<u64>, Ec2Error> {
+    pub(crate) fn machines_left_in_quota(&self, offering: &Offering) -> Result<Option<u64>, Ec2Error> {
         let Some((family, quota)) = self.quota(offering) else { return Ok(None) };
         let vcpus_left = quota.saturating_sub(self.used_vcpus(offering.capacity_type, family));
         match vcpus_left.checked_div(self.vcpus(&offering.instance_type)) {
@@ -45,7 +45,7 @@ impl State {
     }
 
     /// EC2's error for a launch beyond a quota.
-    pub(super) fn quota_exceeded(&self, offering: &Offering) -> Ec2Error {
+    pub(crate) fn quota_exceeded(&self, offering: &Offering) -> Ec2Error {
         let limit = self.quota(offering).map_or(0, |(_, quota)| quota);
         match offering.capacity_type {
             CapacityType::Spot => Ec2Error::new("MaxSpotInstanceCountExceeded", "Max spot instance count exceeded"),
@@ -78,7 +78,7 @@ impl State {
     }
 
     fn vcpus(&self, instance_type: &str) -> u64 {
-        self.account.facts.types.get(instance_type).map_or(0, super::facts::TypeFacts::vcpus)
+        self.account.facts.types.get(instance_type).map_or(0, crate::objects::facts::TypeFacts::vcpus)
     }
 }
 

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::requests::{FleetOverride, LaunchTemplateSpecification};
+use crate::requests::{FleetOverride, LaunchTemplateSpecification};
 
 /// A fleet that was created.
 #[derive(Debug, Clone, PartialEq)]

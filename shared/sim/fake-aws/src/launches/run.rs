@@ -5,19 +5,19 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::account::Tags;
 use super::create_fleet::{merged_tags, price_limit};
-use super::error::Ec2Error;
-use super::instance::{Instance, InstanceState};
 use super::launch::{INTERRUPTIBLE, LaunchPlan};
-use super::launch_templates::check_user_data;
-use super::offering::{CapacityType, Offering};
-use super::requests::{
+use crate::error::Ec2Error;
+use crate::launch_templates::check_user_data;
+use crate::objects::account::Tags;
+use crate::objects::instance::{Instance, InstanceState};
+use crate::objects::offering::{CapacityType, Offering};
+use crate::requests::{
     IamInstanceProfile, InstanceMarketOptions, LaunchTemplateData, RunInstances, SpotMarketOptions, StartInstances,
     StopInstances, TerminateInstances,
 };
-use super::state::{Ec2, State};
-use super::tags::tags_for;
+use crate::state::{Ec2, State};
+use crate::tags::tags_for;
 
 /// An instance whose state a call changes, and its states before and now.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -154,7 +154,7 @@ impl State {
         Some(ChangedInstance { instance_id: id.to_owned(), previous, current })
     }
 
-    pub(super) fn terminate(&mut self, id: &str) -> Option<ChangedInstance> {
+    pub(crate) fn terminate(&mut self, id: &str) -> Option<ChangedInstance> {
         let code = "Client.UserInitiatedShutdown";
         self.changed(id, |state| state.stop(id, code, "Client.UserInitiatedShutdown: User initiated shutdown"))
     }

@@ -2,12 +2,12 @@
 
 use serde_json::Value;
 
-use super::account::PlacementGroup;
-use super::error::Ec2Error;
-use super::instance::{Instance, InstanceState};
 use super::launch::{LaunchPlan, no_capacity};
-use super::requests::LaunchTemplateData;
-use super::state::State;
+use crate::error::Ec2Error;
+use crate::objects::account::PlacementGroup;
+use crate::objects::instance::{Instance, InstanceState};
+use crate::requests::LaunchTemplateData;
+use crate::state::State;
 
 /// Running machines of a spread group in one zone:
 /// <https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/placement-strategies.html#placement-groups-limitations-spread>
@@ -31,7 +31,7 @@ fn is_in(instance: &Instance, group: &PlacementGroup) -> bool {
 
 impl State {
     /// The placement group of a launch; `None` if the template names none.
-    pub(super) fn placement_group(&self, plan: &LaunchPlan) -> Result<Option<&PlacementGroup>, Ec2Error> {
+    pub(crate) fn placement_group(&self, plan: &LaunchPlan) -> Result<Option<&PlacementGroup>, Ec2Error> {
         let partition = requested_partition(&plan.data);
         let Some(name) = selected(&plan.data) else {
             return if partition.is_none() { Ok(None) } else { Err(no_partition()) };
@@ -47,7 +47,7 @@ impl State {
     }
 
     /// How many machines the placement group of a launch still takes in its zone; `None` is unlimited.
-    pub(super) fn left_in_placement_group(&self, plan: &LaunchPlan) -> Result<Option<u64>, Ec2Error> {
+    pub(crate) fn left_in_placement_group(&self, plan: &LaunchPlan) -> Result<Option<u64>, Ec2Error> {
         let Some(group) = self.placement_group(plan)? else { return Ok(None) };
         let machines = self.instances.values().filter(|instance| is_in(instance, group));
         if group.strategy == "spread" {
@@ -69,7 +69,7 @@ impl State {
     /// The partition of the next machine of a launch; `None` if its group has none. EC2 tries to distribute instances evenly unless the
     /// launch requests a partition:
     /// <https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/placement-strategies.html#placement-groups-partition>
-    pub(super) fn partition(&self, plan: &LaunchPlan) -> Result<Option<u32>, Ec2Error> {
+    pub(crate) fn partition(&self, plan: &LaunchPlan) -> Result<Option<u32>, Ec2Error> {
         let Some(group) = self.placement_group(plan)? else { return Ok(None) };
         let emptiest = self.partitions_of(plan, group).into_iter().min_by_key(|(number, count)| (*count, *number));
         Ok(emptiest.map(|(number, _)| number))

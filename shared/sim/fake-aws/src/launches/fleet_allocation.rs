@@ -1,15 +1,15 @@
 //! The order in which a fleet tries offerings.
 
-use super::error::Ec2Error;
-use super::fleet::LaunchTemplateAndOverrides;
 use super::launch::LaunchPlan;
-use super::offering::CapacityType;
-use super::requests::CreateFleet;
-use super::state::State;
+use crate::error::Ec2Error;
+use crate::objects::fleet::LaunchTemplateAndOverrides;
+use crate::objects::offering::CapacityType;
+use crate::requests::CreateFleet;
+use crate::state::State;
 
 /// EC2's allocation strategies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Strategy {
+pub(crate) enum Strategy {
     /// The cheapest, over this number of pools.
     LowestPrice(usize),
     /// In the order of the request's priorities.
@@ -26,7 +26,7 @@ pub(super) enum Strategy {
 
 impl Strategy {
     /// The strategy of a request.
-    pub(super) fn new(request: &CreateFleet, capacity_type: CapacityType) -> Result<Self, Ec2Error> {
+    pub(crate) fn new(request: &CreateFleet, capacity_type: CapacityType) -> Result<Self, Ec2Error> {
         let unknown = |member: &str, value: &str| {
             Ec2Error::invalid(&format!("{member}.AllocationStrategy"), value, "It is no allocation strategy of EC2's.")
         };
@@ -61,30 +61,30 @@ impl Strategy {
 
 /// An override in one subnet.
 #[derive(Debug, Clone)]
-pub(super) struct Candidate {
-    pub(super) line: LaunchTemplateAndOverrides,
-    pub(super) weight: f64,
-    pub(super) priority: f64,
-    pub(super) plan: LaunchPlan,
+pub(crate) struct Candidate {
+    pub(crate) line: LaunchTemplateAndOverrides,
+    pub(crate) weight: f64,
+    pub(crate) priority: f64,
+    pub(crate) plan: LaunchPlan,
 }
 
 /// Candidates in the order in which they are tried.
 #[derive(Debug)]
-pub(super) struct Ordered {
-    pub(super) candidates: Vec<Candidate>,
+pub(crate) struct Ordered {
+    pub(crate) candidates: Vec<Candidate>,
     spread: usize,
 }
 
 impl Ordered {
     /// The candidate for the machine with this number, among those that still have capacity.
-    pub(super) fn turn(&self, number: usize, open: &dyn Fn(&usize) -> bool) -> Option<usize> {
+    pub(crate) fn turn(&self, number: usize, open: &dyn Fn(&usize) -> bool) -> Option<usize> {
         let pools: Vec<usize> = (0..self.candidates.len()).filter(open).take(self.spread).collect();
         pools.get(number % pools.len().max(1)).copied()
     }
 }
 
 /// Orders the candidates. Ties keep the order of the request.
-pub(super) fn order(state: &State, candidates: Vec<Candidate>, strategy: Strategy, target: f64) -> Ordered {
+pub(crate) fn order(state: &State, candidates: Vec<Candidate>, strategy: Strategy, target: f64) -> Ordered {
     let mut keyed: Vec<_> = candidates.into_iter().map(|c| (key(state, &c, strategy, target), c)).collect();
     keyed.sort_by(|((a1, a2), _), ((b1, b2), _)| a1.total_cmp(b1).then(a2.total_cmp(b2)));
     let candidates: Vec<_> = keyed.into_iter().map(|(_, candidate)| candidate).collect();

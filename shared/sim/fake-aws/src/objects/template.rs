@@ -3,8 +3,8 @@
 use jiff::Timestamp;
 
 use super::account::Tags;
-use super::error::Ec2Error;
-use super::requests::LaunchTemplateData;
+use crate::error::Ec2Error;
+use crate::requests::LaunchTemplateData;
 
 /// A version of a launch template.
 #[derive(Debug, Clone, PartialEq)]

@@ -3,15 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::account::Tags;
-use super::error::Ec2Error;
-use super::fleet::{CreateFleetAnswer, Fleet, FleetError, FleetInstances, LaunchTemplateAndOverrides};
 use super::fleet_allocation::{Candidate, Strategy, order};
 use super::launch::{INTERRUPTIBLE, LaunchPlan};
-use super::offering::{CapacityType, Offering};
-use super::requests::{CreateFleet, FleetOverride, LaunchTemplateSpecification, TagSpecification, TargetCapacity};
-use super::state::{Ec2, State};
-use super::tags::tags_for;
+use crate::error::Ec2Error;
+use crate::objects::account::Tags;
+use crate::objects::fleet::{CreateFleetAnswer, Fleet, FleetError, FleetInstances, LaunchTemplateAndOverrides};
+use crate::objects::offering::{CapacityType, Offering};
+use crate::requests::{CreateFleet, FleetOverride, LaunchTemplateSpecification, TagSpecification, TargetCapacity};
+use crate::state::{Ec2, State};
+use crate::tags::tags_for;
 
 impl Ec2 {
     /// CreateFleet.
@@ -274,15 +274,15 @@ fn subnets(overridden: &FleetOverride) -> Vec<Option<String>> {
 }
 
 /// A limit on the spot price, in dollars an hour.
-pub(super) fn price_limit(limit: Option<&str>) -> Result<Option<f64>, Ec2Error> {
+pub(crate) fn price_limit(limit: Option<&str>) -> Result<Option<f64>, Ec2Error> {
     let Some(limit) = limit else { return Ok(None) };
     let price = limit.parse().ok().filter(|price: &f64| price.is_finite() && *price > 0.0);
     price.map(Some).ok_or_else(|| Ec2Error::invalid("MaxPrice", limit, "It must be a price in dollars above 0."))
 }
 
 /// The template's tags with the call's over them, kind by kind.
-pub(super) fn merged_tags(template: &[TagSpecification], call: &[TagSpecification]) -> Vec<TagSpecification> {
-    let mut kinds: BTreeMap<Option<String>, BTreeMap<String, super::requests::Tag>> = BTreeMap::new();
+pub(crate) fn merged_tags(template: &[TagSpecification], call: &[TagSpecification]) -> Vec<TagSpecification> {
+    let mut kinds: BTreeMap<Option<String>, BTreeMap<String, crate::requests::Tag>> = BTreeMap::new();
     for specification in template.iter().chain(call) {
         let tags = kinds.entry(specification.resource_type.clone()).or_default();
         tags.extend(specification.tags.iter().map(|tag| (tag.key.clone(), tag.clone())));

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::account::Tags;
 use super::offering::Offering;
-use super::requests::LaunchTemplateData;
+use crate::requests::LaunchTemplateData;
 
 /// The states of an instance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -52,7 +52,7 @@ impl InstanceState {
     }
 
     /// EC2's value of passing status checks of an instance in this state.
-    pub(super) fn passing(self) -> &'static str {
+    pub(crate) fn passing(self) -> &'static str {
         match self {
             Self::Pending => "initializing",
             Self::Running => "ok",
@@ -66,7 +66,7 @@ impl InstanceState {
     }
 
     /// Whether the instance can be terminated.
-    pub(super) fn exists(self) -> bool {
+    pub(crate) fn exists(self) -> bool {
         !matches!(self, Self::ShuttingDown | Self::Terminated)
     }
 }
@@ -165,7 +165,7 @@ pub struct Instance {
 
 impl Instance {
     /// The values of the instance status check and the system status check, and since when each fails.
-    pub(super) fn checks(&self) -> [(&'static str, Option<Timestamp>); 2] {
+    pub(crate) fn checks(&self) -> [(&'static str, Option<Timestamp>); 2] {
         [self.impaired_since, self.system_impaired_since].map(|since| {
             let since = since.filter(|_| self.state == InstanceState::Running);
             (if since.is_some() { "impaired" } else { self.state.passing() }, since)

@@ -5,36 +5,36 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::account::{CapacityReservation, Image, Subnet, Tags};
-use super::error::Ec2Error;
-use super::instance::{Instance, InstanceState};
-use super::offering::{CapacityType, Offering};
-use super::requests::LaunchTemplateData;
-use super::state::State;
-use super::tags::tags_for;
+use crate::error::Ec2Error;
+use crate::objects::account::{CapacityReservation, Image, Subnet, Tags};
+use crate::objects::instance::{Instance, InstanceState};
+use crate::objects::offering::{CapacityType, Offering};
+use crate::requests::LaunchTemplateData;
+use crate::state::State;
+use crate::tags::tags_for;
 
 /// The market type and the reservation type of interruptible capacity reservations.
-pub(super) const INTERRUPTIBLE: &str = "interruptible-capacity-reservation";
+pub(crate) const INTERRUPTIBLE: &str = "interruptible-capacity-reservation";
 
 /// All decisions about a launch except for the number of machines.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct LaunchPlan {
+pub(crate) struct LaunchPlan {
     /// The offering.
-    pub(super) offering: Offering,
+    pub(crate) offering: Offering,
     /// The subnet of the machine.
-    pub(super) subnet_id: String,
+    pub(crate) subnet_id: String,
     /// The template, overridden by the values of the call.
-    pub(super) data: Arc<LaunchTemplateData>,
+    pub(crate) data: Arc<LaunchTemplateData>,
     /// The maximum spot price.
-    pub(super) max_price: Option<f64>,
+    pub(crate) max_price: Option<f64>,
     /// Tags that EC2 itself adds: template and fleet.
-    pub(super) system_tags: Tags,
-    pub(super) client_token: Option<String>,
-    pub(super) fleet_id: Option<String>,
+    pub(crate) system_tags: Tags,
+    pub(crate) client_token: Option<String>,
+    pub(crate) fleet_id: Option<String>,
 }
 
 /// EC2's error for an offering without capacity.
-pub(super) fn no_capacity(offering: &Offering) -> Ec2Error {
+pub(crate) fn no_capacity(offering: &Offering) -> Ec2Error {
     let Offering { instance_type, zone, capacity_type } = offering;
     let message = match capacity_type {
         CapacityType::OnDemand => format!(
@@ -85,7 +85,7 @@ impl State {
     }
 
     /// The subnet for a launch: the named one, which must be in the named zone, or the zone's default subnet.
-    pub(super) fn choose_subnet(&self, id: Option<&str>, zone: Option<&str>) -> Result<&Subnet, Ec2Error> {
+    pub(crate) fn choose_subnet(&self, id: Option<&str>, zone: Option<&str>) -> Result<&Subnet, Ec2Error> {
         if let Some(id) = id {
             let subnet = self.subnet(id)?;
             return match zone {
@@ -127,7 +127,7 @@ impl State {
     }
 
     /// The checks that do not depend on capacity: EC2 returns the same error until the request or the account changes.
-    pub(super) fn check_plan(&self, plan: &LaunchPlan) -> Result<(), Ec2Error> {
+    pub(crate) fn check_plan(&self, plan: &LaunchPlan) -> Result<(), Ec2Error> {
         let Offering { instance_type, zone, capacity_type } = &plan.offering;
         let facts = self.account.facts.types.get(instance_type).ok_or_else(|| {
             Ec2Error::new("InvalidParameterValue", format!("Invalid value '{instance_type}' for InstanceType."))
@@ -191,7 +191,7 @@ impl State {
 
     fn instance_profile(&self, plan: &LaunchPlan) -> Result<Option<(String, String)>, Ec2Error> {
         let Some(expected) = &plan.data.iam_instance_profile else { return Ok(None) };
-        let arn = |profile: &super::account::InstanceProfile| {
+        let arn = |profile: &crate::objects::account::InstanceProfile| {
             format!("arn:aws:iam::{}:instance-profile{}{}", self.account.id, profile.path, profile.name)
         };
         let found = self.account.instance_profiles.iter().find(|profile| {
@@ -238,7 +238,7 @@ impl State {
     }
 
     /// The reservation that the launch would use: the specified one, or an open one that matches.
-    pub(super) fn reservation(&self, plan: &LaunchPlan) -> Result<Option<&CapacityReservation>, Ec2Error> {
+    pub(crate) fn reservation(&self, plan: &LaunchPlan) -> Result<Option<&CapacityReservation>, Ec2Error> {
         let base = "/CapacityReservationSpecification";
         let preference = plan.member(&format!("{base}/CapacityReservationPreference"));
         let target = plan.member(&format!("{base}/CapacityReservationTarget/CapacityReservationId"));
@@ -273,7 +273,7 @@ impl State {
     }
 
     /// How many machines the offering still provides; `None` is unlimited. A refused offering returns EC2's error.
-    pub(super) fn depth(&self, plan: &LaunchPlan) -> Result<Option<u64>, Ec2Error> {
+    pub(crate) fn depth(&self, plan: &LaunchPlan) -> Result<Option<u64>, Ec2Error> {
         let group = self.left_in_placement_group(plan)?;
         if let Some(reservation) = self.reservation(plan)? {
             return Ok([Some(u64::from(reservation.available)), group].into_iter().flatten().min());
@@ -293,7 +293,7 @@ impl State {
     }
 
     /// Launches one machine.
-    pub(super) fn launch(
+    pub(crate) fn launch(
         &mut self,
         plan: &LaunchPlan,
         reservation_id: &str,
@@ -403,7 +403,7 @@ impl State {
 }
 
 /// EC2's error for a subnet without free addresses.
-pub(super) fn no_addresses(subnet_id: &str) -> Ec2Error {
+pub(crate) fn no_addresses(subnet_id: &str) -> Ec2Error {
     let message = format!(
         "There are not enough free addresses in subnet '{subnet_id}' to satisfy the requested number of instances."
     );
