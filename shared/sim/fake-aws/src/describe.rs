@@ -10,7 +10,7 @@ use super::launch_templates::not_found;
 use super::objects::instance::{Instance, InstanceState, PlannedEvent};
 use super::objects::template::{LaunchTemplate, LaunchTemplateVersion};
 use super::requests::Describe;
-use super::state::{Ec2, State};
+use super::state::{AccountState, Ec2};
 
 /// Entries of one page, and the token of the next page if there is one.
 pub type Page<T> = (Vec<T>, Option<String>);
@@ -228,7 +228,7 @@ pub(super) fn permitted(request: &Describe) -> Result<(), Ec2Error> {
     if request.dry_run { Err(Ec2Error::dry_run()) } else { Ok(()) }
 }
 
-impl State {
+impl AccountState {
     fn visible_instances(
         &self,
         request: &Describe,

@@ -51,7 +51,7 @@ pub enum LaunchFault {
 
 /// A recorded call.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Call {
+pub struct RecordedCall {
     /// `ec2`, `iam`, `ssm`, `pricing`, `eks` or `sts`.
     pub service: &'static str,
     /// The API's name.
@@ -79,7 +79,7 @@ pub(super) struct Faults {
     pub(super) scarce: Vec<(OfferingPattern, u64)>,
     /// The faults of the next machines.
     launches: Vec<(OfferingPattern, LaunchFault, u32)>,
-    calls: VecDeque<Call>,
+    calls: VecDeque<RecordedCall>,
     counts: BTreeMap<(&'static str, String), u64>,
 }
 
@@ -123,7 +123,7 @@ impl Faults {
         Some(found.1)
     }
 
-    pub(super) fn record(&mut self, call: Call) {
+    pub(super) fn record(&mut self, call: RecordedCall) {
         *self.counts.entry((call.service, call.api.clone())).or_default() += 1;
         if self.calls.len() == CALLS_KEPT {
             self.calls.pop_front();
@@ -131,7 +131,7 @@ impl Faults {
         self.calls.push_back(call);
     }
 
-    pub(super) fn calls(&self) -> Vec<Call> {
+    pub(super) fn calls(&self) -> Vec<RecordedCall> {
         self.calls.iter().cloned().collect()
     }
 

@@ -3,7 +3,7 @@
 use super::error::Ec2Error;
 use super::objects::template::{LaunchTemplate, LaunchTemplateVersion};
 use super::requests::{CreateLaunchTemplate, DeleteLaunchTemplate, LaunchTemplateData, LaunchTemplateSpecification};
-use super::state::{Ec2, State};
+use super::state::{AccountState, Ec2};
 use super::tags::tags_for;
 
 const MEMBERS: &[&str] = &[
@@ -121,7 +121,7 @@ pub(super) fn not_found(id: Option<&str>, name: Option<&str>) -> Ec2Error {
     }
 }
 
-impl State {
+impl AccountState {
     /// The template of a request.
     pub(super) fn launch_template(&self, id: Option<&str>, name: Option<&str>) -> Result<&LaunchTemplate, Ec2Error> {
         match (id, name) {

@@ -27,7 +27,7 @@ mod wire;
 pub use describe::{Page, TagOfResource};
 pub use describe_region::{SpotPrice, Tagged, TypeOffering};
 pub use error::Ec2Error;
-pub use faults::{Call, LaunchFault, OfferingPattern};
+pub use faults::{LaunchFault, OfferingPattern, RecordedCall};
 pub use launches::run::ChangedInstance;
 pub use objects::account::{
     Account, CapacityReservation, Cluster, Image, InstanceProfile, PlacementGroup, SecurityGroup, Subnet, Tags, Timing,

@@ -9,14 +9,14 @@ use super::error::Ec2Error;
 
 /// A parameter: a value, or parameters by name or number.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Node {
+pub(crate) enum QueryNode {
     /// A value, always text.
     Leaf(String),
     /// Nested parameters.
-    Branch(BTreeMap<String, Node>),
+    Branch(BTreeMap<String, QueryNode>),
 }
 
-impl Node {
+impl QueryNode {
     /// The tree of form-encoded parameters, without `Action` and `Version`, which are returned beside it.
     ///
     /// # Errors
@@ -126,17 +126,17 @@ macro_rules! parsed {
     ($($method:ident $visit:ident $kind:ty,)*) => {
         $(fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ReadError> {
             match self {
-                Node::Leaf(text) => match text.parse::<$kind>() {
+                QueryNode::Leaf(text) => match text.parse::<$kind>() {
                     Ok(value) => visitor.$visit(value),
                     Err(_) => Err(de::Error::invalid_value(Unexpected::Str(text), &visitor)),
                 },
-                Node::Branch(_) => Err(de::Error::invalid_type(Unexpected::Map, &visitor)),
+                QueryNode::Branch(_) => Err(de::Error::invalid_type(Unexpected::Map, &visitor)),
             }
         })*
     };
 }
 
-impl<'de> de::Deserializer<'de> for &'de Node {
+impl<'de> de::Deserializer<'de> for &'de QueryNode {
     type Error = ReadError;
 
     parsed! {
@@ -152,8 +152,8 @@ impl<'de> de::Deserializer<'de> for &'de Node {
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ReadError> {
         match self {
-            Node::Leaf(text) => visitor.visit_str(text),
-            Node::Branch(members) => match self.list() {
+            QueryNode::Leaf(text) => visitor.visit_str(text),
+            QueryNode::Branch(members) => match self.list() {
                 Some(_) if !members.is_empty() => self.deserialize_seq(visitor),
                 _ => self.deserialize_map(visitor),
             },
@@ -171,8 +171,8 @@ impl<'de> de::Deserializer<'de> for &'de Node {
 
     fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ReadError> {
         match self {
-            Node::Branch(members) => visitor.visit_map(Members { members: members.iter(), value: None }),
-            Node::Leaf(text) => Err(de::Error::invalid_type(Unexpected::Str(text), &visitor)),
+            QueryNode::Branch(members) => visitor.visit_map(Members { members: members.iter(), value: None }),
+            QueryNode::Leaf(text) => Err(de::Error::invalid_type(Unexpected::Str(text), &visitor)),
         }
     }
 
@@ -191,7 +191,7 @@ impl<'de> de::Deserializer<'de> for &'de Node {
     }
 }
 
-struct List<'de>(std::vec::IntoIter<&'de Node>);
+struct List<'de>(std::vec::IntoIter<&'de QueryNode>);
 
 impl<'de> SeqAccess<'de> for List<'de> {
     type Error = ReadError;
@@ -202,8 +202,8 @@ impl<'de> SeqAccess<'de> for List<'de> {
 }
 
 struct Members<'de> {
-    members: std::collections::btree_map::Iter<'de, String, Node>,
-    value: Option<&'de Node>,
+    members: std::collections::btree_map::Iter<'de, String, QueryNode>,
+    value: Option<&'de QueryNode>,
 }
 
 impl<'de> MapAccess<'de> for Members<'de> {

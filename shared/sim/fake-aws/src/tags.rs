@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use super::error::Ec2Error;
 use super::objects::account::Tags;
 use super::requests::{ChangeTags, Tag, TagSpecification};
-use super::state::{Ec2, State};
+use super::state::{AccountState, Ec2};
 
 /// EC2's maximum number of tags on a resource.
 const TAGS_LIMIT: usize = 50;
@@ -110,7 +110,7 @@ pub(super) fn tags_for(specifications: &[TagSpecification], kind: &str) -> Resul
     Ok(tags)
 }
 
-impl State {
+impl AccountState {
     pub(super) fn tags_of(&self, id: &str) -> Option<&Tags> {
         if let Some(instance) = self.instances.get(id) {
             return Some(&instance.tags);

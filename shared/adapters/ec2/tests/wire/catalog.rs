@@ -39,7 +39,7 @@ async fn a_price_list_that_throttles_is_read_to_the_end() {
     world.calls_take(40);
     let catalog = world.source().catalog(None).await.unwrap();
     assert_eq!(catalog.on_demand_price_source, OnDemandPriceSource::PriceList);
-    let throttled = |call: &nodeless_fake_aws::Call| call.error.as_deref() == Some("ThrottlingException");
+    let throttled = |call: &nodeless_fake_aws::RecordedCall| call.error.as_deref() == Some("ThrottlingException");
     assert!(world.ec2.calls().iter().any(throttled), "more calls than the bucket has tokens");
 
     // Another program uses it up, for as long as it is asked.

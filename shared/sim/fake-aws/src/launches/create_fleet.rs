@@ -10,7 +10,7 @@ use crate::objects::account::Tags;
 use crate::objects::fleet::{CreateFleetAnswer, Fleet, FleetError, FleetInstances, LaunchTemplateAndOverrides};
 use crate::objects::offering::{CapacityType, Offering};
 use crate::requests::{CreateFleet, FleetOverride, LaunchTemplateSpecification, TagSpecification, TargetCapacity};
-use crate::state::{Ec2, State};
+use crate::state::{AccountState, Ec2};
 use crate::tags::tags_for;
 
 impl Ec2 {
@@ -23,7 +23,7 @@ impl Ec2 {
     }
 }
 
-impl State {
+impl AccountState {
     fn create_fleet(&mut self, request: &CreateFleet) -> Result<CreateFleetAnswer, Ec2Error> {
         let shares = checked(request)?;
         self.authorize("CreateFleet", &request.tag_specifications, &["fleet", "instance", "volume"])?;

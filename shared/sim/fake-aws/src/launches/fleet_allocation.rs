@@ -5,7 +5,7 @@ use crate::error::Ec2Error;
 use crate::objects::fleet::LaunchTemplateAndOverrides;
 use crate::objects::offering::CapacityType;
 use crate::requests::CreateFleet;
-use crate::state::State;
+use crate::state::AccountState;
 
 /// EC2's allocation strategies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,7 +84,7 @@ impl Ordered {
 }
 
 /// Orders the candidates. Ties keep the order of the request.
-pub(crate) fn order(state: &State, candidates: Vec<Candidate>, strategy: Strategy, target: f64) -> Ordered {
+pub(crate) fn order(state: &AccountState, candidates: Vec<Candidate>, strategy: Strategy, target: f64) -> Ordered {
     let mut keyed: Vec<_> = candidates.into_iter().map(|c| (key(state, &c, strategy, target), c)).collect();
     keyed.sort_by(|((a1, a2), _), ((b1, b2), _)| a1.total_cmp(b1).then(a2.total_cmp(b2)));
     let candidates: Vec<_> = keyed.into_iter().map(|(_, candidate)| candidate).collect();
@@ -96,7 +96,7 @@ pub(crate) fn order(state: &State, candidates: Vec<Candidate>, strategy: Strateg
     Ordered { candidates, spread }
 }
 
-fn key(state: &State, candidate: &Candidate, strategy: Strategy, target: f64) -> (f64, f64) {
+fn key(state: &AccountState, candidate: &Candidate, strategy: Strategy, target: f64) -> (f64, f64) {
     let offering = &candidate.plan.offering;
     let spot = offering.capacity_type == CapacityType::Spot;
     let price = state.account.facts.price(&offering.instance_type, &offering.zone, spot).unwrap_or(f64::MAX);

@@ -3,6 +3,7 @@
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
+use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 use crate::error::Ec2Error;
@@ -10,7 +11,7 @@ use crate::objects::account::{CapacityReservation, Image, Subnet, Tags};
 use crate::objects::instance::{Instance, InstanceState};
 use crate::objects::offering::{CapacityType, Offering};
 use crate::requests::LaunchTemplateData;
-use crate::state::State;
+use crate::state::AccountState;
 use crate::tags::tags_for;
 
 /// The market type and the reservation type of interruptible capacity reservations.
@@ -78,7 +79,7 @@ impl LaunchPlan {
     }
 }
 
-impl State {
+impl AccountState {
     fn subnet(&self, id: &str) -> Result<&Subnet, Ec2Error> {
         let found = self.account.subnets.iter().find(|subnet| subnet.id == id);
         found.ok_or_else(|| Ec2Error::new("InvalidSubnetID.NotFound", format!("The subnet ID '{id}' does not exist")))
@@ -309,7 +310,6 @@ impl State {
         let facts = &self.account.facts;
         let spot = capacity_type == CapacityType::Spot;
         let price = facts.price(&instance_type, &zone, spot).ok_or_else(|| no_capacity(&plan.offering))?;
-        let zone_id = facts.zone(&zone).map(|zone| zone.id.clone()).unwrap_or_default();
         let kinds = &plan.data.tag_specifications;
         let mut tags = tags_for(kinds, "instance")?;
         tags.extend(plan.system_tags.clone());
@@ -318,33 +318,18 @@ impl State {
         let subnet = self.subnet(&plan.subnet_id)?.clone();
         self.buckets.launched();
         let id = self.new_id("i");
-        let (volume_id, network_interface_id) = (self.new_id("vol"), self.new_id("eni"));
-        self.account.tags.insert(volume_id.clone(), volume_tags);
-        self.account.tags.insert(network_interface_id.clone(), interface_tags);
+        let volume_id = self.new_tagged("vol", volume_tags);
+        let network_interface_id = self.new_tagged("eni", interface_tags);
         let spot_request_id = spot.then(|| self.new_id("sir"));
-        if let Some(reserved) = &reserved {
-            let reservations = &mut self.account.capacity_reservations;
-            if let Some(reservation) = reservations.iter_mut().find(|reservation| reservation.id == *reserved) {
-                reservation.available = reservation.available.saturating_sub(1);
-            }
-        } else {
-            let scarce = self.faults.scarce.iter_mut().filter(|(pattern, _)| pattern.matches(&plan.offering));
-            let limits = scarce.map(|(_, left)| left).chain(self.capacity.get_mut(&plan.offering));
-            limits.for_each(|left| *left = left.saturating_sub(1));
-        }
-        let timing = &self.account.timing;
-        let spread =
-            i32::try_from(launch_index).map_or(jiff::SignedDuration::MAX, |index| timing.visibility_spread * index);
-        let visible_from = self.now.saturating_add(timing.visibility_delay).and_then(|at| at.saturating_add(spread));
-        let visible_from = visible_from.unwrap_or(self.now);
-        let tags_visible_from = visible_from.saturating_add(timing.tags_delay).unwrap_or(visible_from);
-        let instance = Instance {
+        self.take_capacity(&plan.offering, reserved.as_deref());
+        let visible_from = self.visible_from(launch_index);
+        self.begin(Instance {
             id: id.clone(),
             reservation_id: reservation_id.to_owned(),
             launch_index,
             offering: plan.offering.clone(),
             architecture: image.architecture,
-            zone_id,
+            zone_id: self.account.facts.zone(&zone).map(|zone| zone.id.clone()).unwrap_or_default(),
             image_id: image.id,
             platform: image.platform,
             root_device: image.root_device,
@@ -365,7 +350,7 @@ impl State {
             price,
             launched: self.now,
             visible_from,
-            tags_visible_from,
+            tags_visible_from: visible_from.saturating_add(self.account.timing.tags_delay).unwrap_or(visible_from),
             state: InstanceState::Pending,
             stopped: None,
             restarted: false,
@@ -376,9 +361,37 @@ impl State {
             planned: Vec::new(),
             joins: true,
             tags,
-        };
-        self.begin(instance);
+        });
         Ok(id)
+    }
+
+    /// Takes one machine from a reservation, or from what is left of the offering.
+    fn take_capacity(&mut self, offering: &Offering, reservation_id: Option<&str>) {
+        if let Some(id) = reservation_id {
+            let reservations = &mut self.account.capacity_reservations;
+            if let Some(reservation) = reservations.iter_mut().find(|reservation| reservation.id == id) {
+                reservation.available = reservation.available.saturating_sub(1);
+            }
+        } else {
+            let scarce = self.faults.scarce.iter_mut().filter(|(pattern, _)| pattern.matches(offering));
+            let limits = scarce.map(|(_, left)| left).chain(self.capacity.get_mut(offering));
+            limits.for_each(|left| *left = left.saturating_sub(1));
+        }
+    }
+
+    /// When describe calls start to return an instance that is launched now.
+    fn visible_from(&self, launch_index: u32) -> Timestamp {
+        let timing = &self.account.timing;
+        let spread = i32::try_from(launch_index).map_or(SignedDuration::MAX, |index| timing.visibility_spread * index);
+        let visible = self.now.saturating_add(timing.visibility_delay).and_then(|at| at.saturating_add(spread));
+        visible.unwrap_or(self.now)
+    }
+
+    /// The id of a new resource with tags.
+    fn new_tagged(&mut self, prefix: &str, tags: Tags) -> String {
+        let id = self.new_id(prefix);
+        self.account.tags.insert(id.clone(), tags);
+        id
     }
 
     /// Takes a free address of a subnet. AWS reserves the first four and the last.

@@ -7,7 +7,7 @@ use crate::error::Ec2Error;
 use crate::objects::account::PlacementGroup;
 use crate::objects::instance::{Instance, InstanceState};
 use crate::requests::LaunchTemplateData;
-use crate::state::State;
+use crate::state::AccountState;
 
 /// Running machines of a spread group in one zone:
 /// <https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/placement-strategies.html#placement-groups-limitations-spread>
@@ -29,7 +29,7 @@ fn is_in(instance: &Instance, group: &PlacementGroup) -> bool {
         && selected(&instance.data).is_some_and(|name| name == group.id || name == group.name)
 }
 
-impl State {
+impl AccountState {
     /// The placement group of a launch; `None` if the template names none.
     pub(crate) fn placement_group(&self, plan: &LaunchPlan) -> Result<Option<&PlacementGroup>, Ec2Error> {
         let partition = requested_partition(&plan.data);

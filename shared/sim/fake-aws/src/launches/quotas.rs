@@ -9,9 +9,9 @@ use crate::objects::account::CapacityReservation;
 use crate::objects::instance::{Instance, InstanceState};
 use crate::objects::offering::{CapacityType, Offering};
 use crate::objects::quota_family::QuotaFamily;
-use crate::state::State;
+use crate::state::AccountState;
 
-impl State {
+impl AccountState {
     /// Whether the quotas allow this many more machines. RunInstances refuses a maximum beyond the quota as a whole.
     ///
     /// # Errors

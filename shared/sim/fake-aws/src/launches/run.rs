@@ -16,7 +16,7 @@ use crate::requests::{
     IamInstanceProfile, InstanceMarketOptions, LaunchTemplateData, RunInstances, SpotMarketOptions, StartInstances,
     StopInstances, TerminateInstances,
 };
-use crate::state::{Ec2, State};
+use crate::state::{AccountState, Ec2};
 use crate::tags::tags_for;
 
 /// An instance whose state a call changes, and its states before and now.
@@ -105,7 +105,7 @@ fn not_in_state(id: &str, what: &str) -> Ec2Error {
     Ec2Error::new("IncorrectInstanceState", message)
 }
 
-impl State {
+impl AccountState {
     /// The ids of a call have to be those of instances that are listed.
     fn check_ids(&self, ids: &[String], dry_run: bool) -> Result<(), Ec2Error> {
         if ids.is_empty() {

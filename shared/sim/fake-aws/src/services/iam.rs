@@ -5,9 +5,9 @@ use serde_json::{Value, json};
 
 use super::super::error::Ec2Error;
 use super::super::objects::account::{Account, InstanceProfile};
-use super::super::query::Node;
+use super::super::query::QueryNode;
 use super::super::requests::Tag;
-use super::super::state::{Ec2, State};
+use super::super::state::{AccountState, Ec2};
 use super::super::tags::checked;
 
 pub(in super::super) const NAMESPACE: &str = "https://iam.amazonaws.com/doc/2010-05-08/";
@@ -41,7 +41,7 @@ const ACTIONS: &[&str] = &[
     "UntagInstanceProfile",
 ];
 
-pub(in super::super) fn call(ec2: &Ec2, action: &str, parameters: &Node) -> Result<Value, Ec2Error> {
+pub(in super::super) fn call(ec2: &Ec2, action: &str, parameters: &QueryNode) -> Result<Value, Ec2Error> {
     if !ACTIONS.contains(&action) {
         return Err(Ec2Error::unknown_action(action));
     }
@@ -100,7 +100,7 @@ fn tags(request: &Request) -> Result<super::super::objects::account::Tags, Ec2Er
     checked(&request.tags).map_err(|error| Ec2Error::new("InvalidInput", error.message))
 }
 
-fn find<'a>(state: &'a mut State, request: &Request) -> Result<&'a mut InstanceProfile, Ec2Error> {
+fn find<'a>(state: &'a mut AccountState, request: &Request) -> Result<&'a mut InstanceProfile, Ec2Error> {
     let name = required(request.instance_profile_name.as_ref(), "instanceProfileName")?;
     let found = state.account.instance_profiles.iter_mut().find(|profile| profile.name == *name);
     found.ok_or_else(|| {
@@ -112,7 +112,7 @@ fn no_such_role(role: &str) -> Ec2Error {
     Ec2Error::new("NoSuchEntity", format!("The role with name {role} cannot be found.")).with_status(404)
 }
 
-fn create(state: &mut State, request: &Request) -> Result<Value, Ec2Error> {
+fn create(state: &mut AccountState, request: &Request) -> Result<Value, Ec2Error> {
     let name = required(request.instance_profile_name.as_ref(), "instanceProfileName")?.clone();
     let allowed = |c: char| c.is_ascii_alphanumeric() || "_+=,.@-".contains(c);
     if name.len() > 128 || !name.chars().all(allowed) {
@@ -139,7 +139,7 @@ fn create(state: &mut State, request: &Request) -> Result<Value, Ec2Error> {
 }
 
 /// A role is only a name here: nothing assumes it, so its trust policy is required but not evaluated.
-fn create_role(state: &mut State, request: &Request) -> Result<Value, Ec2Error> {
+fn create_role(state: &mut AccountState, request: &Request) -> Result<Value, Ec2Error> {
     let role = required(request.role_name.as_ref(), "roleName")?.clone();
     required(request.assume_role_policy_document.as_ref(), "assumeRolePolicyDocument")?;
     if state.account.roles.contains(&role) {
@@ -153,7 +153,7 @@ fn create_role(state: &mut State, request: &Request) -> Result<Value, Ec2Error> 
     Ok(json!({ "Role": { "Path": "/", "RoleName": role, "RoleId": id, "Arn": arn, "CreateDate": created } }))
 }
 
-fn add_role(state: &mut State, request: &Request) -> Result<Value, Ec2Error> {
+fn add_role(state: &mut AccountState, request: &Request) -> Result<Value, Ec2Error> {
     let role = required(request.role_name.as_ref(), "RoleName")?.clone();
     let exists = state.account.roles.contains(&role);
     let profile = find(state, request)?;

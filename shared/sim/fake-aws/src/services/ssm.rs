@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::super::error::Ec2Error;
-use super::super::state::{Ec2, State};
+use super::super::state::{AccountState, Ec2};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase", deny_unknown_fields)]
@@ -53,7 +53,7 @@ pub(in super::super) fn call(ec2: &Ec2, action: &str, parameters: &Value) -> Res
 }
 
 /// A parameter by its name or ARN.
-fn parameter(state: &State, requested: &str) -> Option<Value> {
+fn parameter(state: &AccountState, requested: &str) -> Option<Value> {
     let account = &state.account;
     let name = match requested.strip_prefix("arn:") {
         Some(arn) => arn.split_once(":parameter").map(|(_, name)| name)?,

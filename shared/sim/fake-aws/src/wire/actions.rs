@@ -7,14 +7,15 @@ use super::super::describe::Page;
 use super::super::error::Ec2Error;
 use super::super::launches::run::ChangedInstance;
 use super::super::objects::account::Account;
-use super::super::query::Node;
+use super::super::query::QueryNode;
 use super::super::requests::Describe;
 use super::super::state::Ec2;
 use super::encode;
 use super::names::{launch_template_member, to_wire};
 
 /// A page of a describe call: the list under its name, and the token.
-fn paged<T>(list: &str, (entries, token): Page<T>, encode: impl FnMut(T) -> Value) -> Value {
+fn paged<T>(list: &str, page: Page<T>, encode: impl FnMut(T) -> Value) -> Value {
+    let (entries, token) = page;
     let mut content = serde_json::Map::new();
     content.insert(list.to_owned(), entries.into_iter().map(encode).collect());
     content.insert("nextToken".to_owned(), token.map_or(Value::Null, Value::String));
@@ -59,7 +60,7 @@ const DESCRIBES: &[&str] = &[
 ];
 
 /// Runs one action.
-pub(crate) fn run(ec2: &Ec2, action: &str, mut parameters: Node) -> Result<Value, Ec2Error> {
+pub(crate) fn run(ec2: &Ec2, action: &str, mut parameters: QueryNode) -> Result<Value, Ec2Error> {
     if action.starts_with("Describe") {
         if !DESCRIBES.contains(&action) {
             return Err(Ec2Error::unknown_action(action));

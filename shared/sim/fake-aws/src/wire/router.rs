@@ -11,7 +11,7 @@ use axum::http::{HeaderMap, Method, Response};
 use jiff::Timestamp;
 
 use super::super::error::Ec2Error;
-use super::super::query::Node;
+use super::super::query::QueryNode;
 use super::super::services::{eks, iam, pricing, savings_plans, ssm, sts};
 use super::super::state::Ec2;
 use super::actions::run;
@@ -73,7 +73,7 @@ pub(super) fn dispatch(ec2: &Ec2, request_id: &str, parts: &Parts, body: &[u8]) 
         return respond(Protocol::Rest, "", request_id, rest_call(ec2, &parts.method, path, body));
     }
     let form = if body.is_empty() { parts.uri.query().unwrap_or_default().as_bytes() } else { body };
-    let (action, parameters) = match Node::parse(form) {
+    let (action, parameters) = match QueryNode::parse(form) {
         Ok((Some(action), parameters)) => (action, parameters),
         Ok((None, _)) => {
             let error = Ec2Error::new("MissingAction", "The request must contain the parameter Action.");

@@ -1,7 +1,7 @@
 use axum::http::{Method, Request, request::Parts};
 use serde_json::json;
 
-use super::super::query::Node;
+use super::super::query::QueryNode;
 use super::super::requests::{CreateFleet, CreateLaunchTemplate};
 use super::super::tests::{account, ec2, start};
 use super::super::{Account, Ec2};
@@ -45,7 +45,7 @@ fn a_form_becomes_a_typed_request() {
         &LaunchTemplateConfigs.1.Overrides.10.InstanceType=c&LaunchTemplateConfigs.1.Overrides.1.Priority=1.5\
         &TargetCapacitySpecification.TotalTargetCapacity=3\
         &TagSpecification.1.ResourceType=instance&TagSpecification.1.Tag.1.Key=a%20b&TagSpecification.1.Tag.1.Value=";
-    let (action, node) = Node::parse(form.as_bytes()).unwrap();
+    let (action, node) = QueryNode::parse(form.as_bytes()).unwrap();
     assert_eq!(action.as_deref(), Some("CreateFleet"));
     let request: CreateFleet = node.read().unwrap();
     assert!(request.dry_run);
@@ -58,7 +58,7 @@ fn a_form_becomes_a_typed_request() {
 
 #[test]
 fn unknown_and_malformed_parameters_are_named() {
-    let read = |form: &str| Node::parse(form.as_bytes()).and_then(|(_, node)| node.read::<CreateFleet>());
+    let read = |form: &str| QueryNode::parse(form.as_bytes()).and_then(|(_, node)| node.read::<CreateFleet>());
     let unknown = read("Type=instant&Colour=red").unwrap_err();
     assert_eq!(unknown.code, "UnknownParameter");
     assert!(unknown.message.contains("Colour"), "{unknown}");
