@@ -5,7 +5,7 @@ mod check;
 use crate::error::CliError;
 use crate::input_files;
 use crate::output::{self, report};
-use nodeless_convert::{Conversion, Options, Source};
+use nodeless_convert::{Conversion, Options, SourceFile};
 use std::path::PathBuf;
 
 /// Converts files, prints the result to standard output, and what became of fields to standard error.
@@ -36,12 +36,12 @@ pub(crate) fn run(paths: &[PathBuf], options: &Options) -> Result<(), CliError> 
     output::print(text(&conversion)).map(drop)
 }
 
-fn read(paths: &[PathBuf]) -> Result<Vec<Source>, CliError> {
+fn read(paths: &[PathBuf]) -> Result<Vec<SourceFile>, CliError> {
     let mut sources = Vec::new();
     for (name, bytes) in input_files::contents(paths)? {
         let text = String::from_utf8(bytes).map_err(|_| CliError::NotText { path: PathBuf::from(&name) })?;
         let text = text.strip_prefix('\u{feff}').map_or_else(|| text.clone(), str::to_owned);
-        sources.push(Source { name, text });
+        sources.push(SourceFile { name, text });
     }
     Ok(sources)
 }

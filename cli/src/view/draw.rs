@@ -103,13 +103,13 @@ mod flicker;
 mod tests {
     use super::*;
     use nodeless_catalog::Catalog;
-    use nodeless_view::{Cluster, Key, Kind, Object, Target, Update};
+    use nodeless_view::{Cluster, Key, Object, ShownKind, Target, Update};
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
     use ratatui::buffer::Buffer;
     use serde_json::{Value, json};
 
-    pub(super) fn put(cluster: &mut Cluster, kind: Kind, object: &Value) {
+    pub(super) fn put(cluster: &mut Cluster, kind: ShownKind, object: &Value) {
         let text = |key: &str| object["metadata"][key].as_str().unwrap_or_default().to_owned();
         let (namespace, name) = (text("namespace"), text("name"));
         let object = Object::decode(kind, &object.to_string());
@@ -135,7 +135,7 @@ mod tests {
                     "conditions": [{ "type": "Ready", "status": "True" }]
                 }
             });
-            put(&mut cluster, Kind::Node, &node);
+            put(&mut cluster, ShownKind::Node, &node);
         }
         for (name, node) in [("web", Some("ip-10-0-0-1.ec2.internal")), ("batch", None)] {
             let pod = json!({
@@ -147,7 +147,7 @@ mod tests {
                     { "type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "too big\u{1b}[2J" }
                 ] }
             });
-            put(&mut cluster, Kind::Pod, &pod);
+            put(&mut cluster, ShownKind::Pod, &pod);
         }
         let at = "2026-01-01T01:00:00Z".parse().unwrap();
         Picture::new(&cluster, &Catalog::embedded().unwrap(), at)

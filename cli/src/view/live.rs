@@ -7,7 +7,7 @@ use super::source::Source;
 use super::terminal::{Input, Terminal, input};
 use crate::error::CliError;
 use crate::shutdown::Shutdown;
-use nodeless_view::{Action, Cluster, Page, Picture, Screen, Target};
+use nodeless_view::{Cluster, KeyAction, Page, Picture, Screen, Target};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -39,13 +39,13 @@ pub(super) async fn run(viewed: Viewed, mut source: Source, mut cluster: Cluster
             () = end.wait() => return Ok(()),
             pressed = keys.recv() => match pressed {
                 Some(Input::Key(key)) => match live.screen.key(key) {
-                    Action::Quit => return Ok(()),
-                    Action::Open(target) => {
+                    KeyAction::Quit => return Ok(()),
+                    KeyAction::Open(target) => {
                         live.open(target, &explainer);
                         true
                     }
-                    Action::Redraw => true,
-                    Action::None => false,
+                    KeyAction::Redraw => true,
+                    KeyAction::None => false,
                 },
                 Some(Input::Resized) => true,
                 // The terminal is gone.

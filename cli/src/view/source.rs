@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use nodeless_kubernetes::follow::{Followed, Item, Seen, follow};
 use nodeless_kubernetes::{Connection, export};
 use nodeless_ports::{ErrorKind, PortError};
-use nodeless_view::{Amount, Cluster, DecodeError, Kind, Store, Update};
+use nodeless_view::{Amount, Cluster, DecodeError, ShownKind, Store, Update};
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -28,9 +28,9 @@ const BUFFER: usize = 4096;
 enum Message<O> {
     Update(Update<O>),
     /// The API server answered without a change of a kind.
-    Current(Kind),
+    Current(ShownKind),
     /// A kind that is needed could not be read.
-    Failed(Kind, PortError),
+    Failed(ShownKind, PortError),
 }
 
 /// The tasks that read a cluster. They end when this is dropped.
@@ -39,12 +39,12 @@ pub(crate) struct Source<S: Store = Cluster> {
     messages: Receiver<Message<S::Object>>,
     _tasks: JoinSet<()>,
     /// The kinds, and the use of nodes, that have not reported yet.
-    unread: BTreeSet<Kind>,
+    unread: BTreeSet<ShownKind>,
     usage_unread: bool,
     /// The kinds that are needed and cannot be read now, and why.
-    failing: BTreeMap<Kind, String>,
+    failing: BTreeMap<ShownKind, String>,
     /// When the API server last answered, by kind.
-    answered: BTreeMap<Kind, Timestamp>,
+    answered: BTreeMap<ShownKind, Timestamp>,
 }
 
 impl<S: Store> Source<S> {
@@ -52,11 +52,11 @@ impl<S: Store> Source<S> {
     pub(crate) fn start(connection: &Connection) -> Self {
         let (sender, messages) = channel(BUFFER);
         let mut tasks = JoinSet::new();
-        for kind in Kind::ALL {
+        for kind in ShownKind::ALL {
             tasks.spawn(read::<S>(connection.clone(), kind, sender.clone()));
         }
         tasks.spawn(read_usage(connection.clone(), sender));
-        let unread = Kind::ALL.into_iter().collect();
+        let unread = ShownKind::ALL.into_iter().collect();
         Self {
             messages,
             _tasks: tasks,
@@ -98,7 +98,7 @@ impl<S: Store> Source<S> {
     }
 
     /// When the API server last answered with the objects of a kind, a change of them, or that nothing changed.
-    pub(crate) const fn answered(&self) -> &BTreeMap<Kind, Timestamp> {
+    pub(crate) const fn answered(&self) -> &BTreeMap<ShownKind, Timestamp> {
         &self.answered
     }
 
@@ -131,7 +131,7 @@ impl<S: Store> Source<S> {
 }
 
 /// Reads a kind until the receiver is gone.
-async fn read<S: Store>(connection: Connection, kind: Kind, sender: Sender<Message<S::Object>>) {
+async fn read<S: Store>(connection: Connection, kind: ShownKind, sender: Sender<Message<S::Object>>) {
     let mut pause = RETRY;
     loop {
         // `follow` calls back without waiting, so what it reports is passed on by a second task.
@@ -183,7 +183,7 @@ async fn read<S: Store>(connection: Connection, kind: Kind, sender: Sender<Messa
 /// The namespace and name of an object, and what is kept of it.
 type Decoded<S> = (String, String, Result<<S as Store>::Object, DecodeError>);
 
-fn decoded<S: Store>(kind: Kind, item: Item<'_>) -> Decoded<S> {
+fn decoded<S: Store>(kind: ShownKind, item: Item<'_>) -> Decoded<S> {
     (item.namespace, item.name, S::decode(kind, item.json))
 }
 

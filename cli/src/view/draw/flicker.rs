@@ -3,7 +3,7 @@
 use super::tests::put;
 use super::*;
 use nodeless_catalog::Catalog;
-use nodeless_view::{Cluster, Kind, Update};
+use nodeless_view::{Cluster, ShownKind, Update};
 use ratatui::Terminal;
 use ratatui::backend::{Backend, ClearType, TestBackend, WindowSize};
 use ratatui::buffer::Cell;
@@ -106,7 +106,7 @@ fn written(terminal: &mut Terminal<Counting>, screen: &mut Screen, cluster: &Clu
 #[test]
 fn only_what_changed_is_written_with_5000_nodes() {
     let mut cluster = Cluster::default();
-    (0..NODES).for_each(|index| put(&mut cluster, Kind::Node, &node(index, "True")));
+    (0..NODES).for_each(|index| put(&mut cluster, ShownKind::Node, &node(index, "True")));
     let (mut terminal, mut screen) = (Terminal::new(Counting::new()).unwrap(), Screen::default());
     let mut draw = |cluster: &Cluster, time: &str| {
         let written = written(&mut terminal, &mut screen, cluster, time);
@@ -120,14 +120,14 @@ fn only_what_changed_is_written_with_5000_nodes() {
     assert_eq!(draw(&cluster, "2026-01-01T05:00:07Z").0, (vec![0], 1));
 
     // A node on the screen and one below it, which only changes the totals.
-    put(&mut cluster, Kind::Node, &node(0, "False"));
-    put(&mut cluster, Kind::Node, &node(NODES - 1, "False"));
+    put(&mut cluster, ShownKind::Node, &node(0, "False"));
+    put(&mut cluster, ShownKind::Node, &node(NODES - 1, "False"));
     let ((rows, cells), _) = draw(&cluster, "2026-01-01T05:00:07Z");
     assert!(rows.len() == 2 && rows.contains(&1) && cells < 120, "{rows:?}, {cells} cells");
 
     // A node that goes moves those below it by one line: their names change, and what they have in common is not written.
     let gone = node(0, "False")["metadata"]["name"].as_str().unwrap().to_owned();
-    cluster.apply(Update::Absent { kind: Kind::Node, namespace: String::new(), name: gone });
+    cluster.apply(Update::Absent { kind: ShownKind::Node, namespace: String::new(), name: gone });
     let ((_, cells), cleared) = draw(&cluster, "2026-01-01T05:00:07Z");
     assert!((1..1_000).contains(&cells), "{cells} of {} cells", SIZE.0 * SIZE.1);
     assert_eq!(cleared, 0, "nothing is cleared, so nothing flickers");

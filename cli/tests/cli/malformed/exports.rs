@@ -4,7 +4,7 @@ use super::mutation::{Numbers, change, spoil};
 use super::{ended, seeds};
 use crate::support::objects::{LATEST, Objects};
 use nodeless_catalog::{Catalog, Location};
-use nodeless_convert::Source;
+use nodeless_convert::SourceFile;
 use nodeless_fake_kubernetes::schema::Schema;
 use nodeless_planner::{DryRun, DryRunInput, PlanSettings};
 use nodeless_snapshot::Reader;
@@ -195,7 +195,7 @@ fn handle(bytes: &[u8]) {
         let _ = dry_run.node_details(node, &found.commands, &solution);
     }
     let _ = dry_run.current();
-    let source = Source { name: "file".to_owned(), text: String::from_utf8_lossy(bytes).into_owned() };
+    let source = SourceFile { name: "file".to_owned(), text: String::from_utf8_lossy(bytes).into_owned() };
     let conversion = nodeless_convert::convert(&[source], &nodeless_convert::Options::default());
     assert!(conversion.problems.iter().all(|problem| !problem.to_string().is_empty()));
 }
@@ -279,7 +279,7 @@ fn messages(bytes: &[u8]) -> Vec<String> {
     let mut reader = Reader::default().with_pods_of_workloads().with_check(definition_errors);
     reader.read("file", bytes);
     let snapshot = reader.finish();
-    let source = Source { name: "file".to_owned(), text: String::from_utf8_lossy(bytes).into_owned() };
+    let source = SourceFile { name: "file".to_owned(), text: String::from_utf8_lossy(bytes).into_owned() };
     let conversion = nodeless_convert::convert(&[source], &nodeless_convert::Options::default());
     let faults = snapshot.faults.iter().map(ToString::to_string);
     let unusable = snapshot.view.invalid.into_iter().map(|object| object.message);

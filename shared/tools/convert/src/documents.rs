@@ -1,12 +1,12 @@
 //! The conversion of all documents together.
 
-use crate::kubelet::{self, Class, Pool};
+use crate::kubelet::{self, Class, KubeletPool};
 use crate::metadata;
-use crate::object::{self, Kind};
+use crate::object::{self, ObjectKind};
 use crate::report::{Log, Problem};
 use crate::stream::{self, Chunk};
-use crate::yaml::{self, Item, Map, Node, Seq};
-use crate::{Conversion, Converted, Options, Source};
+use crate::yaml::{self, Item, Map, Seq, YamlNode};
+use crate::{Conversion, Converted, Options, SourceFile};
 use crate::{node_class, node_pool, node_template, provisioner, workload};
 use nodeless_model::Template;
 use nodeless_model::printable::printable;
@@ -17,7 +17,7 @@ const MAXIMUM_NESTING: usize = 16;
 
 /// Converts files. A document without anything to convert keeps its text, if all of it is printable: it may be printed to a terminal.
 #[must_use]
-pub fn convert(sources: &[Source], options: &Options) -> Conversion {
+pub fn convert(sources: &[SourceFile], options: &Options) -> Conversion {
     let mut conversion = Conversion::default();
     let mut files = sources.iter().map(|source| read(source, &mut conversion.problems)).collect::<Vec<_>>();
     conversion.read = files.iter().flat_map(|file| &file.objects).filter(|object| object.is_object).count();
@@ -43,14 +43,14 @@ struct File<'t> {
 struct Part<'t> {
     chunk: Chunk<'t>,
     /// The content, with [`slot`]s in the places of objects; `None` if it is never changed.
-    shape: Option<Node>,
+    shape: Option<YamlNode>,
 }
 
 /// An object of a document.
 struct Object {
-    kind: Kind,
+    kind: ObjectKind,
     /// The objects after the conversion: none, or the object and others that were added.
-    nodes: Vec<Node>,
+    nodes: Vec<YamlNode>,
     log: Log,
     changed: bool,
     /// Whether it has a kind.
@@ -58,15 +58,15 @@ struct Object {
 }
 
 /// The place of an object in a document: its index in the file's objects.
-fn slot(index: usize) -> Node {
-    Node::text(format!("\u{0}{index}"))
+fn slot(index: usize) -> YamlNode {
+    YamlNode::text(format!("\u{0}{index}"))
 }
 
-fn slot_index(node: &Node) -> Option<usize> {
+fn slot_index(node: &YamlNode) -> Option<usize> {
     node.as_str()?.strip_prefix('\u{0}')?.parse().ok()
 }
 
-fn read<'t>(source: &'t Source, problems: &mut Vec<Problem>) -> File<'t> {
+fn read<'t>(source: &'t SourceFile, problems: &mut Vec<Problem>) -> File<'t> {
     let mut file = File { name: &source.name, parts: Vec::new(), objects: Vec::new() };
     for chunk in stream::split(&source.text) {
         let shape = match yaml::parse(chunk.body) {
@@ -92,7 +92,7 @@ fn read<'t>(source: &'t Source, problems: &mut Vec<Problem>) -> File<'t> {
 }
 
 /// `line` is the one at which the document begins.
-fn templated(source: &Source, line: usize, template: &Template) -> Problem {
+fn templated(source: &SourceFile, line: usize, template: &Template) -> Problem {
     Problem {
         source: source.name.clone(),
         object: None,
@@ -103,12 +103,12 @@ fn templated(source: &Source, line: usize, template: &Template) -> Problem {
 
 /// Replaces the objects of a document by slots.
 fn read_document(
-    root: Node,
-    source: &Source,
+    root: YamlNode,
+    source: &SourceFile,
     chunk: &Chunk<'_>,
     objects: &mut Vec<Object>,
     problems: &mut Vec<Problem>,
-) -> Option<Node> {
+) -> Option<YamlNode> {
     let before = objects.len();
     let shape = place(root, &mut Into { source, objects, problems }, None, 0);
     let old = objects[before..].iter().any(|object| object.kind.is_old());
@@ -127,11 +127,11 @@ fn read_document(
 
 /// Whether a value of an object has a template expression.
 fn has_template(object: &Object) -> bool {
-    fn any(node: &Node) -> bool {
+    fn any(node: &YamlNode) -> bool {
         match node {
-            Node::Scalar(scalar) => scalar.text.contains("{{"),
-            Node::Seq(seq) => seq.items.iter().any(|item| any(&item.value)),
-            Node::Map(map) => map.entries.iter().any(|entry| {
+            YamlNode::Scalar(scalar) => scalar.text.contains("{{"),
+            YamlNode::Seq(seq) => seq.items.iter().any(|item| any(&item.value)),
+            YamlNode::Map(map) => map.entries.iter().any(|entry| {
                 let own = ["userData", "annotations"].contains(&entry.key.text.as_str());
                 !own && (entry.key.text.contains("{{") || any(&entry.value))
             }),
@@ -142,75 +142,75 @@ fn has_template(object: &Object) -> bool {
 
 /// What the objects of a source and its problems are added to.
 struct Into<'a> {
-    source: &'a Source,
+    source: &'a SourceFile,
     objects: &'a mut Vec<Object>,
     problems: &'a mut Vec<Problem>,
 }
 
-fn place(node: Node, into: &mut Into<'_>, list: Option<(&str, &str)>, depth: usize) -> Node {
-    let Node::Map(mut map) = node else { return node };
+fn place(node: YamlNode, into: &mut Into<'_>, list: Option<(&str, &str)>, depth: usize) -> YamlNode {
+    let YamlNode::Map(mut map) = node else { return node };
     let (api_version, kind) = object::head(&map);
     // Items of a typed list have no kind of their own.
     let (api_version, kind) = match list {
         Some((of_list, item)) if kind.is_empty() && !item.is_empty() => {
             let version = if api_version.is_empty() { of_list.to_owned() } else { api_version };
-            map.set("apiVersion", Node::text(&version));
-            map.set("kind", Node::text(item));
+            map.set("apiVersion", YamlNode::text(&version));
+            map.set("kind", YamlNode::text(item));
             (version, item.to_owned())
         }
         _ => (api_version, kind),
     };
     if let Some(item) = kind.strip_suffix("List").filter(|_| map.get("items").is_some() && depth < MAXIMUM_NESTING) {
-        if let Some(seq) = map.get_mut("items").and_then(Node::as_seq_mut) {
+        if let Some(seq) = map.get_mut("items").and_then(YamlNode::as_seq_mut) {
             for member in &mut seq.items {
-                let value = std::mem::replace(&mut member.value, Node::text(""));
+                let value = std::mem::replace(&mut member.value, YamlNode::text(""));
                 member.value = place(value, into, Some((&api_version, item)), depth + 1);
             }
         }
-        return Node::Map(map);
+        return YamlNode::Map(map);
     }
     let log = Log::new(&into.source.name, object::described(&map));
     let is_object = !kind.is_empty();
-    let kind = Kind::new(&api_version, &kind).unwrap_or_else(|problem| {
+    let kind = ObjectKind::new(&api_version, &kind).unwrap_or_else(|problem| {
         into.problems.push(Problem {
             source: into.source.name.clone(),
             object: Some(log.object().to_owned()),
             field: "apiVersion".to_owned(),
             problem,
         });
-        Kind::Other
+        ObjectKind::Other
     });
-    into.objects.push(Object { kind, nodes: vec![Node::Map(map)], log, changed: false, is_object });
+    into.objects.push(Object { kind, nodes: vec![YamlNode::Map(map)], log, changed: false, is_object });
     slot(into.objects.len() - 1)
 }
 
 impl Object {
     fn convert(&mut self, options: &Options) {
         let log = &mut self.log;
-        let Some(object) = self.nodes.first_mut().and_then(Node::as_map_mut) else { return };
+        let Some(object) = self.nodes.first_mut().and_then(YamlNode::as_map_mut) else { return };
         self.changed = self.kind.is_old();
         match self.kind {
-            Kind::Provisioner => {
+            ObjectKind::Provisioner => {
                 let class = provisioner::convert(object, options, log);
                 self.nodes.extend(class);
             }
-            Kind::AwsNodeTemplate => node_template::convert(object, options, log),
-            Kind::NodePool => node_pool::convert(object, log),
-            Kind::Ec2NodeClass => node_class::convert(object, log),
-            Kind::Claim => {
+            ObjectKind::AwsNodeTemplate => node_template::convert(object, options, log),
+            ObjectKind::NodePool => node_pool::convert(object, log),
+            ObjectKind::Ec2NodeClass => node_class::convert(object, log),
+            ObjectKind::Claim => {
                 log.lost("", "left out: it is the state of an instance, which a controller writes, and is not applied from a manifest");
                 self.nodes.clear();
             }
-            Kind::Workload => self.changed = workload::convert(object, log),
-            Kind::CurrentNodePool => metadata::check_kubelet(object, log),
-            Kind::CurrentEc2NodeClass => metadata::check_ubuntu(object, log),
-            Kind::Other => {}
+            ObjectKind::Workload => self.changed = workload::convert(object, log),
+            ObjectKind::CurrentNodePool => metadata::check_kubelet(object, log),
+            ObjectKind::CurrentEc2NodeClass => metadata::check_ubuntu(object, log),
+            ObjectKind::Other => {}
         }
     }
 }
 
 /// The kinds that a conversion results in.
-fn result_kind(node: &Node) -> Option<&'static str> {
+fn result_kind(node: &YamlNode) -> Option<&'static str> {
     let (api_version, kind) = object::head(node.as_map()?);
     match (api_version.as_str(), kind.as_str()) {
         ("karpenter.sh/v1", "NodePool") => Some("NodePool"),
@@ -227,19 +227,19 @@ fn move_kubelets(files: &mut [File<'_>]) {
         for (index, object) in of_file.objects.iter_mut().enumerate() {
             let converted = object.kind.is_old();
             let field = match object.kind {
-                Kind::Provisioner => "spec.kubeletConfiguration",
+                ObjectKind::Provisioner => "spec.kubeletConfiguration",
                 _ => "spec.template.spec.kubelet",
             };
             let mut log = Some(&mut object.log);
             for node in &mut object.nodes {
                 match (result_kind(node), node) {
-                    (Some("NodePool"), Node::Map(map)) => {
+                    (Some("NodePool"), YamlNode::Map(map)) => {
                         if let Some(log) = log.take() {
-                            pools.push(Pool { object: map, log, converted, field });
+                            pools.push(KubeletPool { object: map, log, converted, field });
                             places.push((file, index));
                         }
                     }
-                    (Some(_), Node::Map(map)) => classes.push(Class { object: map, converted }),
+                    (Some(_), YamlNode::Map(map)) => classes.push(Class { object: map, converted }),
                     _ => {}
                 }
             }
@@ -286,11 +286,11 @@ impl File<'_> {
                 }
             }
         }
-        conversion.files.push(Source { name: self.name.to_owned(), text });
+        conversion.files.push(SourceFile { name: self.name.to_owned(), text });
     }
 
     /// The new text of a document; `None` if it keeps its text.
-    fn write(&self, shape: Node, chunk: &Chunk<'_>, problems: &mut Vec<Problem>) -> Option<String> {
+    fn write(&self, shape: YamlNode, chunk: &Chunk<'_>, problems: &mut Vec<Problem>) -> Option<String> {
         let slots = slots(&shape);
         let changed = slots.iter().filter(|index| self.objects[**index].changed).collect::<Vec<_>>();
         let is_printable = printable(chunk.verbatim) == chunk.verbatim;
@@ -304,7 +304,7 @@ impl File<'_> {
         };
         if is_printable
             && let [node] = nodes.as_slice()
-            && changed.iter().all(|index| self.objects[**index].kind == Kind::Workload)
+            && changed.iter().all(|index| self.objects[**index].kind == ObjectKind::Workload)
         {
             let renamed = workload::in_text(chunk.verbatim);
             let body = if chunk.marked { &renamed[3..] } else { &renamed };
@@ -331,11 +331,11 @@ impl File<'_> {
     }
 
     /// A List with its objects.
-    fn filled(&self, node: Node) -> Node {
-        let Node::Map(mut map) = node else { return node };
-        map.set("apiVersion", Node::text("v1"));
-        map.set("kind", Node::text("List"));
-        if let Some(seq) = map.get_mut("items").and_then(Node::as_seq_mut) {
+    fn filled(&self, node: YamlNode) -> YamlNode {
+        let YamlNode::Map(mut map) = node else { return node };
+        map.set("apiVersion", YamlNode::text("v1"));
+        map.set("kind", YamlNode::text("List"));
+        if let Some(seq) = map.get_mut("items").and_then(YamlNode::as_seq_mut) {
             let mut items = Vec::new();
             for item in std::mem::take(&mut seq.items) {
                 let Some(index) = slot_index(&item.value) else {
@@ -350,20 +350,20 @@ impl File<'_> {
             }
             *seq = Seq { items, ..std::mem::take(seq) };
         }
-        Node::Map(map)
+        YamlNode::Map(map)
     }
 }
 
-fn slots(node: &Node) -> Vec<usize> {
+fn slots(node: &YamlNode) -> Vec<usize> {
     if let Some(index) = slot_index(node) {
         return vec![index];
     }
-    let items = node.as_map().and_then(|map: &Map| map.get("items")).and_then(Node::as_seq);
+    let items = node.as_map().and_then(|map: &Map| map.get("items")).and_then(YamlNode::as_seq);
     items.map_or_else(Vec::new, |seq| seq.items.iter().flat_map(|item| slots(&item.value)).collect())
 }
 
 /// The text of an object: with its comments, or plain if that has another value.
-fn written(node: &Node, is_json: bool) -> Option<String> {
+fn written(node: &YamlNode, is_json: bool) -> Option<String> {
     let value = node.to_value();
     let same = |text: &str| yaml::parse(text).is_ok_and(|read| read.is_some_and(|read| read.to_value() == value));
     let with_comments = (!is_json).then(|| yaml::write(node)).filter(|text| same(text));

@@ -5,7 +5,7 @@
 
 use crate::object;
 use crate::report::Log;
-use crate::yaml::{Entry, Map, Node};
+use crate::yaml::{Map, MapEntry, YamlNode};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ const OF_STRINGS: [&str; 5] =
     ["systemReserved", "kubeReserved", "evictionHard", "evictionSoft", "evictionSoftGracePeriod"];
 
 /// A NodePool in the input.
-pub(crate) struct Pool<'a> {
+pub(crate) struct KubeletPool<'a> {
     pub(crate) object: &'a mut Map,
     pub(crate) log: &'a mut Log,
     /// Whether the NodePool is converted; a current one is only read.
@@ -31,12 +31,12 @@ pub(crate) struct Class<'a> {
 
 /// A copy of a class, and the index of the NodePool that it is for.
 pub(crate) struct Copy {
-    pub(crate) object: Node,
+    pub(crate) object: YamlNode,
     pub(crate) pool: usize,
 }
 
 /// Moves the settings of all NodePools. The result is the copies of classes.
-pub(crate) fn distribute(pools: &mut [Pool<'_>], classes: &mut [Class<'_>]) -> Vec<Copy> {
+pub(crate) fn distribute(pools: &mut [KubeletPool<'_>], classes: &mut [Class<'_>]) -> Vec<Copy> {
     let mut taken = pools.iter_mut().map(take).collect::<Vec<_>>();
     let names = classes.iter().map(|class| object::name(class.object)).collect::<Vec<_>>();
     let mut users = BTreeMap::<String, Vec<usize>>::new();
@@ -61,7 +61,7 @@ pub(crate) fn distribute(pools: &mut [Pool<'_>], classes: &mut [Class<'_>]) -> V
         };
         let groups = groups(&users, &taken);
         let own = own(&groups, &classes[class]);
-        let original = Node::Map(classes[class].object.clone());
+        let original = YamlNode::Map(classes[class].object.clone());
         for (value, members) in groups {
             let first = members[0];
             if own.as_ref() == Some(&value) {
@@ -102,7 +102,7 @@ pub(crate) fn distribute(pools: &mut [Pool<'_>], classes: &mut [Class<'_>]) -> V
 }
 
 /// Removes the settings of a NodePool that is converted.
-fn take(pool: &mut Pool<'_>) -> Option<Entry> {
+fn take(pool: &mut KubeletPool<'_>) -> Option<MapEntry> {
     if !pool.converted {
         return None;
     }
@@ -130,12 +130,12 @@ fn take(pool: &mut Pool<'_>) -> Option<Entry> {
 /// Makes strings of numbers where v1 requires strings.
 fn quote(settings: &mut Map) {
     for field in OF_STRINGS {
-        let Some(map) = settings.get_mut(field).and_then(Node::as_map_mut) else { continue };
+        let Some(map) = settings.get_mut(field).and_then(YamlNode::as_map_mut) else { continue };
         for entry in &mut map.entries {
-            if let Node::Scalar(scalar) = &entry.value
+            if let YamlNode::Scalar(scalar) = &entry.value
                 && !matches!(scalar.to_value(), Value::String(_) | Value::Null)
             {
-                entry.value = Node::text(&scalar.text);
+                entry.value = YamlNode::text(&scalar.text);
             }
         }
     }
@@ -150,17 +150,17 @@ fn reference(pool: &Map) -> Option<String> {
 fn refer(pool: &mut Map, name: &str) {
     let reference = pool
         .get_mut("spec")
-        .and_then(Node::as_map_mut)
+        .and_then(YamlNode::as_map_mut)
         .and_then(|spec| spec.child("template"))
         .and_then(|template| template.child("spec"))
         .and_then(|spec| spec.child("nodeClassRef"));
     if let Some(reference) = reference {
-        reference.set("name", Node::text(name));
+        reference.set("name", YamlNode::text(name));
     }
 }
 
 /// NodePools with equal settings, in the order of the input.
-fn groups(users: &[usize], taken: &[Option<Entry>]) -> Vec<(Value, Vec<usize>)> {
+fn groups(users: &[usize], taken: &[Option<MapEntry>]) -> Vec<(Value, Vec<usize>)> {
     let mut groups = Vec::<(Value, Vec<usize>)>::new();
     for user in users {
         let value = taken[*user].as_ref().map_or(Value::Null, |entry| entry.value.to_value());
@@ -176,17 +176,17 @@ fn groups(users: &[usize], taken: &[Option<Entry>]) -> Vec<(Value, Vec<usize>)> 
 fn own(groups: &[(Value, Vec<usize>)], class: &Class<'_>) -> Option<Value> {
     if !class.converted {
         let kubelet = class.object.get("spec").and_then(|spec| spec.at(&["kubelet"]));
-        return Some(kubelet.filter(|kubelet| !kubelet.is_empty()).map_or(Value::Null, Node::to_value));
+        return Some(kubelet.filter(|kubelet| !kubelet.is_empty()).map_or(Value::Null, YamlNode::to_value));
     }
     let none = groups.iter().find(|(value, _)| value.is_null());
     none.or(groups.first()).map(|(value, _)| value.clone())
 }
 
-fn copy_of(original: &Node, name: &str, kubelet: Option<Entry>) -> Node {
+fn copy_of(original: &YamlNode, name: &str, kubelet: Option<MapEntry>) -> YamlNode {
     let mut copy = original.clone();
     if let Some(object) = copy.as_map_mut() {
         if let Some(metadata) = object.child("metadata") {
-            metadata.set("name", Node::text(name));
+            metadata.set("name", YamlNode::text(name));
         }
         if let Some(spec) = object.child("spec") {
             spec.take("kubelet");

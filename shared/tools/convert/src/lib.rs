@@ -30,7 +30,7 @@ pub use report::{Effect, Note, Problem};
 
 /// A file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Source {
+pub struct SourceFile {
     /// The name, for messages.
     pub name: String,
     /// The content.
@@ -61,7 +61,7 @@ pub struct Conversion {
     /// The number of Kubernetes objects in the input.
     pub read: usize,
     /// The files, in the order of the input.
-    pub files: Vec<Source>,
+    pub files: Vec<SourceFile>,
     /// The NodePools and EC2NodeClasses that were converted.
     pub objects: Vec<Converted>,
     /// The notes on fields.

@@ -1,7 +1,7 @@
 //! Metadata: what the API server and controllers set, and annotations with new names.
 
 use crate::report::Log;
-use crate::yaml::{Map, Node};
+use crate::yaml::{Map, YamlNode};
 
 /// Fields that the API server sets. They are not part of a manifest.
 const SERVER: [&str; 8] = [
@@ -53,10 +53,10 @@ pub(crate) fn clean(object: &mut Map, log: &mut Log) {
     if object.take("status").is_some_and(|entry| !entry.value.is_empty()) {
         log.changed("status", "removed: controllers write it");
     }
-    let Some(metadata) = object.get_mut("metadata").and_then(Node::as_map_mut) else {
+    let Some(metadata) = object.get_mut("metadata").and_then(YamlNode::as_map_mut) else {
         return log.problem("metadata.name", "it is missing");
     };
-    if metadata.get("name").and_then(Node::as_str).is_none() {
+    if metadata.get("name").and_then(YamlNode::as_str).is_none() {
         log.problem("metadata.name", "it is missing");
     }
     let set = SERVER.into_iter().filter(|field| metadata.take(field).is_some()).collect::<Vec<_>>();
@@ -66,7 +66,7 @@ pub(crate) fn clean(object: &mut Map, log: &mut Log) {
     if metadata.take("ownerReferences").is_some() {
         log.lost("metadata.ownerReferences", "removed: they name the owner by a uid of the old object");
     }
-    let Some(annotations) = metadata.get_mut("annotations").and_then(Node::as_map_mut) else { return };
+    let Some(annotations) = metadata.get_mut("annotations").and_then(YamlNode::as_map_mut) else { return };
     let gone = OF_THE_OLD_OBJECT.into_iter().filter(|key| annotations.take(key).is_some()).collect::<Vec<_>>();
     if !gone.is_empty() {
         log.changed("metadata.annotations", format!("removed {}: written for the old object", gone.join(", ")));
@@ -98,7 +98,7 @@ pub(crate) fn check_ubuntu(object: &Map, log: &mut Log) {
     log.check(&format!("metadata.annotations[{UBUNTU}]"), advice);
 }
 
-fn annotation<'o>(object: &'o Map, key: &str) -> Option<&'o Node> {
+fn annotation<'o>(object: &'o Map, key: &str) -> Option<&'o YamlNode> {
     object.get("metadata")?.at(&["annotations"])?.as_map()?.get(key)
 }
 

@@ -2,7 +2,7 @@
 
 use crate::metadata;
 use crate::report::Log;
-use crate::yaml::{Entry, Map, Node};
+use crate::yaml::{Map, MapEntry, YamlNode};
 
 /// The annotation in which Karpenter 1.0 keeps the version of an alias for v1beta1.
 const ALIAS_VERSION: &str = "compatibility.karpenter.k8s.aws/v1-alias-version";
@@ -11,11 +11,11 @@ const HOP_LIMIT: i64 = 2;
 
 /// Converts an EC2NodeClass.
 pub(crate) fn convert(object: &mut Map, log: &mut Log) {
-    object.set("apiVersion", Node::text("karpenter.k8s.aws/v1"));
+    object.set("apiVersion", YamlNode::text("karpenter.k8s.aws/v1"));
     log.changed("apiVersion", "karpenter.k8s.aws/v1beta1 is karpenter.k8s.aws/v1");
     let version = alias_version(object, log);
     metadata::clean(object, log);
-    let Some(spec) = object.get_mut("spec").and_then(Node::as_map_mut) else {
+    let Some(spec) = object.get_mut("spec").and_then(YamlNode::as_map_mut) else {
         return log.problem("spec", "it is missing");
     };
     if spec.take("kubelet").is_some() {
@@ -26,7 +26,7 @@ pub(crate) fn convert(object: &mut Map, log: &mut Log) {
     }
     images(spec, "spec", "spec.amiSelectorTerms", version.as_deref().unwrap_or("latest"), log);
     metadata_options(spec, "spec", log);
-    if spec.get("role").is_none_or(Node::is_empty) && spec.get("instanceProfile").is_none_or(Node::is_empty) {
+    if spec.get("role").is_none_or(YamlNode::is_empty) && spec.get("instanceProfile").is_none_or(YamlNode::is_empty) {
         log.problem("spec.role", "it is missing, and so is spec.instanceProfile; set one of them");
     }
 }
@@ -42,7 +42,7 @@ fn alias_version(object: &mut Map, log: &mut Log) -> Option<String> {
 pub(crate) fn images(spec: &mut Map, at: &str, terms_field: &str, version: &str, log: &mut Log) {
     let field = format!("{at}.amiFamily");
     let has_terms = spec.get("amiSelectorTerms").is_some_and(|terms| !terms.is_empty());
-    let family = spec.get("amiFamily").and_then(Node::as_str).map(str::to_owned);
+    let family = spec.get("amiFamily").and_then(YamlNode::as_str).map(str::to_owned);
     match family.as_deref() {
         Some("AL2" | "AL2023" | "Bottlerocket" | "Windows2019" | "Windows2022") if has_terms => {}
         Some(family @ ("AL2" | "AL2023" | "Bottlerocket" | "Windows2019" | "Windows2022")) => {
@@ -63,7 +63,7 @@ pub(crate) fn images(spec: &mut Map, at: &str, terms_field: &str, version: &str,
         }
         Some("Custom") => unregistered(&field, log),
         None => {
-            spec.set("amiFamily", Node::text("Custom"));
+            spec.set("amiFamily", YamlNode::text("Custom"));
             log.changed(&field, "it is missing, so it is Custom, as in Karpenter's conversion");
             unregistered(&field, log);
         }
@@ -81,7 +81,7 @@ fn unregistered(field: &str, log: &mut Log) {
 /// Replaces amiFamily by an alias, in its place.
 fn set_alias(spec: &mut Map, alias: &str) {
     spec.take("amiSelectorTerms");
-    let terms = Node::seq([Node::map([("alias", Node::text(alias))])]);
+    let terms = YamlNode::seq([YamlNode::map([("alias", YamlNode::text(alias))])]);
     if let Some(position) = spec.position("amiFamily") {
         let family = spec.entries.remove(position);
         let mut entry = family.renamed("amiSelectorTerms");
@@ -92,7 +92,7 @@ fn set_alias(spec: &mut Map, alias: &str) {
 
 /// Ubuntu's images with AL2's user data, which is the same. Disks are Ubuntu's.
 fn ubuntu(spec: &mut Map, field: &str, log: &mut Log) {
-    spec.set("amiFamily", Node::text("AL2"));
+    spec.set("amiFamily", YamlNode::text("AL2"));
     log.changed(
         field,
         "Ubuntu is AL2, whose user data has the same format; spec.amiSelectorTerms selects Ubuntu's images",
@@ -101,15 +101,18 @@ fn ubuntu(spec: &mut Map, field: &str, log: &mut Log) {
         field,
         "whether later Ubuntu images boot with AL2's user data is not certain; with Custom the user data is yours",
     );
-    if spec.get("blockDeviceMappings").is_none_or(Node::is_null) {
-        let disk = Node::map([
-            ("encrypted", Node::Scalar(crate::yaml::Scalar { text: "true".to_owned(), form: crate::yaml::Form::Bare })),
-            ("volumeType", Node::text("gp3")),
-            ("volumeSize", Node::text("20Gi")),
+    if spec.get("blockDeviceMappings").is_none_or(YamlNode::is_null) {
+        let disk = YamlNode::map([
+            (
+                "encrypted",
+                YamlNode::Scalar(crate::yaml::Scalar { text: "true".to_owned(), form: crate::yaml::Form::Bare }),
+            ),
+            ("volumeType", YamlNode::text("gp3")),
+            ("volumeSize", YamlNode::text("20Gi")),
         ]);
-        let root = Node::Scalar(crate::yaml::Scalar { text: "true".to_owned(), form: crate::yaml::Form::Bare });
-        let mapping = Node::map([("deviceName", Node::text("/dev/sda1")), ("rootVolume", root), ("ebs", disk)]);
-        spec.set("blockDeviceMappings", Node::seq([mapping]));
+        let root = YamlNode::Scalar(crate::yaml::Scalar { text: "true".to_owned(), form: crate::yaml::Form::Bare });
+        let mapping = YamlNode::map([("deviceName", YamlNode::text("/dev/sda1")), ("rootVolume", root), ("ebs", disk)]);
+        spec.set("blockDeviceMappings", YamlNode::seq([mapping]));
         log.changed("spec.blockDeviceMappings", "added /dev/sda1 with 20Gi, the default of Ubuntu");
     }
 }
@@ -120,9 +123,9 @@ pub(crate) fn metadata_options(spec: &mut Map, at: &str, log: &mut Log) {
     let Some(options) = spec.child("metadataOptions") else {
         return log.problem(&format!("{at}.metadataOptions"), "it is not a mapping");
     };
-    if options.get("httpPutResponseHopLimit").is_none_or(Node::is_null) {
+    if options.get("httpPutResponseHopLimit").is_none_or(YamlNode::is_null) {
         options.take("httpPutResponseHopLimit");
-        options.entries.push(Entry::new("httpPutResponseHopLimit", Node::number(HOP_LIMIT)));
+        options.entries.push(MapEntry::new("httpPutResponseHopLimit", YamlNode::number(HOP_LIMIT)));
         log.changed(&field, "added 2, the default before v1; the default of v1 is 1, with which pods do not reach the instance metadata");
     }
 }

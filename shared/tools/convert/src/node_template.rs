@@ -4,7 +4,7 @@ use crate::metadata;
 use crate::node_class;
 use crate::report::Log;
 use crate::selectors::{self, Special};
-use crate::yaml::{Entry, Map, Node};
+use crate::yaml::{Map, MapEntry, YamlNode};
 use crate::{Identity, Options};
 
 /// The fields of a v1alpha1 spec that v1 has under the same name.
@@ -23,11 +23,11 @@ const CONVERTED: [&str; 3] = ["role", "securityGroupSelectorTerms", "subnetSelec
 
 /// Converts an AWSNodeTemplate.
 pub(crate) fn convert(object: &mut Map, options: &Options, log: &mut Log) {
-    object.set("apiVersion", Node::text("karpenter.k8s.aws/v1"));
-    object.set("kind", Node::text("EC2NodeClass"));
+    object.set("apiVersion", YamlNode::text("karpenter.k8s.aws/v1"));
+    object.set("kind", YamlNode::text("EC2NodeClass"));
     log.changed("kind", "a v1alpha1 AWSNodeTemplate is a v1 EC2NodeClass");
     metadata::clean(object, log);
-    match object.get_mut("spec").and_then(Node::as_map_mut) {
+    match object.get_mut("spec").and_then(YamlNode::as_map_mut) {
         Some(spec) => convert_spec(spec, "spec", options, log),
         None => log.problem("spec", "it is missing"),
     }
@@ -49,16 +49,16 @@ pub(crate) fn convert_spec(spec: &mut Map, at: &str, options: &Options, log: &mu
     if spec.take("amiSelectorTerms").is_some() {
         log.problem(&format!("{at}.amiSelectorTerms"), "it is not a field of v1alpha1; amiSelector is");
     }
-    if spec.get("amiFamily").is_none_or(Node::is_empty) {
+    if spec.get("amiFamily").is_none_or(YamlNode::is_empty) {
         spec.take("amiFamily");
-        spec.entries.insert(0, Entry::new("amiFamily", Node::text("AL2")));
+        spec.entries.insert(0, MapEntry::new("amiFamily", YamlNode::text("AL2")));
         log.changed(&format!("{at}.amiFamily"), "it is not set, so it is AL2, the default of v1alpha1");
     }
     selector(spec, at, "amiSelector", "amiSelectorTerms", selectors::AMIS, log);
     for (old, new) in
         [("subnetSelector", "subnetSelectorTerms"), ("securityGroupSelector", "securityGroupSelectorTerms")]
     {
-        if spec.get(old).is_none_or(Node::is_empty) {
+        if spec.get(old).is_none_or(YamlNode::is_empty) {
             log.problem(&format!("{at}.{old}"), format!("it is missing; v1 requires {new}"));
         }
         selector(spec, at, old, new, selectors::IDS, log);
@@ -114,11 +114,11 @@ fn identity(spec: &mut Map, at: &str, options: &Options, log: &mut Log) {
     spec.take("instanceProfile");
     match &options.identity {
         Some(Identity::Role(role)) => {
-            spec.set("role", Node::text(role));
+            spec.set("role", YamlNode::text(role));
             log.changed(&field, format!("it is not set, so spec.role is {role}, as given"));
         }
         Some(Identity::InstanceProfile(profile)) => {
-            spec.set("instanceProfile", Node::text(profile));
+            spec.set("instanceProfile", YamlNode::text(profile));
             log.changed(&field, format!("it is not set, so it is {profile}, as given"));
         }
         None => log.problem(

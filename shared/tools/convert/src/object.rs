@@ -1,6 +1,6 @@
 //! The kinds of objects.
 
-use crate::yaml::{Map, Node};
+use crate::yaml::{Map, YamlNode};
 use nodeless_model::quotes::shortened;
 
 /// The group of NodePools.
@@ -10,7 +10,7 @@ pub(crate) const AWS: &str = "karpenter.k8s.aws";
 
 /// The kind of an object, which determines its conversion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum ObjectKind {
     /// v1alpha5.
     Provisioner,
     /// v1alpha1.
@@ -44,7 +44,7 @@ const WORKLOADS: [(&str, &str); 10] = [
     ("argoproj.io", "Rollout"),
 ];
 
-impl Kind {
+impl ObjectKind {
     /// The kind of an object, or an unsupported version of one of Karpenter's kinds.
     pub(crate) fn new(api_version: &str, kind: &str) -> Result<Self, String> {
         let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
@@ -77,13 +77,13 @@ impl Kind {
 
 /// apiVersion and kind.
 pub(crate) fn head(object: &Map) -> (String, String) {
-    let text = |key| object.get(key).and_then(Node::as_str).unwrap_or_default().to_owned();
+    let text = |key| object.get(key).and_then(YamlNode::as_str).unwrap_or_default().to_owned();
     (text("apiVersion"), text("kind"))
 }
 
 /// The name of an object.
 pub(crate) fn name(object: &Map) -> String {
-    let name = object.get("metadata").and_then(|metadata| metadata.at(&["name"])).and_then(Node::as_str);
+    let name = object.get("metadata").and_then(|metadata| metadata.at(&["name"])).and_then(YamlNode::as_str);
     name.unwrap_or_default().to_owned()
 }
 
@@ -91,7 +91,7 @@ pub(crate) fn name(object: &Map) -> String {
 pub(crate) fn described(object: &Map) -> String {
     let (_, kind) = head(object);
     let kind = shortened(&kind);
-    let namespace = object.get("metadata").and_then(|metadata| metadata.at(&["namespace"])).and_then(Node::as_str);
+    let namespace = object.get("metadata").and_then(|metadata| metadata.at(&["namespace"])).and_then(YamlNode::as_str);
     match (namespace.map(shortened), &*shortened(&name(object))) {
         (_, "") => format!("{kind} without a name"),
         (Some(namespace), name) => format!("{kind} {namespace}/{name}"),

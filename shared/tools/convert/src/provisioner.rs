@@ -7,7 +7,7 @@ use crate::node_pool::WHEN_EMPTY_OR_UNDERUTILIZED;
 use crate::node_template;
 use crate::object::{self, AWS};
 use crate::report::Log;
-use crate::yaml::{Entry, Item, Map, Node, Seq};
+use crate::yaml::{Item, Map, MapEntry, Seq, YamlNode};
 
 /// Labels of which one in the requirements replaces the default categories and generations.
 const TYPE_LABELS: [&str; 4] = [
@@ -26,13 +26,13 @@ const EARLIER: [(&str, &str); 3] = [
 
 /// Converts a Provisioner. The result includes the EC2NodeClass of `spec.provider`, if there is one. The kubelet stays in the
 /// template, for [`crate::kubelet`].
-pub(crate) fn convert(object: &mut Map, options: &Options, log: &mut Log) -> Option<Node> {
-    object.set("apiVersion", Node::text("karpenter.sh/v1"));
-    object.set("kind", Node::text("NodePool"));
+pub(crate) fn convert(object: &mut Map, options: &Options, log: &mut Log) -> Option<YamlNode> {
+    object.set("apiVersion", YamlNode::text("karpenter.sh/v1"));
+    object.set("kind", YamlNode::text("NodePool"));
     log.changed("kind", "a v1alpha5 Provisioner is a v1 NodePool");
     metadata::clean(object, log);
     let name = object::name(object);
-    let Some(old) = object.get_mut("spec").and_then(Node::as_map_mut) else {
+    let Some(old) = object.get_mut("spec").and_then(YamlNode::as_map_mut) else {
         log.problem("spec", "it is missing");
         return None;
     };
@@ -47,7 +47,7 @@ pub(crate) fn convert(object: &mut Map, options: &Options, log: &mut Log) -> Opt
     for entry in old.entries {
         log.problem(&format!("spec.{}", entry.key.text), "it is not a field of a v1alpha5 Provisioner");
     }
-    object.set("spec", Node::Map(spec));
+    object.set("spec", YamlNode::Map(spec));
     node_class
 }
 
@@ -55,10 +55,10 @@ fn template(
     old: &mut Map,
     name: &str,
     has_provider: bool,
-    expire_after: Entry,
+    expire_after: MapEntry,
     options: &Options,
     log: &mut Log,
-) -> Entry {
+) -> MapEntry {
     let mut metadata = Map::default();
     let mut moved = Vec::new();
     for (key, rename) in
@@ -90,14 +90,14 @@ fn template(
     }
     let mut template = Map::default();
     if !metadata.entries.is_empty() {
-        template.entries.push(Entry::new("metadata", Node::Map(metadata)));
+        template.entries.push(MapEntry::new("metadata", YamlNode::Map(metadata)));
     }
-    template.entries.push(Entry::new("spec", Node::Map(spec)));
-    Entry::new("template", Node::Map(template))
+    template.entries.push(MapEntry::new("spec", YamlNode::Map(spec)));
+    MapEntry::new("template", YamlNode::Map(template))
 }
 
 /// The EC2NodeClass of `spec.provider`.
-fn provider(old: &mut Map, name: &str, options: &Options, log: &mut Log) -> Option<Node> {
+fn provider(old: &mut Map, name: &str, options: &Options, log: &mut Log) -> Option<YamlNode> {
     let entry = old.take("provider").filter(|entry| !entry.value.is_null())?;
     if old.get("providerRef").is_some() {
         log.problem(
@@ -105,27 +105,27 @@ fn provider(old: &mut Map, name: &str, options: &Options, log: &mut Log) -> Opti
             "spec.providerRef exists as well, which v1alpha5 does not allow; remove one of them",
         );
     }
-    let Node::Map(mut spec) = entry.value else {
+    let YamlNode::Map(mut spec) = entry.value else {
         log.problem("spec.provider", "it is not a mapping");
         return None;
     };
     log.changed("spec.provider", format!("is EC2NodeClass {name}"));
     node_template::convert_spec(&mut spec, "spec.provider", options, log);
-    Some(Node::map([
-        ("apiVersion", Node::text("karpenter.k8s.aws/v1")),
-        ("kind", Node::text("EC2NodeClass")),
-        ("metadata", Node::map([("name", Node::text(name))])),
-        ("spec", Node::Map(spec)),
+    Some(YamlNode::map([
+        ("apiVersion", YamlNode::text("karpenter.k8s.aws/v1")),
+        ("kind", YamlNode::text("EC2NodeClass")),
+        ("metadata", YamlNode::map([("name", YamlNode::text(name))])),
+        ("spec", YamlNode::Map(spec)),
     ]))
 }
 
-fn node_class_ref(old: &mut Map, name: &str, has_provider: bool, log: &mut Log) -> Option<Entry> {
+fn node_class_ref(old: &mut Map, name: &str, has_provider: bool, log: &mut Log) -> Option<MapEntry> {
     const FIELD: &str = "spec.providerRef";
-    let mut reference = Node::map([("group", Node::text(AWS)), ("kind", Node::text("EC2NodeClass"))]);
+    let mut reference = YamlNode::map([("group", YamlNode::text(AWS)), ("kind", YamlNode::text("EC2NodeClass"))]);
     let of = reference.as_map_mut()?;
     if has_provider {
-        of.set("name", Node::text(name));
-        return Some(Entry::new("nodeClassRef", reference));
+        of.set("name", YamlNode::text(name));
+        return Some(MapEntry::new("nodeClassRef", reference));
     }
     let Some(mut entry) = old.take("providerRef").filter(|entry| !entry.value.is_null()) else {
         log.problem(FIELD, "it is missing, and so is spec.provider; set the name of an AWSNodeTemplate");
@@ -155,17 +155,17 @@ fn node_class_ref(old: &mut Map, name: &str, has_provider: bool, log: &mut Log) 
 }
 
 /// Requirements with the defaults that v1alpha5 added to an object.
-fn requirements(old: &mut Map, options: &Options, log: &mut Log) -> Entry {
+fn requirements(old: &mut Map, options: &Options, log: &mut Log) -> MapEntry {
     const FIELD: &str = "spec.requirements";
     let mut entry = match old.take("requirements") {
         Some(entry) => {
             log.changed(FIELD, "moved to spec.template.spec.requirements");
             entry
         }
-        None => Entry::new("requirements", Node::Seq(Seq::default())),
+        None => MapEntry::new("requirements", YamlNode::Seq(Seq::default())),
     };
     if entry.value.is_null() {
-        entry.value = Node::Seq(Seq::default());
+        entry.value = YamlNode::Seq(Seq::default());
     }
     let Some(seq) = entry.value.as_seq_mut() else {
         log.problem(FIELD, "it is not a list");
@@ -173,7 +173,7 @@ fn requirements(old: &mut Map, options: &Options, log: &mut Log) -> Entry {
     };
     let has = |label: &str| {
         seq.items.iter().any(|item| {
-            let key = item.value.at(&["key"]).and_then(Node::as_str).unwrap_or_default();
+            let key = item.value.at(&["key"]).and_then(YamlNode::as_str).unwrap_or_default();
             let current = EARLIER.iter().find(|(earlier, _)| *earlier == key).map_or(key, |(_, current)| current);
             current == label
         })
@@ -195,32 +195,32 @@ fn requirements(old: &mut Map, options: &Options, log: &mut Log) -> Entry {
             continue;
         }
         log.changed(FIELD, format!("added {words}, the default of v1alpha5"));
-        seq.items.push(Item::from(Node::map([
-            ("key", Node::text(label)),
-            ("operator", Node::text(operator)),
-            ("values", Node::texts(values)),
+        seq.items.push(Item::from(YamlNode::map([
+            ("key", YamlNode::text(label)),
+            ("operator", YamlNode::text(operator)),
+            ("values", YamlNode::texts(values)),
         ])));
     }
     entry
 }
 
-fn expire_after(old: &mut Map, log: &mut Log) -> Entry {
+fn expire_after(old: &mut Map, log: &mut Log) -> MapEntry {
     const FIELD: &str = "spec.ttlSecondsUntilExpired";
     match seconds(old, "ttlSecondsUntilExpired", log) {
         Some((mut entry, seconds)) => {
             let text = duration::of_seconds(seconds);
             log.changed(FIELD, format!("is spec.template.spec.expireAfter: {text}"));
-            entry.value = Node::text(text);
+            entry.value = YamlNode::text(text);
             entry.renamed("expireAfter")
         }
         None => {
             log.changed(FIELD, "it is not set, so spec.template.spec.expireAfter is Never; the default of v1 is 720h");
-            Entry::new("expireAfter", Node::text("Never"))
+            MapEntry::new("expireAfter", YamlNode::text("Never"))
         }
     }
 }
 
-fn disruption(old: &mut Map, log: &mut Log) -> Entry {
+fn disruption(old: &mut Map, log: &mut Log) -> MapEntry {
     const TTL: &str = "spec.ttlSecondsAfterEmpty";
     const CONSOLIDATION: &str = "spec.consolidation";
     let mut consolidation = old.take("consolidation");
@@ -232,8 +232,11 @@ fn disruption(old: &mut Map, log: &mut Log) -> Entry {
         }
     }
     let empty = seconds(old, "ttlSecondsAfterEmpty", log);
-    let pair = |policy: &str, after: Entry| {
-        Node::Map(Map { entries: vec![Entry::new("consolidationPolicy", Node::text(policy)), after], ..Map::default() })
+    let pair = |policy: &str, after: MapEntry| {
+        YamlNode::Map(Map {
+            entries: vec![MapEntry::new("consolidationPolicy", YamlNode::text(policy)), after],
+            ..Map::default()
+        })
     };
     let value = match (enabled, empty) {
         (true, empty) => {
@@ -244,7 +247,7 @@ fn disruption(old: &mut Map, log: &mut Log) -> Entry {
                 "is spec.disruption.consolidationPolicy: {WHEN_EMPTY_OR_UNDERUTILIZED} with consolidateAfter: 0s"
             );
             log.changed("spec.consolidation.enabled", what);
-            pair(WHEN_EMPTY_OR_UNDERUTILIZED, Entry::new("consolidateAfter", Node::text("0s")))
+            pair(WHEN_EMPTY_OR_UNDERUTILIZED, MapEntry::new("consolidateAfter", YamlNode::text("0s")))
         }
         (false, Some((mut entry, seconds))) => {
             let text = duration::of_seconds(seconds);
@@ -252,7 +255,7 @@ fn disruption(old: &mut Map, log: &mut Log) -> Entry {
                 TTL,
                 format!("is spec.disruption.consolidationPolicy: WhenEmpty with consolidateAfter: {text}"),
             );
-            entry.value = Node::text(text);
+            entry.value = YamlNode::text(text);
             pair("WhenEmpty", entry.renamed("consolidateAfter"))
         }
         (false, None) => {
@@ -261,16 +264,16 @@ fn disruption(old: &mut Map, log: &mut Log) -> Entry {
                 "it is not enabled and spec.ttlSecondsAfterEmpty is not set, so consolidation stays off: \
                  spec.disruption.consolidateAfter: Never; remove spec.disruption for the default of v1, which is on",
             );
-            pair("WhenEmpty", Entry::new("consolidateAfter", Node::text("Never")))
+            pair("WhenEmpty", MapEntry::new("consolidateAfter", YamlNode::text("Never")))
         }
     };
-    let mut entry = Entry::new("disruption", value);
+    let mut entry = MapEntry::new("disruption", value);
     entry.comments = consolidation.map(|entry| entry.comments).unwrap_or_default();
     entry
 }
 
 /// A field with a number of seconds.
-fn seconds(old: &mut Map, key: &str, log: &mut Log) -> Option<(Entry, u64)> {
+fn seconds(old: &mut Map, key: &str, log: &mut Log) -> Option<(MapEntry, u64)> {
     let entry = old.take(key).filter(|entry| !entry.value.is_null())?;
     let number = entry.value.to_value().as_u64();
     if number.is_none() {
@@ -279,7 +282,7 @@ fn seconds(old: &mut Map, key: &str, log: &mut Log) -> Option<(Entry, u64)> {
     Some((entry, number.unwrap_or_default()))
 }
 
-fn limits(old: &mut Map, log: &mut Log) -> Option<Entry> {
+fn limits(old: &mut Map, log: &mut Log) -> Option<MapEntry> {
     let mut entry = old.take("limits").filter(|entry| !entry.value.is_null())?;
     let Some(limits) = entry.value.as_map_mut() else {
         log.problem("spec.limits", "it is not a mapping");

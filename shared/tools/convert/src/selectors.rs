@@ -1,7 +1,7 @@
 //! Selectors of v1alpha1, which are maps, to the terms of v1.
 
 use crate::report::Log;
-use crate::yaml::{Entry, Map, Node};
+use crate::yaml::{Map, MapEntry, YamlNode};
 
 /// The keys of a selector that are no tags, with the field of a term that each is.
 pub(crate) type Special = &'static [(&'static str, &'static str)];
@@ -13,11 +13,11 @@ pub(crate) const AMIS: Special =
     &[("aws-ids", "id"), ("aws::ids", "id"), ("aws::name", "name"), ("aws::owners", "owner")];
 
 /// The terms of a selector. Values with commas are alternatives, each of which becomes a term of its own.
-pub(crate) fn terms(selector: &Map, special: Special, field: &str, log: &mut Log) -> Option<Node> {
+pub(crate) fn terms(selector: &Map, special: Special, field: &str, log: &mut Log) -> Option<YamlNode> {
     let mut terms = vec![Vec::<(&str, bool, String)>::new()];
     let mut keys = selector.entries.iter().collect::<Vec<_>>();
     // The order of upstream's tool: owners first, then ids, names and tags in the order of their keys.
-    let rank = |entry: &Entry| match field_of(&entry.key.text, special) {
+    let rank = |entry: &MapEntry| match field_of(&entry.key.text, special) {
         Some("owner") => 0,
         Some("id") => 1,
         Some(_) => 2,
@@ -47,7 +47,7 @@ pub(crate) fn terms(selector: &Map, special: Special, field: &str, log: &mut Log
             })
             .collect();
     }
-    Some(Node::seq(terms.into_iter().map(|term| node(&term))))
+    Some(YamlNode::seq(terms.into_iter().map(|term| node(&term))))
 }
 
 /// The comments within a selector, which its terms have above them.
@@ -63,17 +63,17 @@ fn field_of(key: &str, special: Special) -> Option<&'static str> {
     special.iter().find(|(name, _)| *name == key).map(|(_, field)| *field)
 }
 
-fn node(term: &[(&str, bool, String)]) -> Node {
+fn node(term: &[(&str, bool, String)]) -> YamlNode {
     let mut map = Map::default();
     for field in ["id", "name", "owner"] {
         if let Some((_, _, value)) = term.iter().find(|(key, is_tag, _)| !is_tag && *key == field) {
-            map.set(field, Node::text(value));
+            map.set(field, YamlNode::text(value));
         }
     }
     let tags = term.iter().filter(|(_, is_tag, _)| *is_tag);
-    let tags = tags.map(|(key, _, value)| Entry::new(key, Node::text(value))).collect::<Vec<_>>();
+    let tags = tags.map(|(key, _, value)| MapEntry::new(key, YamlNode::text(value))).collect::<Vec<_>>();
     if !tags.is_empty() {
-        map.set("tags", Node::Map(Map { entries: tags, ..Map::default() }));
+        map.set("tags", YamlNode::Map(Map { entries: tags, ..Map::default() }));
     }
-    Node::Map(map)
+    YamlNode::Map(map)
 }

@@ -2,7 +2,7 @@
 
 use crate::metadata::{DO_NOT, DO_NOT_DISRUPT, NODE_POOL, PROVISIONER_NAME};
 use crate::report::Log;
-use crate::yaml::{Map, Node, Scalar};
+use crate::yaml::{Map, Scalar, YamlNode};
 use std::collections::BTreeSet;
 
 const OLD_TAINT: &str = "karpenter.sh/disruption";
@@ -11,9 +11,9 @@ const TAINT: &str = "karpenter.sh/disrupted";
 /// Renames them in a workload. The result is whether anything changed.
 pub(crate) fn convert(object: &mut Map, log: &mut Log) -> bool {
     let mut found = Found::default();
-    let mut node = Node::Map(std::mem::take(object));
+    let mut node = YamlNode::Map(std::mem::take(object));
     rename(&mut node, "", &mut found);
-    if let Node::Map(map) = node {
+    if let YamlNode::Map(map) = node {
         *object = map;
     }
     for (field, old, new) in &found.renamed {
@@ -48,15 +48,15 @@ struct Found {
     renamed: BTreeSet<(String, String, &'static str)>,
 }
 
-fn rename(node: &mut Node, field: &str, found: &mut Found) {
+fn rename(node: &mut YamlNode, field: &str, found: &mut Found) {
     let below = |key: &str| if field.is_empty() { key.to_owned() } else { format!("{field}.{key}") };
     match node {
-        Node::Scalar(_) => {}
-        Node::Seq(seq) => {
+        YamlNode::Scalar(_) => {}
+        YamlNode::Seq(seq) => {
             let items = seq.items.iter_mut().enumerate();
             items.for_each(|(index, item)| rename(&mut item.value, &format!("{field}[{index}]"), found));
         }
-        Node::Map(map) => {
+        YamlNode::Map(map) => {
             let last = field.rsplit('.').next().unwrap_or_default();
             match last {
                 "annotations" => DO_NOT.into_iter().for_each(|old| key(map, old, DO_NOT_DISRUPT, field, found)),
@@ -91,17 +91,17 @@ fn key(map: &mut Map, old: &str, new: &'static str, field: &str, found: &mut Fou
 fn value(map: &mut Map, name: &str, field: &str, found: &mut Found) {
     if let Some(value) = map.get_mut(name).filter(|value| value.as_str() == Some(PROVISIONER_NAME)) {
         found.renamed.insert((format!("{field}.{name}"), PROVISIONER_NAME.to_owned(), NODE_POOL));
-        *value = Node::text(NODE_POOL);
+        *value = YamlNode::text(NODE_POOL);
     }
 }
 
 /// The taint of nodes that are disrupted has another key, and no value.
 fn toleration(map: &mut Map, field: &str, found: &mut Found) {
-    if map.get("key").and_then(Node::as_str) != Some(OLD_TAINT) {
+    if map.get("key").and_then(YamlNode::as_str) != Some(OLD_TAINT) {
         return;
     }
     found.renamed.insert((format!("{field}.key"), OLD_TAINT.to_owned(), TAINT));
-    map.set("key", Node::text(TAINT));
+    map.set("key", YamlNode::text(TAINT));
     map.take("value");
-    map.set("operator", Node::text("Exists"));
+    map.set("operator", YamlNode::text("Exists"));
 }

@@ -1,6 +1,6 @@
 //! Fields that an API server or a controller would have set.
 
-use crate::kinds::Kind;
+use crate::kinds::PlannedKind;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use nodeless_api::convert::ConvertError;
@@ -102,8 +102,8 @@ pub(crate) fn node_class(class: &mut Value) {
 
 /// Whether an error about a field counts: not if the field is missing, or if the rule is about the whole spec of an EC2NodeClass. Those
 /// rules require fields that planning does not use: `role` or `instanceProfile`, and `amiFamily`.
-pub(crate) fn is_given(kind: Kind, given: &Value, field: &str) -> bool {
-    let own_rules = kind == Kind::NodeClass && field == "spec";
+pub(crate) fn is_given(kind: PlannedKind, given: &Value, field: &str) -> bool {
+    let own_rules = kind == PlannedKind::NodeClass && field == "spec";
     let terms = SELECTOR_TERMS.iter().find(|terms| field.strip_prefix("spec.") == Some(terms));
     !own_rules && terms.is_none_or(|terms| given.pointer(&format!("/spec/{terms}")).is_some())
 }

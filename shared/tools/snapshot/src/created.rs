@@ -2,7 +2,7 @@
 
 use crate::decode::{Undecoded, decode};
 use crate::documents::Body;
-use crate::fault::Place;
+use crate::fault::SourcePlace;
 use crate::objects::{Key, Objects, ReadPod};
 use crate::workloads::{PodGroup, Workload};
 use nodeless_api::slim;
@@ -22,7 +22,7 @@ pub(crate) struct Created {
     pub(crate) pods: BTreeMap<(&'static str, Key), usize>,
     /// The number to which autoscalers may increase it, if it is larger.
     pub(crate) most: BTreeMap<(&'static str, Key), u64>,
-    pub(crate) faults: Vec<(Place, &'static str, Key, Undecoded)>,
+    pub(crate) faults: Vec<(SourcePlace, &'static str, Key, Undecoded)>,
 }
 
 /// A workload, and the pods that it gets.
@@ -91,7 +91,7 @@ pub(crate) fn create_pods(objects: &mut Objects, at_maximum: bool) -> Created {
 /// Gives workloads that refer to another one its template.
 fn take_templates(
     workloads: &mut BTreeMap<(&'static str, Key), Workload>,
-) -> Vec<(Place, &'static str, Key, Undecoded)> {
+) -> Vec<(SourcePlace, &'static str, Key, Undecoded)> {
     let mut faults = Vec::new();
     let referring: Vec<_> = workloads.iter().filter(|(_, workload)| workload.template_of.is_some()).collect();
     let referring: Vec<_> = referring.into_iter().map(|(key, workload)| (key.clone(), workload.clone())).collect();

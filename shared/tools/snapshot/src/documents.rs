@@ -1,6 +1,6 @@
 //! Splits bytes into documents: YAML, JSON, or both.
 
-use crate::fault::{Fault, Place};
+use crate::fault::{Fault, SourcePlace};
 use nodeless_model::Template;
 use nodeless_model::quotes::shortened;
 use serde_json::Value;
@@ -23,7 +23,7 @@ pub(crate) enum Body<'a> {
 /// A part of an export, in order.
 pub(crate) enum Found<'a> {
     /// An object or a List.
-    Body(Place, Body<'a>),
+    Body(SourcePlace, Body<'a>),
     /// Something that cannot be read.
     Fault(Fault),
 }
@@ -34,7 +34,7 @@ pub(crate) fn read(source: &str, bytes: &[u8], each: &mut dyn FnMut(Found<'_>)) 
     let mut document = 0;
     for chunk in split(&bytes) {
         let mut place =
-            Place { source: source.to_owned(), document: document + 1, line: chunk.line, items: Vec::new() };
+            SourcePlace { source: source.to_owned(), document: document + 1, line: chunk.line, items: Vec::new() };
         let text = match std::str::from_utf8(chunk.bytes) {
             Ok(text) => text,
             Err(error) => {
@@ -109,7 +109,7 @@ fn has_content(line: &[u8]) -> bool {
 }
 
 /// Reads JSON values one after another, and returns their number.
-fn json(place: &mut Place, text: &str, each: &mut dyn FnMut(Found<'_>)) -> usize {
+fn json(place: &mut SourcePlace, text: &str, each: &mut dyn FnMut(Found<'_>)) -> usize {
     let mut read = 0;
     for value in serde_json::Deserializer::from_str(text).into_iter::<&RawValue>() {
         match value {
@@ -133,11 +133,11 @@ fn json(place: &mut Place, text: &str, each: &mut dyn FnMut(Found<'_>)) -> usize
     read
 }
 
-fn not_json(place: &Place, error: &serde_json::Error) -> Fault {
+fn not_json(place: &SourcePlace, error: &serde_json::Error) -> Fault {
     place.unreadable(format!("it is not JSON: {error}"))
 }
 
-fn yaml(place: &Place, text: &str, each: &mut dyn FnMut(Found<'_>)) {
+fn yaml(place: &SourcePlace, text: &str, each: &mut dyn FnMut(Found<'_>)) {
     match tree(text) {
         Ok(value) => each(Found::Body(place.clone(), Body::Tree(value))),
         Err(error) => each(Found::Fault(Syntax::new(&error, text).at(place))),
@@ -180,7 +180,7 @@ impl From<&serde_saphyr::Error> for Syntax {
 
 impl Syntax {
     /// The error in the document at the place.
-    fn at(&self, place: &Place) -> Fault {
+    fn at(&self, place: &SourcePlace) -> Fault {
         let problem = &self.problem;
         place.unreadable(match self.line {
             Some(line) => format!("it is not YAML: line {}: {problem}", (place.line + line).saturating_sub(1)),

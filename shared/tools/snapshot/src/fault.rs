@@ -9,7 +9,7 @@ const MAXIMUM_PROBLEM: usize = 500;
 
 /// The location of an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Place {
+pub struct SourcePlace {
     /// The file or other source.
     pub source: String,
     /// The number of the document, from 1; documents without content are not counted.
@@ -24,7 +24,7 @@ pub struct Place {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     /// The location.
-    pub place: Place,
+    pub place: SourcePlace,
     /// The kind and name of the object, if they could be read.
     pub object: Option<String>,
     /// The field, such as `spec.containers[0].resources.requests.cpu`; empty for the object itself.
@@ -33,7 +33,7 @@ pub struct Fault {
     pub problem: String,
 }
 
-impl Place {
+impl SourcePlace {
     /// An item of the List at this location.
     pub(crate) fn item(&self, index: usize) -> Self {
         let mut place = self.clone();
@@ -61,7 +61,7 @@ fn bounded(problem: &str) -> String {
     problem
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for SourcePlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: document {}", self.source, self.document)?;
         if self.line > 1 {

@@ -9,7 +9,7 @@ use std::borrow::Cow;
 
 /// A kind that planning uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Kind {
+pub(crate) enum PlannedKind {
     Node,
     Pod,
     Namespace,
@@ -45,7 +45,7 @@ pub(crate) enum Kind {
     Selecting(&'static str),
 }
 
-impl Kind {
+impl PlannedKind {
     const ALL: [(Self, &'static str, &'static str); 42] = [
         (Self::Node, "", "Node"),
         (Self::Pod, "", "Pod"),

@@ -24,7 +24,7 @@ mod reader;
 mod snapshot;
 mod workloads;
 
-pub use fault::{Fault, Place};
+pub use fault::{Fault, SourcePlace};
 pub use manifests::{Identity, Manifest};
 pub use reader::{Check, FieldCheck, Reader, UnknownField};
 pub use snapshot::{Held, Snapshot};

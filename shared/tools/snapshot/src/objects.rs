@@ -3,8 +3,8 @@
 use crate::complete;
 use crate::decode::decode;
 use crate::documents::Body;
-use crate::fault::Place;
-use crate::kinds::Kind;
+use crate::fault::SourcePlace;
+use crate::kinds::PlannedKind;
 use crate::workloads::{Autoscaler, VerticalAutoscaler, Workload};
 use jiff::Timestamp;
 use nodeless_api::admission::{Admission, RuntimeClass};
@@ -49,7 +49,7 @@ pub(crate) struct Objects {
     pub(crate) runtime_classes: BTreeMap<Key, RuntimeClass>,
     pub(crate) node_pools: BTreeMap<Key, model::NodePool>,
     pub(crate) node_classes: BTreeMap<Key, EC2NodeClass>,
-    pub(crate) node_claims: BTreeMap<Key, (Place, nodeless_api::NodeClaim)>,
+    pub(crate) node_claims: BTreeMap<Key, (SourcePlace, nodeless_api::NodeClaim)>,
     pub(crate) other_node_pools: BTreeMap<Key, model::OtherNodePool>,
     pub(crate) other_node_claims: BTreeMap<Key, model::OtherNodeClaim>,
     pub(crate) node_overlays: BTreeMap<Key, (model::NodeOverlay, NodeOverlayStatus)>,
@@ -224,53 +224,53 @@ impl Objects {
     }
 
     /// Removes an object. A workload is removed with its pods and with the workloads that it controls.
-    pub(crate) fn remove(&mut self, kind: Kind, key: &Key) {
+    pub(crate) fn remove(&mut self, kind: PlannedKind, key: &Key) {
         match kind {
-            Kind::Node => drop(self.nodes.remove(key)),
-            Kind::Pod => drop(self.pods.remove(key)),
-            Kind::Namespace => {
+            PlannedKind::Node => drop(self.nodes.remove(key)),
+            PlannedKind::Pod => drop(self.pods.remove(key)),
+            PlannedKind::Namespace => {
                 self.namespaces.remove(key);
                 if key.1 == SYSTEM_NAMESPACE {
                     self.annotations.clear();
                 }
             }
-            Kind::PersistentVolume => drop(self.persistent_volumes.remove(key)),
-            Kind::PersistentVolumeClaim => drop(self.persistent_volume_claims.remove(key)),
-            Kind::StorageClass => drop(self.storage_classes.remove(key)),
-            Kind::CsiNode => drop(self.csi_nodes.remove(key)),
-            Kind::ResourceSlice => drop(self.resource_slices.remove(key)),
-            Kind::DeviceClass => drop(self.device_classes.remove(key)),
-            Kind::ResourceClaim => drop(self.resource_claims.remove(key)),
-            Kind::ResourceClaimTemplate => drop(self.resource_claim_templates.remove(key)),
-            Kind::DaemonSet => {
+            PlannedKind::PersistentVolume => drop(self.persistent_volumes.remove(key)),
+            PlannedKind::PersistentVolumeClaim => drop(self.persistent_volume_claims.remove(key)),
+            PlannedKind::StorageClass => drop(self.storage_classes.remove(key)),
+            PlannedKind::CsiNode => drop(self.csi_nodes.remove(key)),
+            PlannedKind::ResourceSlice => drop(self.resource_slices.remove(key)),
+            PlannedKind::DeviceClass => drop(self.device_classes.remove(key)),
+            PlannedKind::ResourceClaim => drop(self.resource_claims.remove(key)),
+            PlannedKind::ResourceClaimTemplate => drop(self.resource_claim_templates.remove(key)),
+            PlannedKind::DaemonSet => {
                 self.daemon_sets.remove(key);
                 self.replaced_workloads.insert((kind.name(), key.clone()));
             }
-            Kind::PodDisruptionBudget => {
+            PlannedKind::PodDisruptionBudget => {
                 self.disruption_budgets.remove(key);
                 self.uncounted.remove(key);
             }
-            Kind::PriorityClass => drop(self.priority_classes.remove(key)),
-            Kind::RuntimeClass => drop(self.runtime_classes.remove(key)),
-            Kind::Autoscaler(name) => drop(self.autoscalers.remove(&(name, key.clone()))),
-            Kind::VerticalPodAutoscaler => drop(self.vertical_autoscalers.remove(key)),
-            Kind::PodGroup => drop(self.pod_groups.remove(key)),
-            Kind::LimitRange => drop(self.limit_ranges.remove(key)),
-            Kind::ResourceQuota => drop(self.resource_quotas.remove(key)),
-            Kind::NodePool => {
+            PlannedKind::PriorityClass => drop(self.priority_classes.remove(key)),
+            PlannedKind::RuntimeClass => drop(self.runtime_classes.remove(key)),
+            PlannedKind::Autoscaler(name) => drop(self.autoscalers.remove(&(name, key.clone()))),
+            PlannedKind::VerticalPodAutoscaler => drop(self.vertical_autoscalers.remove(key)),
+            PlannedKind::PodGroup => drop(self.pod_groups.remove(key)),
+            PlannedKind::LimitRange => drop(self.limit_ranges.remove(key)),
+            PlannedKind::ResourceQuota => drop(self.resource_quotas.remove(key)),
+            PlannedKind::NodePool => {
                 self.node_pools.remove(key);
                 self.other_node_pools.remove(key);
             }
-            Kind::NodeClass => drop(self.node_classes.remove(key)),
-            Kind::NodeClaim => {
+            PlannedKind::NodeClass => drop(self.node_classes.remove(key)),
+            PlannedKind::NodeClaim => {
                 self.node_claims.remove(key);
                 self.other_node_claims.remove(key);
             }
-            Kind::NodeOverlay => drop(self.node_overlays.remove(key)),
-            Kind::CapacityBuffer => drop(self.capacity_buffers.remove(key)),
-            Kind::PodTemplate => drop(self.shapes.remove(&(kind.name(), key.clone()))),
-            Kind::Selecting(name) => self.selectors.remove(name, &key.0, &key.1),
-            Kind::Workload(_) | Kind::Templated(_) => {
+            PlannedKind::NodeOverlay => drop(self.node_overlays.remove(key)),
+            PlannedKind::CapacityBuffer => drop(self.capacity_buffers.remove(key)),
+            PlannedKind::PodTemplate => drop(self.shapes.remove(&(kind.name(), key.clone()))),
+            PlannedKind::Selecting(name) => self.selectors.remove(name, &key.0, &key.1),
+            PlannedKind::Workload(_) | PlannedKind::Templated(_) => {
                 let name = kind.name();
                 self.selectors.remove(name, &key.0, &key.1);
                 self.shapes.remove(&(name, key.clone()));

@@ -2,33 +2,26 @@
 
 mod custom;
 mod fields;
+mod kinds;
+mod metadata;
 mod skipped;
 
 pub use fields::{FieldCheck, UnknownField};
 
 use crate::assumed::Assumed;
-use crate::complete;
 use crate::created::{Created, create_pods};
 use crate::decode::{Undecoded, decode, tree};
 use crate::documents::{self, Body, Found};
-use crate::fault::{Fault, Place, explained};
-use crate::kinds::{Head, Kind, head, identity, is_sequence, items, removed};
+use crate::fault::{Fault, SourcePlace, explained};
+use crate::kinds::{Head, PlannedKind, head, identity, is_sequence, items, removed};
 use crate::manifests::{Identity, Manifest, described};
-use crate::objects::{Key, Objects, ReadPod};
+use crate::objects::{Key, Objects};
 use crate::snapshot::Snapshot;
-use crate::workloads::{
-    Autoscaler, TemplatePath, VerticalAutoscaler, Workload, WrittenPodGroup, WrittenVerticalAutoscaler,
-};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use nodeless_api::admission::RuntimeClass;
+use crate::workloads::TemplatePath;
+use metadata::HasMetadata;
 use nodeless_api::convert::ConvertError;
-use nodeless_api::daemon_sets::ReadDaemonSet;
-use nodeless_api::default_spread::{ObjectSelector, SchedulerConfig};
-use nodeless_api::limit_ranges::LimitRange;
-use nodeless_api::pod_shapes::ReadShape;
-use nodeless_api::slim;
+use nodeless_api::default_spread::SchedulerConfig;
 use nodeless_api::view::{InvalidObject, Outline};
-use nodeless_model as model;
 use nodeless_model::Template;
 use nodeless_model::quotes::{shortened, with_short_keys};
 use serde::de::DeserializeOwned;
@@ -40,9 +33,6 @@ use std::collections::{BTreeMap, BTreeSet};
 const MAXIMUM_NESTING: usize = 16;
 /// The namespace of objects without one, as in kubectl.
 const DEFAULT_NAMESPACE: &str = "default";
-
-/// The workloads whose selectors default topology spread constraints depend on.
-const SELECTING: [&str; 4] = ["Deployment", "ReplicaSet", "ReplicationController", "StatefulSet"];
 
 /// A check of the API server that this crate cannot do itself: of an object of a kind, with required fields that were missing. Returns
 /// the fields with errors, and the errors.
@@ -81,8 +71,8 @@ pub struct Reader {
 /// An object that is being read: its location and kind.
 #[derive(Clone, Copy)]
 struct Incoming<'p> {
-    place: &'p Place,
-    kind: Kind,
+    place: &'p SourcePlace,
+    kind: PlannedKind,
 }
 
 impl Incoming<'_> {
@@ -169,7 +159,7 @@ impl Reader {
 
     /// Adds one item of a list from an API server. Such items have no kind.
     pub fn item(&mut self, source: &str, index: usize, api_version: &str, kind: &str, object: &RawValue) {
-        let place = Place { source: source.to_owned(), document: 1, line: 1, items: vec![index] };
+        let place = SourcePlace { source: source.to_owned(), document: 1, line: 1, items: vec![index] };
         let list = (api_version.to_owned(), format!("{kind}List"));
         self.body(&place, Body::Raw(object), Some(&list), 1);
     }
@@ -232,7 +222,7 @@ impl Reader {
         snapshot
     }
 
-    fn body(&mut self, place: &Place, body: Body<'_>, list: Option<&(String, String)>, depth: usize) {
+    fn body(&mut self, place: &SourcePlace, body: Body<'_>, list: Option<&(String, String)>, depth: usize) {
         if is_sequence(&body) {
             return self.list(place, body, None, depth);
         }
@@ -263,9 +253,10 @@ impl Reader {
             let undecoded = Undecoded { field: "apiVersion".to_owned(), problem };
             return self.faults.push(fault(place, Some(described(&kind, "", &shortened(&name))), undecoded));
         }
-        let is_used = |known: &Kind| !matches!(known, Kind::Selecting(_)) || !self.scheduler_config.is_empty();
+        let is_used =
+            |known: &PlannedKind| !matches!(known, PlannedKind::Selecting(_)) || !self.scheduler_config.is_empty();
         let known = self.kind(given, &kind).filter(is_used);
-        let Some(known) = known.filter(|known| !(has_uid && matches!(known, Kind::Templated(_)))) else {
+        let Some(known) = known.filter(|known| !(has_uid && matches!(known, PlannedKind::Templated(_)))) else {
             return self.skip(given, &kind, has_uid, &body);
         };
         let incoming = Incoming { place, kind: known };
@@ -275,7 +266,7 @@ impl Reader {
         if !known.reads(api_version.as_deref()) {
             let version = api_version.unwrap_or_default();
             let problem = match known {
-                Kind::NodeClaim => format!("{version:?} is not supported; export it as v1"),
+                PlannedKind::NodeClaim => format!("{version:?} is not supported; export it as v1"),
                 _ => format!("{version:?} is not supported; convert it to v1 with `nodeless convert -f FILE`"),
             };
             return self.refuse(&incoming, &body, Undecoded { field: "apiVersion".to_owned(), problem });
@@ -301,7 +292,7 @@ impl Reader {
         self.manifests.insert(object, manifest);
     }
 
-    fn list(&mut self, place: &Place, body: Body<'_>, list: Option<&(String, String)>, depth: usize) {
+    fn list(&mut self, place: &SourcePlace, body: Body<'_>, list: Option<&(String, String)>, depth: usize) {
         if depth > MAXIMUM_NESTING {
             return self.faults.push(place.unreadable("Lists are nested too deeply"));
         }
@@ -315,244 +306,14 @@ impl Reader {
         }
     }
 
-    fn object(&mut self, incoming: &Incoming<'_>, body: &Body<'_>) {
-        match incoming.kind {
-            Kind::Node => {
-                let read = self.slim::<slim::Node>(incoming, body, |object| &mut object.metadata);
-                let completed = read.map(|(key, mut node)| {
-                    complete::node(&mut node);
-                    (key, node)
-                });
-                self.objects.note_heartbeat(body);
-                let converted = self.converted(incoming, body, completed, |node| model::Node::try_from(node));
-                self.keep(incoming, converted, |objects| &mut objects.nodes);
-            }
-            Kind::Pod => {
-                let read = self.slim::<slim::Pod>(incoming, body, |object| &mut object.metadata);
-                let mut converted = self.converted(incoming, body, read, ReadPod::new);
-                if let Some((_, read)) = &mut converted {
-                    self.objects.share_running(read);
-                }
-                if let Some(((namespace, name), read)) = &converted
-                    && read.pod.template.volume_claims.iter().any(|claim| claim.ephemeral)
-                {
-                    self.objects.note_ephemeral(namespace, name, body);
-                }
-                self.keep(incoming, converted, |objects| &mut objects.pods);
-            }
-            Kind::DaemonSet => {
-                let read = self.slim::<slim::DaemonSet>(incoming, body, |object| &mut object.metadata);
-                let converted = self.converted(incoming, body, read, |set| ReadDaemonSet::try_from(set));
-                self.keep(incoming, converted, |objects| &mut objects.daemon_sets);
-            }
-            Kind::PodDisruptionBudget => {
-                let read = self.slim::<slim::PodDisruptionBudget>(incoming, body, |object| &mut object.metadata);
-                let spec = read.as_ref().map(|(_, budget)| budget.spec.clone()).unwrap_or_default();
-                let converted =
-                    self.converted(incoming, body, read, |budget| model::PodDisruptionBudget::try_from(budget));
-                if let Some((key, _)) = &converted {
-                    self.objects.note_budget(key, body, spec);
-                }
-                self.keep(incoming, converted, |objects| &mut objects.disruption_budgets);
-            }
-            Kind::Namespace => {
-                let read = self.slim::<slim::Namespace>(incoming, body, |object| &mut object.metadata);
-                if let Some(((_, name), _)) = &read {
-                    self.objects.note_namespace(name, body);
-                }
-                self.keep(incoming, read, |objects| &mut objects.namespaces);
-            }
-            Kind::PersistentVolume => {
-                let read = self.slim::<slim::PersistentVolume>(incoming, body, |object| &mut object.metadata);
-                self.keep(incoming, read, |objects| &mut objects.persistent_volumes);
-            }
-            Kind::PersistentVolumeClaim => {
-                let read = self.slim::<slim::PersistentVolumeClaim>(incoming, body, |object| &mut object.metadata);
-                self.keep(incoming, read, |objects| &mut objects.persistent_volume_claims);
-            }
-            Kind::StorageClass => {
-                let read = self.slim::<slim::StorageClass>(incoming, body, |object| &mut object.metadata);
-                self.keep(incoming, read, |objects| &mut objects.storage_classes);
-            }
-            Kind::CsiNode => {
-                let read = self.slim::<slim::CsiNode>(incoming, body, |object| &mut object.metadata);
-                self.keep(incoming, read, |objects| &mut objects.csi_nodes);
-            }
-            Kind::ResourceSlice => {
-                let read = self.slim::<slim::ResourceSlice>(incoming, body, |object| &mut object.metadata);
-                self.keep(incoming, read, |objects| &mut objects.resource_slices);
-            }
-            Kind::DeviceClass => {
-                let read = self.slim::<slim::DeviceClass>(incoming, body, |object| &mut object.metadata);
-                self.keep(incoming, read, |objects| &mut objects.device_classes);
-            }
-            Kind::ResourceClaim => {
-                let read = self.slim::<slim::ResourceClaim>(incoming, body, |object| &mut object.metadata);
-                self.keep(incoming, read, |objects| &mut objects.resource_claims);
-            }
-            Kind::ResourceClaimTemplate => {
-                let read = self.slim::<slim::ResourceClaimTemplate>(incoming, body, |object| &mut object.metadata);
-                self.keep(incoming, read, |objects| &mut objects.resource_claim_templates);
-            }
-            Kind::PriorityClass => {
-                let read = self.slim::<slim::PriorityClass>(incoming, body, |object| &mut object.metadata);
-                self.keep(incoming, read, |objects| &mut objects.priority_classes);
-            }
-            Kind::RuntimeClass => {
-                let read = self.slim::<slim::RuntimeClass>(incoming, body, |object| &mut object.metadata);
-                let converted = self.converted(incoming, body, read, |class| RuntimeClass::try_from(class));
-                self.keep(incoming, converted, |objects| &mut objects.runtime_classes);
-            }
-            Kind::LimitRange => {
-                let read = self.slim::<slim::LimitRange>(incoming, body, |object| &mut object.metadata);
-                let converted = self.converted(incoming, body, read, |range| LimitRange::try_from(range));
-                self.keep(incoming, converted, |objects| &mut objects.limit_ranges);
-            }
-            Kind::ResourceQuota => {
-                let read = self.slim::<slim::ResourceQuota>(incoming, body, |object| &mut object.metadata);
-                let converted = self.converted(incoming, body, read, |quota| model::ResourceQuota::try_from(quota));
-                self.keep(incoming, converted, |objects| &mut objects.resource_quotas);
-            }
-            Kind::NodePool => self.node_pool(incoming, body),
-            Kind::NodeClass => {
-                let read =
-                    self.custom(incoming, body, complete::node_class, |object: &mut nodeless_api::EC2NodeClass| {
-                        &mut object.metadata
-                    });
-                self.keep(incoming, read, |objects| &mut objects.node_classes);
-            }
-            Kind::NodeClaim => self.node_claim(incoming, body),
-            Kind::NodeOverlay => {
-                let read = self.custom(incoming, body, complete::status, |object: &mut nodeless_api::NodeOverlay| {
-                    &mut object.metadata
-                });
-                let converted = self.converted(incoming, body, read, |overlay| {
-                    let status = overlay.status.clone().unwrap_or_default();
-                    Ok((model::NodeOverlay::try_from(overlay)?, status))
-                });
-                self.keep(incoming, converted, |objects| &mut objects.node_overlays);
-            }
-            Kind::CapacityBuffer => {
-                let read =
-                    self.custom(incoming, body, complete::status, |object: &mut nodeless_api::CapacityBuffer| {
-                        &mut object.metadata
-                    });
-                let converted = self.converted(incoming, body, read, |buffer| {
-                    let status = buffer.status.clone().unwrap_or_default();
-                    Ok((model::CapacityBuffer::try_from(buffer)?, status))
-                });
-                self.keep(incoming, converted, |objects| &mut objects.capacity_buffers);
-            }
-            Kind::PodTemplate => {
-                self.shape(
-                    "PodTemplate",
-                    body,
-                    |template: &mut slim::StoredPodTemplate| &mut template.metadata,
-                    |template: &slim::StoredPodTemplate| template.try_into(),
-                );
-            }
-            Kind::Selecting(kind) => self.selecting_by_labels(incoming, kind, body),
-            Kind::Autoscaler(kind) => match Autoscaler::read(kind, body) {
-                Ok(scaler) => drop(self.objects.autoscalers.insert((kind, incoming.key(body)), scaler)),
-                Err(undecoded) => self.refuse(incoming, body, undecoded),
-            },
-            Kind::VerticalPodAutoscaler => {
-                let read = self.slim::<WrittenVerticalAutoscaler>(incoming, body, |object| &mut object.metadata);
-                let converted = self.converted(incoming, body, read, |scaler| VerticalAutoscaler::try_from(scaler));
-                self.keep(incoming, converted, |objects| &mut objects.vertical_autoscalers);
-            }
-            Kind::PodGroup => {
-                let read = self.slim::<WrittenPodGroup>(incoming, body, |object| &mut object.metadata);
-                let least = read.map(|(key, group)| (key, group.least()));
-                self.keep(incoming, least, |objects| &mut objects.pod_groups);
-            }
-            Kind::Workload(kind) => {
-                self.controller(incoming, kind, body);
-                self.shape(
-                    kind,
-                    body,
-                    |workload: &mut slim::Scalable| &mut workload.metadata,
-                    |workload: &slim::Scalable| workload.try_into(),
-                );
-                self.workload(incoming, body, || Workload::read(incoming.place, kind, body));
-            }
-            Kind::Templated(path) => self.workload(incoming, body, || path.read(incoming.place, body)),
-        }
-    }
-
-    fn selecting_by_labels(&mut self, incoming: &Incoming<'_>, kind: &'static str, body: &Body<'_>) {
-        let read = self.slim::<slim::SelectingByLabels>(incoming, body, |object| &mut object.metadata);
-        if let Some((_, object)) = read {
-            self.objects.selectors.add(kind, object.into());
-        }
-    }
-
-    /// The pods that a workload selects, if constraints depend on it.
-    fn controller(&mut self, incoming: &Incoming<'_>, kind: &'static str, body: &Body<'_>) {
-        if self.scheduler_config.is_empty() || !SELECTING.contains(&kind) {
-            return;
-        }
-        if kind == "ReplicationController" {
-            return self.selecting_by_labels(incoming, kind, body);
-        }
-        let read = self.slim::<slim::Controller>(incoming, body, |object| &mut object.metadata);
-        let converted = self.converted(incoming, body, read, |object| ObjectSelector::try_from(object));
-        if let Some((_, object)) = converted {
-            self.objects.selectors.add(kind, object);
-        }
-    }
-
-    /// An object that a buffer may refer to. If it is malformed, this is reported only if a buffer refers to it.
-    fn shape<T: DeserializeOwned>(
-        &mut self,
-        kind: &'static str,
-        body: &Body<'_>,
-        metadata: fn(&mut T) -> &mut ObjectMeta,
-        convert: impl Fn(&T) -> Result<ReadShape, ConvertError>,
-    ) {
-        let (namespace, name) = identity(body);
-        let namespace = if namespace.is_empty() { DEFAULT_NAMESPACE.to_owned() } else { namespace };
-        let shape = match decode::<T>(body) {
-            Ok(mut object) => {
-                metadata(&mut object).namespace = Some(namespace.clone());
-                convert(&object).map_err(|error| format!("{}: {}", error.field, explained(&error.problem)))
-            }
-            Err(undecoded) => Err(format!("{}: {}", undecoded.field, explained(&undecoded.problem))),
-        };
-        self.objects.shapes.insert((kind, (namespace, name)), shape);
-    }
-
-    /// A workload whose pods are to be created.
-    fn workload(&mut self, incoming: &Incoming<'_>, body: &Body<'_>, read: impl Fn() -> Result<Workload, Undecoded>) {
-        if !self.create_pods {
-            return;
-        }
-        let (namespace, name) = incoming.key(body);
-        match read() {
-            Ok(_) if name.is_empty() => {
-                let problem = "it is missing".to_owned();
-                self.refuse(incoming, body, Undecoded { field: "metadata.name".to_owned(), problem });
-            }
-            Ok(workload) => {
-                let key = (incoming.kind.name(), (namespace, name));
-                if self.replacing {
-                    self.objects.replaced_workloads.insert(key.clone());
-                }
-                self.objects.workloads.insert(key, workload);
-            }
-            Err(undecoded) => self.refuse(incoming, body, undecoded),
-        }
-    }
-
     /// An object of a built-in kind, with its key.
-    fn slim<T: DeserializeOwned>(
+    fn slim<T: DeserializeOwned + HasMetadata>(
         &mut self,
         incoming: &Incoming<'_>,
         body: &Body<'_>,
-        metadata: fn(&mut T) -> &mut ObjectMeta,
     ) -> Option<(Key, T)> {
         match decode::<T>(body) {
-            Ok(object) => self.named(incoming, body, object, metadata),
+            Ok(object) => self.named(incoming, body, object),
             Err(undecoded) => {
                 self.refuse(incoming, body, undecoded);
                 None
@@ -561,14 +322,8 @@ impl Reader {
     }
 
     /// Sets the namespace that the object would get, and returns its name.
-    fn named<T>(
-        &mut self,
-        incoming: &Incoming<'_>,
-        body: &Body<'_>,
-        mut object: T,
-        metadata: fn(&mut T) -> &mut ObjectMeta,
-    ) -> Option<(Key, T)> {
-        let meta = metadata(&mut object);
+    fn named<T: HasMetadata>(&mut self, incoming: &Incoming<'_>, body: &Body<'_>, mut object: T) -> Option<(Key, T)> {
+        let meta = object.metadata();
         let namespace = match meta.namespace.take().filter(|namespace| !namespace.is_empty()) {
             _ if !incoming.kind.is_namespaced() => String::new(),
             Some(namespace) => namespace,
@@ -676,7 +431,7 @@ fn outline(body: &Body<'_>) -> Outline {
     }
 }
 
-fn fault(place: &Place, object: Option<String>, undecoded: Undecoded) -> Fault {
+fn fault(place: &SourcePlace, object: Option<String>, undecoded: Undecoded) -> Fault {
     let Undecoded { field, problem } = undecoded;
     Fault { place: place.clone(), object, field, problem: explained(&problem) }
 }

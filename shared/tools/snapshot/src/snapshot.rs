@@ -260,7 +260,7 @@ impl Snapshot {
         }
     }
 
-    fn take_claims(&mut self, claims: BTreeMap<Key, (crate::Place, nodeless_api::NodeClaim)>) {
+    fn take_claims(&mut self, claims: BTreeMap<Key, (crate::SourcePlace, nodeless_api::NodeClaim)>) {
         let by_provider: BTreeMap<&str, &Node> =
             self.view.nodes.iter().filter_map(|node| Some((node.provider_id.as_deref()?, node))).collect();
         let by_name: BTreeMap<&str, &Node> = self.view.nodes.iter().map(|node| (node.name.as_str(), node)).collect();

@@ -5,7 +5,7 @@
 #![allow(clippy::print_stdout, clippy::unwrap_used, missing_docs)]
 
 use nodeless_catalog::Catalog;
-use nodeless_view::{Cluster, Kind, Object, Picture, Screen, Update, table};
+use nodeless_view::{Cluster, ShownKind, Object, Picture, Screen, Update, table};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
@@ -48,7 +48,7 @@ fn median(mut work: impl FnMut()) -> Duration {
     times[5]
 }
 
-fn objects(nodes: usize, pods: usize) -> Vec<(Kind, String, String, String)> {
+fn objects(nodes: usize, pods: usize) -> Vec<(ShownKind, String, String, String)> {
     let named =
         |kind, namespace: &str, name: String, object: Value| (kind, namespace.to_owned(), name, object.to_string());
     let node_name =
@@ -68,7 +68,7 @@ fn objects(nodes: usize, pods: usize) -> Vec<(Kind, String, String, String)> {
         let status = json!({ "allocatable": resources, "capacity": resources, "conditions": ready });
         let metadata =
             json!({ "name": name, "uid": name, "creationTimestamp": "2026-01-01T00:00:00Z", "labels": labels });
-        all.push(named(Kind::Node, "", name.clone(), json!({ "metadata": metadata, "status": status })));
+        all.push(named(ShownKind::Node, "", name.clone(), json!({ "metadata": metadata, "status": status })));
         let conditions: Vec<Value> = ["Launched", "Registered", "Initialized", "Consolidatable"]
             .map(|kind| json!({ "type": kind, "status": "True", "reason": kind, "message": "", "lastTransitionTime": "2026-01-01T00:01:00Z" }))
             .to_vec();
@@ -76,7 +76,7 @@ fn objects(nodes: usize, pods: usize) -> Vec<(Kind, String, String, String)> {
         let status = json!({ "nodeName": name, "conditions": conditions });
         let class = json!({ "group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default" });
         let spec = json!({ "expireAfter": "720h", "nodeClassRef": class });
-        all.push(named(Kind::NodeClaim, "", claim, json!({ "metadata": metadata, "spec": spec, "status": status })));
+        all.push(named(ShownKind::NodeClaim, "", claim, json!({ "metadata": metadata, "spec": spec, "status": status })));
     }
     for index in 0..pods {
         let (name, namespace) = (format!("web-7d4b9c6f5-{index:06}"), format!("team-{}", index % 50));
@@ -93,7 +93,7 @@ fn objects(nodes: usize, pods: usize) -> Vec<(Kind, String, String, String)> {
             },
             "status": { "phase": if node.is_some() { "Running" } else { "Pending" } }
         });
-        all.push(named(Kind::Pod, &namespace, name, object));
+        all.push(named(ShownKind::Pod, &namespace, name, object));
     }
     all
 }

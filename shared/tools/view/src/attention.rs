@@ -256,34 +256,34 @@ fn budget_of(who: &str, budget: &BudgetRow) -> Option<Attention> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::decode::Kind;
+    use crate::decode::ShownKind;
     use crate::fixtures::{at, claim_value, cluster, event_value, node_value, pod_value, pool_value};
     use crate::picture::Picture;
     use nodeless_catalog::Catalog;
     use serde_json::{Value, json};
 
-    fn found(objects: &[(Kind, Value)], minute: i64) -> Vec<(Problem, String)> {
+    fn found(objects: &[(ShownKind, Value)], minute: i64) -> Vec<(Problem, String)> {
         let picture = Picture::new(&cluster(objects), &Catalog::embedded().unwrap(), at(minute));
         picture.attention.into_iter().map(|one| (one.problem, one.text)).collect()
     }
 
-    fn of_web(name: &str) -> (Kind, Value) {
+    fn of_web(name: &str) -> (ShownKind, Value) {
         let mut pod = pod_value(name, None);
         pod["metadata"]["labels"] = json!({ "pod-template-hash": "7d4b9" });
         pod["metadata"]["ownerReferences"] = json!([{ "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-7d4b9", "uid": "u", "controller": true }]);
-        (Kind::Pod, pod)
+        (ShownKind::Pod, pod)
     }
 
-    fn failed(pod: &str, why: &str) -> (Kind, Value) {
-        (Kind::Event, event_value("Pod", pod, "FailedScheduling", &format!("Failed to schedule pod, {why}")))
+    fn failed(pod: &str, why: &str) -> (ShownKind, Value) {
+        (ShownKind::Event, event_value("Pod", pod, "FailedScheduling", &format!("Failed to schedule pod, {why}")))
     }
 
     #[test]
     fn nothing_is_wrong_with_a_healthy_cluster() {
         let objects = [
-            (Kind::NodePool, pool_value("default")),
-            (Kind::Node, node_value("a", "m5.xlarge")),
-            (Kind::Pod, pod_value("web", Some("a"))),
+            (ShownKind::NodePool, pool_value("default")),
+            (ShownKind::Node, node_value("a", "m5.xlarge")),
+            (ShownKind::Pod, pod_value("web", Some("a"))),
         ];
         assert_eq!(found(&objects, 5), []);
     }
@@ -292,7 +292,7 @@ mod tests {
     fn pods_without_a_node_are_grouped_by_workload_and_reason() {
         let large = "no instance type has enough cpu";
         let objects = [
-            (Kind::Pod, pod_value("alone", None)),
+            (ShownKind::Pod, pod_value("alone", None)),
             of_web("web-1"),
             of_web("web-2"),
             of_web("web-3"),
@@ -316,7 +316,7 @@ mod tests {
     fn pods_that_a_plan_places_or_will_evaluate_need_no_attention() {
         let nominated = [
             of_web("web-1"),
-            (Kind::Event, event_value("Pod", "web-1", "Nominated", "Pod should schedule on: node/a")),
+            (ShownKind::Event, event_value("Pod", "web-1", "Nominated", "Pod should schedule on: node/a")),
         ];
         assert_eq!(found(&nominated, 10), []);
         assert!(found(&nominated, 11)[0].1.contains("a node was planned more than 10 minutes ago"));
@@ -331,10 +331,10 @@ mod tests {
             let mut event = event_value("Pod", "web-1", "Nominated", &target);
             event["metadata"]["name"] = json!(format!("web-1.{claim}"));
             event["firstTimestamp"] = json!(time);
-            (Kind::Event, event)
+            (ShownKind::Event, event)
         };
         let failed = |claim: &str, message: &str| {
-            (Kind::Event, event_value("NodeClaim", claim, "InsufficientCapacityError", message))
+            (ShownKind::Event, event_value("NodeClaim", claim, "InsufficientCapacityError", message))
         };
         let mut objects = vec![
             of_web("web-1"),
@@ -348,7 +348,7 @@ mod tests {
         assert_eq!(found(&objects, 5), text("EC2 has no capacity for it"));
         objects.push(nominated("default-b", "2026-01-01T00:02:00Z"));
         assert_eq!(found(&objects, 5), [], "one launch failed, and the next one is on its way");
-        let node = (Kind::Event, event_value("Pod", "web-1", "Nominated", "Pod should schedule on: node/a"));
+        let node = (ShownKind::Event, event_value("Pod", "web-1", "Nominated", "Pod should schedule on: node/a"));
         assert_eq!(found(&[&objects[..2], &[objects[2].clone(), node]].concat(), 5), [], "it fits on a node now");
         objects.push(failed("default-b", "Disrupting NodeClaim: m5.large spot in a: VcpuLimitExceeded (x): none"));
         let quota = "VcpuLimitExceeded: raise the account's quota of on-demand vCPUs in Service Quotas";
@@ -369,20 +369,20 @@ mod tests {
         let mut ends = pod_value("ends", Some("a"));
         ends["metadata"]["deletionTimestamp"] = json!("2026-01-01T02:00:00Z");
         let mut objects = vec![
-            (Kind::Node, node_value("a", "m5.xlarge")),
-            (Kind::NodeClaim, claim),
-            (Kind::Pod, pod_value("db", Some("a"))),
-            (Kind::Pod, ends.clone()),
-            (Kind::PodDisruptionBudget, budget),
+            (ShownKind::Node, node_value("a", "m5.xlarge")),
+            (ShownKind::NodeClaim, claim),
+            (ShownKind::Pod, pod_value("db", Some("a"))),
+            (ShownKind::Pod, ends.clone()),
+            (ShownKind::PodDisruptionBudget, budget),
         ];
         // It drains since the first minute.
         assert_eq!(found(&objects, 6), []);
         let blocked = "The drain of node a, which costs $0.1920/h, is stuck: shop/db blocks it: PodDisruptionBudget db allows no \
                        disruption";
         assert_eq!(found(&objects, 7), [(Problem::StuckDrain, blocked.to_owned())]);
-        objects.push((Kind::Pod, pod_value("db-2", Some("a"))));
+        objects.push((ShownKind::Pod, pod_value("db-2", Some("a"))));
         assert!(found(&objects, 7)[0].1.contains("shop/db and 1 other pod block it"), "{:?}", found(&objects, 7));
-        objects.retain(|(kind, pod)| *kind != Kind::Pod || *pod == ends);
+        objects.retain(|(kind, pod)| *kind != ShownKind::Pod || *pod == ends);
         assert_eq!(found(&objects, 7), [], "a pod that is being deleted ends by itself");
     }
 
@@ -393,8 +393,8 @@ mod tests {
         node["status"]["conditions"] =
             json!([{ "type": "Ready", "status": "Unknown", "lastTransitionTime": "2026-01-01T00:05:00Z" }]);
         let objects = |pods: &[&str]| -> Vec<_> {
-            let pods = pods.iter().map(|pod| (Kind::Pod, pod_value(pod, Some("a"))));
-            [(Kind::Node, node.clone())].into_iter().chain(pods).collect()
+            let pods = pods.iter().map(|pod| (ShownKind::Pod, pod_value(pod, Some("a"))));
+            [(ShownKind::Node, node.clone())].into_iter().chain(pods).collect()
         };
         assert_eq!(found(&objects(&["db"]), 7), [], "it may be ready again soon");
         let text = |pods: &str| {
@@ -411,7 +411,7 @@ mod tests {
         let mut pool = pool_value("default");
         pool["metadata"]["annotations"] =
             json!({ "nodeless.sh/pause-disruption": "maybe", "nodeless.sh/slep": "0 20 * * * for 11h" });
-        let found = found(&[(Kind::NodePool, pool)], 5);
+        let found = found(&[(ShownKind::NodePool, pool)], 5);
         let texts: Vec<&str> = found.iter().map(|(_, text)| text.as_str()).collect();
         assert!(found.iter().all(|(problem, _)| *problem == Problem::InvalidOption), "{found:?}");
         assert!(
@@ -432,7 +432,7 @@ mod tests {
         pool["status"]["conditions"] = conditions("NodeClassReady=False");
         let class = json!({ "metadata": { "name": "gpu" }, "status": { "conditions": conditions("SubnetsNotFound") } });
         assert_eq!(
-            found(&[(Kind::NodePool, pool), (Kind::NodeClass, class)], 5),
+            found(&[(ShownKind::NodePool, pool), (ShownKind::NodeClass, class)], 5),
             [
                 (
                     Problem::NodePoolNotReady,
@@ -451,7 +451,7 @@ mod tests {
         let with = |used: &str| {
             let mut pool = pool_value("default");
             pool["status"]["resources"]["cpu"] = json!(used);
-            Picture::new(&cluster(&[(Kind::NodePool, pool)]), &Catalog::embedded().unwrap(), at(5)).attention
+            Picture::new(&cluster(&[(ShownKind::NodePool, pool)]), &Catalog::embedded().unwrap(), at(5)).attention
         };
         assert_eq!(with("14"), []);
         let nearly = with("15");
@@ -466,14 +466,17 @@ mod tests {
     fn budgets_count_by_the_price_and_by_what_nodeless_reports() {
         let mut pool = pool_value("default");
         pool["metadata"]["annotations"] = json!({ "nodeless.sh/dollars-per-month": "20" });
-        let mut objects = vec![(Kind::NodePool, pool), (Kind::Node, node_value("a", "m5.xlarge"))];
+        let mut objects = vec![(ShownKind::NodePool, pool), (ShownKind::Node, node_value("a", "m5.xlarge"))];
         let at_this_price = found(&objects, 5);
         assert!(
             at_this_price[0].1.starts_with("NodePool default costs $")
                 && at_this_price[0].1.ends_with("budget of $20.0000"),
             "{at_this_price:?}"
         );
-        objects.push((Kind::Event, event_value("NodePool", "default", "BudgetExceeded", "pay at http://example.com")));
+        objects.push((
+            ShownKind::Event,
+            event_value("NodePool", "default", "BudgetExceeded", "pay at http://example.com"),
+        ));
         assert_eq!(found(&objects, 5), at_this_price);
         objects.remove(1);
         let text = "NodePool default is over its budget of $20.0000, or will be at the present pace: an Event states so, not verified";

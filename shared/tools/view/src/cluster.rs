@@ -2,7 +2,7 @@
 
 use crate::amount::Amount;
 use crate::claim::ClaimFacts;
-use crate::decode::{DecodeError, Kind, Object};
+use crate::decode::{DecodeError, Object, ShownKind};
 use crate::event::EventFacts;
 use crate::node_class::NodeClassRow;
 use crate::pod::PodFacts;
@@ -34,9 +34,9 @@ pub struct Cluster {
     /// By the name of the node; `None` while metrics.k8s.io does not answer.
     pub(crate) usage: Option<BTreeMap<String, Amount>>,
     /// The objects that cannot be decoded, and why.
-    pub(crate) invalid: BTreeMap<(Kind, Key), String>,
+    pub(crate) invalid: BTreeMap<(ShownKind, Key), String>,
     /// The kinds that cannot be read, and why.
-    pub(crate) missing: BTreeMap<Kind, String>,
+    pub(crate) missing: BTreeMap<ShownKind, String>,
     /// The latest time at which the API server created an object.
     created: Option<Timestamp>,
 }
@@ -50,7 +50,7 @@ pub trait Store: 'static {
     ///
     /// # Errors
     /// When it is not an object of this kind; the text contains the field.
-    fn decode(kind: Kind, object: &str) -> Result<Self::Object, DecodeError>;
+    fn decode(kind: ShownKind, object: &str) -> Result<Self::Object, DecodeError>;
 
     /// Applies a change.
     fn apply(&mut self, update: Update<Self::Object>);
@@ -59,7 +59,7 @@ pub trait Store: 'static {
 impl Store for Cluster {
     type Object = Object;
 
-    fn decode(kind: Kind, object: &str) -> Result<Object, DecodeError> {
+    fn decode(kind: ShownKind, object: &str) -> Result<Object, DecodeError> {
         Object::decode(kind, object)
     }
 
@@ -74,14 +74,14 @@ pub enum Update<O = Object> {
     /// All objects of a kind were listed: others do not exist.
     Listed {
         /// The kind.
-        kind: Kind,
+        kind: ShownKind,
         /// The objects, by namespace and name.
         objects: Vec<(String, String, Result<O, DecodeError>)>,
     },
     /// An object was created or changed.
     Present {
         /// The kind.
-        kind: Kind,
+        kind: ShownKind,
         /// The namespace; empty if the object has none.
         namespace: String,
         /// The name.
@@ -92,7 +92,7 @@ pub enum Update<O = Object> {
     /// An object was deleted.
     Absent {
         /// The kind.
-        kind: Kind,
+        kind: ShownKind,
         /// The namespace; empty if the object has none.
         namespace: String,
         /// The name.
@@ -101,7 +101,7 @@ pub enum Update<O = Object> {
     /// A kind cannot be read.
     Missing {
         /// The kind.
-        kind: Kind,
+        kind: ShownKind,
         /// Why.
         why: String,
     },
@@ -112,7 +112,7 @@ pub enum Update<O = Object> {
 impl<O> Update<O> {
     /// The kind of the objects that the API server answered with; `None` if it did not.
     #[must_use]
-    pub const fn kind(&self) -> Option<Kind> {
+    pub const fn kind(&self) -> Option<ShownKind> {
         match self {
             Self::Listed { kind, .. } | Self::Present { kind, .. } | Self::Absent { kind, .. } => Some(*kind),
             Self::Missing { .. } | Self::Usage(_) => None,
@@ -166,35 +166,35 @@ impl Cluster {
         of_clients.filter(|time| *time <= latest).fold(server, Timestamp::max)
     }
 
-    fn clear(&mut self, kind: Kind) {
+    fn clear(&mut self, kind: ShownKind) {
         match kind {
-            Kind::Node => self.nodes.clear(),
-            Kind::Pod => self.pods.clear(),
-            Kind::NodePool => self.pools.clear(),
-            Kind::NodeClaim => self.claims.clear(),
-            Kind::NodeClass => self.classes.clear(),
-            Kind::Event => self.events.clear(),
-            Kind::PodDisruptionBudget => self.budgets.clear(),
-            Kind::Namespace => self.namespaces.clear(),
+            ShownKind::Node => self.nodes.clear(),
+            ShownKind::Pod => self.pods.clear(),
+            ShownKind::NodePool => self.pools.clear(),
+            ShownKind::NodeClaim => self.claims.clear(),
+            ShownKind::NodeClass => self.classes.clear(),
+            ShownKind::Event => self.events.clear(),
+            ShownKind::PodDisruptionBudget => self.budgets.clear(),
+            ShownKind::Namespace => self.namespaces.clear(),
         }
         self.invalid.retain(|(of, _), _| *of != kind);
     }
 
-    fn remove(&mut self, kind: Kind, key: &Key) {
+    fn remove(&mut self, kind: ShownKind, key: &Key) {
         match kind {
-            Kind::Node => drop(self.nodes.remove(key)),
-            Kind::Pod => drop(self.pods.remove(key)),
-            Kind::NodePool => drop(self.pools.remove(key)),
-            Kind::NodeClaim => drop(self.claims.remove(key)),
-            Kind::NodeClass => drop(self.classes.remove(key)),
-            Kind::Event => drop(self.events.remove(key)),
-            Kind::PodDisruptionBudget => drop(self.budgets.remove(key)),
-            Kind::Namespace => drop(self.namespaces.remove(key)),
+            ShownKind::Node => drop(self.nodes.remove(key)),
+            ShownKind::Pod => drop(self.pods.remove(key)),
+            ShownKind::NodePool => drop(self.pools.remove(key)),
+            ShownKind::NodeClaim => drop(self.claims.remove(key)),
+            ShownKind::NodeClass => drop(self.classes.remove(key)),
+            ShownKind::Event => drop(self.events.remove(key)),
+            ShownKind::PodDisruptionBudget => drop(self.budgets.remove(key)),
+            ShownKind::Namespace => drop(self.namespaces.remove(key)),
         }
         self.invalid.remove(&(kind, key.clone()));
     }
 
-    fn put(&mut self, kind: Kind, key: Key, object: Result<Object, DecodeError>) {
+    fn put(&mut self, kind: ShownKind, key: Key, object: Result<Object, DecodeError>) {
         let object = match object {
             Ok(object) => object,
             Err(why) => {
@@ -245,22 +245,22 @@ mod tests {
 
     #[test]
     fn node_pools_and_node_claims_of_another_controller_are_not_shown_and_their_nodes_are() {
-        let present = |kind: Kind, object: Value| {
+        let present = |kind: ShownKind, object: Value| {
             let (namespace, name, object) = decoded(kind, &object.to_string());
             Update::Present { kind, namespace, name, object }
         };
         let mut cluster = Cluster::default();
-        cluster.apply(present(Kind::NodePool, auto_mode_node_pool()));
-        cluster.apply(present(Kind::NodeClaim, auto_mode_node_claim()));
-        cluster.apply(present(Kind::Node, auto_mode_node()));
+        cluster.apply(present(ShownKind::NodePool, auto_mode_node_pool()));
+        cluster.apply(present(ShownKind::NodeClaim, auto_mode_node_claim()));
+        cluster.apply(present(ShownKind::Node, auto_mode_node()));
         assert!(cluster.pools.is_empty() && cluster.claims.is_empty() && cluster.invalid.is_empty());
         assert_eq!(cluster.nodes.values().map(Node::node_pool).collect::<Vec<_>>(), [None]);
         let mut own = auto_mode_node_pool();
         let class = json!({ "group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default" });
         own["spec"]["template"]["spec"]["nodeClassRef"] = class;
-        cluster.apply(present(Kind::NodePool, own));
+        cluster.apply(present(ShownKind::NodePool, own));
         assert_eq!(cluster.pools.len(), 1);
-        cluster.apply(present(Kind::NodePool, auto_mode_node_pool()));
+        cluster.apply(present(ShownKind::NodePool, auto_mode_node_pool()));
         assert!(cluster.pools.is_empty(), "it was replaced by one of another controller");
     }
 
@@ -269,15 +269,15 @@ mod tests {
         let mut cluster = Cluster::default();
         let bad = r#"{"metadata":{"name":"bad","namespace":"shop"},"spec":{"containers":[{"name":"c","resources":{"requests":{"cpu":"many"}}}]}}"#;
         let listed = |all: &[String]| Update::Listed {
-            kind: Kind::Pod,
-            objects: all.iter().map(|it| decoded(Kind::Pod, it)).collect(),
+            kind: ShownKind::Pod,
+            objects: all.iter().map(|it| decoded(ShownKind::Pod, it)).collect(),
         };
         cluster.apply(listed(&[pod("a", Some("n")), pod("b", None), bad.to_owned()]));
         assert_eq!((cluster.pods.len(), cluster.invalid.len()), (2, 1));
         assert!(cluster.invalid.values().all(|why| why.contains("cpu")), "{:?}", cluster.invalid);
         cluster.apply(listed(&[pod("b", None)]));
         assert_eq!((cluster.pods.len(), cluster.invalid.len()), (1, 0));
-        let absent = Update::Absent { kind: Kind::Pod, namespace: "shop".into(), name: "b".into() };
+        let absent = Update::Absent { kind: ShownKind::Pod, namespace: "shop".into(), name: "b".into() };
         cluster.apply(absent);
         assert!(cluster.pods.is_empty());
     }
@@ -286,8 +286,8 @@ mod tests {
     fn the_time_is_that_of_the_clock_that_is_ahead() {
         let mut cluster = Cluster::default();
         assert_eq!(cluster.now(at(-60)), at(-60));
-        let (namespace, name, object) = decoded(Kind::Node, &node("n", "m5.large"));
-        cluster.apply(Update::Present { kind: Kind::Node, namespace, name, object });
+        let (namespace, name, object) = decoded(ShownKind::Node, &node("n", "m5.large"));
+        cluster.apply(Update::Present { kind: ShownKind::Node, namespace, name, object });
         // The API server created the node at 0:00, and the kubelet reported it a minute later.
         assert_eq!([-60, 0, 5].map(|minute| cluster.now(at(minute))), [at(1), at(1), at(5)]);
     }
@@ -298,8 +298,8 @@ mod tests {
         let mut event = event_value("Node", "n", "Unconsolidatable", "");
         event["metadata"]["creationTimestamp"] = "2026-01-01T00:02:00Z".into();
         event["lastTimestamp"] = "2030-01-01T00:00:00Z".into();
-        let (namespace, name, object) = decoded(Kind::Event, &event.to_string());
-        cluster.apply(Update::Present { kind: Kind::Event, namespace, name, object });
+        let (namespace, name, object) = decoded(ShownKind::Event, &event.to_string());
+        cluster.apply(Update::Present { kind: ShownKind::Event, namespace, name, object });
         assert_eq!([1, 30].map(|minute| cluster.now(at(minute))), [at(2), at(30)]);
     }
 }

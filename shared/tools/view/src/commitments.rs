@@ -72,7 +72,7 @@ impl Committed {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::decode::Kind;
+    use crate::decode::ShownKind;
     use crate::fixtures::{at, cluster, node_value};
     use crate::picture::Picture;
     use crate::plain::sentences;
@@ -86,9 +86,9 @@ mod tests {
         let node = |name| {
             let mut node = node_value(name, "m5.large");
             node["metadata"]["labels"]["karpenter.sh/capacity-type"] = json!("on-demand");
-            (Kind::Node, node)
+            (ShownKind::Node, node)
         };
-        let cluster = cluster(&[node("a"), node("b"), (Kind::Node, node_value("spot", "m5.large"))]);
+        let cluster = cluster(&[node("a"), node("b"), (ShownKind::Node, node_value("spot", "m5.large"))]);
         let picture = Picture::new(&cluster, &prices, at(5));
         let first = picture.nodes[0].clone();
         let commitments = |count: f64| Commitments {

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 /// The kinds of objects that are shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Kind {
+pub enum ShownKind {
     /// Node.
     Node,
     /// Pod.
@@ -63,7 +63,7 @@ pub enum Object {
 #[error("{0}")]
 pub struct DecodeError(String);
 
-impl Kind {
+impl ShownKind {
     /// All kinds, in the order in which they are read.
     pub const ALL: [Self; 8] = [
         Self::Node,
@@ -154,33 +154,33 @@ impl Object {
     ///
     /// # Errors
     /// When it is not an object of this kind; the text contains the field.
-    pub fn decode(kind: Kind, object: &str) -> Result<Self, DecodeError> {
+    pub fn decode(kind: ShownKind, object: &str) -> Result<Self, DecodeError> {
         Ok(match kind {
-            Kind::Node => Self::Node(Box::new(reduced::<slim::Node, _>(object)?)),
-            Kind::Pod => {
+            ShownKind::Node => Self::Node(Box::new(reduced::<slim::Node, _>(object)?)),
+            ShownKind::Pod => {
                 let (_, pod, unscheduled) = pod(object)?;
                 Self::Pod(Arc::new(PodFacts::new(pod, unscheduled)))
             }
-            Kind::NodePool => {
+            ShownKind::NodePool => {
                 let Some(pool) = json::<Owned<NodePool, OtherNodePool>>(object)?.managed() else {
                     return Ok(Self::OfOther);
                 };
                 let status = pool.status.clone().unwrap_or_default();
                 Self::NodePool(Box::new(PoolFacts { pool: (&pool).into(), status }))
             }
-            Kind::NodeClaim => {
+            ShownKind::NodeClaim => {
                 let Some(claim) = json::<Owned<slim::NodeClaim, OtherNodeClaim>>(object)?.managed() else {
                     return Ok(Self::OfOther);
                 };
                 let claim = MirroredClaim::try_from(&claim)?;
                 Self::NodeClaim(Box::new(ClaimFacts::new(claim, json::<Rest>(object)?)))
             }
-            Kind::NodeClass => Self::NodeClass(json::<RawNodeClass>(object)?.into()),
-            Kind::Event => Self::Event(Box::new(json::<RawEvent>(object)?.into())),
-            Kind::PodDisruptionBudget => {
+            ShownKind::NodeClass => Self::NodeClass(json::<RawNodeClass>(object)?.into()),
+            ShownKind::Event => Self::Event(Box::new(json::<RawEvent>(object)?.into())),
+            ShownKind::PodDisruptionBudget => {
                 Self::PodDisruptionBudget(Box::new(reduced::<slim::PodDisruptionBudget, _>(object)?))
             }
-            Kind::Namespace => Self::Namespace(Box::new(json::<Namespace>(object)?.options())),
+            ShownKind::Namespace => Self::Namespace(Box::new(json::<Namespace>(object)?.options())),
         })
     }
 }

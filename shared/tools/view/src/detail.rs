@@ -226,18 +226,18 @@ fn events(lines: &mut Vec<Line>, picture: &Picture, target: &Target) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::decode::Kind;
+    use crate::decode::ShownKind;
     use crate::fixtures::{at, claim_value, cluster, event_value, node_value, pod_value};
     use nodeless_catalog::Catalog;
 
     #[test]
     fn a_node_shows_its_pods_which_open_and_what_a_plan_would_do() {
         let cluster = cluster(&[
-            (Kind::Node, node_value("a", "m5.xlarge")),
-            (Kind::NodeClaim, claim_value("default-a", Some("a"), &["Initialized"])),
-            (Kind::Pod, pod_value("web", Some("a"))),
-            (Kind::Pod, pod_value("new", None)),
-            (Kind::Event, event_value("NodeClaim", "default-a", "Unconsolidatable", "It is too cheap")),
+            (ShownKind::Node, node_value("a", "m5.xlarge")),
+            (ShownKind::NodeClaim, claim_value("default-a", Some("a"), &["Initialized"])),
+            (ShownKind::Pod, pod_value("web", Some("a"))),
+            (ShownKind::Pod, pod_value("new", None)),
+            (ShownKind::Event, event_value("NodeClaim", "default-a", "Unconsolidatable", "It is too cheap")),
         ]);
         let picture = Picture::new(&cluster, &Catalog::embedded().unwrap(), at(5));
         let explained = ["Node a is not disrupted", "  because its pods fit on no other node", "  drift        no"];
@@ -277,7 +277,7 @@ mod tests {
 
     #[test]
     fn the_answer_is_first_and_a_long_explanation_ends_early() {
-        let cluster = cluster(&[(Kind::Node, node_value("a", "m5.xlarge"))]);
+        let cluster = cluster(&[(ShownKind::Node, node_value("a", "m5.xlarge"))]);
         let picture = Picture::new(&cluster, &Catalog::embedded().unwrap(), at(5));
         let mut explained = vec!["Node a is not disrupted".to_owned(), "  because it is needed".to_owned()];
         explained.extend((0..200).map(|number| format!("    type-{number}")));

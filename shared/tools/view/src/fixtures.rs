@@ -1,7 +1,7 @@
 //! Objects for tests.
 
 use crate::cluster::{Cluster, Update};
-use crate::decode::{DecodeError, Kind, Object};
+use crate::decode::{DecodeError, Object, ShownKind};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -92,14 +92,14 @@ pub(crate) fn event_value(kind: &str, name: &str, reason: &str, message: &str) -
     })
 }
 
-pub(crate) fn decoded(kind: Kind, object: &str) -> (String, String, Result<Object, DecodeError>) {
+pub(crate) fn decoded(kind: ShownKind, object: &str) -> (String, String, Result<Object, DecodeError>) {
     let value: Value = serde_json::from_str(object).unwrap();
     let text = |key: &str| value["metadata"][key].as_str().unwrap_or_default().to_owned();
     (text("namespace"), text("name"), Object::decode(kind, object))
 }
 
 /// A cluster with these objects, all of which can be decoded.
-pub(crate) fn cluster(objects: &[(Kind, Value)]) -> Cluster {
+pub(crate) fn cluster(objects: &[(ShownKind, Value)]) -> Cluster {
     let mut cluster = Cluster::default();
     for (kind, object) in objects {
         let (namespace, name, object) = decoded(*kind, &object.to_string());

@@ -139,10 +139,10 @@ fn cell(node: &NodeRow) -> (Tone, char) {
 
 #[cfg(test)]
 mod tests {
-    use crate::decode::Kind;
+    use crate::decode::ShownKind;
     use crate::fixtures::{at, claim_value, cluster, node_value, pod_value};
     use crate::picture::Picture;
-    use crate::screen::{Action, Key, Page, Screen};
+    use crate::screen::{Key, KeyAction, Page, Screen};
     use crate::table;
     use nodeless_catalog::Catalog;
 
@@ -150,11 +150,11 @@ mod tests {
         let mut objects: Vec<_> = (0..60)
             .map(|number| {
                 let instance_type = if number < 55 { "m5.xlarge" } else { "m5.large" };
-                (Kind::Node, node_value(&format!("n{number:02}"), instance_type))
+                (ShownKind::Node, node_value(&format!("n{number:02}"), instance_type))
             })
             .collect();
-        objects.push((Kind::NodeClaim, claim_value("c", Some("n07"), &["Initialized", "Drained"])));
-        objects.extend((0..3).map(|number| (Kind::Pod, pod_value(&format!("p{number}"), Some("n00")))));
+        objects.push((ShownKind::NodeClaim, claim_value("c", Some("n07"), &["Initialized", "Drained"])));
+        objects.extend((0..3).map(|number| (ShownKind::Pod, pod_value(&format!("p{number}"), Some("n00")))));
         Picture::new(&cluster(&objects), &Catalog::embedded().unwrap(), at(5))
     }
 
@@ -178,8 +178,8 @@ mod tests {
     fn a_cluster_of_300_nodes_fits_on_two_screens() {
         let types = ["m5.large", "m5.xlarge", "c5.large", "c5.xlarge"];
         let mut objects: Vec<_> =
-            (0..300).map(|number| (Kind::Node, node_value(&format!("n{number:03}"), types[number % 4]))).collect();
-        objects.extend((0..300).map(|number| (Kind::Pod, pod_value(&format!("p{number}"), None))));
+            (0..300).map(|number| (ShownKind::Node, node_value(&format!("n{number:03}"), types[number % 4]))).collect();
+        objects.extend((0..300).map(|number| (ShownKind::Pod, pod_value(&format!("p{number}"), None))));
         let picture = Picture::new(&cluster(&objects), &Catalog::embedded().unwrap(), at(5));
         for width in [60, 80, 120, 160] {
             let head = table::header(&picture, "nodeless view", width);
@@ -199,7 +199,7 @@ mod tests {
         let picture = many();
         let mut screen = Screen::default();
         let mut shown = |presses: usize| {
-            (0..presses).for_each(|_| assert_eq!(screen.key(Key::Char('b')), Action::Redraw));
+            (0..presses).for_each(|_| assert_eq!(screen.key(Key::Char('b')), KeyAction::Redraw));
             let lines = table::body(&picture, &screen, 80).into_iter();
             lines
                 .map(|line| line.text().trim_end().to_owned())
@@ -240,7 +240,7 @@ mod tests {
         assert_eq!(*screen.page(), Page::Group("default m5.xlarge spot".to_owned()));
         let nodes = draw(&mut screen).iter().filter(|line| line.target.is_some()).count();
         assert_eq!(nodes, 55);
-        assert_eq!(screen.key(Key::Escape), Action::Redraw);
+        assert_eq!(screen.key(Key::Escape), KeyAction::Redraw);
         assert_eq!(*screen.page(), Page::Table);
     }
 

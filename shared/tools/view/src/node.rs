@@ -65,7 +65,7 @@ pub struct NodeRow {
 }
 
 /// What the row of a node is made from.
-pub(crate) struct Source<'s> {
+pub(crate) struct NodeSource<'s> {
     pub(crate) claim: Option<&'s ClaimFacts>,
     pub(crate) pods: Vec<Arc<PodFacts>>,
     pub(crate) used: Option<Amount>,
@@ -76,8 +76,8 @@ pub(crate) struct Source<'s> {
 }
 
 impl NodeRow {
-    pub(crate) fn new(node: &Node, source: Source<'_>) -> Self {
-        let Source { claim, pods, used, budgets, prices, now, label_columns } = source;
+    pub(crate) fn new(node: &Node, source: NodeSource<'_>) -> Self {
+        let NodeSource { claim, pods, used, budgets, prices, now, label_columns } = source;
         let label = |key: &str| node.labels.get(key).cloned();
         let state = NodeState::new(node, claim);
         let recorded = claim.and_then(|claim| claim.price);

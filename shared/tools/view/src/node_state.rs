@@ -115,15 +115,15 @@ impl<'b> Blocking<'b> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::decode::Kind;
+    use crate::decode::ShownKind;
     use crate::fixtures::{at, claim_value, cluster, node_value, pod_value};
     use crate::picture::Picture;
     use nodeless_catalog::Catalog;
     use serde_json::{Value, json};
 
     fn state_of(node: Value, claim: Option<Value>) -> NodeState {
-        let claim = claim.map(|claim| (Kind::NodeClaim, claim));
-        let cluster = cluster(&[(Kind::Node, node)].into_iter().chain(claim).collect::<Vec<_>>());
+        let claim = claim.map(|claim| (ShownKind::NodeClaim, claim));
+        let cluster = cluster(&[(ShownKind::Node, node)].into_iter().chain(claim).collect::<Vec<_>>());
         Picture::new(&cluster, &Catalog::embedded().unwrap(), at(10)).nodes[0].state
     }
 
@@ -170,14 +170,14 @@ mod tests {
             "status": { "disruptionsAllowed": 0 }
         });
         let cluster = cluster(&[
-            (Kind::Node, node_value("a", "m5.xlarge")),
-            (Kind::NodeClaim, claim_value("c", Some("a"), &["Initialized", "Drained"])),
-            (Kind::Pod, pod_value("db", Some("a"))),
-            (Kind::Pod, ends),
-            (Kind::Pod, pod_value("free", Some("a"))),
-            (Kind::Pod, protected(pod_value("kept", Some("a")))),
-            (Kind::Pod, stays),
-            (Kind::PodDisruptionBudget, budget),
+            (ShownKind::Node, node_value("a", "m5.xlarge")),
+            (ShownKind::NodeClaim, claim_value("c", Some("a"), &["Initialized", "Drained"])),
+            (ShownKind::Pod, pod_value("db", Some("a"))),
+            (ShownKind::Pod, ends),
+            (ShownKind::Pod, pod_value("free", Some("a"))),
+            (ShownKind::Pod, protected(pod_value("kept", Some("a")))),
+            (ShownKind::Pod, stays),
+            (ShownKind::PodDisruptionBudget, budget),
         ]);
         let picture = Picture::new(&cluster, &Catalog::embedded().unwrap(), at(10));
         let all = picture.nodes[0].waits_for.iter().map(|one| format!("{}: {}", one.pod, one.why)).collect::<Vec<_>>();

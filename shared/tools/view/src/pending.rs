@@ -88,15 +88,15 @@ impl<'e> Reasons<'e> {
 
 #[cfg(test)]
 mod tests {
-    use crate::decode::Kind;
+    use crate::decode::ShownKind;
     use crate::fixtures::{at, cluster, event_value, pod_value};
     use crate::picture::Picture;
     use nodeless_catalog::Catalog;
     use serde_json::{Value, json};
 
     fn reason(pod: Value, events: Vec<Value>) -> (String, Option<String>, bool) {
-        let events = events.into_iter().map(|event| (Kind::Event, event));
-        let cluster = cluster(&[(Kind::Pod, pod)].into_iter().chain(events).collect::<Vec<_>>());
+        let events = events.into_iter().map(|event| (ShownKind::Event, event));
+        let cluster = cluster(&[(ShownKind::Pod, pod)].into_iter().chain(events).collect::<Vec<_>>());
         let row = Picture::new(&cluster, &Catalog::embedded().unwrap(), at(5)).pending.remove(0);
         (row.reason, row.reported_by, row.nominated)
     }

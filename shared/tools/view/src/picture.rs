@@ -10,7 +10,7 @@ use crate::disruption::{Disruption, Replacing};
 use crate::event::{BUDGET_EXCEEDED, DISRUPTION_LAUNCHING, EventRow};
 use crate::group::{GroupRow, groups};
 use crate::hidden::{Hidden, hide};
-use crate::node::{NodeRow, Source};
+use crate::node::{NodeRow, NodeSource};
 use crate::node_class::NodeClassRow;
 use crate::node_state::{Blocking, NodeState};
 use crate::pending::{PendingRow, Reasons};
@@ -18,7 +18,7 @@ use crate::pod::PodFacts;
 use crate::pool::{BudgetRow, PoolFacts, PoolRow};
 use crate::reservation::{ReservationRow, reservations};
 use crate::timeline::reasons::is_name;
-use crate::timeline::{Entry, TimelineRows, timeline};
+use crate::timeline::{TimelineEntry, TimelineRows, timeline};
 use crate::viewing::{GroupBy, Viewing};
 use jiff::Timestamp;
 use nodeless_catalog::Catalog;
@@ -69,7 +69,7 @@ pub struct Picture {
     /// The capacity reservations of the whole cluster, by EC2NodeClass and id.
     pub reservations: Vec<ReservationRow>,
     /// What happened and was decided, the newest first.
-    pub timeline: Vec<Entry>,
+    pub timeline: Vec<TimelineEntry>,
     /// The latest Events of nodeless and Karpenter, the newest first.
     pub events: Vec<EventRow>,
     /// The kinds that cannot be read, the objects that cannot be decoded, and the prices that are derived.
@@ -207,7 +207,7 @@ fn nodes<'c>(
         .nodes
         .values()
         .map(|node| {
-            let source = Source {
+            let source = NodeSource {
                 claim: claims.claim_of(&node.name, node.provider_id.as_deref()),
                 pods: by_node.remove(node.name.as_str()).unwrap_or_default(),
                 used: cluster.usage.as_ref().and_then(|usage| usage.get(&node.name).copied()),
@@ -348,7 +348,7 @@ fn plural(kind: &str) -> String {
 mod tests {
     use super::*;
     use crate::cluster::Update;
-    use crate::decode::Kind;
+    use crate::decode::ShownKind;
     use crate::fixtures::{at, claim_value, cluster, event_value, node_value, pod_value, pool_value};
     use nodeless_catalog::Catalog;
     use serde_json::json;
@@ -357,15 +357,15 @@ mod tests {
         let mut unmanaged = node_value("z", "m5.large");
         unmanaged["metadata"]["labels"].as_object_mut().unwrap().remove("karpenter.sh/nodepool");
         cluster(&[
-            (Kind::NodePool, pool_value("default")),
-            (Kind::NodePool, pool_value("idle")),
-            (Kind::Node, node_value("a", "m5.xlarge")),
-            (Kind::Node, node_value("b", "m5.xlarge")),
-            (Kind::Node, unmanaged),
-            (Kind::NodeClaim, claim_value("claim-a", Some("a"), &["Initialized", "DisruptionReason"])),
-            (Kind::NodeClaim, claim_value("claim-new", None, &[])),
+            (ShownKind::NodePool, pool_value("default")),
+            (ShownKind::NodePool, pool_value("idle")),
+            (ShownKind::Node, node_value("a", "m5.xlarge")),
+            (ShownKind::Node, node_value("b", "m5.xlarge")),
+            (ShownKind::Node, unmanaged),
+            (ShownKind::NodeClaim, claim_value("claim-a", Some("a"), &["Initialized", "DisruptionReason"])),
+            (ShownKind::NodeClaim, claim_value("claim-new", None, &[])),
             (
-                Kind::Event,
+                ShownKind::Event,
                 event_value(
                     "NodeClaim",
                     "claim-new",
@@ -373,9 +373,9 @@ mod tests {
                     "Launching NodeClaim: Drifted, replaces a",
                 ),
             ),
-            (Kind::Pod, pod_value("one", Some("a"))),
-            (Kind::Pod, pod_value("two", Some("a"))),
-            (Kind::Pod, pod_value("three", None)),
+            (ShownKind::Pod, pod_value("one", Some("a"))),
+            (ShownKind::Pod, pod_value("two", Some("a"))),
+            (ShownKind::Pod, pod_value("three", None)),
         ])
     }
 
@@ -402,10 +402,10 @@ mod tests {
         let spot = node_value("a", "m5.large");
         let mut on_demand = spot.clone();
         on_demand["metadata"]["labels"]["karpenter.sh/capacity-type"] = json!("on-demand");
-        let shown = Picture::new(&cluster(&[(Kind::Node, on_demand)]), &catalog, at(5));
+        let shown = Picture::new(&cluster(&[(ShownKind::Node, on_demand)]), &catalog, at(5));
         assert!(shown.nodes[0].derived_price);
         assert_eq!(shown.warnings, ["on-demand prices are derived from those of us-east-1: m5.large"]);
-        let shown = Picture::new(&cluster(&[(Kind::Node, spot)]), &catalog, at(5));
+        let shown = Picture::new(&cluster(&[(ShownKind::Node, spot)]), &catalog, at(5));
         assert!(!shown.nodes[0].derived_price && shown.warnings.is_empty());
     }
 
@@ -430,8 +430,8 @@ mod tests {
             "nodeless.sh/max-cpu": "32", "nodeless.sh/max-nodes": "4", "nodeless.sh/max-dollars-per-hour": "cheap",
             "nodeless.sh/maintenance-windows": "0 2 * * sat for 4h"
         } } });
-        let (namespace, name, object) = crate::fixtures::decoded(Kind::Namespace, &system.to_string());
-        cluster.apply(Update::Present { kind: Kind::Namespace, namespace, name, object });
+        let (namespace, name, object) = crate::fixtures::decoded(ShownKind::Namespace, &system.to_string());
+        cluster.apply(Update::Present { kind: ShownKind::Namespace, namespace, name, object });
         let shown = Picture::new(&cluster, &Catalog::embedded().unwrap(), at(5)).cluster;
         let limits: Vec<_> =
             shown.limits.iter().map(|it| (it.resource.as_str(), it.used.as_str(), it.limit.as_str())).collect();
@@ -453,25 +453,25 @@ mod tests {
     fn replacements_of_the_same_nodes_are_of_one_command() {
         let event = |claim: &str, nodes: &str| {
             let message = format!("Launching NodeClaim: Underutilized, replaces {nodes}");
-            (Kind::Event, event_value("NodeClaim", claim, "DisruptionLaunching", &message))
+            (ShownKind::Event, event_value("NodeClaim", claim, "DisruptionLaunching", &message))
         };
         let candidate = |claim: &str, node: &str| {
-            (Kind::NodeClaim, claim_value(claim, Some(node), &["Initialized", "DisruptionReason"]))
+            (ShownKind::NodeClaim, claim_value(claim, Some(node), &["Initialized", "DisruptionReason"]))
         };
         let mut cluster = cluster(&[
-            (Kind::Node, node_value("a", "m5.large")),
-            (Kind::Node, node_value("b", "m5.large")),
-            (Kind::Node, node_value("c", "m5.large")),
-            (Kind::Node, node_value("new", "m5.large")),
+            (ShownKind::Node, node_value("a", "m5.large")),
+            (ShownKind::Node, node_value("b", "m5.large")),
+            (ShownKind::Node, node_value("c", "m5.large")),
+            (ShownKind::Node, node_value("new", "m5.large")),
             candidate("claim-a", "a"),
             candidate("claim-b", "b"),
             candidate("claim-c", "c"),
             // The node of the first replacement is initialized, that of the second has not joined, and the others are of an earlier
             // command, without an Event, or gone.
-            (Kind::NodeClaim, claim_value("claim-1", Some("new"), &["Initialized"])),
-            (Kind::NodeClaim, claim_value("claim-2", None, &[])),
-            (Kind::NodeClaim, claim_value("claim-3", None, &[])),
-            (Kind::NodeClaim, claim_value("claim-4", None, &[])),
+            (ShownKind::NodeClaim, claim_value("claim-1", Some("new"), &["Initialized"])),
+            (ShownKind::NodeClaim, claim_value("claim-2", None, &[])),
+            (ShownKind::NodeClaim, claim_value("claim-3", None, &[])),
+            (ShownKind::NodeClaim, claim_value("claim-4", None, &[])),
             event("claim-1", "a, b"),
             event("claim-2", "a, b"),
             event("claim-3", "z"),
@@ -484,7 +484,7 @@ mod tests {
             ("a b".to_owned(), "claim-1 claim-2".to_owned())
         );
         for name in ["a", "b", "c"] {
-            cluster.apply(Update::Absent { kind: Kind::Node, namespace: String::new(), name: name.to_owned() });
+            cluster.apply(Update::Absent { kind: ShownKind::Node, namespace: String::new(), name: name.to_owned() });
         }
         assert_eq!(shown(&cluster), [], "the command has ended");
     }
@@ -508,8 +508,8 @@ mod tests {
             "node.kubernetes.io/instance-type": "m5.large", "topology.kubernetes.io/zone": "us-east-1a",
             "karpenter.sh/capacity-type": "spot"
         });
-        let (namespace, name, object) = crate::fixtures::decoded(Kind::NodeClaim, &launched.to_string());
-        cluster.apply(Update::Present { kind: Kind::NodeClaim, namespace, name, object });
+        let (namespace, name, object) = crate::fixtures::decoded(ShownKind::NodeClaim, &launched.to_string());
+        cluster.apply(Update::Present { kind: ShownKind::NodeClaim, namespace, name, object });
         let picture = Picture::new(&cluster, &catalog, at(5));
         let (before, after) =
             (picture.node("a").unwrap().price_per_hour.unwrap(), picture.claims[0].price_per_hour.unwrap());
@@ -520,8 +520,8 @@ mod tests {
         // A warm node, whose instance is stopped and costs nothing.
         let registered = json!({ "type": "Registered", "status": "Unknown", "reason": "Stopped" });
         launched["status"]["conditions"].as_array_mut().unwrap().push(registered);
-        let (namespace, name, object) = crate::fixtures::decoded(Kind::NodeClaim, &launched.to_string());
-        cluster.apply(Update::Present { kind: Kind::NodeClaim, namespace, name, object });
+        let (namespace, name, object) = crate::fixtures::decoded(ShownKind::NodeClaim, &launched.to_string());
+        cluster.apply(Update::Present { kind: ShownKind::NodeClaim, namespace, name, object });
         let stopped = Picture::new(&cluster, &catalog, at(5)).claims.remove(0);
         assert_eq!((stopped.waits_for, stopped.price_per_hour), ("pods that it is started for", None));
     }
@@ -531,7 +531,7 @@ mod tests {
         let price = |recorded: &str| {
             let mut claim = claim_value("claim", Some("a"), &["Initialized"]);
             claim["metadata"]["annotations"] = json!({ "nodeless.sh/price-per-hour": recorded });
-            let cluster = cluster(&[(Kind::Node, node_value("a", "m5.xlarge")), (Kind::NodeClaim, claim)]);
+            let cluster = cluster(&[(ShownKind::Node, node_value("a", "m5.xlarge")), (ShownKind::NodeClaim, claim)]);
             Picture::new(&cluster, &Catalog::embedded().unwrap(), at(5)).nodes[0].price_per_hour
         };
         assert_eq!(price("0.125"), Some(0.125));
@@ -541,7 +541,7 @@ mod tests {
     #[test]
     fn what_cannot_be_read_is_a_warning() {
         let mut cluster = example();
-        cluster.apply(Update::Missing { kind: Kind::Event, why: "forbidden".into() });
+        cluster.apply(Update::Missing { kind: ShownKind::Event, why: "forbidden".into() });
         let picture = Picture::new(&cluster, &Catalog::embedded().unwrap(), at(5));
         assert_eq!(picture.warnings, ["Events are not shown: forbidden"]);
     }

@@ -7,7 +7,7 @@ use crate::node::NodeRow;
 use crate::picture::Picture;
 use crate::table::{self, limit_text};
 use crate::text::{age, cost, counted, dollars, percent};
-use crate::timeline::Entry;
+use crate::timeline::TimelineEntry;
 use jiff::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -116,7 +116,7 @@ fn node_sentence(node: &NodeRow, now: Timestamp) -> String {
     text + "."
 }
 
-fn entry_sentence(entry: &Entry, now: Timestamp) -> String {
+fn entry_sentence(entry: &TimelineEntry, now: Timestamp) -> String {
     format!("{} ago, {}: {}.", age(Some(entry.time), now), entry.kind.as_str(), entry.sentence())
 }
 
@@ -184,22 +184,22 @@ fn nodes(lines: &mut Vec<String>, before: &Picture, after: &Picture) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::decode::Kind;
+    use crate::decode::ShownKind;
     use crate::fixtures::{at, claim_value, cluster, event_value, node_value, pod_value, pool_value};
     use nodeless_catalog::Catalog;
     use serde_json::Value;
 
-    fn picture(objects: &[(Kind, Value)]) -> Picture {
+    fn picture(objects: &[(ShownKind, Value)]) -> Picture {
         Picture::new(&cluster(objects), &Catalog::embedded().unwrap(), at(5))
     }
 
     #[test]
     fn sentences_have_words_and_no_drawing() {
         let picture = picture(&[
-            (Kind::NodePool, pool_value("default")),
-            (Kind::Node, node_value("a", "m5.xlarge")),
-            (Kind::Pod, pod_value("web", Some("a"))),
-            (Kind::Pod, pod_value("new", None)),
+            (ShownKind::NodePool, pool_value("default")),
+            (ShownKind::Node, node_value("a", "m5.xlarge")),
+            (ShownKind::Pod, pod_value("web", Some("a"))),
+            (ShownKind::Pod, pod_value("new", None)),
         ]);
         let lines = sentences(&picture);
         assert!(lines.iter().all(|line| line.is_ascii()), "{lines:?}");
@@ -211,14 +211,14 @@ mod tests {
 
     #[test]
     fn only_what_changed_is_reported() {
-        let start = [(Kind::Node, node_value("a", "m5.xlarge")), (Kind::Pod, pod_value("web", None))];
+        let start = [(ShownKind::Node, node_value("a", "m5.xlarge")), (ShownKind::Pod, pod_value("web", None))];
         let before = picture(&start);
         assert_eq!(changes(&before, &before), Vec::<String>::new());
         let after = picture(&[
-            (Kind::Node, node_value("b", "m5.xlarge")),
-            (Kind::Pod, pod_value("web", Some("b"))),
-            (Kind::NodeClaim, claim_value("default-new", None, &[])),
-            (Kind::Event, event_value("Node", "a", "DisruptionTerminating", "Disrupting Node: Empty")),
+            (ShownKind::Node, node_value("b", "m5.xlarge")),
+            (ShownKind::Pod, pod_value("web", Some("b"))),
+            (ShownKind::NodeClaim, claim_value("default-new", None, &[])),
+            (ShownKind::Event, event_value("Node", "a", "DisruptionTerminating", "Disrupting Node: Empty")),
         ]);
         let lines = changes(&before, &after);
         for expected in [

@@ -138,7 +138,7 @@ fn in_reservations(cluster: &Cluster) -> impl Iterator<Item = &StringMap> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::decode::Kind;
+    use crate::decode::ShownKind;
     use crate::fixtures::{at, claim_value, cluster, node_value};
     use crate::line::Line;
     use crate::picture::Picture;
@@ -148,8 +148,11 @@ mod tests {
     use nodeless_catalog::Catalog;
     use serde_json::{Value, json};
 
-    fn class(name: &str, reservations: &Value) -> (Kind, Value) {
-        (Kind::NodeClass, json!({ "metadata": { "name": name }, "status": { "capacityReservations": reservations } }))
+    fn class(name: &str, reservations: &Value) -> (ShownKind, Value) {
+        (
+            ShownKind::NodeClass,
+            json!({ "metadata": { "name": name }, "status": { "capacityReservations": reservations } }),
+        )
     }
 
     fn reserved(mut object: Value, id: &str, pool: &str) -> Value {
@@ -174,12 +177,12 @@ mod tests {
         let cluster = cluster(&[
             class("search", &json!([block, large])),
             class("web", &json!([large])),
-            (Kind::Node, reserved(node_value("a", "m5.large"), "cr-2", "default")),
-            (Kind::Node, reserved(node_value("b", "m5.large"), "cr-2", "other")),
-            (Kind::Node, reserved(node_value("c", "c5.large"), "cr-9", "default")),
-            (Kind::Node, node_value("d", "m5.large")),
-            (Kind::NodeClaim, joined),
-            (Kind::NodeClaim, reserved(claim_value("claim-new", None, &[]), "cr-2", "default")),
+            (ShownKind::Node, reserved(node_value("a", "m5.large"), "cr-2", "default")),
+            (ShownKind::Node, reserved(node_value("b", "m5.large"), "cr-2", "other")),
+            (ShownKind::Node, reserved(node_value("c", "c5.large"), "cr-9", "default")),
+            (ShownKind::Node, node_value("d", "m5.large")),
+            (ShownKind::NodeClaim, joined),
+            (ShownKind::NodeClaim, reserved(claim_value("claim-new", None, &[]), "cr-2", "default")),
         ]);
         Picture::new(&cluster, &Catalog::embedded().unwrap(), at(5))
     }
@@ -215,8 +218,11 @@ mod tests {
         let sentence =
             "Capacity reservation cr-9: c5.large us-east-1a, not selected by an EC2NodeClass, 1 node (default 1).";
         assert!(sentences(&picture).iter().any(|line| line == sentence), "{:?}", sentences(&picture));
-        let without =
-            Picture::new(&cluster(&[(Kind::Node, node_value("a", "m5.large"))]), &Catalog::embedded().unwrap(), at(5));
+        let without = Picture::new(
+            &cluster(&[(ShownKind::Node, node_value("a", "m5.large"))]),
+            &Catalog::embedded().unwrap(),
+            at(5),
+        );
         let lines = body(&without, &Screen::default(), 200);
         assert!(!lines.iter().any(|line| line.text().contains("Capacity reservation")), "there are none");
     }

@@ -33,7 +33,7 @@ pub enum Key {
 
 /// What the caller has to do after a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Action {
+pub enum KeyAction {
     /// Nothing.
     None,
     /// Draw the screen again.
@@ -196,43 +196,43 @@ impl Screen {
     }
 
     /// Handles a key.
-    pub fn key(&mut self, key: Key) -> Action {
+    pub fn key(&mut self, key: Key) -> KeyAction {
         match key {
-            Key::Interrupt => Action::Quit,
+            Key::Interrupt => KeyAction::Quit,
             _ if self.typing => self.typed(key),
-            Key::Char('q') => Action::Quit,
+            Key::Char('q') => KeyAction::Quit,
             Key::Char('?' | 'h') if self.place.page != Page::Help => self.open(Page::Help),
             Key::Char('/') if self.lists_nodes() => {
                 self.typing = true;
-                Action::Redraw
+                KeyAction::Redraw
             }
             Key::Char('b') if self.place.page == Page::Table => {
                 self.group_by = self.group_by.next();
-                Action::Redraw
+                KeyAction::Redraw
             }
             Key::Char('e') if self.place.page != Page::Help => {
                 self.all = !self.all;
-                Action::Redraw
+                KeyAction::Redraw
             }
             Key::Char(key @ '1'..='8') if self.place.page == Page::Table => {
                 self.place.jump = Some(key);
-                Action::Redraw
+                KeyAction::Redraw
             }
             Key::Enter => match self.place.selected.clone() {
                 Some(Target::Group(name)) => self.open(Page::Group(name)),
                 Some(target) if self.place.page != Page::Object(target.clone()) => {
                     self.open(Page::Object(target.clone()));
-                    Action::Open(target)
+                    KeyAction::Open(target)
                 }
-                _ => Action::None,
+                _ => KeyAction::None,
             },
             Key::Escape | Key::Backspace => self.back(),
-            Key::Char(letter) if self.sorted(letter) => Action::Redraw,
+            Key::Char(letter) if self.sorted(letter) => KeyAction::Redraw,
             _ => self.moved(key),
         }
     }
 
-    fn typed(&mut self, key: Key) -> Action {
+    fn typed(&mut self, key: Key) -> KeyAction {
         match key {
             Key::Char(letter) => self.filter.push(letter),
             Key::Backspace => drop(self.filter.pop()),
@@ -241,24 +241,24 @@ impl Screen {
                 self.filter.clear();
                 self.typing = false;
             }
-            _ => return Action::None,
+            _ => return KeyAction::None,
         }
-        Action::Redraw
+        KeyAction::Redraw
     }
 
-    fn open(&mut self, page: Page) -> Action {
+    fn open(&mut self, page: Page) -> KeyAction {
         let present = std::mem::replace(&mut self.place, Place { page, ..Place::default() });
         self.below.push(present);
-        Action::Redraw
+        KeyAction::Redraw
     }
 
-    fn back(&mut self) -> Action {
+    fn back(&mut self) -> KeyAction {
         match self.below.pop() {
             Some(place) => self.place = place,
             None if !self.filter.is_empty() => self.filter.clear(),
-            None => return Action::None,
+            None => return KeyAction::None,
         }
-        Action::Redraw
+        KeyAction::Redraw
     }
 
     const fn lists_nodes(&self) -> bool {
@@ -273,7 +273,7 @@ impl Screen {
         found.is_some()
     }
 
-    fn moved(&mut self, key: Key) -> Action {
+    fn moved(&mut self, key: Key) -> KeyAction {
         let page = self.height.saturating_sub(1).max(1);
         let cursor = self.place.cursor;
         self.place.cursor = match key {
@@ -283,10 +283,10 @@ impl Screen {
             Key::PageDown | Key::Char(' ') => cursor + page,
             Key::Home | Key::Char('g') => 0,
             Key::End | Key::Char('G') => usize::MAX,
-            _ => return Action::None,
+            _ => return KeyAction::None,
         };
         self.place.moved = true;
-        Action::Redraw
+        KeyAction::Redraw
     }
 
     /// Places the lines of the page in a window of this height: the selected line stays selected and visible. Returns the index
@@ -417,21 +417,21 @@ mod tests {
         let mut screen = Screen::default();
         let all = lines(&["a", "b"]);
         screen.place(&all, 10);
-        assert_eq!(screen.key(Key::Enter), Action::None, "a heading opens nothing");
+        assert_eq!(screen.key(Key::Enter), KeyAction::None, "a heading opens nothing");
         screen.key(Key::End);
         screen.place(&all, 10);
-        assert_eq!(screen.key(Key::Enter), Action::Open(Target::Node("b".into())));
+        assert_eq!(screen.key(Key::Enter), KeyAction::Open(Target::Node("b".into())));
         assert_eq!(*screen.page(), Page::Object(Target::Node("b".into())));
         screen.place(&[Line::new(Tone::Plain, "pod").opening(Target::Pod("shop/web".into()))], 10);
-        assert_eq!(screen.key(Key::Enter), Action::Open(Target::Pod("shop/web".into())));
-        assert_eq!(screen.key(Key::Char('?')), Action::Redraw);
+        assert_eq!(screen.key(Key::Enter), KeyAction::Open(Target::Pod("shop/web".into())));
+        assert_eq!(screen.key(Key::Char('?')), KeyAction::Redraw);
         assert_eq!(*screen.page(), Page::Help);
         for _ in 0..3 {
-            assert_eq!(screen.key(Key::Escape), Action::Redraw);
+            assert_eq!(screen.key(Key::Escape), KeyAction::Redraw);
         }
         assert_eq!(*screen.page(), Page::Table);
         assert_eq!(screen.place(&all, 10), (0, 2));
-        assert_eq!(screen.key(Key::Escape), Action::None);
+        assert_eq!(screen.key(Key::Escape), KeyAction::None);
     }
 
     #[test]
@@ -441,7 +441,7 @@ mod tests {
         all[40] = Line::new(Tone::Heading, "Pods without a node").at_key('4');
         let mut screen = Screen::default();
         screen.place(&all, 8);
-        assert_eq!(screen.key(Key::Char('4')), Action::Redraw);
+        assert_eq!(screen.key(Key::Char('4')), KeyAction::Redraw);
         assert_eq!(screen.place(&all, 8), (40, 41), "below the heading, so that Enter opens it");
         screen.key(Key::Char('7'));
         assert_eq!(screen.place(&all, 8), (40, 41), "there is no such section");
@@ -462,7 +462,7 @@ mod tests {
     fn a_filter_takes_letters_that_are_keys_elsewhere() {
         let mut screen = Screen::default();
         for key in "/Q/q".chars() {
-            assert_eq!(screen.key(Key::Char(key)), Action::Redraw);
+            assert_eq!(screen.key(Key::Char(key)), KeyAction::Redraw);
         }
         assert!(screen.is_typing() && screen.filter() == "Q/q");
         screen.key(Key::Backspace);
@@ -470,23 +470,23 @@ mod tests {
         screen.key(Key::Enter);
         assert!(!screen.is_typing() && screen.matches(&["a", "sQuid"]) && screen.matches(&["quiet"]));
         assert!(!screen.matches(&["web"]));
-        assert_eq!(screen.key(Key::Escape), Action::Redraw);
+        assert_eq!(screen.key(Key::Escape), KeyAction::Redraw);
         assert_eq!(screen.filter(), "");
-        assert_eq!(screen.key(Key::Char('q')), Action::Quit);
+        assert_eq!(screen.key(Key::Char('q')), KeyAction::Quit);
     }
 
     #[test]
     fn an_interrupt_ends_every_page() {
         let mut screen = Screen::default();
         screen.key(Key::Char('/'));
-        assert_eq!(screen.key(Key::Interrupt), Action::Quit);
+        assert_eq!(screen.key(Key::Interrupt), KeyAction::Quit);
     }
 
     #[test]
     fn each_sort_has_a_key_that_does_nothing_else() {
         for (key, sort, name) in Sort::KEYS {
             let mut screen = Screen::default();
-            assert_eq!(screen.key(Key::Char(key)), Action::Redraw);
+            assert_eq!(screen.key(Key::Char(key)), KeyAction::Redraw);
             assert_eq!((screen.sort(), screen.sort().name()), (sort, name));
         }
         assert!(Screen::help().iter().any(|line| line.text().contains("by memory")));

@@ -5,7 +5,7 @@ mod parse;
 mod resolve;
 mod write;
 
-pub(crate) use node::{Entry, Form, Item, Map, Node, Scalar, Seq};
+pub(crate) use node::{Form, Item, Map, MapEntry, Scalar, Seq, YamlNode};
 pub(crate) use parse::parse;
 pub(crate) use write::{plain, write};
 

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 /// A value.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Node {
+pub(crate) enum YamlNode {
     Scalar(Scalar),
     Map(Map),
     Seq(Seq),
@@ -37,17 +37,17 @@ pub(crate) struct Scalar {
 pub(crate) struct Map {
     /// Whether it is written in braces.
     pub(crate) flow: bool,
-    pub(crate) entries: Vec<Entry>,
+    pub(crate) entries: Vec<MapEntry>,
     /// Comments after the last entry.
     pub(crate) tail: Vec<String>,
 }
 
 /// A key and its value.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Entry {
+pub(crate) struct MapEntry {
     pub(crate) comments: Comments,
     pub(crate) key: Scalar,
-    pub(crate) value: Node,
+    pub(crate) value: YamlNode,
 }
 
 /// A sequence.
@@ -64,7 +64,7 @@ pub(crate) struct Seq {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Item {
     pub(crate) comments: Comments,
-    pub(crate) value: Node,
+    pub(crate) value: YamlNode,
 }
 
 /// The comments of an entry or item.
@@ -96,7 +96,7 @@ impl Scalar {
     }
 }
 
-impl Node {
+impl YamlNode {
     /// A string.
     pub(crate) fn text(text: impl Into<String>) -> Self {
         Self::Scalar(Scalar::text(text))
@@ -115,7 +115,7 @@ impl Node {
 
     /// A mapping of these entries.
     pub(crate) fn map(entries: impl IntoIterator<Item = (&'static str, Self)>) -> Self {
-        let entries = entries.into_iter().map(|(key, value)| Entry::new(key, value)).collect();
+        let entries = entries.into_iter().map(|(key, value)| MapEntry::new(key, value)).collect();
         Self::Map(Map { entries, ..Map::default() })
     }
 
@@ -190,14 +190,14 @@ impl Node {
     }
 }
 
-impl From<Node> for Item {
-    fn from(value: Node) -> Self {
+impl From<YamlNode> for Item {
+    fn from(value: YamlNode) -> Self {
         Self { comments: Comments::default(), value }
     }
 }
 
-impl Entry {
-    pub(crate) fn new(key: &str, value: Node) -> Self {
+impl MapEntry {
+    pub(crate) fn new(key: &str, value: YamlNode) -> Self {
         Self { comments: Comments::default(), key: Scalar::text(key), value }
     }
 
@@ -213,33 +213,33 @@ impl Map {
         self.entries.iter().position(|entry| entry.key.text == key)
     }
 
-    pub(crate) fn get(&self, key: &str) -> Option<&Node> {
+    pub(crate) fn get(&self, key: &str) -> Option<&YamlNode> {
         Some(&self.entries.get(self.position(key)?)?.value)
     }
 
-    pub(crate) fn get_mut(&mut self, key: &str) -> Option<&mut Node> {
+    pub(crate) fn get_mut(&mut self, key: &str) -> Option<&mut YamlNode> {
         let position = self.position(key)?;
         Some(&mut self.entries.get_mut(position)?.value)
     }
 
     /// Removes an entry. Comments above it are about it, and go with it.
-    pub(crate) fn take(&mut self, key: &str) -> Option<Entry> {
+    pub(crate) fn take(&mut self, key: &str) -> Option<MapEntry> {
         let position = self.position(key)?;
         Some(self.entries.remove(position))
     }
 
     /// Sets a value in place, or adds it at the end.
-    pub(crate) fn set(&mut self, key: &str, value: Node) {
+    pub(crate) fn set(&mut self, key: &str, value: YamlNode) {
         match self.get_mut(key) {
             Some(found) => *found = value,
-            None => self.entries.push(Entry::new(key, value)),
+            None => self.entries.push(MapEntry::new(key, value)),
         }
     }
 
     /// The mapping under a key, made where there is none.
     pub(crate) fn child(&mut self, key: &str) -> Option<&mut Map> {
-        if self.get(key).is_none_or(Node::is_null) {
-            self.set(key, Node::Map(Map::default()));
+        if self.get(key).is_none_or(YamlNode::is_null) {
+            self.set(key, YamlNode::Map(Map::default()));
         }
         self.get_mut(key)?.as_map_mut()
     }

@@ -3,7 +3,7 @@
 //! granit-parser (which serde-saphyr uses as well) reports comments with their places, but not what they belong to. Comments
 //! are attached in a second step, by line and column.
 
-use super::node::{Comments, Entry, Form, Item, Map, Node, Scalar, Seq};
+use super::node::{Comments, Form, Item, Map, MapEntry, Scalar, Seq, YamlNode};
 use granit_parser::{Event, Options, Parser, ScalarStyle, ScanError, Span, StructureStyle};
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ pub(crate) struct Syntax {
 }
 
 /// Parses one document. The result is `None` if it has no content.
-pub(crate) fn parse(text: &str) -> Result<Option<Node>, Syntax> {
+pub(crate) fn parse(text: &str) -> Result<Option<YamlNode>, Syntax> {
     let mut options = Options::default();
     options.max_buffered_comment_events = usize::MAX;
     let mut builder = Builder { lines: text.lines().collect(), ..Builder::default() };
@@ -108,7 +108,7 @@ struct Builder<'t> {
     open: Vec<usize>,
     attached: BTreeMap<usize, Attached>,
     /// Values by the number of their YAML anchor.
-    named: BTreeMap<usize, Node>,
+    named: BTreeMap<usize, YamlNode>,
     nodes: usize,
 }
 
@@ -119,7 +119,7 @@ impl<'t> Builder<'t> {
         span: Span,
         events: &mut Events<'_, 't>,
         depth: usize,
-    ) -> Result<Node, Syntax> {
+    ) -> Result<YamlNode, Syntax> {
         let at = |problem: &str| Syntax { line: span.start.line(), problem: problem.to_owned() };
         if depth > MAXIMUM_DEPTH {
             return Err(at("it is nested too deeply"));
@@ -132,13 +132,13 @@ impl<'t> Builder<'t> {
             Event::Scalar(text, style, name, tag) => {
                 let tagged_text = tag.is_some_and(|tag| tag.suffix() == "str");
                 let raw = span.slice(events.text).unwrap_or_default();
-                (Node::Scalar(scalar(text.into_owned(), style, raw, tagged_text)), name)
+                (YamlNode::Scalar(scalar(text.into_owned(), style, raw, tagged_text)), name)
             }
             Event::SequenceStart(style, name, _) => {
-                (Node::Seq(self.sequence(style == StructureStyle::Flow, events, depth)?), name)
+                (YamlNode::Seq(self.sequence(style == StructureStyle::Flow, events, depth)?), name)
             }
             Event::MappingStart(style, name, _) => {
-                (Node::Map(self.mapping(style == StructureStyle::Flow, events, depth)?), name)
+                (YamlNode::Map(self.mapping(style == StructureStyle::Flow, events, depth)?), name)
             }
             Event::Alias(name) => {
                 let node = self.named.get(&name).cloned().ok_or_else(|| at("an alias refers to a value around it"))?;
@@ -190,7 +190,7 @@ impl<'t> Builder<'t> {
             let (event, its_span) = events.inner.next().ok_or_else(|| at("a value is missing".to_owned()))?;
             let value = self.node(event, its_span, events, depth + 1)?;
             self.open.pop();
-            map.entries.push(Entry { comments, key, value });
+            map.entries.push(MapEntry { comments, key, value });
         }
         merge(&mut map);
         Ok(map)
@@ -270,17 +270,17 @@ impl<'t> Builder<'t> {
 }
 
 /// Gives each entry and item its comments. A value that an alias repeats has none.
-fn attach(node: &mut Node, attached: &mut BTreeMap<usize, Attached>) {
-    let mut child = |comments: &mut Comments, value: &mut Node| {
+fn attach(node: &mut YamlNode, attached: &mut BTreeMap<usize, Attached>) {
+    let mut child = |comments: &mut Comments, value: &mut YamlNode| {
         let found = attached.remove(&comments.place).unwrap_or_default();
         *comments = Comments { blank: found.blank, above: lines(found.above), right: found.right, place: 0 };
         add_tail(value, found.tail);
         attach(value, attached);
     };
     match node {
-        Node::Scalar(_) => {}
-        Node::Map(map) => map.entries.iter_mut().for_each(|entry| child(&mut entry.comments, &mut entry.value)),
-        Node::Seq(seq) => seq.items.iter_mut().for_each(|item| child(&mut item.comments, &mut item.value)),
+        YamlNode::Scalar(_) => {}
+        YamlNode::Map(map) => map.entries.iter_mut().for_each(|entry| child(&mut entry.comments, &mut entry.value)),
+        YamlNode::Seq(seq) => seq.items.iter_mut().for_each(|item| child(&mut item.comments, &mut item.value)),
     }
 }
 
@@ -302,10 +302,12 @@ fn lines(found: Vec<(usize, String)>) -> Vec<String> {
 fn merge(map: &mut Map) {
     while let Some(entry) = map.take("<<") {
         let values = match entry.value {
-            Node::Seq(seq) => seq.items.into_iter().map(|item| item.value).collect(),
+            YamlNode::Seq(seq) => seq.items.into_iter().map(|item| item.value).collect(),
             other => vec![other],
         };
-        for entry in values.into_iter().filter_map(|value| if let Node::Map(map) = value { Some(map) } else { None }) {
+        for entry in
+            values.into_iter().filter_map(|value| if let YamlNode::Map(map) = value { Some(map) } else { None })
+        {
             let added = entry.entries.into_iter().filter(|entry| map.position(&entry.key.text).is_none());
             let added = added.collect::<Vec<_>>();
             map.entries.extend(added);
@@ -313,19 +315,19 @@ fn merge(map: &mut Map) {
     }
 }
 
-fn add_tail(node: &mut Node, tail: Vec<String>) {
+fn add_tail(node: &mut YamlNode, tail: Vec<String>) {
     match node {
-        Node::Scalar(_) => {}
-        Node::Map(map) => map.tail.extend(tail),
-        Node::Seq(seq) => seq.tail.extend(tail),
+        YamlNode::Scalar(_) => {}
+        YamlNode::Map(map) => map.tail.extend(tail),
+        YamlNode::Seq(seq) => seq.tail.extend(tail),
     }
 }
 
-fn count(node: &Node) -> usize {
+fn count(node: &YamlNode) -> usize {
     1 + match node {
-        Node::Scalar(_) => 0,
-        Node::Map(map) => map.entries.iter().map(|entry| count(&entry.value)).sum(),
-        Node::Seq(seq) => seq.items.iter().map(|item| count(&item.value)).sum(),
+        YamlNode::Scalar(_) => 0,
+        YamlNode::Map(map) => map.entries.iter().map(|entry| count(&entry.value)).sum(),
+        YamlNode::Seq(seq) => seq.items.iter().map(|item| count(&item.value)).sum(),
     }
 }
 

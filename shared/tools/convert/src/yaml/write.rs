@@ -1,7 +1,7 @@
 //! Tree to text: block style with two spaces, comments where they were. Characters that are not printable are escaped in strings, and
 //! replaced in comments.
 
-use super::node::{Comments, Entry, Form, Map, Node, Scalar, Seq};
+use super::node::{Comments, Form, Map, MapEntry, Scalar, Seq, YamlNode};
 use super::resolve;
 use nodeless_model::printable::{is_printable, printable_json, printable_line};
 use serde_json::Value;
@@ -10,35 +10,35 @@ use serde_json::Value;
 const LONGEST_FLOW: usize = 100;
 
 /// The text of an object, with a line break at its end.
-pub(crate) fn write(root: &Node) -> String {
+pub(crate) fn write(root: &YamlNode) -> String {
     let mut text = String::new();
     node(root, 0, &mut text);
     text
 }
 
 /// The value without comments, in the default notation.
-pub(crate) fn plain(node: &Node) -> Node {
+pub(crate) fn plain(node: &YamlNode) -> YamlNode {
     match node {
-        Node::Scalar(scalar) => Node::Scalar(match scalar.to_value() {
+        YamlNode::Scalar(scalar) => YamlNode::Scalar(match scalar.to_value() {
             Value::String(text) => Scalar::text(text),
             _ => Scalar { text: scalar.text.clone(), form: Form::Bare },
         }),
-        Node::Map(map) => {
-            let entries = map.entries.iter().map(|entry| Entry::new(&entry.key.text, plain(&entry.value)));
-            Node::Map(Map { entries: entries.collect(), ..Map::default() })
+        YamlNode::Map(map) => {
+            let entries = map.entries.iter().map(|entry| MapEntry::new(&entry.key.text, plain(&entry.value)));
+            YamlNode::Map(Map { entries: entries.collect(), ..Map::default() })
         }
-        Node::Seq(seq) => Node::seq(seq.items.iter().map(|item| plain(&item.value))),
+        YamlNode::Seq(seq) => YamlNode::seq(seq.items.iter().map(|item| plain(&item.value))),
     }
 }
 
-fn node(value: &Node, indent: usize, text: &mut String) {
+fn node(value: &YamlNode, indent: usize, text: &mut String) {
     match value {
-        Node::Scalar(scalar) => {
+        YamlNode::Scalar(scalar) => {
             inline(scalar, indent, None, text);
         }
-        Node::Map(map) if map.entries.is_empty() => line(indent, "{}", text),
-        Node::Seq(seq) if seq.items.is_empty() => line(indent, "[]", text),
-        Node::Map(map) => {
+        YamlNode::Map(map) if map.entries.is_empty() => line(indent, "{}", text),
+        YamlNode::Seq(seq) if seq.items.is_empty() => line(indent, "[]", text),
+        YamlNode::Map(map) => {
             for entry in &map.entries {
                 above(&entry.comments, indent, text);
                 pad(indent, text);
@@ -46,20 +46,20 @@ fn node(value: &Node, indent: usize, text: &mut String) {
             }
             tail(&map.tail, indent, text);
         }
-        Node::Seq(seq) => sequence(seq, indent, text),
+        YamlNode::Seq(seq) => sequence(seq, indent, text),
     }
 }
 
 /// A key and its value; the indentation has been written.
-fn entry(entry: &Entry, indent: usize, text: &mut String) {
+fn entry(entry: &MapEntry, indent: usize, text: &mut String) {
     text.push_str(&one_line(&entry.key));
     text.push(':');
     after(&entry.value, &entry.comments, indent, text);
 }
 
 /// A value after `key:`.
-fn after(value: &Node, comments: &Comments, indent: usize, text: &mut String) {
-    if let Node::Scalar(scalar) = value {
+fn after(value: &YamlNode, comments: &Comments, indent: usize, text: &mut String) {
+    if let YamlNode::Scalar(scalar) = value {
         if !scalar.text.is_empty() || scalar.form != Form::Raw(String::new()) {
             text.push(' ');
         }
@@ -70,7 +70,7 @@ fn after(value: &Node, comments: &Comments, indent: usize, text: &mut String) {
         text.push_str(&flow);
         right(comments, text);
         text.push('\n');
-        if let Node::Map(Map { tail: lines, .. }) | Node::Seq(Seq { tail: lines, .. }) = value {
+        if let YamlNode::Map(Map { tail: lines, .. }) | YamlNode::Seq(Seq { tail: lines, .. }) = value {
             tail(lines, indent + 2, text);
         }
         return;
@@ -86,7 +86,7 @@ fn sequence(seq: &Seq, indent: usize, text: &mut String) {
         pad(indent, text);
         text.push('-');
         match &item.value {
-            Node::Map(map) if flow(&item.value).is_none() && item.comments.right.is_none() => {
+            YamlNode::Map(map) if flow(&item.value).is_none() && item.comments.right.is_none() => {
                 for (index, entry) in map.entries.iter().enumerate() {
                     if index == 0 && entry.comments.above.is_empty() {
                         text.push(' ');
@@ -108,27 +108,27 @@ fn sequence(seq: &Seq, indent: usize, text: &mut String) {
 }
 
 /// A collection in brackets or braces, if it is one and can be.
-fn flow(value: &Node) -> Option<String> {
+fn flow(value: &YamlNode) -> Option<String> {
     let text = match value {
-        Node::Map(map) if map.entries.is_empty() => return Some("{}".to_owned()),
-        Node::Seq(seq) if seq.items.is_empty() => return Some("[]".to_owned()),
-        Node::Scalar(scalar) if scalar.form == Form::Block || scalar.text.contains('\n') => return None,
-        Node::Scalar(scalar) => return Some(one_line(scalar)),
-        Node::Map(map) if map.flow && map.tail.is_empty() => {
+        YamlNode::Map(map) if map.entries.is_empty() => return Some("{}".to_owned()),
+        YamlNode::Seq(seq) if seq.items.is_empty() => return Some("[]".to_owned()),
+        YamlNode::Scalar(scalar) if scalar.form == Form::Block || scalar.text.contains('\n') => return None,
+        YamlNode::Scalar(scalar) => return Some(one_line(scalar)),
+        YamlNode::Map(map) if map.flow && map.tail.is_empty() => {
             let entries = map.entries.iter().map(|entry| {
                 is_bare(&entry.comments).then_some(())?;
                 Some(format!("{}: {}", one_line(&entry.key), flow(&entry.value)?))
             });
             format!("{{ {} }}", entries.collect::<Option<Vec<_>>>()?.join(", "))
         }
-        Node::Seq(seq) if seq.flow && seq.tail.is_empty() => {
+        YamlNode::Seq(seq) if seq.flow && seq.tail.is_empty() => {
             let items = seq.items.iter().map(|item| {
                 is_bare(&item.comments).then_some(())?;
                 flow(&item.value)
             });
             format!("[{}]", items.collect::<Option<Vec<_>>>()?.join(", "))
         }
-        Node::Map(_) | Node::Seq(_) => return None,
+        YamlNode::Map(_) | YamlNode::Seq(_) => return None,
     };
     (text.len() <= LONGEST_FLOW).then_some(text)
 }

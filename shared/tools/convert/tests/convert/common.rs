@@ -1,7 +1,7 @@
 //! Helpers of the tests of conversions.
 
 use nodeless_api::NodePool;
-use nodeless_convert::{Conversion, Identity, Options, Source, convert};
+use nodeless_convert::{Conversion, Identity, Options, SourceFile, convert};
 use nodeless_fake_kubernetes::schema::Schema;
 use serde_json::Value;
 
@@ -10,8 +10,8 @@ pub(crate) fn with_role(text: &str) -> Conversion {
     convert(&[source(text)], &options)
 }
 
-pub(crate) fn source(text: &str) -> Source {
-    Source { name: "in.yaml".to_owned(), text: text.to_owned() }
+pub(crate) fn source(text: &str) -> SourceFile {
+    SourceFile { name: "in.yaml".to_owned(), text: text.to_owned() }
 }
 
 /// Converts, and checks that the API server and the planner accept each object.

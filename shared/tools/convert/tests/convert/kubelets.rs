@@ -98,7 +98,7 @@ fn a_current_class_is_not_changed() {
 
 #[test]
 fn pools_and_classes_may_be_in_different_files() {
-    let file = |name: &str, text: String| nodeless_convert::Source { name: name.to_owned(), text };
+    let file = |name: &str, text: String| nodeless_convert::SourceFile { name: name.to_owned(), text };
     let files = [file("pool.yaml", pool("a", "default", "{ maxPods: 20 }")), file("class.yaml", class("v1beta1", ""))];
     let conversion = convert(&files, &Options::default());
     assert_eq!(conversion.problems, []);

@@ -1,12 +1,12 @@
 //! Custom resources, which may lack required fields, and NodePools and NodeClaims, which may be of another controller.
 
+use super::metadata::HasMetadata;
 use super::{Incoming, Reader};
 use crate::complete;
 use crate::decode::{Undecoded, decode_tree, tree, without_nulls};
 use crate::documents::Body;
-use crate::kinds::Kind;
+use crate::kinds::PlannedKind;
 use crate::objects::Key;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use nodeless_api::managed::{self, Owned, RefersToClass};
 use nodeless_api::{NodeClaim, NodePool};
 use serde::de::DeserializeOwned;
@@ -30,7 +30,7 @@ impl Completed {
 impl Reader {
     /// A NodePool of nodeless or of another controller.
     pub(super) fn node_pool(&mut self, incoming: &Incoming<'_>, body: &Body<'_>) {
-        let read = self.owned(incoming, body, complete::node_pool, |object: &mut NodePool| &mut object.metadata);
+        let read = self.owned::<NodePool>(incoming, body, complete::node_pool);
         match read {
             Some(Owned::Managed((key, pool))) => {
                 self.objects.other_node_pools.remove(&key);
@@ -47,7 +47,7 @@ impl Reader {
 
     /// A NodeClaim of nodeless or of another controller.
     pub(super) fn node_claim(&mut self, incoming: &Incoming<'_>, body: &Body<'_>) {
-        let read = self.owned(incoming, body, complete::node_claim, |object: &mut NodeClaim| &mut object.metadata);
+        let read = self.owned::<NodeClaim>(incoming, body, complete::node_claim);
         match read {
             Some(Owned::Managed((key, claim))) => {
                 self.objects.other_node_claims.remove(&key);
@@ -65,40 +65,37 @@ impl Reader {
 
     /// A custom resource with its key. In a cluster only fields with defaults may be missing; in manifests users also omit
     /// required fields that planning does not use.
-    pub(super) fn custom<T: DeserializeOwned>(
+    pub(super) fn custom<T: DeserializeOwned + HasMetadata>(
         &mut self,
         incoming: &Incoming<'_>,
         body: &Body<'_>,
         fill: fn(&mut Value),
-        metadata: fn(&mut T) -> &mut ObjectMeta,
     ) -> Option<(Key, T)> {
-        self.accepted(incoming, body, &Completed::new(body, fill), metadata)
+        self.accepted(incoming, body, &Completed::new(body, fill))
     }
 
     /// Like [`custom`](Self::custom), for a NodePool or NodeClaim, which may be of another controller.
-    fn owned<T: RefersToClass>(
+    fn owned<T: RefersToClass + HasMetadata>(
         &mut self,
         incoming: &Incoming<'_>,
         body: &Body<'_>,
         fill: fn(&mut Value),
-        metadata: fn(&mut T) -> &mut ObjectMeta,
     ) -> Option<Owned<(Key, T), T::Other>> {
         let completed = Completed::new(body, fill);
         match managed::other::<T>(&completed.value) {
             Some(other) => Some(Owned::Other(other)),
-            None => self.accepted(incoming, body, &completed, metadata).map(Owned::Managed),
+            None => self.accepted(incoming, body, &completed).map(Owned::Managed),
         }
     }
 
-    fn accepted<T: DeserializeOwned>(
+    fn accepted<T: DeserializeOwned + HasMetadata>(
         &mut self,
         incoming: &Incoming<'_>,
         body: &Body<'_>,
         Completed { given, value }: &Completed,
-        metadata: fn(&mut T) -> &mut ObjectMeta,
     ) -> Option<(Key, T)> {
         match decode_tree::<T>(value).and_then(|object| self.checked(incoming, given, value).map(|()| object)) {
-            Ok(object) => self.named(incoming, body, object, metadata),
+            Ok(object) => self.named(incoming, body, object),
             Err(undecoded) => {
                 self.refuse(incoming, body, undecoded);
                 None
@@ -109,7 +106,9 @@ impl Reader {
     /// The first error of an object that no API server has accepted: one of a cluster has a uid, and its definition may be older. Errors
     /// about fields that were missing are not counted.
     fn checked(&self, incoming: &Incoming<'_>, given: &Value, value: &Value) -> Result<(), Undecoded> {
-        let (Some(check), Kind::NodePool | Kind::NodeClass) = (self.check, incoming.kind) else { return Ok(()) };
+        let (Some(check), PlannedKind::NodePool | PlannedKind::NodeClass) = (self.check, incoming.kind) else {
+            return Ok(());
+        };
         if given.pointer("/metadata/uid").is_some() {
             return Ok(());
         }

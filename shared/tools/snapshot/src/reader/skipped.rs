@@ -3,7 +3,7 @@
 use super::{DEFAULT_NAMESPACE, Reader};
 use crate::decode::tree;
 use crate::documents::Body;
-use crate::kinds::{Kind, identity};
+use crate::kinds::{PlannedKind, identity};
 use crate::manifests::described;
 use crate::workloads::TemplatePath;
 use nodeless_model::quotes::shortened;
@@ -16,7 +16,7 @@ impl FromStr for TemplatePath {
     fn from_str(text: &str) -> Result<Self, String> {
         let path = Self::parse(text)?;
         let api_version = path.group().map(|group| format!("{group}/v1"));
-        match Kind::new(api_version.as_deref(), path.kind()) {
+        match PlannedKind::new(api_version.as_deref(), path.kind()) {
             Some(_) => Err(format!("planning knows the pods of a {} without it", path.kind())),
             None => Ok(path),
         }
@@ -31,9 +31,9 @@ impl Reader {
     }
 
     /// The kind with this name, of the group of this apiVersion if there is one.
-    pub(super) fn kind(&self, api_version: Option<&str>, name: &str) -> Option<Kind> {
+    pub(super) fn kind(&self, api_version: Option<&str>, name: &str) -> Option<PlannedKind> {
         let named = || self.template_paths.iter().find(|path| path.is_of(api_version, name));
-        Kind::new(api_version, name).or_else(|| named().map(|path| Kind::Templated(path)))
+        PlannedKind::new(api_version, name).or_else(|| named().map(|path| PlannedKind::Templated(path)))
     }
 
     /// Counts an object, and notes it if pods would be created from it. Those of an object of a cluster, which has a uid, are in the export.

@@ -2,7 +2,7 @@
 //! the pod that takes its place.
 
 use crate::created::controllers;
-use crate::kinds::Kind;
+use crate::kinds::PlannedKind;
 use crate::manifests::described;
 use crate::objects::{Key, Objects};
 use crate::workloads::VerticalAutoscaler;
@@ -102,7 +102,7 @@ impl<'o> NextRequests<'o> {
     /// The pod of a workload that is in the input.
     fn template(&mut self, workload: &Named) -> Option<&'o ReadShape> {
         let (kind, namespace, name) = workload;
-        let known = Kind::new(None, kind)?.name();
+        let known = PlannedKind::new(None, kind)?.name();
         match self.shapes.get(&(known, (namespace.clone(), name.clone())))? {
             Ok(shape) => Some(shape),
             Err(why) => {

@@ -13,7 +13,7 @@ pub(crate) use vertical::{VerticalAutoscaler, Written as WrittenVerticalAutoscal
 
 use crate::decode::{Undecoded, decode, without_nulls};
 use crate::documents::Body;
-use crate::fault::Place;
+use crate::fault::SourcePlace;
 use nodeless_api::slim;
 use nodeless_model::object::ObjectRef;
 use nodeless_model::{OptionFault, OptionHolder, StringMap};
@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 /// A workload, and the pods that its controller would create for it.
 #[derive(Clone, Debug)]
 pub(crate) struct Workload {
-    pub(crate) place: Place,
+    pub(crate) place: SourcePlace,
     /// The controller of the workload by kind and name, as the Deployment of a ReplicaSet.
     pub(crate) controller: Option<(String, String)>,
     /// Its annotations, apart from those of the template.
@@ -160,7 +160,7 @@ fn parallel_pods(spec: &Spec, succeeded: u32) -> u32 {
 
 impl Workload {
     /// Reads a workload of this kind.
-    pub(crate) fn read(place: &Place, kind: &'static str, body: &Body<'_>) -> Result<Self, Undecoded> {
+    pub(crate) fn read(place: &SourcePlace, kind: &'static str, body: &Body<'_>) -> Result<Self, Undecoded> {
         let made = |metadata: Metadata, replicas, groups| Self {
             place: place.clone(),
             controller: metadata.controller().map(|owner| (owner.kind.clone(), owner.name.clone())),

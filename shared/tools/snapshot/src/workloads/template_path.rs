@@ -3,7 +3,7 @@
 use super::{Metadata, PodGroup, Workload};
 use crate::decode::{Undecoded, decode, tree, without_nulls};
 use crate::documents::Body;
-use crate::fault::Place;
+use crate::fault::SourcePlace;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -100,7 +100,7 @@ impl TemplatePath {
     }
 
     /// Reads an object of the kind.
-    pub(crate) fn read(&self, place: &Place, body: &Body<'_>) -> Result<Workload, Undecoded> {
+    pub(crate) fn read(&self, place: &SourcePlace, body: &Body<'_>) -> Result<Workload, Undecoded> {
         let Named { metadata } = decode::<Named>(body)?;
         let object = without_nulls(tree(body));
         let mut found = Vec::new();

@@ -2,12 +2,12 @@
 
 use super::text::{Labels, Writer};
 use super::{Sources, StatusMore, seconds};
-use crate::decode::Kind;
+use crate::decode::ShownKind;
 use nodeless_model::{StringMap, labels};
 
 /// A kind whose conditions are measured.
 struct Of {
-    kind: Kind,
+    kind: ShownKind,
     /// Its name in metrics.
     name: &'static str,
     /// Its group, if the metrics that operatorpkg deprecates are published too.
@@ -18,15 +18,15 @@ struct Of {
 
 const KINDS: [Of; 4] = [
     Of {
-        kind: Kind::NodeClaim,
+        kind: ShownKind::NodeClaim,
         name: "nodeclaim",
         group: Some("karpenter.sh"),
         labels: &[labels::EC2_NODE_CLASS, labels::NODE_POOL],
     },
-    Of { kind: Kind::NodePool, name: "nodepool", group: Some("karpenter.sh"), labels: &[] },
-    Of { kind: Kind::NodeClass, name: "ec2nodeclass", group: Some("karpenter.k8s.aws"), labels: &[] },
+    Of { kind: ShownKind::NodePool, name: "nodepool", group: Some("karpenter.sh"), labels: &[] },
+    Of { kind: ShownKind::NodeClass, name: "ec2nodeclass", group: Some("karpenter.k8s.aws"), labels: &[] },
     Of {
-        kind: Kind::Node,
+        kind: ShownKind::Node,
         name: "node",
         group: None,
         labels: &[labels::EC2_NODE_CLASS, labels::NODE_POOL, labels::INITIALIZED],
@@ -77,8 +77,8 @@ impl Of {
     fn additional(&self, sources: &Sources<'_>, name: &str) -> Labels {
         let key = (String::new(), name.to_owned());
         let all: Option<&StringMap> = match self.kind {
-            Kind::Node => sources.cluster.nodes.get(&key).map(|node| &node.labels),
-            Kind::NodeClaim => sources.cluster.claims.get(&key).map(|claim| &claim.labels),
+            ShownKind::Node => sources.cluster.nodes.get(&key).map(|node| &node.labels),
+            ShownKind::NodeClaim => sources.cluster.claims.get(&key).map(|claim| &claim.labels),
             _ => None,
         };
         self.labels.iter().fold(Labels::default(), |labels, label| {

@@ -19,7 +19,7 @@ mod tests;
 pub use more::Measurable;
 
 use crate::cluster::{Cluster, Store, Update};
-use crate::decode::{DecodeError, Kind};
+use crate::decode::{DecodeError, ShownKind};
 use crate::picture::Picture;
 use jiff::Timestamp;
 use more::{More, PodMore, StatusMore};
@@ -36,7 +36,7 @@ type Key = (String, String);
 pub struct Measured {
     cluster: Cluster,
     pods: BTreeMap<Key, PodMore>,
-    statuses: BTreeMap<(Kind, Key), StatusMore>,
+    statuses: BTreeMap<(ShownKind, Key), StatusMore>,
 }
 
 /// The metrics of a cluster.
@@ -56,7 +56,7 @@ pub struct Inputs<'i> {
     /// Whether the metrics of all instance types of the catalog are included.
     pub lists_catalog: bool,
     /// When the API server last answered, by kind.
-    pub answered: &'i BTreeMap<Kind, Timestamp>,
+    pub answered: &'i BTreeMap<ShownKind, Timestamp>,
     /// The time of this machine.
     pub clock: Timestamp,
 }
@@ -68,14 +68,14 @@ struct Sources<'s> {
     picture: &'s Picture,
     catalog: &'s Catalog,
     /// When the API server last answered, by kind.
-    answered: &'s BTreeMap<Kind, Timestamp>,
+    answered: &'s BTreeMap<ShownKind, Timestamp>,
     now: Timestamp,
 }
 
 impl Store for Measured {
     type Object = Measurable;
 
-    fn decode(kind: Kind, object: &str) -> Result<Measurable, DecodeError> {
+    fn decode(kind: ShownKind, object: &str) -> Result<Measurable, DecodeError> {
         more::measurable(kind, object)
     }
 
@@ -135,7 +135,7 @@ impl Measured {
         Exposition { text, left_out }
     }
 
-    fn keep(&mut self, kind: Kind, namespace: &str, name: &str, object: Measurable) -> crate::Object {
+    fn keep(&mut self, kind: ShownKind, namespace: &str, name: &str, object: Measurable) -> crate::Object {
         let key = (namespace.to_owned(), name.to_owned());
         match object.more {
             More::None => {}
@@ -145,24 +145,24 @@ impl Measured {
         object.object
     }
 
-    fn forget(&mut self, kind: Kind, namespace: &str, name: &str) {
+    fn forget(&mut self, kind: ShownKind, namespace: &str, name: &str) {
         let key = (namespace.to_owned(), name.to_owned());
-        if kind == Kind::Pod {
+        if kind == ShownKind::Pod {
             self.pods.remove(&key);
         } else {
             self.statuses.remove(&(kind, key));
         }
     }
 
-    fn clear(&mut self, kind: Kind) {
-        if kind == Kind::Pod {
+    fn clear(&mut self, kind: ShownKind) {
+        if kind == ShownKind::Pod {
             self.pods.clear();
         } else {
             self.statuses.retain(|(of, _), _| *of != kind);
         }
     }
 
-    fn status(&self, kind: Kind, name: &str) -> Option<&StatusMore> {
+    fn status(&self, kind: ShownKind, name: &str) -> Option<&StatusMore> {
         self.statuses.get(&(kind, (String::new(), name.to_owned())))
     }
 }

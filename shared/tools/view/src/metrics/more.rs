@@ -1,7 +1,7 @@
 //! The fields of objects that metrics need and the view does not keep.
 
 use crate::claim::ConditionFacts;
-use crate::decode::{DecodeError, Kind, Object, json, pod};
+use crate::decode::{DecodeError, Object, ShownKind, json, pod};
 use crate::pod::PodFacts;
 use jiff::Timestamp;
 use nodeless_api::{convert, slim};
@@ -77,8 +77,8 @@ struct RawStatus {
     conditions: Vec<ConditionFacts>,
 }
 
-pub(super) fn measurable(kind: Kind, object: &str) -> Result<Measurable, DecodeError> {
-    if kind == Kind::Pod {
+pub(super) fn measurable(kind: ShownKind, object: &str) -> Result<Measurable, DecodeError> {
+    if kind == ShownKind::Pod {
         let (slim, pod, unscheduled) = pod(object)?;
         let more = More::Pod(Box::new(PodMore::new(&slim, &pod)?));
         return Ok(Measurable { object: Object::Pod(Arc::new(PodFacts::new(pod, unscheduled))), more });
@@ -86,7 +86,7 @@ pub(super) fn measurable(kind: Kind, object: &str) -> Result<Measurable, DecodeE
     let decoded = Object::decode(kind, object)?;
     let more = match kind {
         _ if matches!(decoded, Object::OfOther) => More::None,
-        Kind::Node | Kind::NodePool | Kind::NodeClaim | Kind::NodeClass => {
+        ShownKind::Node | ShownKind::NodePool | ShownKind::NodeClaim | ShownKind::NodeClass => {
             let raw: Raw = json(object)?;
             More::Status(Box::new(StatusMore {
                 conditions: raw.status.conditions,
@@ -94,7 +94,7 @@ pub(super) fn measurable(kind: Kind, object: &str) -> Result<Measurable, DecodeE
                 has_grace_period: raw.spec.termination_grace_period.is_some(),
             }))
         }
-        Kind::Pod | Kind::Event | Kind::PodDisruptionBudget | Kind::Namespace => More::None,
+        ShownKind::Pod | ShownKind::Event | ShownKind::PodDisruptionBudget | ShownKind::Namespace => More::None,
     };
     Ok(Measurable { object: decoded, more })
 }

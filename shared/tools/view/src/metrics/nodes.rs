@@ -2,7 +2,7 @@
 
 use super::text::{Labels, Writer};
 use super::{PodMore, Sources, amount, count, resource_type, seconds};
-use crate::decode::Kind;
+use crate::decode::ShownKind;
 use crate::node::NodeRow;
 use nodeless_model::{Node, ResourceList, labels};
 use std::collections::BTreeMap;
@@ -21,7 +21,7 @@ struct Measures<'n> {
 pub(super) fn write(sources: &Sources<'_>, writer: &mut Writer<'_>) {
     let nodes = measures(sources);
     let mut resources = |name: &str, help: &str, of: &dyn Fn(&Measures<'_>) -> Option<ResourceList>| {
-        writer.gauge(format_args!("karpenter_nodes_{name}"), help, &[Kind::Node]);
+        writer.gauge(format_args!("karpenter_nodes_{name}"), help, &[ShownKind::Node]);
         for node in &nodes {
             for (resource, quantity) in of(node).iter().flat_map(ResourceList::iter) {
                 let labels = node.labels.clone().with("resource_type", &resource_type(resource));
@@ -57,14 +57,14 @@ pub(super) fn write(sources: &Sources<'_>, writer: &mut Writer<'_>) {
         "Node system daemon overhead are the resources reserved for system overhead, the difference between the node's capacity and allocatable values are reported by the status.",
         &|it| Some(it.overhead.clone()),
     );
-    writer.gauge("karpenter_nodes_current_lifetime_seconds", "Node age in seconds", &[Kind::Node]);
+    writer.gauge("karpenter_nodes_current_lifetime_seconds", "Node age in seconds", &[ShownKind::Node]);
     for node in &nodes {
         if let Some(created) = node.node.created {
             writer.sample(&node.labels, seconds(created, sources.now));
         }
     }
     utilization(&nodes, writer);
-    let nodes_and_claims = [Kind::Node, Kind::NodeClaim];
+    let nodes_and_claims = [ShownKind::Node, ShownKind::NodeClaim];
     if writer.gauge("karpenter_cluster_state_node_count", "Current count of nodes in cluster state", &nodes_and_claims)
     {
         // Karpenter counts a NodeClaim from its launch.
@@ -77,7 +77,7 @@ pub(super) fn write(sources: &Sources<'_>, writer: &mut Writer<'_>) {
 
 fn measures<'s>(sources: &Sources<'s>) -> Vec<Measures<'s>> {
     let rows: BTreeMap<&str, &NodeRow> = sources.picture.nodes.iter().map(|row| (row.name.as_str(), row)).collect();
-    let claims_are_known = !sources.cluster.missing.contains_key(&Kind::NodeClaim);
+    let claims_are_known = !sources.cluster.missing.contains_key(&ShownKind::NodeClaim);
     let nodes = sources.cluster.nodes.values().filter_map(|node| {
         let row = rows.get(node.name.as_str())?;
         let all = || {
@@ -134,7 +134,7 @@ fn node_labels(node: &Node, managed: &str) -> Labels {
 
 fn utilization(nodes: &[Measures<'_>], writer: &mut Writer<'_>) {
     let help = "Utilization of allocatable resources by pod requests";
-    writer.gauge("karpenter_cluster_utilization_percent", help, &[Kind::Node]);
+    writer.gauge("karpenter_cluster_utilization_percent", help, &[ShownKind::Node]);
     let allocatable = sum(nodes.iter().map(|it| &it.node.allocatable)).unwrap_or_default();
     let requested = sum(nodes.iter().filter_map(|it| it.requests.as_ref())).unwrap_or_default();
     for (resource, quantity) in allocatable.iter().filter(|(_, quantity)| !quantity.is_zero()) {

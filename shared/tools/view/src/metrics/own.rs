@@ -3,7 +3,7 @@
 use super::pods::is_unschedulable;
 use super::text::{Labels, Writer};
 use super::{Sources, count};
-use crate::decode::Kind;
+use crate::decode::ShownKind;
 use crate::pending::PendingRow;
 use nodeless_model::labels;
 use std::collections::BTreeMap;
@@ -20,7 +20,7 @@ pub(super) fn write(sources: &Sources<'_>, writer: &mut Writer<'_>) {
 
 fn prices(sources: &Sources<'_>, writer: &mut Writer<'_>) {
     let help = "The price of a node in dollars per hour: that of its launch, or else that of the catalog. A node without a known price has none.";
-    if !writer.gauge("nodeless_node_price_dollars_per_hour", help, &[Kind::Node, Kind::NodeClaim]) {
+    if !writer.gauge("nodeless_node_price_dollars_per_hour", help, &[ShownKind::Node, ShownKind::NodeClaim]) {
         return;
     }
     let claims: BTreeMap<&str, Option<f64>> =
@@ -45,7 +45,7 @@ fn prices(sources: &Sources<'_>, writer: &mut Writer<'_>) {
 
 fn states(sources: &Sources<'_>, writer: &mut Writer<'_>) {
     let help = "The number of nodes by state: terminating, draining, disrupted, joining, not ready, cordoned or ready.";
-    if !writer.gauge("nodeless_nodes", help, &[Kind::Node, Kind::NodeClaim]) {
+    if !writer.gauge("nodeless_nodes", help, &[ShownKind::Node, ShownKind::NodeClaim]) {
         return;
     }
     let mut nodes: BTreeMap<(&str, &str), usize> = BTreeMap::new();
@@ -59,7 +59,7 @@ fn states(sources: &Sources<'_>, writer: &mut Writer<'_>) {
 
 fn pods(sources: &Sources<'_>, writer: &mut Writer<'_>) {
     let help = "The number of pods without a node by state: gated (scheduling gates), nominated (a node is on its way), unschedulable (no NodePool can schedule it), or waiting (for a decision).";
-    if !writer.gauge("nodeless_pods_without_node", help, &[Kind::Pod, Kind::Event]) {
+    if !writer.gauge("nodeless_pods_without_node", help, &[ShownKind::Pod, ShownKind::Event]) {
         return;
     }
     let state = |pod: &PendingRow| {
@@ -89,7 +89,7 @@ fn reading(sources: &Sources<'_>, writer: &mut Writer<'_>) {
     }
     let help = "The number of objects that cannot be decoded, and are missing in all other metrics.";
     writer.gauge("nodeless_invalid_objects", help, &[]);
-    for kind in Kind::ALL {
+    for kind in ShownKind::ALL {
         let invalid = sources.cluster.invalid.keys().filter(|(of, _)| *of == kind).count();
         writer.sample(&Labels::default().with("kind", kind.name()), count(invalid));
     }

@@ -2,7 +2,7 @@
 
 use super::text::{Labels, Writer};
 use super::{Sources, count, seconds};
-use crate::decode::Kind;
+use crate::decode::ShownKind;
 use crate::event::DECIDING;
 use crate::pending::PendingRow;
 use crate::pod::PodFacts;
@@ -13,7 +13,7 @@ pub(super) fn write(sources: &Sources<'_>, writer: &mut Writer<'_>) {
     state(sources, writer);
     waiting(sources, writer);
     let help = "The number of unschedulable Pods.";
-    if writer.gauge("karpenter_scheduler_unschedulable_pods_count", help, &[Kind::Pod, Kind::Event]) {
+    if writer.gauge("karpenter_scheduler_unschedulable_pods_count", help, &[ShownKind::Pod, ShownKind::Event]) {
         let unschedulable = sources.picture.pending.iter().filter(|pod| is_unschedulable(pod)).count();
         writer.sample(&Labels::default().with("controller", "provisioner"), count(unschedulable));
     }
@@ -26,7 +26,7 @@ pub(super) fn is_unschedulable(pod: &PendingRow) -> bool {
 
 fn state(sources: &Sources<'_>, writer: &mut Writer<'_>) {
     let help = "Pod state is the current state of pods. This metric can be used several ways as it is labeled by the pod name, namespace, owner, node, whether the pod is scheduled, nodepool name, zone, architecture, capacity type, instance type, pod phase, pod readiness, and whether the node is Karpenter-managed.";
-    writer.gauge("karpenter_pods_state", help, &[Kind::Pod, Kind::Node]);
+    writer.gauge("karpenter_pods_state", help, &[ShownKind::Pod, ShownKind::Node]);
     for (key, pod) in &sources.cluster.pods {
         let Some(more) = sources.measured.pods.get(key) else { continue };
         let node = pod.node.as_ref().and_then(|name| sources.cluster.nodes.get(&(String::new(), name.clone())));
@@ -55,7 +55,7 @@ fn waiting(sources: &Sources<'_>, writer: &mut Writer<'_>) {
     writer.gauge(
         "karpenter_pods_unstarted_time_seconds",
         "The time from pod creation until the pod is running.",
-        &[Kind::Pod],
+        &[ShownKind::Pod],
     );
     for (_, pod) in pending() {
         if let Some(created) = pod.created {
@@ -65,7 +65,7 @@ fn waiting(sources: &Sources<'_>, writer: &mut Writer<'_>) {
     writer.gauge(
         "karpenter_pods_unbound_time_seconds",
         "The time from pod creation until the pod is bound.",
-        &[Kind::Pod],
+        &[ShownKind::Pod],
     );
     for (key, pod) in pending() {
         let more = sources.measured.pods.get(key);

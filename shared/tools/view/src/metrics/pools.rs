@@ -3,7 +3,7 @@
 
 use super::text::{Labels, Writer};
 use super::{Sources, amount, count, resource_type};
-use crate::decode::Kind;
+use crate::decode::ShownKind;
 use crate::node::NodeRow;
 use crate::node_state::{Blocking, NodeState};
 use crate::pool::PoolFacts;
@@ -30,7 +30,7 @@ fn amounts(sources: &Sources<'_>, writer: &mut Writer<'_>) {
         Labels::default().with("resource_type", &resource_type(resource)).with("nodepool", &pool.pool.name)
     };
     let help = "Limits specified on the nodepool that restrict the quantity of resources provisioned. Labeled by nodepool name and resource type.";
-    if writer.gauge("karpenter_nodepools_limit", help, &[Kind::NodePool]) {
+    if writer.gauge("karpenter_nodepools_limit", help, &[ShownKind::NodePool]) {
         for pool in sources.cluster.pools.values() {
             for (resource, limit) in pool.pool.limits.iter().filter(|(name, _)| *name != DOLLARS_PER_HOUR) {
                 writer.sample(&labels(pool, resource), amount(resource, limit));
@@ -41,7 +41,7 @@ fn amounts(sources: &Sources<'_>, writer: &mut Writer<'_>) {
         }
     }
     let help = "The amount of resources that have been provisioned for a nodepool. Labeled by nodepool name and resource type.";
-    if writer.gauge("karpenter_nodepools_usage", help, &[Kind::NodePool]) {
+    if writer.gauge("karpenter_nodepools_usage", help, &[ShownKind::NodePool]) {
         for pool in sources.cluster.pools.values() {
             let resources = &pool.status.resources;
             for resource in resources.keys().filter(|name| *name != DOLLARS_PER_HOUR) {
@@ -59,7 +59,7 @@ fn amounts(sources: &Sources<'_>, writer: &mut Writer<'_>) {
 
 fn cost(sources: &Sources<'_>, writer: &mut Writer<'_>) {
     let help = "Total cost of the nodepool from Karpenter's perspective. Units are determined by the cloud provider. Not an authoritative source for billing. Includes modifications due to NodeOverlays";
-    if !writer.gauge("karpenter_nodepools_cost_total", help, &[Kind::NodePool, Kind::NodeClaim]) {
+    if !writer.gauge("karpenter_nodepools_cost_total", help, &[ShownKind::NodePool, ShownKind::NodeClaim]) {
         return;
     }
     let mut costs: BTreeMap<&str, f64> =
@@ -102,7 +102,7 @@ fn managed<'s>(sources: &Sources<'s>) -> impl Iterator<Item = (&'s Node, &'s Nod
 }
 
 fn budgets(sources: &Sources<'_>, writer: &mut Writer<'_>) {
-    let needs = [Kind::Node, Kind::NodePool, Kind::NodeClaim];
+    let needs = [ShownKind::Node, ShownKind::NodePool, ShownKind::NodeClaim];
     let counted = counted(sources);
     let of = |pool: &PoolFacts| counted.get(pool.pool.name.as_str()).copied().unwrap_or_default();
     let mut gauge = |name: &str, help: &str, value: &dyn Fn(&PoolFacts, DisruptionReason, Timestamp) -> u32| {
@@ -130,7 +130,8 @@ fn budgets(sources: &Sources<'_>, writer: &mut Writer<'_>) {
 
 /// The nodes that Karpenter's methods consider, before budgets and simulations.
 fn eligible(sources: &Sources<'_>, writer: &mut Writer<'_>) {
-    let needs = [Kind::Node, Kind::Pod, Kind::NodePool, Kind::NodeClaim, Kind::PodDisruptionBudget];
+    let needs =
+        [ShownKind::Node, ShownKind::Pod, ShownKind::NodePool, ShownKind::NodeClaim, ShownKind::PodDisruptionBudget];
     let help = "Number of nodes eligible for disruption by Karpenter. Labeled by disruption reason.";
     if !writer.gauge("karpenter_voluntary_disruption_eligible_nodes", help, &needs) {
         return;
@@ -164,7 +165,7 @@ impl<'c> Candidate<'c> {
             return None;
         }
         let pool = sources.cluster.pools.get(&(String::new(), node.node_pool()?.to_owned()))?;
-        let claim = sources.measured.status(Kind::NodeClaim, row.node_claim.as_deref()?)?;
+        let claim = sources.measured.status(ShownKind::NodeClaim, row.node_claim.as_deref()?)?;
         let more = |pod: &crate::PodFacts| {
             sources.measured.pods.get(&(pod.namespace.clone(), pod.name.clone())).is_some_and(|it| it.reschedulable)
         };

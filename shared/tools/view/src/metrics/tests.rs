@@ -2,7 +2,7 @@ use super::*;
 use crate::fixtures::{at, claim_value, event_value, node_value, pod_value, pool_value};
 use serde_json::{Value, json};
 
-fn measured(objects: &[(Kind, Value)]) -> Measured {
+fn measured(objects: &[(ShownKind, Value)]) -> Measured {
     let mut measured = Measured::default();
     for (kind, object) in objects {
         let text = |key: &str| object["metadata"][key].as_str().unwrap_or_default().to_owned();
@@ -47,12 +47,12 @@ fn example() -> Measured {
     node["metadata"]["labels"]["karpenter.k8s.aws/ec2nodeclass"] = json!("default");
     node["status"]["conditions"][0]["reason"] = json!("KubeletReady");
     measured(&[
-        (Kind::NodePool, pool_value("default")),
-        (Kind::Node, node),
-        (Kind::NodeClaim, claim_value("claim-a", Some("a"), &["Initialized", "Consolidatable"])),
-        (Kind::Pod, pod_value("web", Some("a"))),
-        (Kind::Pod, daemon("agent-a", "a")),
-        (Kind::Pod, pod_value("late", None)),
+        (ShownKind::NodePool, pool_value("default")),
+        (ShownKind::Node, node),
+        (ShownKind::NodeClaim, claim_value("claim-a", Some("a"), &["Initialized", "Consolidatable"])),
+        (ShownKind::Pod, pod_value("web", Some("a"))),
+        (ShownKind::Pod, daemon("agent-a", "a")),
+        (ShownKind::Pod, pod_value("late", None)),
     ])
 }
 
@@ -87,13 +87,13 @@ fn pods_have_the_labels_of_their_nodes() {
     assert_eq!(unbound(&example()), waits(",dynamic_resources=\"false\""));
     let mut claiming = pod_value("late", None);
     claiming["spec"]["resourceClaims"] = json!([{ "name": "gpu", "resourceClaimName": "gpu" }]);
-    assert_eq!(unbound(&measured(&[(Kind::Pod, claiming)])), waits(",dynamic_resources=\"true\""));
+    assert_eq!(unbound(&measured(&[(ShownKind::Pod, claiming)])), waits(",dynamic_resources=\"true\""));
 }
 
 #[test]
 fn a_pod_is_unschedulable_if_nodeless_reports_it() {
-    let mut objects = vec![(Kind::Pod, pod_value("late", None))];
-    let count = |objects: &[(Kind, Value)]| {
+    let mut objects = vec![(ShownKind::Pod, pod_value("late", None))];
+    let count = |objects: &[(ShownKind, Value)]| {
         let measured = measured(objects);
         let own = samples(&measured, "nodeless_pods_without_node");
         let nonzero: Vec<String> = own.into_iter().filter(|line| !line.ends_with(" 0")).collect();
@@ -103,11 +103,11 @@ fn a_pod_is_unschedulable_if_nodeless_reports_it() {
         (format!("{{controller=\"provisioner\"}} {number}"), format!("{{state=\"{state}\"}} 1"))
     };
     assert_eq!(count(&objects), expected(0, "waiting"));
-    objects.push((Kind::Event, event_value("Pod", "late", "FailedScheduling", "limit of cpu reached")));
+    objects.push((ShownKind::Event, event_value("Pod", "late", "FailedScheduling", "limit of cpu reached")));
     assert_eq!(count(&objects), expected(1, "unschedulable"));
     let mut nominated = event_value("Pod", "late", "Nominated", "Pod should schedule on: nodeclaim/default-a");
     nominated["lastTimestamp"] = json!("2026-01-01T00:04:30Z");
-    objects.push((Kind::Event, nominated));
+    objects.push((ShownKind::Event, nominated));
     assert_eq!(count(&objects), expected(0, "nominated"));
 }
 
@@ -130,10 +130,10 @@ fn node_pools_have_limits_usage_cost_and_budgets() {
 fn a_protected_node_is_not_eligible_for_disruption() {
     let eligible = |pod: Value| {
         let measured = measured(&[
-            (Kind::NodePool, pool_value("default")),
-            (Kind::Node, node_value("a", "m5.xlarge")),
-            (Kind::NodeClaim, claim_value("claim-a", Some("a"), &["Initialized", "Consolidatable", "Drifted"])),
-            (Kind::Pod, pod),
+            (ShownKind::NodePool, pool_value("default")),
+            (ShownKind::Node, node_value("a", "m5.xlarge")),
+            (ShownKind::NodeClaim, claim_value("claim-a", Some("a"), &["Initialized", "Consolidatable", "Drifted"])),
+            (ShownKind::Pod, pod),
         ]);
         let all = samples(&measured, "karpenter_voluntary_disruption_eligible_nodes");
         all.iter().map(|line| line.rsplit(' ').next().unwrap().to_owned()).collect::<Vec<_>>().join(" ")
@@ -161,7 +161,7 @@ fn conditions_have_their_status_reason_and_time() {
     let mut deleted = claim_value("claim-b", None, &[]);
     deleted["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:09:00Z");
     let terminating = samples(
-        &super::tests::measured(&[(Kind::NodeClaim, deleted)]),
+        &super::tests::measured(&[(ShownKind::NodeClaim, deleted)]),
         "operator_nodeclaim_termination_current_time_seconds",
     );
     assert_eq!(
@@ -177,9 +177,9 @@ fn the_recorded_price_counts_and_synthetic_spot_prices_do_not() {
         claim["metadata"]["annotations"] =
             recorded.map_or(json!({}), |price| json!({ "nodeless.sh/price-per-hour": price }));
         let objects = [
-            (Kind::NodePool, pool_value("default")),
-            (Kind::Node, node_value("a", "m5.xlarge")),
-            (Kind::NodeClaim, claim),
+            (ShownKind::NodePool, pool_value("default")),
+            (ShownKind::Node, node_value("a", "m5.xlarge")),
+            (ShownKind::NodeClaim, claim),
         ];
         let measured = measured(&objects);
         let synthetic = Catalog::synthetic(1, &nodeless_catalog::Location::default().facts(None).unwrap());
@@ -207,7 +207,7 @@ fn without_the_catalog_only_the_metrics_of_instance_types_are_left_out() {
 fn what_cannot_be_read_and_what_is_gone_is_left_out() {
     let mut measured = example();
     assert_eq!(exposition(&measured).left_out, Vec::<String>::new());
-    measured.apply(Update::Missing { kind: Kind::NodeClaim, why: "forbidden".into() });
+    measured.apply(Update::Missing { kind: ShownKind::NodeClaim, why: "forbidden".into() });
     let Exposition { text, left_out } = exposition(&measured);
     assert!(left_out[0].starts_with("NodeClaim objects cannot be read: forbidden; these metrics are left out: "));
     assert!(
@@ -215,14 +215,14 @@ fn what_cannot_be_read_and_what_is_gone_is_left_out() {
         "{left_out:?}"
     );
     assert!(!text.contains("claim-a") && text.contains("\nkarpenter_nodes_allocatable{node_name=\"a\",nodepool="));
-    measured.apply(Update::Absent { kind: Kind::Pod, namespace: "shop".into(), name: "web".into() });
+    measured.apply(Update::Absent { kind: ShownKind::Pod, namespace: "shop".into(), name: "web".into() });
     assert_eq!(samples(&measured, "karpenter_pods_state").len(), 2);
     let bad = Measured::decode(
-        Kind::Pod,
+        ShownKind::Pod,
         "{\"metadata\":{\"name\":\"x\"},\"spec\":{\"containers\":[{\"resources\":{\"limits\":{\"cpu\":\"many\"}}}]}}",
     );
     let (namespace, name) = ("shop".to_owned(), "late".to_owned());
-    measured.apply(Update::Present { kind: Kind::Pod, namespace, name, object: bad });
+    measured.apply(Update::Present { kind: ShownKind::Pod, namespace, name, object: bad });
     assert_eq!(samples(&measured, "karpenter_pods_state").len(), 1);
     assert!(samples(&measured, "nodeless_invalid_objects").contains(&"{kind=\"Pod\"} 1".to_owned()));
 }

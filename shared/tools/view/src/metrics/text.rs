@@ -1,6 +1,6 @@
 //! The text format of Prometheus: <https://prometheus.io/docs/instrumenting/exposition_formats/#text-based-format>.
 
-use crate::decode::Kind;
+use crate::decode::ShownKind;
 use std::collections::BTreeMap;
 use std::fmt::{Display, Write as _};
 
@@ -38,19 +38,19 @@ pub(super) struct Writer<'m> {
     text: String,
     family: String,
     /// The kinds that cannot be read.
-    missing: &'m BTreeMap<Kind, String>,
+    missing: &'m BTreeMap<ShownKind, String>,
     /// The families that are left out, by the kind that they need.
-    left_out: BTreeMap<Kind, Vec<String>>,
+    left_out: BTreeMap<ShownKind, Vec<String>>,
 }
 
 impl<'m> Writer<'m> {
-    pub(super) fn new(missing: &'m BTreeMap<Kind, String>) -> Self {
+    pub(super) fn new(missing: &'m BTreeMap<ShownKind, String>) -> Self {
         Self { text: String::new(), family: String::new(), missing, left_out: BTreeMap::new() }
     }
 
     /// Begins a family of gauges that are computed from these kinds. Returns whether all of them can be read; otherwise the family is
     /// left out.
-    pub(super) fn gauge(&mut self, name: impl Display, help: &str, needs: &[Kind]) -> bool {
+    pub(super) fn gauge(&mut self, name: impl Display, help: &str, needs: &[ShownKind]) -> bool {
         self.family = name.to_string();
         if let Some(kind) = needs.iter().find(|kind| self.missing.contains_key(kind)) {
             self.left_out.entry(*kind).or_default().push(self.family.clone());
@@ -100,7 +100,7 @@ mod tests {
     fn values_and_texts_are_escaped_as_prometheus_reads_them() {
         let none = BTreeMap::new();
         let mut writer = Writer::new(&none);
-        assert!(writer.gauge("a_total", "A \\ and\nmore", &[Kind::Node]));
+        assert!(writer.gauge("a_total", "A \\ and\nmore", &[ShownKind::Node]));
         writer.sample(&Labels::default(), 1.5);
         writer.sample(&Labels::default().with("b", "x\"y\\z\nw").with("empty", "").with("c", "ü"), 16_777_216_000.0);
         let text = "# HELP a_total A \\\\ and\\nmore\n# TYPE a_total gauge\na_total 1.5\n\
@@ -110,9 +110,12 @@ mod tests {
 
     #[test]
     fn a_family_without_its_objects_is_left_out_with_the_reason() {
-        let missing = BTreeMap::from([(Kind::NodePool, "forbidden\nby a \"policy\"".to_owned())]);
+        let missing = BTreeMap::from([(ShownKind::NodePool, "forbidden\nby a \"policy\"".to_owned())]);
         let mut writer = Writer::new(&missing);
-        assert!(!writer.gauge("a", "A", &[Kind::Node, Kind::NodePool]) && !writer.gauge("b", "B", &[Kind::NodePool]));
+        assert!(
+            !writer.gauge("a", "A", &[ShownKind::Node, ShownKind::NodePool])
+                && !writer.gauge("b", "B", &[ShownKind::NodePool])
+        );
         let (text, lines) = writer.finish();
         let expected = "NodePool objects cannot be read: forbidden by a \"policy\"; these metrics are left out: a, b";
         assert_eq!((text, lines), (format!("# {expected}\n"), vec![expected.to_owned()]));

@@ -9,7 +9,7 @@ use crate::picture::Picture;
 use crate::reservation::ReservationRow;
 use crate::screen::Screen;
 use crate::text::{age, counted, dollars, fit, right, wrapped};
-use crate::timeline::Entry;
+use crate::timeline::TimelineEntry;
 use jiff::Timestamp;
 
 /// The number of problems above the table.
@@ -107,13 +107,13 @@ pub(super) fn reservations(picture: &Picture, screen: &Screen) -> Vec<Line> {
 }
 
 pub(super) fn timeline(picture: &Picture, screen: &Screen, width: usize) -> Vec<Line> {
-    let matching = |entry: &&Entry| screen.matches(&[&entry.text, entry.kind.as_str()]);
+    let matching = |entry: &&TimelineEntry| screen.matches(&[&entry.text, entry.kind.as_str()]);
     let shown = picture.timeline.iter().filter(matching).take(ENTRIES);
     shown.flat_map(|entry| entry_lines(entry, picture.at, width)).collect()
 }
 
 /// An entry, wrapped below its first word.
-fn entry_lines(entry: &Entry, now: Timestamp, width: usize) -> Vec<Line> {
+fn entry_lines(entry: &TimelineEntry, now: Timestamp, width: usize) -> Vec<Line> {
     const KIND: usize = 12;
     let tone = if entry.kind.is_warning() { Tone::Notice } else { Tone::Plain };
     let parts = wrapped(&entry.sentence(), width.saturating_sub(KIND + 8).max(20));

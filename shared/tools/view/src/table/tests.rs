@@ -2,10 +2,10 @@ use super::columns::headings;
 use super::*;
 use crate::amount::Amount;
 use crate::cluster::Update;
-use crate::decode::Kind;
+use crate::decode::ShownKind;
 use crate::fixtures::{at, claim_value, cluster, event_value, node_value, pod_value, pool_value};
 use crate::line::Target;
-use crate::screen::{Action, Key};
+use crate::screen::{Key, KeyAction};
 use crate::viewing::Viewing;
 use nodeless_catalog::Catalog;
 use nodeless_model::label_query::LabelQuery;
@@ -15,14 +15,17 @@ fn example() -> Picture {
     small["status"]["allocatable"]["cpu"] = "2".into();
     small["metadata"]["labels"]["karpenter.sh/capacity-type"] = "on-demand".into();
     let cluster = cluster(&[
-        (Kind::NodePool, pool_value("default")),
-        (Kind::Node, node_value("ip-10-0-0-12.ec2.internal", "m5.xlarge")),
-        (Kind::Node, small),
-        (Kind::NodeClaim, claim_value("default-drain", Some("ip-10-0-0-7.ec2.internal"), &["Initialized", "Drained"])),
-        (Kind::NodeClaim, claim_value("default-new", None, &["Launched"])),
-        (Kind::Pod, pod_value("cart", Some("ip-10-0-0-7.ec2.internal"))),
-        (Kind::Pod, pod_value("web", None)),
-        (Kind::Event, event_value("Pod", "web", "FailedScheduling", "limit of cpu reached")),
+        (ShownKind::NodePool, pool_value("default")),
+        (ShownKind::Node, node_value("ip-10-0-0-12.ec2.internal", "m5.xlarge")),
+        (ShownKind::Node, small),
+        (
+            ShownKind::NodeClaim,
+            claim_value("default-drain", Some("ip-10-0-0-7.ec2.internal"), &["Initialized", "Drained"]),
+        ),
+        (ShownKind::NodeClaim, claim_value("default-new", None, &["Launched"])),
+        (ShownKind::Pod, pod_value("cart", Some("ip-10-0-0-7.ec2.internal"))),
+        (ShownKind::Pod, pod_value("web", None)),
+        (ShownKind::Event, event_value("Pod", "web", "FailedScheduling", "limit of cpu reached")),
     ]);
     Picture::new(&cluster, &Catalog::embedded().unwrap(), at(90))
 }
@@ -57,9 +60,9 @@ fn in_160_columns_the_state_includes_what_it_waits_for() {
 #[test]
 fn use_is_a_second_bar_where_it_is_known() {
     let mut cluster = cluster(&[
-        (Kind::Node, node_value("ip-10-0-0-12.ec2.internal", "m5.xlarge")),
-        (Kind::Node, node_value("ip-10-0-0-7.ec2.internal", "m5.xlarge")),
-        (Kind::Pod, pod_value("cart", Some("ip-10-0-0-12.ec2.internal"))),
+        (ShownKind::Node, node_value("ip-10-0-0-12.ec2.internal", "m5.xlarge")),
+        (ShownKind::Node, node_value("ip-10-0-0-7.ec2.internal", "m5.xlarge")),
+        (ShownKind::Pod, pod_value("cart", Some("ip-10-0-0-12.ec2.internal"))),
     ]);
     let used = Amount { cpu_millicores: 3_000, memory_bytes: 4 << 30 };
     let usage = [("ip-10-0-0-12.ec2.internal".to_owned(), used)].into();
@@ -111,7 +114,7 @@ fn a_filter_leaves_what_it_matches_and_a_sort_changes_the_order() {
     let picture = example();
     let mut screen = Screen::default();
     for key in "/c5".chars().map(Key::Char).chain([Key::Enter]) {
-        assert_ne!(screen.key(key), Action::Quit);
+        assert_ne!(screen.key(key), KeyAction::Quit);
     }
     let filtered = text(&body(&picture, &screen, 80));
     assert!(filtered.contains("ip-10-0-0-7") && !filtered.contains("ip-10-0-0-12"), "{filtered}");
@@ -144,12 +147,12 @@ fn with_gpus(viewing: &Viewing) -> Picture {
     let mut train = pod_value("train", Some("ip-10-0-0-12.ec2.internal"));
     train["spec"]["containers"][0]["resources"]["requests"]["nvidia.com/gpu"] = "1".into();
     let cluster = cluster(&[
-        (Kind::NodePool, pool_value("default")),
-        (Kind::Node, gpu),
-        (Kind::Node, node_value("plain", "m5.xlarge")),
-        (Kind::Node, other),
-        (Kind::Pod, train),
-        (Kind::Pod, pod_value("web", Some("other"))),
+        (ShownKind::NodePool, pool_value("default")),
+        (ShownKind::Node, gpu),
+        (ShownKind::Node, node_value("plain", "m5.xlarge")),
+        (ShownKind::Node, other),
+        (ShownKind::Pod, train),
+        (ShownKind::Pod, pod_value("web", Some("other"))),
     ]);
     Picture::viewed(&cluster, &Catalog::embedded().unwrap(), at(90), viewing)
 }

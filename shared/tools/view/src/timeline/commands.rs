@@ -1,9 +1,9 @@
 //! Commands of disruption.
 
-use super::facts::Facts;
+use super::facts::TimelineFacts;
 use super::launches::{followed, offering};
 use super::reasons::{disruption, saving};
-use super::{Entry, EntryKind, listed};
+use super::{EntryKind, TimelineEntry, listed};
 use crate::claim::ClaimFacts;
 use crate::event::{DISRUPTION_LAUNCHING, DISRUPTION_TERMINATING};
 use crate::line::Target;
@@ -20,19 +20,19 @@ const BLOCKED: &str = "DisruptionBlocked";
 const CANCELLED: &str = "Cannot disrupt ";
 
 /// The commands: those with replacements by the Events of these, the others by the Events of the nodes that are drained.
-pub(super) fn commands(facts: &Facts<'_>) -> Vec<Entry> {
+pub(super) fn commands(facts: &TimelineFacts<'_>) -> Vec<TimelineEntry> {
     let mut by_nodes = BTreeMap::<&[&str], Vec<&str>>::new();
     for (claim, nodes) in facts.replacements() {
         by_nodes.entry(nodes).or_default().push(claim);
     }
     let replaced: BTreeSet<&str> = by_nodes.keys().copied().flatten().copied().collect();
-    let mut all: Vec<Entry> =
+    let mut all: Vec<TimelineEntry> =
         by_nodes.iter().filter_map(|(nodes, claims)| with_replacements(facts, nodes, claims)).collect();
     all.extend(without_replacements(facts, &replaced));
     all
 }
 
-fn with_replacements(facts: &Facts<'_>, nodes: &[&str], names: &[&str]) -> Option<Entry> {
+fn with_replacements(facts: &TimelineFacts<'_>, nodes: &[&str], names: &[&str]) -> Option<TimelineEntry> {
     let launching = |event: &str| event == DISRUPTION_LAUNCHING;
     let own =
         facts.events.iter().find(|(_, event)| launching(&event.row.reason) && names.contains(&event.row.name.as_str()));
@@ -41,7 +41,7 @@ fn with_replacements(facts: &Facts<'_>, nodes: &[&str], names: &[&str]) -> Optio
     let claims: Vec<&ClaimFacts> = names.iter().filter_map(|name| facts.claims.get(name).copied()).collect();
     let by = if claims.is_empty() { String::new() } else { format!(": {}", offering(facts, &claims)) };
     let saving = promised(facts, nodes, *time);
-    Some(Entry {
+    Some(TimelineEntry {
         time: *time,
         kind: EntryKind::Disruption,
         text: format!("{reason}: {} {} {}{by}{saving}", listed(names), replace(names.len()), of_nodes(nodes)),
@@ -58,12 +58,12 @@ fn of_nodes(nodes: &[&str]) -> String {
     format!("{} {}", if nodes.len() == 1 { "node" } else { "nodes" }, listed(nodes))
 }
 
-fn existing(facts: &Facts<'_>, nodes: &[&str]) -> Option<Target> {
+fn existing(facts: &TimelineFacts<'_>, nodes: &[&str]) -> Option<Target> {
     nodes.iter().find(|name| facts.node(name).is_some()).map(|name| Target::Node((*name).to_owned()))
 }
 
 /// The saving that was computed for the command, from the last Event about a candidate before it.
-fn promised(facts: &Facts<'_>, nodes: &[&str], time: Timestamp) -> String {
+fn promised(facts: &TimelineFacts<'_>, nodes: &[&str], time: Timestamp) -> String {
     let about =
         facts.events.iter().rev().find(|(at, event)| {
             event.row.reason == CANDIDATE && *at <= time && nodes.contains(&event.row.name.as_str())
@@ -73,7 +73,7 @@ fn promised(facts: &Facts<'_>, nodes: &[&str], time: Timestamp) -> String {
 }
 
 /// What became of a command.
-fn result(facts: &Facts<'_>, nodes: &[&str], claims: &[&ClaimFacts], time: Timestamp) -> String {
+fn result(facts: &TimelineFacts<'_>, nodes: &[&str], claims: &[&ClaimFacts], time: Timestamp) -> String {
     let cancelled = facts.events.iter().any(|(at, event)| {
         *at >= time
             && event.row.reason == BLOCKED
@@ -97,7 +97,7 @@ fn result(facts: &Facts<'_>, nodes: &[&str], claims: &[&ClaimFacts], time: Times
     followed(claims).map_or_else(|| "the replacements are launched".to_owned(), |how| format!("replacement: {how}"))
 }
 
-fn without_replacements(facts: &Facts<'_>, replaced: &BTreeSet<&str>) -> Vec<Entry> {
+fn without_replacements(facts: &TimelineFacts<'_>, replaced: &BTreeSet<&str>) -> Vec<TimelineEntry> {
     let terminating = facts.events.iter().filter(|(_, event)| {
         event.row.reason == DISRUPTION_TERMINATING
             && event.row.kind == "Node"
@@ -115,7 +115,7 @@ fn without_replacements(facts: &Facts<'_>, replaced: &BTreeSet<&str>) -> Vec<Ent
             None => groups.push((*time, reason, vec![name])),
         }
     }
-    let entry = |(time, reason, names): (Timestamp, &str, Vec<&str>)| Entry {
+    let entry = |(time, reason, names): (Timestamp, &str, Vec<&str>)| TimelineEntry {
         time,
         kind: EntryKind::Disruption,
         text: format!("{reason}: {} removed{}", of_nodes(&names), promised(facts, &names, time)),

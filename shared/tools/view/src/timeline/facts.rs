@@ -25,7 +25,7 @@ pub(crate) struct TimelineRows<'c> {
 }
 
 /// The objects and Events of a cluster, by what they are about.
-pub(super) struct Facts<'c> {
+pub(super) struct TimelineFacts<'c> {
     /// The Events of nodeless, each with the time when it was first published, the oldest first.
     pub(super) events: Vec<(Timestamp, &'c EventFacts)>,
     pub(super) claims: BTreeMap<&'c str, &'c ClaimFacts>,
@@ -40,7 +40,7 @@ pub(super) struct Facts<'c> {
     rows: TimelineRows<'c>,
 }
 
-impl<'c> Facts<'c> {
+impl<'c> TimelineFacts<'c> {
     pub(super) fn new(cluster: &'c Cluster, rows: TimelineRows<'c>) -> Self {
         let decisions = cluster.events.values().filter(|event| event.is_decision());
         let decisions = decisions.filter(|event| is_about_an_object(cluster, &event.row));

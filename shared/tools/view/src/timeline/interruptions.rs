@@ -1,8 +1,8 @@
 //! Interruptions of instances by AWS.
 
-use super::facts::Facts;
+use super::facts::TimelineFacts;
 use super::reasons::meaning;
-use super::{Entry, EntryKind};
+use super::{EntryKind, TimelineEntry};
 use crate::event::EventFacts;
 use crate::line::Target;
 use crate::node_state::NodeState;
@@ -27,7 +27,7 @@ pub(super) fn is_announced(reason: &str) -> bool {
 }
 
 /// One entry for each NodeClaim and announcement.
-pub(super) fn interruptions(facts: &Facts<'_>) -> Vec<Entry> {
+pub(super) fn interruptions(facts: &TimelineFacts<'_>) -> Vec<TimelineEntry> {
     let mut first = BTreeMap::<(&str, &str), (Timestamp, &EventFacts)>::new();
     for (time, event) in facts.with_reasons(&ANNOUNCED) {
         first.entry((&event.row.name, &event.row.reason)).or_insert((time, event));
@@ -35,7 +35,7 @@ pub(super) fn interruptions(facts: &Facts<'_>) -> Vec<Entry> {
     first.values().map(|(time, event)| entry(facts, *time, event)).collect()
 }
 
-fn entry(facts: &Facts<'_>, time: Timestamp, event: &EventFacts) -> Entry {
+fn entry(facts: &TimelineFacts<'_>, time: Timestamp, event: &EventFacts) -> TimelineEntry {
     let row = &event.row;
     let node = if row.kind == "Node" { facts.node(&row.name) } else { facts.node_of(&row.name) };
     let object = node.map(|node| Target::Node(node.name.clone()));
@@ -43,7 +43,7 @@ fn entry(facts: &Facts<'_>, time: Timestamp, event: &EventFacts) -> Entry {
     let offering = node.map(|node| [&node.instance_type, &node.capacity_type, &node.zone]);
     let offering: Vec<&str> = offering.into_iter().flatten().flatten().map(String::as_str).collect();
     let offering = if offering.is_empty() { String::new() } else { format!(" ({})", offering.join(" ")) };
-    Entry {
+    TimelineEntry {
         time,
         kind: EntryKind::Interruption,
         text: format!("{what}{offering}: {}", meaning(&row.reason).unwrap_or_default()),
@@ -52,7 +52,7 @@ fn entry(facts: &Facts<'_>, time: Timestamp, event: &EventFacts) -> Entry {
     }
 }
 
-fn followed(facts: &Facts<'_>, event: &EventFacts) -> String {
+fn followed(facts: &TimelineFacts<'_>, event: &EventFacts) -> String {
     let row = &event.row;
     let node = if row.kind == "Node" { facts.node(&row.name) } else { facts.node_of(&row.name) };
     let moved = facts.events.iter().any(|(_, other)| {

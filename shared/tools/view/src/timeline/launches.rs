@@ -1,7 +1,7 @@
 //! Launches for pods.
 
-use super::facts::Facts;
-use super::{Entry, EntryKind};
+use super::facts::TimelineFacts;
+use super::{EntryKind, TimelineEntry};
 use crate::claim::ClaimFacts;
 use crate::line::Target;
 use crate::text::{counted, dollars, span};
@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 const TOGETHER: SignedDuration = SignedDuration::from_secs(60);
 
 /// The launches of the NodeClaims that exist, but of those that replace nodes.
-pub(super) fn launches(facts: &Facts<'_>) -> Vec<Entry> {
+pub(super) fn launches(facts: &TimelineFacts<'_>) -> Vec<TimelineEntry> {
     let mut claims: Vec<(Timestamp, &ClaimFacts)> = facts
         .claims
         .values()
@@ -43,7 +43,7 @@ fn kind(claim: &ClaimFacts) -> (Option<&str>, Option<&str>, Option<&str>) {
     (claim.node_pool.as_deref(), claim.label(labels::INSTANCE_TYPE), claim.label(labels::CAPACITY_TYPE))
 }
 
-fn launch(facts: &Facts<'_>, group: &[(Timestamp, &ClaimFacts)]) -> Option<Entry> {
+fn launch(facts: &TimelineFacts<'_>, group: &[(Timestamp, &ClaimFacts)]) -> Option<TimelineEntry> {
     let (time, first) = group.first()?;
     let claims: Vec<&ClaimFacts> = group.iter().map(|(_, claim)| *claim).collect();
     let what = match (&claims[..], first.node_pool.as_deref()) {
@@ -58,7 +58,7 @@ fn launch(facts: &Facts<'_>, group: &[(Timestamp, &ClaimFacts)]) -> Option<Entry
         count if count < claims.len() => format!(", for {} or more", counted(claims.len(), "pod")),
         count => format!(", for {}", counted(count, "pod")),
     };
-    Some(Entry {
+    Some(TimelineEntry {
         time: *time,
         kind: EntryKind::Launch,
         text: format!("{what}: {}{why}", offering(facts, &claims)),
@@ -68,7 +68,7 @@ fn launch(facts: &Facts<'_>, group: &[(Timestamp, &ClaimFacts)]) -> Option<Entry
 }
 
 /// The node of a NodeClaim, or the NodeClaim while there is none.
-pub(super) fn object(facts: &Facts<'_>, claim: &ClaimFacts) -> Target {
+pub(super) fn object(facts: &TimelineFacts<'_>, claim: &ClaimFacts) -> Target {
     match facts.node_of(&claim.name) {
         Some(node) => Target::Node(node.name.clone()),
         None => Target::Claim(claim.name.clone()),
@@ -76,7 +76,7 @@ pub(super) fn object(facts: &Facts<'_>, claim: &ClaimFacts) -> Target {
 }
 
 /// Instance type, capacity type, zones and price: `m5.large spot in us-east-1a, $0.0379/h`.
-pub(super) fn offering(facts: &Facts<'_>, claims: &[&ClaimFacts]) -> String {
+pub(super) fn offering(facts: &TimelineFacts<'_>, claims: &[&ClaimFacts]) -> String {
     let values = |key: &str| -> String {
         let all: BTreeSet<&str> = claims.iter().filter_map(|claim| claim.label(key)).collect();
         all.into_iter().collect::<Vec<_>>().join(", ")

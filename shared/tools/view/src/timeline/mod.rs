@@ -13,7 +13,7 @@ mod warnings;
 
 use crate::cluster::Cluster;
 use crate::line::Target;
-use facts::Facts;
+use facts::TimelineFacts;
 pub(crate) use facts::TimelineRows;
 use jiff::Timestamp;
 use serde::Serialize;
@@ -43,7 +43,7 @@ pub enum EntryKind {
 /// A line of the time line.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Entry {
+pub struct TimelineEntry {
     /// When it began.
     pub time: Timestamp,
     /// What it is about.
@@ -77,7 +77,7 @@ impl EntryKind {
     }
 }
 
-impl Entry {
+impl TimelineEntry {
     /// The text, and what followed.
     #[must_use]
     pub fn sentence(&self) -> String {
@@ -87,8 +87,8 @@ impl Entry {
 }
 
 /// The entries of a cluster, the newest first, and why the launches for pods fail.
-pub(crate) fn timeline(cluster: &Cluster, rows: TimelineRows<'_>) -> (Vec<Entry>, FailedLaunches) {
-    let facts = Facts::new(cluster, rows);
+pub(crate) fn timeline(cluster: &Cluster, rows: TimelineRows<'_>) -> (Vec<TimelineEntry>, FailedLaunches) {
+    let facts = TimelineFacts::new(cluster, rows);
     let mut all = launches::launches(&facts);
     all.extend(commands::commands(&facts));
     all.extend(interruptions::interruptions(&facts));

@@ -1,17 +1,17 @@
 use super::*;
-use crate::decode::Kind;
+use crate::decode::ShownKind;
 use crate::fixtures::{at, claim_value, cluster, event_value, node_value, pod_value, pool_value};
 use crate::picture::Picture;
 use nodeless_catalog::Catalog;
 use serde_json::{Value, json};
 
-fn entries(objects: &[(Kind, Value)]) -> Vec<(EntryKind, String)> {
+fn entries(objects: &[(ShownKind, Value)]) -> Vec<(EntryKind, String)> {
     let picture = Picture::new(&cluster(objects), &Catalog::embedded().unwrap(), at(10));
     picture.timeline.iter().map(|entry| (entry.kind, entry.sentence())).collect()
 }
 
 /// A NodeClaim with the labels of an instance, and its price.
-fn launched(name: &str, node: Option<&str>, conditions: &[&str]) -> (Kind, Value) {
+fn launched(name: &str, node: Option<&str>, conditions: &[&str]) -> (ShownKind, Value) {
     let mut claim = claim_value(name, node, conditions);
     claim["metadata"]["annotations"] = json!({ "nodeless.sh/price-per-hour": "0.05" });
     claim["metadata"]["labels"] = json!({
@@ -19,18 +19,18 @@ fn launched(name: &str, node: Option<&str>, conditions: &[&str]) -> (Kind, Value
                 "node.kubernetes.io/instance-type": "m5.large",
         "karpenter.sh/capacity-type": "spot", "topology.kubernetes.io/zone": "us-east-1a"
     });
-    (Kind::NodeClaim, claim)
+    (ShownKind::NodeClaim, claim)
 }
 
-fn event(kind: &str, name: &str, reason: &str, message: &str) -> (Kind, Value) {
-    (Kind::Event, event_value(kind, name, reason, message))
+fn event(kind: &str, name: &str, reason: &str, message: &str) -> (ShownKind, Value) {
+    (ShownKind::Event, event_value(kind, name, reason, message))
 }
 
-fn warning(kind: &str, name: &str, reason: &str, message: &str) -> (Kind, Value) {
+fn warning(kind: &str, name: &str, reason: &str, message: &str) -> (ShownKind, Value) {
     let mut event = event_value(kind, name, reason, message);
     event["type"] = json!("Warning");
     event["metadata"]["name"] = json!(format!("{kind}.{name}.{reason}"));
-    (Kind::Event, event)
+    (ShownKind::Event, event)
 }
 
 #[test]
@@ -63,8 +63,8 @@ fn node_claims_that_were_created_together_are_one_launch() {
 #[test]
 fn a_command_names_its_nodes_its_replacements_and_its_saving() {
     let mut objects = vec![
-        (Kind::Node, node_value("a", "m5.xlarge")),
-        (Kind::NodeClaim, claim_value("default-a", Some("a"), &["Initialized", "DisruptionReason"])),
+        (ShownKind::Node, node_value("a", "m5.xlarge")),
+        (ShownKind::NodeClaim, claim_value("default-a", Some("a"), &["Initialized", "DisruptionReason"])),
         launched("default-new", None, &["Launched"]),
         event(
             "Node",
@@ -74,7 +74,7 @@ fn a_command_names_its_nodes_its_replacements_and_its_saving() {
         ),
         event("NodeClaim", "default-new", "DisruptionLaunching", "Launching NodeClaim: Underutilized, replaces a"),
     ];
-    let commands = |objects: &[(Kind, Value)]| -> Vec<String> {
+    let commands = |objects: &[(ShownKind, Value)]| -> Vec<String> {
         let all = entries(objects).into_iter();
         all.filter(|(kind, _)| *kind == EntryKind::Disruption).map(|(_, text)| text).collect()
     };
@@ -86,7 +86,7 @@ fn a_command_names_its_nodes_its_replacements_and_its_saving() {
     );
     objects.push(event("Node", "a", "DisruptionBlocked", "Cannot disrupt Node: the replacement failed"));
     assert_eq!(commands(&objects), [format!("{text}cancelled")]);
-    objects.retain(|(kind, _)| *kind == Kind::Event || *kind == Kind::NodeClaim);
+    objects.retain(|(kind, _)| *kind == ShownKind::Event || *kind == ShownKind::NodeClaim);
     objects.pop();
     assert_eq!(commands(&objects), [format!("{text}the node is gone")]);
 }
@@ -102,8 +102,8 @@ fn nodes_that_are_removed_together_are_one_command() {
 fn an_interruption_is_one_entry_though_node_and_node_claim_have_an_event() {
     let message = "EC2 interrupts the spot instance";
     let objects = [
-        (Kind::Node, node_value("a", "m5.xlarge")),
-        (Kind::NodeClaim, claim_value("default-a", Some("a"), &["Initialized", "Drained"])),
+        (ShownKind::Node, node_value("a", "m5.xlarge")),
+        (ShownKind::NodeClaim, claim_value("default-a", Some("a"), &["Initialized", "Drained"])),
         warning("Node", "a", "SpotInterrupted", message),
         warning("NodeClaim", "default-a", "SpotInterrupted", message),
         warning("NodeClaim", "default-a", "TerminatingOnInterruption", "Its pods are moved because of an interruption"),
@@ -120,8 +120,8 @@ fn limits_and_failures_name_the_pods_and_what_followed() {
         warning("Pod", pod, "FailedScheduling", why)
     };
     let objects = [
-        (Kind::Pod, pod_value("web", None)),
-        (Kind::NodePool, pool_value("default")),
+        (ShownKind::Pod, pod_value("web", None)),
+        (ShownKind::NodePool, pool_value("default")),
         failed("web"),
         failed("cart"),
         warning(
@@ -131,7 +131,7 @@ fn limits_and_failures_name_the_pods_and_what_followed() {
             "Disrupting NodeClaim: no capacity for m5.large",
         ),
         event("Pod", "shop", "Nominated", "Pod should schedule on: nodeclaim/default-a"),
-        (Kind::Event, {
+        (ShownKind::Event, {
             let mut event = event_value("Pod", "shop", "Nominated", "Pod should schedule on: nodeclaim/default-b");
             event["metadata"]["name"] = json!("other");
             event
@@ -155,7 +155,7 @@ fn a_failure_by_a_quota_names_the_quota_and_what_to_do() {
     let nominated = |claim: &str| {
         let mut event = event_value("Pod", "web", "Nominated", &format!("Pod should schedule on: nodeclaim/{claim}"));
         event["metadata"]["name"] = json!(claim);
-        (Kind::Event, event)
+        (ShownKind::Event, event)
     };
     let failed = |claim: &str| warning("NodeClaim", claim, "InsufficientCapacityError", message);
     let objects = [failed("default-a"), failed("default-b"), nominated("default-a"), nominated("default-b")];
@@ -177,7 +177,7 @@ fn transitions_and_repeated_reasons_are_no_entries_and_other_warnings_are() {
         ),
         event("Node", "a", "Unconsolidatable", "It is too cheap"),
         event("Pod", "web", "Nominated", "Pod should schedule on: node/a"),
-        (Kind::NodePool, pool_value("default")),
+        (ShownKind::NodePool, pool_value("default")),
         warning("NodePool", "default", "NoCompatibleInstanceTypes", "no instance type"),
     ];
     let text = "NodePool default (NoCompatibleInstanceTypes): no instance type meets its requirements, or too few do for minValues";
@@ -208,8 +208,8 @@ fn no_text_of_an_event_is_in_the_time_line_or_needs_attention() {
     let mut limited = pool_value("default");
     limited["metadata"]["annotations"] = json!({ "nodeless.sh/dollars-per-month": "1000" });
     let mut objects = vec![
-        (Kind::NodePool, limited),
-        (Kind::Node, node_value("default", "m5.xlarge")),
+        (ShownKind::NodePool, limited),
+        (ShownKind::Node, node_value("default", "m5.xlarge")),
         launched("default", Some("default"), &["Initialized"]),
     ];
     for (number, message) in messages.iter().enumerate() {
@@ -218,7 +218,7 @@ fn no_text_of_an_event_is_in_the_time_line_or_needs_attention() {
                 let mut forged = warning(kind, name, reason, message).1;
                 forged["metadata"]["name"] = json!(format!("{kind}.{name}.{reason}.{number}"));
                 forged["type"] = json!(["Warning", "Normal"][number % 2]);
-                objects.push((Kind::Event, forged));
+                objects.push((ShownKind::Event, forged));
             }
         }
     }

@@ -1,8 +1,8 @@
 //! Limits that prevented launches, NodeClaims that failed, and other warnings.
 
-use super::facts::Facts;
+use super::facts::TimelineFacts;
 use super::reasons::meaning;
-use super::{Entry, EntryKind, listed};
+use super::{EntryKind, TimelineEntry, listed};
 use crate::event::{EventFacts, FAILED_SCHEDULING};
 use crate::line::Target;
 use crate::text::counted;
@@ -37,7 +37,7 @@ const PASSED: [&str; 2] = ["LimitPassedWhileNodesLeave", "ClusterLimitPassedWhil
 const CONFIGURED: [&str; 5] = ["NodePool", "EC2NodeClass", "NodeClaim", "Node", "Namespace"];
 
 /// One entry for each limit that pods need more of.
-pub(super) fn limits(facts: &Facts<'_>) -> Vec<Entry> {
+pub(super) fn limits(facts: &TimelineFacts<'_>) -> Vec<TimelineEntry> {
     let mut pods = BTreeMap::<String, (Timestamp, BTreeSet<(&str, &str)>)>::new();
     for (time, EventFacts { row, .. }) in facts.events.iter().filter(|(_, event)| event.row.reason == FAILED_SCHEDULING)
     {
@@ -46,14 +46,14 @@ pub(super) fn limits(facts: &Facts<'_>) -> Vec<Entry> {
             waiting.insert((&row.namespace, &row.name));
         }
     }
-    let reached = pods.into_iter().map(|(limit, (time, waiting))| Entry {
+    let reached = pods.into_iter().map(|(limit, (time, waiting))| TimelineEntry {
         time,
         kind: EntryKind::Limit,
         text: format!("{limit}: no node was launched for {}", counted(waiting.len(), "pod")),
         followed: None,
         object: waiting.first().map(|(namespace, name)| Target::Pod(format!("{namespace}/{name}"))),
     });
-    let passed = facts.with_reasons(&PASSED).into_iter().map(|(time, event)| Entry {
+    let passed = facts.with_reasons(&PASSED).into_iter().map(|(time, event)| TimelineEntry {
         time,
         kind: EntryKind::Limit,
         text: format!("{}: {}", event.row.object(), meaning(&event.row.reason).unwrap_or_default()),
@@ -64,7 +64,7 @@ pub(super) fn limits(facts: &Facts<'_>) -> Vec<Entry> {
 }
 
 /// The limit that a message about a pod names, if there is one: `NodePool default: limit cpu 16 reached`.
-fn limit(facts: &Facts<'_>, message: &str) -> Option<String> {
+fn limit(facts: &TimelineFacts<'_>, message: &str) -> Option<String> {
     let (before, _) = message.split_once(" reached: ")?;
     let (who, what) = before.rsplit_once("limit ")?;
     // `limit of $1.00/h` is that of the price.
@@ -79,7 +79,7 @@ fn limit(facts: &Facts<'_>, message: &str) -> Option<String> {
 }
 
 /// One entry for each NodeClaim and reason.
-pub(super) fn failures(facts: &Facts<'_>) -> Vec<Entry> {
+pub(super) fn failures(facts: &TimelineFacts<'_>) -> Vec<TimelineEntry> {
     let mut first = BTreeMap::<(&str, &str), (Timestamp, &EventFacts)>::new();
     for (time, event) in facts.with_reasons(&FAILURES) {
         first.entry((&event.row.name, &event.row.reason)).or_insert((time, event));
@@ -107,7 +107,7 @@ fn cause(event: &EventFacts) -> String {
 
 /// Why the latest NodeClaims of pods failed, by namespace and name of the pod: those pods of which the latest NodeClaim failed, or more
 /// than one.
-pub(super) fn failed_launches(facts: &Facts<'_>) -> FailedLaunches {
+pub(super) fn failed_launches(facts: &TimelineFacts<'_>) -> FailedLaunches {
     let failures = facts.with_reasons(&FAILURES).into_iter().map(|(_, event)| event);
     let failures = failures.filter(|event| event.row.reason != FAILED_TERMINATION);
     let failed: BTreeMap<&str, &EventFacts> = failures.map(|event| (event.row.name.as_str(), event)).collect();
@@ -123,10 +123,10 @@ pub(super) fn failed_launches(facts: &Facts<'_>) -> FailedLaunches {
     launches
 }
 
-fn failure(facts: &Facts<'_>, time: Timestamp, event: &EventFacts, successors: &[&str]) -> Entry {
+fn failure(facts: &TimelineFacts<'_>, time: Timestamp, event: &EventFacts, successors: &[&str]) -> TimelineEntry {
     let row = &event.row;
     let why = cause(event);
-    Entry {
+    TimelineEntry {
         time,
         kind: EntryKind::Failure,
         text: format!("{} failed ({}): {why}", row.object(), row.reason),
@@ -135,7 +135,7 @@ fn failure(facts: &Facts<'_>, time: Timestamp, event: &EventFacts, successors: &
     }
 }
 
-fn target(facts: &Facts<'_>, kind: &str, name: &str) -> Option<Target> {
+fn target(facts: &TimelineFacts<'_>, kind: &str, name: &str) -> Option<Target> {
     match kind {
         "Node" => facts.node(name).map(|node| Target::Node(node.name.clone())),
         "NodeClaim" => facts.claims.get(name).map(|claim| super::launches::object(facts, claim)),
@@ -144,7 +144,7 @@ fn target(facts: &Facts<'_>, kind: &str, name: &str) -> Option<Target> {
 }
 
 /// The other warnings: one entry for each object and reason.
-pub(super) fn others(facts: &Facts<'_>) -> Vec<Entry> {
+pub(super) fn others(facts: &TimelineFacts<'_>) -> Vec<TimelineEntry> {
     let reasons: BTreeSet<&str> = facts
         .events
         .iter()
@@ -162,7 +162,7 @@ pub(super) fn others(facts: &Facts<'_>) -> Vec<Entry> {
             latest.insert((&row.kind, &row.name, &row.reason), (time, event));
         }
     }
-    let entry = |(time, EventFacts { row, .. }): &(Timestamp, &EventFacts)| Entry {
+    let entry = |(time, EventFacts { row, .. }): &(Timestamp, &EventFacts)| TimelineEntry {
         time: *time,
         kind: EntryKind::Warning,
         text: format!("{} ({}): {}", row.object(), row.reason, meaning(&row.reason).unwrap_or_default()),
