@@ -1,12 +1,12 @@
 //! What needs attention: the problems of a picture, the most urgent first.
 
-use crate::cluster_settings::{ClusterRow, SYSTEM};
 use crate::line::Target;
-use crate::node::NodeRow;
-use crate::node_class::NodeClassRow;
-use crate::node_state::{NodeState, Waiting};
-use crate::pending::PendingRow;
-use crate::pool::{BudgetRow, LimitRow, PoolRow};
+use crate::objects::cluster_settings::{ClusterRow, SYSTEM};
+use crate::objects::node::NodeRow;
+use crate::objects::node_class::NodeClassRow;
+use crate::objects::node_state::{NodeState, Waiting};
+use crate::objects::pending::PendingRow;
+use crate::objects::pool::{BudgetRow, LimitRow, PoolRow};
 use crate::text::{counted, dollars, percent};
 use crate::timeline::FailedLaunches;
 use jiff::{SignedDuration, Timestamp};
@@ -256,8 +256,8 @@ fn budget_of(who: &str, budget: &BudgetRow) -> Option<Attention> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::decode::ShownKind;
     use crate::fixtures::{at, claim_value, cluster, event_value, node_value, pod_value, pool_value};
+    use crate::objects::decode::ShownKind;
     use crate::picture::Picture;
     use nodeless_catalog::Catalog;
     use serde_json::{Value, json};

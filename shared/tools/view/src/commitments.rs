@@ -1,7 +1,7 @@
 //! What is paid for the nodes with commitments.
 
-use crate::cluster::Cluster;
-use crate::node::NodeRow;
+use crate::objects::cluster::Cluster;
+use crate::objects::node::NodeRow;
 use crate::text::dollars;
 use nodeless_catalog::{Catalog, capacity_type_of};
 use nodeless_commitments::{Commitments, Usage, apply};
@@ -72,8 +72,8 @@ impl Committed {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::decode::ShownKind;
     use crate::fixtures::{at, cluster, node_value};
+    use crate::objects::decode::ShownKind;
     use crate::picture::Picture;
     use crate::plain::sentences;
     use crate::table::header;

@@ -1,10 +1,10 @@
 //! A node, pod or NodeClaim as lines.
 
-use crate::amount::Amount;
 use crate::line::{Line, Target, Tone};
-use crate::node::NodeRow;
+use crate::objects::amount::Amount;
+use crate::objects::node::NodeRow;
+use crate::objects::pod::PodFacts;
 use crate::picture::Picture;
-use crate::pod::PodFacts;
 use crate::table::event_line;
 use crate::text::{age, cost, counted, cpu, dollars, memory, percent, requests, until, wrapped};
 use jiff::Timestamp;
@@ -226,8 +226,8 @@ fn events(lines: &mut Vec<Line>, picture: &Picture, target: &Target) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::decode::ShownKind;
     use crate::fixtures::{at, claim_value, cluster, event_value, node_value, pod_value};
+    use crate::objects::decode::ShownKind;
     use nodeless_catalog::Catalog;
 
     #[test]

@@ -3,9 +3,9 @@
 //! Commands are records of the claims table. The API shows their candidates (the condition DisruptionReason of a NodeClaim) and
 //! their replacements (the Event DisruptionLaunching on a NodeClaim, whose message names the nodes that it replaces).
 
-use crate::claim::ClaimRow;
-use crate::node::NodeRow;
-use crate::node_state::NodeState;
+use crate::objects::claim::ClaimRow;
+use crate::objects::node::NodeRow;
+use crate::objects::node_state::NodeState;
 use serde::Serialize;
 use std::collections::BTreeMap;
 

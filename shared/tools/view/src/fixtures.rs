@@ -1,7 +1,7 @@
 //! Objects for tests.
 
-use crate::cluster::{Cluster, Update};
-use crate::decode::{DecodeError, Object, ShownKind};
+use crate::objects::cluster::{Cluster, Update};
+use crate::objects::decode::{DecodeError, Object, ShownKind};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 

@@ -1,11 +1,11 @@
 //! Groups of nodes: those of one NodePool, zone, instance type or capacity type, and within them, for clusters with more nodes than fit
 //! on a screen, those of one NodePool, instance type and capacity type.
 
-use crate::amount::Load;
 use crate::line::{Line, Target, Tone};
-use crate::node::NodeRow;
-use crate::node_state::NodeState;
-use crate::pool::PoolRow;
+use crate::objects::amount::Load;
+use crate::objects::node::NodeRow;
+use crate::objects::node_state::NodeState;
+use crate::objects::pool::PoolRow;
 use crate::text::{counted, dollars, percent};
 use crate::viewing::GroupBy;
 use nodeless_model::money::ByMonth;
@@ -139,8 +139,8 @@ fn cell(node: &NodeRow) -> (Tone, char) {
 
 #[cfg(test)]
 mod tests {
-    use crate::decode::ShownKind;
     use crate::fixtures::{at, claim_value, cluster, node_value, pod_value};
+    use crate::objects::decode::ShownKind;
     use crate::picture::Picture;
     use crate::screen::{Key, KeyAction, Page, Screen};
     use crate::table;

@@ -1,9 +1,9 @@
 //! What a selector hides.
 
-use crate::claim::ClaimRow;
-use crate::cluster::Cluster;
-use crate::node::NodeRow;
-use crate::pool::PoolRow;
+use crate::objects::claim::ClaimRow;
+use crate::objects::cluster::Cluster;
+use crate::objects::node::NodeRow;
+use crate::objects::pool::PoolRow;
 use crate::text::{counted, dollars};
 use nodeless_model::StringMap;
 use nodeless_model::label_query::LabelQuery;

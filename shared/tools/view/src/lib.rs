@@ -12,28 +12,17 @@
 //! The crate is pure: no I/O, no clock, no terminal.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
-mod amount;
 mod attention;
-mod claim;
-mod cluster;
-mod cluster_settings;
 mod commitments;
-mod decode;
 mod detail;
 mod disruption;
-mod event;
 mod group;
 mod hidden;
 mod line;
 pub mod metrics;
-mod node;
-mod node_class;
-mod node_state;
-mod pending;
+mod objects;
 mod picture;
 pub mod plain;
-mod pod;
-mod pool;
 mod reservation;
 mod screen;
 pub mod table;
@@ -44,26 +33,26 @@ mod viewing;
 #[cfg(test)]
 mod fixtures;
 
-pub use amount::{Amount, Extended, Load};
 pub use attention::{Attention, Problem};
-pub use claim::{ClaimFacts, ClaimRow};
-pub use cluster::{Cluster, Store, Update};
-pub use cluster_settings::ClusterRow;
 pub use commitments::Committed;
-pub use decode::{DecodeError, Object, ShownKind};
 pub use detail::detail;
 pub use disruption::{DisruptedNode, Disruption};
-pub use event::{EventFacts, EventRow};
 pub use group::GroupRow;
 pub use hidden::Hidden;
 pub use line::{Line, Span, Target, Tone};
-pub use node::NodeRow;
-pub use node_class::NodeClassRow;
-pub use node_state::{NodeState, Waiting};
-pub use pending::PendingRow;
+pub use objects::amount::{Amount, Extended, Load};
+pub use objects::claim::{ClaimFacts, ClaimRow};
+pub use objects::cluster::{Cluster, Store, Update};
+pub use objects::cluster_settings::ClusterRow;
+pub use objects::decode::{DecodeError, Object, ShownKind};
+pub use objects::event::{EventFacts, EventRow};
+pub use objects::node::NodeRow;
+pub use objects::node_class::NodeClassRow;
+pub use objects::node_state::{NodeState, Waiting};
+pub use objects::pending::PendingRow;
+pub use objects::pod::PodFacts;
+pub use objects::pool::{BudgetRow, LimitRow, PoolRow};
 pub use picture::{Picture, Totals};
-pub use pod::PodFacts;
-pub use pool::{BudgetRow, LimitRow, PoolRow};
 pub use reservation::ReservationRow;
 pub use screen::{Key, KeyAction, Page, Screen, Sort};
 pub use timeline::{EntryKind, TimelineEntry};

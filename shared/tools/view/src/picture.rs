@@ -1,21 +1,21 @@
 //! The rows that are shown.
 
-use crate::amount::Load;
 use crate::attention::{Attention, Rows};
-use crate::claim::{ClaimFacts, ClaimRow};
-use crate::cluster::Cluster;
-use crate::cluster_settings::{ClusterRow, SYSTEM};
 use crate::commitments::Committed;
 use crate::disruption::{Disruption, Replacing};
-use crate::event::{BUDGET_EXCEEDED, DISRUPTION_LAUNCHING, EventRow};
 use crate::group::{GroupRow, groups};
 use crate::hidden::{Hidden, hide};
-use crate::node::{NodeRow, NodeSource};
-use crate::node_class::NodeClassRow;
-use crate::node_state::{Blocking, NodeState};
-use crate::pending::{PendingRow, Reasons};
-use crate::pod::PodFacts;
-use crate::pool::{BudgetRow, PoolFacts, PoolRow};
+use crate::objects::amount::Load;
+use crate::objects::claim::{ClaimFacts, ClaimRow};
+use crate::objects::cluster::Cluster;
+use crate::objects::cluster_settings::{ClusterRow, SYSTEM};
+use crate::objects::event::{BUDGET_EXCEEDED, DISRUPTION_LAUNCHING, EventRow};
+use crate::objects::node::{NodeRow, NodeSource};
+use crate::objects::node_class::NodeClassRow;
+use crate::objects::node_state::{Blocking, NodeState};
+use crate::objects::pending::{PendingRow, Reasons};
+use crate::objects::pod::PodFacts;
+use crate::objects::pool::{BudgetRow, PoolFacts, PoolRow};
 use crate::reservation::{ReservationRow, reservations};
 use crate::timeline::reasons::is_name;
 use crate::timeline::{TimelineEntry, TimelineRows, timeline};
@@ -347,9 +347,9 @@ fn plural(kind: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cluster::Update;
-    use crate::decode::ShownKind;
     use crate::fixtures::{at, claim_value, cluster, event_value, node_value, pod_value, pool_value};
+    use crate::objects::cluster::Update;
+    use crate::objects::decode::ShownKind;
     use nodeless_catalog::Catalog;
     use serde_json::json;
 

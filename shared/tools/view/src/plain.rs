@@ -1,9 +1,9 @@
 //! A picture as sentences, and what changed since the last one: for screen readers, which read lines and no tables.
 
-use crate::amount::Load;
 use crate::attention::{Attention, Problem};
-use crate::event::EventRow;
-use crate::node::NodeRow;
+use crate::objects::amount::Load;
+use crate::objects::event::EventRow;
+use crate::objects::node::NodeRow;
 use crate::picture::Picture;
 use crate::table::{self, limit_text};
 use crate::text::{age, cost, counted, dollars, percent};
@@ -184,8 +184,8 @@ fn nodes(lines: &mut Vec<String>, before: &Picture, after: &Picture) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::decode::ShownKind;
     use crate::fixtures::{at, claim_value, cluster, event_value, node_value, pod_value, pool_value};
+    use crate::objects::decode::ShownKind;
     use nodeless_catalog::Catalog;
     use serde_json::Value;
 

@@ -1,6 +1,6 @@
 //! Capacity reservations, and the nodes in them.
 
-use crate::cluster::Cluster;
+use crate::objects::cluster::Cluster;
 use crate::text::{counted, until};
 use jiff::Timestamp;
 use nodeless_model::managed::may_be_managed;
@@ -138,9 +138,9 @@ fn in_reservations(cluster: &Cluster) -> impl Iterator<Item = &StringMap> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::decode::ShownKind;
     use crate::fixtures::{at, claim_value, cluster, node_value};
     use crate::line::Line;
+    use crate::objects::decode::ShownKind;
     use crate::picture::Picture;
     use crate::plain::sentences;
     use crate::screen::Screen;

@@ -1,6 +1,6 @@
 //! Ages, prices, amounts and bars as text.
 
-use crate::amount::Amount;
+use crate::objects::amount::Amount;
 use jiff::Timestamp;
 use nodeless_model::money::{ByMonth, DollarsPerHour, amount};
 pub(crate) use nodeless_model::plural::counted;

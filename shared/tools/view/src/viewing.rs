@@ -1,6 +1,6 @@
 //! Which nodes are shown, with which labels, and how they are grouped.
 
-use crate::node::NodeRow;
+use crate::objects::node::NodeRow;
 use nodeless_model::label_query::LabelQuery;
 use serde::Serialize;
 

@@ -2,7 +2,7 @@
 
 use super::text::{Labels, Writer};
 use super::{Sources, StatusMore, seconds};
-use crate::decode::ShownKind;
+use crate::objects::decode::ShownKind;
 use nodeless_model::{StringMap, labels};
 
 /// A kind whose conditions are measured.

@@ -18,8 +18,8 @@ mod tests;
 
 pub use more::Measurable;
 
-use crate::cluster::{Cluster, Store, Update};
-use crate::decode::{DecodeError, ShownKind};
+use crate::objects::cluster::{Cluster, Store, Update};
+use crate::objects::decode::{DecodeError, ShownKind};
 use crate::picture::Picture;
 use jiff::Timestamp;
 use more::{More, PodMore, StatusMore};

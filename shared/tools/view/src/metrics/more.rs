@@ -1,8 +1,8 @@
 //! The fields of objects that metrics need and the view does not keep.
 
-use crate::claim::ConditionFacts;
-use crate::decode::{DecodeError, Object, ShownKind, json, pod};
-use crate::pod::PodFacts;
+use crate::objects::claim::ConditionFacts;
+use crate::objects::decode::{DecodeError, Object, ShownKind, json, pod};
+use crate::objects::pod::PodFacts;
 use jiff::Timestamp;
 use nodeless_api::{convert, slim};
 use nodeless_model::{Pod, ResourceList};

@@ -2,8 +2,8 @@
 
 use super::text::{Labels, Writer};
 use super::{PodMore, Sources, amount, count, resource_type, seconds};
-use crate::decode::ShownKind;
-use crate::node::NodeRow;
+use crate::objects::decode::ShownKind;
+use crate::objects::node::NodeRow;
 use nodeless_model::{Node, ResourceList, labels};
 use std::collections::BTreeMap;
 

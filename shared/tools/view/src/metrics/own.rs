@@ -3,8 +3,8 @@
 use super::pods::is_unschedulable;
 use super::text::{Labels, Writer};
 use super::{Sources, count};
-use crate::decode::ShownKind;
-use crate::pending::PendingRow;
+use crate::objects::decode::ShownKind;
+use crate::objects::pending::PendingRow;
 use nodeless_model::labels;
 use std::collections::BTreeMap;
 

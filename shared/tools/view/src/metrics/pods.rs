@@ -2,10 +2,10 @@
 
 use super::text::{Labels, Writer};
 use super::{Sources, count, seconds};
-use crate::decode::ShownKind;
-use crate::event::DECIDING;
-use crate::pending::PendingRow;
-use crate::pod::PodFacts;
+use crate::objects::decode::ShownKind;
+use crate::objects::event::DECIDING;
+use crate::objects::pending::PendingRow;
+use crate::objects::pod::PodFacts;
 use nodeless_model::pod::PodPhase;
 use nodeless_model::{Node, labels};
 

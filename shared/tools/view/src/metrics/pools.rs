@@ -3,10 +3,10 @@
 
 use super::text::{Labels, Writer};
 use super::{Sources, amount, count, resource_type};
-use crate::decode::ShownKind;
-use crate::node::NodeRow;
-use crate::node_state::{Blocking, NodeState};
-use crate::pool::PoolFacts;
+use crate::objects::decode::ShownKind;
+use crate::objects::node::NodeRow;
+use crate::objects::node_state::{Blocking, NodeState};
+use crate::objects::pool::PoolFacts;
 use jiff::Timestamp;
 use nodeless_disruption::allowed_disruptions;
 use nodeless_model::labels::DOLLARS_PER_HOUR;

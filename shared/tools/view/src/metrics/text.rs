@@ -1,6 +1,6 @@
 //! The text format of Prometheus: <https://prometheus.io/docs/instrumenting/exposition_formats/#text-based-format>.
 
-use crate::decode::ShownKind;
+use crate::objects::decode::ShownKind;
 use std::collections::BTreeMap;
 use std::fmt::{Display, Write as _};
 

@@ -3,7 +3,7 @@
 use super::extra::{self, ExtraColumn};
 use super::state::state;
 use crate::line::{Line, Target, Tone};
-use crate::node::NodeRow;
+use crate::objects::node::NodeRow;
 use crate::picture::Picture;
 use crate::text::{age, bar, fit, percent, price, right, short_name};
 use jiff::Timestamp;

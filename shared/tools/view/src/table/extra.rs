@@ -1,6 +1,6 @@
 //! Columns of extended resources and of labels.
 
-use crate::node::NodeRow;
+use crate::objects::node::NodeRow;
 use crate::picture::Picture;
 use crate::text::fit;
 

@@ -3,7 +3,7 @@
 use super::folded;
 use super::limits::limits_line;
 use crate::line::{Line, Tone};
-use crate::node_state::NodeState;
+use crate::objects::node_state::NodeState;
 use crate::picture::Picture;
 use crate::text::{cost, counted, fit, percent};
 

@@ -2,7 +2,7 @@
 
 use super::columns::WIDE;
 use crate::line::{Line, Tone};
-use crate::pool::LimitRow;
+use crate::objects::pool::LimitRow;
 use crate::text::{bar, percent};
 
 pub(super) fn limits_line(start: &str, limits: &[LimitRow], width: usize) -> Line {

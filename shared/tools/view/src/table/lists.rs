@@ -1,10 +1,10 @@
 //! What is above and below the nodes: problems, NodeClaims, pods without a node, disruption, the time line and Events.
 
 use crate::attention::Attention;
-use crate::claim::ClaimRow;
-use crate::event::EventRow;
 use crate::line::{Line, Target, Tone};
-use crate::pending::PendingRow;
+use crate::objects::claim::ClaimRow;
+use crate::objects::event::EventRow;
+use crate::objects::pending::PendingRow;
 use crate::picture::Picture;
 use crate::reservation::ReservationRow;
 use crate::screen::Screen;

@@ -3,12 +3,12 @@
 use super::columns::{Columns, headings};
 use super::folded;
 use super::limits::limits_line;
-use crate::amount::Load;
 use crate::group;
 use crate::line::{Line, Tone};
-use crate::node::NodeRow;
+use crate::objects::amount::Load;
+use crate::objects::node::NodeRow;
+use crate::objects::pool::PoolRow;
 use crate::picture::Picture;
-use crate::pool::PoolRow;
 use crate::screen::{Screen, Sort};
 use crate::text::{cost, counted, percent, wrapped};
 use crate::viewing::GroupBy;

@@ -1,8 +1,8 @@
 //! The state of a node in its column.
 
 use crate::line::Tone;
-use crate::node::NodeRow;
-use crate::node_state::NodeState;
+use crate::objects::node::NodeRow;
+use crate::objects::node_state::NodeState;
 use crate::text::{counted, until};
 use jiff::{SignedDuration, Timestamp};
 

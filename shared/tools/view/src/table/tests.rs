@@ -1,10 +1,10 @@
 use super::columns::headings;
 use super::*;
-use crate::amount::Amount;
-use crate::cluster::Update;
-use crate::decode::ShownKind;
 use crate::fixtures::{at, claim_value, cluster, event_value, node_value, pod_value, pool_value};
 use crate::line::Target;
+use crate::objects::amount::Amount;
+use crate::objects::cluster::Update;
+use crate::objects::decode::ShownKind;
 use crate::screen::{Key, KeyAction};
 use crate::viewing::Viewing;
 use nodeless_catalog::Catalog;

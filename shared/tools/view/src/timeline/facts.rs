@@ -1,12 +1,12 @@
 //! What the time line is made of.
 
 use super::reasons::{is_about_an_object, is_name};
-use crate::claim::ClaimFacts;
-use crate::cluster::Cluster;
-use crate::cluster_settings::ClusterRow;
-use crate::event::{DISRUPTION_LAUNCHING, EventFacts, NOMINATED};
-use crate::node::NodeRow;
-use crate::pool::{LimitRow, PoolRow};
+use crate::objects::claim::ClaimFacts;
+use crate::objects::cluster::Cluster;
+use crate::objects::cluster_settings::ClusterRow;
+use crate::objects::event::{DISRUPTION_LAUNCHING, EventFacts, NOMINATED};
+use crate::objects::node::NodeRow;
+use crate::objects::pool::{LimitRow, PoolRow};
 use jiff::Timestamp;
 use nodeless_catalog::Catalog;
 use nodeless_disruption::command::replaced_nodes;

@@ -3,9 +3,9 @@
 use super::facts::TimelineFacts;
 use super::reasons::meaning;
 use super::{EntryKind, TimelineEntry};
-use crate::event::EventFacts;
 use crate::line::Target;
-use crate::node_state::NodeState;
+use crate::objects::event::EventFacts;
+use crate::objects::node_state::NodeState;
 use jiff::Timestamp;
 use std::collections::BTreeMap;
 

@@ -2,8 +2,8 @@
 
 use super::facts::TimelineFacts;
 use super::{EntryKind, TimelineEntry};
-use crate::claim::ClaimFacts;
 use crate::line::Target;
+use crate::objects::claim::ClaimFacts;
 use crate::text::{counted, dollars, span};
 use jiff::{SignedDuration, Timestamp};
 use nodeless_model::claim::condition;

@@ -11,8 +11,8 @@ mod launches;
 pub(crate) mod reasons;
 mod warnings;
 
-use crate::cluster::Cluster;
 use crate::line::Target;
+use crate::objects::cluster::Cluster;
 use facts::TimelineFacts;
 pub(crate) use facts::TimelineRows;
 use jiff::Timestamp;

@@ -1,9 +1,9 @@
 //! What Events report, by their reasons. Everybody who may create Events chooses their messages and their source, so the time line has
 //! sentences of its own, about objects of the cluster.
 
-use crate::cluster::Cluster;
-use crate::cluster_settings::SYSTEM;
-use crate::event::EventRow;
+use crate::objects::cluster::Cluster;
+use crate::objects::cluster_settings::SYSTEM;
+use crate::objects::event::EventRow;
 
 /// The reasons of Events that are entries, and what they mean for their object.
 const MEANINGS: [(&str, &str); 36] = [

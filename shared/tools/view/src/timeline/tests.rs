@@ -1,6 +1,6 @@
 use super::*;
-use crate::decode::ShownKind;
 use crate::fixtures::{at, claim_value, cluster, event_value, node_value, pod_value, pool_value};
+use crate::objects::decode::ShownKind;
 use crate::picture::Picture;
 use nodeless_catalog::Catalog;
 use serde_json::{Value, json};

@@ -3,8 +3,8 @@
 use super::facts::TimelineFacts;
 use super::reasons::meaning;
 use super::{EntryKind, TimelineEntry, listed};
-use crate::event::{EventFacts, FAILED_SCHEDULING};
 use crate::line::Target;
+use crate::objects::event::{EventFacts, FAILED_SCHEDULING};
 use crate::text::counted;
 use jiff::Timestamp;
 use nodeless_model::cluster_limits::annotation_of;

@@ -1,7 +1,7 @@
 //! The settings of the whole cluster: annotations of the Namespace `kube-system`.
 
-use crate::amount::share;
-use crate::pool::{BudgetRow, LimitRow, PoolFacts};
+use crate::objects::amount::share;
+use crate::objects::pool::{BudgetRow, LimitRow, PoolFacts};
 use jiff::Timestamp;
 use nodeless_disruption::maintenance::waits;
 use nodeless_model::cluster_limits::{MAX_DOLLARS_PER_HOUR, annotation_of};

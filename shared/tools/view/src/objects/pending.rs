@@ -1,8 +1,8 @@
 //! Pods without a node.
 
-use crate::amount::Amount;
-use crate::event::{EventFacts, FAILED_SCHEDULING, NOMINATED};
-use crate::pod::PodFacts;
+use crate::objects::amount::Amount;
+use crate::objects::event::{EventFacts, FAILED_SCHEDULING, NOMINATED};
+use crate::objects::pod::PodFacts;
 use jiff::Timestamp;
 use nodeless_model::ResourceList;
 use serde::Serialize;
@@ -88,8 +88,8 @@ impl<'e> Reasons<'e> {
 
 #[cfg(test)]
 mod tests {
-    use crate::decode::ShownKind;
     use crate::fixtures::{at, cluster, event_value, pod_value};
+    use crate::objects::decode::ShownKind;
     use crate::picture::Picture;
     use nodeless_catalog::Catalog;
     use serde_json::{Value, json};

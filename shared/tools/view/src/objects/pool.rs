@@ -1,8 +1,8 @@
 //! NodePools.
 
-use crate::amount::{Load, share};
-use crate::node::NodeRow;
-use crate::node_class::not_ready;
+use crate::objects::amount::{Load, share};
+use crate::objects::node::NodeRow;
+use crate::objects::node_class::not_ready;
 use jiff::Timestamp;
 use nodeless_api::NodePoolStatus;
 use nodeless_model::labels::DOLLARS_PER_HOUR;

@@ -1,11 +1,11 @@
 //! Objects of the API server, reduced to the fields that are shown.
 
-use crate::claim::{ClaimFacts, Rest};
-use crate::cluster_settings::Namespace;
-use crate::event::{EventFacts, RawEvent};
-use crate::node_class::{NodeClassRow, RawNodeClass};
-use crate::pod::{Messages, PodFacts};
-use crate::pool::PoolFacts;
+use crate::objects::claim::{ClaimFacts, Rest};
+use crate::objects::cluster_settings::Namespace;
+use crate::objects::event::{EventFacts, RawEvent};
+use crate::objects::node_class::{NodeClassRow, RawNodeClass};
+use crate::objects::pod::{Messages, PodFacts};
+use crate::objects::pool::PoolFacts;
 use nodeless_api::managed::Owned;
 use nodeless_api::{NodePool, resources, slim};
 use nodeless_model::object::MirroredClaim;

@@ -1,9 +1,9 @@
 //! The rows of nodes.
 
-use crate::amount::{Amount, Extended, Load, extended};
-use crate::claim::ClaimFacts;
-use crate::node_state::{Blocking, NodeState, Waiting, waiting};
-use crate::pod::PodFacts;
+use crate::objects::amount::{Amount, Extended, Load, extended};
+use crate::objects::claim::ClaimFacts;
+use crate::objects::node_state::{Blocking, NodeState, Waiting, waiting};
+use crate::objects::pod::PodFacts;
 use jiff::Timestamp;
 use nodeless_catalog::Catalog;
 use nodeless_model::claim::condition;

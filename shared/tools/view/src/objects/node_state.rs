@@ -1,7 +1,7 @@
 //! The state of a node, and what its drain waits for.
 
-use crate::claim::ClaimFacts;
-use crate::pod::PodFacts;
+use crate::objects::claim::ClaimFacts;
+use crate::objects::pod::PodFacts;
 use jiff::Timestamp;
 use nodeless_model::claim::condition;
 use nodeless_model::{Node, PodDisruptionBudget, Taint};
@@ -115,8 +115,8 @@ impl<'b> Blocking<'b> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::decode::ShownKind;
     use crate::fixtures::{at, claim_value, cluster, node_value, pod_value};
+    use crate::objects::decode::ShownKind;
     use crate::picture::Picture;
     use nodeless_catalog::Catalog;
     use serde_json::{Value, json};

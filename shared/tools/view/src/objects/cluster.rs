@@ -1,12 +1,12 @@
 //! The objects of a cluster, as a watch reports them.
 
-use crate::amount::Amount;
-use crate::claim::ClaimFacts;
-use crate::decode::{DecodeError, Object, ShownKind};
-use crate::event::EventFacts;
-use crate::node_class::NodeClassRow;
-use crate::pod::PodFacts;
-use crate::pool::PoolFacts;
+use crate::objects::amount::Amount;
+use crate::objects::claim::ClaimFacts;
+use crate::objects::decode::{DecodeError, Object, ShownKind};
+use crate::objects::event::EventFacts;
+use crate::objects::node_class::NodeClassRow;
+use crate::objects::pod::PodFacts;
+use crate::objects::pool::PoolFacts;
 use jiff::{SignedDuration, Timestamp};
 use nodeless_catalog::Location;
 use nodeless_model::{ClusterOptions, Node, PodDisruptionBudget};

@@ -1,6 +1,6 @@
 //! Pods.
 
-use crate::amount::{Amount, extended};
+use crate::objects::amount::{Amount, extended};
 use jiff::Timestamp;
 use nodeless_model::pod::{PodPhase, Protection, is_stuck};
 use nodeless_model::{Pod, ResourceList, StringMap};
