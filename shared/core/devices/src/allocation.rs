@@ -1,7 +1,7 @@
 //! The input and the output of an allocation.
 
-use crate::node_selector::{NodeSelector, NodeSelectorTerm};
-use crate::pools::PoolId;
+use crate::slices::node_selector::{NodeSelector, NodeSelectorTerm};
+use crate::slices::pools::PoolId;
 use nodeless_model::requirement::RequirementTerm;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,6 +1,6 @@
 //! DeviceClasses, and what ResourceClaims request.
 
-use crate::taint::DeviceToleration;
+use crate::slices::taint::DeviceToleration;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 

@@ -2,8 +2,8 @@
 
 use crate::allocation::{DeviceId, Taken};
 use crate::claim::{DeviceClass, DeviceRequests};
-use crate::node_selector::NodeSelector;
-use crate::slice::Slice;
+use crate::slices::node_selector::NodeSelector;
+use crate::slices::slice::Slice;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 

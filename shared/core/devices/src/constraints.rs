@@ -1,8 +1,8 @@
 //! The constraints of a claim for the devices of its requests.
 
-use crate::attribute::Attribute;
 use crate::claim::ClaimConstraint;
-use crate::slice::{Device, qualified};
+use crate::slices::attribute::Attribute;
+use crate::slices::slice::{Device, qualified};
 
 /// A constraint, and the values of the devices that are allocated already.
 #[derive(Clone, Debug)]

@@ -4,10 +4,10 @@
 use crate::allocation::{DeviceId, Taken};
 use crate::claim::DeviceClass;
 use crate::cluster::ClusterDevices;
-use crate::node_selector::Place;
-use crate::pools::{Inventory, Pool, State};
 use crate::selector::{Selector, Selectors};
-use crate::slice::{Device, Slice};
+use crate::slices::node_selector::Place;
+use crate::slices::pools::{Inventory, Pool, State};
+use crate::slices::slice::{Device, Slice};
 use nodeless_model::{InstanceType, InstanceTypes, Quantity, StringMap};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;

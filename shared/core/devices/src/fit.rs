@@ -1,12 +1,12 @@
 //! How many pods with claims fit on a node.
 
 use crate::allocation::Taken;
-use crate::node_selector::Place;
 use crate::pod_claims::PodClaims;
-use crate::pools::Pool;
 use crate::refusal::Refusal;
 use crate::search::Search;
 use crate::site::SiteDevices;
+use crate::slices::node_selector::Place;
+use crate::slices::pools::Pool;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// More pods than a node runs.

@@ -22,29 +22,23 @@
 
 mod allocation;
 mod attempts;
-mod attribute;
 mod checked_claims;
 mod claim;
 mod cluster;
 mod constraints;
-mod counters;
 mod extended;
 mod fit;
-mod node_selector;
 mod pod_claims;
-mod pools;
 mod predicted;
 mod refusal;
 mod requests;
 mod search;
 pub mod selector;
 mod site;
-mod slice;
-mod taint;
+mod slices;
 
 pub use allocation::{Allocation, DeviceId, Given, Taken};
 pub use attempts::Attempts;
-pub use attribute::Attribute;
 pub use claim::{
     AllocationMode, CelSelector, ClaimConstraint, DeviceClass, DeviceRequest, DeviceRequests, DeviceSelector,
     ExactRequest, IsGiven, ResourceClaim, SubRequest,
@@ -52,10 +46,11 @@ pub use claim::{
 pub use cluster::{AllocatedDevice, AllocatedDevices, ClaimAllocation, ClaimState, ClusterDevices};
 pub use extended::ExtendedResources;
 pub use fit::{Fit, Site};
-pub use node_selector::{NodeSelector, NodeSelectorTerm, Place};
 pub use pod_claims::{PodClaims, allocate};
-pub use pools::{Inventory, Pool, PoolId};
 pub use refusal::Refusal;
 pub use selector::Selectors;
-pub use slice::{Capacity, Counter, CounterConsumption, CounterSet, Device, ResourcePool, Slice, SliceSpec};
-pub use taint::{DeviceTaint, DeviceToleration};
+pub use slices::attribute::Attribute;
+pub use slices::node_selector::{NodeSelector, NodeSelectorTerm, Place};
+pub use slices::pools::{Inventory, Pool, PoolId};
+pub use slices::slice::{Capacity, Counter, CounterConsumption, CounterSet, Device, ResourcePool, Slice, SliceSpec};
+pub use slices::taint::{DeviceTaint, DeviceToleration};

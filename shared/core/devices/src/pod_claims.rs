@@ -4,12 +4,12 @@ use crate::allocation::{Allocation, Taken};
 use crate::attempts::{Attempts, MAX_ATTEMPTS};
 use crate::checked_claims::CheckedClaims;
 use crate::claim::{AllocationMode, DeviceClass, ExactRequest, ResourceClaim};
-use crate::node_selector::Place;
-use crate::pools::Pool;
 use crate::refusal::Refusal;
 use crate::search::Search;
 use crate::selector::Selectors;
 use crate::site::SiteDevices;
+use crate::slices::node_selector::Place;
+use crate::slices::pools::Pool;
 use std::collections::BTreeMap;
 
 /// The claims of a pod for which devices are searched on one node after the other.

@@ -1,12 +1,12 @@
 //! The devices of a node, for the searches of all claims.
 
 use crate::allocation::{DeviceId, Taken};
-use crate::counters::Counters;
-use crate::node_selector::Place;
-use crate::pools::Pool;
 use crate::requests::NamedSelector;
 use crate::selector::EvaluationError;
-use crate::slice::{Device, Slice};
+use crate::slices::counters::Counters;
+use crate::slices::node_selector::Place;
+use crate::slices::pools::Pool;
+use crate::slices::slice::{Device, Slice};
 use std::cell::RefCell;
 use std::collections::HashMap;
 

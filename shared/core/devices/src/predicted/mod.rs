@@ -3,10 +3,10 @@
 mod efas;
 mod gpus;
 
-use crate::attribute::Attribute;
 use crate::claim::DRANET;
 use crate::cluster::ClusterDevices;
-use crate::slice::{Capacity, Device, ResourcePool, Slice, SliceSpec};
+use crate::slices::attribute::Attribute;
+use crate::slices::slice::{Capacity, Device, ResourcePool, Slice, SliceSpec};
 use gpus::MODELS;
 use nodeless_model::{InstanceType, Quantity, Requirement, labels};
 use std::collections::BTreeMap;

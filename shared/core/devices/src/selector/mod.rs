@@ -2,8 +2,8 @@
 
 mod published;
 
-use crate::attribute::Attribute;
-use crate::slice::Device;
+use crate::slices::attribute::Attribute;
+use crate::slices::slice::Device;
 use nodeless_expressions::{Library, Program};
 use nodeless_model::Quantity;
 use published::Published;

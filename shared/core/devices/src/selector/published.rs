@@ -1,8 +1,8 @@
 //! What a device publishes, for expressions.
 
 use super::Read;
-use crate::attribute::Attribute;
-use crate::slice::{Device, qualified};
+use crate::slices::attribute::Attribute;
+use crate::slices::slice::{Device, qualified};
 use nodeless_expressions::{EvaluationError, Facts, Value};
 use std::collections::BTreeSet;
 

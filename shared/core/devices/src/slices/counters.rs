@@ -1,7 +1,7 @@
 //! The counters that devices of a pool share (KEP-4815).
 
-use crate::pools::Pool;
-use crate::slice::{Counter, Device};
+use crate::slices::pools::Pool;
+use crate::slices::slice::{Counter, Device};
 use nodeless_model::Quantity;
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,8 +1,8 @@
 //! ResourceSlices: what drivers publish about devices.
 
-use crate::attribute::Attribute;
-use crate::node_selector::NodeSelector;
-use crate::taint::DeviceTaint;
+use crate::slices::attribute::Attribute;
+use crate::slices::node_selector::NodeSelector;
+use crate::slices::taint::DeviceTaint;
 use nodeless_model::Quantity;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

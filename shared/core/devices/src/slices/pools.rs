@@ -1,7 +1,7 @@
 //! The pools of devices that a node can use.
 
-use crate::node_selector::Place;
-use crate::slice::{CounterSet, Device, Slice};
+use crate::slices::node_selector::Place;
+use crate::slices::slice::{CounterSet, Device, Slice};
 use nodeless_model::RequirementError;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
