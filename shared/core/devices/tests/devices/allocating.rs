@@ -46,8 +46,8 @@ fn requests_get_the_first_free_devices() {
             "slices have the order of their names, devices that of their slice",
             Case::new(
                 json!([
-                    named("2", slice_of("p", (1, 2), json!({"nodeName": "node-1", "devices": devices(&["a"])}))),
-                    named("1", slice_of("p", (1, 2), json!({"nodeName": "node-1", "devices": devices(&["d", "c"])}))),
+                    named("2", slice_of("p", 1, 2, json!({"nodeName": "node-1", "devices": devices(&["a"])}))),
+                    named("1", slice_of("p", 1, 2, json!({"nodeName": "node-1", "devices": devices(&["d", "c"])}))),
                 ]),
                 r(3),
             ),
@@ -302,8 +302,8 @@ fn partitions_share_the_counters_of_their_pool() {
     let pool = |memory: &str, devices: Value| {
         let counters = json!({"nodeName": "node-1", "sharedCounters": [{"name": "gpu-0", "counters": {"memory": {"value": memory}}}]});
         json!([
-            named("1", slice_of("p", (1, 2), counters)),
-            named("2", slice_of("p", (1, 2), json!({"nodeName": "node-1", "devices": devices}))),
+            named("1", slice_of("p", 1, 2, counters)),
+            named("2", slice_of("p", 1, 2, json!({"nodeName": "node-1", "devices": devices}))),
         ])
     };
     let partitions = || {
@@ -344,12 +344,13 @@ fn devices_elsewhere_take_of_the_counters() {
             "1",
             slice_of(
                 "p",
-                (1, 3),
+                1,
+                3,
                 json!({"allNodes": true, "sharedCounters": [{"name": "s", "counters": {"slots": {"value": "1"}}}]})
             )
         ),
-        named("2", slice_of("p", (1, 3), json!({"nodeName": "node-1", "devices": consumes("here")}))),
-        named("3", slice_of("p", (1, 3), json!({"nodeName": "node-2", "devices": consumes("there")}))),
+        named("2", slice_of("p", 1, 3, json!({"nodeName": "node-1", "devices": consumes("here")}))),
+        named("3", slice_of("p", 1, 3, json!({"nodeName": "node-2", "devices": consumes("there")}))),
     ]);
     let r = || json!([claim(&[("r", 1)])]);
     assert_eq!(Case::new(slices.clone(), r()).outcome(), "r=p/here");

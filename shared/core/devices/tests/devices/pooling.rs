@@ -16,7 +16,7 @@ fn all() -> Value {
 }
 
 fn slice_with(fields: Value) -> Value {
-    json!([slice_of("p", (1, 1), fields)])
+    json!([slice_of("p", 1, 1, fields)])
 }
 
 fn zone(operator: &str, values: &[&str]) -> Value {
@@ -67,10 +67,10 @@ fn devices_have_their_own_selection() {
 #[test]
 fn the_newest_complete_generation_counts() {
     let here = |generation, count, device: &str| {
-        slice_of("p", (generation, count), json!({"nodeName": "node-1", "devices": devices(&[device])}))
+        slice_of("p", generation, count, json!({"nodeName": "node-1", "devices": devices(&[device])}))
     };
     let there = |generation, count, device: &str| {
-        named("there", slice_of("p", (generation, count), json!({"nodeName": "node-2", "devices": devices(&[device])})))
+        named("there", slice_of("p", generation, count, json!({"nodeName": "node-2", "devices": devices(&[device])})))
     };
     for (name, slices, one_device, all_devices) in [
         ("older slices", json!([here(1, 1, "old"), here(2, 1, "new")]), "r=p/new", "r=p/new"),
@@ -91,7 +91,7 @@ fn the_newest_complete_generation_counts() {
 #[test]
 fn another_pool_serves_while_one_is_updated() {
     let slices = json!([
-        slice_of("p", (1, 2), json!({"nodeName": "node-1", "devices": devices(&["a"])})),
+        slice_of("p", 1, 2, json!({"nodeName": "node-1", "devices": devices(&["a"])})),
         slice("q", devices(&["b"]))
     ]);
     assert_eq!(Case::new(slices, one()).outcome(), "r=q/b");
@@ -105,8 +105,8 @@ fn invalid_pools_have_no_devices() {
     let consumes = |set: &str, counter: &str| json!([{"name": "a", "consumesCounters": [{"counterSet": set, "counters": {counter: {"value": "1"}}}]}]);
     let with = |names: &[&str], node: &str, devices: Value| {
         json!([
-            named("1", slice_of("p", (1, 2), json!({"nodeName": "node-1", "sharedCounters": counters(names)}))),
-            named("2", slice_of("p", (1, 2), json!({"nodeName": node, "devices": devices}))),
+            named("1", slice_of("p", 1, 2, json!({"nodeName": "node-1", "sharedCounters": counters(names)}))),
+            named("2", slice_of("p", 1, 2, json!({"nodeName": node, "devices": devices}))),
         ])
     };
     let valid = || slice("q", devices(&["z"]));

@@ -44,7 +44,7 @@ fn requests(count: usize, constraints: Value) -> Value {
 fn pools(pools: usize, devices: usize) -> Value {
     let devices: Value =
         (0..devices).map(|at| json!({"name": format!("d{at}"), "attributes": {"numa": {"int": at}}})).collect();
-    let pool = |at| slice_of(&format!("p{at}"), (1, 1), json!({"allNodes": true, "devices": devices}));
+    let pool = |at| slice_of(&format!("p{at}"), 1, 1, json!({"allNodes": true, "devices": devices}));
     (0..pools).map(pool).collect()
 }
 

@@ -83,11 +83,11 @@ pub(crate) fn classes() -> BTreeMap<String, DeviceClass> {
 
 /// A slice of the pool, for `node-1`, that is all of the pool.
 pub(crate) fn slice(pool: &str, devices: Value) -> Value {
-    slice_of(pool, (1, 1), json!({"nodeName": "node-1", "devices": devices}))
+    slice_of(pool, 1, 1, json!({"nodeName": "node-1", "devices": devices}))
 }
 
 /// A slice of a pool with this generation and number of slices, and further fields.
-pub(crate) fn slice_of(pool: &str, (generation, count): (i64, i64), fields: Value) -> Value {
+pub(crate) fn slice_of(pool: &str, generation: i64, count: i64, fields: Value) -> Value {
     let mut spec = json!({
         "driver": DRIVER,
         "pool": {"name": pool, "generation": generation, "resourceSliceCount": count},
