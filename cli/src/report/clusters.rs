@@ -6,7 +6,7 @@ use crate::error::CliError;
 use crate::table::Item;
 use jiff::Timestamp;
 use nodeless_bill::HourRecord;
-use nodeless_bill::report::{By, Query, Records, Report, Source, report};
+use nodeless_bill::report::{By, ClusterRecords, Query, Records, Report, report};
 use nodeless_state::costs::HOURS_KEPT;
 use std::collections::BTreeMap;
 
@@ -100,7 +100,7 @@ impl Clusters {
         Ok(Query { from, to, by: distinct })
     }
 
-    fn sources(&self) -> Vec<Source<'_>> {
+    fn sources(&self) -> Vec<ClusterRecords<'_>> {
         self.0.iter().filter_map(|(cluster, records)| records.source(cluster, HOURS_KEPT)).collect()
     }
 

@@ -1,6 +1,6 @@
 //! The hours of a report that were recorded late.
 
-use super::rows::Entry;
+use super::rows::RecordOfCluster;
 use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 use std::collections::BTreeSet;
@@ -19,7 +19,7 @@ pub struct Inexact {
 }
 
 /// The hours of these records that are not exact, by cluster. Hours that follow each other are one time.
-pub(super) fn inexact(entries: &[Entry<'_>]) -> Vec<Inexact> {
+pub(super) fn inexact(entries: &[RecordOfCluster<'_>]) -> Vec<Inexact> {
     let late = entries.iter().filter(|entry| entry.record.late);
     let hours: BTreeSet<(&str, Timestamp)> = late.map(|entry| (entry.cluster, entry.record.hour)).collect();
     let mut times: Vec<Inexact> = Vec::new();

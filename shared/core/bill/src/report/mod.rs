@@ -21,7 +21,7 @@ pub use totals::{Consolidated, Interrupted, Reserved, Spot, Totals, Volumes};
 use crate::hour::HourRecord;
 use crate::open::Open;
 use jiff::{SignedDuration, Timestamp};
-use rows::Entry;
+use rows::RecordOfCluster;
 use serde::Serialize;
 
 /// Times up to this long are divided by hours, longer ones by days.
@@ -40,7 +40,7 @@ pub struct Query {
 
 /// The records of a cluster.
 #[derive(Clone, Copy, Debug)]
-pub struct Source<'a> {
+pub struct ClusterRecords<'a> {
     /// The cluster's name.
     pub cluster: &'a str,
     /// Since when costs are recorded: earlier costs are not known.
@@ -99,28 +99,28 @@ pub struct Division {
     pub periods: Vec<Period>,
 }
 
-impl Source<'_> {
-    fn entries(&self) -> impl Iterator<Item = Entry<'_>> {
+impl ClusterRecords<'_> {
+    fn entries(&self) -> impl Iterator<Item = RecordOfCluster<'_>> {
         let of_open = self.open.map(|open| open.hours.as_slice()).unwrap_or_default();
-        self.hours.iter().chain(of_open).map(|record| Entry { cluster: self.cluster, record })
+        self.hours.iter().chain(of_open).map(|record| RecordOfCluster { cluster: self.cluster, record })
     }
 
     /// The end of the records.
     fn through(&self) -> Option<Timestamp> {
-        let end = |entry: Entry<'_>| entry.record.hour.checked_add(SignedDuration::from_hours(1)).ok();
+        let end = |entry: RecordOfCluster<'_>| entry.record.hour.checked_add(SignedDuration::from_hours(1)).ok();
         self.open.map(|open| open.through).or_else(|| self.entries().filter_map(end).max())
     }
 }
 
 /// Adds up the records of the hours of a query, and those of the hour that has not ended. `None` if there are none.
 #[must_use]
-pub fn report(query: &Query, sources: &[Source<'_>]) -> Option<Report> {
-    let within = |entry: &Entry<'_>| entry.record.hour >= query.from && entry.record.hour < query.to;
-    let entries: Vec<Entry<'_>> = sources.iter().flat_map(Source::entries).filter(within).collect();
+pub fn report(query: &Query, sources: &[ClusterRecords<'_>]) -> Option<Report> {
+    let within = |entry: &RecordOfCluster<'_>| entry.record.hour >= query.from && entry.record.hour < query.to;
+    let entries: Vec<RecordOfCluster<'_>> = sources.iter().flat_map(ClusterRecords::entries).filter(within).collect();
     if entries.is_empty() {
         return None;
     }
-    let through = sources.iter().filter_map(Source::through).max().unwrap_or(query.to);
+    let through = sources.iter().filter_map(ClusterRecords::through).max().unwrap_or(query.to);
     let to = query.to.min(through);
     let by_hours = query.to.duration_since(query.from) <= BY_HOURS;
     let (before, earlier) = before::before(query.from, to, sources);
@@ -129,7 +129,8 @@ pub fn report(query: &Query, sources: &[Source<'_>]) -> Option<Report> {
         rows: rows::rows(&entries, earlier.as_deref(), by),
         periods: rows::periods(&entries, by, query.from, to, by_hours),
     };
-    let cluster = |source: &Source<'_>| ClusterReport { name: source.cluster.to_owned(), recorded_since: source.since };
+    let cluster =
+        |source: &ClusterRecords<'_>| ClusterReport { name: source.cluster.to_owned(), recorded_since: source.since };
     Some(Report {
         clusters: sources.iter().map(cluster).collect(),
         from: query.from,

@@ -1,7 +1,7 @@
 //! What a month costs, and the budgets for it.
 
-use super::rows::{self, By, Entry};
-use super::{Query, Source};
+use super::rows::{self, By, RecordOfCluster};
+use super::{ClusterRecords, Query};
 use crate::cost_budget::{Budget, Warning};
 use crate::hour::hour_of;
 use crate::open::{Open, day_of, start_of};
@@ -64,7 +64,7 @@ fn month(query: &Query, through: Timestamp) -> Option<Month> {
 }
 
 /// The costs of the current month in all clusters. `None` if the report does not end now, or not all have a record of the current hour.
-pub(super) fn forecast(query: &Query, sources: &[Source<'_>]) -> Option<Forecast> {
+pub(super) fn forecast(query: &Query, sources: &[ClusterRecords<'_>]) -> Option<Forecast> {
     let opens: Option<Vec<&Open>> = sources.iter().map(|source| source.open).collect();
     let opens = opens?;
     let through = opens.iter().map(|open| open.through).max()?;
@@ -90,7 +90,7 @@ fn sum(all: impl Iterator<Item = (f64, f64)>) -> (f64, f64) {
 }
 
 /// The budgets of a cluster, with the costs of the month of a query.
-pub(super) fn budgets(query: &Query, source: &Source<'_>) -> Vec<BudgetReport> {
+pub(super) fn budgets(query: &Query, source: &ClusterRecords<'_>) -> Vec<BudgetReport> {
     let Some(open) = source.open else { return Vec::new() };
     match month(query, open.through) {
         None => Vec::new(),
@@ -99,8 +99,8 @@ pub(super) fn budgets(query: &Query, source: &Source<'_>) -> Vec<BudgetReport> {
             compared(source.cluster, open, month, &this_month_by_pool(open), true)
         }
         Some(Month::Ended(month)) => {
-            let within = |entry: &Entry<'_>| entry.record.hour >= query.from && entry.record.hour < query.to;
-            let entries: Vec<Entry<'_>> = source.entries().filter(within).collect();
+            let within = |entry: &RecordOfCluster<'_>| entry.record.hour >= query.from && entry.record.hour < query.to;
+            let entries: Vec<RecordOfCluster<'_>> = source.entries().filter(within).collect();
             let rows = rows::rows(&entries, None, &By::NodePool);
             let spent = rows.iter().map(|row| (row.name.as_str(), (row.costs.dollars, row.costs.dollars))).collect();
             compared(source.cluster, open, month, &spent, false)

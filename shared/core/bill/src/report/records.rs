@@ -1,6 +1,6 @@
 //! The records of a cluster that a report is made of.
 
-use super::Source;
+use super::ClusterRecords;
 use crate::hour::{HourRecord, hour_of};
 use crate::open::Open;
 use jiff::{SignedDuration, Timestamp};
@@ -41,9 +41,9 @@ impl Records {
 
     /// These records for a report, if there are any, as those of the cluster with this name. They are kept for this time.
     #[must_use]
-    pub fn source<'a>(&'a self, cluster: &'a str, kept: Duration) -> Option<Source<'a>> {
+    pub fn source<'a>(&'a self, cluster: &'a str, kept: Duration) -> Option<ClusterRecords<'a>> {
         let since = self.since(kept)?;
-        Some(Source { cluster, since, hours: &self.hours, open: self.open.as_ref() })
+        Some(ClusterRecords { cluster, since, hours: &self.hours, open: self.open.as_ref() })
     }
 }
 

@@ -145,13 +145,13 @@ pub struct Period {
 
 /// A record of a cluster.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Entry<'a> {
+pub(super) struct RecordOfCluster<'a> {
     pub(super) cluster: &'a str,
     pub(super) record: &'a HourRecord,
 }
 
 /// A record before the report, and the part of its hour that counts, from 0 to 1.
-pub(super) type Earlier<'a> = (Entry<'a>, f64);
+pub(super) type Earlier<'a> = (RecordOfCluster<'a>, f64);
 
 type Key = (String, Option<String>, Option<CapacityType>);
 
@@ -191,7 +191,7 @@ impl Costs {
 }
 
 /// The rows of records, the dearest first, with those of an earlier time beside them.
-pub(super) fn rows(entries: &[Entry<'_>], earlier: Option<&[Earlier<'_>]>, by: &By) -> Vec<Row> {
+pub(super) fn rows(entries: &[RecordOfCluster<'_>], earlier: Option<&[Earlier<'_>]>, by: &By) -> Vec<Row> {
     let mut all: BTreeMap<Key, (Costs, f64)> = BTreeMap::new();
     for (key, costs) in entries.iter().flat_map(|entry| parts(entry, by)) {
         all.entry(key).or_default().0.add(costs);
@@ -218,7 +218,7 @@ pub(super) fn rows(entries: &[Entry<'_>], earlier: Option<&[Earlier<'_>]>, by: &
 }
 
 /// The instances in capacity reservations, by NodePool, instance type and zone.
-pub(super) fn reserved(entries: &[Entry<'_>]) -> Vec<ReservedRow> {
+pub(super) fn reserved(entries: &[RecordOfCluster<'_>]) -> Vec<ReservedRow> {
     let mut all: BTreeMap<(&str, &str, &str), (f64, f64)> = BTreeMap::new();
     for record in entries.iter().map(|entry| entry.record) {
         for it in record.offerings.iter().filter(|it| it.capacity_type == CapacityType::Reserved) {
@@ -239,14 +239,20 @@ pub(super) fn reserved(entries: &[Entry<'_>]) -> Vec<ReservedRow> {
 }
 
 /// The rows of each hour or day in a time.
-pub(super) fn periods(entries: &[Entry<'_>], by: &By, from: Timestamp, to: Timestamp, by_hours: bool) -> Vec<Period> {
+pub(super) fn periods(
+    entries: &[RecordOfCluster<'_>],
+    by: &By,
+    from: Timestamp,
+    to: Timestamp,
+    by_hours: bool,
+) -> Vec<Period> {
     let start = |record: &HourRecord| if by_hours { record.hour } else { start_of(day_of(record.hour)) };
-    let mut all: BTreeMap<Timestamp, Vec<Entry<'_>>> = BTreeMap::new();
+    let mut all: BTreeMap<Timestamp, Vec<RecordOfCluster<'_>>> = BTreeMap::new();
     for entry in entries {
         all.entry(start(entry.record)).or_default().push(*entry);
     }
     let length = SignedDuration::from_hours(if by_hours { 1 } else { 24 });
-    let period = |(start, entries): (Timestamp, Vec<Entry<'_>>)| {
+    let period = |(start, entries): (Timestamp, Vec<RecordOfCluster<'_>>)| {
         let end = start.checked_add(length).unwrap_or(to);
         Period { start: start.max(from), end: end.min(to).max(start), rows: rows(&entries, None, by) }
     };
@@ -254,7 +260,7 @@ pub(super) fn periods(entries: &[Entry<'_>], by: &By, from: Timestamp, to: Times
 }
 
 /// The parts of a record.
-fn parts(entry: &Entry<'_>, by: &By) -> Vec<(Key, Costs)> {
+fn parts(entry: &RecordOfCluster<'_>, by: &By) -> Vec<(Key, Costs)> {
     let record = entry.record;
     let named = |name: &str| (name.to_owned(), None, None);
     match by {

@@ -43,9 +43,9 @@ fn query(from: &str, to: &str, by: &str) -> Query {
     Query { from: at(from), to: at(to), by: by.split(' ').map(|by| by.parse().unwrap()).collect() }
 }
 
-fn source<'a>(cluster: &'a str, hours: &'a [HourRecord], open: Option<&'a Open>) -> Source<'a> {
+fn source<'a>(cluster: &'a str, hours: &'a [HourRecord], open: Option<&'a Open>) -> ClusterRecords<'a> {
     let first = || hours.iter().map(|record| record.hour).min().unwrap();
-    Source { cluster, since: open.map_or_else(first, |open| open.since), hours, open }
+    ClusterRecords { cluster, since: open.map_or_else(first, |open| open.since), hours, open }
 }
 
 /// The report about the cluster prod.
@@ -319,7 +319,8 @@ fn the_forecast_is_that_of_all_clusters_and_each_has_its_budgets() {
     // Its records ended last month.
     let old = open("2026-10-20T10:20:00Z", 100.0);
     let sources = [source("prod", &[], Some(&prod)), source("test", &[], Some(&test)), source("old", &[], Some(&old))];
-    let of = |sources: &[Source<'_>]| report(&query("2026-10-01T00:00:00Z", DAY.1, "cluster"), sources).unwrap();
+    let of =
+        |sources: &[ClusterRecords<'_>]| report(&query("2026-10-01T00:00:00Z", DAY.1, "cluster"), sources).unwrap();
     let made = of(&sources);
     let forecast = made.forecast.unwrap();
     assert_eq!((forecast.dollars, forecast.dollars_at_this_pace), (15.0, 30.0));

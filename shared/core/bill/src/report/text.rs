@@ -1,7 +1,7 @@
 //! A report as text: for a terminal, and for a message of a limited size.
 
 use super::columns::aligned;
-use super::{By, Division, Report, ReservedRow, Row, Volumes};
+use super::{BudgetReport, By, Division, Report, ReservedRow, Row, Totals, Volumes};
 use jiff::Timestamp;
 use nodeless_model::plural::counted;
 use nodeless_model::{Dollars, DollarsPerHour};
@@ -131,7 +131,31 @@ fn minute(at: Timestamp) -> String {
 /// The figures of all nodes together, with names.
 #[must_use]
 pub fn figures(report: &Report) -> Vec<(String, String)> {
-    let totals = &report.totals;
+    let spent = spent(&report.totals).into_iter();
+    let mut lines: Vec<(String, String)> = spent.map(|(name, value)| (name.to_owned(), value)).collect();
+    let of_cluster = |name: &str| if report.clusters.len() == 1 { String::new() } else { format!(" of {name}") };
+    lines.extend(report.inexact.iter().map(|hours| {
+        let times = format!("{} to {}", minute(hours.from), minute(hours.to));
+        (
+            format!("not exact{}", of_cluster(&hours.cluster)),
+            format!("{times}: recorded late, without the times of nodes that ended meanwhile"),
+        )
+    }));
+    lines.push(("change".to_owned(), change(report)));
+    if let Some(forecast) = &report.forecast {
+        let (month, pace, until_now) =
+            (forecast.month.strftime("%Y-%m"), Dollars(forecast.dollars_at_this_pace), Dollars(forecast.dollars));
+        lines.push(("forecast".to_owned(), format!("{month} at this pace {pace}, until now {until_now}")));
+    }
+    lines.extend(report.budgets.iter().map(|budget| {
+        let pool = budget.node_pool.as_ref().map(|pool| format!(" of NodePool {pool}")).unwrap_or_default();
+        (format!("budget{pool}{}", of_cluster(&budget.cluster)), of_budget(budget))
+    }));
+    lines
+}
+
+/// What was spent, and on what.
+fn spent(totals: &Totals) -> Vec<(&'static str, String)> {
     let costs = &totals.costs;
     let of = |dollars: f64| format!("{}{}", Dollars(dollars), percent(dollars, costs.dollars));
     let mut lines = vec![
@@ -180,38 +204,21 @@ pub fn figures(report: &Report) -> Vec<(String, String)> {
         let nodes = counted(interrupted.nodes as usize, "node");
         lines.push(("interruptions", format!("{nodes}, {} from the notice to the end", Dollars(interrupted.dollars))));
     }
-    let mut lines: Vec<(String, String)> = lines.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
-    lines.extend(report.inexact.iter().map(|hours| {
-        let cluster = if report.clusters.len() == 1 { String::new() } else { format!(" of {}", hours.cluster) };
-        let times = format!("{} to {}", minute(hours.from), minute(hours.to));
-        (
-            format!("not exact{cluster}"),
-            format!("{times}: recorded late, without the times of nodes that ended meanwhile"),
-        )
-    }));
-    lines.push(("change".to_owned(), change(report)));
-    if let Some(forecast) = &report.forecast {
-        let (month, pace, until_now) =
-            (forecast.month.strftime("%Y-%m"), Dollars(forecast.dollars_at_this_pace), Dollars(forecast.dollars));
-        lines.push(("forecast".to_owned(), format!("{month} at this pace {pace}, until now {until_now}")));
-    }
-    lines.extend(report.budgets.iter().map(|budget| {
-        let cluster = if report.clusters.len() == 1 { String::new() } else { format!(" of {}", budget.cluster) };
-        let pool = budget.node_pool.as_ref().map(|pool| format!(" of NodePool {pool}")).unwrap_or_default();
-        let whose = pool + &cluster;
-        let warning = match budget.warning {
-            Some("exceeded") => ": exceeded",
-            Some(_) => ": exceeded at this pace",
-            None => "",
-        };
-        let spent = match budget.dollars_at_this_pace {
-            Some(pace) => format!("this month {}, at this pace {}", Dollars(budget.dollars), Dollars(pace)),
-            None => format!("{} {}", budget.month.strftime("%Y-%m"), Dollars(budget.dollars)),
-        };
-        let value = format!("{} a month; {spent}{warning}", Dollars(budget.dollars_per_month));
-        (format!("budget{whose}"), value)
-    }));
     lines
+}
+
+/// A budget with what was spent of it.
+fn of_budget(budget: &BudgetReport) -> String {
+    let warning = match budget.warning {
+        Some("exceeded") => ": exceeded",
+        Some(_) => ": exceeded at this pace",
+        None => "",
+    };
+    let spent = match budget.dollars_at_this_pace {
+        Some(pace) => format!("this month {}, at this pace {}", Dollars(budget.dollars), Dollars(pace)),
+        None => format!("{} {}", budget.month.strftime("%Y-%m"), Dollars(budget.dollars)),
+    };
+    format!("{} a month; {spent}{warning}", Dollars(budget.dollars_per_month))
 }
 
 /// Hours of nodes, in hundredths where there is less than one.
@@ -344,7 +351,7 @@ fn percent(part: f64, whole: f64) -> String {
 mod tests {
     use super::*;
     use crate::hour::{HourRecord, OfferingCost};
-    use crate::report::{Query, Source, report};
+    use crate::report::{ClusterRecords, Query, report};
     use nodeless_model::CapacityType;
 
     fn at(text: &str) -> Timestamp {
@@ -370,7 +377,7 @@ mod tests {
         let earlier = HourRecord { hour: at("2026-11-22T20:00:00Z"), ..record(0) };
         let hours: Vec<HourRecord> = (0..pools).map(record).chain([earlier]).collect();
         let (from, to) = (at("2026-11-23T00:00:00Z"), at("2026-11-24T00:00:00Z"));
-        let source = Source { cluster, since: at(since), hours: &hours, open: None };
+        let source = ClusterRecords { cluster, since: at(since), hours: &hours, open: None };
         report(&Query { from, to, by: vec![By::NodePool] }, &[source]).unwrap()
     }
 

@@ -1,6 +1,6 @@
 //! Everything that a report adds up.
 
-use super::rows::{Costs, Entry};
+use super::rows::{Costs, RecordOfCluster};
 use crate::hour::{Amounts, Ended, HourRecord};
 use crate::open::hours;
 use jiff::{SignedDuration, Timestamp};
@@ -93,7 +93,7 @@ pub struct Interrupted {
 
 impl Totals {
     /// Adds up records, until `to`.
-    pub(super) fn new(entries: &[Entry<'_>], to: Timestamp) -> Self {
+    pub(super) fn new(entries: &[RecordOfCluster<'_>], to: Timestamp) -> Self {
         let mut totals = Self::default();
         entries.iter().for_each(|entry| totals.add(entry.record, to));
         let Costs { dollars, idle_dollars, starting_dollars, terminating_dollars, .. } = totals.costs;
