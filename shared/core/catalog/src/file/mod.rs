@@ -109,7 +109,7 @@ struct GoodFile {
     region: String,
     zones: Vec<GoodZone>,
     instance_types: Vec<InstanceTypeInfo>,
-    offerings: Vec<offerings::Entry>,
+    offerings: Vec<offerings::OfferingEntry>,
     #[serde(default)]
     placement_groups: Vec<NamedPlacementGroup>,
 }
@@ -135,7 +135,7 @@ struct Parts {
     region: Option<String>,
     zones: Option<Vec<Zone>>,
     types: Option<types::List>,
-    offerings: Vec<(usize, offerings::Entry)>,
+    offerings: Vec<(usize, offerings::OfferingEntry)>,
     placement_groups: Vec<NamedPlacementGroup>,
 }
 
@@ -312,7 +312,7 @@ fn assemble(parts: Parts, mut notes: Vec<Note>) -> Result<CatalogFile, CatalogFi
 /// The types of a file without `instanceTypes`: those of its offerings that the embedded facts contain.
 fn embedded_types(
     embedded: &Facts,
-    offerings: &[(usize, offerings::Entry)],
+    offerings: &[(usize, offerings::OfferingEntry)],
 ) -> (BTreeMap<String, TypeFacts>, BTreeSet<String>) {
     let mut types = BTreeMap::new();
     let mut left_out = BTreeSet::new();
@@ -331,7 +331,7 @@ fn embedded_types(
 /// The file's zones, or those of its offerings, with the ids in the embedded facts.
 fn zones(
     given: Option<Vec<Zone>>,
-    offerings: &[(usize, offerings::Entry)],
+    offerings: &[(usize, offerings::OfferingEntry)],
     embedded: &Facts,
 ) -> Result<Vec<Zone>, CatalogFileError> {
     let named = |name: &String| Zone { name: name.clone(), id: String::new() };

@@ -14,7 +14,7 @@ use crate::type_facts::TypeFacts;
 /// An offering of an instance type.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Entry {
+pub(super) struct OfferingEntry {
     pub instance_type: String,
     pub zone: String,
     pub capacity_type: CapacityType,
@@ -46,12 +46,12 @@ fn price<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f64>, D::E
 }
 
 /// Reads entries one by one. An invalid one is reported and omitted.
-pub(super) fn read(entries: Vec<Value>, notes: &mut Vec<Note>) -> Vec<(usize, Entry)> {
+pub(super) fn read(entries: Vec<Value>, notes: &mut Vec<Note>) -> Vec<(usize, OfferingEntry)> {
     let mut good = Vec::with_capacity(entries.len());
     for (index, value) in entries.into_iter().enumerate() {
         let named = |key: &str| value.get(key).and_then(Value::as_str).unwrap_or("?").to_owned();
         let place = place(index, &named("instanceType"), &named("zone"));
-        match entry::<Entry>(value) {
+        match entry::<OfferingEntry>(value) {
             Ok(offering) => good.push((index, offering)),
             Err(error) => notes.push(Note { place, message: format!("{error}; the offering is omitted") }),
         }
@@ -77,7 +77,7 @@ pub(super) fn attach(
     types: BTreeMap<String, TypeFacts>,
     left_out: &BTreeSet<String>,
     zones: &[Zone],
-    offerings: Vec<(usize, Entry)>,
+    offerings: Vec<(usize, OfferingEntry)>,
     notes: &mut Vec<Note>,
 ) -> Vec<CatalogType> {
     let position: BTreeMap<&str, u8> = zones.iter().map(|zone| zone.name.as_str()).zip(0_u8..=u8::MAX).collect();
