@@ -6,7 +6,7 @@
 mod launches;
 mod topology;
 
-use self::topology::World;
+use self::topology::Occupancy;
 use launches::{
     cluster_limit_violation, launch_violations, left_out, limit_violations, passed, reservation_violations, short_of,
     used_by,
@@ -51,7 +51,7 @@ pub fn violations(problem: &Problem<'_>, solution: &Solution, options: &Options)
     }
     wrong.extend(cluster_limit_violation(problem, solution));
     wrong.extend(reservation_violations(problem, solution));
-    wrong.extend(World::new(problem, solution).violations());
+    wrong.extend(Occupancy::new(problem, solution).violations());
     wrong
 }
 
@@ -63,12 +63,12 @@ pub fn fresh_node<'p>(
     pod: &'p Pod,
     options: &Options,
 ) -> Option<(String, String)> {
-    let world = World::new(problem, solution);
+    let occupancy = Occupancy::new(problem, solution);
     problem.node_pools.iter().find_map(|offer| {
         let used = used_by(offer, solution);
         let mut fitting: Vec<&InstanceType> = Vec::new();
         fits_fresh(problem, offer, pod, |kind, labels| {
-            let accepted = world.accepts(pod, labels, offer);
+            let accepted = occupancy.accepts(pod, labels, offer);
             if accepted {
                 fitting.push(kind);
             }

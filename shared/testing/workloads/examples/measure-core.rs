@@ -79,9 +79,9 @@ fn cold(mix: Mix, pods: usize) -> Workload {
 }
 
 fn plan(row: &str, workload: &Workload) {
-    let before = start();
+    let before = Before::now();
     let problem = workload.problem();
-    let input = before.1.elapsed();
+    let input = before.start.elapsed();
     let solution = nodeless_placement::plan(
         &problem,
         &nodeless_placement::Policy::new(&nodeless_scheduling::Options::default(), true),
@@ -92,35 +92,38 @@ fn plan(row: &str, workload: &Workload) {
         solution.placements.len(),
         solution.unschedulable.len()
     );
-    print(row, before, input, &found, &(&solution.launches, &solution.placements, &solution.unschedulable));
+    print(row, &before, input, &found, &(&solution.launches, &solution.placements, &solution.unschedulable));
 }
 
 fn decide(row: &str, workload: &Workload) {
-    let before = start();
+    let before = Before::now();
     let cluster = workload.cluster();
-    let input = before.1.elapsed();
+    let input = before.start.elapsed();
     let decision = nodeless_disruption::decide(&cluster, NOW, &nodeless_disruption::Options::default());
     let nodes: usize = decision.commands.iter().map(|command| command.candidates.len()).sum();
     let saving: f64 = decision.commands.iter().map(|command| command.savings_per_hour).sum();
     let found = format!("{} commands, {nodes} nodes removed, ${saving:.2}/h", decision.commands.len());
-    print(row, before, input, &found, &(&decision.commands, &decision.kept));
+    print(row, &before, input, &found, &(&decision.commands, &decision.kept));
 }
 
 /// Processor time of this process, the time, and the memory in MiB before a measurement.
-fn start() -> (Duration, Instant, u64) {
-    // Has the peak memory of this process begin with what it uses now.
-    std::fs::write("/proc/self/clear_refs", "5").unwrap();
-    (spent(), Instant::now(), peak())
+struct Before {
+    spent: Duration,
+    start: Instant,
+    memory: u64,
 }
 
-fn print(
-    row: &str,
-    (spent_before, start, memory): (Duration, Instant, u64),
-    input: Duration,
-    found: &str,
-    result: &impl Debug,
-) {
-    let (seconds, processor, peak) = (start.elapsed().as_secs_f64(), (spent() - spent_before).as_secs_f64(), peak());
+impl Before {
+    fn now() -> Self {
+        // Has the peak memory of this process begin with what it uses now.
+        std::fs::write("/proc/self/clear_refs", "5").unwrap();
+        Self { spent: spent(), start: Instant::now(), memory: peak() }
+    }
+}
+
+fn print(row: &str, before: &Before, input: Duration, found: &str, result: &impl Debug) {
+    let Before { spent: spent_before, start, memory } = before;
+    let (seconds, processor, peak) = (start.elapsed().as_secs_f64(), (spent() - *spent_before).as_secs_f64(), peak());
     let input = input.as_secs_f64();
     let digest = digest(result);
     println!("| {row} | {input:.3} | {seconds:.3} | {processor:.3} | {memory} | {peak} | {found} | {digest:016x} |");

@@ -1,13 +1,13 @@
 //! The result of a run of a case.
 
-use crate::path::Outcome;
+use crate::path::PipelineOutcome;
 
 /// The seconds of the whole path and of that without the decision about disruption, counts, and MiB.
 #[derive(Clone, Copy, Debug)]
 pub struct Answer([f64; 6]);
 
 impl Answer {
-    pub fn new(outcome: &Outcome) -> Self {
+    pub fn new(outcome: &PipelineOutcome) -> Self {
         let parts = [outcome.all, outcome.planned].map(|part| part.as_secs_f64());
         let counts = [outcome.launches, outcome.left, outcome.going].map(|count| count as f64);
         Self([parts[0], parts[1], counts[0], counts[1], counts[2], peak()])

@@ -5,7 +5,7 @@ use nodeless_workloads::{NOW, PlannerInput, Workload};
 use std::time::Duration;
 
 /// The result of a workload, and the time of each part.
-pub struct Outcome {
+pub struct PipelineOutcome {
     /// The time of the whole path.
     pub all: Duration,
     /// The time without the decision about disruption.
@@ -38,7 +38,7 @@ pub fn snapshot(workload: Workload) -> Snapshot {
 }
 
 /// Makes the plan: bookkeeping, provisioning with refinement, the decision about existing nodes, and the decision records.
-pub fn pipeline(snapshot: &mut Snapshot) -> Outcome {
+pub fn pipeline(snapshot: &mut Snapshot) -> PipelineOutcome {
     let start = spent();
     let report = snapshot.replay().outcome.report;
     let all = spent() - start;
@@ -48,7 +48,7 @@ pub fn pipeline(snapshot: &mut Snapshot) -> Outcome {
         spent() - start
     });
     let (launches, left, going) = (report.created.len(), report.unschedulable.len(), report.proposed.len());
-    Outcome { all, planned, launches, left, going }
+    PipelineOutcome { all, planned, launches, left, going }
 }
 
 /// Without time for the decision about existing nodes.

@@ -5,7 +5,7 @@
 //! Karpenter: a spread uses the emptiest allowed zone, affinity the zones of the selected pods. Finally each NodeClaim
 //! becomes the cheapest of its remaining instance types.
 
-use crate::world::{Amounts, FlatPod, RESOURCES, Rule, World};
+use crate::world::{Amounts, FlatPod, FlatWorld, RESOURCES, Rule};
 use std::collections::{BTreeSet, HashMap};
 
 struct Claim {
@@ -19,7 +19,7 @@ struct Claim {
 }
 
 /// Dollars per hour, and the number of nodes.
-pub fn plan(world: &World) -> (f64, usize) {
+pub fn plan(world: &FlatWorld) -> (f64, usize) {
     let mut order: Vec<&FlatPod> = world.pods.iter().collect();
     let size = |pod: &FlatPod| (-pod.amounts[0], -pod.amounts[1]);
     order.sort_by(|a, b| {
@@ -41,13 +41,13 @@ pub fn plan(world: &World) -> (f64, usize) {
     (claims.iter().map(price).sum(), claims.len())
 }
 
-fn cheapest(world: &World, kind: usize, zones: u8) -> f64 {
+fn cheapest(world: &FlatWorld, kind: usize, zones: u8) -> f64 {
     let prices = &world.kinds[kind].prices;
     (0..3).filter(|zone| zones & (1 << zone) != 0).map(|zone| prices[zone]).fold(f64::INFINITY, f64::min)
 }
 
 fn place(
-    world: &World,
+    world: &FlatWorld,
     pod: &FlatPod,
     claims: &mut Vec<Claim>,
     by_pods: &mut BTreeSet<(u32, usize)>,
@@ -106,7 +106,7 @@ fn fits(asked: &Amounts, allocatable: &Amounts) -> bool {
 }
 
 /// The remaining zones and types if the pod is added; `None` if it cannot be added.
-fn admit(world: &World, pod: &FlatPod, claim: &Claim, counts: &[[u32; 3]]) -> Option<(u8, Vec<usize>)> {
+fn admit(world: &FlatWorld, pod: &FlatPod, claim: &Claim, counts: &[[u32; 3]]) -> Option<(u8, Vec<usize>)> {
     let used = sum(&claim.used, &pod.amounts);
     let mut zones = claim.zones & pod.zones;
     if zones == 0 || !fits(&used, &claim.max) {
@@ -133,7 +133,7 @@ fn admit(world: &World, pod: &FlatPod, claim: &Claim, counts: &[[u32; 3]]) -> Op
     (!kinds.is_empty()).then_some((zones, kinds))
 }
 
-fn holds(world: &World, kind: usize, used: &Amounts, zones: u8) -> bool {
+fn holds(world: &FlatWorld, kind: usize, used: &Amounts, zones: u8) -> bool {
     fits(used, &world.kinds[kind].allocatable) && cheapest(world, kind, zones).is_finite()
 }
 

@@ -12,7 +12,7 @@
 //! zone if all pods of a spread own it. Omitted constraints only make a bound lower.
 
 use crate::usable::Usable;
-use crate::world::{Amounts, FlatPod, Group, RESOURCES, Rule, World};
+use crate::world::{Amounts, FlatPod, FlatWorld, Group, RESOURCES, Rule};
 use microlp::{ComparisonOp, OptimizationDirection, Problem, SolutionStatus, Variable};
 use std::collections::BTreeMap;
 
@@ -34,7 +34,7 @@ struct Lump {
 }
 
 /// The lower bound in dollars per hour of the plain program.
-pub fn plain(world: &World) -> f64 {
+pub fn plain(world: &FlatWorld) -> f64 {
     let columns = columns(world, world.pods.iter().any(|pod| pod.zones != 0b111));
     let mut problem = Problem::new(OptimizationDirection::Minimize);
     let counts: Vec<Variable> =
@@ -49,7 +49,7 @@ pub fn plain(world: &World) -> f64 {
     problem.solve().unwrap().into_solution().unwrap().objective()
 }
 
-fn columns(world: &World, zonal: bool) -> Vec<Column> {
+fn columns(world: &FlatWorld, zonal: bool) -> Vec<Column> {
     let mut all: Vec<Column> = Vec::new();
     let usable = Usable::new(world);
     for kind in &world.kinds {
@@ -93,7 +93,7 @@ fn step(value: f64, steps: f64) -> (i64, f64) {
 const MIN_GROUP_SHARE: f64 = 1.0 / 40.0;
 
 /// The groups over hosts that may require more nodes than the resources.
-fn forcing(world: &World) -> Vec<bool> {
+fn forcing(world: &FlatWorld) -> Vec<bool> {
     let mut pods = vec![0.0; world.groups.len()];
     for pod in &world.pods {
         pod.owned.iter().filter(|group| pod.selected.contains(group)).for_each(|group| pods[*group] += 1.0);
@@ -103,7 +103,7 @@ fn forcing(world: &World) -> Vec<bool> {
     world.groups.iter().zip(pods).map(|(group, pods)| over_hosts(group) && pods >= least).collect()
 }
 
-fn lumps(world: &World, steps: f64) -> Vec<Lump> {
+fn lumps(world: &FlatWorld, steps: f64) -> Vec<Lump> {
     let forcing = forcing(world);
     let host_rule = |group: &usize| forcing[*group];
     let mut lumps: BTreeMap<(u8, Vec<usize>, [i64; 3]), Lump> = BTreeMap::new();
@@ -138,7 +138,7 @@ fn lumps(world: &World, steps: f64) -> Vec<Lump> {
 }
 
 /// The pods that a group selects, if these are exactly its owners.
-fn members(world: &World, group: usize) -> Option<Vec<&FlatPod>> {
+fn members(world: &FlatWorld, group: usize) -> Option<Vec<&FlatPod>> {
     let concerned = |pod: &&FlatPod| pod.owned.contains(&group) || pod.selected.contains(&group);
     let members: Vec<&FlatPod> = world.pods.iter().filter(concerned).collect();
     let all = members.iter().all(|pod| pod.owned.contains(&group) && pod.selected.contains(&group));
@@ -146,7 +146,7 @@ fn members(world: &World, group: usize) -> Option<Vec<&FlatPod>> {
 }
 
 /// The number of nodes for the largest group over hosts: its pods divided by the number that a node may run.
-fn forced_nodes(world: &World) -> u32 {
+fn forced_nodes(world: &FlatWorld) -> u32 {
     let forced = |(place, group): (usize, &Group)| {
         let most = match group.rule {
             Rule::Spread(skew) => skew,
@@ -165,7 +165,7 @@ fn forced_nodes(world: &World) -> u32 {
 /// `maxSkew` pods more than the emptiest zone, and no zone has lost pods since. So in the result no zone has more than
 /// `maxSkew` pods more than the emptiest, which has at least `(n - 2 maxSkew) / 3` of `n` pods. The requests of the smallest
 /// pod are assumed for each. Zones in which a node can be launched are domains, as in Karpenter and in the plans.
-fn min_in_each_zone(world: &World) -> Option<Amounts> {
+fn min_in_each_zone(world: &FlatWorld) -> Option<Amounts> {
     let mut least = [0.0; RESOURCES.len()];
     for (place, group) in world.groups.iter().enumerate() {
         let Rule::Spread(skew) = group.rule else { continue };
@@ -183,7 +183,7 @@ fn min_in_each_zone(world: &World) -> Option<Amounts> {
 }
 
 /// The lower bound in dollars per hour of the better program.
-pub fn better(world: &World) -> f64 {
+pub fn better(world: &FlatWorld) -> f64 {
     let in_each_zone = min_in_each_zone(world);
     let zonal = in_each_zone.is_some() || world.pods.iter().any(|pod| pod.zones != 0b111);
     let columns = columns(world, zonal);

@@ -7,7 +7,7 @@
 //! - Of a group with anti-affinity or spread over hosts, a node runs at most one pod, or `maxSkew` pods. So it uses at most what the
 //!   largest of these request, of all groups, and all pods without such a group.
 
-use crate::world::{Amounts, Group, RESOURCES, Rule, World};
+use crate::world::{Amounts, FlatWorld, Group, RESOURCES, Rule};
 use std::collections::BTreeSet;
 
 /// Up to this number of steps, all sums are computed; above, every multiple of the step counts as one.
@@ -29,7 +29,7 @@ pub struct Usable {
 }
 
 impl Usable {
-    pub fn new(world: &World) -> Self {
+    pub fn new(world: &FlatWorld) -> Self {
         let sums = std::array::from_fn(|place| Sums::new(world.pods.iter().map(|pod| pod.amounts[place])));
         Self { sums, max: std::array::from_fn(|place| most_on_a_node(world, place)) }
     }
@@ -54,7 +54,7 @@ const fn pods_per_node(group: &Group) -> Option<usize> {
 }
 
 /// The requests for a resource of the pods that one node may run, if it were large enough. A pod of several groups counts for one.
-fn most_on_a_node(world: &World, place: usize) -> f64 {
+fn most_on_a_node(world: &FlatWorld, place: usize) -> f64 {
     let mut of_groups: Vec<Vec<f64>> = vec![Vec::new(); world.groups.len()];
     let mut others = 0.0;
     for pod in &world.pods {

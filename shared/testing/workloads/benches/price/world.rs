@@ -39,17 +39,17 @@ pub struct FlatPod {
 }
 
 #[derive(Clone, Debug)]
-pub struct Kind {
+pub struct FlatKind {
     /// The capacity without DaemonSets.
     pub allocatable: Amounts,
     /// The cheapest offering in each zone.
     pub prices: [f64; 3],
 }
 
-pub struct World {
+pub struct FlatWorld {
     pub pods: Vec<FlatPod>,
     pub groups: Vec<Group>,
-    pub kinds: Vec<Kind>,
+    pub kinds: Vec<FlatKind>,
 }
 
 fn amounts(list: &ResourceList) -> Amounts {
@@ -63,7 +63,7 @@ fn amounts(list: &ResourceList) -> Amounts {
     })
 }
 
-pub fn world(workload: &Workload) -> World {
+pub fn world(workload: &Workload) -> FlatWorld {
     let mut groups: Vec<Group> = Vec::new();
     let mut owned = Vec::new();
     for pod in &workload.pending {
@@ -95,9 +95,12 @@ pub fn world(workload: &Workload) -> World {
             let prices = ZONES.map(price);
             let mut allocatable = kind.allocatable();
             allocatable.subtract(&daemons);
-            prices.iter().any(|price| price.is_finite()).then(|| Kind { allocatable: amounts(&allocatable), prices })
+            prices
+                .iter()
+                .any(|price| price.is_finite())
+                .then(|| FlatKind { allocatable: amounts(&allocatable), prices })
         });
-    World { pods, groups, kinds: kinds.collect() }
+    FlatWorld { pods, groups, kinds: kinds.collect() }
 }
 
 /// The topology constraints of a pod of the mixes.

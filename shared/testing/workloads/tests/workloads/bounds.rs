@@ -1,6 +1,6 @@
 //! The lower bounds of the bench `price` never exceed the price of a valid plan.
 
-use crate::world::{Amounts, FlatPod, Rule, World};
+use crate::world::{Amounts, FlatPod, Rule, FlatWorld};
 use crate::{bound, strict, usable, world};
 use nodeless_model::{CapacityType, InstanceTypes, Pod, Quantity, labels};
 use nodeless_scheduling::Options;
@@ -136,14 +136,14 @@ fn no_bound_exceeds_the_cheapest_of_all_plans() {
 
 /// The price of the cheapest plan, of all partitions of the pods into nodes, in all zones. It may be lower because a spread is only
 /// required of all pods together, and not of each when it is placed.
-fn cheapest(world: &World) -> Option<f64> {
+fn cheapest(world: &FlatWorld) -> Option<f64> {
     let mut search = Search { world, nodes: Vec::new(), best: f64::INFINITY };
     search.place(0);
     Some(search.best).filter(|price| price.is_finite())
 }
 
 struct Search<'w> {
-    world: &'w World,
+    world: &'w FlatWorld,
     nodes: Vec<(usize, Vec<usize>)>,
     best: f64,
 }
@@ -226,7 +226,7 @@ fn group(rule: Rule) -> world::Group {
 #[test]
 fn a_node_uses_sums_of_requests_only() {
     let pods = vec![flat(300.0, 1000.0, None), flat(500.0, 1000.0, None), flat(500.0, 1000.0, None)];
-    let usable = usable::Usable::new(&World { pods, groups: Vec::new(), kinds: Vec::new() });
+    let usable = usable::Usable::new(&FlatWorld { pods, groups: Vec::new(), kinds: Vec::new() });
     // No requests add up to 700; all pods together request 1,300 and 3,000.
     assert_eq!(usable.within(&[790.0, 2999.0, 29.0, 0.0]), [600.0, 2000.0, 3.0, 0.0]);
     assert_eq!(usable.within(&[9000.0, 9000.0, 29.0, 4.0]), [1300.0, 3000.0, 3.0, 4.0]);
@@ -244,6 +244,6 @@ fn a_node_uses_no_more_than_the_pods_that_may_share_it() {
         flat(100.0, 10.0, None),
     ];
     let groups = vec![group(Rule::Apart), group(Rule::Spread(2))];
-    let usable = usable::Usable::new(&World { pods, groups, kinds: Vec::new() });
+    let usable = usable::Usable::new(&FlatWorld { pods, groups, kinds: Vec::new() });
     assert_eq!(usable.within(&[9000.0, 9000.0, 29.0, 0.0]), [500.0, 40.0, 4.0, 0.0]);
 }

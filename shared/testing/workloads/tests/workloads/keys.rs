@@ -203,12 +203,22 @@ fn bystander() -> Vec<Value> {
     let mut pending = confined(pod(BYSTANDER, "pending", None, "500m"));
     pending["spec"]["volumes"] = json!([{ "name": "v", "persistentVolumeClaim": { "claimName": BYSTANDER } }]);
     let running = confined(pod(BYSTANDER, "running", Some(BYSTANDER), "500m"));
-    let template = json!({ "metadata": { "labels": { "app": BYSTANDER } }, "spec": running["spec"] });
-    let mut template_spec = template;
-    template_spec["spec"].as_object_mut().unwrap().remove("nodeName");
+    let mut template = json!({ "metadata": { "labels": { "app": BYSTANDER } }, "spec": running["spec"] });
+    template["spec"].as_object_mut().unwrap().remove("nodeName");
     objects.extend([pending, running]);
+    for (version, kind, fields) in kinds(&template) {
+        let mut object =
+            json!({ "apiVersion": version, "kind": kind, "metadata": { "name": BYSTANDER, "namespace": BYSTANDER } });
+        object.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+        objects.push(object);
+    }
+    objects
+}
+
+/// API version, kind and fields of the objects that are not nodes, pods, or what launches nodes.
+fn kinds(template: &Value) -> Vec<(&'static str, &'static str, Value)> {
     let device = json!({ "devices": { "requests": [{ "name": "r", "exactly": { "deviceClassName": BYSTANDER } }] } });
-    for (version, kind, fields) in [
+    vec![
         ("v1", "Namespace", json!({})),
         ("v1", "PersistentVolume", json!({ "spec": { "csi": { "driver": "ebs.csi.aws.com" } } })),
         ("v1", "PersistentVolumeClaim", json!({ "spec": { "volumeName": BYSTANDER, "storageClassName": BYSTANDER } })),
@@ -225,7 +235,7 @@ fn bystander() -> Vec<Value> {
         ("resource.k8s.io/v1", "DeviceClass", json!({ "spec": {} })),
         ("resource.k8s.io/v1", "ResourceClaim", json!({ "spec": device })),
         ("resource.k8s.io/v1", "ResourceClaimTemplate", json!({ "spec": { "spec": device } })),
-        ("apps/v1", "DaemonSet", json!({ "spec": { "template": template_spec } })),
+        ("apps/v1", "DaemonSet", json!({ "spec": { "template": template } })),
         ("policy/v1", "PodDisruptionBudget", json!({ "spec": { "maxUnavailable": 0, "selector": {} } })),
         ("scheduling.k8s.io/v1", "PriorityClass", json!({ "value": 0 })),
         (
@@ -244,21 +254,15 @@ fn bystander() -> Vec<Value> {
             "CapacityBuffer",
             json!({ "spec": { "replicas": 1, "podTemplateRef": { "name": BYSTANDER } } }),
         ),
-        ("v1", "PodTemplate", json!({ "template": template_spec })),
-        ("apps/v1", "Deployment", json!({ "spec": { "replicas": 1, "template": template_spec } })),
-        ("apps/v1", "ReplicaSet", json!({ "spec": { "replicas": 1, "template": template_spec } })),
-        ("apps/v1", "StatefulSet", json!({ "spec": { "replicas": 1, "template": template_spec } })),
-        ("batch/v1", "Job", json!({ "spec": { "template": template_spec } })),
-        ("batch/v1", "CronJob", json!({ "spec": { "jobTemplate": { "spec": { "template": template_spec } } } })),
+        ("v1", "PodTemplate", json!({ "template": template })),
+        ("apps/v1", "Deployment", json!({ "spec": { "replicas": 1, "template": template } })),
+        ("apps/v1", "ReplicaSet", json!({ "spec": { "replicas": 1, "template": template } })),
+        ("apps/v1", "StatefulSet", json!({ "spec": { "replicas": 1, "template": template } })),
+        ("batch/v1", "Job", json!({ "spec": { "template": template } })),
+        ("batch/v1", "CronJob", json!({ "spec": { "jobTemplate": { "spec": { "template": template } } } })),
         ("v1", "Service", json!({ "spec": { "selector": { "app": BYSTANDER } } })),
         ("v1", "ReplicationController", json!({ "spec": { "selector": { "app": BYSTANDER } } })),
-    ] {
-        let mut object =
-            json!({ "apiVersion": version, "kind": kind, "metadata": { "name": BYSTANDER, "namespace": BYSTANDER } });
-        object.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
-        objects.push(object);
-    }
-    objects
+    ]
 }
 
 /// What a plan and its decisions are for everybody but the bystander.
