@@ -64,29 +64,29 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Show the instance types and offerings that scheduling uses, or write the catalog file of an account
-    Catalog(catalog_command::Arguments),
-    Completions(completions::Arguments),
-    Convert(convert_command::Arguments),
+    Catalog(catalog_command::CatalogCommand),
+    Completions(completions::CompletionsArguments),
+    Convert(convert_command::ConvertArguments),
     /// Print the CustomResourceDefinitions, or write them to a directory
-    Crds(crds::Arguments),
-    Decisions(decisions_command::Arguments),
+    Crds(crds::CrdsArguments),
+    Decisions(decisions_command::DecisionsArguments),
     /// Show how nodeless scales the nodes of a local simulated cluster up and down with a Deployment
-    Demo(demo_command::Arguments),
-    Doctor(doctor_command::Arguments),
+    Demo(demo_command::DemoArguments),
+    Doctor(doctor_command::DoctorArguments),
     /// Run a local simulated cluster without nodes, and the AWS APIs that nodeless calls, and write a kubeconfig for it
-    Local(local_command::Arguments),
-    Man(man::Arguments),
-    Metrics(metrics_command::Arguments),
-    Plan(Box<plan_command::Arguments>),
-    Report(report_command::Arguments),
+    Local(local_command::LocalArguments),
+    Man(man::ManArguments),
+    Metrics(metrics_command::MetricsArguments),
+    Plan(Box<plan_command::PlanArguments>),
+    Report(report_command::ReportArguments),
     /// Simulate hours of a cluster in seconds, with faults, and check invariants
-    Simulate(simulate_command::Arguments),
-    View(view_command::Arguments),
+    Simulate(simulate_command::SimulateArguments),
+    View(view_command::ViewArguments),
     /// Install the CustomResourceDefinitions, RBAC objects and wake webhook in a cluster
-    Install(install::Arguments),
+    Install(install::InstallArguments),
     /// Remove the RBAC objects and wake webhook from a cluster; CustomResourceDefinitions and their objects are kept
     Uninstall(install::ClusterArguments),
-    Upgrade(upgrade_command::Arguments),
+    Upgrade(upgrade_command::UpgradeArguments),
 }
 
 #[tokio::main]

@@ -9,7 +9,7 @@ use nodeless_catalog::{NodeClassSettings, UnavailableOfferings};
 use std::path::PathBuf;
 
 #[derive(Debug, Args)]
-pub(crate) struct Arguments {
+pub(crate) struct CatalogCommand {
     #[command(subcommand)]
     command: Command,
 }
@@ -56,7 +56,7 @@ enum Output {
     Json,
 }
 
-pub(crate) async fn run(arguments: &Arguments) -> Result<(), CliError> {
+pub(crate) async fn run(arguments: &CatalogCommand) -> Result<(), CliError> {
     match &arguments.command {
         Command::Show(arguments) => show(arguments),
         Command::Export(arguments) => export(arguments).await,

@@ -11,12 +11,12 @@ use clap_complete::{Generator as _, Shell};
   source <(nodeless completions bash)
   nodeless completions zsh > \"${fpath[1]}/_nodeless\"
   nodeless completions fish > ~/.config/fish/completions/nodeless.fish")]
-pub(crate) struct Arguments {
+pub(crate) struct CompletionsArguments {
     /// The shell
     shell: Shell,
 }
 
-pub(crate) fn run(arguments: &Arguments, mut command: Command) -> Result<(), CliError> {
+pub(crate) fn run(arguments: &CompletionsArguments, mut command: Command) -> Result<(), CliError> {
     // Scripts complete the name of the command, whatever the name of this executable is.
     command.set_bin_name(command.get_name().to_owned());
     command.build();

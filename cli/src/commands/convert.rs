@@ -22,7 +22,7 @@ Examples:
   kubectl get nodepools.v1beta1.karpenter.sh,ec2nodeclasses.v1beta1.karpenter.k8s.aws -o yaml | nodeless convert -
   nodeless convert karpenter/ | kubectl apply -f -"
 )]
-pub(crate) struct Arguments {
+pub(crate) struct ConvertArguments {
     /// The files (YAML or JSON), directories of such files, or - for standard input. Give NodePools and their EC2NodeClasses
     /// together: the kubelet's settings move from one to the other
     #[arg(value_name = "FILE", required_unless_present = "filename")]
@@ -41,7 +41,7 @@ pub(crate) struct Arguments {
     ignore_defaults: bool,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Result<(), CliError> {
+pub(crate) fn run(arguments: &ConvertArguments) -> Result<(), CliError> {
     let role = arguments.role.clone().map(Identity::Role);
     let identity = role.or_else(|| arguments.instance_profile.clone().map(Identity::InstanceProfile));
     let files = [arguments.files.as_slice(), &arguments.filename].concat();

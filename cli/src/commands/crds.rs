@@ -8,13 +8,13 @@ use std::fs;
 use std::path::PathBuf;
 
 #[derive(Debug, Args)]
-pub(crate) struct Arguments {
+pub(crate) struct CrdsArguments {
     /// Write each definition to its own file in this directory instead of printing it
     #[arg(long, value_name = "FOLDER")]
     write: Option<PathBuf>,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Result<(), CliError> {
+pub(crate) fn run(arguments: &CrdsArguments) -> Result<(), CliError> {
     let files = yaml_files()?;
     let Some(folder) = &arguments.write else {
         for (_, content) in files {

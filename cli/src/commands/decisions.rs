@@ -1,6 +1,6 @@
 //! `nodeless decisions`: the decisions of the planner and their reasons, which the claims table stores for a week.
 
-use crate::decisions::{self, Outcome, Selection};
+use crate::decisions::{self, RepeatedDecision, Selection};
 use crate::error::CliError;
 use crate::local::running::Running;
 use crate::output::{self, report};
@@ -27,7 +27,7 @@ the right dynamodb:Query on the table; a local cluster, which is found by its ku
     --key-condition-expression 'pk = :cluster AND begins_with(sk, :kind)' \\
     --expression-attribute-values '{\":cluster\": {\"S\": \"CLUSTER\"}, \":kind\": {\"S\": \"decision#\"}}' | nodeless decisions"
 )]
-pub(crate) struct Arguments {
+pub(crate) struct DecisionsArguments {
     /// Read the decisions of this cluster from its claims table, or from the process of a local cluster with this name
     #[arg(long, value_name = "NAME", conflicts_with = "files")]
     cluster: Option<String>,
@@ -63,7 +63,7 @@ enum Format {
 /// How many times as many decisions are read where fewer outcomes than requested were found among them.
 const MORE: u32 = 4;
 
-pub(crate) async fn run(arguments: &Arguments) -> Result<(), CliError> {
+pub(crate) async fn run(arguments: &DecisionsArguments) -> Result<(), CliError> {
     let selection = Selection { about: &arguments.about, kinds: &arguments.kind, window: arguments.window };
     let mut count = arguments.limit;
     let (items, mut found) = loop {
@@ -90,7 +90,7 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<(), CliError> {
     print(arguments.output, &found)
 }
 
-fn print(format: Format, found: &[Outcome]) -> Result<(), CliError> {
+fn print(format: Format, found: &[RepeatedDecision]) -> Result<(), CliError> {
     match format {
         Format::Text => output::text(&decisions::text::render(found)),
         Format::Json => output::json(&found),
@@ -106,7 +106,7 @@ fn window(text: &str) -> Result<SignedDuration, String> {
     if duration.is_positive() { Ok(duration) } else { Err(wrong()) }
 }
 
-async fn of_cluster(arguments: &Arguments, cluster: &str, count: u32) -> Result<Vec<table::Item>, CliError> {
+async fn of_cluster(arguments: &DecisionsArguments, cluster: &str, count: u32) -> Result<Vec<table::Item>, CliError> {
     match Running::of_table(cluster, arguments.table.as_deref())? {
         Some(local) => local.decisions(count),
         None => in_aws(arguments, cluster, count).await,
@@ -114,12 +114,12 @@ async fn of_cluster(arguments: &Arguments, cluster: &str, count: u32) -> Result<
 }
 
 #[cfg(feature = "aws")]
-async fn in_aws(arguments: &Arguments, cluster: &str, count: u32) -> Result<Vec<table::Item>, CliError> {
+async fn in_aws(arguments: &DecisionsArguments, cluster: &str, count: u32) -> Result<Vec<table::Item>, CliError> {
     decisions::stored::read(cluster, arguments.table.as_deref(), count).await
 }
 
 #[cfg(not(feature = "aws"))]
 #[expect(clippy::unused_async, reason = "with the feature `aws` it waits for DynamoDB")]
-async fn in_aws(_: &Arguments, cluster: &str, _: u32) -> Result<Vec<table::Item>, CliError> {
+async fn in_aws(_: &DecisionsArguments, cluster: &str, _: u32) -> Result<Vec<table::Item>, CliError> {
     Err(CliError::without_aws_for(cluster))
 }

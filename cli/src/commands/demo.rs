@@ -3,7 +3,7 @@
 use super::local::{print_summary, speed};
 use crate::commands::local::Web;
 use crate::demo::steps::Demo;
-use crate::demo::{Progress, style};
+use crate::demo::{DemoProgress, style};
 use crate::error::CliError;
 use crate::local::kubeconfig::{KUBECONFIG, Kubeconfig};
 use crate::local::listen::Port;
@@ -26,7 +26,7 @@ const CLUSTER: &str = "demo";
 const REGION: &str = "us-east-1";
 
 #[derive(Debug, Args)]
-pub(crate) struct Arguments {
+pub(crate) struct DemoArguments {
     /// Begin when you press Enter, keep the cluster when the demo ends, and write a kubeconfig for it
     #[arg(long)]
     interactive: bool,
@@ -38,14 +38,14 @@ pub(crate) struct Arguments {
     kubeconfig: PathBuf,
 }
 
-pub(crate) async fn run(arguments: &Arguments) -> Result<(), CliError> {
+pub(crate) async fn run(arguments: &DemoArguments) -> Result<(), CliError> {
     // Ports that are not available are reported before the demo begins.
     let ports = if arguments.interactive { Some(Ports::bind().await?) } else { None };
     let log = Arc::new(Recorder::default());
     let controllers = Controllers::Work(log.clone(), FunctionSettings::default());
     let world = LocalWorld::start(CLUSTER, REGION, arguments.speed, &controllers)?;
     let open = ports.map(|ports| ports.serve(&world, arguments)).transpose()?;
-    let progress = Progress::new();
+    let progress = DemoProgress::new();
     print_header(&world, arguments.speed, &progress);
     let Some(open) = open else {
         progress.headings();
@@ -62,7 +62,7 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<(), CliError> {
 }
 
 /// Runs the steps. An error is printed here.
-async fn run_steps(world: &LocalWorld, progress: &Progress, log: &Recorder) -> Result<(), CliError> {
+async fn run_steps(world: &LocalWorld, progress: &DemoProgress, log: &Recorder) -> Result<(), CliError> {
     let ended = Demo::new(world, progress).run().await;
     progress.finish();
     let Err(error) = ended else { return Ok(()) };
@@ -74,7 +74,7 @@ async fn run_steps(world: &LocalWorld, progress: &Progress, log: &Recorder) -> R
 
 /// Waits for Enter, so that there is time to open the page, and runs the steps while the cluster and its view are served. It goes on
 /// serving them until a signal ends the process.
-async fn interactive(open: Open, world: &LocalWorld, progress: &Progress, log: &Recorder) -> Result<(), CliError> {
+async fn interactive(open: Open, world: &LocalWorld, progress: &DemoProgress, log: &Recorder) -> Result<(), CliError> {
     let Open { mut end, kubeconfig, web } = open;
     if let Some(url) = web.url() {
         progress.print(&format!("See it in a browser on this machine: {url}/\n"));
@@ -143,7 +143,7 @@ impl Ports {
         Ok(Self { kubernetes, aws, web: Web::anywhere().await?, end: Shutdown::new()? })
     }
 
-    fn serve(self, world: &LocalWorld, arguments: &Arguments) -> Result<Open, CliError> {
+    fn serve(self, world: &LocalWorld, arguments: &DemoArguments) -> Result<Open, CliError> {
         let (url, aws) = (self.kubernetes.url(), self.aws.url());
         world.serve(self.kubernetes, self.aws)?;
         let kubeconfig = Kubeconfig::write(&arguments.kubeconfig, CLUSTER, &url, Some(&aws))?;
@@ -158,7 +158,7 @@ struct Open {
     end: Shutdown,
 }
 
-fn print_header(world: &LocalWorld, speed: f64, progress: &Progress) {
+fn print_header(world: &LocalWorld, speed: f64, progress: &DemoProgress) {
     let options = &world.options;
     progress.print(&format!(
         "{}  EKS {} without nodes, EC2 with {} in {}",

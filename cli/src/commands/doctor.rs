@@ -24,7 +24,7 @@ Examples:
   nodeless doctor --context production --catalog catalog.json --cluster-name production
   nodeless doctor -o json | jq '.findings[] | select(.severity == \"error\")'"
 )]
-pub(crate) struct Arguments {
+pub(crate) struct DoctorArguments {
     #[command(flatten)]
     cluster: ClusterArguments,
     #[command(flatten)]
@@ -43,7 +43,7 @@ enum Format {
     Json,
 }
 
-pub(crate) async fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
+pub(crate) async fn run(arguments: &DoctorArguments) -> Result<ExitCode, CliError> {
     let output = match arguments.output {
         Format::Text => Output::Text,
         Format::Json => Output::Json,

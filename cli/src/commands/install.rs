@@ -19,7 +19,7 @@ pub(crate) struct ClusterArguments {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct Arguments {
+pub(crate) struct InstallArguments {
     #[command(flatten)]
     cluster: ClusterArguments,
     /// The URL of the wake function with its secret path (Terraform output `wake_url`) [default: keep the present webhook]
@@ -41,7 +41,7 @@ pub(crate) struct Arguments {
 
 #[cfg(feature = "kubernetes")]
 mod connected {
-    use super::{Arguments, CatalogArguments, CliError, ClusterArguments, Facts, Reader, SchedulerConfig};
+    use super::{CatalogArguments, CliError, ClusterArguments, Facts, InstallArguments, Reader, SchedulerConfig};
     use crate::output::{self, report};
     use nodeless_kubernetes::Connection;
     use nodeless_kubernetes::install::{self, Rights, Wake};
@@ -77,7 +77,7 @@ mod connected {
         }
     }
 
-    pub(crate) async fn install(arguments: &Arguments) -> Result<(), CliError> {
+    pub(crate) async fn install(arguments: &InstallArguments) -> Result<(), CliError> {
         let wake = match &arguments.wake_url {
             Some(url) => Wake::Url(url.clone()),
             None if arguments.no_wake => Wake::Off,
@@ -111,7 +111,7 @@ mod connected {
 #[cfg(not(feature = "kubernetes"))]
 #[expect(clippy::unused_async, reason = "with the feature `kubernetes` these wait for the cluster")]
 mod connected {
-    use super::{Arguments, CatalogArguments, CliError, ClusterArguments, Facts, Reader, SchedulerConfig};
+    use super::{CatalogArguments, CliError, ClusterArguments, Facts, InstallArguments, Reader, SchedulerConfig};
 
     impl ClusterArguments {
         pub(crate) async fn read(&self, _: SchedulerConfig) -> Result<Reader, CliError> {
@@ -124,7 +124,7 @@ mod connected {
         }
     }
 
-    pub(crate) async fn install(arguments: &Arguments) -> Result<(), CliError> {
+    pub(crate) async fn install(arguments: &InstallArguments) -> Result<(), CliError> {
         let _ = (&arguments.cluster, &arguments.wake_url, arguments.no_wake);
         let _ = (arguments.no_nominations, arguments.aggregate_to_admin, arguments.dry_run);
         Err(CliError::WithoutKubernetes)

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 #[derive(Debug, Args)]
-pub(crate) struct Arguments {
+pub(crate) struct LocalArguments {
     /// The path of the kubeconfig; the file is removed at the end
     #[arg(long, value_name = "FILE", default_value = KUBECONFIG)]
     kubeconfig: PathBuf,
@@ -74,7 +74,7 @@ enum Output {
     Json,
 }
 
-pub(crate) async fn run(arguments: &Arguments) -> Result<(), CliError> {
+pub(crate) async fn run(arguments: &LocalArguments) -> Result<(), CliError> {
     nodeless_telemetry::init_for_people(output::LibraryLog::default)?;
     let kubernetes = Port::bind("--port", arguments.port).await?;
     let aws = Port::bind("--aws-port", arguments.aws_port).await?;
@@ -128,7 +128,7 @@ pub(crate) struct Web(Option<Port>);
 
 impl Web {
     #[cfg(feature = "kubernetes")]
-    async fn bind(arguments: &Arguments) -> Result<Self, CliError> {
+    async fn bind(arguments: &LocalArguments) -> Result<Self, CliError> {
         match arguments.web {
             Some(port) => Ok(Self(Some(Port::bind("--web", port).await?))),
             None => Ok(Self(None)),
@@ -137,7 +137,7 @@ impl Web {
 
     #[cfg(not(feature = "kubernetes"))]
     #[expect(clippy::unused_async, reason = "with the feature `kubernetes` it binds a port")]
-    async fn bind(_: &Arguments) -> Result<Self, CliError> {
+    async fn bind(_: &LocalArguments) -> Result<Self, CliError> {
         Ok(Self(None))
     }
 
@@ -191,9 +191,9 @@ fn ready_json(urls: &Urls, kubeconfig: &Path) -> String {
     ready.to_string()
 }
 
-fn ready_text(arguments: &Arguments, urls: &Urls, kubeconfig: &Path) -> String {
+fn ready_text(arguments: &LocalArguments, urls: &Urls, kubeconfig: &Path) -> String {
     let Urls { kubernetes, aws, web } = urls;
-    let Arguments { cluster_name, region, speed, no_controllers, with_nodepool, .. } = arguments;
+    let LocalArguments { cluster_name, region, speed, no_controllers, with_nodepool, .. } = arguments;
     let time = if *speed == 1.0 { String::new() } else { format!(", time runs {speed} times faster") };
     let work = if *no_controllers { "nodeless does not run (--no-controllers)" } else { "nodeless runs" };
     let path = kubeconfig.display();

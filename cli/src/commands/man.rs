@@ -13,13 +13,13 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   nodeless man --write ~/.local/share/man/man1")]
-pub(crate) struct Arguments {
+pub(crate) struct ManArguments {
     /// The directory
     #[arg(long, value_name = "FOLDER")]
     write: PathBuf,
 }
 
-pub(crate) fn run(arguments: &Arguments, command: Command) -> Result<(), CliError> {
+pub(crate) fn run(arguments: &ManArguments, command: Command) -> Result<(), CliError> {
     let folder = &arguments.write;
     fs::create_dir_all(folder).map_err(|source| CliError::Write { path: folder.clone(), source })?;
     let mut command = command.disable_help_subcommand(true);

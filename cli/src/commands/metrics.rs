@@ -3,7 +3,7 @@
 use super::install::ClusterArguments;
 use crate::error::CliError;
 #[cfg(feature = "kubernetes")]
-use crate::metrics::Request;
+use crate::metrics::MetricsRequest;
 use crate::plan::catalog::CatalogArguments;
 use clap::Args;
 use std::net::IpAddr;
@@ -28,7 +28,7 @@ Examples:
   nodeless metrics --once --no-catalog
   nodeless metrics --context production --address 10.0.0.5 --port 9000"
 )]
-pub(crate) struct Arguments {
+pub(crate) struct MetricsArguments {
     #[command(flatten)]
     pub(crate) cluster: ClusterArguments,
     /// Print the metrics and end
@@ -49,8 +49,8 @@ pub(crate) struct Arguments {
 
 /// Serves or prints the metrics.
 #[cfg(feature = "kubernetes")]
-pub(crate) async fn run(arguments: &Arguments) -> Result<(), CliError> {
-    crate::metrics::run(&Request {
+pub(crate) async fn run(arguments: &MetricsArguments) -> Result<(), CliError> {
+    crate::metrics::run(&MetricsRequest {
         kubeconfig: arguments.cluster.kubeconfig(),
         context: arguments.cluster.context(),
         catalog: &arguments.catalog,
@@ -63,8 +63,8 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<(), CliError> {
 /// A build without the Kubernetes client refuses the command.
 #[cfg(not(feature = "kubernetes"))]
 #[expect(clippy::unused_async, reason = "with the feature `kubernetes` it waits for the cluster")]
-pub(crate) async fn run(arguments: &Arguments) -> Result<(), CliError> {
-    let Arguments { cluster, once, address, port, no_catalog, catalog } = arguments;
+pub(crate) async fn run(arguments: &MetricsArguments) -> Result<(), CliError> {
+    let MetricsArguments { cluster, once, address, port, no_catalog, catalog } = arguments;
     let _ = (cluster, once, address, port, no_catalog, catalog);
     Err(CliError::WithoutKubernetes)
 }

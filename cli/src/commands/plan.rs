@@ -51,7 +51,7 @@ Examples:
   nodeless plan --context production
   nodeless plan --snapshot items.json"
 )]
-pub(crate) struct Arguments {
+pub(crate) struct PlanArguments {
     /// Files with the objects of the cluster (YAML or JSON), directories of such files, or - for standard input
     /// [default: read the cluster of the kubeconfig]
     #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with_all = ["kubeconfig", "context"])]
@@ -170,7 +170,7 @@ impl From<MinValues> for MinValuesPolicy {
 }
 
 /// Plans and prints. The exit code indicates whether all pods can be scheduled.
-pub(crate) async fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
+pub(crate) async fn run(arguments: &PlanArguments) -> Result<ExitCode, CliError> {
     if let [base, head] = arguments.diff.as_slice() {
         return compare(arguments, base, head);
     }
@@ -237,7 +237,7 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
 }
 
 /// Compares two sets of manifests.
-fn compare(arguments: &Arguments, base: &Path, head: &Path) -> Result<ExitCode, CliError> {
+fn compare(arguments: &PlanArguments, base: &Path, head: &Path) -> Result<ExitCode, CliError> {
     let stage = Stage::begin("reading the manifests");
     let sets = diff::read(&arguments.cluster, base, head, settings(arguments)?)?;
     drop(stage);
@@ -260,12 +260,12 @@ fn compare(arguments: &Arguments, base: &Path, head: &Path) -> Result<ExitCode, 
 }
 
 /// How manifests are read.
-fn settings(arguments: &Arguments) -> Result<plan::files::Settings, CliError> {
+fn settings(arguments: &PlanArguments) -> Result<plan::files::Settings, CliError> {
     let scheduler_config = plan::scheduler_config::read(arguments.scheduler_config.as_deref())?;
     Ok(plan::files::Settings { scheduler_config, template_paths: arguments.template_paths.clone() })
 }
 
-fn options(arguments: &Arguments) -> Options {
+fn options(arguments: &PlanArguments) -> Options {
     Options {
         preferences: match arguments.preference_policy {
             Preferences::Respect => PreferencePolicy::Respect,
@@ -276,7 +276,7 @@ fn options(arguments: &Arguments) -> Options {
     }
 }
 
-fn disruption_settings(arguments: &Arguments) -> Result<DisruptionSettings, CliError> {
+fn disruption_settings(arguments: &PlanArguments) -> Result<DisruptionSettings, CliError> {
     let gates = arguments.feature_gates;
     let gates = FeatureGates {
         spot_to_spot_consolidation: gates.spot_to_spot_consolidation || arguments.spot_to_spot,
@@ -296,7 +296,7 @@ fn churn(paths: &[PathBuf]) -> Result<Vec<StoredRecord>, CliError> {
 }
 
 /// The time of the plan if `--at` does not set it. A plan from files does not depend on the clock.
-fn planned_at(snapshot: &Snapshot, live: bool, arguments: &Arguments) -> Timestamp {
+fn planned_at(snapshot: &Snapshot, live: bool, arguments: &PlanArguments) -> Timestamp {
     if live {
         // The clock of `nodeless local --speed` is ahead of the system clock.
         return Timestamp::now().max(snapshot.latest);

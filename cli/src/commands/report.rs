@@ -32,7 +32,7 @@ dynamodb:Query on the table; a local cluster, which is found by its kubeconfig, 
     --key-condition-expression 'pk = :cluster AND begins_with(sk, :hours)' \\
     --expression-attribute-values '{\":cluster\": {\"S\": \"CLUSTER\"}, \":hours\": {\"S\": \"hour#2026-10\"}}' | nodeless report"
 )]
-pub(crate) struct Arguments {
+pub(crate) struct ReportArguments {
     /// Read the records of this cluster from its claims table, or from the process of a local cluster with this name. Several are
     /// one report
     #[arg(long = "cluster", value_name = "NAME", conflicts_with = "files")]
@@ -77,7 +77,7 @@ enum Format {
     Html,
 }
 
-pub(crate) async fn run(arguments: &Arguments) -> Result<(), CliError> {
+pub(crate) async fn run(arguments: &ReportArguments) -> Result<(), CliError> {
     let times = Times { from: arguments.from, to: arguments.to, window: arguments.window };
     times.check()?;
     let exported = arguments.commitments.read()?;
@@ -107,7 +107,7 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<(), CliError> {
 
 /// Reads the records of the clusters: first those of the current hour, because the end of the records determines the time of the
 /// report, and then those of this time and of the time before.
-async fn of_clusters(arguments: &Arguments, times: Times) -> Result<Clusters, CliError> {
+async fn of_clusters(arguments: &ReportArguments, times: Times) -> Result<Clusters, CliError> {
     let distinct: BTreeSet<&String> = arguments.clusters.iter().collect();
     let mut current = Vec::new();
     for cluster in &distinct {
@@ -121,7 +121,7 @@ async fn of_clusters(arguments: &Arguments, times: Times) -> Result<Clusters, Cl
     Ok(all.into_iter().collect())
 }
 
-async fn of_cluster(arguments: &Arguments, cluster: &str, times: Times) -> Result<Records, CliError> {
+async fn of_cluster(arguments: &ReportArguments, cluster: &str, times: Times) -> Result<Records, CliError> {
     match Running::of_table(cluster, arguments.table.as_deref())? {
         Some(local) => report::records(&local.costs()?),
         None => in_aws(arguments, cluster, times).await,
@@ -129,12 +129,12 @@ async fn of_cluster(arguments: &Arguments, cluster: &str, times: Times) -> Resul
 }
 
 #[cfg(feature = "aws")]
-async fn in_aws(arguments: &Arguments, cluster: &str, times: Times) -> Result<Records, CliError> {
+async fn in_aws(arguments: &ReportArguments, cluster: &str, times: Times) -> Result<Records, CliError> {
     report::stored::read(cluster, arguments.table.as_deref(), times).await
 }
 
 #[cfg(not(feature = "aws"))]
 #[expect(clippy::unused_async, reason = "with the feature `aws` it waits for DynamoDB")]
-async fn in_aws(_: &Arguments, cluster: &str, _: Times) -> Result<Records, CliError> {
+async fn in_aws(_: &ReportArguments, cluster: &str, _: Times) -> Result<Records, CliError> {
     Err(CliError::without_aws_for(cluster))
 }

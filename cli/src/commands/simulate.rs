@@ -32,7 +32,7 @@ Examples:
   nodeless simulate faults --seeds 0..200
   nodeless simulate my-cluster.yaml"
 )]
-pub(crate) struct Arguments {
+pub(crate) struct SimulateArguments {
     /// The seed of all random events
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
@@ -60,7 +60,7 @@ pub(crate) struct Arguments {
     verbose: bool,
 }
 
-impl Arguments {
+impl SimulateArguments {
     fn scenario(&self) -> &str {
         self.named_scenario.as_ref().unwrap_or(&self.scenario)
     }
@@ -82,7 +82,7 @@ fn gates(text: &str) -> Result<String, FeatureGatesError> {
     text.parse::<FeatureGates>().map(|_| text.to_owned())
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Result<(), CliError> {
+pub(crate) fn run(arguments: &SimulateArguments) -> Result<(), CliError> {
     let mut scenario = scenario(arguments.scenario())?;
     if let Some(gates) = &arguments.feature_gates {
         // The last of several gates with the same name applies.
@@ -104,11 +104,11 @@ fn scenario(name: &str) -> Result<Scenario, CliError> {
     Scenario::parse(&yaml).map_err(unusable)
 }
 
-fn sink(arguments: &Arguments) -> Arc<dyn Sink> {
+fn sink(arguments: &SimulateArguments) -> Arc<dyn Sink> {
     if arguments.verbose { Arc::new(Plain { level: Level::Info }) } else { Arc::new(Null) }
 }
 
-fn run_one(arguments: &Arguments, scenario: Scenario) -> Result<(), CliError> {
+fn run_one(arguments: &SimulateArguments, scenario: Scenario) -> Result<(), CliError> {
     let interrupt = Interrupt::watch()?;
     let run = Run::new(scenario, arguments.seed, arguments.hours, sink(arguments))?;
     let progress = Progress::of_run();
@@ -122,7 +122,7 @@ fn run_one(arguments: &Arguments, scenario: Scenario) -> Result<(), CliError> {
     if report.holds() && report.interrupted.is_none() { Ok(()) } else { Err(CliError::AlreadyReported) }
 }
 
-fn run_many(arguments: &Arguments, scenario: &Scenario, from: u64, to: u64) -> Result<(), CliError> {
+fn run_many(arguments: &SimulateArguments, scenario: &Scenario, from: u64, to: u64) -> Result<(), CliError> {
     let interrupt = Interrupt::watch()?;
     let progress = Progress::of_seeds(to - from);
     let (mut run, mut broken) = (0_u64, 0_u64);
@@ -154,7 +154,7 @@ fn run_many(arguments: &Arguments, scenario: &Scenario, from: u64, to: u64) -> R
 }
 
 /// The command that repeats the run.
-fn replay(arguments: &Arguments, seed: u64, hours: u32) -> String {
+fn replay(arguments: &SimulateArguments, seed: u64, hours: u32) -> String {
     let gates =
         arguments.feature_gates.as_ref().map(|gates| format!(" --feature-gates {}", quoted(gates))).unwrap_or_default();
     format!("nodeless simulate --seed {seed} --hours {hours} --scenario {}{gates}", quoted(arguments.scenario()))

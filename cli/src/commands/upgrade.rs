@@ -19,7 +19,7 @@ Examples:
   nodeless upgrade --check
   nodeless upgrade --check --context production"
 )]
-pub(crate) struct Arguments {
+pub(crate) struct UpgradeArguments {
     /// Only compare
     #[arg(long)]
     check: bool,
@@ -28,7 +28,7 @@ pub(crate) struct Arguments {
 }
 
 #[cfg(feature = "kubernetes")]
-pub(crate) async fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
+pub(crate) async fn run(arguments: &UpgradeArguments) -> Result<ExitCode, CliError> {
     if !arguments.check {
         return Err(CliError::UpgradeWithTerraform);
     }
@@ -37,7 +37,7 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
 
 #[cfg(not(feature = "kubernetes"))]
 #[expect(clippy::unused_async, reason = "with the feature `kubernetes` it waits for the cluster")]
-pub(crate) async fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
+pub(crate) async fn run(arguments: &UpgradeArguments) -> Result<ExitCode, CliError> {
     let _ = (&arguments.cluster, arguments.check);
     Err(CliError::WithoutKubernetes)
 }

@@ -5,7 +5,7 @@ use crate::commitments::CommitmentArguments;
 use crate::error::CliError;
 use crate::plan::catalog::CatalogArguments;
 #[cfg(feature = "kubernetes")]
-use crate::view::{Form, Printed, Request};
+use crate::view::{Form, Printed, ViewRequest};
 use clap::{Args, ValueEnum};
 use nodeless_model::label_query::LabelQuery;
 #[cfg(feature = "kubernetes")]
@@ -33,7 +33,7 @@ Examples:
   nodeless view --plain
   nodeless view --web"
 )]
-pub(crate) struct Arguments {
+pub(crate) struct ViewArguments {
     #[command(flatten)]
     pub(crate) cluster: ClusterArguments,
     /// Print the present state and end
@@ -82,7 +82,7 @@ pub(crate) enum GroupKey {
 }
 
 #[cfg(feature = "kubernetes")]
-impl Arguments {
+impl ViewArguments {
     fn viewing(&self) -> Viewing {
         Viewing {
             selector: self.selector.clone(),
@@ -110,8 +110,8 @@ impl Arguments {
 
 /// Shows the cluster.
 #[cfg(feature = "kubernetes")]
-pub(crate) async fn run(arguments: &Arguments) -> Result<(), CliError> {
-    crate::view::run(&Request {
+pub(crate) async fn run(arguments: &ViewArguments) -> Result<(), CliError> {
+    crate::view::run(&ViewRequest {
         kubeconfig: arguments.cluster.kubeconfig(),
         context: arguments.cluster.context(),
         catalog: &arguments.catalog,
@@ -125,9 +125,20 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<(), CliError> {
 /// A build without the Kubernetes client refuses the command.
 #[cfg(not(feature = "kubernetes"))]
 #[expect(clippy::unused_async, reason = "with the feature `kubernetes` it waits for the cluster")]
-pub(crate) async fn run(arguments: &Arguments) -> Result<(), CliError> {
-    let Arguments { cluster, once, plain, selector, label_columns, group_by, output, web, port, catalog, commitments } =
-        arguments;
+pub(crate) async fn run(arguments: &ViewArguments) -> Result<(), CliError> {
+    let ViewArguments {
+        cluster,
+        once,
+        plain,
+        selector,
+        label_columns,
+        group_by,
+        output,
+        web,
+        port,
+        catalog,
+        commitments,
+    } = arguments;
     let _ = (cluster, once, plain, selector, label_columns, group_by, output, web, port, catalog, commitments);
     Err(CliError::WithoutKubernetes)
 }

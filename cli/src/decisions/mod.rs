@@ -145,7 +145,7 @@ pub(crate) struct Unschedulable {
 
 /// Decisions of a kind that follow each other with the same outcome.
 #[derive(Debug, Serialize)]
-pub(crate) struct Outcome {
+pub(crate) struct RepeatedDecision {
     /// The latest of them.
     #[serde(flatten)]
     pub(crate) decision: Decision,
@@ -176,8 +176,8 @@ impl Selection<'_> {
 }
 
 /// The selected decisions among the items, in their order. Those of a kind with the same outcome are one.
-pub(crate) fn outcomes(items: &[Item], selection: &Selection<'_>) -> Result<Vec<Outcome>, CliError> {
-    let mut outcomes: Vec<Outcome> = Vec::new();
+pub(crate) fn outcomes(items: &[Item], selection: &Selection<'_>) -> Result<Vec<RepeatedDecision>, CliError> {
+    let mut outcomes: Vec<RepeatedDecision> = Vec::new();
     let mut last_of_kind: BTreeMap<String, usize> = BTreeMap::new();
     for decision in read(items, selection)? {
         let last = last_of_kind.get(&decision.kind).and_then(|index| outcomes.get_mut(*index));
@@ -191,7 +191,7 @@ pub(crate) fn outcomes(items: &[Item], selection: &Selection<'_>) -> Result<Vec<
             continue;
         }
         last_of_kind.insert(decision.kind.clone(), outcomes.len());
-        outcomes.push(Outcome { since: decision.at, times: 1, decision });
+        outcomes.push(RepeatedDecision { since: decision.at, times: 1, decision });
     }
     Ok(outcomes)
 }

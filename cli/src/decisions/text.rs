@@ -1,6 +1,6 @@
 //! Decision records as text.
 
-use super::{Command, Detail, Launch, Outcome, Removal, TypeName};
+use super::{Command, Detail, Launch, Removal, RepeatedDecision, TypeName};
 use crate::plan::disruption_text::{moved, offered, saving};
 use crate::plan::text_parts::{SHOWN, shortened};
 use crate::plural::counted;
@@ -12,7 +12,7 @@ use std::fmt::{Result, Write as _};
 const MAX_LINES: usize = 20;
 
 /// All outcomes, in order.
-pub(crate) fn render(outcomes: &[Outcome]) -> String {
+pub(crate) fn render(outcomes: &[RepeatedDecision]) -> String {
     let mut text = String::new();
     for outcome in outcomes {
         // Writing into a String does not fail.
@@ -21,8 +21,8 @@ pub(crate) fn render(outcomes: &[Outcome]) -> String {
     text
 }
 
-fn write(out: &mut String, outcome: &Outcome) -> Result {
-    let Outcome { decision, since, times } = outcome;
+fn write(out: &mut String, outcome: &RepeatedDecision) -> Result {
+    let RepeatedDecision { decision, since, times } = outcome;
     let repeated = if *times > 1 { format!(" (since {since:.0}, {times} times)") } else { String::new() };
     writeln!(out, "{:.0}  {}  {}{repeated}\n", decision.at, decision.kind, decision.summary)?;
     let detail = &decision.parsed;

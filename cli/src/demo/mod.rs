@@ -4,4 +4,4 @@ mod objects;
 mod progress;
 pub(crate) mod steps;
 
-pub(crate) use progress::{Progress, style};
+pub(crate) use progress::{DemoProgress, style};

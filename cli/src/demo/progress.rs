@@ -27,7 +27,7 @@ pub(crate) struct Took {
 
 /// Prints steps: with a spinner on a terminal, otherwise in plain lines.
 #[derive(Debug)]
-pub(crate) struct Progress {
+pub(crate) struct DemoProgress {
     spinner: Option<ProgressBar>,
     /// Notified when standard output cannot be written any more.
     closed: Notify,
@@ -35,7 +35,7 @@ pub(crate) struct Progress {
     end: Mutex<Option<Result<(), CliError>>>,
 }
 
-impl Progress {
+impl DemoProgress {
     pub(crate) fn new() -> Self {
         Self { spinner: std::io::stdout().is_terminal().then(spinner), closed: Notify::new(), end: Mutex::new(None) }
     }

@@ -1,7 +1,7 @@
 //! The steps of the demo. Each step does one thing, or waits for one thing that nodeless does, and prints what happened.
 
 use super::objects::{condition, is_true, length, name, text};
-use super::progress::{Progress, Took};
+use super::progress::{DemoProgress, Took};
 use crate::local::{LocalWorld, human_duration};
 use crate::plural::counted;
 use jiff::Timestamp;
@@ -53,13 +53,13 @@ pub(crate) enum DemoError {
 /// The demo in one simulated cluster.
 pub(crate) struct Demo<'a> {
     world: &'a LocalWorld,
-    progress: &'a Progress,
+    progress: &'a DemoProgress,
     /// When the current step began, in simulated time and on the wall clock.
     began: (Timestamp, Instant),
 }
 
 impl<'a> Demo<'a> {
-    pub(crate) fn new(world: &'a LocalWorld, progress: &'a Progress) -> Self {
+    pub(crate) fn new(world: &'a LocalWorld, progress: &'a DemoProgress) -> Self {
         Self { world, progress, began: (world.clock.time(), Instant::now()) }
     }
 

@@ -27,7 +27,7 @@ const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
 const SCRAPES: usize = 16;
 
 /// Whose metrics, and where.
-pub(crate) struct Request<'a> {
+pub(crate) struct MetricsRequest<'a> {
     /// The kubeconfig file, if it is not the default.
     pub(crate) kubeconfig: Option<&'a Path>,
     /// The context of the kubeconfig, if it is not the current one.
@@ -46,7 +46,7 @@ type Scraped = Result<String, String>;
 type Scrape = oneshot::Sender<Scraped>;
 
 /// Prints or serves the metrics. The port is bound before the cluster is read.
-pub(crate) async fn run(request: &Request<'_>) -> Result<(), CliError> {
+pub(crate) async fn run(request: &MetricsRequest<'_>) -> Result<(), CliError> {
     let port = match request.address {
         Some(address) => Some(Port::bind_at(address).await?),
         None => None,

@@ -1,7 +1,7 @@
 //! The answer about a pod.
 
 use super::answer::{Answer, List};
-use super::explain::{Explanation, Outcome};
+use super::explain::{Explanation, PodOutcome};
 use super::ruled_out;
 use super::text_parts::{SHOWN, dollars};
 use crate::plural::counted;
@@ -12,7 +12,7 @@ const MAX_CAUSES: usize = 8;
 pub(super) fn answer(explanation: &Explanation) -> Answer {
     let pod = &explanation.pod;
     match &explanation.outcome {
-        Outcome::Launch { node_pool, offering, instance_types, covered_per_hour, ruled_out, with, .. } => {
+        PodOutcome::Launch { node_pool, offering, instance_types, covered_per_hour, ruled_out, with, .. } => {
             let with = match with.len() {
                 0 => String::new(),
                 others => format!(", with {}", counted(others, "other pod")),
@@ -37,8 +37,8 @@ pub(super) fn answer(explanation: &Explanation) -> Answer {
                 lists: compatible.into_iter().chain(ruled_out::lists(ruled_out)).collect(),
             }
         }
-        Outcome::Placement { node } => line(format!("Pod {pod} fits on node {node}")),
-        Outcome::Unschedulable { causes, remedies, obstacle, .. } => {
+        PodOutcome::Placement { node } => line(format!("Pod {pod} fits on node {node}")),
+        PodOutcome::Unschedulable { causes, remedies, obstacle, .. } => {
             let start = format!("Pod {pod} is unschedulable");
             let mut lists: Vec<List> = causes.iter().map(|(why, node_pools)| cause(why, node_pools)).collect();
             // One cause is part of the answer.
@@ -56,7 +56,7 @@ pub(super) fn answer(explanation: &Explanation) -> Answer {
                 remedies.map(|(index, remedy)| format!("{} {remedy}", if index == 0 { "to schedule:" } else { "or:" }));
             Answer { answer, lines: remedies.chain(obstacle.clone()).collect(), lists }
         }
-        Outcome::NotPending { why } => line(format!("Pod {pod} is not pending: {why}")),
+        PodOutcome::NotPending { why } => line(format!("Pod {pod} is not pending: {why}")),
     }
 }
 
@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     fn unschedulable(causes: Vec<(String, Vec<String>)>) -> Vec<String> {
-        let outcome = Outcome::Unschedulable {
+        let outcome = PodOutcome::Unschedulable {
             reasons: Vec::new(),
             causes,
             remedies: vec!["tolerate it".to_owned(), "request less".to_owned()],

@@ -20,12 +20,12 @@ pub(crate) struct Explanation {
     /// `namespace/name`.
     pub(crate) pod: String,
     #[serde(flatten)]
-    pub(crate) outcome: Outcome,
+    pub(crate) outcome: PodOutcome,
 }
 
 #[derive(Debug, PartialEq, Serialize)]
 #[serde(tag = "outcome", rename_all = "camelCase", rename_all_fields = "camelCase")]
-pub(crate) enum Outcome {
+pub(crate) enum PodOutcome {
     /// A node is launched for the pod.
     Launch {
         /// The index in `launches`, from 0.
@@ -129,33 +129,33 @@ impl Explainer<'_> {
         } else if let Some((_, why)) = self.faulty.iter().find(|(one, _)| one.key() == pod) {
             let why = (*why).to_owned();
             let causes = vec![(why.clone(), Vec::new())];
-            Outcome::Unschedulable { reasons: vec![why], causes, remedies: Vec::new(), obstacle: None }
+            PodOutcome::Unschedulable { reasons: vec![why], causes, remedies: Vec::new(), obstacle: None }
         } else {
-            Outcome::NotPending { why: not_pending(pod, self.view, self.held) }
+            PodOutcome::NotPending { why: not_pending(pod, self.view, self.held) }
         };
         Explanation { pod: pod.to_owned(), outcome }
     }
 
-    fn pending(&self, index: usize) -> Outcome {
+    fn pending(&self, index: usize) -> PodOutcome {
         match self.solution.unschedulable.iter().find(|refused| refused.pod == index) {
             Some(refused) => {
                 let reasons = refused.reasons.iter().map(ToString::to_string).collect();
                 let Advice { remedies, obstacle } = (self.advise)(refused);
-                Outcome::Unschedulable { reasons, causes: causes(&refused.reasons), remedies, obstacle }
+                PodOutcome::Unschedulable { reasons, causes: causes(&refused.reasons), remedies, obstacle }
             }
             None => placed(index, self.problem, self.solution, self.covered),
         }
     }
 }
 
-fn placed(index: usize, problem: &Problem<'_>, solution: &Solution, covered: &[f64]) -> Outcome {
+fn placed(index: usize, problem: &Problem<'_>, solution: &Solution, covered: &[f64]) -> PodOutcome {
     if let Some(placed) = solution.placements.iter().find(|placed| placed.pod == index) {
         let node = problem.nodes.get(placed.node).map(|node| node.name.clone()).unwrap_or_default();
-        return Outcome::Placement { node };
+        return PodOutcome::Placement { node };
     }
     let found = solution.launches.iter().enumerate().find(|(_, launch)| launch.pods.contains(&index));
     let Some((place, launch)) = found else {
-        return Outcome::NotPending {
+        return PodOutcome::NotPending {
             why: "the plan has no result for this pod; this is a bug in nodeless, please report it".to_owned(),
         };
     };
@@ -163,7 +163,7 @@ fn placed(index: usize, problem: &Problem<'_>, solution: &Solution, covered: &[f
     let mut with: Vec<String> = others.filter_map(|other| problem.pods.get(*other)).map(|pod| pod.key()).collect();
     with.sort_unstable();
     let covered = covered.get(place).copied();
-    Outcome::Launch {
+    PodOutcome::Launch {
         launch: place,
         node_pool: launch.node_pool.clone(),
         offering: Offering::new(launch),

@@ -34,7 +34,6 @@ use crate::interrupt::Interrupt;
 use crate::output::{self, report};
 use catalog::LoadedCatalog;
 use disruption::{ChurnReport, DisruptionReport, RepairAction};
-use explain::Target;
 use jiff::Timestamp;
 use nodeless_api::view::ClusterView;
 use nodeless_catalog::Catalog;
@@ -48,12 +47,13 @@ use nodeless_scheduling::{Options, Solution, Unschedulable, advise};
 use nodeless_snapshot::Snapshot;
 use nodeless_state::StoredRecord;
 use progress::Stage;
-use report::{DisruptionStatistics, Explained, Report};
+use report::{DisruptionStatistics, Report};
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem::ManuallyDrop;
 use std::ops::ControlFlow;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
+use text::Why;
 use whatif::moved::assumed_pool;
 
 /// The maximum number of errors of the input that are printed.
@@ -101,6 +101,13 @@ struct Reporting {
     node_repair: bool,
 }
 
+impl Reporting {
+    fn new(settings: &DisruptionSettings) -> Self {
+        let DisruptionSettings { gates, churn, decisions } = settings;
+        Self { decisions: *decisions, churn_known: churn.is_some(), node_repair: gates.node_repair }
+    }
+}
+
 /// The output format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Output {
@@ -110,49 +117,21 @@ pub(crate) enum Output {
 }
 
 /// Plans and prints the plan. The exit code indicates whether all pods can be scheduled.
-pub(crate) fn run(input: Input, form: Output) -> Result<ExitCode, CliError> {
-    let Input { mut snapshot, is_files, catalog, commitments, options, explain, shifted, at, disruption } = input;
-    let shifted = shifted_zones(&shifted, &catalog.catalog)?;
-    let faulty = report_input(&snapshot);
-    if faulty && snapshot.objects == 0 {
+pub(crate) fn run(mut input: Input, form: Output) -> Result<ExitCode, CliError> {
+    let shifted = shifted_zones(&input.shifted, &input.catalog.catalog)?;
+    let faulty = report_input(&input.snapshot);
+    if faulty && input.snapshot.objects == 0 {
         return Err(CliError::AlreadyReported);
     }
-    catalog.notes.iter().for_each(|note| report!("warning: {note}"));
-    let mut view = std::mem::take(&mut snapshot.view);
-    let claims = std::mem::take(&mut snapshot.claims);
-    if is_files && !faulty {
-        assume_pool(&mut view)?;
+    input.catalog.notes.iter().for_each(|note| report!("warning: {note}"));
+    if input.is_files && !faulty {
+        assume_pool(&mut input.snapshot.view)?;
     }
-    let faults = view.option_faults();
-    let gates = disruption.as_ref().map(|settings| settings.gates).unwrap_or_default();
-    let reporting = disruption.as_ref().map(|settings| Reporting {
-        decisions: settings.decisions,
-        churn_known: settings.churn.is_some(),
-        node_repair: gates.node_repair,
-    });
+    let reporting = input.disruption.as_ref().map(Reporting::new);
     // Their nodes are launched before those for pods, which may use them.
-    let has_static = view.node_pools.iter().any(|pool| pool.replicas.is_some());
-    let stage = Stage::begin("preparing the plan");
-    let dry_run = DryRun::new(DryRunInput {
-        view,
-        claims,
-        catalog: catalog.catalog.clone(),
-        now: at,
-        shifted,
-        settings: PlanSettings { scheduling: options, gates, ..PlanSettings::default() },
-        commitments: commitments.clone(),
-        disruption: disruption.map(|settings| settings.churn.unwrap_or_default()).or(has_static.then(Vec::new)),
-    });
-    // The process ends after the plan, and freeing the objects of a large cluster one by one is slow.
-    let dry_run = ManuallyDrop::new(dry_run);
-    drop(stage);
-    dry_run.assumptions().iter().for_each(|assumption| report!("warning: {assumption}"));
-    for (pool, why) in dry_run.unusable() {
-        report!("warning: NodePool {pool} cannot be used: {why}");
-    }
-    for fault in faults {
-        report!("warning: {}: {}", fault.object_name(), fault.message);
-    }
+    let has_static = input.snapshot.view.node_pools.iter().any(|pool| pool.replicas.is_some());
+    let dry_run = prepare(&mut input, shifted, has_static);
+    let Input { snapshot, catalog, commitments, options, explain, .. } = input;
 
     let started = Instant::now();
     let stage = Stage::begin("scheduling pending pods");
@@ -165,22 +144,15 @@ pub(crate) fn run(input: Input, form: Output) -> Result<ExitCode, CliError> {
     let stage = Stage::begin("trying changes for unschedulable pods");
     let advice = advise(&problem, &solution, &solution.unschedulable, &options).advice;
     drop(stage);
-    let refused = || solution.unschedulable.iter().zip(&advice);
-    let known = |refused_pod: &Unschedulable| {
-        let found = refused().find(|(other, _)| other.pod == refused_pod.pod);
+    let known = |refused: &Unschedulable| {
+        let found = solution.unschedulable.iter().zip(&advice).find(|(other, _)| other.pod == refused.pod);
         found.map(|(_, advice)| advice.clone()).unwrap_or_default()
     };
-    let current = dry_run.current_nodes();
-    let instances: Vec<Instance> = current.iter().map(|node| node.instance(&catalog.catalog)).collect();
-    let launched = solution.launches.iter().map(|launch| Instance::of_launch(launch, &problem.node_pools));
-    let fixed = if has_static || reporting.is_some() { Some(dry_run.static_changes()) } else { None };
-    let of_static = fixed.iter().flatten().flat_map(|change| &change.launches);
-    let of_static = of_static.map(|launch| Instance::of_launch(launch, &problem.node_pools));
-    let launched: Vec<Instance> = launched.chain(of_static).collect();
-    let covered: Vec<f64> = commitments.as_ref().map_or_else(Vec::new, |commitments| {
-        let bill = bill(&[instances.clone(), launched.clone()].concat(), commitments);
-        bill.instances.iter().skip(instances.len()).map(|one| one.covered).collect()
-    });
+    let current: Vec<Instance> = dry_run.current_nodes().iter().map(|node| node.instance(&catalog.catalog)).collect();
+    let fixed = (has_static || reporting.is_some()).then(|| dry_run.static_changes());
+    let launches = solution.launches.iter().chain(fixed.iter().flatten().flat_map(|change| &change.launches));
+    let launched: Vec<Instance> = launches.map(|launch| Instance::of_launch(launch, &problem.node_pools)).collect();
+    let covered = commitments.as_ref().map_or_else(Vec::new, |commitments| covered(&current, &launched, commitments));
     let explainer = explain::Explainer {
         problem: &problem,
         solution: &solution,
@@ -195,43 +167,76 @@ pub(crate) fn run(input: Input, form: Output) -> Result<ExitCode, CliError> {
     fixed.into_iter().for_each(|changes| report.set_static(changes));
     report.set_volumes(&dry_run);
     if let Some(commitments) = &commitments {
-        report.commitments = Some(Summary::new(&instances, &launched, commitments));
+        report.commitments = Some(Summary::new(&current, &launched, commitments));
         report.set_covered(&covered);
     }
     report.statistics.nodes = report.current.nodes;
     report.statistics.instance_types = catalog.catalog.types.len();
     report.statistics.work = solution.work;
     report.statistics.elapsed_milliseconds = milliseconds(elapsed);
-    let decided = reporting
-        .map(|reporting| decide(&dry_run, &solution, reporting, &snapshot.counted, &mut report))
-        .transpose()?;
-    for target in targets {
-        let explained = match (target, &decided, &report.disruption) {
-            (Target::Pod(pod), _, _) => Some(Explained::Pod(explainer.explain(&pod))),
-            (Target::Node(node), Some(commands), Some(disruption)) => dry_run
-                .node_details(&node, commands, &solution)
-                .map(|details| Explained::Node(Box::new(disruption.explain(details)))),
-            (Target::Node(_), _, _) => None,
-        };
-        report.explanations.extend(explained);
-    }
-    report.set_derived_prices(&catalog.catalog, instances.iter().chain(&launched));
+    let decided = reporting.map(|reporting| decide(&dry_run, &solution, reporting, &snapshot.counted, &mut report));
+    let decided = decided.transpose()?;
+    let node = |name: &str| decided.as_deref().and_then(|commands| dry_run.node_details(name, commands, &solution));
+    report.explain(targets, &explainer, &node);
+    report.set_derived_prices(&catalog.catalog, current.iter().chain(&launched));
     report.statistics.peak_memory_bytes = memory::peak();
     let why = |place: usize| {
         let lines = |launch| explain::lines(&problem, launch, covered.get(place).copied(), &options);
         solution.launches.get(place).map(lines).unwrap_or_default()
     };
+    print(&report, form, &why, &catalog.described)?;
+    Ok(exit_code(&report, faulty))
+}
+
+/// Prepares the plan, and prints what it assumes and what it cannot use.
+fn prepare(input: &mut Input, shifted: Vec<ShiftedZone>, has_static: bool) -> ManuallyDrop<DryRun> {
+    let faults = input.snapshot.view.option_faults();
+    let gates = input.disruption.as_ref().map(|settings| settings.gates).unwrap_or_default();
+    let churn = input.disruption.as_mut().map(|settings| settings.churn.take().unwrap_or_default());
+    let stage = Stage::begin("preparing the plan");
+    let dry_run = DryRun::new(DryRunInput {
+        view: std::mem::take(&mut input.snapshot.view),
+        claims: std::mem::take(&mut input.snapshot.claims),
+        catalog: input.catalog.catalog.clone(),
+        now: input.at,
+        shifted,
+        settings: PlanSettings { scheduling: input.options, gates, ..PlanSettings::default() },
+        commitments: input.commitments.clone(),
+        disruption: churn.or(has_static.then(Vec::new)),
+    });
+    drop(stage);
+    dry_run.assumptions().iter().for_each(|assumption| report!("warning: {assumption}"));
+    for (pool, why) in dry_run.unusable() {
+        report!("warning: NodePool {pool} cannot be used: {why}");
+    }
+    for fault in faults {
+        report!("warning: {}: {}", fault.object_name(), fault.message);
+    }
+    // The process ends after the plan, and freeing the objects of a large cluster one by one is slow.
+    ManuallyDrop::new(dry_run)
+}
+
+/// What the commitments cover of each of the launched instances, in dollars per hour.
+fn covered(current: &[Instance], launched: &[Instance], commitments: &Commitments) -> Vec<f64> {
+    let bill = bill(&[current, launched].concat(), commitments);
+    bill.instances.iter().skip(current.len()).map(|one| one.covered).collect()
+}
+
+fn print(report: &Report, form: Output, why: &Why<'_>, prices: &str) -> Result<output::Reader, CliError> {
     match form {
-        Output::Text => output::text(&text::render(&report, &why, &catalog.described)),
-        Output::Json => output::json(&report),
-        Output::Yaml => output::yaml(&report),
-    }?;
+        Output::Text => output::text(&text::render(report, why, prices)),
+        Output::Json => output::json(report),
+        Output::Yaml => output::yaml(report),
+    }
+}
+
+fn exit_code(report: &Report, faulty: bool) -> ExitCode {
     let interrupted = report.statistics.disruption.as_ref().is_some_and(|decided| decided.interrupted);
-    Ok(match (faulty || interrupted, report.unschedulable.is_empty()) {
+    match (faulty || interrupted, report.unschedulable.is_empty()) {
         (true, _) => ExitCode::FAILURE,
         (false, false) => ExitCode::from(SOME_UNSCHEDULABLE),
         (false, true) => ExitCode::SUCCESS,
-    })
+    }
 }
 
 /// Adds a NodePool to manifests of workloads that have none, so that they have a price.

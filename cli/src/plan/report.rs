@@ -2,13 +2,13 @@
 
 use super::cluster_limits::{self, ClusterLimit};
 use super::disruption::{DisruptionReport, NodeExplanation, StaticReport};
-use super::explain::Explanation;
+use super::explain::{Explainer, Explanation, Target};
 use super::parts::{Launch, Placement, rounded, sorted};
 use super::volumes::Volumes;
 use crate::commitments::Summary;
 use nodeless_catalog::Catalog;
 use nodeless_commitments::Instance;
-use nodeless_disruption::StaticChange;
+use nodeless_disruption::{NodeDetails, StaticChange};
 use nodeless_model::{CapacityType, Pod, ResourceList};
 use nodeless_planner::{CurrentCluster, DryRun};
 use nodeless_scheduling::{Advice, DaemonSetEffect, Problem, Solution, daemon_set_effects};
@@ -137,6 +137,24 @@ pub(crate) struct DisruptionStatistics {
 }
 
 impl Report {
+    /// Explains what `--explain` names. `node` returns the state of a node.
+    pub(crate) fn explain(
+        &mut self,
+        targets: Vec<Target>,
+        explainer: &Explainer<'_>,
+        node: &dyn Fn(&str) -> Option<NodeDetails>,
+    ) {
+        for target in targets {
+            let explained = match target {
+                Target::Pod(pod) => Some(Explained::Pod(explainer.explain(&pod))),
+                Target::Node(name) => self.disruption.as_ref().and_then(|disruption| {
+                    node(&name).map(|details| Explained::Node(Box::new(disruption.explain(details))))
+                }),
+            };
+            self.explanations.extend(explained);
+        }
+    }
+
     /// Sets which part of the price of each launch commitments cover.
     pub(crate) fn set_covered(&mut self, covered: &[f64]) {
         for (launch, covered) in self.launches.iter_mut().zip(covered) {

@@ -31,7 +31,7 @@ const WIDTH: usize = 160;
 const PLAIN_INTERVAL: Duration = Duration::from_secs(2);
 
 /// What to show, and in which form.
-pub(crate) struct Request<'a> {
+pub(crate) struct ViewRequest<'a> {
     /// The kubeconfig file, if it is not the default.
     pub(crate) kubeconfig: Option<&'a Path>,
     /// The context of the kubeconfig, if it is not the current one.
@@ -78,7 +78,7 @@ pub(crate) struct Viewed {
 }
 
 /// Shows a cluster. What a form needs of this machine is checked before the cluster is read.
-pub(crate) async fn run(request: &Request<'_>) -> Result<(), CliError> {
+pub(crate) async fn run(request: &ViewRequest<'_>) -> Result<(), CliError> {
     match request.form {
         Form::Live => {
             let (columns, rows) = draw::SMALLEST;
@@ -103,7 +103,7 @@ pub(crate) async fn run(request: &Request<'_>) -> Result<(), CliError> {
 }
 
 /// The cluster, read for the first time.
-async fn read(request: &Request<'_>) -> Result<(Viewed, Source, Cluster), CliError> {
+async fn read(request: &ViewRequest<'_>) -> Result<(Viewed, Source, Cluster), CliError> {
     let exported = request.commitments.read()?;
     let mut viewed = Viewed {
         connection: Connection::with_kubeconfig(request.kubeconfig, request.context).await?,

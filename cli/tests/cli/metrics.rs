@@ -1,6 +1,6 @@
 //! `nodeless metrics`: what Prometheus reads, and which panels of Karpenter's dashboards find their metrics in it.
 
-use crate::support::http::{Answer, get, request};
+use crate::support::http::{HttpAnswer, get, request};
 use crate::support::{Kubectl, TIMEOUT, World, example_node_pool, nodeless, run, wait_for};
 use regex::Regex;
 use serde_json::Value;
@@ -248,7 +248,7 @@ impl Served {
         Self { child, address }
     }
 
-    fn scrape(&self) -> Answer {
+    fn scrape(&self) -> HttpAnswer {
         get(&self.address, "/metrics")
     }
 }
@@ -265,7 +265,7 @@ fn a_scrape_shows_the_present_state_and_fails_when_the_cluster_cannot_be_read() 
     let world = World::start(&["--speed", "20"]);
     let served = Served::start(&world);
     assert!(served.address.starts_with("127.0.0.1:"), "{}", served.address);
-    let Answer { status, headers, body } = served.scrape();
+    let HttpAnswer { status, headers, body } = served.scrape();
     assert_eq!(status, 200, "{body}");
     assert!(headers.contains("content-type: text/plain; version=0.0.4"), "{headers}");
     assert!(Families::parse(&body).0["karpenter_pods_state"].is_empty(), "{body}");

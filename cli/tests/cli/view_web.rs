@@ -1,7 +1,7 @@
 //! `nodeless view --web`: its paths, who may use them, and the page in headless Chromium.
 
 use crate::support::browser::Browser;
-use crate::support::http::{Answer, get, request};
+use crate::support::http::{HttpAnswer, get, request};
 use crate::support::{Kubectl, World, example_node_pool, nodeless, run, wait_for};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -61,7 +61,7 @@ fn the_page_and_the_picture_are_for_this_machine_only() {
         ("/page.js", "text/javascript", "/api/picture"),
         ("/api/picture", "application/json", "\"nodes\":[]"),
     ] {
-        let Answer { status, headers, body } = get(&web.address, path);
+        let HttpAnswer { status, headers, body } = get(&web.address, path);
         assert_eq!(status, 200, "{path}");
         assert!(headers.contains(&format!("content-type: {kind}")) && body.contains(text), "{path}: {headers} {body}");
         assert!(headers.contains("content-security-policy: default-src 'none'"), "{path}: {headers}");

@@ -1,7 +1,7 @@
 //! Compares two plans. No I/O and no clock.
 
 use super::evaluate::Planned;
-use super::report::{Amount, Changed, Difference, Listed, Maximum, Objects, Report, Row, Side};
+use super::report::{Amount, Changed, DiffReport, Difference, Listed, Maximum, Objects, Row, Side};
 use super::sets::Sets;
 use super::words;
 use crate::plan::catalog::LoadedCatalog;
@@ -17,7 +17,7 @@ pub(super) fn report(
     maximum: Option<[Planned; 2]>,
     catalog: &LoadedCatalog,
     max_increase: Option<u32>,
-) -> Report {
+) -> DiffReport {
     let costs = [&before, &after].map(|planned| Cost::new(&planned.nodes, Vec::new(), None));
     let sides = [side(&costs[0], &before), side(&costs[1], &after)];
     let difference = difference(&sides);
@@ -36,7 +36,7 @@ pub(super) fn report(
     let removed_unschedulable = no_longer().filter(|pod| !after.pods.contains(*pod)).cloned().collect();
     let is_new = |one: &Unschedulable| !known.contains(&one.pod);
     let [before, side_after] = sides;
-    let mut report = Report {
+    let mut report = DiffReport {
         headline: String::new(),
         difference,
         before,

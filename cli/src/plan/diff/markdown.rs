@@ -4,7 +4,7 @@
 //! have 65,536 characters, so each list is limited.
 
 use super::bounded::{Bounded, bounded};
-use super::report::Report;
+use super::report::DiffReport;
 use super::words::{AT_MAXIMUM, HEADING, NAMES, names, numbers, objects, total};
 use crate::plan::report::Unschedulable;
 use crate::plan::text::by_reason;
@@ -24,7 +24,7 @@ const GROUPS_OF_PODS: (usize, usize) = (20, 17_000);
 const ASSUMPTIONS: (usize, usize) = (20, 8_000);
 
 /// The headline, the table, what changed, and the pods that become unschedulable with the reasons.
-pub(super) fn render(report: &Report) -> String {
+pub(super) fn render(report: &DiffReport) -> String {
     let mut blocks = vec![format!("### nodeless: {}", report.headline), format!("Prices of {}.", code(&report.region))];
     blocks.push(table(report));
     let changed = objects(report, &code).into_iter().map(|line| format!("- {line}")).collect::<Vec<_>>();
@@ -84,7 +84,7 @@ fn group(first: &Unschedulable, pods: &[&str]) -> String {
     lines.join("\n")
 }
 
-fn table(report: &Report) -> String {
+fn table(report: &DiffReport) -> String {
     let (differ, sum, same) = report.split_groups();
     let mut lines = vec![
         format!("| {} |", HEADING.join(" | ")),

@@ -7,7 +7,7 @@ use serde::Serialize;
 /// What HEAD changes, compared with BASE.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Report {
+pub(crate) struct DiffReport {
     /// The difference in one line.
     pub(crate) headline: String,
     pub(crate) difference: Difference,
@@ -121,7 +121,7 @@ impl Row {
     }
 }
 
-impl Report {
+impl DiffReport {
     /// The groups that differ, and the sum of the others with their number.
     pub(super) fn split_groups(&self) -> (Vec<&Row>, Amount, usize) {
         let (same, differ): (Vec<&Row>, Vec<&Row>) = self.groups.iter().partition(|row| row.before == row.after);

@@ -1,7 +1,7 @@
 //! The text output of `--diff`.
 
 use super::bounded::{Bounded, bounded};
-use super::report::Report;
+use super::report::DiffReport;
 use super::words::{AT_MAXIMUM, HEADING, NAMES, names, numbers, objects, total};
 use crate::plan::report::Unschedulable;
 use crate::plan::text::by_reason;
@@ -14,7 +14,7 @@ const MAX_ITEMS: usize = 100;
 const MAX_BYTES: usize = 64 * 1024;
 
 /// The headline, the table, what changed, and the pods that become unschedulable with the reasons.
-pub(super) fn render(report: &Report) -> String {
+pub(super) fn render(report: &DiffReport) -> String {
     let mut lines = vec![report.headline.clone(), String::new()];
     lines.extend(table(report));
     let heading = |lines: &mut Vec<String>, text: &str| lines.extend([String::new(), text.to_owned()]);
@@ -63,7 +63,7 @@ fn group(first: &Unschedulable, pods: &[&str]) -> String {
     lines.join("\n")
 }
 
-fn table(report: &Report) -> Vec<String> {
+fn table(report: &DiffReport) -> Vec<String> {
     let (differ, sum, same) = report.split_groups();
     let mut rows = vec![HEADING.map(str::to_owned)];
     let row = |names: [String; NAMES], numbers: [String; 5]| {

@@ -1,6 +1,6 @@
 //! The parts of the text and of the Markdown: differences and objects in words.
 
-use super::report::{Amount, Changed, Listed, Maximum, Report, Row, Side};
+use super::report::{Amount, Changed, DiffReport, Listed, Maximum, Row, Side};
 use super::sets::Sets;
 use crate::plan::whatif::words::money;
 use crate::plural::counted;
@@ -15,7 +15,7 @@ pub(super) fn signed(dollars: i64) -> String {
 }
 
 /// The difference in one line, without names.
-pub(super) fn headline(report: &Report) -> String {
+pub(super) fn headline(report: &DiffReport) -> String {
     let mut parts = vec![nodes_and_costs(report)];
     let pods = |count: usize, what: [&str; 2]| {
         let verb = if count == 1 { what[0] } else { what[1] };
@@ -31,7 +31,7 @@ pub(super) fn headline(report: &Report) -> String {
     parts.join("; ")
 }
 
-fn nodes_and_costs(report: &Report) -> String {
+fn nodes_and_costs(report: &DiffReport) -> String {
     let (nodes, dollars) = (report.difference.nodes, report.difference.dollars_per_month);
     if let Some(most) = report.maximum.as_ref().map(|most| most.difference).filter(|most| *most != report.difference) {
         let range = |least: String, most: String| if least == most { least } else { format!("{least} to {most}") };
@@ -93,7 +93,7 @@ pub(super) const fn total(side: &Side) -> Amount {
 }
 
 /// The objects that differ: `added`, `removed` or `changed`, the object, and how.
-pub(super) fn objects(report: &Report, name: &dyn Fn(&str) -> String) -> Vec<String> {
+pub(super) fn objects(report: &DiffReport, name: &dyn Fn(&str) -> String) -> Vec<String> {
     let of = |what: &str, object: &Listed| format!("{what} {}", name(&described(object)));
     let pods = |object: &Listed| object.pods.map_or(String::new(), |pods| format!(": {}", counted(pods, "pod")));
     let objects = &report.objects;

@@ -24,7 +24,7 @@ pub(crate) enum Difference {
 /// The nodes of one NodePool that an alternative does not have, and those that it has instead.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Change {
+pub(crate) struct NodePoolChange {
     /// Null for nodes that no NodePool manages.
     pub(crate) node_pool: Option<String>,
     /// The most expensive first.
@@ -63,15 +63,16 @@ pub(super) fn lost<'c>(today: &Cost, other: &'c Cost) -> Vec<&'c PodWithoutNode>
 }
 
 /// The nodes that an alternative replaces, by NodePool.
-pub(super) fn changes(today: &Cost, other: &Cost) -> Vec<Change> {
-    let mut changes: BTreeMap<Option<&str>, Change> = BTreeMap::new();
+pub(super) fn changes(today: &Cost, other: &Cost) -> Vec<NodePoolChange> {
+    let mut changes: BTreeMap<Option<&str>, NodePoolChange> = BTreeMap::new();
     let surplus = |group: &Group, others: &Cost| {
         let same = others.groups.iter().find(|one| one.shape == group.shape).map_or(0, |one| one.nodes);
         let nodes = group.nodes.saturating_sub(same);
         let part = nodes as f64 / group.nodes.max(1) as f64;
         (nodes > 0).then(|| Group { nodes, price_per_hour: group.price_per_hour * part, ..group.clone() })
     };
-    let entry = |shape: &Shape| Change { node_pool: shape.node_pool.clone(), removed: Vec::new(), added: Vec::new() };
+    let entry =
+        |shape: &Shape| NodePoolChange { node_pool: shape.node_pool.clone(), removed: Vec::new(), added: Vec::new() };
     for group in &today.groups {
         if let Some(removed) = surplus(group, other) {
             changes
@@ -86,7 +87,7 @@ pub(super) fn changes(today: &Cost, other: &Cost) -> Vec<Change> {
             changes.entry(group.shape.node_pool.as_deref()).or_insert_with(|| entry(&group.shape)).added.push(added);
         }
     }
-    let mut changes: Vec<Change> = changes.into_values().collect();
+    let mut changes: Vec<NodePoolChange> = changes.into_values().collect();
     for groups in changes.iter_mut().flat_map(|change| [&mut change.removed, &mut change.added]) {
         groups.sort_by(|one, two| two.price_per_hour.total_cmp(&one.price_per_hour));
     }

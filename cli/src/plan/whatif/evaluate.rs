@@ -2,7 +2,7 @@
 
 use super::blocked::{self, Blocked};
 use super::changes::{Widening, claims_of, repacked};
-use super::compare::{Change, Difference, changes, difference, lost};
+use super::compare::{Difference, NodePoolChange, changes, difference, lost};
 use super::cost::{Cost, PodWithoutNode, PricedNode, after, unschedulable};
 use super::moved::{self, Moved};
 use crate::error::CliError;
@@ -23,7 +23,7 @@ pub(super) struct Settings<'s> {
 /// What is compared with today.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "kind", rename_all = "camelCase")]
-pub(crate) enum Kind {
+pub(crate) enum AlternativeKind {
     /// The nodes that nodeless would launch for the same pods.
     Repacked,
     /// The same with arm64 in all NodePools.
@@ -41,11 +41,11 @@ pub(crate) enum Kind {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Alternative {
     #[serde(flatten)]
-    pub(crate) kind: Kind,
+    pub(crate) kind: AlternativeKind,
     #[serde(flatten)]
     pub(crate) cost: Cost,
     pub(crate) difference: Difference,
-    pub(crate) changes: Vec<Change>,
+    pub(crate) changes: Vec<NodePoolChange>,
     /// The NodePools whose requirement is widened.
     pub(crate) widened: Vec<String>,
     /// What blocks disruption on the way; null if nothing does.
@@ -104,13 +104,13 @@ impl<'t> Today<'t> {
 
     /// What nodeless would launch for the same pods, and the same with wider requirements.
     pub(super) fn standard(&self) -> Vec<Alternative> {
-        let repacked = self.alternative(Kind::Repacked, self.view, Vec::new(), true);
-        let widen = |kind: Kind, widening: Widening| {
+        let repacked = self.alternative(AlternativeKind::Repacked, self.view, Vec::new(), true);
+        let widen = |kind: AlternativeKind, widening: Widening| {
             let mut view = self.view.clone();
             let widened = widening.apply(&mut view);
             self.alternative(kind, &view, widened, false)
         };
-        vec![repacked, widen(Kind::Arm64, Widening::Arm64), widen(Kind::Spot, Widening::Spot)]
+        vec![repacked, widen(AlternativeKind::Arm64, Widening::Arm64), widen(AlternativeKind::Spot, Widening::Spot)]
     }
 
     /// What nodeless would launch also for the pods on nodes of no NodePool. `None` if there are none.
@@ -140,17 +140,23 @@ impl<'t> Today<'t> {
         let (difference, changes) = (difference(&self.cost, &cost), changes(&self.cost, &cost));
         let from = moved::sources(&view, &self.nodes, &origins);
         let moved = Some(Moved { from, stays: staying.into_values().collect(), assumed });
-        let (kind, widened, blocked) = (Kind::Moved, Vec::new(), None);
+        let (kind, widened, blocked) = (AlternativeKind::Moved, Vec::new(), None);
         Ok(Some(Alternative { kind, cost, difference, changes, widened, blocked, moved }))
     }
 
     /// The cluster with the manifests of a file.
     pub(super) fn with_manifests(&self, file: &str, view: &ClusterView) -> Alternative {
-        self.alternative(Kind::Manifests { file: file.to_owned() }, view, Vec::new(), true)
+        self.alternative(AlternativeKind::Manifests { file: file.to_owned() }, view, Vec::new(), true)
     }
 
     /// `with_blocked` also finds what blocks disruption, which takes another plan.
-    fn alternative(&self, kind: Kind, view: &ClusterView, widened: Vec<String>, with_blocked: bool) -> Alternative {
+    fn alternative(
+        &self,
+        kind: AlternativeKind,
+        view: &ClusterView,
+        widened: Vec<String>,
+        with_blocked: bool,
+    ) -> Alternative {
         let cost = self.repack(view, &self.stays);
         let blocked = if with_blocked { self.blocked(view) } else { None };
         let (difference, changes) = (difference(&self.cost, &cost), changes(&self.cost, &cost));

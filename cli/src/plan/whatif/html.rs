@@ -1,13 +1,13 @@
 //! `--what-if` as a self-contained HTML page, to be sent.
 
 use super::evaluate::Alternative;
-use super::report::Report;
+use super::report::WhatIfReport;
 use super::words::{blocks, caution, changed, heading, line, money, moves, paid, pods};
 use crate::html::{self, escaped, header, row};
 use std::fmt::Write as _;
 
 /// The page.
-pub(super) fn page(report: &Report, synthetic_spot: bool) -> String {
+pub(super) fn page(report: &WhatIfReport, synthetic_spot: bool) -> String {
     let mut body = String::new();
     bars(&mut body, report);
     body.push_str("<table class=\"numbers\">\n");
@@ -31,7 +31,7 @@ pub(super) fn page(report: &Report, synthetic_spot: bool) -> String {
 }
 
 /// Dollars a month as bars; without those of alternatives that are no comparison.
-fn bars(out: &mut String, report: &Report) {
+fn bars(out: &mut String, report: &WhatIfReport) {
     let compared = report.alternatives.iter().filter(|one| caution(&one.difference).is_none());
     let all: Vec<(String, i64)> = [("today".to_owned(), report.today.dollars_per_month)]
         .into_iter()
@@ -50,7 +50,7 @@ fn bars(out: &mut String, report: &Report) {
     out.push_str("</table>\n");
 }
 
-fn alternative(out: &mut String, report: &Report, one: &Alternative, synthetic_spot: bool) {
+fn alternative(out: &mut String, report: &WhatIfReport, one: &Alternative, synthetic_spot: bool) {
     let _cannot_fail = writeln!(out, "<h2>{}</h2>\n<p>{}</p>", escaped(&one.name()), escaped(one.described()));
     if one.is_repacked_again() {
         return list(out, &one.conditions(synthetic_spot)[..1]);

@@ -24,7 +24,7 @@ use manifests::Changed;
 use nodeless_commitments::Commitments;
 use nodeless_scheduling::Options;
 use nodeless_snapshot::Snapshot;
-use report::Report;
+use report::WhatIfReport;
 use std::collections::BTreeSet;
 use std::process::ExitCode;
 
@@ -71,7 +71,7 @@ pub(crate) fn run(input: Input, form: Output) -> Result<ExitCode, CliError> {
     found.extend(costs.flat_map(|cost| &cost.without_rate).cloned().collect::<BTreeSet<_>>());
     let moves = alternatives.iter().any(|one| one.moved.is_some());
     let assumptions = report::assumptions(&today, moves, &catalog.described, &found);
-    let report = Report { today: today.cost, alternatives, assumptions };
+    let report = WhatIfReport { today: today.cost, alternatives, assumptions };
     if let Some(target) = target {
         target.write(&html::page(&report, synthetic_spot))?;
     }

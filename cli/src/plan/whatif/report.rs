@@ -1,7 +1,7 @@
 //! The JSON and YAML output of `--what-if`. `docs/what-if.md` describes it; change both together.
 
 use super::cost::Cost;
-use super::evaluate::{Alternative, Kind, Today};
+use super::evaluate::{Alternative, AlternativeKind, Today};
 use super::moved::{Moved, Origin};
 use crate::plural::counted;
 use serde::Serialize;
@@ -9,7 +9,7 @@ use serde::Serialize;
 /// Today's cluster and its alternatives.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Report {
+pub(crate) struct WhatIfReport {
     pub(crate) today: Cost,
     pub(crate) alternatives: Vec<Alternative>,
     /// What has to be known to read the figures.
@@ -91,27 +91,29 @@ impl Alternative {
     /// The name in the table.
     pub(super) fn name(&self) -> String {
         match &self.kind {
-            Kind::Repacked => "repacked".to_owned(),
-            Kind::Arm64 => "with arm64".to_owned(),
-            Kind::Spot => "with spot".to_owned(),
-            Kind::Moved => "moved to NodePools".to_owned(),
-            Kind::Manifests { file } => format!("with {file}"),
+            AlternativeKind::Repacked => "repacked".to_owned(),
+            AlternativeKind::Arm64 => "with arm64".to_owned(),
+            AlternativeKind::Spot => "with spot".to_owned(),
+            AlternativeKind::Moved => "moved to NodePools".to_owned(),
+            AlternativeKind::Manifests { file } => format!("with {file}"),
         }
     }
 
     /// Whether it widens nothing, so that it is the same as repacked.
     pub(super) fn is_repacked_again(&self) -> bool {
-        matches!(self.kind, Kind::Arm64 | Kind::Spot) && self.widened.is_empty()
+        matches!(self.kind, AlternativeKind::Arm64 | AlternativeKind::Spot) && self.widened.is_empty()
     }
 
     /// What it is.
     pub(super) fn described(&self) -> &'static str {
         match self.kind {
-            Kind::Repacked => "what nodeless would launch for the same pods if it started without nodes of NodePools",
-            Kind::Arm64 => "repacked, and every NodePool allows arm64",
-            Kind::Spot => "repacked, and every NodePool allows spot",
-            Kind::Moved => "repacked, also for the pods of nodes that no NodePool manages",
-            Kind::Manifests { .. } => "repacked, with these manifests in place of those of the same name",
+            AlternativeKind::Repacked => {
+                "what nodeless would launch for the same pods if it started without nodes of NodePools"
+            }
+            AlternativeKind::Arm64 => "repacked, and every NodePool allows arm64",
+            AlternativeKind::Spot => "repacked, and every NodePool allows spot",
+            AlternativeKind::Moved => "repacked, also for the pods of nodes that no NodePool manages",
+            AlternativeKind::Manifests { .. } => "repacked, with these manifests in place of those of the same name",
         }
     }
 
@@ -122,15 +124,15 @@ impl Alternative {
             pools => format!("{key} is widened in NodePool {}", pools.join(", ")),
         };
         match self.kind {
-            Kind::Moved => self.moved.iter().flat_map(moving).collect(),
-            Kind::Repacked | Kind::Manifests { .. } => {
+            AlternativeKind::Moved => self.moved.iter().flat_map(moving).collect(),
+            AlternativeKind::Repacked | AlternativeKind::Manifests { .. } => {
                 vec!["disruption gets there over time, within the budgets of the NodePools".to_owned()]
             }
-            Kind::Arm64 => vec![
+            AlternativeKind::Arm64 => vec![
                 widened("kubernetes.io/arch"),
                 "images have to be multi-architecture, which the objects of a cluster do not show".to_owned(),
             ],
-            Kind::Spot => {
+            AlternativeKind::Spot => {
                 let mut all = vec![widened("karpenter.sh/capacity-type")];
                 if synthetic_spot {
                     all.push("spot prices are synthetic: use --catalog with those of your account".to_owned());

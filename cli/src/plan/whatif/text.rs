@@ -1,11 +1,11 @@
 //! The text output of `--what-if`.
 
 use super::evaluate::Alternative;
-use super::report::Report;
+use super::report::WhatIfReport;
 use super::words::{blocks, caution, changed, heading, line, moves, paid, pods};
 
 /// The table, what makes the differences, and the assumptions.
-pub(super) fn render(report: &Report, synthetic_spot: bool) -> String {
+pub(super) fn render(report: &WhatIfReport, synthetic_spot: bool) -> String {
     let mut lines = table(report);
     lines.extend(paid(&report.today).map(|paid| format!("\ntoday: {paid}")));
     lines.extend(report.today.commitments_used.iter().map(|used| format!("  {}", used.text())));
@@ -19,7 +19,7 @@ pub(super) fn render(report: &Report, synthetic_spot: bool) -> String {
     lines.join("\n") + "\n"
 }
 
-fn details(report: &Report, alternative: &Alternative, synthetic_spot: bool) -> Vec<String> {
+fn details(report: &WhatIfReport, alternative: &Alternative, synthetic_spot: bool) -> Vec<String> {
     if alternative.is_repacked_again() {
         return alternative.conditions(synthetic_spot).into_iter().take(1).collect();
     }
@@ -40,7 +40,7 @@ fn details(report: &Report, alternative: &Alternative, synthetic_spot: bool) -> 
     lines
 }
 
-fn table(report: &Report) -> Vec<String> {
+fn table(report: &WhatIfReport) -> Vec<String> {
     let head: Vec<String> = heading(&report.today).into_iter().map(str::to_owned).collect();
     let columns = head.len();
     let mut rows = vec![head, line("today", &report.today, None)];

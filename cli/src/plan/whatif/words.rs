@@ -1,7 +1,7 @@
 //! The parts of the text and of the page: amounts, shares and changes in words.
 
 use super::blocked::Blocked;
-use super::compare::{Change, Difference, lost};
+use super::compare::{Difference, NodePoolChange, lost};
 use super::cost::{Cost, Group, Shares, month};
 use super::evaluate::Alternative;
 use super::moved::{Moved, Origin};
@@ -78,7 +78,7 @@ pub(super) fn paid(cost: &Cost) -> Option<String> {
 }
 
 /// `NodePool default: 12 m5.2xlarge on-demand, 31% full, become 5 m7g.xlarge on-demand, 88% full`.
-pub(super) fn changed(change: &Change) -> String {
+pub(super) fn changed(change: &NodePoolChange) -> String {
     let pool = change.node_pool.as_ref().map_or("no NodePool".to_owned(), |pool| format!("NodePool {pool}"));
     let (removed, added) = (groups(&change.removed), groups(&change.added));
     let one = change.removed.iter().map(|group| group.nodes).sum::<usize>() == 1;

@@ -7,28 +7,28 @@ use std::time::Duration;
 
 /// The response to a request.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct HttpAnswer {
     pub(crate) status: u16,
     /// In lower case.
     pub(crate) headers: String,
     pub(crate) body: String,
 }
 
-impl Answer {
+impl HttpAnswer {
     pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
 }
 
 /// Sends a request with a body of JSON to an address, with a header Host that may be another one.
-pub(crate) fn request(address: &str, host: &str, method: &str, path: &str, body: Option<&Value>) -> Answer {
+pub(crate) fn request(address: &str, host: &str, method: &str, path: &str, body: Option<&Value>) -> HttpAnswer {
     let headers = format!("Host: {host}\r\nContent-Type: application/json\r\n");
     let body = body.map(Value::to_string).unwrap_or_default();
     send(address, &format!("{method} {path}"), &headers, &body)
 }
 
 /// Sends a request, `METHOD PATH`, with headers that each end with a line break.
-pub(crate) fn send(address: &str, what: &str, headers: &str, body: &str) -> Answer {
+pub(crate) fn send(address: &str, what: &str, headers: &str, body: &str) -> HttpAnswer {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(120))).unwrap();
     let length = body.len();
@@ -46,7 +46,7 @@ pub(crate) fn send(address: &str, what: &str, headers: &str, body: &str) -> Answ
     } else {
         reader.read_to_end(&mut bytes).unwrap();
     }
-    Answer { status, headers, body: String::from_utf8(bytes).unwrap() }
+    HttpAnswer { status, headers, body: String::from_utf8(bytes).unwrap() }
 }
 
 fn chunks(reader: &mut BufReader<TcpStream>) -> Vec<u8> {
@@ -64,6 +64,6 @@ fn chunks(reader: &mut BufReader<TcpStream>) -> Vec<u8> {
     }
 }
 
-pub(crate) fn get(address: &str, path: &str) -> Answer {
+pub(crate) fn get(address: &str, path: &str) -> HttpAnswer {
     request(address, address, "GET", path, None)
 }
