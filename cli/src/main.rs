@@ -39,11 +39,11 @@ mod upgrade;
 mod view;
 
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use commands::generated::{completions, crds, man};
 use commands::{
-    catalog as catalog_command, completions, convert as convert_command, crds, decisions as decisions_command,
-    demo as demo_command, doctor as doctor_command, install, local as local_command, man, metrics as metrics_command,
-    plan as plan_command, report as report_command, simulate as simulate_command, upgrade as upgrade_command,
-    view as view_command,
+    catalog as catalog_command, convert as convert_command, decisions as decisions_command, demo as demo_command,
+    doctor as doctor_command, install, local as local_command, metrics as metrics_command, plan as plan_command,
+    report as report_command, simulate as simulate_command, upgrade as upgrade_command, view as view_command,
 };
 use output::report;
 use std::process::ExitCode;

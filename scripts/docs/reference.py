@@ -458,7 +458,9 @@ def commands() -> dict[str, str]:
     """The commands, with the modules of their arguments."""
     text = source("cli/src/main.rs")
     body = re.search(r"^enum Command \{\n(.*?)^\}", text, re.M | re.S)[1]
-    modules = dict((alias or name, name) for name, alias in re.findall(r"\b(\w+)(?: as (\w+))?[,}\n]", text.partition("use commands::{")[2].partition("};")[0]))
+    imports = re.findall(r"^use commands::((?:\w+::)*)\{(.*?\});", text, re.M | re.S)
+    named = [(folder, *names) for folder, imported in imports for names in re.findall(r"\b(\w+)(?: as (\w+))?[,}\n]", imported)]
+    modules = {alias or name: folder.replace("::", "/") + name for folder, name, alias in named}
     variants = re.findall(r"^    (\w+)\((?:Box<)?(\w+)::\w+>?\),$", body, re.M)
     assert len(variants) == len(re.findall(r"^    [A-Z]", body, re.M)), "a command of main.rs has another form"
     return {variant.lower(): modules[module] for variant, module in variants}

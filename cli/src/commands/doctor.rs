@@ -3,7 +3,7 @@
 use super::install::ClusterArguments;
 use crate::doctor::{self, Output};
 use crate::error::CliError;
-use crate::plan::catalog::CatalogArguments;
+use crate::plan::input::catalog::CatalogArguments;
 use clap::{Args, ValueEnum};
 use std::process::ExitCode;
 

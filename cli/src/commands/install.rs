@@ -1,7 +1,7 @@
 //! `nodeless install` and `nodeless uninstall`: the work of the installer function, through a kubeconfig.
 
 use crate::error::CliError;
-use crate::plan::catalog::CatalogArguments;
+use crate::plan::input::catalog::CatalogArguments;
 use clap::Args;
 use nodeless_api::default_spread::SchedulerConfig;
 use nodeless_doctor::Facts;
@@ -64,7 +64,7 @@ mod connected {
 
         /// Reads the objects that a plan needs.
         pub(crate) async fn read(&self, config: SchedulerConfig) -> Result<Reader, CliError> {
-            crate::plan::live::read_with(&self.connect().await?, config).await
+            crate::plan::input::live::read_with(&self.connect().await?, config).await
         }
 
         /// Reads the facts about the cluster that `doctor` checks.

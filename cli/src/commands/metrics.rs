@@ -4,7 +4,7 @@ use super::install::ClusterArguments;
 use crate::error::CliError;
 #[cfg(feature = "kubernetes")]
 use crate::metrics::MetricsRequest;
-use crate::plan::catalog::CatalogArguments;
+use crate::plan::input::catalog::CatalogArguments;
 use clap::Args;
 use std::net::IpAddr;
 #[cfg(feature = "kubernetes")]

@@ -1,15 +1,13 @@
 //! One module for each command.
 
 pub(crate) mod catalog;
-pub(crate) mod completions;
 pub(crate) mod convert;
-pub(crate) mod crds;
 pub(crate) mod decisions;
 pub(crate) mod demo;
 pub(crate) mod doctor;
+pub(crate) mod generated;
 pub(crate) mod install;
 pub(crate) mod local;
-pub(crate) mod man;
 pub(crate) mod metrics;
 pub(crate) mod plan;
 pub(crate) mod report;

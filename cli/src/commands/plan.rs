@@ -6,10 +6,10 @@ use crate::error::CliError;
 use crate::input_files;
 use crate::output::report;
 use crate::output_file::OutputFile;
-use crate::plan::catalog::{CatalogArguments, location};
 use crate::plan::diff;
+use crate::plan::input::catalog::{CatalogArguments, location};
+use crate::plan::input::reservations::{self, ReservationArguments};
 use crate::plan::progress::Stage;
-use crate::plan::reservations::{self, ReservationArguments};
 use crate::plan::{self, DisruptionSettings, Input, Output};
 use crate::table;
 use clap::{Args, ValueEnum};
@@ -130,7 +130,7 @@ pub(crate) struct PlanArguments {
     /// Where manifests of another kind have the template of their pods, such as
     /// PyTorchJob.kubeflow.org=spec.pytorchReplicaSpecs.*.template, where * is each field or item. The number of pods is the field replicas
     /// beside the template, or the one that ,replicas=PATH names. May be repeated
-    #[arg(long = "pod-template", value_name = "KIND.GROUP=PATH", value_parser = plan::files::template_path, conflicts_with = "snapshot")]
+    #[arg(long = "pod-template", value_name = "KIND.GROUP=PATH", value_parser = plan::input::files::template_path, conflicts_with = "snapshot")]
     template_paths: Vec<&'static TemplatePath>,
 }
 
@@ -181,7 +181,7 @@ pub(crate) async fn run(arguments: &PlanArguments) -> Result<ExitCode, CliError>
         Format::Markdown => return Err(CliError::OnlyOfDiff),
     };
     if let Some(snapshot) = &arguments.snapshot {
-        return plan::replay::run(snapshot, output);
+        return plan::input::replay::run(snapshot, output);
     }
     let html = arguments.html.as_deref().map(OutputFile::check).transpose()?;
     let settings = settings(arguments)?;
@@ -193,7 +193,7 @@ pub(crate) async fn run(arguments: &PlanArguments) -> Result<ExitCode, CliError>
         let reader = arguments.live.read(settings.scheduler_config).await.map_err(CliError::or_without_cluster)?;
         reader.with_template_paths(settings.template_paths)
     } else {
-        plan::files::read(&arguments.cluster, settings)?
+        plan::input::files::read(&arguments.cluster, settings)?
     };
     let paths = &arguments.template_paths;
     let changed = arguments.manifests.iter().map(|path| plan::whatif::manifests::read(&reader, path, paths));
@@ -260,9 +260,9 @@ fn compare(arguments: &PlanArguments, base: &Path, head: &Path) -> Result<ExitCo
 }
 
 /// How manifests are read.
-fn settings(arguments: &PlanArguments) -> Result<plan::files::Settings, CliError> {
-    let scheduler_config = plan::scheduler_config::read(arguments.scheduler_config.as_deref())?;
-    Ok(plan::files::Settings { scheduler_config, template_paths: arguments.template_paths.clone() })
+fn settings(arguments: &PlanArguments) -> Result<plan::input::files::Settings, CliError> {
+    let scheduler_config = plan::input::scheduler_config::read(arguments.scheduler_config.as_deref())?;
+    Ok(plan::input::files::Settings { scheduler_config, template_paths: arguments.template_paths.clone() })
 }
 
 fn options(arguments: &PlanArguments) -> Options {

@@ -3,7 +3,7 @@
 use super::install::ClusterArguments;
 use crate::commitments::CommitmentArguments;
 use crate::error::CliError;
-use crate::plan::catalog::CatalogArguments;
+use crate::plan::input::catalog::CatalogArguments;
 #[cfg(feature = "kubernetes")]
 use crate::view::{Form, Printed, ViewRequest};
 use clap::{Args, ValueEnum};

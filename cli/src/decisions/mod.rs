@@ -5,7 +5,7 @@ pub(crate) mod stored;
 pub(crate) mod text;
 
 use crate::error::CliError;
-use crate::plan::parts::{Offering, Placement};
+use crate::plan::wording::parts::{Offering, Placement};
 use crate::table::Item;
 use jiff::{SignedDuration, Timestamp};
 use nodeless_planner::unpacked;

@@ -2,7 +2,7 @@
 
 use super::{Command, Detail, Launch, Removal, RepeatedDecision, TypeName};
 use crate::plan::disruption_text::{moved, offered, saving};
-use crate::plan::text_parts::{SHOWN, shortened};
+use crate::plan::wording::text_parts::{SHOWN, shortened};
 use crate::plural::counted;
 use nodeless_model::DollarsPerHour;
 use std::collections::BTreeMap;

@@ -1,6 +1,6 @@
 //! The planner's outcome for pending pods, and for a probe of each NodePool.
 
-use crate::plan::catalog::location;
+use crate::plan::input::catalog::location;
 use crate::plan::report::Report;
 use jiff::Timestamp;
 use nodeless_api::view::ClusterView;

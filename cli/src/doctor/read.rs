@@ -2,8 +2,8 @@
 
 use super::planned::planned;
 use crate::error::CliError;
-use crate::plan::catalog::{CatalogArguments, location};
-use crate::plan::live;
+use crate::plan::input::catalog::{CatalogArguments, location};
+use crate::plan::input::live;
 use jiff::Timestamp;
 use nodeless_doctor::{Access, Facts, Quota, Read};
 use nodeless_kubernetes::{Connection, facts};

@@ -3,7 +3,7 @@
 use crate::error::CliError;
 use crate::local::listen::Port;
 use crate::output::{self, report};
-use crate::plan::catalog::CatalogArguments;
+use crate::plan::input::catalog::CatalogArguments;
 use crate::shutdown::Shutdown;
 use crate::view::prices::Prices;
 use crate::view::source::Source;

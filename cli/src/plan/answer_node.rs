@@ -1,9 +1,9 @@
 //! The answer about a node.
 
-use super::answer::{Answer, List};
 use super::disruption::{CommandReport, DisruptionReport, NodeExplanation};
 use super::disruption_text::{action, event_line, text, write_command};
-use super::text_parts::dollars;
+use super::wording::answer::{Answer, List};
+use super::wording::text_parts::dollars;
 use crate::plural::counted;
 use nodeless_disruption::{NodeDetails, PodDetails};
 

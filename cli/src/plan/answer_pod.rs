@@ -1,9 +1,9 @@
 //! The answer about a pod.
 
-use super::answer::{Answer, List};
 use super::explain::{Explanation, PodOutcome};
-use super::ruled_out;
-use super::text_parts::{SHOWN, dollars};
+use super::wording::answer::{Answer, List};
+use super::wording::ruled_out;
+use super::wording::text_parts::{SHOWN, dollars};
 use crate::plural::counted;
 
 /// The maximum number of causes and of remedies.

@@ -1,6 +1,6 @@
 //! The limits of the cluster in a plan.
 
-use super::parts::rounded;
+use super::wording::parts::rounded;
 use nodeless_model::cluster_limits::annotation_of;
 use nodeless_model::node_pool::PoolUsage;
 use nodeless_model::{ResourceList, cluster_limits};

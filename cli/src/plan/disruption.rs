@@ -1,6 +1,6 @@
 //! The JSON and YAML output of `--disruption`. `docs/reference/plan.schema.json` is its schema.
 
-use super::parts::{Launch, Placement};
+use super::wording::parts::{Launch, Placement};
 use jiff::Timestamp;
 use nodeless_disruption::repair::{Unhealthy, Verdict};
 use nodeless_disruption::{Command, Kept, KeptReason, Method, NodeDetails, StaticChange, ZoneMove};

@@ -3,9 +3,9 @@
 use super::disruption::{
     ChurnReport, CommandReport, DisruptionReport, Event, Instance, RepairAction, RepairReport, StaticReport,
 };
-use super::parts::{Launch, Offering, Placement};
 use super::report::Report;
-use super::text_parts::{SHOWN, alternatives, dollars, shortened};
+use super::wording::parts::{Launch, Offering, Placement};
+use super::wording::text_parts::{SHOWN, alternatives, dollars, shortened};
 use crate::plural::counted;
 use nodeless_disruption::{Kept, KeptReason};
 use std::collections::BTreeMap;

@@ -1,7 +1,7 @@
 //! Explains the outcome of a plan for one pod.
 
-use super::parts::{Offering, PricedType};
-use super::ruled_out;
+use super::wording::parts::{Offering, PricedType};
+use super::wording::ruled_out;
 use crate::error::CliError;
 use nodeless_model::{DollarsPerHour, Pod};
 use nodeless_ports::cluster::ClusterView;

@@ -1,39 +1,29 @@
 //! Plans for a cluster, read from files or from the API server, and prints the plan.
 
-mod answer;
 mod answer_node;
 mod answer_pod;
-pub(crate) mod catalog;
 mod cluster_limits;
 pub(crate) mod diff;
 mod disruption;
 pub(crate) mod disruption_text;
 mod explain;
-pub(crate) mod files;
-#[cfg(feature = "kubernetes")]
-pub(crate) mod live;
+pub(crate) mod input;
 mod memory;
-mod offline;
 #[cfg(feature = "kubernetes")]
 pub(crate) mod one;
-pub(crate) mod parts;
 pub(crate) mod progress;
-pub(crate) mod replay;
 pub(crate) mod report;
-pub(crate) mod reservations;
-mod ruled_out;
-pub(crate) mod scheduler_config;
 pub(crate) mod text;
-pub(crate) mod text_parts;
 mod volumes;
 pub(crate) mod whatif;
+pub(crate) mod wording;
 
 use crate::commitments::Summary;
 use crate::error::CliError;
 use crate::interrupt::Interrupt;
 use crate::output::{self, report};
-use catalog::LoadedCatalog;
 use disruption::{ChurnReport, DisruptionReport, RepairAction};
+use input::catalog::LoadedCatalog;
 use jiff::Timestamp;
 use nodeless_api::view::ClusterView;
 use nodeless_catalog::Catalog;
@@ -340,7 +330,7 @@ fn report_input(snapshot: &Snapshot) -> bool {
     }
     if !snapshot.not_planned.is_empty() {
         let named: Vec<&str> = snapshot.not_planned.iter().map(String::as_str).collect();
-        report!("warning: not planned, though pods would be created: {}", text_parts::shortened(&named));
+        report!("warning: not planned, though pods would be created: {}", wording::text_parts::shortened(&named));
         template_options([snapshot]).into_iter().for_each(|note| report!("{note}"));
     }
     if !snapshot.created.is_empty() {

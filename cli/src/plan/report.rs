@@ -3,8 +3,8 @@
 use super::cluster_limits::{self, ClusterLimit};
 use super::disruption::{DisruptionReport, NodeExplanation, StaticReport};
 use super::explain::{Explainer, Explanation, Target};
-use super::parts::{Launch, Placement, rounded, sorted};
 use super::volumes::Volumes;
+use super::wording::parts::{Launch, Placement, rounded, sorted};
 use crate::commitments::Summary;
 use nodeless_catalog::Catalog;
 use nodeless_commitments::Instance;

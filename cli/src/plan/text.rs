@@ -1,12 +1,12 @@
 //! The text output of a plan.
 
-use super::answer::Answer;
 use super::cluster_limits::ClusterLimit;
 use super::disruption::DisruptionReport;
-use super::parts::{Launch, Placement};
 use super::report::{Current, Explained, Report, Unschedulable};
-use super::text_parts::{alternatives, dollars, shortened};
 use super::whatif::cost::month;
+use super::wording::answer::Answer;
+use super::wording::parts::{Launch, Placement};
+use super::wording::text_parts::{alternatives, dollars, shortened};
 use super::{answer_node, answer_pod, disruption_text};
 use crate::plural::counted;
 use nodeless_scheduling::DaemonSetEffect;

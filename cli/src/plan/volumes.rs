@@ -1,6 +1,6 @@
 //! What the volumes of planned and of stopped nodes cost: EC2 bills them beside the instances, also while these are stopped.
 
-use super::parts::{Launch, rounded};
+use super::wording::parts::{Launch, rounded};
 use crate::plural::counted;
 use nodeless_api::view::ClusterView;
 use nodeless_launch::volume_prices;

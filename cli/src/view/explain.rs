@@ -7,7 +7,7 @@ use nodeless_view::Target;
 
 /// The lines of the explanation, or why there is none.
 pub(super) async fn explain(viewed: &Viewed, target: &Target) -> Vec<String> {
-    let reader = match plan::live::read(&viewed.connection).await {
+    let reader = match plan::input::live::read(&viewed.connection).await {
         Ok(reader) => reader,
         Err(error) => return vec![format!("The cluster cannot be read for a plan: {error}")],
     };

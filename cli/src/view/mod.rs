@@ -12,7 +12,7 @@ use crate::commitments::CommitmentArguments;
 use crate::error::CliError;
 use crate::local::listen::Port;
 use crate::output::{self, Reader};
-use crate::plan::catalog::{CatalogArguments, LoadedCatalog};
+use crate::plan::input::catalog::{CatalogArguments, LoadedCatalog};
 use jiff::Timestamp;
 use nodeless_catalog::Catalog;
 use nodeless_commitments::Commitments;

@@ -1,7 +1,7 @@
 //! The catalog of a view.
 
 use crate::error::CliError;
-use crate::plan::catalog::{CatalogArguments, LoadedCatalog, location};
+use crate::plan::input::catalog::{CatalogArguments, LoadedCatalog, location};
 use nodeless_api::view::ClusterView;
 use nodeless_catalog::{Catalog, Location};
 use nodeless_view::Cluster;

@@ -4,7 +4,7 @@ use super::evaluate::Planned;
 use super::report::{Amount, Changed, DiffReport, Difference, Listed, Maximum, Objects, Row, Side};
 use super::sets::Sets;
 use super::words;
-use crate::plan::catalog::LoadedCatalog;
+use crate::plan::input::catalog::LoadedCatalog;
 use crate::plan::report::Unschedulable;
 use crate::plan::whatif::cost::{Cost, Group, Shape, month};
 use nodeless_snapshot::{Identity, Manifest};

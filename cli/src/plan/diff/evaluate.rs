@@ -1,6 +1,6 @@
 //! Plans the nodes of a set. No I/O and no clock.
 
-use crate::plan::offline::Offline;
+use crate::plan::input::offline::Offline;
 use crate::plan::report::Unschedulable;
 use crate::plan::whatif::changes::repacked;
 use crate::plan::whatif::cost::{PricedNode, after};

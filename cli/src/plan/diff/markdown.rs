@@ -8,7 +8,7 @@ use super::report::DiffReport;
 use super::words::{AT_MAXIMUM, HEADING, NAMES, names, numbers, objects, total};
 use crate::plan::report::Unschedulable;
 use crate::plan::text::by_reason;
-use crate::plan::text_parts::SHOWN;
+use crate::plan::wording::text_parts::SHOWN;
 use crate::plural::counted;
 use nodeless_model::printable::printable_line;
 

@@ -11,8 +11,8 @@ mod words;
 
 pub(crate) use sets::{Sets, read};
 
-use super::catalog::LoadedCatalog;
-use super::offline::Offline;
+use super::input::catalog::LoadedCatalog;
+use super::input::offline::Offline;
 use super::progress::Stage;
 use super::{SOME_UNSCHEDULABLE, held, template_options};
 use crate::error::CliError;

@@ -2,8 +2,8 @@
 
 use crate::error::CliError;
 use crate::input_files;
-use crate::plan::catalog::add_location;
-use crate::plan::files;
+use crate::plan::input::catalog::add_location;
+use crate::plan::input::files;
 use jiff::Timestamp;
 use nodeless_catalog::Location;
 use nodeless_snapshot::{Identity, Manifest, Snapshot};

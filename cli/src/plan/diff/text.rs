@@ -5,7 +5,7 @@ use super::report::DiffReport;
 use super::words::{AT_MAXIMUM, HEADING, NAMES, names, numbers, objects, total};
 use crate::plan::report::Unschedulable;
 use crate::plan::text::by_reason;
-use crate::plan::text_parts::shortened;
+use crate::plan::wording::text_parts::shortened;
 use crate::plural::counted;
 
 /// The maximum number of rows, objects and groups of pods.

@@ -174,7 +174,7 @@ pub(super) fn assumptions(
         sides.iter().flat_map(|side| &side.without_price).map(|one| one.node.as_str()).collect();
     if !unpriced.is_empty() {
         let nodes = unpriced.iter().copied().collect::<Vec<_>>();
-        let names = crate::plan::text_parts::shortened(&nodes);
+        let names = crate::plan::wording::text_parts::shortened(&nodes);
         all.push(format!("The price of {} is unknown and in no sum: {names}.", counted(nodes.len(), "node")));
     }
     let [of_base, of_head] = notes;

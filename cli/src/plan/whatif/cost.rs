@@ -1,7 +1,7 @@
 //! Nodes as plain values: what they cost, and how full they are.
 
 use crate::commitments::{Paid, Used, without_rate};
-use crate::plan::parts::rounded;
+use crate::plan::wording::parts::rounded;
 use nodeless_catalog::Catalog;
 use nodeless_commitments::{Commitments, Instance};
 use nodeless_model::money::HOURS_PER_MONTH;

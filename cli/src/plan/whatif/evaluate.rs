@@ -6,7 +6,7 @@ use super::compare::{Difference, NodePoolChange, changes, difference, lost};
 use super::cost::{Cost, PodWithoutNode, PricedNode, after, unschedulable};
 use super::moved::{self, Moved};
 use crate::error::CliError;
-use crate::plan::offline::Offline;
+use crate::plan::input::offline::Offline;
 use nodeless_api::view::ClusterView;
 use nodeless_model::NodeClaim;
 use nodeless_planner::CurrentNode;

@@ -2,7 +2,7 @@
 
 use crate::error::CliError;
 use crate::input_files;
-use crate::plan::files;
+use crate::plan::input::files;
 use nodeless_snapshot::{Reader, Snapshot, TemplatePath};
 use std::path::Path;
 

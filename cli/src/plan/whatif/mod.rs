@@ -12,8 +12,8 @@ mod report;
 mod text;
 pub(super) mod words;
 
-use super::catalog::LoadedCatalog;
-use super::offline::Offline;
+use super::input::catalog::LoadedCatalog;
+use super::input::offline::Offline;
 use super::{Output, progress::Stage, report_input};
 use crate::error::CliError;
 use crate::output::{self, report as print_line};

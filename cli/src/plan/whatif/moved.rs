@@ -1,8 +1,8 @@
 //! What the pods on nodes of no NodePool would cost on nodes of NodePools: those of node groups, EKS Auto Mode and Fargate.
 
 use crate::error::CliError;
-use crate::plan::parts::rounded;
 use crate::plan::whatif::cost::{PodWithoutNode, month};
+use crate::plan::wording::parts::rounded;
 use nodeless_api::view::ClusterView;
 use nodeless_catalog::capacity_type_of;
 use nodeless_model::{CapacityType, NodePool, labels};

@@ -5,7 +5,7 @@ use super::compare::{Difference, NodePoolChange, lost};
 use super::cost::{Cost, Group, Shares, month};
 use super::evaluate::Alternative;
 use super::moved::{Moved, Origin};
-use crate::plan::text_parts::{SHOWN, shortened};
+use crate::plan::wording::text_parts::{SHOWN, shortened};
 use crate::plural::counted;
 
 /// Whole dollars: `$1,234`, `-$5`.

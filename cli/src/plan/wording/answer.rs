@@ -3,26 +3,26 @@
 
 /// An explanation as lines.
 #[derive(Debug, Default, PartialEq)]
-pub(super) struct Answer {
+pub(crate) struct Answer {
     /// The outcome, in one line.
-    pub(super) answer: String,
+    pub(crate) answer: String,
     /// What follows it: how to change it, and facts.
-    pub(super) lines: Vec<String>,
-    pub(super) lists: Vec<List>,
+    pub(crate) lines: Vec<String>,
+    pub(crate) lists: Vec<List>,
 }
 
 /// A heading with entries.
 #[derive(Debug, Default, PartialEq)]
-pub(super) struct List {
-    pub(super) heading: String,
-    pub(super) entries: Vec<String>,
+pub(crate) struct List {
+    pub(crate) heading: String,
+    pub(crate) entries: Vec<String>,
     /// The number of entries that the text shows. If it is zero, the heading has their number.
-    pub(super) shown: usize,
+    pub(crate) shown: usize,
 }
 
 impl Answer {
     /// The lines of the text.
-    pub(super) fn text(&self) -> Vec<String> {
+    pub(crate) fn text(&self) -> Vec<String> {
         let mut lines = vec![self.answer.clone()];
         lines.extend(self.lines.iter().map(|line| format!("  {line}")));
         for list in &self.lists {

@@ -1,8 +1,8 @@
 //! Replays a plan of the planner from its snapshot.
 
-use super::Output;
 use crate::error::CliError;
 use crate::output::{self, report};
+use crate::plan::Output;
 use crate::plural::counted;
 use crate::table::{self, Item};
 use base64::Engine as _;
@@ -23,7 +23,7 @@ pub(crate) fn run(path: &Path, form: Output) -> Result<ExitCode, CliError> {
         Output::Yaml => output::yaml(&replay),
     }?;
     let all_scheduled = replay.outcome.report.unschedulable.is_empty();
-    Ok(if all_scheduled { ExitCode::SUCCESS } else { ExitCode::from(super::SOME_UNSCHEDULABLE) })
+    Ok(if all_scheduled { ExitCode::SUCCESS } else { ExitCode::from(crate::plan::SOME_UNSCHEDULABLE) })
 }
 
 /// Reads a snapshot, and the results of the plan's writes if they are stored.

@@ -11,7 +11,7 @@ use nodeless_scheduling::{RuledOut, RuledOutCause};
 const MAX_GROUPS: usize = 8;
 
 /// Instance types with the same text for their cause, those of the most types first.
-pub(super) fn grouped(
+pub(crate) fn grouped(
     ruled_out: &[RuledOut],
     text: impl Fn(&RuledOutCause) -> String,
 ) -> Vec<(String, Vec<&RuledOut>)> {
@@ -29,7 +29,7 @@ pub(super) fn grouped(
 }
 
 /// A list for each cause, after a heading.
-pub(super) fn lists(ruled_out: &[RuledOut]) -> Vec<List> {
+pub(crate) fn lists(ruled_out: &[RuledOut]) -> Vec<List> {
     if ruled_out.is_empty() {
         return vec![heading("no instance type is cheaper".to_owned())];
     }

@@ -89,11 +89,11 @@ impl Offering {
 }
 
 /// A sum of prices. Prices have six decimal places, so further digits are rounding errors. An empty sum is minus zero.
-pub(super) fn rounded(sum: f64) -> f64 {
+pub(crate) fn rounded(sum: f64) -> f64 {
     (sum * 1e6).round() / 1e6 + 0.0
 }
 
-pub(super) fn sorted<T: Ord>(items: impl Iterator<Item = T>) -> Vec<T> {
+pub(crate) fn sorted<T: Ord>(items: impl Iterator<Item = T>) -> Vec<T> {
     let mut items: Vec<T> = items.collect();
     items.sort();
     items

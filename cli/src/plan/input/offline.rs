@@ -10,16 +10,16 @@ use nodeless_scheduling::Options;
 
 /// What such plans have in common.
 #[derive(Clone, Copy)]
-pub(super) struct Offline<'o> {
-    pub(super) catalog: &'o Catalog,
-    pub(super) options: Options,
-    pub(super) at: Timestamp,
-    pub(super) commitments: Option<&'o Commitments>,
+pub(crate) struct Offline<'o> {
+    pub(crate) catalog: &'o Catalog,
+    pub(crate) options: Options,
+    pub(crate) at: Timestamp,
+    pub(crate) commitments: Option<&'o Commitments>,
 }
 
 impl Offline<'_> {
     /// A plan without zonal shifts. `with_disruption` also evaluates disruption, and the nodes of static NodePools.
-    pub(super) fn dry_run(&self, view: ClusterView, claims: Vec<NodeClaim>, with_disruption: bool) -> DryRun {
+    pub(crate) fn dry_run(&self, view: ClusterView, claims: Vec<NodeClaim>, with_disruption: bool) -> DryRun {
         DryRun::new(DryRunInput {
             view,
             claims,

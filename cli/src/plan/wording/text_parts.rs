@@ -7,7 +7,7 @@ use nodeless_model::DollarsPerHour;
 pub(crate) const SHOWN: usize = 4;
 
 /// The other instance types that may be launched.
-pub(super) fn alternatives(kinds: &[PricedType]) -> String {
+pub(crate) fn alternatives(kinds: &[PricedType]) -> String {
     let others = kinds.get(1..).unwrap_or_default();
     let Some(dearest) = others.last() else { return "no other instance type is compatible".to_owned() };
     let shown = others.iter().take(SHOWN).map(|kind| format!("{} {}", kind.name, dollars(kind.price_per_hour)));
@@ -26,6 +26,6 @@ pub(crate) fn shortened(names: &[&str]) -> String {
     }
 }
 
-pub(super) fn dollars(price: f64) -> String {
+pub(crate) fn dollars(price: f64) -> String {
     DollarsPerHour(price).to_string()
 }
