@@ -1,5 +1,16 @@
 //! `nodeless plan`: its output, exit codes and errors.
 
+mod assumptions;
+mod cluster;
+mod default_spread;
+mod disruption;
+mod explained_nodes;
+mod inputs;
+mod policies;
+mod repair_and_churn;
+mod reservations;
+mod snapshot;
+
 use crate::support::{Ended, Folder, nodeless, run};
 use serde_json::{Value, json};
 use std::fs;

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-const INFLATE: &str = include_str!("../../src/demo/inflate.yaml");
+const INFLATE: &str = include_str!("../../../src/demo/inflate.yaml");
 /// A pod that fits on no instance type.
 const TOO_LARGE: &str = "
 apiVersion: v1

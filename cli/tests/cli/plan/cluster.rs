@@ -101,7 +101,7 @@ fn a_live_cluster_and_its_export_have_the_same_plan() {
     // Without controllers nothing is launched, and the pods stay pending.
     let world = World::start(&["--no-controllers"]);
     let Some(kubectl) = Kubectl::new(&world) else { return };
-    kubectl.apply(&documents(&[POOL, CLASS, include_str!("../../src/demo/inflate.yaml")]), &[]);
+    kubectl.apply(&documents(&[POOL, CLASS, include_str!("../../../src/demo/inflate.yaml")]), &[]);
     crate::support::wait_for("five pending pods", || kubectl.names("pods").len() == 5);
     let mut live = nodeless();
     live.args(["plan", "-o", "json", "--kubeconfig"]).arg(&world.kubeconfig);
@@ -233,7 +233,7 @@ apiVersion: autoscaling.x-k8s.io/v1beta1
 kind: CapacityBuffer
 metadata: {name: spare, namespace: default}
 spec: {provisioningStrategy: buffer.x-k8s.io/active-capacity, scalableRef: {apiGroup: apps, kind: Deployment, name: inflate}, replicas: 2}";
-    let plan = planned(0, &[POOL, CLASS, buffer, include_str!("../../src/demo/inflate.yaml")]);
+    let plan = planned(0, &[POOL, CLASS, buffer, include_str!("../../../src/demo/inflate.yaml")]);
     let launches = plan["launches"].as_array().unwrap().iter();
     let pods: Vec<&str> =
         launches.flat_map(|launch| launch["pods"].as_array().unwrap()).map(|pod| pod.as_str().unwrap()).collect();
@@ -241,7 +241,7 @@ spec: {provisioningStrategy: buffer.x-k8s.io/active-capacity, scalableRef: {apiG
     assert_eq!(pods[..2], ["default/capacity-buffer-spare-0", "default/capacity-buffer-spare-1"]);
     let quota =
         "{apiVersion: v1, kind: ResourceQuota, metadata: {name: team, namespace: default}, spec: {hard: {pods: '1'}}}";
-    let limited = piped(&documents(&[POOL, CLASS, buffer, quota, include_str!("../../src/demo/inflate.yaml")]), &[]);
+    let limited = piped(&documents(&[POOL, CLASS, buffer, quota, include_str!("../../../src/demo/inflate.yaml")]), &[]);
     assert!(
         limited.stderr.contains("CapacityBuffer default/spare has 1 of 2 chunks: ResourceQuota default/team"),
         "{}",

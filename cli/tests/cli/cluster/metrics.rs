@@ -10,10 +10,10 @@ use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-const INFLATE: &str = include_str!("../../src/demo/inflate.yaml");
+const INFLATE: &str = include_str!("../../../src/demo/inflate.yaml");
 /// The panels of Karpenter's dashboards with their queries.
-const DASHBOARDS: &str = include_str!("support/karpenter_dashboards.json");
-const PAGE: &str = include_str!("../../../docs/operate/prometheus.md");
+const DASHBOARDS: &str = include_str!("../support/karpenter_dashboards.json");
+const PAGE: &str = include_str!("../../../../docs/operate/prometheus.md");
 /// Labels of queries that Prometheus adds to every series, or that no metric has.
 const FOREIGN_LABELS: [&str; 2] = ["cluster", "label_name"];
 

@@ -1,6 +1,6 @@
 //! Commands that read a local cluster.
 
-use crate::local::{INFLATE, with_pods};
+use crate::simulated::local::{INFLATE, with_pods};
 use crate::support::{Ended, Folder, Kubectl, World, example_node_pool, nodeless, run, wait_for};
 use serde_json::Value;
 use std::fs;

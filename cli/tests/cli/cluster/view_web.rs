@@ -9,7 +9,7 @@ use std::io::{BufRead as _, BufReader};
 use std::net::TcpListener;
 use std::process::{Child, Stdio};
 
-const INFLATE: &str = include_str!("../../src/demo/inflate.yaml");
+const INFLATE: &str = include_str!("../../../src/demo/inflate.yaml");
 
 /// A running `nodeless view --web`, killed when this is dropped.
 struct Web {
@@ -244,7 +244,7 @@ fn the_page_shows_the_cluster_at_each_width_in_light_and_dark() {
                 "return [...document.querySelectorAll('button.node')].filter((it) => it.offsetParent === null).length";
             assert_eq!(browser.script(hidden), 0, "{width} in {scheme}");
             backgrounds.insert(browser.text("return getComputedStyle(document.body).backgroundColor"));
-            let contrast = browser.script(include_str!("support/contrast.js"));
+            let contrast = browser.script(include_str!("../support/contrast.js"));
             assert_eq!(contrast, json!([]), "texts with too little contrast at {width} in {scheme}");
         }
     }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use std::fs;
 use std::net::TcpListener;
 
-pub(crate) const INFLATE: &str = include_str!("../../src/demo/inflate.yaml");
+pub(crate) const INFLATE: &str = include_str!("../../../src/demo/inflate.yaml");
 
 const BUDGET: &str = "
 apiVersion: policy/v1
