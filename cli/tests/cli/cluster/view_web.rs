@@ -221,16 +221,7 @@ fn strings(value: &Value) -> BTreeSet<String> {
     value.as_array().unwrap().iter().map(|it| it.as_str().unwrap().to_owned()).collect()
 }
 
-#[test]
-fn the_page_shows_the_cluster_at_each_width_in_light_and_dark() {
-    let Some(mut browser) = Browser::start() else { return };
-    let world = World::start(&["--speed", "20"]);
-    let web = Web::start(&world);
-    let Some(kubectl) = with_pods(&world) else { return };
-    browser.open(&format!("http://{}/", web.address));
-    wait_for("a square for each pod", || browser.script(SQUARES) == 5);
-    let nodes: BTreeSet<String> = kubectl.names("nodes").into_iter().collect();
-    assert_eq!(strings(&browser.script(NODES)), nodes);
+fn fits_each_width(browser: &mut Browser) {
     let mut backgrounds = BTreeSet::new();
     for scheme in ["light", "dark"] {
         let feature = json!({ "features": [{ "name": "prefers-color-scheme", "value": scheme }] });
@@ -249,8 +240,9 @@ fn the_page_shows_the_cluster_at_each_width_in_light_and_dark() {
         }
     }
     assert_eq!(backgrounds.len(), 2, "{backgrounds:?}");
-    let narrow = json!({ "width": 390, "height": 800, "deviceScaleFactor": 1, "mobile": false });
-    browser.call("Emulation.setDeviceMetricsOverride", &narrow);
+}
+
+fn describes_nodes(browser: &mut Browser) {
     let texts = browser.script(DETAILS);
     let text = |index: usize| texts[index].as_str().unwrap();
     assert!(text(0).contains(", 25% used") && text(0).contains("expires in 2h"), "{texts}");
@@ -258,16 +250,9 @@ fn the_page_shows_the_cluster_at_each_width_in_light_and_dark() {
         assert!(text(1).contains(expected), "no {expected:?} in {texts}");
     }
     assert!(text(2).contains("instancem5.large spot us-east-1a") && text(2).contains("price$0.0400/h"), "{texts}");
-    // The page shows changes without a reload.
-    kubectl.run(&["scale", "deployment", "inflate", "--replicas=2"]);
-    wait_for("the squares to go", || browser.script(SQUARES) == 2);
-    let timeline = "return document.getElementById('timeline').textContent";
-    assert!(browser.text(timeline).contains("launchNodeClaim default-"), "{}", browser.text(timeline));
-    assert!(!browser.text(timeline).contains("Status condition transitioned"));
-    let events = "return document.getElementById('events').textContent";
-    assert!(!browser.text(events).contains("Nominated"), "Events are hidden at first");
-    browser.script("document.getElementById('all-events').click()");
-    assert!(browser.text(events).contains("Nominated"));
+}
+
+fn shows_many_nodes(browser: &mut Browser) {
     let texts = browser.script(MANY);
     let count = |key: &str| texts[key].as_i64().unwrap();
     assert_eq!((count("groups"), count("cells"), count("boxes")), (2, 305, 0), "{texts}");
@@ -277,6 +262,9 @@ fn the_page_shows_the_cluster_at_each_width_in_light_and_dark() {
     assert!(count("height") < 3_000, "{texts}");
     assert_eq!(count("opened"), 5, "the group has its nodes when it is open: {texts}");
     assert!(texts["group"].as_str().unwrap().contains("5 nodes"), "{texts}");
+}
+
+fn shows_groups(browser: &mut Browser) {
     let texts = browser.script(GROUPED);
     let headings = texts["headings"].as_array().unwrap();
     assert_eq!(headings.len(), 3, "{texts}");
@@ -295,6 +283,34 @@ fn the_page_shows_the_cluster_at_each_width_in_light_and_dark() {
         assert!(texts[key].as_str().unwrap().contains(part), "{key} without {part}: {texts}");
     }
     assert!(texts["overflow"].as_i64().unwrap() <= 0, "{texts}");
+}
+
+#[test]
+fn the_page_shows_the_cluster_at_each_width_in_light_and_dark() {
+    let Some(mut browser) = Browser::start() else { return };
+    let world = World::start(&["--speed", "20"]);
+    let web = Web::start(&world);
+    let Some(kubectl) = with_pods(&world) else { return };
+    browser.open(&format!("http://{}/", web.address));
+    wait_for("a square for each pod", || browser.script(SQUARES) == 5);
+    let nodes: BTreeSet<String> = kubectl.names("nodes").into_iter().collect();
+    assert_eq!(strings(&browser.script(NODES)), nodes);
+    fits_each_width(&mut browser);
+    let narrow = json!({ "width": 390, "height": 800, "deviceScaleFactor": 1, "mobile": false });
+    browser.call("Emulation.setDeviceMetricsOverride", &narrow);
+    describes_nodes(&mut browser);
+    // The page shows changes without a reload.
+    kubectl.run(&["scale", "deployment", "inflate", "--replicas=2"]);
+    wait_for("the squares to go", || browser.script(SQUARES) == 2);
+    let timeline = "return document.getElementById('timeline').textContent";
+    assert!(browser.text(timeline).contains("launchNodeClaim default-"), "{}", browser.text(timeline));
+    assert!(!browser.text(timeline).contains("Status condition transitioned"));
+    let events = "return document.getElementById('events').textContent";
+    assert!(!browser.text(events).contains("Nominated"), "Events are hidden at first");
+    browser.script("document.getElementById('all-events').click()");
+    assert!(browser.text(events).contains("Nominated"));
+    shows_many_nodes(&mut browser);
+    shows_groups(&mut browser);
 }
 
 #[test]

@@ -69,8 +69,22 @@ fn cluster() -> Vec<Value> {
     pending["metadata"]["name"] = json!("pending");
     pending["metadata"]["creationTimestamp"] = json!(LATEST);
     objects.0.push(pending);
+    for (kind, group, spec) in specs() {
+        objects.0.push(json!({ "apiVersion": group, "kind": kind, "metadata": { "name": "object" }, "spec": spec }));
+    }
+    objects.0.push(json!({ "apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": { "name": "high" }, "value": 1000 }));
+    objects.0.push(json!({
+        "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": { "name": "zonal" }, "provisioner": "ebs.csi.aws.com",
+        "volumeBindingMode": "WaitForFirstConsumer",
+        "allowedTopologies": [{ "matchLabelExpressions": [{ "key": "topology.kubernetes.io/zone", "values": ["us-east-1b"] }] }],
+    }));
+    objects.0
+}
+
+/// Kinds with their API version and a spec.
+fn specs() -> Vec<(&'static str, &'static str, Value)> {
     let template = demanding();
-    for (kind, group, spec) in [
+    vec![
         ("Deployment", "apps/v1", json!({ "replicas": 2, "template": template })),
         ("DaemonSet", "apps/v1", json!({ "template": { "spec": { "containers": [{ "name": "d" }] } } })),
         (
@@ -115,16 +129,7 @@ fn cluster() -> Vec<Value> {
             "resources": { "requests": { "cpu": "1" } } }),
         ),
         ("Namespace", "v1", json!({})),
-    ] {
-        objects.0.push(json!({ "apiVersion": group, "kind": kind, "metadata": { "name": "object" }, "spec": spec }));
-    }
-    objects.0.push(json!({ "apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": { "name": "high" }, "value": 1000 }));
-    objects.0.push(json!({
-        "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": { "name": "zonal" }, "provisioner": "ebs.csi.aws.com",
-        "volumeBindingMode": "WaitForFirstConsumer",
-        "allowedTopologies": [{ "matchLabelExpressions": [{ "key": "topology.kubernetes.io/zone", "values": ["us-east-1b"] }] }],
-    }));
-    objects.0
+    ]
 }
 
 /// Manifests of Karpenter's earlier APIs.

@@ -223,8 +223,8 @@ fn spot_to_spot_consolidation_needs_its_feature_gate() {
     assert!(on["commands"][0]["replacements"][0]["instanceTypes"].as_array().unwrap().len() >= 15);
 }
 
-#[test]
-fn invalid_input_is_reported_on_the_object_and_blocks_only_its_nodes() {
+/// Nodes that invalid objects concern, and one that none concerns.
+fn invalid() -> Objects {
     let mut objects = Objects::new();
     // A NodePool of a cluster, whose definition may be older than the rule about schedules.
     objects.pool()["metadata"]["uid"] = json!("stored");
@@ -256,6 +256,12 @@ fn invalid_input_is_reported_on_the_object_and_blocks_only_its_nodes() {
     objects.pod("unsold", Some("unsold"), "1");
     objects.0.push(json!({ "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "broken" },
         "spec": { "nodeName": "twice", "containers": [{ "name": "c", "resources": { "requests": { "cpu": "lots" } } }] } }));
+    objects
+}
+
+#[test]
+fn invalid_input_is_reported_on_the_object_and_blocks_only_its_nodes() {
+    let objects = invalid();
     // The invalid pod is an error, and everything else is reported.
     let plan = objects.plan(1, &[]);
     let pool = events(&plan, "NodePool", "default");
@@ -281,13 +287,9 @@ fn invalid_input_is_reported_on_the_object_and_blocks_only_its_nodes() {
     let unsold = objects.plan(1, &["--explain", "unsold"]);
     let drift = &unsold["explanations"][0]["drift"];
     assert_eq!(drift, "it drifted (InstanceTypeNotFound): instance type m5.huge is no longer offered");
-    let disrupted: Vec<&str> = plan["commands"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .flat_map(|command| command["nodes"].as_array().unwrap())
-        .map(|node| node.as_str().unwrap())
-        .collect();
+    let commands = plan["commands"].as_array().unwrap().iter();
+    let disrupted = commands.flat_map(|command| command["nodes"].as_array().unwrap());
+    let disrupted: Vec<&str> = disrupted.map(|node| node.as_str().unwrap()).collect();
     assert!(disrupted.contains(&"empty") && disrupted.contains(&"odd"), "{disrupted:?}");
     assert!(
         !disrupted.contains(&"never") && !disrupted.contains(&"twice") && !disrupted.contains(&"homeless"),
