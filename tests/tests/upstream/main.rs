@@ -6,7 +6,6 @@ mod catalogs;
 mod counts;
 mod definitions;
 mod expect;
-mod expect_disruption;
 mod names;
 mod nodes;
 mod outcome;

@@ -1,6 +1,8 @@
 //! What a case expects of scheduling.
 
-use crate::expect_disruption::DisruptionExpect;
+mod disruption;
+
+use self::disruption::DisruptionExpect;
 use crate::names::key;
 use crate::outcome::{Launched, Outcome, is_named};
 use serde::Deserialize;

@@ -1,6 +1,6 @@
 //! What a case expects of disruption.
 
-use crate::expect::{NodeExpect, compare};
+use super::{NodeExpect, compare};
 use crate::outcome::{Disrupted, Launched, Outcome};
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
