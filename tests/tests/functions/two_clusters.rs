@@ -73,7 +73,7 @@ impl Functions {
 #[tokio::test(flavor = "multi_thread")]
 async fn two_clusters_share_functions() {
     let Some(blue) = Stage::start().await else { return };
-    let green = blue.beside("green").await;
+    let green = Box::pin(blue.beside("green")).await;
     let mut functions = Functions::start(&blue).await;
     for stage in [&blue, &green] {
         stage.create_inflate(2);
@@ -98,7 +98,7 @@ async fn two_clusters_share_functions() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_fault_of_one_cluster_does_not_hold_up_another() {
     let Some(blue) = Stage::start().await else { return };
-    let green = blue.beside("green").await;
+    let green = Box::pin(blue.beside("green")).await;
     let mut functions = Functions::start(&blue).await;
     for stage in [&blue, &green] {
         stage.create_inflate(1);
@@ -153,7 +153,7 @@ async fn a_fault_of_one_cluster_does_not_hold_up_another() {
 async fn a_cluster_that_is_not_registered_is_refused() {
     const REFUSED: &str = "belongs to no cluster that this function serves";
     let Some(blue) = Stage::start().await else { return };
-    let green = blue.beside("green").await;
+    let green = Box::pin(blue.beside("green")).await;
     let mut functions = Functions::start(&blue).await;
     for function in
         [&mut functions.planner, &mut functions.lifecycle, &mut functions.interruption, &mut functions.catalog]
