@@ -1,7 +1,7 @@
 //! Functions that take the messages of their queues as Lambda gives them: batches of ten, and as many environments as there are
 //! batches, up to a limit. EC2's events reach the interruption functions as by the rules of the Terraform module.
 
-use super::taken::{Taken, peak_megabytes};
+use super::taken::{Measured, peak_megabytes, rounded};
 use nodeless_tests::lambda::{Function, binary, sample};
 use nodeless_tests::stage::Stage;
 use serde_json::{Value, json};
@@ -33,9 +33,9 @@ const THROTTLED: &str = "was throttled: RequestLimitExceeded";
 /// A planner, lifecycle and interruption functions at work.
 pub(crate) struct Pool {
     stop: Arc<AtomicBool>,
-    planner: JoinHandle<(Function, Taken)>,
-    lifecycles: Vec<JoinHandle<(Function, Taken)>>,
-    interruptions: Vec<JoinHandle<(Function, Taken)>>,
+    planner: JoinHandle<(Function, Measured)>,
+    lifecycles: Vec<JoinHandle<(Function, Measured)>>,
+    interruptions: Vec<JoinHandle<(Function, Measured)>>,
     dispatcher: JoinHandle<()>,
     busiest: Arc<AtomicUsize>,
 }
@@ -44,15 +44,25 @@ pub(crate) struct Pool {
 pub(crate) struct Done {
     pub(crate) planner: Function,
     pub(crate) lifecycle: Function,
-    pub(crate) planned: Taken,
-    pub(crate) reconciled: Taken,
-    pub(crate) interrupted: Taken,
+    pub(crate) planned: Measured,
+    pub(crate) reconciled: Measured,
+    pub(crate) interrupted: Measured,
     /// The most functions that worked at the same time.
     pub(crate) busiest: usize,
     /// The memory of the largest lifecycle function.
     pub(crate) lifecycle_megabytes: Option<u64>,
     /// The warnings and errors that the functions logged, without those of the planner and the lifecycle function here.
     pub(crate) problems: Vec<String>,
+}
+
+impl Done {
+    /// What the functions took within these seconds.
+    pub(crate) fn report(&self, seconds: f64) -> Value {
+        json!({
+            "seconds": rounded(seconds), "functionsAtOnce": self.busiest,
+            "planner": self.planned.report(), "lifecycle": self.reconciled.report(),
+        })
+    }
 }
 
 /// The events for functions of one kind, a batch in each, which the functions take in turn.
@@ -103,7 +113,7 @@ impl Pool {
         self.stop.store(true, Ordering::Relaxed);
         self.dispatcher.await.unwrap();
         let (planner, planned) = self.planner.await.unwrap();
-        let (mut reconciled, mut megabytes, mut last) = (Taken::default(), None, None);
+        let (mut reconciled, mut megabytes, mut last) = (Measured::default(), None, None);
         let mut problems = Vec::new();
         for lifecycle in self.lifecycles {
             let (function, taken) = lifecycle.await.unwrap();
@@ -111,7 +121,7 @@ impl Pool {
             megabytes = megabytes.max(peak_megabytes(&function));
             problems.extend(last.replace(function).into_iter().flat_map(Function::end));
         }
-        let mut interrupted = Taken::default();
+        let mut interrupted = Measured::default();
         for interruption in self.interruptions {
             let (function, taken) = interruption.await.unwrap();
             interrupted.add(&taken);
@@ -182,8 +192,8 @@ fn state_changes(stage: &Stage) -> Vec<Value> {
 }
 
 /// Processes batches until there are no more.
-async fn work(mut function: Function, batches: Batches, gauge: Gauge) -> (Function, Taken) {
-    let mut taken = Taken::default();
+async fn work(mut function: Function, batches: Batches, gauge: Gauge) -> (Function, Measured) {
+    let mut taken = Measured::default();
     loop {
         let batch = batches.lock().await.recv().await;
         let Some(batch) = batch else { return (function, taken) };
@@ -192,8 +202,8 @@ async fn work(mut function: Function, batches: Batches, gauge: Gauge) -> (Functi
 }
 
 /// Plans at once, for the messages of the plan queue, and each minute.
-async fn plan(stage: Arc<Stage>, mut function: Function, stop: Arc<AtomicBool>, gauge: Gauge) -> (Function, Taken) {
-    let mut taken = Taken::default();
+async fn plan(stage: Arc<Stage>, mut function: Function, stop: Arc<AtomicBool>, gauge: Gauge) -> (Function, Measured) {
+    let mut taken = Measured::default();
     let mut planned: Option<Instant> = None;
     while !stop.load(Ordering::Relaxed) {
         let messages = stage.plan_messages().await;

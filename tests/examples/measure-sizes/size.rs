@@ -1,8 +1,8 @@
 //! The life of a cluster of one size.
 
 use super::binder::{self, Binder};
-use super::pool::Pool;
-use super::taken::{Taken, peak_megabytes, rounded};
+use super::pool::{Done, Pool};
+use super::taken::{Measured, peak_megabytes, rounded};
 use jiff::SignedDuration;
 use nodeless_fake_kubernetes::{PatchOptions, PatchType, Resource, resource};
 use nodeless_tests::lambda::{Function, binary, sample};
@@ -93,7 +93,8 @@ pub(crate) async fn measure(size: Size) -> Value {
     let up_seconds = started.elapsed().as_secs_f64();
     tokio::time::sleep(LEFT_OVER).await;
     let done = pool.stop().await;
-    let up_calls = stage.calls();
+    let mut up = done.report(up_seconds);
+    up["calls"] = json!(stage.calls());
     let launched = stage.list(&NODE_CLAIMS).len();
 
     eprintln!("{nodes} nodes: idle, cold, warm");
@@ -117,45 +118,45 @@ pub(crate) async fn measure(size: Size) -> Value {
     tokio::time::sleep(NOMINATED_FOR + LEFT_OVER).await;
     let more = pool.stop().await;
 
-    let removed = stage.list(&NODE_CLAIMS).len();
-    eprintln!("{nodes} nodes: scaling {removed} down");
-    stage.forget_calls();
-    let pool = Pool::start(&stage, more.planner).await;
-    disrupt(&stage);
-    scale(&stage, 0);
-    let emptied = Instant::now();
-    until("the nodes are gone", || stage.list(&NODE_CLAIMS).is_empty()).await;
-    let down_seconds = emptied.elapsed().as_secs_f64();
-    let down = pool.stop().await;
+    let more_pods = more.report(more_seconds);
+
+    let (scale_down, down) = scale_down(&stage, nodes, more.planner).await;
     problems.extend([more.problems, more.lifecycle.end(), down.problems, down.lifecycle.end()].concat());
     let planner_megabytes = peak_megabytes(&down.planner);
     problems.extend(down.planner.end());
     let peaks = [done.lifecycle_megabytes, more.lifecycle_megabytes, down.lifecycle_megabytes];
     json!({
         "nodes": nodes, "podsANode": size.pods_a_node, "pods": pods, "nodesLaunched": launched, "firstCatalog": refreshed.report(),
-        "scaleUp": {
-            "seconds": rounded(up_seconds), "functionsAtOnce": done.busiest, "planner": done.planned.report(),
-            "lifecycle": done.reconciled.report(), "calls": up_calls,
-        },
+        "scaleUp": up,
         "idle": { "planner": idle_planner, "lifecycle": idle_sweep, "catalog": idle_catalog },
         "cold": cold, "warm": warm,
-        "morePods": {
-            "seconds": rounded(more_seconds), "functionsAtOnce": more.busiest, "planner": more.planned.report(),
-            "lifecycle": more.reconciled.report(),
-        },
-        "scaleDown": {
-            "nodes": removed, "seconds": rounded(down_seconds), "functionsAtOnce": down.busiest,
-            "planner": down.planned.report(), "lifecycle": down.reconciled.report(),
-            "interruption": down.interrupted.report(), "calls": stage.calls(),
-        },
+        "morePods": more_pods,
+        "scaleDown": scale_down,
         "peakMegabytes": {
-            "planner": planner_megabytes,
-            "lifecycle": peaks.into_iter().max(),
-            "catalog": catalog_megabytes,
+            "planner": planner_megabytes, "lifecycle": peaks.into_iter().max(), "catalog": catalog_megabytes,
         },
         "instanceSeconds": STARTS_AFTER + REGISTERS_AFTER + READY_AFTER + SPREAD,
         "problems": { "count": problems.len(), "first": first(&problems) },
     })
+}
+
+/// Removes all pods, and waits until no node is left.
+async fn scale_down(stage: &Arc<Stage>, nodes: u32, planner: Function) -> (Value, Done) {
+    let removed = stage.list(&NODE_CLAIMS).len();
+    eprintln!("{nodes} nodes: scaling {removed} down");
+    stage.forget_calls();
+    let pool = Pool::start(stage, planner).await;
+    disrupt(stage);
+    scale(stage, 0);
+    let emptied = Instant::now();
+    until("the nodes are gone", || stage.list(&NODE_CLAIMS).is_empty()).await;
+    let seconds = emptied.elapsed().as_secs_f64();
+    let down = pool.stop().await;
+    let mut report = down.report(seconds);
+    report["nodes"] = json!(removed);
+    report["interruption"] = down.interrupted.report();
+    report["calls"] = json!(stage.calls());
+    (report, down)
 }
 
 /// A NodePool of machines with eight CPUs that disrupts nothing.
@@ -187,9 +188,9 @@ fn first(problems: &[String]) -> Vec<String> {
 }
 
 /// The catalog, and a ready EC2NodeClass.
-async fn refresh(stage: &Stage) -> (Function, Taken) {
+async fn refresh(stage: &Stage) -> (Function, Measured) {
     let mut catalog = stage.function(&binary("catalog")).await;
-    let mut taken = Taken::default();
+    let mut taken = Measured::default();
     taken.invoke(&mut catalog, &sample("catalog.schedule.json")).await;
     // The EC2NodeClass is ready once lifecycle has asked EC2 by dry runs.
     let mut lifecycle = stage.function(&binary("lifecycle")).await;
@@ -213,16 +214,16 @@ fn deployment(Size { nodes, pods_a_node }: Size) -> Value {
 }
 
 fn scale(stage: &Stage, replicas: u32) {
-    merge(stage, &resource::DEPLOYMENTS, ("default", "inflate"), &json!({ "spec": { "replicas": replicas } }));
+    merge(stage, &resource::DEPLOYMENTS, "default", "inflate", &json!({ "spec": { "replicas": replicas } }));
 }
 
 /// Lets the NodePool disrupt all its nodes as soon as they are empty.
 fn disrupt(stage: &Stage) {
     let disruption = json!({ "consolidateAfter": "0s", "budgets": [{ "nodes": "100%" }] });
-    merge(stage, &NODE_POOLS, ("", "default"), &json!({ "spec": { "disruption": disruption } }));
+    merge(stage, &NODE_POOLS, "", "default", &json!({ "spec": { "disruption": disruption } }));
 }
 
-fn merge(stage: &Stage, resource: &Resource, (namespace, name): (&str, &str), patch: &Value) {
+fn merge(stage: &Stage, resource: &Resource, namespace: &str, name: &str, patch: &Value) {
     let options = PatchOptions::default();
     stage.api().patch(resource, namespace, name, None, PatchType::Merge, patch, &options).unwrap();
 }
@@ -238,7 +239,7 @@ async fn until(what: &str, holds: impl Fn() -> bool) {
 /// Runs one plan and reports what the function has used.
 async fn once(stage: &Stage, planner: &mut Function) -> Value {
     stage.forget_calls();
-    let mut taken = Taken::default();
+    let mut taken = Measured::default();
     taken.invoke(planner, &sample("planner.heartbeat.json")).await;
     let mut report = taken.report();
     report["calls"] = json!(stage.calls());
@@ -253,7 +254,7 @@ async fn idle(stage: &Stage, function: &mut Function, event: &str) -> Value {
     let logged = function.logged_bytes();
     for _ in 0..IDLE_RUNS {
         stage.forget_calls();
-        let mut taken = Taken::default();
+        let mut taken = Measured::default();
         taken.invoke(function, &sample(event)).await;
         seconds.push(taken.seconds);
         processor.push(taken.processor_seconds);

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 /// The sums of the measurements of a function's invocations.
 #[derive(Default)]
-pub(crate) struct Taken {
+pub(crate) struct Measured {
     pub(crate) invocations: u64,
     pub(crate) seconds: f64,
     pub(crate) processor_seconds: f64,
@@ -14,7 +14,7 @@ pub(crate) struct Taken {
     pub(crate) longest_seconds: f64,
 }
 
-impl Taken {
+impl Measured {
     /// Gives the function an event, which must succeed.
     pub(crate) async fn invoke(&mut self, function: &mut Function, event: &Value) -> Value {
         let (before, processor) = (Instant::now(), processor_seconds(function));

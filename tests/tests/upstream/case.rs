@@ -1,7 +1,7 @@
 //! A case of the table, as it is written.
 
 use crate::expect::Expect;
-use crate::nodes::Node;
+use crate::nodes::GivenNode;
 use crate::pods::Pods;
 use crate::pools::Pool;
 use crate::reservations::Reservation;
@@ -55,7 +55,7 @@ pub(crate) struct Case {
     #[serde(default)]
     pub(crate) pods: Vec<Pods>,
     #[serde(default)]
-    pub(crate) nodes: Vec<Node>,
+    pub(crate) nodes: Vec<GivenNode>,
     /// Other objects.
     #[serde(default)]
     pub(crate) objects: Vec<Value>,

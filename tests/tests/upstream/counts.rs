@@ -1,6 +1,6 @@
 //! The counts of the table in `docs/compare.md`.
 
-use crate::table::{Entry, Table, Versions};
+use crate::table::{Table, TableEntry, Versions};
 use std::collections::BTreeMap;
 
 const START: &str = "<!-- counts of tests/upstream -->";
@@ -14,7 +14,7 @@ struct Counts {
 }
 
 impl Counts {
-    fn add(&mut self, entry: &Entry) {
+    fn add(&mut self, entry: &TableEntry) {
         if entry.case.fails.is_some() {
             self.fail += 1;
         } else if entry.case.differs.is_some() {

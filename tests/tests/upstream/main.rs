@@ -17,10 +17,10 @@ mod table;
 mod tests;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use table::{Entry, Table};
+use table::{Table, TableEntry};
 
 /// What is wrong with a case of the table.
-fn evaluate(entry: &Entry) -> Option<String> {
+fn evaluate(entry: &TableEntry) -> Option<String> {
     let mut wrong: Vec<String> = match plan::run(&entry.case) {
         Ok(outcome) => entry.case.expect.differences(&outcome),
         Err(error) => return Some(entry.message(&[error])),
@@ -33,7 +33,7 @@ fn evaluate(entry: &Entry) -> Option<String> {
 }
 
 /// What is wrong with these cases, in their order. The cases are planned on all processors.
-fn evaluate_all(entries: &[&Entry]) -> Vec<String> {
+fn evaluate_all(entries: &[&TableEntry]) -> Vec<String> {
     let next = AtomicUsize::new(0);
     let worker = || {
         let mut found = Vec::new();
@@ -57,8 +57,8 @@ fn evaluate_all(entries: &[&Entry]) -> Vec<String> {
 fn every_case_of_the_table_holds() {
     let table = Table::read(&table::folder()).unwrap();
     let chosen = std::env::var("UPSTREAM").unwrap_or_default();
-    let is_chosen = |entry: &&Entry| entry.file.contains(&chosen) || entry.case.case.contains(&chosen);
-    let entries: Vec<&Entry> = table.entries.iter().filter(is_chosen).collect();
+    let is_chosen = |entry: &&TableEntry| entry.file.contains(&chosen) || entry.case.case.contains(&chosen);
+    let entries: Vec<&TableEntry> = table.entries.iter().filter(is_chosen).collect();
     if !chosen.is_empty() {
         for entry in &entries {
             println!("{}:{} {}\n{:#?}\n", entry.file, entry.line, entry.case.case, plan::run(&entry.case));

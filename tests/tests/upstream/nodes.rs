@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 /// A node.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
-pub(crate) struct Node {
+pub(crate) struct GivenNode {
     name: String,
     /// The number of such nodes, named `NAME-0` and so on.
     count: Option<usize>,
@@ -67,7 +67,7 @@ const fn yes() -> bool {
     true
 }
 
-impl Node {
+impl GivenNode {
     /// The manifests of the Nodes, and of their NodeClaims.
     pub(crate) fn manifests(&self, at: Timestamp) -> Vec<Value> {
         let names: Vec<String> = match self.count {

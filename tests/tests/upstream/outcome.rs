@@ -7,7 +7,7 @@ pub(crate) type Labels = BTreeMap<String, BTreeSet<String>>;
 
 /// The plan.
 #[derive(Debug, Default)]
-pub(crate) struct Outcome {
+pub(crate) struct CaseOutcome {
     /// The objects that cannot be used.
     pub(crate) faults: Vec<String>,
     pub(crate) warnings: Vec<String>,

@@ -1,7 +1,7 @@
 //! Plans a case as `nodeless plan --disruption` plans files.
 
 use crate::case::Case;
-use crate::outcome::{Command, Disrupted, Labels, Launched, Outcome};
+use crate::outcome::{CaseOutcome, Command, Disrupted, Labels, Launched};
 use crate::pools::{Pool, class};
 use crate::{catalogs, definitions, reservations};
 use jiff::Timestamp;
@@ -21,7 +21,7 @@ const NOW: &str = "2026-01-10T12:00:00Z";
 const DECISIONS: usize = 20;
 
 /// Plans a case.
-pub(crate) fn run(case: &Case) -> Result<Outcome, String> {
+pub(crate) fn run(case: &Case) -> Result<CaseOutcome, String> {
     let at = case.at.map_or_else(|| NOW.parse::<Timestamp>().map_err(|error| error.to_string()), Ok)?;
     let items = manifests(case, at);
     let list = json!({ "apiVersion": "v1", "kind": "List", "items": items });
@@ -96,13 +96,13 @@ fn named(key: &str) -> String {
     key.strip_prefix("default/").unwrap_or(key).to_owned()
 }
 
-fn outcome(snapshot: &Snapshot, dry_run: &DryRun, problem: &Problem<'_>, solution: &Solution) -> Outcome {
+fn outcome(snapshot: &Snapshot, dry_run: &DryRun, problem: &Problem<'_>, solution: &Solution) -> CaseOutcome {
     let pod = |index: usize| named(&problem.pods[index].key());
-    let mut made = Outcome {
+    let mut made = CaseOutcome {
         faults: snapshot.faults.iter().map(ToString::to_string).collect(),
         warnings: snapshot.warnings.iter().chain(dry_run.assumptions()).cloned().collect(),
         held: snapshot.held.iter().map(|(pod, why)| (named(pod), why.to_string())).collect(),
-        ..Outcome::default()
+        ..CaseOutcome::default()
     };
     made.warnings.extend(dry_run.unusable().map(|(pool, why)| format!("NodePool {pool}: {why}")));
     for (number, launch) in solution.launches.iter().enumerate() {
@@ -168,6 +168,7 @@ fn disrupted(dry_run: &DryRun, solution: &Solution, decisions: usize) -> Disrupt
     }
     let repair = |verdict: &Verdict| match verdict {
         Verdict::Wait => "Wait",
+        Verdict::Reboot => "Reboot",
         Verdict::Repair => "Repair",
         Verdict::Terminate => "Terminate",
         Verdict::Blocked(_) => "Blocked",

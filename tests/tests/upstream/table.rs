@@ -17,7 +17,7 @@ const CASE: &str = "  - case:";
 #[derive(Debug, Default)]
 pub(crate) struct Table {
     pub(crate) versions: Versions,
-    pub(crate) entries: Vec<Entry>,
+    pub(crate) entries: Vec<TableEntry>,
 }
 
 /// The versions of the suites.
@@ -32,7 +32,7 @@ pub(crate) struct Versions {
 
 /// A case and its place.
 #[derive(Debug)]
-pub(crate) struct Entry {
+pub(crate) struct TableEntry {
     pub(crate) file: String,
     pub(crate) line: usize,
     pub(crate) case: Case,
@@ -55,7 +55,7 @@ pub(crate) fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("upstream")
 }
 
-impl Entry {
+impl TableEntry {
     /// The message about differences.
     pub(crate) fn message(&self, wrong: &[String]) -> String {
         format!("tests/upstream/{}:{}: {}\n  {}", self.file, self.line, self.case.case, wrong.join("\n  "))
@@ -85,7 +85,7 @@ impl Table {
 
     /// Refuses cases of the same name, and pages that do not exist.
     fn check(&self, root: &Path) -> Result<(), String> {
-        let mut names: BTreeMap<&str, &Entry> = BTreeMap::new();
+        let mut names: BTreeMap<&str, &TableEntry> = BTreeMap::new();
         for entry in &self.entries {
             if let Some(other) = names.insert(&entry.case.case, entry) {
                 return Err(entry.message(&[format!("{}:{} has the same name", other.file, other.line)]));
@@ -99,7 +99,7 @@ impl Table {
 }
 
 /// The cases in the text of a file.
-pub(crate) fn entries(name: &str, text: &str) -> Result<Vec<Entry>, String> {
+pub(crate) fn entries(name: &str, text: &str) -> Result<Vec<TableEntry>, String> {
     let file: File = serde_saphyr::from_str(text).map_err(|error| format!("{name}: {error}"))?;
     let lines = text.lines().enumerate().filter(|(_, line)| line.starts_with(CASE)).map(|(index, _)| index + 1);
     let lines: Vec<usize> = lines.collect();
@@ -109,7 +109,7 @@ pub(crate) fn entries(name: &str, text: &str) -> Result<Vec<Entry>, String> {
     file.cases.into_iter().zip(lines).map(|(own, line)| entry(name, line, &file.defaults, &own)).collect()
 }
 
-fn entry(name: &str, line: usize, defaults: &Value, own: &Value) -> Result<Entry, String> {
+fn entry(name: &str, line: usize, defaults: &Value, own: &Value) -> Result<TableEntry, String> {
     let mut whole = defaults.clone();
     merge(&mut whole, own);
     // A null in these is a label that is removed or that has to be missing, unless it removes one of the defaults.
@@ -125,7 +125,7 @@ fn entry(name: &str, line: usize, defaults: &Value, own: &Value) -> Result<Entry
     }
     let case: Case = serde_json::from_value(whole).map_err(|error| format!("{name}:{line}: {error}"))?;
     let refused = refusal(&case);
-    let entry = Entry { file: name.to_owned(), line, case };
+    let entry = TableEntry { file: name.to_owned(), line, case };
     refused.map_or(Ok(()), |why| Err(entry.message(&[why.to_owned()])))?;
     Ok(entry)
 }

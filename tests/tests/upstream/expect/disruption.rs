@@ -1,7 +1,7 @@
 //! What a case expects of disruption.
 
 use super::{NodeExpect, compare};
-use crate::outcome::{Disrupted, Launched, Outcome};
+use crate::outcome::{CaseOutcome, Disrupted, Launched};
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -42,7 +42,7 @@ impl DisruptionExpect {
         none.into_iter().chain(others).all(|empty| empty) && self.kept.is_empty() && self.replaced.is_empty()
     }
 
-    pub(crate) fn check(&self, outcome: &Outcome, wrong: &mut Vec<String>) {
+    pub(crate) fn check(&self, outcome: &CaseOutcome, wrong: &mut Vec<String>) {
         let Some(actual) = &outcome.disruption else { return wrong.push("disruption was not decided".to_owned()) };
         let before = wrong.len();
         self.check_commands(actual, wrong);

@@ -4,7 +4,7 @@ mod disruption;
 
 use self::disruption::DisruptionExpect;
 use crate::names::key;
-use crate::outcome::{Launched, Outcome, is_named};
+use crate::outcome::{CaseOutcome, Launched, is_named};
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -142,7 +142,7 @@ impl Expect {
     }
 
     /// The differences between what is expected and the outcome.
-    pub(crate) fn differences(&self, outcome: &Outcome) -> Vec<String> {
+    pub(crate) fn differences(&self, outcome: &CaseOutcome) -> Vec<String> {
         let mut wrong = Vec::new();
         self.input(outcome, &mut wrong);
         self.pods(outcome, &mut wrong);
@@ -158,7 +158,7 @@ impl Expect {
         wrong
     }
 
-    fn input(&self, outcome: &Outcome, wrong: &mut Vec<String>) {
+    fn input(&self, outcome: &CaseOutcome, wrong: &mut Vec<String>) {
         match &self.invalid {
             None => compare("errors of the input", &Vec::new(), &outcome.faults, wrong),
             Some(part) if outcome.faults.iter().any(|fault| fault.contains(part)) => {}
@@ -170,7 +170,7 @@ impl Expect {
         }
     }
 
-    fn pods(&self, outcome: &Outcome, wrong: &mut Vec<String>) {
+    fn pods(&self, outcome: &CaseOutcome, wrong: &mut Vec<String>) {
         let refused = &outcome.unschedulable;
         let names: Vec<&String> = refused.keys().collect();
         match &self.unschedulable {
@@ -194,7 +194,7 @@ impl Expect {
         }
     }
 
-    fn groups(&self, outcome: &Outcome, wrong: &mut Vec<String>) {
+    fn groups(&self, outcome: &CaseOutcome, wrong: &mut Vec<String>) {
         let places = |group: &[String]| -> Vec<(String, String)> {
             let found = outcome.places.iter().filter(|(pod, _)| group.iter().any(|pattern| is_named(pod, pattern)));
             found.map(|(pod, place)| (pod.clone(), place.clone())).collect()
@@ -215,7 +215,7 @@ impl Expect {
         }
     }
 
-    fn new_nodes(&self, outcome: &Outcome, wrong: &mut Vec<String>) {
+    fn new_nodes(&self, outcome: &CaseOutcome, wrong: &mut Vec<String>) {
         let launches = &outcome.launches;
         if let Some(count) = &self.nodes {
             compare("number of new nodes", count, &launches.len(), wrong);
@@ -230,7 +230,7 @@ impl Expect {
 }
 
 impl RefusedPods {
-    fn check(&self, outcome: &Outcome, wrong: &mut Vec<String>) {
+    fn check(&self, outcome: &CaseOutcome, wrong: &mut Vec<String>) {
         let refused = &outcome.unschedulable;
         if let Some(count) = &self.count {
             compare("number of unschedulable pods", count, &refused.len(), wrong);
@@ -251,7 +251,7 @@ impl RefusedPods {
 }
 
 impl Spread {
-    fn check(&self, outcome: &Outcome, wrong: &mut Vec<String>) {
+    fn check(&self, outcome: &CaseOutcome, wrong: &mut Vec<String>) {
         let on = key(&self.on);
         let mut counts: BTreeMap<String, usize> = BTreeMap::new();
         let pods =
