@@ -1,5 +1,7 @@
 //! Launching, describing, tagging and terminating instances.
 
+mod known_templates;
+
 use crate::addresses::Addresses;
 use crate::control_plane::{CurrentControlPlane, DESCRIBED_AGAIN_AFTER};
 use crate::log_lines::{ControlPlaneUnread, FreeAddressesUnread, InstanceTypesLeftOut};
@@ -10,9 +12,10 @@ use aws_config::timeout::TimeoutConfig;
 use aws_sdk_ec2::Client;
 use aws_sdk_ec2::operation::create_fleet::CreateFleetOutput;
 use aws_sdk_ec2::operation::describe_instances::paginator::DescribeInstancesPaginator;
-use aws_sdk_ec2::types::{Filter, LaunchTemplate, ResourceType};
+use aws_sdk_ec2::types::{Filter, ResourceType};
 use futures::future::try_join_all;
 use jiff::Timestamp;
+use known_templates::{LAST_USED_TAG, LastUsed, Templates};
 use nodeless_api::EC2NodeClass;
 use nodeless_aws::port_error;
 use nodeless_launch::fleet::{self, FleetOverride, FleetPlan};
@@ -21,7 +24,7 @@ use nodeless_launch::template::{TemplateError, TemplateSpec, Variant, instance_t
 use nodeless_model::certificate_authorities::lacks_any;
 use nodeless_model::instance::{Instance, InstanceFault, InstanceState, LAUNCH_UNANSWERED, LaunchOutcome};
 use nodeless_model::launch_check::Refusal;
-use nodeless_model::{CapacityType, StringMap, labels};
+use nodeless_model::{StringMap, labels};
 use nodeless_ports::cloud::LaunchRequest;
 use nodeless_ports::{Cloud, ControlPlane, DescribeControlPlane, ErrorKind, PortError};
 use nodeless_telemetry::Context;
@@ -31,8 +34,6 @@ use std::time::Duration;
 
 /// EC2 accepts at most 200 values in the filters of a call, and at most 1,000 ids in a call; 200 satisfies both.
 const IDS_A_CALL: usize = 200;
-/// The tag with the day of the last use of a launch template; see [`Cloud::delete_unused_launch_templates`].
-const LAST_USED_TAG: &str = "nodeless.sh/last-used";
 /// The scheduled events that end or interrupt an instance; those that Karpenter handles.
 const EVENT_CODES: [&str; 5] =
     ["instance-reboot", "system-reboot", "system-maintenance", "instance-retirement", "instance-stop"];
@@ -42,19 +43,6 @@ const ALIVE_OR_ENDING: [&str; 5] = ["pending", "running", "stopping", "stopped",
 /// The timeout of CreateFleet. It answers when all instances are launched, which takes far longer than any other call: usually
 /// seconds, more when EC2 has to try many offerings.
 const FLEET_TIME: Duration = Duration::from_secs(45);
-
-/// The day on which a launch template was last marked as used. It is locked while the template is created.
-type LastUsed = Arc<tokio::sync::Mutex<Option<String>>>;
-
-/// The launch templates of a plan.
-#[derive(Default)]
-struct Templates {
-    /// The name of the template of each variant.
-    names: BTreeMap<Variant, String>,
-    /// The content of each template, by name.
-    specs: BTreeMap<String, TemplateSpec>,
-    instance_tags: StringMap,
-}
 
 /// EC2, for the lifecycle of a claim.
 #[derive(Clone, Debug)]
@@ -105,110 +93,6 @@ impl Ec2Cloud {
             self.context.log(&ControlPlaneUnread { error: &error.to_string() });
         }
         with(control_plane)
-    }
-
-    /// The names and contents of the launch templates of a plan.
-    fn templates(
-        &self,
-        cluster: &ClusterDetails,
-        request: &LaunchRequest<'_>,
-        plan: &FleetPlan,
-    ) -> Result<Templates, PortError> {
-        let spot = plan.capacity_type == CapacityType::Spot;
-        let instance_tags = instance_tags(cluster, request.claim, &request.node_class.spec);
-        let mut templates = Templates { instance_tags, ..Templates::default() };
-        for variant in plan.groups.keys() {
-            let spec = TemplateSpec::new(cluster, request.claim, request.node_class, variant, spot)
-                .map_err(|error| template_error(&error))?;
-            let name = spec.name();
-            templates.specs.insert(name.clone(), spec);
-            templates.names.insert(variant.clone(), name);
-        }
-        Ok(templates)
-    }
-
-    /// Creates the launch templates that do not exist, and marks the others as used today. It looks for them first, as Karpenter
-    /// does: a process that has just started knows none, and most exist.
-    async fn ensure_templates(&self, templates: &Templates) -> Result<(), PortError> {
-        let today = self.today();
-        let mut unknown = Vec::new();
-        // In the order of names, so that launches that use the same templates at once wait for the first, and not for each other:
-        // each call is a token of a small bucket.
-        for (name, spec) in &templates.specs {
-            let last_used = self.known_template(name).lock_owned().await;
-            if last_used.as_deref() != Some(today.as_str()) {
-                unknown.push((name, spec, last_used));
-            }
-        }
-        if unknown.is_empty() {
-            return Ok(());
-        }
-        let names = unknown.iter().map(|(name, ..)| name.as_str());
-        let present = templates::named(&self.client, names).await?;
-        for (name, spec, mut last_used) in unknown {
-            match present.iter().find(|template| template.launch_template_name() == Some(name)) {
-                Some(template) => self.mark_used(template, &today).await?,
-                None => self.create_template(name, spec, &today).await?,
-            }
-            *last_used = Some(today.clone());
-        }
-        Ok(())
-    }
-
-    /// Creates the launch templates again after EC2 did not find one of them. It may still list those that were deleted.
-    async fn create_again(&self, templates: &Templates) -> Result<(), PortError> {
-        let today = self.today();
-        for (name, spec) in &templates.specs {
-            let mut last_used = self.known_template(name).lock_owned().await;
-            if last_used.as_deref() != Some(today.as_str()) {
-                self.create_template(name, spec, &today).await?;
-                *last_used = Some(today.clone());
-            }
-        }
-        Ok(())
-    }
-
-    fn today(&self) -> String {
-        self.context.now().strftime("%Y-%m-%d").to_string()
-    }
-
-    fn known_template(&self, name: &str) -> LastUsed {
-        let mut known = self.known_templates.lock().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(known.entry(name.to_owned()).or_default())
-    }
-
-    /// Creates a launch template, unless another process has just done so.
-    async fn create_template(&self, name: &str, spec: &TemplateSpec, today: &str) -> Result<(), PortError> {
-        let mut tags = spec.tags.clone();
-        tags.insert(LAST_USED_TAG.to_owned(), today.to_owned());
-        let created = self
-            .client
-            .create_launch_template()
-            .launch_template_name(name)
-            .launch_template_data(requests::template_data(spec)?)
-            .tag_specifications(requests::tag_specification(ResourceType::LaunchTemplate, &tags))
-            .send()
-            .await
-            .map_err(|error| port_error("EC2 CreateLaunchTemplate", &error));
-        match created {
-            Err(error) if error.code != "InvalidLaunchTemplateName.AlreadyExistsException" => Err(error),
-            _ => Ok(()),
-        }
-    }
-
-    async fn mark_used(&self, template: &LaunchTemplate, today: &str) -> Result<(), PortError> {
-        let marked = template.tags().iter().any(|tag| tag.key() == Some(LAST_USED_TAG) && tag.value() == Some(today));
-        match template.launch_template_id() {
-            Some(id) if !marked => {
-                let tags = StringMap::from([(LAST_USED_TAG.to_owned(), today.to_owned())]);
-                self.tag(id, &tags).await
-            }
-            _ => Ok(()),
-        }
-    }
-
-    fn forget_templates(&self) {
-        self.known_templates.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
     async fn create_fleet(

@@ -1,6 +1,6 @@
 //! The catalog as it is read from EC2 and the Price List.
 
-use crate::support::{World, facts};
+use crate::support::{SimulatedAws, facts};
 use jiff::{SignedDuration, Timestamp};
 use nodeless_catalog::Catalog;
 use nodeless_catalog::stored::{OnDemandPriceSource, SpotPriceSource};
@@ -13,7 +13,7 @@ use std::sync::Arc;
 async fn the_catalog_contains_what_ec2_and_the_price_list_return() {
     // The simulated account sells the embedded facts at synthetic spot prices, so the catalog of those is what is expected.
     let facts = facts();
-    let world = World::selling(&facts).await;
+    let world = SimulatedAws::selling(&facts).await;
     world.calls_take(200);
     let catalog = world.source().catalog(None).await.unwrap();
     let expected = Catalog::synthetic(0, &facts);
@@ -35,7 +35,7 @@ async fn the_catalog_contains_what_ec2_and_the_price_list_return() {
 
 #[tokio::test]
 async fn a_price_list_that_throttles_is_read_to_the_end() {
-    let world = World::selling(&facts()).await;
+    let world = SimulatedAws::selling(&facts()).await;
     world.calls_take(40);
     let catalog = world.source().catalog(None).await.unwrap();
     assert_eq!(catalog.on_demand_price_source, OnDemandPriceSource::PriceList);
@@ -52,7 +52,7 @@ async fn a_price_list_that_throttles_is_read_to_the_end() {
 
 #[tokio::test]
 async fn a_fresh_catalog_is_not_read_again() {
-    let world = World::new().await;
+    let world = SimulatedAws::new().await;
     let source = world.source();
     let catalog = source.catalog(None).await.unwrap();
     let calls = world.ec2.call_counts();
@@ -89,7 +89,7 @@ fn hours_ago(hours: i64) -> Option<Timestamp> {
 
 #[tokio::test]
 async fn prices_that_cannot_be_read_never_fail_the_catalog() {
-    let world = World::new().await;
+    let world = SimulatedAws::new().await;
     let source = world.source();
     let good = source.catalog(None).await.unwrap();
     for api in ["GetProducts", "DescribeSpotPriceHistory"] {
@@ -113,7 +113,7 @@ async fn prices_that_cannot_be_read_never_fail_the_catalog() {
 
 #[tokio::test]
 async fn new_prices_and_zones_come_through() {
-    let world = World::new().await;
+    let world = SimulatedAws::new().await;
     let source = world.source();
     let before = source.catalog(None).await.unwrap();
     world.ec2.change_account(|account| {
@@ -135,7 +135,7 @@ async fn new_prices_and_zones_come_through() {
 
 #[tokio::test]
 async fn types_and_offerings_that_cannot_be_read_fail_it() {
-    let world = World::new().await;
+    let world = SimulatedAws::new().await;
     let source = world.source();
     for api in ["DescribeInstanceTypes", "DescribeInstanceTypeOfferings", "DescribeAvailabilityZones"] {
         world.ec2.deny(api);
@@ -149,7 +149,7 @@ async fn types_and_offerings_that_cannot_be_read_fail_it() {
 
 #[tokio::test]
 async fn instance_types_can_be_made_from_it() {
-    let world = World::new().await;
+    let world = SimulatedAws::new().await;
     let class = world.resolved(serde_json::json!({})).await;
     let catalog = world.source().catalog(None).await.unwrap();
     let zones = class
@@ -168,7 +168,7 @@ async fn instance_types_can_be_made_from_it() {
 
 #[tokio::test]
 async fn a_regions_catalog_can_be_exported_and_read_again() {
-    let world = World::new().await;
+    let world = SimulatedAws::new().await;
     let (facts, catalog) = nodeless_ec2::read_region(&world.config, world.context()).await.unwrap();
     assert_eq!(catalog.on_demand_price_source, OnDemandPriceSource::PriceList);
     let file = nodeless_catalog::file::write(&facts, &catalog).unwrap();

@@ -1,6 +1,6 @@
 //! User data has the newest certificate authority of the cluster that can be read.
 
-use crate::support::{World, candidate, claim, details};
+use crate::support::{SimulatedAws, candidate, claim, details};
 use async_trait::async_trait;
 use jiff::Timestamp;
 use nodeless_api::EC2NodeClass;
@@ -55,7 +55,7 @@ impl Clock for Adjusted {
 
 #[tokio::test]
 async fn a_certificate_authority_that_the_class_states_is_read_before_the_launch() {
-    let world = World::new().await;
+    let world = SimulatedAws::new().await;
     let mut class = world.resolved(json!({})).await;
     let candidates = [candidate("m5.large", "a", OnDemand, 0.096)];
     let eks = Arc::new(Rotated::default());

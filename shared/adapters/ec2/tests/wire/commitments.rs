@@ -1,6 +1,6 @@
 //! Savings Plans and Reserved Instances of the account, as they are stored with the catalog.
 
-use crate::support::World;
+use crate::support::SimulatedAws;
 use jiff::{SignedDuration, Timestamp};
 use nodeless_catalog::Catalog;
 use nodeless_model::listed_commitments::{
@@ -53,7 +53,7 @@ fn rates(types: &[(&str, f64)]) -> BTreeMap<String, f64> {
 /// Rates of types that the region sells, and of one that it does not sell.
 const RATES: [(&str, f64); 4] = [("m5.large", 0.0604), ("m5.xlarge", 0.1208), ("m6g.large", 0.0487), ("x9.large", 0.1)];
 
-fn buy(world: &World) -> AccountCommitments {
+fn buy(world: &SimulatedAws) -> AccountCommitments {
     let reserved = vec![reserved("ri-1", "active"), reserved("ri-2", "retired")];
     let mut bought = AccountCommitments { reserved, ..AccountCommitments::default() };
     for (id, kind, state, dollars) in [
@@ -74,7 +74,7 @@ fn hours_ago(hours: i64) -> Option<Timestamp> {
 
 #[tokio::test]
 async fn active_commitments_are_stored_with_the_rates_of_types_that_the_region_sells() {
-    let world = World::new().await;
+    let world = SimulatedAws::new().await;
     let bought = buy(&world);
     let catalog = world.source_with_commitments().catalog(None).await.unwrap();
     let read = catalog.commitments.clone().unwrap();
@@ -90,7 +90,7 @@ async fn active_commitments_are_stored_with_the_rates_of_types_that_the_region_s
 
 #[tokio::test]
 async fn without_the_option_nothing_is_asked() {
-    let world = World::new().await;
+    let world = SimulatedAws::new().await;
     buy(&world);
     let catalog = world.source().catalog(None).await.unwrap();
     assert_eq!(catalog.commitments, None);
@@ -108,7 +108,7 @@ async fn without_the_option_nothing_is_asked() {
 
 #[tokio::test]
 async fn commitments_that_cannot_be_read_stay_as_they_were() {
-    let world = World::new().await;
+    let world = SimulatedAws::new().await;
     buy(&world);
     let source = world.source_with_commitments();
     let good = source.catalog(None).await.unwrap();
@@ -129,7 +129,7 @@ async fn commitments_that_cannot_be_read_stay_as_they_were() {
 
 #[tokio::test]
 async fn a_commitment_with_a_value_that_cannot_be_used_is_left_out() {
-    let world = World::new().await;
+    let world = SimulatedAws::new().await;
     buy(&world);
     world.ec2.change_account(|account| {
         let all = account.commitments.as_mut().unwrap();

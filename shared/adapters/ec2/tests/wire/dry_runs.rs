@@ -1,6 +1,6 @@
 //! Dry runs of launches.
 
-use crate::support::{CLUSTER, World, candidate, claim, launch, m5};
+use crate::support::{CLUSTER, SimulatedAws, candidate, claim, launch, m5};
 use crate::templates::templates;
 use jiff::SignedDuration;
 use nodeless_api::EC2NodeClass;
@@ -13,7 +13,7 @@ use nodeless_ports::{Cloud as _, ErrorKind, PortError};
 use serde_json::json;
 
 pub(crate) async fn dry_run(
-    world: &World,
+    world: &SimulatedAws,
     node_class: &EC2NodeClass,
     candidates: &[LaunchCandidate],
 ) -> Result<Option<Refusal>, PortError> {
@@ -23,7 +23,7 @@ pub(crate) async fn dry_run(
 
 #[tokio::test]
 async fn a_dry_run_has_the_tags_of_the_launch_which_a_policy_may_require() {
-    let world = World::new().await;
+    let world = SimulatedAws::new().await;
     world.ec2.change_account(|account| account.require_tags_of(CLUSTER));
     let class = world.resolved(json!({})).await;
     assert_eq!(dry_run(&world, &class, &m5()).await.unwrap(), None);
@@ -52,8 +52,8 @@ async fn a_dry_run_has_the_tags_of_the_launch_which_a_policy_may_require() {
 }
 
 /// A world with an EC2NodeClass that has interfaces of its own, and what a launch of it may be.
-async fn with_interfaces() -> (World, EC2NodeClass, [LaunchCandidate; 2]) {
-    let world = World::new().await;
+async fn with_interfaces() -> (SimulatedAws, EC2NodeClass, [LaunchCandidate; 2]) {
+    let world = SimulatedAws::new().await;
     let interfaces = json!([
         { "networkCardIndex": 0, "deviceIndex": 0, "interfaceType": "interface" },
         { "networkCardIndex": 1, "deviceIndex": 1, "interfaceType": "efa-only" },

@@ -1,6 +1,6 @@
 //! An isolated VPC, from which IAM and the Price List cannot be called.
 
-use crate::support::{World, class};
+use crate::support::{SimulatedAws, class};
 use nodeless_api::{ConditionStatus, EC2NodeClassStatus};
 use nodeless_catalog::stored::{OnDemandPriceSource, SpotPriceSource};
 use nodeless_ec2::AwsCatalogSource;
@@ -18,14 +18,14 @@ fn condition<'a>(status: &'a EC2NodeClassStatus, name: &str) -> (ConditionStatus
 }
 
 /// The calls of IAM and of the Price List.
-fn calls(world: &World) -> Vec<String> {
+fn calls(world: &SimulatedAws) -> Vec<String> {
     let called = |name: &String| name.starts_with("iam:") || name.starts_with("pricing:");
     world.ec2.call_counts().into_keys().filter(called).collect()
 }
 
 #[tokio::test]
 async fn neither_iam_nor_the_price_list_is_called() {
-    let world = World::new().await;
+    let world = SimulatedAws::new().await;
     let source = world.isolated_source();
     let catalog = source.catalog(None).await.unwrap();
     assert_eq!(catalog.on_demand_price_source, OnDemandPriceSource::Embedded);
@@ -52,7 +52,7 @@ async fn neither_iam_nor_the_price_list_is_called() {
 
 #[tokio::test]
 async fn a_role_without_an_instance_profile_is_refused() {
-    let world = World::new().await;
+    let world = SimulatedAws::new().await;
     let status = resolve(&world.isolated_source(), json!({ "role": "another" })).await;
     let (ready, message) = condition(&status, "InstanceProfileReady");
     assert_eq!(ready, ConditionStatus::False);

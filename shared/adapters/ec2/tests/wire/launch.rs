@@ -1,7 +1,7 @@
 //! Launching, finding, tagging and terminating instances.
 
 use crate::dry_runs::dry_run;
-use crate::support::{CLUSTER, World, candidate, claim, ids, launch, m5, ready};
+use crate::support::{CLUSTER, SimulatedAws, candidate, claim, ids, launch, m5, ready};
 use jiff::{SignedDuration, Timestamp};
 use nodeless_api::EC2NodeClass;
 use nodeless_fake_aws::{CapacityReservation, CapacityType, Ec2Error, Offering, OfferingPattern};
@@ -13,8 +13,8 @@ use nodeless_ports::{CatalogSource as _, Cloud as _, ErrorKind};
 use serde_json::json;
 
 /// Like [`ready`], with an EC2NodeClass that selects a reservation of two instances.
-async fn reserving(interruptible: bool) -> (World, EC2NodeClass) {
-    let world = World::new().await;
+async fn reserving(interruptible: bool) -> (SimulatedAws, EC2NodeClass) {
+    let world = SimulatedAws::new().await;
     let reservation = CapacityReservation {
         id: "cr-0a0000000000000001".into(),
         instance_type: "m5.large".into(),
@@ -316,7 +316,7 @@ async fn an_interruptible_reservation_is_launched_into_with_its_market_type() {
 
 #[tokio::test]
 async fn of_several_subnets_in_a_zone_the_one_with_the_most_free_addresses_now_is_used() {
-    let world = World::new().await;
+    let world = SimulatedAws::new().await;
     world.ec2.change_account(|account| {
         let mut second = account.subnets[0].clone();
         second.id = "subnet-0a0000000000000099".into();

@@ -1,6 +1,6 @@
 //! Local Zones: their offerings, their prices, and a launch there.
 
-use crate::support::{World, candidate, claim};
+use crate::support::{SimulatedAws, candidate, claim};
 use nodeless_catalog::facts::{Facts, Zone};
 use nodeless_catalog::node_class::AmiFamily;
 use nodeless_catalog::{Catalog, NodeClassSettings, UnavailableOfferings};
@@ -30,7 +30,7 @@ fn on_demand(catalog: &Catalog, instance_type: &str, zone: &str) -> Option<f64> 
 
 #[tokio::test]
 async fn the_catalog_has_the_offerings_and_prices_of_a_local_zone() {
-    let world = World::selling(&with_local_zone()).await;
+    let world = SimulatedAws::selling(&with_local_zone()).await;
     let catalog = world.source().catalog(None).await.unwrap();
     let names: Vec<&str> = catalog.zones.iter().map(|zone| zone.name.as_str()).collect();
     assert_eq!(names, [LOCAL, "us-west-2a", "us-west-2b"]);
@@ -48,7 +48,7 @@ async fn the_catalog_has_the_offerings_and_prices_of_a_local_zone() {
 
 #[tokio::test]
 async fn a_node_is_launched_in_the_local_zone_of_a_selected_subnet() {
-    let world = World::selling(&with_local_zone()).await;
+    let world = SimulatedAws::selling(&with_local_zone()).await;
     let class = world.resolved(json!({ "subnetSelectorTerms": [{ "id": "subnet-0a000000000000000" }] })).await;
     let subnets = &class.status.as_ref().unwrap().subnets;
     assert_eq!(subnets.iter().map(|subnet| subnet.zone.as_str()).collect::<Vec<_>>(), [LOCAL]);

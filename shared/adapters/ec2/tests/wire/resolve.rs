@@ -1,6 +1,6 @@
 //! Tests the status that an EC2NodeClass resolves to, and its instance profiles.
 
-use crate::support::{ACCOUNT, CLUSTER, World, candidate, claim, class};
+use crate::support::{ACCOUNT, CLUSTER, SimulatedAws, candidate, claim, class};
 use jiff::{SignedDuration, Timestamp};
 use nodeless_api::{Condition, ConditionStatus, EC2NodeClass, EC2NodeClassStatus};
 use nodeless_fake_aws::{Ec2Error, Image, InstanceProfile, PlacementGroup};
@@ -23,7 +23,7 @@ fn fails(status: &EC2NodeClassStatus, name: &str, reason: &str, stated: &str) {
     assert_eq!(self::condition(status, "Ready").status, ConditionStatus::False);
 }
 
-async fn resolve(world: &World, fields: Value) -> EC2NodeClassStatus {
+async fn resolve(world: &SimulatedAws, fields: Value) -> EC2NodeClassStatus {
     world.source().resolve(&class(&fields)).await.unwrap()
 }
 
@@ -33,7 +33,7 @@ fn names(status: &EC2NodeClassStatus) -> Vec<&str> {
 
 #[tokio::test]
 async fn a_class_as_people_write_it_becomes_ready() {
-    let world = World::new().await;
+    let world = SimulatedAws::new().await;
     world.ec2.change_account(|account| account.subnets[1].free_addresses += 1);
     let status = resolve(&world, json!({})).await;
     for condition in &status.conditions {
@@ -61,7 +61,7 @@ async fn a_class_as_people_write_it_becomes_ready() {
 
 #[tokio::test]
 async fn aliases_lead_to_their_images() {
-    let world = World::new().await;
+    let world = SimulatedAws::new().await;
     let status = resolve(&world, json!({ "amiSelectorTerms": [{ "alias": "bottlerocket@v1.40.0" }] })).await;
     assert_eq!(status.amis.len(), 5, "the image for x86 serves Neuron too");
     assert!(names(&status).iter().all(|name| name.starts_with("bottlerocket-aws-k8s-1.33")));
@@ -87,7 +87,7 @@ async fn aliases_lead_to_their_images() {
 
 #[tokio::test]
 async fn a_parameter_that_cannot_be_read_costs_an_alias_no_other_image() {
-    let world = World::new().await;
+    let world = SimulatedAws::new().await;
     let fail = |times| world.ec2.fail_next("GetParameter", &Ec2Error::new("AccessDeniedException", "no"), times);
     let ids =
         |status: &EC2NodeClassStatus| -> BTreeSet<String> { status.amis.iter().map(|ami| ami.id.clone()).collect() };
@@ -130,7 +130,7 @@ fn image(id: &str, name: &str, created: Timestamp, architecture: &str) -> Image 
 
 #[tokio::test]
 async fn own_images_are_found_by_every_kind_of_term() {
-    let world = World::new().await;
+    let world = SimulatedAws::new().await;
     let now = world.ec2.now();
     let earlier = now - SignedDuration::from_hours(24);
     world.ec2.change_account(|account| {
@@ -162,7 +162,7 @@ async fn own_images_are_found_by_every_kind_of_term() {
 
 #[tokio::test]
 async fn what_is_not_found_is_named() {
-    let world = World::new().await;
+    let world = SimulatedAws::new().await;
     let none = json!([{ "tags": { "a": "b" } }, { "id": "subnet-0ff" }]);
     let status = resolve(&world, json!({ "subnetSelectorTerms": none })).await;
     fails(&status, "SubnetsReady", "SubnetsNotFound", "tags a=b, or id subnet-0ff");
@@ -177,7 +177,7 @@ async fn what_is_not_found_is_named() {
 
 #[tokio::test]
 async fn what_may_not_be_read_is_kept_and_what_cannot_be_read_now_changes_nothing() {
-    let world = World::new().await;
+    let world = SimulatedAws::new().await;
     let class = world.resolved(json!({})).await;
     let before = class.status.clone().unwrap();
     for (api, name) in [
@@ -198,7 +198,7 @@ async fn what_may_not_be_read_is_kept_and_what_cannot_be_read_now_changes_nothin
 
 #[tokio::test]
 async fn what_cannot_be_launched_yet_is_refused() {
-    let world = World::new().await;
+    let world = SimulatedAws::new().await;
     let status = resolve(&world, json!({ "placementGroupSelector": { "name": "close" } })).await;
     fails(&status, "PlacementGroupReady", "PlacementGroupNotFound", "placement group close");
     fails(&status, "ValidationSucceeded", "DependenciesNotReady", "PlacementGroupReady");
@@ -227,7 +227,7 @@ async fn what_cannot_be_launched_yet_is_refused() {
     fails(&status, "ValidationSucceeded", "KubeletExpressionInvalid", "spec.kubelet");
 }
 
-fn profiles(world: &World) -> Vec<InstanceProfile> {
+fn profiles(world: &SimulatedAws) -> Vec<InstanceProfile> {
     world
         .ec2
         .account()
@@ -241,7 +241,7 @@ fn profiles(world: &World) -> Vec<InstanceProfile> {
 async fn throttling_of_ssm_and_iam_is_waited_out_and_then_reported() {
     let class = class(&json!({ "role": "other" }));
     let throttled = async |api: &str, times| {
-        let world = World::new().await;
+        let world = SimulatedAws::new().await;
         world.ec2.change_account(|account| account.roles.push("other".into()));
         world.ec2.throttle(api, times);
         world.source().resolve(&class).await
@@ -257,7 +257,7 @@ async fn throttling_of_ssm_and_iam_is_waited_out_and_then_reported() {
 
 #[tokio::test]
 async fn a_role_of_ones_own_gets_a_profile_that_goes_with_the_class() {
-    let world = World::new().await;
+    let world = SimulatedAws::new().await;
     world.ec2.change_account(|account| account.roles.push("other".into()));
     let fields = json!({ "role": "teams/other" });
     let first = world.resolved(fields.clone()).await;
@@ -295,7 +295,7 @@ async fn a_role_of_ones_own_gets_a_profile_that_goes_with_the_class() {
 
 #[tokio::test]
 async fn profiles_are_created_and_deleted_below_the_iam_path_of_the_organization() {
-    let world = World::new().await;
+    let world = SimulatedAws::new().await;
     world.ec2.change_account(|account| account.roles.push("other".into()));
     let source = world.source().with_iam_path("/teams/platform/".into());
     let mut class = crate::support::class(&json!({ "role": "other" }));
@@ -312,7 +312,7 @@ async fn profiles_are_created_and_deleted_below_the_iam_path_of_the_organization
 
 #[tokio::test]
 async fn karpenters_profile_is_taken_over() {
-    let world = World::new().await;
+    let world = SimulatedAws::new().await;
     world.ec2.change_account(|account| {
         account.roles.push("other".into());
         account.instance_profiles.push(InstanceProfile {
@@ -331,7 +331,7 @@ async fn karpenters_profile_is_taken_over() {
 
 #[tokio::test]
 async fn profiles_of_others_stay() {
-    let world = World::new().await;
+    let world = SimulatedAws::new().await;
     let named = world.resolved(json!({ "role": null, "instanceProfile": "prod-node" })).await;
     assert_eq!(named.status.as_ref().unwrap().instance_profile.as_deref(), Some("prod-node"));
     assert_eq!(condition(named.status.as_ref().unwrap(), "Ready").status, ConditionStatus::True);
@@ -342,7 +342,7 @@ async fn profiles_of_others_stay() {
 
 #[tokio::test]
 async fn a_profile_with_a_path_is_named_without_it() {
-    let world = World::new().await;
+    let world = SimulatedAws::new().await;
     world.ec2.change_account(|account| {
         let mut profile = account.instance_profiles[0].clone();
         (profile.name, profile.path, profile.id) = ("nodes".into(), "/teams/a/".into(), "AIPA2".into());
@@ -360,7 +360,7 @@ async fn a_profile_with_a_path_is_named_without_it() {
 
 #[tokio::test]
 async fn a_role_that_does_not_exist_is_named() {
-    let world = World::new().await;
+    let world = SimulatedAws::new().await;
     let status = resolve(&world, json!({ "role": "no-such-role" })).await;
     fails(&status, "InstanceProfileReady", "RoleNotFound", "no-such-role");
     assert_eq!(status.instance_profile, None);

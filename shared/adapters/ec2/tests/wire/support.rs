@@ -37,7 +37,7 @@ pub(crate) fn facts() -> Facts {
 }
 
 /// A simulated account that is served for as long as the test runs.
-pub(crate) struct World {
+pub(crate) struct SimulatedAws {
     pub(crate) ec2: Ec2,
     pub(crate) config: SdkConfig,
     lines: Arc<Captured>,
@@ -117,7 +117,7 @@ pub(crate) fn control_plane() -> Arc<dyn DescribeControlPlane> {
     Arc::new(NotUpgraded)
 }
 
-impl World {
+impl SimulatedAws {
     /// An account with a network, images and a node role for the cluster, in two zones that sell a few types.
     pub(crate) async fn new() -> Self {
         let mut facts = facts();
@@ -194,7 +194,7 @@ impl World {
     }
 }
 
-/// An EC2NodeClass that selects what [`World::new`] makes, with these fields in its spec; null removes one.
+/// An EC2NodeClass that selects what [`SimulatedAws::new`] makes, with these fields in its spec; null removes one.
 pub(crate) fn class(fields: &Value) -> EC2NodeClass {
     let mut class = test_support::ec2_node_class("default", CLUSTER, fields);
     class.spec.tags.entry("team".to_owned()).or_insert_with(|| "a".to_owned());
@@ -252,8 +252,8 @@ pub(crate) async fn launch(
 }
 
 /// A world with an EC2NodeClass that has only defaults.
-pub(crate) async fn ready() -> (World, EC2NodeClass) {
-    let world = World::new().await;
+pub(crate) async fn ready() -> (SimulatedAws, EC2NodeClass) {
+    let world = SimulatedAws::new().await;
     let class = world.resolved(json!({})).await;
     (world, class)
 }

@@ -1,6 +1,6 @@
 //! Launch templates.
 
-use crate::support::{CLUSTER, World, candidate, claim, ids, launch, m5, ready};
+use crate::support::{CLUSTER, SimulatedAws, candidate, claim, ids, launch, m5, ready};
 use jiff::{SignedDuration, Timestamp};
 use nodeless_fake_aws::requests::{CreateLaunchTemplate, DeleteLaunchTemplate, Describe, Tag, TagSpecification};
 use nodeless_model::CapacityType::{OnDemand, Spot};
@@ -51,7 +51,7 @@ async fn a_template_that_was_deleted_is_made_again() {
     assert_eq!(templates(&world).await.len(), 1);
 }
 
-pub(crate) async fn templates(world: &World) -> Vec<String> {
+pub(crate) async fn templates(world: &SimulatedAws) -> Vec<String> {
     let answer = aws_sdk_ec2::Client::new(&world.config).describe_launch_templates().send().await.unwrap();
     answer.launch_templates().iter().map(|template| template.launch_template_name().unwrap().to_owned()).collect()
 }
@@ -121,7 +121,7 @@ fn texts(value: serde_json::Value) -> serde_json::Value {
 
 #[tokio::test]
 async fn the_sdk_sends_what_the_launch_crate_renders() {
-    let world = World::new().await;
+    let world = SimulatedAws::new().await;
     let class = world
         .resolved(json!({
             "associatePublicIPAddress": false,
