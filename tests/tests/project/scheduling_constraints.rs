@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 /// The minimum number of constraints in the table: fewer mean that the table is not read any more.
 const FEWEST_ROWS: usize = 30;
@@ -58,15 +59,23 @@ fn named(cell: &str, usual: &str) -> Vec<Named> {
     found
 }
 
-/// The text of a file of tests, or of a module with tests of its own.
+/// The text of a file of tests, or of a module with tests of its own, and of the modules in it. It may be in any folder of the tests.
 fn source(krate: &str, file: &str) -> Option<String> {
-    let folders = LAYERS.map(|layer| root().join("shared").join(layer).join(krate));
-    let mut places = folders.iter().flat_map(|folder| {
-        // A crate with one test binary has its files in a folder of the crate's name.
-        let places = [folder.join("tests").join(krate), folder.join("tests"), folder.join("src")];
-        places.map(|place| place.join(format!("{file}.rs")))
-    });
-    places.find_map(|path| fs::read_to_string(path).ok()).filter(|source| source.contains("test]"))
+    static PATHS: LazyLock<BTreeSet<String>> = LazyLock::new(crate::architecture::paths);
+    let within = format!("/{krate}/");
+    let rust: Vec<&Path> =
+        PATHS.iter().filter(|path| path.contains(&within) && path.ends_with(".rs")).map(Path::new).collect();
+    let folders = LAYERS.map(|layer| Path::new("shared").join(layer).join(krate));
+    let places =
+        folders.iter().flat_map(|folder| [folder.join("tests").join(krate), folder.join("tests"), folder.join("src")]);
+    let text = |place: PathBuf| {
+        let named = rust.iter().filter(|path| {
+            let module = path.strip_prefix(&place).map(|path| path.with_extension(""));
+            module.is_ok_and(|module| module.ancestors().any(|module| module.ends_with(file)))
+        });
+        named.map(|path| fs::read_to_string(root().join(path)).unwrap()).collect::<String>()
+    };
+    places.map(text).find(|source| source.contains("test]"))
 }
 
 /// The names of the tests in a file.
