@@ -1,5 +1,15 @@
 //! Consolidation: which nodes go for which others, and the words for those that stay.
 
+mod binding;
+mod buffers;
+mod just_launched;
+mod local_volumes;
+mod merge;
+mod min_savings;
+mod paid;
+mod preferences;
+mod zone_balance;
+
 use crate::support::*;
 use jiff::SignedDuration;
 use nodeless_disruption::*;
