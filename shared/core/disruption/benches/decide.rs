@@ -59,8 +59,8 @@ fn pool() -> NodePool {
 }
 
 /// Spot nodes, each with fifteen pods and no capacity for another.
-fn tight(nodes: usize) -> World {
-    let mut world = World::new(vec![pool()]);
+fn tight(nodes: usize) -> TestCluster {
+    let mut world = TestCluster::new(vec![pool()]);
     world.types = families(30);
     world.options.spot_to_spot = true;
     let mut draw = Draw(7);
@@ -76,10 +76,10 @@ fn tight(nodes: usize) -> World {
 }
 
 /// On-demand nodes of several types, filled to a given percentage with twenty pods on average.
-fn wasteful(nodes: usize, percent: i64, related: bool) -> World {
+fn wasteful(nodes: usize, percent: i64, related: bool) -> TestCluster {
     let mut pool = pool();
     pool.template.requirements = Requirements::from([(labels::CAPACITY_TYPE, Requirement::one_of(["on-demand"]))]);
-    let mut world = World::new(vec![pool]);
+    let mut world = TestCluster::new(vec![pool]);
     world.types = families(30);
     let mut draw = Draw(11);
     for node in 0..nodes {
@@ -122,7 +122,7 @@ fn relate(pod: &mut Pod, draw: &mut Draw) {
 }
 
 /// On-demand nodes of all types, each filled by a tenth to nine tenths.
-fn fragmented(nodes: usize) -> World {
+fn fragmented(nodes: usize) -> TestCluster {
     let mut world = wasteful(0, 0, false);
     let kinds: Vec<(String, i64, i64)> = world
         .types
@@ -150,7 +150,7 @@ fn fragmented(nodes: usize) -> World {
 }
 
 /// A lower bound of the price of a world's pods, as if fractions of nodes could be launched.
-fn bound(world: &World) -> f64 {
+fn bound(world: &TestCluster) -> f64 {
     use microlp::{ComparisonOp, OptimizationDirection, Problem};
     let mut problem = Problem::new(OptimizationDirection::Minimize);
     let kinds: Vec<_> = world
@@ -187,7 +187,7 @@ fn peak() -> u64 {
     line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() / 1024
 }
 
-fn timed(name: &str, world: &World) {
+fn timed(name: &str, world: &TestCluster) {
     let cluster = world.cluster();
     let mut best = Duration::MAX;
     let mut decision = Decision::default();
@@ -212,7 +212,7 @@ fn timed(name: &str, world: &World) {
     );
 }
 
-fn converged(name: &str, mut world: World) {
+fn converged(name: &str, mut world: TestCluster) {
     let (least, before, pods) = (bound(&world), world.price(), world.pods());
     let nodes = world.places.len();
     let mut evicted = 0;

@@ -8,8 +8,8 @@ use nodeless_model::node::NodeCondition;
 use nodeless_model::*;
 
 /// Drifted nodes that their pods fill, of a NodePool with a canary of half an hour.
-fn drifted(nodes: usize) -> World {
-    let mut world = World::new(vec![node_pool("default")]);
+fn drifted(nodes: usize) -> TestCluster {
+    let mut world = TestCluster::new(vec![node_pool("default")]);
     world.pools[0].options.set(labels::AMI_CANARY, Some("30m"));
     for node in 0..nodes {
         world.on_demand("c9.large", vec![web(node)]);
@@ -23,7 +23,7 @@ fn web(number: usize) -> Pod {
 }
 
 /// A node with the new AMI, initialized at a time.
-fn with_new_image(world: &mut World, since: Timestamp) -> &mut Place {
+fn with_new_image(world: &mut TestCluster, since: Timestamp) -> &mut Place {
     let number = world.places.len();
     let place = world.on_demand("c9.large", vec![web(number)]);
     place.claim.status.instance.as_mut().unwrap().image_id = "ami-2".into();
@@ -32,14 +32,14 @@ fn with_new_image(world: &mut World, since: Timestamp) -> &mut Place {
     place
 }
 
-fn cluster(world: &World) -> Cluster<'_> {
+fn cluster(world: &TestCluster) -> Cluster<'_> {
     let mut cluster = world.cluster();
     let image = ClassImage { id: "ami-2".into(), requirements: Requirements::new() };
     cluster.node_classes.insert("default".into(), NodeClassFacts { images: vec![image], ..NodeClassFacts::default() });
     cluster
 }
 
-fn decided(world: &World) -> Decision {
+fn decided(world: &TestCluster) -> Decision {
     decide(&cluster(world), now(), &world.options)
 }
 

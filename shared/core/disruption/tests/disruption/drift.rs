@@ -8,8 +8,8 @@ use nodeless_model::*;
 use std::time::Duration;
 
 /// A number of drifted nodes that their pods fill, and a budget.
-fn full(nodes: usize, budgeted: u32) -> World {
-    let mut world = World::new(vec![node_pool("default")]);
+fn full(nodes: usize, budgeted: u32) -> TestCluster {
+    let mut world = TestCluster::new(vec![node_pool("default")]);
     world.pools[0].disruption.budgets = vec![budget(BudgetNodes::Count(budgeted))];
     for node in 0..nodes {
         world.on_demand("c9.large", vec![pod(&format!("web-{node}"), 1900, 3500)]);
@@ -23,7 +23,7 @@ fn going(commands: &[Command]) -> Vec<&str> {
 }
 
 /// The replacement of a node whose pods have not left it yet: it was made from the present NodePool.
-fn launch_for(world: &mut World, place: usize, ready: bool) {
+fn launch_for(world: &mut TestCluster, place: usize, ready: bool) {
     let replaces = world.places[place].claim.name.clone();
     let pods = world.places[place].pods.iter().map(Pod::key).collect();
     let made = world.on_demand("c9.large", Vec::new());
@@ -127,7 +127,7 @@ fn drift_commands_of_one_decision_keep_a_limit_together() {
 }
 
 /// [`full`] at its limit of nodes, where only one node may be removed before its replacement is launched.
-fn at_its_limit(nodes: usize, budgeted: u32) -> World {
+fn at_its_limit(nodes: usize, budgeted: u32) -> TestCluster {
     let mut world = full(nodes, budgeted);
     let units = i64::try_from(nodes).unwrap();
     world.pools[0].limits = ResourceList::from([("nodes", Quantity::from_units(units))]);
@@ -193,7 +193,7 @@ fn a_limit_in_dollars_is_one_that_a_node_may_go_first_for() {
 }
 
 /// The cluster's limit allows no further node.
-fn limit_nodes_of_cluster(world: &mut World, nodes: i64) {
+fn limit_nodes_of_cluster(world: &mut TestCluster, nodes: i64) {
     world.limits.resources = ResourceList::from([("nodes", Quantity::from_units(nodes))]);
 }
 
@@ -292,7 +292,7 @@ fn pods_that_stay_until_the_grace_period_ends_need_no_place() {
 #[test]
 fn a_proposal_is_validated_for_itself_whatever_else_could_be_done_meanwhile() {
     let later = now() + SignedDuration::from_secs(15);
-    let mut world = World::new(vec![node_pool("default")]);
+    let mut world = TestCluster::new(vec![node_pool("default")]);
     world.pools[0].disruption.budgets = vec![budget(BudgetNodes::Count(1))];
     world.on_demand("c9.large", Vec::new());
     world.on_demand("c9.xlarge", vec![pod("web", 3800, 7000)]);

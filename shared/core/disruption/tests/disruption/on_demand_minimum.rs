@@ -15,13 +15,13 @@ fn mixed(minimum: &str) -> NodePool {
     pool
 }
 
-fn world(minimum: &str) -> World {
-    let mut world = World::new(vec![mixed(minimum)]);
+fn world(minimum: &str) -> TestCluster {
+    let mut world = TestCluster::new(vec![mixed(minimum)]);
     world.options.spot_to_spot = true;
     world
 }
 
-impl World {
+impl TestCluster {
     fn spot(&mut self, kind: &str, pods: Vec<Pod>) -> &mut Place {
         self.node("default", kind, CapacityType::Spot, ZONES[0], pods)
     }
@@ -33,7 +33,7 @@ fn large(count: usize) -> Vec<Pod> {
 }
 
 /// The launches of a plan for pods beside the nodes of a world, limited to its minimums.
-fn planned(world: &World, pods: &[Pod], under_way: &[&Command]) -> Vec<Launch> {
+fn planned(world: &TestCluster, pods: &[Pod], under_way: &[&Command]) -> Vec<Launch> {
     let offers: Vec<PoolOffer<'_>> = world.cluster().node_pools;
     let largest = nodeless_scheduling::Options { max_pods_per_node: Some(1), ..Default::default() };
     let problem = Problem { pods: pods.iter().collect(), node_pools: offers, ..Problem::default() };
@@ -125,7 +125,7 @@ fn spot_is_launched_where_on_demand_is_not_available_or_not_admitted() {
 fn an_invalid_minimum_has_no_effect() {
     let mut pool = mixed("2");
     pool.template.requirements = Requirements::from([(labels::CAPACITY_TYPE, Requirement::one_of(["spot"]))]);
-    let mut world = World::new(vec![pool]);
+    let mut world = TestCluster::new(vec![pool]);
     world.spot("c9.large", vec![pod("web", 1900, 3500)]);
     assert_eq!(world.decide().events, []);
 }
@@ -135,7 +135,7 @@ fn a_node_pool_below_its_minimum_has_an_event() {
     let mut world = world("2");
     world.on_demand("c9.large", vec![pod("a", 1900, 3500)]);
     world.spot("c9.large", vec![pod("b", 1900, 3500)]);
-    let of = |world: &World| world.decide().events.iter().map(|event| event.message.clone()).collect::<Vec<_>>();
+    let of = |world: &TestCluster| world.decide().events.iter().map(|event| event.message.clone()).collect::<Vec<_>>();
     let [event] = &of(&world)[..] else { panic!("{:#?}", of(&world)) };
     assert!(event.starts_with("1 of 2 nodes are on demand, and annotation nodeless.sh/min-on-demand requires 2 nodes"));
     world.on_demand("c9.large", vec![pod("c", 1900, 3500)]);

@@ -7,19 +7,19 @@ use nodeless_model::node_pool::BudgetNodes;
 use nodeless_model::*;
 use std::time::Duration;
 
-fn fixed(replicas: i64, nodes: usize) -> World {
-    let mut world = World::new(vec![NodePool { replicas: Some(replicas), ..node_pool("fixed") }]);
+fn fixed(replicas: i64, nodes: usize) -> TestCluster {
+    let mut world = TestCluster::new(vec![NodePool { replicas: Some(replicas), ..node_pool("fixed") }]);
     for index in 0..nodes {
         world.on_demand("m9.large", vec![pod(&format!("pod-{index}"), 500, 512)]);
     }
     world
 }
 
-fn changes(world: &World) -> Vec<StaticChange> {
+fn changes(world: &TestCluster) -> Vec<StaticChange> {
     static_changes(&world.cluster(), now(), &world.options)
 }
 
-fn annotate(world: &mut World, key: &str, value: &str) {
+fn annotate(world: &mut TestCluster, key: &str, value: &str) {
     world.pools[0].options.set(key, Some(value));
 }
 
@@ -80,12 +80,12 @@ fn a_static_pool_sleeps() {
 
 #[test]
 fn the_nodes_of_a_sleeping_pool_retire() {
-    let mut world = World::new(vec![node_pool("default"), node_pool("other")]);
+    let mut world = TestCluster::new(vec![node_pool("default"), node_pool("other")]);
     for _ in 0..3 {
         world.on_demand("c9.large", vec![pod("a", 500, 512)]);
     }
     world.node("other", "c9.large", CapacityType::OnDemand, ZONES[0], Vec::new());
-    let retiring = |world: &World| -> Vec<String> {
+    let retiring = |world: &TestCluster| -> Vec<String> {
         schedules::retiring(&world.cluster(), now()).into_iter().map(|(one, _)| one.node).collect()
     };
     assert!(retiring(&world).is_empty());
@@ -118,7 +118,7 @@ fn drifted_nodes_of_a_static_pool_are_replaced_one_for_one() {
 
 #[test]
 fn a_pod_that_does_not_want_to_go_keeps_no_other_node() {
-    let mut world = World::new(vec![node_pool("default")]);
+    let mut world = TestCluster::new(vec![node_pool("default")]);
     world.on_demand("c9.large", vec![pod("a", 500, 512)]).claim.phase = Phase::Draining;
     world.on_demand("c9.large", Vec::new());
     assert!(world.decide().commands.is_empty(), "the pod needs the capacity");
@@ -130,7 +130,7 @@ fn a_pod_that_does_not_want_to_go_keeps_no_other_node() {
 
 #[test]
 fn a_node_expires_gracefully_if_configured() {
-    let mut world = World::new(vec![node_pool("default")]);
+    let mut world = TestCluster::new(vec![node_pool("default")]);
     world.on_demand("c9.large", vec![pod("a", 1500, 3000)]).claim.spec.expire_after = Some(Duration::from_secs(6000));
     // The node was created at 3000 and is 4200 seconds old.
     assert!(world.decide().commands.is_empty());
@@ -145,7 +145,7 @@ fn a_node_expires_gracefully_if_configured() {
 
 #[test]
 fn invalid_input_is_reported_on_the_object_concerned() {
-    let mut world = World::new(vec![node_pool("default")]);
+    let mut world = TestCluster::new(vec![node_pool("default")]);
     world.on_demand(
         "c9.large",
         vec![labelled(pod("a", 100, 100), "app", "a"), labelled(pod("b", 100, 100), "app", "b")],
@@ -181,7 +181,7 @@ fn invalid_input_is_reported_on_the_object_concerned() {
 #[test]
 fn capacity_is_kept_for_the_pods_of_a_draining_node_until_a_budget_has_held_them_for_long() {
     let blocked = |allowed: i32, minutes: i64| {
-        let mut world = World::new(vec![node_pool("default")]);
+        let mut world = TestCluster::new(vec![node_pool("default")]);
         let draining = world.on_demand("c9.large", vec![labelled(pod("db", 1500, 1024), "app", "db")]);
         draining.claim.phase = Phase::Draining;
         draining.claim.status.drain_started = Some(now() - SignedDuration::from_mins(minutes));
@@ -200,7 +200,7 @@ fn capacity_is_kept_for_the_pods_of_a_draining_node_until_a_budget_has_held_them
         let world = blocked(allowed, minutes);
         assert!(world.kept(1).contains(stays), "{allowed} allowed, {minutes} minutes: {}", world.kept(1));
     }
-    let goes = |world: &World| world.decide().commands[0].candidates[0].node == "node-00001";
+    let goes = |world: &TestCluster| world.decide().commands[0].candidates[0].node == "node-00001";
     assert!(goes(&blocked(0, 10)));
     // The Eviction API refuses a pod that two budgets cover, whatever they allow.
     let mut twice = blocked(1, 1);
@@ -217,7 +217,7 @@ fn capacity_is_kept_for_the_pods_of_a_draining_node_until_a_budget_has_held_them
 /// Kubernetes deletes the pods of a node that is gone after a while, and their owners make them again.
 #[test]
 fn a_node_stays_for_the_pods_of_a_node_that_is_gone() {
-    let mut world = World::new(vec![node_pool("default")]);
+    let mut world = TestCluster::new(vec![node_pool("default")]);
     world.on_demand("m9.large", Vec::new());
     let orphan = pod("a", 500, 512);
     let mut cluster = world.cluster();

@@ -16,8 +16,11 @@ const POLICIES: [ConsolidationPolicy; 3] =
 const KINDS: [&str; 8] =
     ["c9.large", "c9.xlarge", "c9.4xlarge", "m9.large", "m9.2xlarge", "m9.4xlarge", "r9.xlarge", "r9.2xlarge"];
 
+/// A pod as small numbers: its size, and what is special about it.
+type PodSeed = (usize, usize);
+
 /// A node as small numbers: type, zone and how it is bought, its pods, and what is special about it.
-type NodeSeed = (usize, usize, Vec<(usize, usize)>, usize);
+type NodeSeed = (usize, usize, Vec<PodSeed>, usize);
 
 fn nodes() -> impl Strategy<Value = Vec<NodeSeed>> {
     let pods = prop::collection::vec((0..64_usize, 0..40_usize), 0..9);
@@ -27,7 +30,8 @@ fn nodes() -> impl Strategy<Value = Vec<NodeSeed>> {
 /// The common properties of all nodes: the policy, the budgets, limits, and whether spot goes to spot.
 type PoolSeed = (usize, usize, usize, bool);
 
-fn make_pod(name: &str, (size, special): (usize, usize), here: &[Pod]) -> Pod {
+fn make_pod(name: &str, seed: PodSeed, here: &[Pod]) -> Pod {
+    let (size, special) = seed;
     let cpu = [50, 100, 250, 500, 1000, 1500, 2500, 3000][size % 8];
     let mut pod = pod(name, cpu, [64, 256, 512, 1024, 2048, 4096, 6144, 9000][size / 8]);
     match special {
@@ -63,7 +67,8 @@ fn guard(name: &str, key: &str, value: &str, allowed: i32) -> PodDisruptionBudge
     }
 }
 
-fn make_world(nodes: &[NodeSeed], (policy, budgets, limit, spot_to_spot): PoolSeed) -> World {
+fn make_world(nodes: &[NodeSeed], pool: PoolSeed) -> TestCluster {
+    let (policy, budgets, limit, spot_to_spot) = pool;
     let mut pool = node_pool("default");
     pool.template.requirements = Requirements::new();
     pool.disruption.consolidation_policy = POLICIES[policy % 3];
@@ -79,7 +84,7 @@ fn make_world(nodes: &[NodeSeed], (policy, budgets, limit, spot_to_spot): PoolSe
     let mut other = NodePool { weight: 5, ..node_pool("other") };
     other.disruption.budgets = pool.disruption.budgets.clone();
     other.disruption.consolidation_policy = POLICIES[policy / 3 % 3];
-    let mut world = World::new(vec![pool, other]);
+    let mut world = TestCluster::new(vec![pool, other]);
     world.options.spot_to_spot = spot_to_spot;
     world.budgets =
         vec![guard("one", "guarded", "once", 1), guard("two", "again", "yes", 1), guard("none", "guarded", "never", 0)];
@@ -141,7 +146,7 @@ fn is_drifted(claim: &NodeClaim) -> bool {
 }
 
 /// Everything that is wrong with a decision.
-fn violations(world: &World, decision: &Decision) -> Vec<String> {
+fn violations(world: &TestCluster, decision: &Decision) -> Vec<String> {
     let mut wrong = Vec::new();
     let place = |candidate: &Candidate| world.places.iter().find(|one| one.claim.name == candidate.node_claim).unwrap();
     let mut going: BTreeMap<(&str, DisruptionReason), usize> = BTreeMap::new();
@@ -186,6 +191,13 @@ fn violations(world: &World, decision: &Decision) -> Vec<String> {
             wrong.push(format!("{count} nodes of {name} go for {reason:?}"));
         }
     }
+    wrong.extend(over_limits(world, decision));
+    wrong
+}
+
+/// The NodePools that have more than their limits allow after the commands.
+fn over_limits(world: &TestCluster, decision: &Decision) -> Vec<String> {
+    let mut wrong = Vec::new();
     for pool in &world.pools {
         let mut used = world.usage(&pool.name).resources;
         let launched = decision.commands.iter().flat_map(|command| &command.replacements);
@@ -215,7 +227,7 @@ fn violations(world: &World, decision: &Decision) -> Vec<String> {
 }
 
 /// Everything that is wrong with where pods are.
-fn misplaced(world: &World) -> Vec<String> {
+fn misplaced(world: &TestCluster) -> Vec<String> {
     let mut wrong = Vec::new();
     for place in &world.places {
         let mut used = ResourceList::new();
@@ -236,7 +248,7 @@ fn misplaced(world: &World) -> Vec<String> {
 }
 
 /// Commands that are dropped although nothing has changed but the time.
-fn unconfirmed(world: &World, decision: &Decision) -> Vec<String> {
+fn unconfirmed(world: &TestCluster, decision: &Decision) -> Vec<String> {
     let later = now() + SignedDuration::from_secs(15);
     let dropped = decision.commands.iter().filter(|command| {
         let fresh = world.cluster_during(decision.commands.iter().filter(|other| other.id != command.id));
@@ -250,7 +262,7 @@ fn unconfirmed(world: &World, decision: &Decision) -> Vec<String> {
 
 /// Pods whose command does not state where they go, as with emptiness, go where the scheduler puts them among the nodes that are
 /// there. Returns those that cannot be placed.
-fn place_the_rest(world: &mut World, before: &World) -> Vec<String> {
+fn place_the_rest(world: &mut TestCluster, before: &TestCluster) -> Vec<String> {
     let here: BTreeSet<String> = world.places.iter().flat_map(|place| &place.pods).map(Pod::key).collect();
     let moving = before.places.iter().flat_map(|place| &place.pods).filter(|pod| pod.is_reschedulable());
     let lost: Vec<Pod> =
@@ -280,7 +292,7 @@ fn place_the_rest(world: &mut World, before: &World) -> Vec<String> {
     homeless
 }
 
-fn moving_pods(world: &World) -> usize {
+fn moving_pods(world: &TestCluster) -> usize {
     world.places.iter().flat_map(|place| &place.pods).filter(|pod| pod.is_reschedulable()).count()
 }
 

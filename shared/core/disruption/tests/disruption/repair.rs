@@ -9,7 +9,7 @@ use nodeless_model::node_pool::BudgetNodes;
 use nodeless_model::*;
 use std::time::Duration;
 
-fn sick(world: &mut World, place: usize, kind: &str, status: Option<bool>, since: i64) {
+fn sick(world: &mut TestCluster, place: usize, kind: &str, status: Option<bool>, since: i64) {
     let conditions = &mut world.places[place].node.conditions;
     conditions.retain(|condition| condition.kind != kind);
     conditions.push(NodeCondition { kind: kind.into(), status, since: Some(at(since)), reason: String::new() });
@@ -26,14 +26,14 @@ fn nodes_are_repaired_when_they_have_been_unhealthy_for_too_long() {
         ("AcceleratedHardwareReady", Some(false), half_an_hour_ago + 1, false),
         ("KernelReady", Some(false), half_an_hour_ago, true),
     ] {
-        let mut world = World::new(vec![node_pool("default")]);
+        let mut world = TestCluster::new(vec![node_pool("default")]);
         world.on_demand("c9.large", Vec::new());
         sick(&mut world, 0, kind, status, since);
         let [found] = &unhealthy(&world.cluster(), now())[..] else { panic!("{kind} {since}") };
         assert_eq!(found.verdict, if due { Verdict::Repair } else { Verdict::Wait }, "{kind} {status:?} {since}");
         assert!(found.message.contains(kind));
     }
-    let mut world = World::new(vec![node_pool("default")]);
+    let mut world = TestCluster::new(vec![node_pool("default")]);
     world.on_demand("c9.large", Vec::new());
     for (kind, status) in [("Ready", Some(true)), ("KernelReady", None), ("DiskPressure", Some(false))] {
         sick(&mut world, 0, kind, status, 0);
@@ -43,11 +43,11 @@ fn nodes_are_repaired_when_they_have_been_unhealthy_for_too_long() {
 
 #[test]
 fn nothing_is_repaired_while_too_much_is_unhealthy() {
-    let mut world = World::new(vec![node_pool("default")]);
+    let mut world = TestCluster::new(vec![node_pool("default")]);
     for _ in 0..6 {
         world.on_demand("c9.large", Vec::new());
     }
-    let verdicts = |world: &World| -> Vec<Verdict> {
+    let verdicts = |world: &TestCluster| -> Vec<Verdict> {
         unhealthy(&world.cluster(), now()).into_iter().map(|found| found.verdict).collect()
     };
     world.pools[0].disruption.budgets = vec![budget(BudgetNodes::Percent(100))];
@@ -72,11 +72,11 @@ fn nothing_is_repaired_while_too_much_is_unhealthy() {
 
 #[test]
 fn budgets_pace_repairs_and_an_annotation_prevents_them() {
-    let mut world = World::new(vec![node_pool("default")]);
+    let mut world = TestCluster::new(vec![node_pool("default")]);
     for _ in 0..10 {
         world.on_demand("c9.large", Vec::new());
     }
-    let verdicts = |world: &World| -> Vec<Verdict> {
+    let verdicts = |world: &TestCluster| -> Vec<Verdict> {
         unhealthy(&world.cluster(), now()).into_iter().map(|found| found.verdict).collect()
     };
     let blocked = |verdict: &Verdict| match verdict {
@@ -109,7 +109,7 @@ fn budgets_pace_repairs_and_an_annotation_prevents_them() {
 
 #[test]
 fn a_gpu_that_works_no_more_is_tolerated_for_ten_minutes() {
-    let mut world = World::new(vec![node_pool("default")]);
+    let mut world = TestCluster::new(vec![node_pool("default")]);
     world.on_demand("c9.large", Vec::new());
     for (reason, minutes, drain) in [
         ("NvidiaXID79Error", 10, 5),
@@ -144,8 +144,8 @@ fn a_gpu_that_works_no_more_is_tolerated_for_ten_minutes() {
 }
 
 /// A world with the gate `NodeRepair` and healthy nodes, of which the first has these pods and has been unhealthy for long.
-fn with_sick_node(nodes: usize, pods: Vec<Pod>) -> World {
-    let mut world = World::new(vec![node_pool("default")]);
+fn with_sick_node(nodes: usize, pods: Vec<Pod>) -> TestCluster {
+    let mut world = TestCluster::new(vec![node_pool("default")]);
     world.options.node_repair = true;
     world.pools[0].disruption.consolidate_after = NillableDuration::Never;
     world.on_demand("c9.large", pods);
@@ -156,7 +156,7 @@ fn with_sick_node(nodes: usize, pods: Vec<Pod>) -> World {
     world
 }
 
-fn only_command(world: &World) -> Command {
+fn only_command(world: &TestCluster) -> Command {
     let decision = world.decide();
     let [command] = &decision.commands[..] else { panic!("{decision:#?}") };
     command.clone()
@@ -227,7 +227,7 @@ fn unhealthy_nodes_are_first_and_as_many_as_the_budgets_allow() {
     sick(&mut world, 1, "KernelReady", Some(false), 1);
     world.pools[0].disruption.consolidate_after = NillableDuration::After(Duration::ZERO);
     world.on_demand("c9.large", Vec::new());
-    let nodes = |world: &World| -> Vec<String> {
+    let nodes = |world: &TestCluster| -> Vec<String> {
         let commands = world.decide().commands;
         assert!(commands.iter().all(|command| command.method == Method::Repair), "{commands:#?}");
         commands.iter().map(|command| command.candidates[0].node.clone()).collect()

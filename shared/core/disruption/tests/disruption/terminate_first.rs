@@ -8,8 +8,8 @@ use nodeless_model::*;
 use std::time::Duration;
 
 /// Drifted nodes that their pods fill, in a full capacity reservation, of a NodePool that uses nothing else and asks to terminate first.
-fn pinned(nodes: u32) -> World {
-    let mut world = World::new(vec![node_pool("default")]);
+fn pinned(nodes: u32) -> TestCluster {
+    let mut world = TestCluster::new(vec![node_pool("default")]);
     let reserved = Requirement::one_of(["reserved"]);
     world.pools[0].template.requirements = Requirements::from([(labels::CAPACITY_TYPE, reserved)]);
     world.pools[0].options.set(labels::TERMINATE_FIRST, Some("drift"));
@@ -24,7 +24,7 @@ fn pinned(nodes: u32) -> World {
 }
 
 /// A capacity reservation of c9.large.
-fn reserve(world: &mut World, remaining: u32, reuse: Reuse) {
+fn reserve(world: &mut TestCluster, remaining: u32, reuse: Reuse) {
     let mut types = catalog().to_vec();
     let kind = types.iter_mut().find(|kind| kind.name == "c9.large").unwrap();
     kind.requirements.remove(labels::CAPACITY_TYPE);
@@ -45,7 +45,7 @@ fn going(decision: &Decision) -> Vec<&str> {
 }
 
 /// Why the first node stays; nothing is disrupted.
-fn stays(world: &World) -> String {
+fn stays(world: &TestCluster) -> String {
     assert_eq!(world.decide().commands, []);
     world.kept(0)
 }
@@ -183,7 +183,7 @@ fn one_node_of_a_node_pool_goes_at_a_time() {
 
 #[test]
 fn a_replacement_that_fits_elsewhere_comes_first() {
-    let replaced_first = |world: &World| {
+    let replaced_first = |world: &TestCluster| {
         let decision = world.decide();
         let [command] = &decision.commands[..] else { panic!("{decision:#?}") };
         assert!(!command.drains_first, "{command:#?}");

@@ -148,11 +148,11 @@ fn label_keys_distinguish_revisions_and_tenants() {
 
 /// A pod of a spread on a node that is to go in the second zone; it fits in the first zone only. `counts` is how many
 /// pods of the spread run beside it in each zone.
-fn spreading(spread: &[TopologySpread], counts: [usize; 3]) -> World {
+fn spreading(spread: &[TopologySpread], counts: [usize; 3]) -> TestCluster {
     spreading_by(|pod| pod.template_mut().topology_spread = spread.to_vec(), counts)
 }
 
-fn spreading_by(change: impl Fn(&mut Pod), counts: [usize; 3]) -> World {
+fn spreading_by(change: impl Fn(&mut Pod), counts: [usize; 3]) -> TestCluster {
     let member = |name: String| {
         let mut pod = web(&name);
         change(&mut pod);

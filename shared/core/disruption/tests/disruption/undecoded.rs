@@ -9,7 +9,7 @@ const ODD: UndecodedPod<'static> =
     UndecodedPod { name: "default/odd", uid: "u", why: "spec.tolerations[0].operator: unknown operator" };
 
 /// The cluster of a world, in which a pod on this node cannot be decoded.
-fn with_odd(world: &World, node: usize) -> Cluster<'_> {
+fn with_odd(world: &TestCluster, node: usize) -> Cluster<'_> {
     let mut cluster = world.cluster();
     cluster.nodes[node].undecoded = vec![ODD];
     cluster
@@ -25,7 +25,7 @@ fn small(name: &str) -> Vec<Pod> {
 
 #[test]
 fn only_the_node_of_the_pod_stays() {
-    let mut world = World::new(vec![node_pool("default")]);
+    let mut world = TestCluster::new(vec![node_pool("default")]);
     for name in ["a", "b", "c"] {
         world.on_demand("m9.4xlarge", small(name));
     }
@@ -45,7 +45,7 @@ fn only_the_node_of_the_pod_stays() {
 
 #[test]
 fn no_pod_is_moved_to_the_node_of_the_pod() {
-    let mut world = World::new(vec![node_pool("default")]);
+    let mut world = TestCluster::new(vec![node_pool("default")]);
     let mut stays = small("a");
     stays[0].template_mut().annotations.insert(labels::DO_NOT_DISRUPT.into(), "true".into());
     world.on_demand("m9.xlarge", stays);
@@ -62,7 +62,7 @@ fn no_pod_is_moved_to_the_node_of_the_pod() {
 
 #[test]
 fn a_node_with_no_other_pod_is_not_empty() {
-    let mut world = World::new(vec![node_pool("default")]);
+    let mut world = TestCluster::new(vec![node_pool("default")]);
     world.on_demand("m9.large", Vec::new());
     world.on_demand("m9.large", Vec::new());
     assert_eq!(removed(&decide(&with_odd(&world, 0), now(), &world.options)), ["node-00001"]);
@@ -70,7 +70,7 @@ fn a_node_with_no_other_pod_is_not_empty() {
 
 #[test]
 fn a_static_pool_and_a_schedule_keep_the_node_of_the_pod() {
-    let mut world = World::new(vec![NodePool { replicas: Some(0), ..node_pool("default") }]);
+    let mut world = TestCluster::new(vec![NodePool { replicas: Some(0), ..node_pool("default") }]);
     world.on_demand("m9.large", Vec::new());
     world.on_demand("m9.large", Vec::new());
     let changes = static_changes(&with_odd(&world, 0), now(), &world.options);

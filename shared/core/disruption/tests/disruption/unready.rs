@@ -4,8 +4,8 @@ use crate::support::*;
 use nodeless_disruption::*;
 
 /// Two nodes that one cheaper node would replace.
-fn replaceable() -> World {
-    let mut world = World::new(vec![node_pool("default")]);
+fn replaceable() -> TestCluster {
+    let mut world = TestCluster::new(vec![node_pool("default")]);
     world.on_demand("m9.4xlarge", vec![pod("a", 1300, 5 * 1024)]);
     world
 }
@@ -44,7 +44,7 @@ fn no_command_launches_while_replacements_do_not_become_ready() {
 
 #[test]
 fn nodes_are_removed_without_replacements_all_the_same() {
-    let mut world = World::new(vec![node_pool("default")]);
+    let mut world = TestCluster::new(vec![node_pool("default")]);
     world.on_demand("c9.large", vec![pod("a", 1000, 1024)]);
     world.on_demand("m9.xlarge", vec![pod("b", 2900, 13 * 1024)]);
     let mut cluster = world.cluster();

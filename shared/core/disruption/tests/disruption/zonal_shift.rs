@@ -9,8 +9,8 @@ use nodeless_model::node_pool::BudgetNodes;
 use nodeless_model::*;
 
 /// A world with a node in each of two zones.
-fn world(first: Vec<Pod>, second: Vec<Pod>) -> World {
-    let mut world = World::new(vec![node_pool("default")]);
+fn world(first: Vec<Pod>, second: Vec<Pod>) -> TestCluster {
+    let mut world = TestCluster::new(vec![node_pool("default")]);
     world.node("default", "m9.large", CapacityType::OnDemand, ZONES[0], first);
     world.node("default", "m9.xlarge", CapacityType::OnDemand, ZONES[1], second);
     world
@@ -20,7 +20,7 @@ fn until() -> Timestamp {
     now() + SignedDuration::from_mins(30)
 }
 
-fn away_from<'w>(world: &'w World, zone: &str) -> Cluster<'w> {
+fn away_from<'w>(world: &'w TestCluster, zone: &str) -> Cluster<'w> {
     Cluster { shifted_zones: [(zone.to_owned(), until())].into(), ..world.cluster() }
 }
 
@@ -32,7 +32,7 @@ fn going(decision: &Decision) -> Vec<&str> {
 fn nodes_of_the_zone_stay_empty_drifted_or_not() {
     let mut world = world(Vec::new(), Vec::new());
     assert_eq!(going(&world.decide()), ["node-00000", "node-00001"]);
-    let decide = |world: &World| decide(&away_from(world, ZONES[0]), now(), &world.options);
+    let decide = |world: &TestCluster| decide(&away_from(world, ZONES[0]), now(), &world.options);
     let decision = decide(&world);
     assert_eq!(going(&decision), ["node-00001"]);
     assert_eq!(decision.kept[0].reasons, [KeptReason::ZonalShift { zone: ZONES[0].into(), until: until() }]);

@@ -48,7 +48,7 @@ fn make_pod_of(app: &str, name: &str, (size, special): PodSeed) -> Pod {
 /// The properties of NodePools: possible launches, budgets, limits, DaemonSets.
 type PoolSeed = (usize, usize, usize, bool, bool);
 
-fn make_world((kinds, budgets, limit, daemons, spot_to_spot): PoolSeed) -> World {
+fn make_world((kinds, budgets, limit, daemons, spot_to_spot): PoolSeed) -> TestCluster {
     let mut pool = node_pool("default");
     if kinds % 3 > 0 {
         pool.template.requirements = Requirements::new();
@@ -72,7 +72,7 @@ fn make_world((kinds, budgets, limit, daemons, spot_to_spot): PoolSeed) -> World
         pools.push(NodePool { weight: 5, ..node_pool("other") });
         pools[1].limits = ResourceList::from([("cpu", Quantity::from_units(12))]);
     }
-    let mut world = World::new(pools);
+    let mut world = TestCluster::new(pools);
     world.options.spot_to_spot = spot_to_spot;
     if daemons {
         let template = Pod { owner_kind: None, ..pod("agent", 100, 200) };
@@ -110,7 +110,7 @@ fn make_pods(prefix: &str, seeds: &[PodSeed]) -> Vec<Pod> {
 }
 
 /// Plans for pods that wait, and lets the plan come true: each node is the cheapest that its launch may be.
-fn provision(world: &mut World, pods: &[Pod]) -> Vec<String> {
+fn provision(world: &mut TestCluster, pods: &[Pod]) -> Vec<String> {
     let cluster = world.cluster();
     let places = &world.places;
     let problem = Problem {
@@ -164,7 +164,7 @@ fn config(cases: u32) -> ProptestConfig {
 }
 
 /// The next decision under each policy.
-fn decisions(world: &World) -> Vec<Decision> {
+fn decisions(world: &TestCluster) -> Vec<Decision> {
     let under = |policy| {
         let mut world = world.clone();
         world.pools.iter_mut().for_each(|pool| pool.disruption.consolidation_policy = policy);

@@ -20,7 +20,7 @@ fn members(group: &str, count: usize) -> Vec<Pod> {
 
 /// The plan for pods where NodePools may launch so many CPUs, and the names of its pods that have a place.
 fn planned(pods: &[Pod], bound: &[Pod], groups: &[(&str, u32)], cpus: i64) -> (Solution, Vec<String>) {
-    let mut world = World::new(vec![node_pool("default")]);
+    let mut world = TestCluster::new(vec![node_pool("default")]);
     world.types = world.types.iter().filter(|kind| kind.name == "m9.2xlarge").cloned().collect();
     world.pools[0].limits = ResourceList::new().with("cpu", Quantity::from_units(cpus));
     let cluster = world.cluster();
@@ -116,7 +116,7 @@ fn planned_with(
     groups: &BTreeMap<String, u32>,
     cpus: i64,
 ) -> (Solution, Vec<String>) {
-    let mut world = World::new(vec![node_pool("default")]);
+    let mut world = TestCluster::new(vec![node_pool("default")]);
     world.types = world.types.iter().filter(|kind| kind.name == "m9.2xlarge").cloned().collect();
     world.pools[0].limits = ResourceList::new().with("cpu", Quantity::from_units(cpus));
     let cluster = world.cluster();

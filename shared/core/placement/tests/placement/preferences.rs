@@ -7,7 +7,7 @@ use nodeless_placement::{Policy, plan};
 use nodeless_scheduling::{PreferencePolicy, Problem, Solution};
 use std::collections::BTreeSet;
 
-fn planned(world: &World, pods: &[Pod]) -> Solution {
+fn planned(world: &TestCluster, pods: &[Pod]) -> Solution {
     let cluster = world.cluster();
     let problem = Problem { pods: pods.iter().collect(), node_pools: cluster.node_pools.clone(), ..Problem::default() };
     plan(&problem, &Policy::new(&world.options.scheduling, true))
@@ -15,7 +15,7 @@ fn planned(world: &World, pods: &[Pod]) -> Solution {
 
 #[test]
 fn a_plan_and_its_second_look_keep_pods_apart_that_prefer_it() {
-    let mut world = World::new(vec![node_pool("default")]);
+    let mut world = TestCluster::new(vec![node_pool("default")]);
     let pods = [web("a"), web("b"), web("c")];
     let solution = planned(&world, &pods);
     let zones: BTreeSet<&str> = solution.launches.iter().map(|launch| launch.offering.zone.as_str()).collect();
@@ -34,14 +34,14 @@ fn a_plan_and_its_second_look_keep_pods_apart_that_prefer_it() {
 
 #[test]
 fn a_preference_that_cannot_be_met_is_given_up() {
-    let mut world = World::new(vec![node_pool("default")]);
+    let mut world = TestCluster::new(vec![node_pool("default")]);
     world.pools[0].limits = ResourceList::from([("nodes", Quantity::from_units(2))]);
     let solution = planned(&world, &[web("a"), web("b"), web("c")]);
     assert_eq!((solution.launches.len(), solution.unschedulable.len()), (2, 0), "{solution:#?}");
 }
 
 /// The price of a plan that places all pods.
-fn price(world: &World, pods: &[Pod]) -> f64 {
+fn price(world: &TestCluster, pods: &[Pod]) -> f64 {
     let solution = planned(world, pods);
     assert!(solution.unschedulable.is_empty(), "{solution:#?}");
     solution.launches.iter().map(|launch| launch.offering.price).sum()
@@ -49,14 +49,14 @@ fn price(world: &World, pods: &[Pod]) -> f64 {
 
 #[test]
 fn a_spread_over_zones_that_cannot_be_met_costs_nothing() {
-    let mut world = World::new(vec![node_pool("default")]);
+    let mut world = TestCluster::new(vec![node_pool("default")]);
     let spread = |index: usize| {
         let mut pod = labelled(pod(&format!("web-{index}"), 2000, 2000), "app", "web");
         pod.template_mut().topology_spread = soft_spread(labels::ZONE, "web");
         pod
     };
     let pods: Vec<Pod> = (0..6).map(spread).collect();
-    let assert_costs_nothing = |world: &mut World, what: &str| {
+    let assert_costs_nothing = |world: &mut TestCluster, what: &str| {
         world.options.scheduling.preferences = PreferencePolicy::Ignore;
         let ignored = price(world, &pods);
         world.options.scheduling.preferences = PreferencePolicy::Respect;

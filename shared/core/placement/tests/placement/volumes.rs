@@ -22,7 +22,7 @@ fn pods(count: usize) -> Vec<Pod> {
 fn plans_keep_the_limits_of_volumes() {
     for (count, limit) in [(120, 25), (60, 3), (40, 1), (90, 7)] {
         let pods = pods(count);
-        let mut world = World::new(vec![node_pool("default")]);
+        let mut world = TestCluster::new(vec![node_pool("default")]);
         let limited = world.types.iter().map(|kind| InstanceType { ebs_volumes: Some(limit), ..kind.clone() });
         world.types = limited.collect();
         for claim in pods.iter().flat_map(|pod| &pod.template.volume_claims) {

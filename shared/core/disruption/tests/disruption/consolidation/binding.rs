@@ -12,8 +12,8 @@ const GIB: i64 = 1024;
 
 /// A full node with a small and a large pod, and two nodes that stay, with this much free cpu: beside the small pod, the large
 /// one fits only where most is free.
-fn world(kind: &str, free: [i64; 2]) -> World {
-    let mut world = World::new(vec![node_pool("default")]);
+fn world(kind: &str, free: [i64; 2]) -> TestCluster {
+    let mut world = TestCluster::new(vec![node_pool("default")]);
     world.on_demand("m9.xlarge", vec![pod("a-small", 1000, 4 * GIB), pod("b-large", 3000, 12 * GIB)]);
     for (place, free) in free.into_iter().enumerate() {
         let whole = world.types.iter().find(|known| known.name == kind).unwrap().capacity.get("cpu").milli();
@@ -53,7 +53,7 @@ fn a_node_goes_if_its_pods_fit_in_every_order() {
 #[test]
 fn one_node_replaces_a_node_whose_pods_would_not_all_fit_on_two() {
     // A node for each pod is the cheapest plan; the kube-scheduler may bind the small pod to the node for the large one.
-    let mut world = World::new(vec![node_pool("default")]);
+    let mut world = TestCluster::new(vec![node_pool("default")]);
     world.on_demand("m9.4xlarge", vec![pod("a-small", 1000, 4 * GIB), pod("b-large", 4000, 16 * GIB)]);
     let decision = world.decide();
     let [command] = &decision.commands[..] else { panic!("{decision:#?}") };
@@ -98,7 +98,7 @@ fn nodes_that_consolidate_after_protects_are_bound_to_as_well() {
 #[test]
 fn pods_of_several_commands_are_bound_together() {
     // Each of two nodes has one pod, that fits on either of two others: but not both together.
-    let mut world = World::new(vec![node_pool("default")]);
+    let mut world = TestCluster::new(vec![node_pool("default")]);
     world.on_demand("m9.large", vec![pod("a", 2000, 2 * GIB)]);
     world.on_demand("m9.large", vec![pod("b", 1000, 2 * GIB)]);
     for free in [1000, 2000] {
@@ -115,7 +115,7 @@ fn pods_of_several_commands_are_bound_together() {
 fn preferences_keep_no_pod_from_a_node_in_the_prediction() {
     // The plan keeps the pods apart. If the kube-scheduler binds the small one first, it prefers the node where only the large one fits,
     // and then binds the large one to the same node, although that one prefers to be apart.
-    let mut world = World::new(vec![node_pool("default")]);
+    let mut world = TestCluster::new(vec![node_pool("default")]);
     world.on_demand("m9.large", vec![labelled(pod("a-small", 1000, 2 * GIB), "app", "web")]);
     let mut large = pod("b-large", 2000, 2 * GIB);
     large.template_mut().preferred_pod_anti_affinity = preferred(labels::HOSTNAME, "web");
@@ -130,7 +130,7 @@ fn preferences_keep_no_pod_from_a_node_in_the_prediction() {
 
 /// The pod that would stay pending in the predicted bindings of the kube-scheduler once all commands are executed, in the order
 /// of a seed.
-fn unbound(world: &World, decision: &Decision, seed: u64) -> Option<String> {
+fn unbound(world: &TestCluster, decision: &Decision, seed: u64) -> Option<String> {
     let goes = |name: &str| {
         decision.commands.iter().flat_map(|command| &command.candidates).any(|candidate| candidate.node == name)
     };
@@ -164,7 +164,7 @@ proptest! {
     fn whatever_goes_leaves_capacity_for_its_pods(
         nodes in prop::collection::vec((0..4_usize, prop::collection::vec((0..6_usize, 0..4_usize), 0..6)), 2..9),
     ) {
-        let mut world = World::new(vec![node_pool("default")]);
+        let mut world = TestCluster::new(vec![node_pool("default")]);
         for (place, (kind, pods)) in nodes.iter().enumerate() {
             let made = pods.iter().enumerate().map(|(index, (cpu, memory))| {
                 let cpu = [100, 250, 500, 800, 1000, 1500][*cpu];

@@ -24,7 +24,7 @@ fn chunks(count: u32, cpu_milli: i64, memory_mib: i64) -> Vec<Pod> {
 }
 
 /// The number of equal pods that fit on the nodes, counted node by node.
-fn fitting_chunks(world: &World) -> u32 {
+fn fitting_chunks(world: &TestCluster) -> u32 {
     let Some(chunk) = world.buffers.first() else { return 0 };
     let of_node = |place: &Place| {
         let mut free = place.node.allocatable.clone();
@@ -35,8 +35,8 @@ fn fitting_chunks(world: &World) -> u32 {
     world.places.iter().map(of_node).sum()
 }
 
-fn world_with(buffers: Vec<Pod>) -> World {
-    let mut world = World::new(vec![node_pool("default")]);
+fn world_with(buffers: Vec<Pod>) -> TestCluster {
+    let mut world = TestCluster::new(vec![node_pool("default")]);
     world.buffers = buffers;
     world
 }
@@ -153,7 +153,7 @@ fn a_drifted_node_is_replaced_with_or_without_its_buffer_capacity() {
     let mut world = world_with(chunks(1, 1000, 1024));
     world.on_demand("m9.xlarge", vec![pod("a", 1000, 1024)]);
     world.pools[0].hash = "hash-2".into();
-    let drifted = |world: &World| {
+    let drifted = |world: &TestCluster| {
         let decision = world.decide();
         let [command] = &decision.commands[..] else { panic!("{decision:#?}") };
         assert_eq!((command.method, command.evictions.len()), (Method::Drift, 1));

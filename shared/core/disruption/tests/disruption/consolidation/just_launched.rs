@@ -10,8 +10,8 @@ const HOUR: i64 = 3600;
 
 /// A small node whose pod fits on a large one in a NodePool of this name. Both nodes have this age in seconds, and the pods that
 /// they were launched for.
-fn launched_with(large_node_pool: &str, age: i64) -> World {
-    let mut world = World::new(vec![node_pool("default"), node_pool("other")]);
+fn launched_with(large_node_pool: &str, age: i64) -> TestCluster {
+    let mut world = TestCluster::new(vec![node_pool("default"), node_pool("other")]);
     world.node("default", "c9.large", CapacityType::OnDemand, ZONES[0], vec![web("mover")]);
     let filler = vec![held(pod("filler", 60_000, 512))];
     world.node(large_node_pool, "c9.16xlarge", CapacityType::OnDemand, ZONES[0], filler);

@@ -11,8 +11,8 @@ fn with_volume(mut pod: Pod) -> Pod {
 }
 
 /// A node with a small pod that mounts a volume, which is local to the node of this place, and a node with free capacity.
-fn world(host: usize) -> World {
-    let mut world = World::new(vec![node_pool("default")]);
+fn world(host: usize) -> TestCluster {
+    let mut world = TestCluster::new(vec![node_pool("default")]);
     world.on_demand("m9.4xlarge", vec![with_volume(pod("db", 500, 512))]);
     world.on_demand("m9.large", vec![pod("web", 500, 512)]);
     world.volumes.insert("default/data".into(), Vec::new());

@@ -7,8 +7,8 @@ use nodeless_model::node_pool::BudgetNodes;
 use nodeless_model::*;
 
 /// Small pods on this many nodes of four CPUs, which together fit on one with two.
-fn sparse(nodes: usize) -> World {
-    let mut world = World::new(vec![node_pool("default")]);
+fn sparse(nodes: usize) -> TestCluster {
+    let mut world = TestCluster::new(vec![node_pool("default")]);
     for number in 0..nodes {
         world.on_demand("m9.xlarge", vec![pod(&format!("web-{number}"), 600, 1024)]);
     }
@@ -16,7 +16,7 @@ fn sparse(nodes: usize) -> World {
 }
 
 /// The commands of all decisions until there is nothing left to do. Each is confirmed before it is carried out.
-fn until_rest(world: &mut World) -> Vec<Command> {
+fn until_rest(world: &mut TestCluster) -> Vec<Command> {
     let mut commands = Vec::new();
     loop {
         let decision = world.decide();
@@ -42,7 +42,7 @@ fn evictions(commands: &[Command]) -> usize {
     commands.iter().map(|command| command.evictions.len()).sum()
 }
 
-fn kinds(world: &World) -> Vec<&str> {
+fn kinds(world: &TestCluster) -> Vec<&str> {
     world.places.iter().map(|place| place.claim.status.instance.as_ref().unwrap().instance_type.as_str()).collect()
 }
 
@@ -93,7 +93,7 @@ fn budgets_hold_for_all_nodes_that_are_replaced_together() {
 #[test]
 fn spot_nodes_are_replaced_together_as_one_of_them_would_be() {
     let spot = |spot_to_spot: bool, kind: &str| {
-        let mut world = World::new(vec![node_pool("default")]);
+        let mut world = TestCluster::new(vec![node_pool("default")]);
         world.pools[0].template.requirements = Requirements::new();
         world.options.spot_to_spot = spot_to_spot;
         for number in 0..3 {

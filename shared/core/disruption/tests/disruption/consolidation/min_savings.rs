@@ -4,21 +4,21 @@ use crate::support::*;
 use nodeless_disruption::*;
 use nodeless_model::labels;
 
-fn world(minimum: &str) -> World {
-    let mut world = World::new(vec![node_pool("default")]);
+fn world(minimum: &str) -> TestCluster {
+    let mut world = TestCluster::new(vec![node_pool("default")]);
     world.pools[0].options.set(labels::MIN_SAVINGS, Some(minimum));
     world
 }
 
 /// A node that costs $0.08 and whose pod fits on another, for which there is no cheaper one.
-fn removable(minimum: &str) -> World {
+fn removable(minimum: &str) -> TestCluster {
     let mut world = world(minimum);
     world.on_demand("c9.large", vec![pod("a", 1000, 1024)]);
     world.on_demand("m9.xlarge", vec![pod("b", 2900, 13 * 1024)]);
     world
 }
 
-fn removed(world: &World) -> usize {
+fn removed(world: &TestCluster) -> usize {
     world.decide().commands.iter().map(|command| command.candidates.len()).sum()
 }
 
@@ -90,7 +90,7 @@ fn a_proposal_is_dropped_once_it_saves_too_little() {
     let mut world = removable("0.08");
     let decision = world.decide();
     let later = now() + VALIDATION_DELAY;
-    let again = |world: &World| revalidate(&decision.commands[0], &world.cluster(), later, &world.options);
+    let again = |world: &TestCluster| revalidate(&decision.commands[0], &world.cluster(), later, &world.options);
     assert!(again(&world).is_some());
     world.pools[0].options.set(labels::MIN_SAVINGS, Some("0.09"));
     assert_eq!(again(&world), None);

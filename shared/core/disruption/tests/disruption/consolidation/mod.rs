@@ -18,8 +18,8 @@ use nodeless_model::pod::{PodAffinityTerm, TopologySpread};
 use nodeless_model::*;
 use std::time::Duration;
 
-fn world() -> World {
-    World::new(vec![node_pool("default")])
+fn world() -> TestCluster {
+    TestCluster::new(vec![node_pool("default")])
 }
 
 fn pods(name: &str, count: usize, cpu_milli: i64, memory_mib: i64) -> Vec<Pod> {
@@ -218,7 +218,7 @@ fn spread_holds_after_the_move() {
 fn spot_is_replaced_by_spot_only_if_enabled_and_with_enough_types() {
     let mut pool = node_pool("default");
     pool.template.requirements = Requirements::new();
-    let mut world = World::new(vec![pool]);
+    let mut world = TestCluster::new(vec![pool]);
     world.node("default", "r9.16xlarge", CapacityType::Spot, ZONES[0], pods("a", 1, 1000, 512));
     assert_eq!(world.decide().commands.len(), 0);
     assert!(world.kept(0).ends_with("spot-to-spot consolidation is disabled, so no spot node replaces it"));
@@ -230,7 +230,7 @@ fn spot_is_replaced_by_spot_only_if_enabled_and_with_enough_types() {
     world.apply(&decision.commands);
     assert!(world.decide().commands.is_empty(), "no churn among the cheapest");
     // Too few are cheaper than a small one.
-    let mut small = World::new(world.pools.clone());
+    let mut small = TestCluster::new(world.pools.clone());
     small.options.spot_to_spot = true;
     small.node("default", "m9.xlarge", CapacityType::Spot, ZONES[0], pods("a", 1, 1000, 512));
     assert!(
@@ -244,7 +244,7 @@ fn spot_is_replaced_by_spot_only_if_enabled_and_with_enough_types() {
 fn on_demand_is_replaced_by_spot_alone_where_both_are_allowed() {
     let mut pool = node_pool("default");
     pool.template.requirements = Requirements::new();
-    let mut world = World::new(vec![pool]);
+    let mut world = TestCluster::new(vec![pool]);
     world.on_demand("m9.large", pods("a", 1, 1900, 6 * 1024));
     let decision = world.decide();
     let launch = &decision.commands[0].replacements[0].launch;
@@ -258,7 +258,7 @@ fn pods_move_to_a_cheaper_pool() {
     let mut cheap = node_pool("cheap");
     cheap.template.requirements = Requirements::from([(labels::CAPACITY_TYPE, Requirement::one_of(["spot"]))]);
     cheap.weight = 10;
-    let mut world = World::new(vec![node_pool("default"), cheap]);
+    let mut world = TestCluster::new(vec![node_pool("default"), cheap]);
     world.on_demand("m9.large", pods("a", 1, 1900, 6 * 1024));
     let decision = world.decide();
     assert_eq!(decision.commands[0].replacements[0].launch.node_pool, "cheap");
@@ -346,7 +346,7 @@ fn a_command_is_validated_on_a_fresh_view() {
     let mut world = world();
     world.on_demand("m9.4xlarge", pods("a", 3, 1300, 5 * 1024));
     let command = world.decide().commands.remove(0);
-    let again = |world: &World| revalidate(&command, &world.cluster(), later, &world.options);
+    let again = |world: &TestCluster| revalidate(&command, &world.cluster(), later, &world.options);
     assert_eq!(again(&world).unwrap(), command);
     let mut grown = world.clone();
     grown.places[0].pods.extend(pods("b", 9, 1000, 3 * 1024));

@@ -7,8 +7,8 @@ use nodeless_disruption::*;
 use nodeless_model::*;
 
 /// Small nodes whose pods fit on a large one.
-fn small_beside_large(small: usize) -> World {
-    let mut world = World::new(vec![node_pool("default")]);
+fn small_beside_large(small: usize) -> TestCluster {
+    let mut world = TestCluster::new(vec![node_pool("default")]);
     for number in 0..small {
         world.on_demand("c9.large", vec![web(&format!("mover-{number}"))]);
     }
@@ -17,8 +17,8 @@ fn small_beside_large(small: usize) -> World {
 }
 
 /// A node of a NodePool that may launch spot nodes.
-fn one_of_spot_pool() -> World {
-    let mut world = World::new(vec![test_support::node_pool("default")]);
+fn one_of_spot_pool() -> TestCluster {
+    let mut world = TestCluster::new(vec![test_support::node_pool("default")]);
     world.pools[0].disruption.budgets = node_pool("default").disruption.budgets;
     world.pools[0].hash = node_pool("default").hash;
     world.on_demand("c9.large", vec![web("web")]);
@@ -42,7 +42,7 @@ fn savings_plan(dollars_per_hour: f64) -> Commitments {
     Commitments { plans: vec![own], ..Commitments::default() }
 }
 
-fn with_commitments<'a>(world: &'a World, commitments: &'a Commitments) -> Cluster<'a> {
+fn with_commitments<'a>(world: &'a TestCluster, commitments: &'a Commitments) -> Cluster<'a> {
     let mut cluster = world.cluster();
     cluster.commitments = Some(commitments);
     for node in &mut cluster.nodes {
@@ -58,7 +58,7 @@ fn with_commitments<'a>(world: &'a World, commitments: &'a Commitments) -> Clust
     cluster
 }
 
-fn decided(world: &World, commitments: &Commitments) -> Decision {
+fn decided(world: &TestCluster, commitments: &Commitments) -> Decision {
     decide(&with_commitments(world, commitments), now(), &world.options)
 }
 

@@ -10,8 +10,8 @@ use nodeless_model::*;
 use nodeless_scheduling::PreferencePolicy;
 
 /// A node in each of the zones, with one pod each.
-fn one_in_each_zone(pods: [Pod; 3]) -> World {
-    let mut world = World::new(vec![node_pool("default")]);
+fn one_in_each_zone(pods: [Pod; 3]) -> TestCluster {
+    let mut world = TestCluster::new(vec![node_pool("default")]);
     for (zone, pod) in ZONES.iter().zip(pods) {
         world.node("default", "c9.large", CapacityType::OnDemand, zone, vec![pod]);
     }
@@ -52,7 +52,7 @@ fn consolidation_keeps_hosts_apart_that_are_apart() {
 fn consolidation_keeps_pods_near_those_that_they_prefer() {
     let mut near = labelled(pod("near", 100, 128), "app", "near");
     near.template_mut().preferred_pod_affinity = preferred(labels::ZONE, "cache");
-    let mut world = World::new(vec![node_pool("default")]);
+    let mut world = TestCluster::new(vec![node_pool("default")]);
     first_node::going(&mut world, ZONES[0], vec![near]);
     first_node::full(&mut world, ZONES[0], vec![first_node::app("cache", "cache")]);
     first_node::staying(&mut world, ZONES[1], Vec::new());
@@ -60,7 +60,7 @@ fn consolidation_keeps_pods_near_those_that_they_prefer() {
 }
 
 /// The first node is removed if preferences are ignored, and only then.
-fn assert_goes_only_without_preferences(mut world: World) {
+fn assert_goes_only_without_preferences(mut world: TestCluster) {
     assert!(!first_node::goes(&world), "{:#?}", world.decide().commands);
     world.options.scheduling.preferences = PreferencePolicy::Ignore;
     assert!(first_node::goes(&world), "{:#?}", world.decide().kept);
@@ -71,7 +71,7 @@ fn consolidation_keeps_a_spread_over_hosts_that_is_only_preferred() {
     let spread = |name: &str| {
         first_node::web(name).with_template(|it| it.topology_spread = soft_spread(labels::HOSTNAME, "web"))
     };
-    let mut world = World::new(vec![node_pool("default")]);
+    let mut world = TestCluster::new(vec![node_pool("default")]);
     first_node::going(&mut world, ZONES[0], vec![spread("a")]);
     first_node::staying(&mut world, ZONES[0], vec![spread("b")]);
     first_node::full(&mut world, ZONES[0], Vec::new());
@@ -83,7 +83,7 @@ fn consolidation_keeps_zones_apart_that_are_apart() {
     let apart = |name: &str| {
         first_node::web(name).with_template(|it| it.preferred_pod_anti_affinity = preferred(labels::ZONE, "web"))
     };
-    let mut world = World::new(vec![node_pool("default")]);
+    let mut world = TestCluster::new(vec![node_pool("default")]);
     first_node::going(&mut world, ZONES[0], vec![apart("a")]);
     first_node::staying(&mut world, ZONES[1], vec![apart("b")]);
     assert_goes_only_without_preferences(world);
@@ -99,7 +99,7 @@ fn consolidation_keeps_preferred_nodes() {
         min_values: None,
     }];
     choosy.template_mut().preferred_node_affinity = vec![Weighted { weight: 1, preference }];
-    let mut world = World::new(vec![node_pool("default")]);
+    let mut world = TestCluster::new(vec![node_pool("default")]);
     world.node("default", "c9.large", CapacityType::OnDemand, ZONES[0], vec![held(pod("a", 1500, 2000))]);
     world.node("default", "c9.large", CapacityType::OnDemand, ZONES[1], vec![choosy.clone()]);
     assert_eq!(world.decide().commands, Vec::new());
@@ -112,7 +112,7 @@ fn consolidation_keeps_preferred_nodes() {
 
 #[test]
 fn consolidation_moves_nothing_to_nodes_that_would_rather_not_have_it() {
-    let mut world = World::new(vec![node_pool("default"), node_pool("spare")]);
+    let mut world = TestCluster::new(vec![node_pool("default"), node_pool("spare")]);
     let taint = Taint { key: "spare".into(), value: String::new(), effect: TaintEffect::PreferNoSchedule };
     world.pools[1].template.taints.push(taint);
     world.node("default", "c9.large", CapacityType::OnDemand, ZONES[0], vec![pod("a", 100, 128)]);

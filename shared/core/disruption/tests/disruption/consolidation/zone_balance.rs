@@ -11,8 +11,8 @@ use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use std::collections::BTreeMap;
 
-fn world(allowed: Option<&str>) -> World {
-    let mut world = World::new(vec![node_pool("default")]);
+fn world(allowed: Option<&str>) -> TestCluster {
+    let mut world = TestCluster::new(vec![node_pool("default")]);
     if let Some(allowed) = allowed {
         world.pools[0].options.set(labels::BALANCE_ZONES, Some(allowed));
     }
@@ -31,7 +31,7 @@ fn filler(name: &str) -> Pod {
 }
 
 /// Four pods in one zone and one in each of the others, on full nodes: even, they need three nodes of $0.08 in place of one of $0.16.
-fn uneven(allowed: Option<&str>) -> World {
+fn uneven(allowed: Option<&str>) -> TestCluster {
     let mut world = world(allowed);
     let pods = ["a", "b", "c", "d"].map(web).to_vec();
     world.node("default", "c9.xlarge", CapacityType::OnDemand, ZONES[0], pods);
@@ -43,18 +43,18 @@ fn uneven(allowed: Option<&str>) -> World {
 }
 
 /// The number of pods of the workload in each zone.
-fn zones(world: &World) -> [i64; 3] {
+fn zones(world: &TestCluster) -> [i64; 3] {
     counts(world, |pod| pod.template.labels.get("app").is_some_and(|app| app == "web"))
 }
 
-fn counts(world: &World, counted: impl Fn(&Pod) -> bool) -> [i64; 3] {
+fn counts(world: &TestCluster, counted: impl Fn(&Pod) -> bool) -> [i64; 3] {
     ZONES.map(|zone| {
         let here = world.places.iter().filter(|place| place.node.labels.get(labels::ZONE).is_some_and(|it| it == zone));
         i64::try_from(here.flat_map(|place| &place.pods).filter(|pod| counted(pod)).count()).unwrap()
     })
 }
 
-fn moved(world: &World) -> Option<Command> {
+fn moved(world: &TestCluster) -> Option<Command> {
     let decision = world.decide();
     assert!(decision.commands.iter().all(|command| command.method == Method::ZoneBalance), "{decision:#?}");
     assert!(decision.commands.len() <= 1);
@@ -62,7 +62,7 @@ fn moved(world: &World) -> Option<Command> {
 }
 
 /// Whether the first command of zone balance is valid later, and nothing follows it.
-fn assert_lasts(world: &mut World, command: &Command) {
+fn assert_lasts(world: &mut TestCluster, command: &Command) {
     let later = now() + SignedDuration::from_secs(15);
     let again = revalidate(command, &world.cluster(), later, &world.options).expect("it is still valid");
     assert_eq!((&again.candidates, &again.id), (&command.candidates, &command.id));
@@ -145,7 +145,7 @@ fn a_zone_without_nodes_counts_where_the_node_pool_launches() {
 
 #[test]
 fn what_keeps_a_node_from_consolidation_keeps_it_here() {
-    type Change = fn(&mut World);
+    type Change = fn(&mut TestCluster);
     let cases: [(&str, Change); 5] = [
         ("do-not-disrupt", |world| {
             world.places[0].node.annotations.insert(labels::DO_NOT_DISRUPT.into(), "true".into());
@@ -277,7 +277,7 @@ fn an_invalid_amount_balances_nothing() {
 }
 
 /// The pods above the spread of each workload over the three zones, and how far the fullest zone is above it.
-fn imbalances(world: &World) -> BTreeMap<String, (i64, i64)> {
+fn imbalances(world: &TestCluster) -> BTreeMap<String, (i64, i64)> {
     let mut all: BTreeMap<String, &TopologySpread> = BTreeMap::new();
     for pod in world.places.iter().flat_map(|place| &place.pods) {
         if let (Some(app), Some(spread)) = (pod.template.labels.get("app"), pod.template.topology_spread.first()) {
@@ -296,7 +296,7 @@ fn imbalances(world: &World) -> BTreeMap<String, (i64, i64)> {
 /// A node as small numbers: its type, its zone, and the size and workload of each of its pods.
 type NodeSeed = (usize, usize, Vec<(usize, usize)>);
 
-fn random(nodes: &[NodeSeed], allowed: usize) -> World {
+fn random(nodes: &[NodeSeed], allowed: usize) -> TestCluster {
     const KINDS: [&str; 5] = ["c9.large", "c9.xlarge", "m9.large", "m9.xlarge", "m9.2xlarge"];
     let mut world = world(Some(["0", "0.05", "0.1", "1"][allowed]));
     let mut other = NodePool { weight: 5, ..node_pool("other") };

@@ -1,9 +1,12 @@
 //! The constraints that consolidation respects, one by one: each node here would be removed or replaced by something cheaper,
 //! were it not for one constraint. `docs/scheduling-constraints.md` lists them; those of topology are in `topology.rs`.
 
+mod daemon_sets;
+mod volumes;
+
 use crate::support::first_node::*;
 use crate::support::*;
-use nodeless_model::pod::{HostPort, PodAffinityTerm, VolumeClaim};
+use nodeless_model::pod::HostPort;
 use nodeless_model::requirement::RequirementTerm;
 use nodeless_model::*;
 use nodeless_scheduling::MinValuesPolicy;
@@ -175,189 +178,6 @@ fn host_ports_are_taken_once_a_node() {
 }
 
 #[test]
-fn a_replacement_has_the_ports_of_its_daemon_sets_taken() {
-    let port = |port| vec![HostPort { ip: String::new(), port, protocol: "TCP".into() }];
-    let decide = |of_daemon_set: i32| {
-        // The DaemonSet does not run on the existing node.
-        let mut template = pod("agent", 10, 10).with_template(|it| it.host_ports = port(of_daemon_set));
-        template.template_mut().required_node_affinity =
-            vec![vec![term(labels::INSTANCE_SIZE, Operator::NotIn, &["old"])]];
-        let mut world = oversized(vec![web("a").with_template(|it| it.host_ports = port(80))]);
-        world.places[0].node.labels.insert(labels::INSTANCE_SIZE.into(), "old".into());
-        world.daemon_sets =
-            vec![DaemonSet { namespace: "default".into(), name: "agent".into(), template, ..DaemonSet::default() }];
-        goes(&world)
-    };
-    assert!(decide(81));
-    assert!(!decide(80));
-}
-
-/// A pod with volumes, and where they can be used.
-fn with_volumes(world: &mut World, claims: &[(&str, &[&str])]) {
-    for (claim, zones) in claims {
-        world.places[0].pods[0]
-            .template_mut()
-            .volume_claims
-            .push(VolumeClaim { claim_name: (*claim).into(), ephemeral: false });
-        let zone = |zone: &&str| Requirements::from([(labels::ZONE, Requirement::one_of([*zone]))]);
-        let topology = zones.iter().map(zone).collect();
-        world.volumes.insert(format!("default/{claim}"), topology);
-    }
-}
-
-#[test]
-fn volumes_bind_pods_to_their_zones() {
-    let decide = |claims: &[(&str, &[&str])]| {
-        let mut world = world();
-        going(&mut world, ZONES[0], vec![web("mover")]);
-        staying(&mut world, ZONES[1], Vec::new());
-        with_volumes(&mut world, claims);
-        goes(&world)
-    };
-    assert!(decide(&[("anywhere", &[])]));
-    assert!(!decide(&[("here", &ZONES[..1])]));
-    assert!(decide(&[("either", &ZONES[..2])]), "the alternative");
-    assert!(!decide(&[("either", &ZONES[..2]), ("here", &ZONES[..1])]), "they have to agree");
-    let mut unknown = pair(web("mover"));
-    with_volumes(&mut unknown, &[("lost", &[])]);
-    unknown.volumes.clear();
-    assert!(!goes(&unknown), "it is unknown where the claim can be used");
-}
-
-#[test]
-fn a_replacement_lies_where_the_volumes_are() {
-    let mut world = oversized(vec![web("a")]);
-    with_volumes(&mut world, &[("data", &ZONES[1..2])]);
-    let zone =
-        |world: &World| replaced(world).unwrap().1.replacements[0].launch.requirements.get(labels::ZONE).cloned();
-    assert_eq!(zone(&world), Some(Requirement::one_of([ZONES[1]])));
-    world.places[0].pods[0].template_mut().volume_claims.clear();
-    assert_eq!(zone(&world), Some(Requirement::one_of(ZONES)));
-}
-
-#[test]
-fn nodes_attach_no_more_volumes_than_their_drivers_allow() {
-    let decide = |limit: u32| {
-        let mut world = pair(web("mover"));
-        with_volumes(&mut world, &[("moving", &[])]);
-        world.places[1].pods[0].template_mut().volume_claims =
-            vec![VolumeClaim { claim_name: "there".into(), ephemeral: false }];
-        for claim in ["moving", "there"] {
-            world.volume_drivers.insert(format!("default/{claim}"), "ebs".into());
-        }
-        world.volume_limits.insert("node-00001".into(), [("ebs".to_owned(), limit)].into());
-        goes(&world)
-    };
-    assert!(!decide(1));
-    assert!(decide(2));
-}
-
-#[test]
-fn a_replacement_attaches_the_volumes_of_its_pods() {
-    let decide = |limit: u32| {
-        let mut world = oversized(vec![web("a")]);
-        with_volumes(&mut world, &[("one", &[]), ("two", &[])]);
-        for claim in ["one", "two"] {
-            world.volume_drivers.insert(format!("default/{claim}"), EBS_DRIVER.into());
-        }
-        let limit_of = |kind: &InstanceType| if kind.name.ends_with(".large") { limit } else { 25 };
-        let types = world.types.iter().map(|kind| InstanceType { ebs_volumes: Some(limit_of(kind)), ..kind.clone() });
-        world.types = types.collect();
-        let launch = &replaced(&world).unwrap().1.replacements[0].launch;
-        launch.instance_types.iter().any(|kind| kind.name.ends_with(".large"))
-    };
-    assert!(!decide(1));
-    assert!(decide(2));
-}
-
-#[test]
-fn daemon_sets_have_their_capacity_on_other_nodes_and_on_replacements() {
-    let daemon_set = |cpu_milli: i64| {
-        vec![DaemonSet {
-            namespace: "default".into(),
-            name: "agent".into(),
-            template: pod("agent", cpu_milli, 10),
-            ..DaemonSet::default()
-        }]
-    };
-    let decide = |cpu_milli: i64| {
-        let mut world = pair(web("mover"));
-        world.daemon_sets = daemon_set(cpu_milli);
-        goes(&world)
-    };
-    assert!(decide(100), "500 of 600 thousandths are left for the pod");
-    assert!(!decide(200));
-    for (cpu_milli, expected) in [(1500, "c9.large"), (1600, "c9.xlarge")] {
-        let mut world = oversized(vec![web("a")]);
-        world.daemon_sets = daemon_set(cpu_milli);
-        assert_eq!(replaced(&world).unwrap().0, [expected]);
-    }
-}
-
-#[test]
-fn daemon_sets_without_space_take_nothing_on_other_nodes_and_on_replacements() {
-    let daemon_sets = |units: i64| {
-        let mut template = pod("large", 10, 10);
-        template.template_mut().requests.set("example.com/thing", Quantity::from_units(units));
-        let with_cpu = pod("huge", units * 1_000_000, 10);
-        let set = |template: Pod| DaemonSet {
-            namespace: "default".into(),
-            name: template.name.clone(),
-            template,
-            ..DaemonSet::default()
-        };
-        vec![set(template), set(with_cpu)]
-    };
-    let mut world = pair(web("mover"));
-    world.daemon_sets = daemon_sets(1);
-    assert!(goes(&world));
-    let expected = replaced(&oversized(vec![web("a")])).unwrap();
-    let mut world = oversized(vec![web("a")]);
-    world.daemon_sets = daemon_sets(1);
-    assert_eq!(replaced(&world).unwrap(), expected);
-}
-
-#[test]
-fn pods_keep_apart_from_the_daemon_sets_of_other_nodes_and_of_replacements() {
-    let apart = PodAffinityTerm {
-        selector: Some(selector("app", "cache")),
-        topology_key: labels::HOSTNAME.into(),
-        ..PodAffinityTerm::default()
-    };
-    let lonely = |name: &str| web(name).with_template(|it| it.required_pod_anti_affinity = vec![apart.clone()]);
-    // The DaemonSet does not run on the node of the pod.
-    let cache = |world: &mut World| {
-        let mut template = labelled(pod("cache", 10, 10), "app", "cache");
-        template.template_mut().required_node_affinity =
-            vec![vec![term(labels::INSTANCE_SIZE, Operator::NotIn, &["old"])]];
-        world.places[0].node.labels.insert(labels::INSTANCE_SIZE.into(), "old".into());
-        world.daemon_sets =
-            vec![DaemonSet { namespace: "default".into(), name: "cache".into(), template, ..DaemonSet::default() }];
-    };
-    for mut world in [pair(lonely("mover")), oversized(vec![lonely("a")])] {
-        assert!(goes(&world));
-        cache(&mut world);
-        assert!(!goes(&world));
-    }
-}
-
-#[test]
-fn daemon_sets_that_do_not_run_on_a_node_take_nothing_there() {
-    let decide = |selected: bool| {
-        let mut template = pod("agent", 200, 10);
-        if selected {
-            template.template_mut().node_selector.insert(labels::INSTANCE_FAMILY.into(), "m9".into());
-        }
-        let mut world = pair(web("mover"));
-        world.daemon_sets =
-            vec![DaemonSet { namespace: "default".into(), name: "agent".into(), template, ..DaemonSet::default() }];
-        goes(&world)
-    };
-    assert!(!decide(false));
-    assert!(decide(true));
-}
-
-#[test]
 fn extended_resources_are_there_or_not() {
     let decide = |asked: i64, there: i64| {
         let mut mover = web("mover");
@@ -502,24 +322,6 @@ fn the_intersection_of_the_requirements_of_pool_and_pod_holds_for_replacements()
 }
 
 #[test]
-fn ephemeral_volumes_bind_pods_to_their_zones() {
-    let decide = |zones: Option<&[&str]>| {
-        let mut world = world();
-        going(&mut world, ZONES[0], vec![web("mover")]);
-        staying(&mut world, ZONES[1], Vec::new());
-        with_volumes(&mut world, &[("mover-scratch", zones.unwrap_or_default())]);
-        world.places[0].pods[0].template_mut().volume_claims[0].ephemeral = true;
-        if zones.is_none() {
-            world.volumes.clear();
-        }
-        goes(&world)
-    };
-    assert!(decide(Some(&ZONES[..2])));
-    assert!(!decide(Some(&ZONES[..1])));
-    assert!(!decide(None), "Kubernetes has not made the claim");
-}
-
-#[test]
 fn requests_decide_where_pods_move() {
     let decide = |resource: &str, amount: Quantity| {
         let mut mover = web("mover");
@@ -579,7 +381,7 @@ fn pods_move_with_the_requests_of_the_pods_that_take_their_place() {
         (500, 7000, 4, false, false),
         (500, 3000, 4, true, false),
     ] {
-        let mut world = World::new(vec![node_pool("default")]);
+        let mut world = TestCluster::new(vec![node_pool("default")]);
         world.types = world.types.iter().filter(|kind| kind.name.starts_with("m9.")).cloned().collect();
         world.on_demand("m9.2xlarge", vec![resized("java", now, again)]);
         if beside > 0 {
@@ -596,7 +398,7 @@ fn pods_move_with_the_requests_of_the_pods_that_take_their_place() {
 
 #[test]
 fn a_replacement_of_a_drifted_node_has_space_for_the_pods_that_take_the_place_of_its_own() {
-    let mut world = World::new(vec![node_pool("default")]);
+    let mut world = TestCluster::new(vec![node_pool("default")]);
     world.on_demand("m9.4xlarge", vec![resized("java", 500, 7000)]);
     world.pools[0].hash = "hash-2".into();
     let decision = world.decide();

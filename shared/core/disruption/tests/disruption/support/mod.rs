@@ -119,7 +119,7 @@ pub struct Place {
 
 /// A world that owns what a [`Cluster`] borrows.
 #[derive(Clone, Debug)]
-pub struct World {
+pub struct TestCluster {
     pub pools: Vec<NodePool>,
     pub places: Vec<Place>,
     pub pending: Vec<Pod>,
@@ -142,7 +142,25 @@ pub struct World {
     made: usize,
 }
 
-impl World {
+/// The instance of a node, without its id.
+fn launched(kind: &InstanceType, capacity_type: CapacityType, zone: &str) -> LaunchedInstance {
+    LaunchedInstance {
+        id: String::new(),
+        instance_type: kind.name.clone(),
+        zone: zone.into(),
+        capacity_type,
+        price: offering(kind, capacity_type, zone).price,
+        image_id: "ami-1".into(),
+        private_dns_name: None,
+        reservation_id: None,
+        subnet_id: None,
+        security_group_ids: Vec::new(),
+        launched: at(3010),
+        certificate_authority: None,
+    }
+}
+
+impl TestCluster {
     pub fn new(pools: Vec<NodePool>) -> Self {
         Self {
             pools,
@@ -178,7 +196,6 @@ impl World {
         self.made += 1;
         let kind = self.types.iter().find(|known| known.name == kind).unwrap();
         let pool = self.pools.iter().find(|known| known.name == pool).unwrap();
-        let price = offering(kind, capacity_type, zone).price;
         let mut labels = kind.requirements.single_values();
         labels.extend(pool.template.requirements.single_values());
         labels.extend(pool.template.labels.clone());
@@ -194,22 +211,11 @@ impl World {
             labels.insert(key.into(), value.into());
         }
         let mut status = NodeClaimStatus { labels: labels.clone(), ..NodeClaimStatus::default() };
-        status.instance = Some(LaunchedInstance {
-            id: format!("i-{name}"),
-            instance_type: kind.name.clone(),
-            zone: zone.into(),
-            capacity_type,
-            price,
-            image_id: "ami-1".into(),
-            private_dns_name: None,
-            reservation_id: None,
-            subnet_id: None,
-            security_group_ids: Vec::new(),
-            launched: at(3010),
-            certificate_authority: None,
-        });
-        let charge =
-            Charge { resources: kind.capacity.clone().with("nodes", Quantity::from_units(1)), dollars_per_hour: price };
+        status.instance = Some(LaunchedInstance { id: format!("i-{name}"), ..launched(kind, capacity_type, zone) });
+        let charge = Charge {
+            resources: kind.capacity.clone().with("nodes", Quantity::from_units(1)),
+            dollars_per_hour: offering(kind, capacity_type, zone).price,
+        };
         let mut spec = NodeClaimSpec { taints: pool.template.taints.clone(), charge, ..NodeClaimSpec::default() };
         spec.annotations.insert(labels::NODE_POOL_HASH.into(), "hash-1".into());
         spec.annotations.insert(labels::NODE_POOL_HASH_VERSION.into(), "v-test".into());
