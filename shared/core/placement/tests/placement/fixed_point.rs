@@ -22,7 +22,8 @@ fn make_pod(name: &str, seed: PodSeed) -> Pod {
 }
 
 /// A pod of an application, related to others of it.
-fn make_pod_of(app: &str, name: &str, (size, special): PodSeed) -> Pod {
+fn make_pod_of(app: &str, name: &str, seed: PodSeed) -> Pod {
+    let (size, special) = seed;
     let cpu = [50, 100, 250, 500, 1000, 1500, 2500, 3000][size % 8];
     let mut pod = pod(name, cpu, [64, 256, 512, 1024, 2048, 4096, 6144, 9000][size / 8 % 8]);
     pod.template_mut().labels.insert("app".into(), app.into());
@@ -48,7 +49,8 @@ fn make_pod_of(app: &str, name: &str, (size, special): PodSeed) -> Pod {
 /// The properties of NodePools: possible launches, budgets, limits, DaemonSets.
 type PoolSeed = (usize, usize, usize, bool, bool);
 
-fn make_world((kinds, budgets, limit, daemons, spot_to_spot): PoolSeed) -> TestCluster {
+fn make_world(seed: PoolSeed) -> TestCluster {
+    let (kinds, budgets, limit, daemons, spot_to_spot) = seed;
     let mut pool = node_pool("default");
     if kinds % 3 > 0 {
         pool.template.requirements = Requirements::new();
