@@ -1,7 +1,7 @@
 //! The bound for the work of a plan.
 
 use crate::claims::{claiming, devices_by_model, slice_of_models};
-use crate::properties::{World, config, related_worlds, worlds};
+use crate::properties::{RandomProblem, config, related_worlds, worlds};
 use crate::support::*;
 use nodeless_model::test_support::node;
 use nodeless_model::*;
@@ -52,7 +52,7 @@ const PER_PAIR: u64 = 100;
 const PER_DEVICE: u64 = 100;
 
 /// Worlds of every shape: pods with and without constraints on each other, nodes, limits, taints, priorities, ports, DaemonSets.
-fn shapes() -> impl Strategy<Value = World> {
+fn shapes() -> impl Strategy<Value = RandomProblem> {
     prop_oneof![worlds(), related_worlds(true, true), related_worlds(false, true)]
 }
 

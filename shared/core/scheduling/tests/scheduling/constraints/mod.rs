@@ -1,10 +1,12 @@
 //! Constraints one by one: the chosen nodes, and the messages for unschedulable pods.
 
+mod daemon_sets;
+mod volumes;
+
 use crate::support::*;
-use nodeless_model::pod::{HostPort, VolumeClaim, Weighted};
+use nodeless_model::pod::{HostPort, Weighted};
 use nodeless_model::*;
 use nodeless_scheduling::{ClusterFacts, MinValuesPolicy, Options, PreferencePolicy, Problem};
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// A pod of one cpu with something changed.
@@ -258,28 +260,6 @@ fn host_ports_are_taken_once_a_node() {
 }
 
 #[test]
-fn daemon_sets_take_their_share_where_they_run() {
-    let daemon = |name: &str, cpu, arch: Option<&str>| {
-        let mut template = pod(name, cpu, 128);
-        if let Some(arch) = arch {
-            template.template_mut().node_selector.insert(labels::ARCH.into(), arch.into());
-        }
-        DaemonSet { namespace: "kube-system".into(), name: name.into(), template, ..DaemonSet::default() }
-    };
-    let pods = with(|_| ());
-    let pools = [node_pool("default")];
-    // 1 cpu and 0.95 for the daemon leave too little on a large with 1.92.
-    let everywhere = [daemon("agent", 950, None)];
-    let solution = solve_checked(&Problem { daemon_sets: &everywhere, ..problem(&pods, &pools) });
-    assert_eq!(chosen(&solution), ["c9.xlarge"]);
-    assert_eq!(solution.launches[0].requests.get("cpu"), Quantity::from_milli(1950));
-    // Where the daemon does not run, a large still does.
-    let elsewhere = [daemon("agent", 950, Some("amd64"))];
-    let solution = solve_checked(&Problem { daemon_sets: &elsewhere, ..problem(&pods, &pools) });
-    assert_eq!(chosen(&solution), ["m9g.large"]);
-}
-
-#[test]
 fn pools_that_cannot_launch_report_why() {
     let pods = with(|_| ());
     let change = |change: fn(&mut NodePool)| {
@@ -380,32 +360,6 @@ fn min_values_keep_enough_choice() {
 }
 
 #[test]
-fn volumes_bind_to_their_zone() {
-    let pods = with(|pod| {
-        pod.template_mut().volume_claims = vec![VolumeClaim { claim_name: "data".into(), ephemeral: false }];
-    });
-    let pools = [node_pool("default")];
-    let mut problem = problem(&pods, &pools);
-    assert_eq!(
-        reasons(&solve_checked(&problem)),
-        ["the topology of persistent volume claim default/data is not known, so no zone can be chosen"]
-    );
-    let zone = Requirements::from([(labels::ZONE, Requirement::one_of(["us-east-1b"]))]);
-    let volumes = BTreeMap::from([("default/data".to_owned(), vec![zone])]);
-    problem.facts.volumes = &volumes;
-    assert_eq!(solve_checked(&problem).launches[0].offering.zone, "us-east-1b");
-}
-
-#[test]
-fn a_claim_that_does_not_exist_is_named() {
-    let pods = with(|pod| {
-        pod.template_mut().resource_claims = vec![pod::ResourceClaim { name: "gpu".into(), ..Default::default() }];
-    });
-    let pools = [node_pool("default")];
-    assert_eq!(reasons(&solve_checked(&problem(&pods, &pools))), ["ResourceClaim default/gpu does not exist"]);
-}
-
-#[test]
 fn host_ports_clash_by_address_and_protocol() {
     let taking = |name: &str, ip: &str, port, protocol: &str| {
         let mut pod = pod(name, 100, 128);
@@ -424,64 +378,6 @@ fn host_ports_clash_by_address_and_protocol() {
         let pods = [taking("a", "10.0.0.1", 80, "TCP"), other];
         let pools = [node_pool("default")];
         assert_eq!(solve_checked(&problem(&pods, &pools)).launches.len(), nodes, "{what}");
-    }
-}
-
-#[test]
-fn daemon_sets_weigh_on_the_instance_types_that_they_fit() {
-    use Operator::{Gt, In, NotIn};
-    let pods = with(|_| ());
-    let pools = [node_pool("default")];
-    for (what, terms, expected) in [
-        ("a family", vec![vec![term(labels::INSTANCE_FAMILY, In, &["c9"])]], "m9g.large"),
-        ("all families but one", vec![vec![term(labels::INSTANCE_FAMILY, NotIn, &["r9"])]], "r9.large"),
-        ("large types only", vec![vec![term(labels::INSTANCE_CPU, Gt, &["2"])]], "c9.large"),
-        (
-            "either",
-            vec![vec![term(labels::INSTANCE_FAMILY, In, &["c9"])], vec![term(labels::ARCH, In, &["arm64"])]],
-            "m9.large",
-        ),
-        ("a label of no node", vec![vec![term("team", In, &["a"])]], "c9.large"),
-        (
-            "a label that nodes get when they are ready",
-            vec![vec![term(labels::INITIALIZED, In, &["true"])]],
-            "c9.xlarge",
-        ),
-    ] {
-        // 1 cpu and 0.95 for the daemon leave too little on a large with 1.92.
-        let mut template = pod("agent", 950, 128);
-        template.template_mut().required_node_affinity = terms;
-        let daemons = [DaemonSet { namespace: "d".into(), name: "agent".into(), template, ..DaemonSet::default() }];
-        let solution = solve_checked(&Problem { daemon_sets: &daemons, ..problem(&pods, &pools) });
-        assert_eq!(chosen(&solution), [expected], "{what}");
-    }
-}
-
-#[test]
-fn daemon_sets_run_only_where_they_tolerate_the_taints() {
-    let mut pool = node_pool("default");
-    pool.template.taints =
-        vec![Taint::new("team", TaintEffect::NoSchedule), Taint::new("slow", TaintEffect::PreferNoSchedule)];
-    pool.template.startup_taints = vec![Taint::new("starting", TaintEffect::NoExecute)];
-    let pools = [pool];
-    let pods = with(|pod| {
-        pod.template_mut().tolerations =
-            vec![Toleration { operator: taint::TolerationOperator::Exists, ..Toleration::default() }];
-    });
-    let tolerating = |keys: &[&str]| -> Vec<Toleration> {
-        let exists = |key: &&str| Toleration {
-            key: (*key).into(),
-            operator: taint::TolerationOperator::Exists,
-            ..Toleration::default()
-        };
-        keys.iter().map(exists).collect()
-    };
-    for (keys, expected) in [(vec![], "c9.large"), (vec!["other"], "c9.large"), (vec!["team"], "c9.xlarge")] {
-        let mut template = pod("agent", 950, 128);
-        template.template_mut().tolerations = tolerating(&keys);
-        let daemons = [DaemonSet { namespace: "d".into(), name: "agent".into(), template, ..DaemonSet::default() }];
-        let solution = solve_checked(&Problem { daemon_sets: &daemons, ..problem(&pods, &pools) });
-        assert_eq!(chosen(&solution), [expected], "{keys:?}");
     }
 }
 
@@ -508,38 +404,6 @@ fn node_pools_bound_numbers_from_both_sides() {
         reasons(&solve_checked(&problem(&pods, &[pool]))),
         ["NodePool default: no instance type meets its requirements"]
     );
-}
-
-#[test]
-fn volumes_have_alternatives_and_have_to_agree() {
-    let zone = |zones: &[&str]| Requirements::from([(labels::ZONE, Requirement::one_of(zones.iter().copied()))]);
-    let mounting = |claims: &[&str]| {
-        with(|pod| {
-            pod.template_mut().volume_claims =
-                claims.iter().map(|claim| VolumeClaim { claim_name: (*claim).into(), ephemeral: false }).collect();
-        })
-    };
-    let pools = [node_pool("default")];
-    for (claims, expected) in [
-        (vec!["b-or-c", "c-or-a"], Some("us-east-1c")),
-        (vec!["anywhere", "b-or-c", "only-b"], Some("us-east-1b")),
-        (vec!["only-b", "c-or-a"], None),
-    ] {
-        let pods = mounting(&claims);
-        let volumes = BTreeMap::from([
-            ("default/anywhere".to_owned(), vec![]),
-            ("default/b-or-c".to_owned(), vec![zone(&["us-east-1b"]), zone(&["us-east-1c"])]),
-            ("default/c-or-a".to_owned(), vec![zone(&["us-east-1c", "us-east-1a"])]),
-            ("default/only-b".to_owned(), vec![zone(&["us-east-1b"])]),
-        ]);
-        let mut problem = problem(&pods, &pools);
-        problem.facts.volumes = &volumes;
-        let solution = solve_checked(&problem);
-        assert_eq!(solution.launches.first().map(|launch| launch.offering.zone.as_str()), expected, "{claims:?}");
-        if expected.is_none() {
-            assert_eq!(reasons(&solution), ["persistent volume claims only-b, c-or-a cannot be used on one node"]);
-        }
-    }
 }
 
 #[test]

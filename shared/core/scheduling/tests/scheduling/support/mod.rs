@@ -31,13 +31,8 @@ pub fn catalog() -> InstanceTypes {
 }
 
 /// An instance type with these vCPUs, GiB of memory, and GPUs.
-pub fn instance_type(
-    family: &str,
-    size: &str,
-    arch: &str,
-    (cpu, memory, gpus): (i64, i64, i64),
-    price: f64,
-) -> InstanceType {
+pub fn instance_type(family: &str, size: &str, arch: &str, amounts: (i64, i64, i64), price: f64) -> InstanceType {
+    let (cpu, memory, gpus) = amounts;
     let name = format!("{family}.{size}");
     let one = |value: &str| Requirement::one_of([value]);
     let gpu_name = if gpus > 0 { one("t9") } else { Requirement::does_not_exist() };
