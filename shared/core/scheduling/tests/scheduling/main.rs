@@ -3,7 +3,6 @@
 
 mod claims;
 mod constraints;
-mod costly_claims;
 mod daemon_sets;
 mod differences;
 mod equal_weights;
@@ -15,7 +14,6 @@ mod limits;
 mod many_constraints;
 mod price;
 mod properties;
-mod real_devices;
 mod reservations;
 mod support;
 mod topology;

@@ -1,5 +1,8 @@
 //! Pods that claim devices.
 
+mod costly;
+mod real_devices;
+
 use crate::support::*;
 use nodeless_devices::{
     ClaimState, ClusterDevices, DeviceClass, Inventory, Place, ResourceClaim, Selectors, Slice, allocate,
