@@ -87,8 +87,8 @@ fn scheduled(problem: &Problem<'_>, policy: &Policy<'_>) -> Solution {
 }
 
 fn refined(problem: &Problem<'_>, policy: &Policy<'_>, options: &Options) -> Solution {
-    let pods = (problem.pods.iter().copied(), problem.facts);
-    let mut prepared = Prepared::new(&problem.node_pools, problem.daemon_sets, pods, options);
+    let pods = problem.pods.iter().copied();
+    let mut prepared = Prepared::new(&problem.node_pools, problem.daemon_sets, pods, problem.facts, options);
     let mut solution = prepared.solve(problem);
     solution.work = solution.work.saturating_add(prepared.work());
     let left = options.max_work.map_or(u64::MAX, |max| max.saturating_sub(solution.work));

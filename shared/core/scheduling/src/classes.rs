@@ -212,18 +212,7 @@ impl<'a> Classes<'a> {
         claims: Option<&Claims>,
     ) -> Self {
         let (places, mut members) = grouped(problem, &topology.groups.relations);
-        let mut keyed: Vec<(Key<'a>, usize)> = places.into_iter().collect();
-        let size = |key: &Key<'_>, name| Reverse(key.requests.get(name));
-        keyed.sort_unstable_by(|(a, _), (b, _)| {
-            let rank = |key: &Key<'a>| {
-                (
-                    order.by_priority.then_some(key.priority),
-                    size(key, resources::name::CPU),
-                    size(key, resources::name::MEMORY),
-                )
-            };
-            rank(a).cmp(&rank(b)).then_with(|| a.cmp(b))
-        });
+        let keyed = ordered(places, order.by_priority);
         let mut classes = Self {
             list: Vec::with_capacity(keyed.len()),
             alternatives: Vec::new(),
@@ -263,28 +252,8 @@ impl<'a> Classes<'a> {
                 _ => specs,
             };
             let specs = specs.and_then(|specs| local_volumes.pinned(problem, example, specs));
-            let mut class = Class {
-                example,
-                requests,
-                shared_volumes,
-                host_ports: &example.template.host_ports,
-                pods,
-                levels: Vec::new(),
-                refused: None,
-                selected: topology.groups.selected[key.relations.selected].clone(),
-                selected_hosts: Vec::new(),
-                required: owned.required.clone(),
-                spread: spread(&owned.required, topology),
-                kept_off: Vec::new(),
-                kept_off_daemons: Vec::new(),
-            };
-            class.required.sort_unstable();
-            if !topology.daemon_pods.is_empty() {
-                class.kept_off = topology.daemon_pods.kept_off(&class.selected, &class.required, topology);
-                class.kept_off_daemons = class.kept_off.iter().map(|one| Rc::clone(&one.daemons)).collect();
-            }
-            let over_hosts = |group: &&GroupId| topology.key(**group).is_none();
-            class.selected_hosts = class.selected.iter().filter(over_hosts).copied().collect();
+            let related = related(example, &key.relations, topology);
+            let mut class = Class { requests, shared_volumes, pods, ..related };
             match specs {
                 Ok(specs) => {
                     let free = can_come_last(&class, &specs, owned, &owners, topology);
@@ -397,6 +366,45 @@ fn level(
 pub(crate) fn equal_pods(problem: &Problem<'_>, relations: &[Relations]) -> Vec<Vec<usize>> {
     let (_, members) = grouped(problem, relations);
     members.into_iter().map(|pods| oldest_first(pods, &problem.pods)).collect()
+}
+
+/// The classes in the order in which they are planned.
+fn ordered<'a>(places: HashMap<Key<'a>, usize>, by_priority: bool) -> Vec<(Key<'a>, usize)> {
+    let mut keyed: Vec<(Key<'a>, usize)> = places.into_iter().collect();
+    let size = |key: &Key<'_>, name| Reverse(key.requests.get(name));
+    keyed.sort_unstable_by(|(a, _), (b, _)| {
+        let rank = |key: &Key<'a>| {
+            let priority = by_priority.then_some(key.priority);
+            (priority, size(key, resources::name::CPU), size(key, resources::name::MEMORY))
+        };
+        rank(a).cmp(&rank(b)).then_with(|| a.cmp(b))
+    });
+    keyed
+}
+
+/// A class without pods, requests and levels, with the groups of its pods.
+fn related<'a>(example: &'a Pod, relations: &Relations, topology: &Topology<'a>) -> Class<'a> {
+    let selected = topology.groups.selected[relations.selected].clone();
+    let mut required = topology.groups.owned[relations.owned].required.clone();
+    let spread = spread(&required, topology);
+    required.sort_unstable();
+    let daemons = Some(&topology.daemon_pods).filter(|daemons| !daemons.is_empty());
+    let kept_off = daemons.map_or_else(Vec::new, |daemons| daemons.kept_off(&selected, &required, topology));
+    Class {
+        example,
+        requests: Amounts::default(),
+        shared_volumes: Box::default(),
+        host_ports: &example.template.host_ports,
+        pods: Vec::new(),
+        levels: Vec::new(),
+        refused: None,
+        selected_hosts: selected.iter().filter(|group| topology.key(**group).is_none()).copied().collect(),
+        selected,
+        required,
+        spread,
+        kept_off_daemons: kept_off.iter().map(|one| Rc::clone(&one.daemons)).collect(),
+        kept_off,
+    }
 }
 
 /// The pods of each key, and the keys with their places in that list.

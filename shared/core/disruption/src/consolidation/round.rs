@@ -38,7 +38,7 @@ pub(super) fn prepared<'c, 'a>(
     // not to save.
     let min_values = MinValuesPolicy::Strict;
     let scheduling = nodeless_scheduling::Options { max_explained: 1, min_values, ..options.scheduling };
-    Prepared::new(offers, cluster.daemon_sets, (moving, cluster.facts), &scheduling)
+    Prepared::new(offers, cluster.daemon_sets, moving, cluster.facts, &scheduling)
 }
 
 /// An evaluation of all candidates.

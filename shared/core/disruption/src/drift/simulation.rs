@@ -84,7 +84,8 @@ impl<'c, 'a> DriftSimulation<'c, 'a> {
             prepared: Prepared::new(
                 &cluster.node_pools,
                 cluster.daemon_sets,
-                (pods.copied(), cluster.facts),
+                pods.copied(),
+                cluster.facts,
                 &options.scheduling,
             ),
             expected,

@@ -6,7 +6,7 @@ use nodeless_model::{ByTemplate, LabelSelector, Pod, StringMap};
 
 /// Pods with the same namespace, labels and preferences for other pods.
 #[derive(Debug)]
-pub(super) struct Kind<'a> {
+pub(super) struct PodKind<'a> {
     pub(super) example: &'a Pod,
     /// The number of these pods by place, ascending.
     pub(super) at: Vec<(usize, i64)>,
@@ -15,7 +15,7 @@ pub(super) struct Kind<'a> {
 /// All kinds.
 #[derive(Debug, Default)]
 pub(super) struct Kinds<'a> {
-    pub(super) list: Vec<Kind<'a>>,
+    pub(super) list: Vec<PodKind<'a>>,
     by_namespace: HashMap<&'a str, Vec<usize>>,
     by_workload: HashMap<Workload<'a>, Vec<usize>>,
     /// By a label and its value.
@@ -69,7 +69,7 @@ impl<'a> Kinds<'a> {
 
     fn add(&mut self, pod: &'a Pod) -> usize {
         let id = self.list.len();
-        self.list.push(Kind { example: pod, at: Vec::new() });
+        self.list.push(PodKind { example: pod, at: Vec::new() });
         self.by_namespace.entry(&pod.namespace).or_default().push(id);
         if let Some(workload) = workload(pod) {
             self.by_workload.entry(workload).or_default().push(id);

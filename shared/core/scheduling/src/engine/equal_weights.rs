@@ -2,7 +2,7 @@
 
 use super::Engine;
 use crate::packing::bin::{Context, Unit};
-use crate::packing::filling::Demand;
+use crate::packing::demand::Demand;
 use crate::packing::{self, joining, pool_prices};
 use crate::pools::BASE;
 use crate::pools::reservations::Reservations;

@@ -20,7 +20,7 @@ use std::cmp::Reverse;
 
 /// An existing node during packing.
 #[derive(Clone)]
-pub(crate) struct Node<'p> {
+pub(crate) struct PackedNode<'p> {
     /// The index in the problem.
     pub(crate) index: usize,
     pub(crate) node: &'p ExistingNode,
@@ -49,9 +49,9 @@ pub(super) fn nodes_of_problem<'a, 'p>(
     claims: &Claims,
     classes: &Classes<'_>,
     topology: &mut Topology<'a>,
-) -> (Vec<Node<'p>>, Counted) {
+) -> (Vec<PackedNode<'p>>, Counted) {
     let running = Running::on(input, resources, topology);
-    let node = |index| Node {
+    let node = |index| PackedNode {
         index,
         node: &input.nodes[index],
         capacity: running.capacity(input, index, resources, &classes.volumes),
@@ -59,7 +59,7 @@ pub(super) fn nodes_of_problem<'a, 'p>(
         nominated: Vec::new(),
         held: Amounts::default(),
     };
-    let mut nodes: Vec<Node<'p>> = (0..input.nodes.len()).map(node).collect();
+    let mut nodes: Vec<PackedNode<'p>> = (0..input.nodes.len()).map(node).collect();
     let counted = claims.on_nodes(input, resources, nodes.iter_mut().map(|node| (node.node, &mut node.capacity.free)));
     nominate(input, classes, &mut nodes);
     nodes.sort_by_key(|node| (Reverse(node.node.initialized), &node.node.name));
@@ -310,7 +310,7 @@ fn count_expected<'a>(input: &Problem<'a>, topology: &mut Topology<'a>) -> HashM
 }
 
 /// Counts for each node the pending pods that it was launched for.
-fn nominate(input: &Problem<'_>, classes: &Classes<'_>, nodes: &mut [Node<'_>]) {
+fn nominate(input: &Problem<'_>, classes: &Classes<'_>, nodes: &mut [PackedNode<'_>]) {
     if nodes.iter().all(|node| node.node.nominated.is_empty()) {
         return;
     }
@@ -336,7 +336,7 @@ fn nominate(input: &Problem<'_>, classes: &Classes<'_>, nodes: &mut [Node<'_>]) 
     }
 }
 
-impl Node<'_> {
+impl PackedNode<'_> {
     /// The number of pending pods of a class for which the node was launched.
     pub(super) fn nominated(&self, class: usize) -> u32 {
         self.nominated.iter().find(|(known, _)| *known == class).map_or(0, |(_, count)| *count)

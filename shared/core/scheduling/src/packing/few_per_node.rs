@@ -5,7 +5,7 @@
 //! pods of the groups that need most of the nodes that are still to be opened.
 
 use crate::packing::bin::Unit;
-use crate::packing::filling::Demand;
+use crate::packing::demand::Demand;
 use crate::pools::BASE;
 use std::cmp::Reverse;
 

@@ -3,7 +3,7 @@
 use crate::classes::Class;
 use crate::constraints::groups::{GroupId, Kind};
 use crate::packing::bin::{Context, Unit};
-use crate::packing::filling::Demand;
+use crate::packing::demand::Demand;
 use crate::topology::Topology;
 use nodeless_model::hashed::HashMap;
 

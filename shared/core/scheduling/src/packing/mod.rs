@@ -7,6 +7,7 @@
 
 pub(crate) mod assigning;
 pub(crate) mod bin;
+pub(crate) mod demand;
 pub(crate) mod few_per_node;
 pub(crate) mod filling;
 pub(crate) mod hosts;
@@ -24,8 +25,9 @@ use crate::pools::{BASE, FLEXIBLE, MIN_SAVING_OF_FEW_TYPES, Pool, PoolType, SetI
 use crate::problem::MinValuesPolicy;
 use crate::topology::Topology;
 use bin::{Bin, Context, NODE, Unit, holding, min_share};
+use demand::{Demand, PendingDemand};
 use few_per_node::{FewPerNode, PendingSizes, Urgent};
-use filling::{Demand, Filled, Filler, PendingDemand, Scratch};
+use filling::{Filled, Filler, Scratch};
 use hosts::HostCounts;
 use minimum_nodes::Forced;
 use nodeless_model::hashed::{HashMap, HashSet};

@@ -3,7 +3,7 @@
 //! It is computed from sums of requests, and so quickly. [`crate::packing::pack`] finds combinations of types that it does not know.
 
 use super::bin::{Context, NODE, Unit};
-use super::filling::Demand;
+use super::demand::Demand;
 use super::minimum_nodes::Forced;
 use crate::dense;
 use crate::pools::{Pool, SetId};

@@ -7,7 +7,7 @@
 use crate::dense;
 use crate::dense::dominant_share;
 use crate::packing::bin::{Context, NODE, Unit};
-use crate::packing::filling::Demand;
+use crate::packing::demand::Demand;
 use crate::packing::minimum_nodes::Forced;
 use crate::packing::portions::Portions;
 use crate::packing::resource_prices::{self, Column, Values};

@@ -78,7 +78,7 @@ pub fn advise<'u>(
     let max_work = options.max_work.map_or(MAX_WORK, |max| max.min(MAX_WORK));
     let options = Options { max_explained: 1, max_work: None, ..*options };
     let pods = refused.iter().map(|refused| problem.pods[refused.pod]);
-    let prepared = Prepared::new(&after.node_pools, after.daemon_sets, (pods, after.facts), &options);
+    let prepared = Prepared::new(&after.node_pools, after.daemon_sets, pods, after.facts, &options);
     let mut trials = Trials { after: &after, options, max_work, of_pod: 0, work: prepared.work(), count: 0, prepared };
     let mut known: Vec<(&Pod, &[Reason], Advice)> = Vec::new();
     let advised = refused.into_iter().map(|refused| {

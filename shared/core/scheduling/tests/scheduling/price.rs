@@ -150,8 +150,7 @@ fn prices_take_no_more_memory_than_what_a_pod_can_be_launched_on() {
     let pools = [node_pool("default"), others, labelled];
     let pods = [pod("a", 1000, 1024).with_template(|it| drop(it.node_selector.insert("team".into(), "a".into())))];
     let problem = problem(&pods, &pools);
-    let facts = (pods.iter(), problem.facts);
-    let mut prepared = Prepared::new(&problem.node_pools, &[], facts, &Options::default());
+    let mut prepared = Prepared::new(&problem.node_pools, &[], pods.iter(), problem.facts, &Options::default());
     let prices = |prepared: &mut Prepared<'_>, pool: &str, selector: &[(&str, &str)]| {
         let pod = pod("b", 1000, 1024).with_template(|it| {
             it.node_selector.extend(selector.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())));
