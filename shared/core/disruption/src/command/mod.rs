@@ -19,7 +19,7 @@ mod step;
 mod tests;
 
 pub use events::replaced_nodes;
-pub use step::{CommandEffect, CommandStep, Outcome, Surroundings, step};
+pub use step::{CommandEffect, CommandOutcome, CommandStep, Surroundings, step};
 
 use crate::VALIDATION_DELAY;
 use crate::output::{Candidate, Command};

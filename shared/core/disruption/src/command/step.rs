@@ -34,7 +34,7 @@ pub struct CommandStep {
     /// The events to publish.
     pub events: Vec<ObjectEvent>,
     /// The outcome, if the command ended.
-    pub outcome: Option<Outcome>,
+    pub outcome: Option<CommandOutcome>,
 }
 
 /// An effect of a command. Repeating it has no further effect.
@@ -64,7 +64,7 @@ pub enum CommandEffect {
 
 /// The outcome of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum CommandOutcome {
     /// The candidates are terminated.
     Done,
     /// The command was rolled back.
@@ -218,7 +218,7 @@ fn draining(record: &CommandRecord, seen: Surroundings<'_>, now: Timestamp) -> C
         if !released.is_empty() {
             return act(record, released);
         }
-        return CommandStep { record: None, outcome: Some(Outcome::Done), ..stay(record) };
+        return CommandStep { record: None, outcome: Some(CommandOutcome::Done), ..stay(record) };
     }
     // A record in this phase may be old: its basis is checked again before each node.
     let wrong = missing_replacement(record, seen).or_else(|| unready(record, seen)).or_else(|| outdated(record, now));
@@ -238,7 +238,7 @@ fn draining(record: &CommandRecord, seen: Surroundings<'_>, now: Timestamp) -> C
 fn rolling_back(record: &CommandRecord, seen: Surroundings<'_>) -> CommandStep {
     let effects = releases(record, seen);
     if effects.is_empty() {
-        return CommandStep { record: None, outcome: Some(Outcome::RolledBack), ..stay(record) };
+        return CommandStep { record: None, outcome: Some(CommandOutcome::RolledBack), ..stay(record) };
     }
     let why = record.failure.as_deref().unwrap_or("the command failed");
     let reported = record.candidates().iter().filter(|candidate| is_held(record, candidate, seen));

@@ -54,7 +54,7 @@ struct World {
     claims: BTreeMap<String, NodeClaim>,
     tainted: BTreeMap<String, bool>,
     record: Option<CommandRecord>,
-    outcome: Option<Outcome>,
+    outcome: Option<CommandOutcome>,
     paused: BTreeMap<String, String>,
     blocked: Option<&'static str>,
     /// Every effect that was run.
@@ -168,7 +168,7 @@ impl World {
 fn a_command_that_was_left_before_it_was_begun_is_taken_back() {
     let mut left = World::new(2, 1);
     left.converge(at(46));
-    assert_eq!((left.outcome, left.done.len()), (Some(Outcome::RolledBack), 0));
+    assert_eq!((left.outcome, left.done.len()), (Some(CommandOutcome::RolledBack), 0));
     let mut begun = World::new(2, 1);
     assert!(begun.advance(at(45), 1));
     begun.converge(at(100));
@@ -205,7 +205,7 @@ fn a_pause_takes_back_what_has_not_begun_to_leave() {
         assert_ne!(world.record().phase, CommandPhase::RollingBack);
         world.paused.insert("default".into(), "it is paused".into());
         world.converge(at(42));
-        assert_eq!((world.record.as_ref(), world.outcome), (None, Some(Outcome::RolledBack)));
+        assert_eq!((world.record.as_ref(), world.outcome), (None, Some(CommandOutcome::RolledBack)));
         world.check_released();
         let leaving = world.claims.values().filter(|claim| claim.phase.is_leaving()).count();
         assert_eq!(leaving, usize::from(ready));
@@ -237,7 +237,7 @@ fn in_doubt_a_command_waits_and_is_taken_back_when_its_time_is_over() {
         world.converge(at(300));
         assert_eq!(world.record().phase, phase, "it goes neither on nor back");
         world.converge(at(15 + 600));
-        assert_eq!((world.record.as_ref(), world.outcome), (None, Some(Outcome::RolledBack)));
+        assert_eq!((world.record.as_ref(), world.outcome), (None, Some(CommandOutcome::RolledBack)));
         world.check_released();
         assert!(world.claims.values().all(|claim| !claim.phase.is_leaving()));
     }
@@ -247,7 +247,7 @@ fn in_doubt_a_command_waits_and_is_taken_back_when_its_time_is_over() {
     world.converge(at(20));
     assert_eq!(world.record().phase, CommandPhase::Draining);
     world.converge(at(60));
-    assert_eq!((world.record.as_ref(), world.outcome), (None, Some(Outcome::RolledBack)));
+    assert_eq!((world.record.as_ref(), world.outcome), (None, Some(CommandOutcome::RolledBack)));
     world.check_released();
 }
 
@@ -265,7 +265,7 @@ fn a_replacement_goes_through_every_phase_in_order() {
     }
     world.claims.get_mut("new-0").unwrap().phase = Phase::Initialized;
     world.converge(at(90));
-    assert_eq!((&world.record, world.outcome), (&None, Some(Outcome::Done)));
+    assert_eq!((&world.record, world.outcome), (&None, Some(CommandOutcome::Done)));
     assert_eq!(world.done.last(), Some(&CommandEffect::Terminate { claim: "old-0".into() }));
 }
 
@@ -274,7 +274,7 @@ fn without_replacements_the_candidates_leave_at_once_and_lost_ones_block_none() 
     let mut world = World::new(3, 0);
     world.fail("old-1");
     world.converge(at(15));
-    assert_eq!(world.outcome, Some(Outcome::Done));
+    assert_eq!(world.outcome, Some(CommandOutcome::Done));
     assert!(world.claims.values().all(|claim| claim.phase == Phase::Draining));
     assert!(!world.done.contains(&CommandEffect::Terminate { claim: "old-1".into() }));
 }
@@ -285,7 +285,7 @@ fn nodes_that_nothing_replaces_stay_when_the_command_was_left_in_the_middle() {
     world.advance(at(15), 1);
     assert_eq!(world.done.len(), 1);
     world.converge(at(15 + 300));
-    assert_eq!((world.outcome, world.done.len()), (Some(Outcome::RolledBack), 1));
+    assert_eq!((world.outcome, world.done.len()), (Some(CommandOutcome::RolledBack), 1));
     assert_eq!(world.claims["old-1"].phase, Phase::Initialized);
 }
 
@@ -307,7 +307,10 @@ fn a_candidate_of_another_command_is_never_touched() {
         let mut world = World::new(1, replacements);
         world.claims.get_mut("old-0").unwrap().status.command = Some("other".into());
         world.converge(at(15));
-        assert_eq!(world.outcome, Some(if replacements == 0 { Outcome::Done } else { Outcome::RolledBack }));
+        assert_eq!(
+            world.outcome,
+            Some(if replacements == 0 { CommandOutcome::Done } else { CommandOutcome::RolledBack })
+        );
         assert!(world.done.is_empty(), "{:?}", world.done);
     }
 }
@@ -328,7 +331,7 @@ fn a_failed_replacement_gives_the_nodes_back_and_the_others_stay() {
         let why = world.record().failure.clone().unwrap();
         assert!(why.contains("new-1"), "{why}");
         world.converge(at(60));
-        assert_eq!(world.outcome, Some(Outcome::RolledBack));
+        assert_eq!(world.outcome, Some(CommandOutcome::RolledBack));
         world.check_released();
         assert_eq!(world.claims["new-0"].phase, Phase::Initialized);
         assert_eq!(record.phase, CommandPhase::Waiting);
@@ -342,7 +345,7 @@ fn a_replacement_that_takes_too_long_is_given_up() {
     world.converge(at(15 + 599));
     assert_eq!(world.record().phase, CommandPhase::Waiting);
     world.converge(at(15 + 600));
-    assert_eq!(world.outcome, Some(Outcome::RolledBack));
+    assert_eq!(world.outcome, Some(CommandOutcome::RolledBack));
     world.check_released();
     let many = CommandRecord::propose(command(1)).confirm(command(1), Vec::new(), 1_000_000, at(15));
     assert_eq!(many.deadline, Some(at(15 + 3600)));
@@ -358,7 +361,7 @@ fn a_replacement_that_leaves_before_the_drain_began_saves_the_candidates() {
     // The process ends here, and before another one continues, the replacement is deleted.
     world.fail("new-0");
     world.converge(at(600));
-    assert_eq!(world.outcome, Some(Outcome::RolledBack));
+    assert_eq!(world.outcome, Some(CommandOutcome::RolledBack));
     world.check_released();
 }
 

@@ -1,6 +1,7 @@
 //! Consolidation as a method of disruption.
 
-use super::{find, validation};
+use super::round::Setting;
+use super::{Observed, find, validation};
 use crate::candidates::{Eligible, Lookup};
 use crate::cluster::Options;
 use crate::method::{DisruptionMethod, Progress};
@@ -24,7 +25,8 @@ impl<'a> DisruptionMethod<'a> for Consolidation<'_, 'a> {
         let included: HashSet<&str> = self.0.iter().map(|one| one.of.name()).collect();
         let nodes = keeping.nodes.iter().filter(|node| included.contains(node.name()));
         let full: Vec<Eligible<'_, '_>> = nodes.filter_map(|node| lookup.eligible(node, now).ok()).collect();
-        let mut found = find((&keeping, input), &full, &lookup, expected, &mut progress.budgets, (&options, now));
+        let observed = Observed { cluster: &keeping, declared: input, expected };
+        let mut found = find(observed, &full, &lookup, &mut progress.budgets, Setting { options: &options, now });
         preferences::add_reasons(&mut found.kept, &held);
         progress.work = progress.work.saturating_add(found.work);
         for (node, reasons) in found.kept {

@@ -42,16 +42,15 @@ pub(crate) use unplaced::unplaced;
 pub use unplaced::{OtherNode, UnplacedPod};
 
 use crate::candidates::{Eligible, Lookup};
-use crate::cluster::{Cluster, Options};
+use crate::cluster::Cluster;
 use crate::output::Command;
 use crate::policy::budgets::Budgets;
 use crate::reasons::KeptReason;
 use crate::simulation::Expected;
 use crate::simulation::packed::{Mover, Scope};
-use jiff::Timestamp;
 use nodeless_model::{CapacityType, DisruptionReason};
 use prediction::Prediction;
-use round::Round;
+use round::{Round, Setting};
 use std::collections::{BTreeMap, BTreeSet};
 use zone_guard::ZoneGuard;
 
@@ -95,15 +94,23 @@ pub(crate) struct Found {
     pub(crate) work: u64,
 }
 
-/// Finds what can be consolidated among these nodes. `declared` is the cluster with the pods as users declared them.
-pub(crate) fn find<'c, 'a>(
-    (cluster, declared): (&'c Cluster<'a>, &'c Cluster<'a>),
+/// The cluster that is evaluated, the cluster with the pods as users declared them, and the pods that are expected on nodes.
+#[derive(Clone, Copy)]
+struct Observed<'c, 'a> {
+    cluster: &'c Cluster<'a>,
+    declared: &'c Cluster<'a>,
+    expected: &'c Expected<'a>,
+}
+
+/// Finds what can be consolidated among these nodes.
+fn find<'c, 'a>(
+    observed: Observed<'c, 'a>,
     eligible: &[Eligible<'c, 'a>],
     lookup: &Lookup<'c, 'a>,
-    expected: &'c Expected<'a>,
     budgets: &mut Budgets,
-    (options, now): (&Options, Timestamp),
+    setting: Setting<'_>,
 ) -> Found {
+    let (Observed { cluster, declared, expected }, Setting { options, now }) = (observed, setting);
     let mut found = Found::default();
     let mut known = Vec::new();
     for one in eligible {
@@ -117,7 +124,7 @@ pub(crate) fn find<'c, 'a>(
     }
     let mut prepared = round::prepared(&cluster.node_pools, cluster, &known, options);
     let zones = ZoneGuard::new(declared, &mut prepared, now);
-    let mut round = Round::new(cluster, &known, lookup, expected, (options, now), &mut prepared);
+    let mut round = Round::new(cluster, &known, lookup, expected, setting, &mut prepared);
     round.zones = zones;
     round.prediction = Prediction::assumed(cluster, declared, expected, options);
     run(&mut round, budgets);

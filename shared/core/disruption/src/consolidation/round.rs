@@ -41,6 +41,13 @@ pub(super) fn prepared<'c, 'a>(
     Prepared::new(offers, cluster.daemon_sets, moving, cluster.facts, &scheduling)
 }
 
+/// The options of a decision, and its time.
+#[derive(Clone, Copy)]
+pub(super) struct Setting<'o> {
+    pub(super) options: &'o Options,
+    pub(super) now: Timestamp,
+}
+
 /// An evaluation of all candidates.
 pub(super) struct Round<'c, 'a, 'o> {
     pub(super) options: &'o Options,
@@ -76,13 +83,15 @@ impl<'c, 'a, 'o> Round<'c, 'a, 'o> {
         eligible: &[Eligible<'c, 'a>],
         lookup: &Lookup<'c, 'a>,
         expected: &'c Expected<'a>,
-        (options, now): (&'o Options, Timestamp),
+        setting: Setting<'o>,
         scheduler: &'o mut dyn Scheduler,
     ) -> Self {
+        let now = setting.now;
         let price = |place: usize| cluster.nodes[place].claim.map_or(0.0, |claim| lookup.price(claim));
         let offers = cluster.node_pools.iter().filter(|offer| may_launch(offer.pool, now)).cloned().collect();
-        let row = |candidates: &[Candidate<'_, 'a>]| problem(cluster, expected, candidates, now);
-        let round = Self::over((cluster, &[]), eligible, offers, row, (options, now), scheduler);
+        let (candidates, classes) = candidates_of(cluster, eligible, &[], scheduler.resources());
+        let problem = problem(cluster, expected, &candidates, now);
+        let round = Self::over(candidates, classes, problem, offers, setting, scheduler);
         let prices = cluster.nodes.iter().enumerate().map(|(place, node)| (node, price(place)));
         let just_launched = JustLaunched::new(prices, &cluster.pending_pods, now);
         let minimums = OnDemandMinimums::of_cluster(cluster);
@@ -100,44 +109,27 @@ impl<'c, 'a, 'o> Round<'c, 'a, 'o> {
     ) -> Self {
         let now = Timestamp::MAX;
         let offers = cluster.node_pools.iter().filter(|offer| launches(offer.pool)).cloned().collect();
-        let row = |candidates: &[Candidate<'_, 'a>]| {
-            let mut row = problem(cluster, &Expected::default(), candidates, now);
-            // Existing nodes stay in any case.
-            let planned = std::mem::replace(&mut row.nodes, beside.nodes.clone());
-            row.nodes.sort_by(|a, b| a.name.cmp(&b.name));
-            row.nodes.extend(planned);
-            row.bound_pods.extend(beside.bound_pods.iter().cloned());
-            row
-        };
-        let round = Self::over((cluster, &beside.bound_pods), eligible, offers, row, (options, now), scheduler);
+        let (candidates, classes) = candidates_of(cluster, eligible, &beside.bound_pods, scheduler.resources());
+        let mut row = problem(cluster, &Expected::default(), &candidates, now);
+        // Existing nodes stay in any case.
+        let planned = std::mem::replace(&mut row.nodes, beside.nodes.clone());
+        row.nodes.sort_by(|a, b| a.name.cmp(&b.name));
+        row.nodes.extend(planned);
+        row.bound_pods.extend(beside.bound_pods.iter().cloned());
+        let round = Self::over(candidates, classes, row, offers, Setting { options, now }, scheduler);
         Self { planned: true, ..round }
     }
 
-    /// An evaluation of the nodes of a cluster, with other nodes with pods.
+    /// An evaluation of candidates, whose nodes are those of the problem.
     fn over(
-        (cluster, beside): (&'c Cluster<'a>, &[BoundPods<'a>]),
-        eligible: &[Eligible<'c, 'a>],
+        mut candidates: Vec<Candidate<'c, 'a>>,
+        classes: Classes<'a>,
+        problem: Problem<'a>,
         offers: Vec<PoolOffer<'a>>,
-        row: impl FnOnce(&[Candidate<'_, 'a>]) -> Problem<'a>,
-        (options, now): (&'o Options, Timestamp),
+        setting: Setting<'o>,
         scheduler: &'o mut dyn Scheduler,
     ) -> Self {
         let resources = scheduler.resources().clone();
-        let repelling = {
-            let of_cluster = cluster.nodes.iter().flat_map(|node| &node.pods);
-            Repelling::new(of_cluster.chain(beside.iter().flat_map(|node| &node.pods)).copied())
-        };
-        let mut classes = Classes::default();
-        let mut candidates: Vec<Candidate<'c, 'a>> =
-            eligible.iter().map(|one| candidate(one, cluster, &mut classes, &resources, &repelling)).collect();
-        let unseen = |one: &Candidate<'_, '_>| cluster.not_evaluated.contains(&one.one.node.name);
-        candidates.sort_by(|a, b| {
-            unseen(b)
-                .cmp(&unseen(a))
-                .then_with(|| (b.price / b.cost).total_cmp(&(a.price / a.cost)))
-                .then_with(|| a.one.node.name.cmp(&b.one.node.name))
-        });
-        let problem = row(&candidates);
         let leaves: HashMap<&str, usize> =
             problem.nodes.iter().enumerate().map(|(leaf, node)| (node.name.as_str(), leaf)).collect();
         let mut by_leaf = vec![None; problem.nodes.len()];
@@ -159,9 +151,9 @@ impl<'c, 'a, 'o> Round<'c, 'a, 'o> {
             candidate.scope = scopes.max().unwrap_or(Scope::Small);
         }
         Self {
-            options,
+            options: setting.options,
             scheduler,
-            now,
+            now: setting.now,
             totals: Totals::default(),
             just_launched: JustLaunched::default(),
             minimums: OnDemandMinimums::default(),
@@ -394,6 +386,28 @@ impl<'c, 'a, 'o> Round<'c, 'a, 'o> {
         }
         found.commands.extend(self.commands);
     }
+}
+
+/// The candidates in the order in which they are evaluated, and the classes of their pods. `beside` has pods on other nodes.
+fn candidates_of<'c, 'a>(
+    cluster: &Cluster<'a>,
+    eligible: &[Eligible<'c, 'a>],
+    beside: &[BoundPods<'a>],
+    resources: &ResourceIndex,
+) -> (Vec<Candidate<'c, 'a>>, Classes<'a>) {
+    let of_cluster = cluster.nodes.iter().flat_map(|node| &node.pods);
+    let repelling = Repelling::new(of_cluster.chain(beside.iter().flat_map(|node| &node.pods)).copied());
+    let mut classes = Classes::default();
+    let mut candidates: Vec<Candidate<'c, 'a>> =
+        eligible.iter().map(|one| candidate(one, cluster, &mut classes, resources, &repelling)).collect();
+    let unseen = |one: &Candidate<'_, '_>| cluster.not_evaluated.contains(&one.one.node.name);
+    candidates.sort_by(|a, b| {
+        unseen(b)
+            .cmp(&unseen(a))
+            .then_with(|| (b.price / b.cost).total_cmp(&(a.price / a.cost)))
+            .then_with(|| a.one.node.name.cmp(&b.one.node.name))
+    });
+    (candidates, classes)
 }
 
 fn candidate<'c, 'a>(

@@ -1,6 +1,6 @@
 //! Why other nodes do not take a pod, for the details of one node.
 
-use super::round::{Round, prepared, takes_pods};
+use super::round::{Round, Setting, prepared, takes_pods};
 use crate::candidates::{Eligible, Lookup, consolidatable_from};
 use crate::cluster::{Cluster, ClusterNode, Options};
 use crate::reasons::zonal_shift;
@@ -41,7 +41,8 @@ pub(crate) fn unplaced<'c, 'a>(
     now: Timestamp,
 ) -> Option<UnplacedPod> {
     let mut prepared = prepared(&[], cluster, std::slice::from_ref(one), options);
-    let mut round = Round::new(cluster, std::slice::from_ref(one), lookup, expected, (options, now), &mut prepared);
+    let mut round =
+        Round::new(cluster, std::slice::from_ref(one), lookup, expected, Setting { options, now }, &mut prepared);
     let candidate = round.candidates.first()?;
     let (movers, own) = (candidate.movers.clone(), candidate.leaf);
     round.close(0);

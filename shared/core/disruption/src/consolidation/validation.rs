@@ -1,7 +1,7 @@
 //! Validates a command on a new snapshot.
 
 use super::prediction::Prediction;
-use super::round::{Round, prepared};
+use super::round::{Round, Setting, prepared};
 use super::single::one_node;
 use super::trial::Verdict;
 use super::zone_guard::ZoneGuard;
@@ -46,7 +46,7 @@ pub(super) fn still_right<'k, 'a: 'k>(
     };
     let mut prepared = prepared(offers, cluster, &nodes, options);
     let zones = ZoneGuard::new(declared, &mut prepared, now);
-    let mut round = Round::new(cluster, &nodes, &lookup, expected, (options, now), &mut prepared);
+    let mut round = Round::new(cluster, &nodes, &lookup, expected, Setting { options, now }, &mut prepared);
     round.zones = zones;
     round.prediction = Prediction::assumed(cluster, declared, expected, options);
     let mut movers: Vec<Mover<'_>> = Vec::new();

@@ -8,7 +8,7 @@
 //! raises, and each command of consolidation lowers the price.
 
 use super::prediction::Prediction;
-use super::round::{self, Round};
+use super::round::{self, Round, Setting};
 use super::single::lighter;
 use super::trial::Verdict;
 use super::zone_guard::ZoneGuard;
@@ -58,7 +58,8 @@ impl<'a> DisruptionMethod<'a> for ZoneBalance<'_, 'a> {
         }
         let mut prepared = round::prepared(&keeping.node_pools, &keeping, &known, &options);
         let zones = ZoneGuard::new(input, &mut prepared, now).map(ZoneGuard::improving);
-        let mut round = Round::new(&keeping, &known, &lookup, expected, (&options, now), &mut prepared);
+        let mut round =
+            Round::new(&keeping, &known, &lookup, expected, Setting { options: &options, now }, &mut prepared);
         round.zones = zones;
         round.prediction = Prediction::assumed(&keeping, input, expected, &options);
         let mut found = Vec::new();

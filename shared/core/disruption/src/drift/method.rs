@@ -63,8 +63,8 @@ impl<'a> DisruptionMethod<'a> for NodeDrift<'_, '_, 'a> {
         let Progress { input, expected, budget_index, options, now, .. } = *progress;
         let mut simulation = DriftSimulation::new(input, expected, budget_index, options, now);
         let mut canaries = self.0.canaries.borrow_mut();
-        let limits = (&mut progress.budgets, &mut *canaries);
-        let (commands, reasons) = replacement::find(&self.0.drifted, &mut simulation, budget_index, limits, now);
+        let budgets = &mut progress.budgets;
+        let (commands, reasons) = replacement::find(&self.0.drifted, &mut simulation, budgets, &mut canaries);
         progress.work = progress.work.saturating_add(simulation.work());
         progress.keep(reasons);
         self.0.explain(progress);

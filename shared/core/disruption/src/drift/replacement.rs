@@ -72,13 +72,12 @@ fn is_confirmed(claim: &NodeClaim, drift: &Drift, now: Timestamp) -> bool {
 pub(crate) fn find<'a>(
     drifted: &[(&Eligible<'_, 'a>, Drift)],
     simulation: &mut DriftSimulation<'_, 'a>,
-    budget_index: &DisruptionBudgetIndex<'_>,
-    (budgets, canaries): (&mut Budgets, &mut Canaries),
-    now: Timestamp,
+    budgets: &mut Budgets,
+    canaries: &mut Canaries,
 ) -> (Vec<Command>, BTreeMap<String, KeptReason>) {
     let (mut commands, mut kept) = (Vec::new(), BTreeMap::new());
     for (one, drift) in drifted {
-        match replace(one, drift, simulation, budget_index, (budgets, canaries), now) {
+        match replace(one, drift, simulation, budgets, canaries) {
             Ok(command) => commands.push(command),
             Err(why) => {
                 kept.insert(one.node.name.clone(), why);
@@ -93,13 +92,12 @@ fn replace<'a>(
     one: &Eligible<'_, 'a>,
     drift: &Drift,
     simulation: &mut DriftSimulation<'_, 'a>,
-    budget_index: &DisruptionBudgetIndex<'_>,
-    (budgets, canaries): (&mut Budgets, &mut Canaries),
-    now: Timestamp,
+    budgets: &mut Budgets,
+    canaries: &mut Canaries,
 ) -> Result<Command, KeptReason> {
     canaries.check(one, drift)?;
     budgets.check(&one.offer.pool.name, DisruptionReason::Drifted)?;
-    unless_blocked(one, budget_index, now)?;
+    unless_blocked(one, simulation.budget_index, simulation.now)?;
     if simulation.receives(&one.node.name) {
         return Err(KeptReason::DriftWaits(drift.clone()));
     }

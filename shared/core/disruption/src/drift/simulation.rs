@@ -24,8 +24,8 @@ use std::collections::BTreeSet;
 /// the pods arrive that it was launched for.
 pub(crate) struct DriftSimulation<'c, 'a> {
     expected: &'c Expected<'a>,
-    budget_index: &'c DisruptionBudgetIndex<'a>,
-    now: Timestamp,
+    pub(super) budget_index: &'c DisruptionBudgetIndex<'a>,
+    pub(super) now: Timestamp,
     problem: Problem<'a>,
     reserved: Reserved,
     reserved_nodes: ReservedNodes<'a>,
