@@ -5,7 +5,7 @@ use crate::plan::report::Report;
 use jiff::Timestamp;
 use nodeless_api::view::ClusterView;
 use nodeless_catalog::Catalog;
-use nodeless_doctor::{Outcome, Placed, Planned, Read};
+use nodeless_doctor::{Placed, Planned, ProbeOutcome, Read};
 use nodeless_model::labels::SLEEP;
 use nodeless_model::resources::name;
 use nodeless_model::taint::TolerationOperator;
@@ -31,7 +31,7 @@ pub(super) fn planned(view: &ClusterView, claims: &[NodeClaim], catalog: &Catalo
         let (refused, effects) = unscheduled(&dry_run(probing(view, pool), Vec::new(), catalog, now));
         // A DaemonSet may take most of the small node for a probe.
         daemon_sets.extend(findings(effects.iter().filter(|found| !matches!(found.effect, Effect::Large(_)))));
-        let outcome = refused.into_iter().next().map_or(Outcome::Placed, |refused| refused.outcome);
+        let outcome = refused.into_iter().next().map_or(ProbeOutcome::Placed, |refused| refused.outcome);
         Placed { name: pool.name.clone(), outcome }
     });
     let probes = probes.collect();
@@ -99,7 +99,7 @@ fn unscheduled(run: &DryRun) -> (Vec<Placed>, Vec<DaemonSetEffect>) {
     let report = Report::new(&problem, &solution, &run.faulty(), &advice);
     let placed = report.unschedulable.into_iter().map(|refused| Placed {
         name: refused.pod,
-        outcome: Outcome::Unschedulable {
+        outcome: ProbeOutcome::Unschedulable {
             reasons: refused.reasons.into_iter().chain(refused.obstacle).collect(),
             remedies: refused.remedies,
         },

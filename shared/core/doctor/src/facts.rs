@@ -134,12 +134,12 @@ pub struct Placed {
     /// The NodePool of a probe, or the pod as `namespace/name`.
     pub name: String,
     /// The outcome.
-    pub outcome: Outcome,
+    pub outcome: ProbeOutcome,
 }
 
 /// The outcome of planning for a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum ProbeOutcome {
     /// The pod can be placed.
     Placed,
     /// The pod cannot be placed.

@@ -11,8 +11,8 @@ mod finding;
 mod quota;
 
 pub use facts::{
-    Access, AccessEntry, Definition, DefinitionState, EarlierObjects, Facts, Outcome, Placed, Planned, Read, Surging,
-    Workload,
+    Access, AccessEntry, Definition, DefinitionState, EarlierObjects, Facts, Placed, Planned, ProbeOutcome, Read,
+    Surging, Workload,
 };
 pub use finding::{Check, Finding, Severity};
 pub use quota::Quota;

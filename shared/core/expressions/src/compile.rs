@@ -17,41 +17,41 @@ const MAX_OPERATORS: u16 = 400;
 
 /// A compiled expression.
 #[derive(Clone, Debug)]
-pub(super) enum Node {
+pub(super) enum Compiled {
     Literal(Value),
     /// A variable of the library.
     Fact(Arc<str>),
     /// A variable of the expression.
     Variable(Arc<str>),
-    Select(Box<Node>, Arc<str>),
-    Has(Box<Node>, Arc<str>),
-    Index(Box<Node>, Box<Node>),
-    Not(Box<Node>),
-    NotStrictlyFalse(Box<Node>),
-    Negate(Box<Node>),
-    And(Box<Node>, Box<Node>),
-    Or(Box<Node>, Box<Node>),
-    Conditional(Box<[Node; 3]>),
-    Binary(Binary, Box<Node>, Box<Node>),
+    Select(Box<Compiled>, Arc<str>),
+    Has(Box<Compiled>, Arc<str>),
+    Index(Box<Compiled>, Box<Compiled>),
+    Not(Box<Compiled>),
+    NotStrictlyFalse(Box<Compiled>),
+    Negate(Box<Compiled>),
+    And(Box<Compiled>, Box<Compiled>),
+    Or(Box<Compiled>, Box<Compiled>),
+    Conditional(Box<[Compiled; 3]>),
+    Binary(Binary, Box<Compiled>, Box<Compiled>),
     /// A function, its target if it is a method, and its arguments.
-    Call(Function, Option<Box<Node>>, Vec<Node>),
-    List(Vec<Node>),
-    Map(Vec<(Node, Node)>),
+    Call(Function, Option<Box<Compiled>>, Vec<Compiled>),
+    List(Vec<Compiled>),
+    Map(Vec<(Compiled, Compiled)>),
     /// `cel.bind`.
-    Bind(Arc<str>, Box<Node>, Box<Node>),
+    Bind(Arc<str>, Box<Compiled>, Box<Compiled>),
     Comprehension(Box<Comprehension>),
 }
 
 /// `exists`, `all` and their like.
 #[derive(Clone, Debug)]
 pub(super) struct Comprehension {
-    pub(super) range: Node,
+    pub(super) range: Compiled,
     pub(super) variable: Arc<str>,
     pub(super) result: Arc<str>,
-    pub(super) start: Node,
-    pub(super) condition: Node,
-    pub(super) step: Node,
-    pub(super) end: Node,
+    pub(super) start: Compiled,
+    pub(super) condition: Compiled,
+    pub(super) step: Compiled,
+    pub(super) end: Compiled,
 }
 
 /// An operator with two operands, both of which are always evaluated.
@@ -71,7 +71,7 @@ pub(super) enum Binary {
     Remainder,
 }
 
-pub(super) fn compile(source: &str, library: Library) -> Result<Node, CompileError> {
+pub(super) fn compile(source: &str, library: Library) -> Result<Compiled, CompileError> {
     if source.len() > MAX_LENGTH {
         return Err(CompileError::TooComplex("longer than 10 KiB"));
     }
@@ -133,22 +133,22 @@ struct Scope<'e> {
 }
 
 impl<'e> Scope<'e> {
-    fn expression(&mut self, node: &'e IdedExpr, depth: usize) -> Result<Node, CompileError> {
+    fn expression(&mut self, node: &'e IdedExpr, depth: usize) -> Result<Compiled, CompileError> {
         if depth > MAX_DEPTH {
             return Err(CompileError::TooComplex("nested too deeply"));
         }
         let depth = depth + 1;
         Ok(match &node.expr {
-            Expr::Literal(literal) => Node::Literal(value(literal)?),
+            Expr::Literal(literal) => Compiled::Literal(value(literal)?),
             Expr::Ident(name) => self.variable(name)?,
             Expr::Select(select) => {
                 let operand = Box::new(self.expression(&select.operand, depth)?);
                 let field = Arc::from(select.field.as_str());
-                if select.test { Node::Has(operand, field) } else { Node::Select(operand, field) }
+                if select.test { Compiled::Has(operand, field) } else { Compiled::Select(operand, field) }
             }
             Expr::Call(call) => self.call(call, depth)?,
             Expr::List(list) if list.optional_indices.is_empty() => {
-                Node::List(self.expressions(&list.elements, depth)?)
+                Compiled::List(self.expressions(&list.elements, depth)?)
             }
             Expr::Map(map) => {
                 let entries = map.entries.iter().map(|entry| match &entry.expr {
@@ -157,7 +157,7 @@ impl<'e> Scope<'e> {
                     }
                     EntryExpr::MapEntry(_) | EntryExpr::StructField(_) => Err(unsupported("an optional entry")),
                 });
-                Node::Map(entries.collect::<Result<_, _>>()?)
+                Compiled::Map(entries.collect::<Result<_, _>>()?)
             }
             Expr::Comprehension(comprehension) => self.comprehension(comprehension, depth)?,
             Expr::List(_) => return Err(unsupported("an optional element")),
@@ -166,29 +166,29 @@ impl<'e> Scope<'e> {
         })
     }
 
-    fn boxed(&mut self, node: &'e IdedExpr, depth: usize) -> Result<Box<Node>, CompileError> {
+    fn boxed(&mut self, node: &'e IdedExpr, depth: usize) -> Result<Box<Compiled>, CompileError> {
         self.expression(node, depth).map(Box::new)
     }
 
-    fn expressions(&mut self, nodes: &'e [IdedExpr], depth: usize) -> Result<Vec<Node>, CompileError> {
+    fn expressions(&mut self, nodes: &'e [IdedExpr], depth: usize) -> Result<Vec<Compiled>, CompileError> {
         nodes.iter().map(|node| self.expression(node, depth)).collect()
     }
 
-    fn variable(&self, name: &str) -> Result<Node, CompileError> {
+    fn variable(&self, name: &str) -> Result<Compiled, CompileError> {
         let facts: &[&str] = match self.library {
             Library::Selector => &["device"],
             Library::Kubelet => &kubelet::VARIABLES,
         };
         if self.variables.contains(&name) {
-            Ok(Node::Variable(Arc::from(name)))
+            Ok(Compiled::Variable(Arc::from(name)))
         } else if facts.contains(&name) {
-            Ok(Node::Fact(Arc::from(name)))
+            Ok(Compiled::Fact(Arc::from(name)))
         } else {
             Err(CompileError::Syntax(format!("{name} is no variable; it may use {}", facts.join(", "))))
         }
     }
 
-    fn call(&mut self, call: &'e ast::CallExpr, depth: usize) -> Result<Node, CompileError> {
+    fn call(&mut self, call: &'e ast::CallExpr, depth: usize) -> Result<Compiled, CompileError> {
         let name = call.func_name.as_str();
         if let Some(target) = &call.target
             && name == "bind"
@@ -198,9 +198,9 @@ impl<'e> Scope<'e> {
         }
         if let (None, [one]) = (&call.target, &call.args[..]) {
             match name {
-                operators::LOGICAL_NOT => return Ok(Node::Not(self.boxed(one, depth)?)),
-                operators::NOT_STRICTLY_FALSE => return Ok(Node::NotStrictlyFalse(self.boxed(one, depth)?)),
-                operators::NEGATE => return Ok(Node::Negate(self.boxed(one, depth)?)),
+                operators::LOGICAL_NOT => return Ok(Compiled::Not(self.boxed(one, depth)?)),
+                operators::NOT_STRICTLY_FALSE => return Ok(Compiled::NotStrictlyFalse(self.boxed(one, depth)?)),
+                operators::NEGATE => return Ok(Compiled::Negate(self.boxed(one, depth)?)),
                 _ => {}
             }
         }
@@ -209,16 +209,16 @@ impl<'e> Scope<'e> {
             if binary.is_some() || matches!(name, operators::LOGICAL_AND | operators::LOGICAL_OR | operators::INDEX) {
                 let (left, right) = (self.boxed(left, depth)?, self.boxed(right, depth)?);
                 return Ok(match (name, binary) {
-                    (_, Some(binary)) => Node::Binary(binary, left, right),
-                    (operators::LOGICAL_AND, None) => Node::And(left, right),
-                    (operators::LOGICAL_OR, None) => Node::Or(left, right),
-                    (_, None) => Node::Index(left, right),
+                    (_, Some(binary)) => Compiled::Binary(binary, left, right),
+                    (operators::LOGICAL_AND, None) => Compiled::And(left, right),
+                    (operators::LOGICAL_OR, None) => Compiled::Or(left, right),
+                    (_, None) => Compiled::Index(left, right),
                 });
             }
         }
         if let (None, operators::CONDITIONAL, [condition, yes, no]) = (&call.target, name, &call.args[..]) {
             let parts = [self.expression(condition, depth)?, self.expression(yes, depth)?, self.expression(no, depth)?];
-            return Ok(Node::Conditional(Box::new(parts)));
+            return Ok(Compiled::Conditional(Box::new(parts)));
         }
         let arguments = call.args.len();
         let function = Function::new(name, call.target.is_some(), arguments);
@@ -227,10 +227,10 @@ impl<'e> Scope<'e> {
             unsupported(&format!("the {method} {name} with {}", nodeless_model::plural::counted(arguments, "argument")))
         })?;
         let target = call.target.as_ref().map(|target| self.boxed(target, depth)).transpose()?;
-        Ok(Node::Call(function, target, self.expressions(&call.args, depth)?))
+        Ok(Compiled::Call(function, target, self.expressions(&call.args, depth)?))
     }
 
-    fn bind(&mut self, arguments: &'e [IdedExpr], depth: usize) -> Result<Node, CompileError> {
+    fn bind(&mut self, arguments: &'e [IdedExpr], depth: usize) -> Result<Compiled, CompileError> {
         let [IdedExpr { expr: Expr::Ident(name), .. }, value, body] = arguments else {
             return Err(CompileError::Syntax("cel.bind takes a name, a value and an expression".to_owned()));
         };
@@ -238,10 +238,10 @@ impl<'e> Scope<'e> {
         self.variables.push(name);
         let body = self.boxed(body, depth);
         self.variables.pop();
-        Ok(Node::Bind(Arc::from(name.as_str()), value, body?))
+        Ok(Compiled::Bind(Arc::from(name.as_str()), value, body?))
     }
 
-    fn comprehension(&mut self, it: &'e ast::ComprehensionExpr, depth: usize) -> Result<Node, CompileError> {
+    fn comprehension(&mut self, it: &'e ast::ComprehensionExpr, depth: usize) -> Result<Compiled, CompileError> {
         if it.iter_var2.is_some() {
             return Err(unsupported("a macro with two variables"));
         }
@@ -252,10 +252,10 @@ impl<'e> Scope<'e> {
         self.variables.truncate(self.variables.len().saturating_sub(2));
         let [condition, step, end] = parts?;
         let (variable, result) = (Arc::from(it.iter_var.as_str()), Arc::from(it.accu_var.as_str()));
-        Ok(Node::Comprehension(Box::new(Comprehension { range, variable, result, start, condition, step, end })))
+        Ok(Compiled::Comprehension(Box::new(Comprehension { range, variable, result, start, condition, step, end })))
     }
 
-    fn loop_parts(&mut self, it: &'e ast::ComprehensionExpr, depth: usize) -> Result<[Node; 3], CompileError> {
+    fn loop_parts(&mut self, it: &'e ast::ComprehensionExpr, depth: usize) -> Result<[Compiled; 3], CompileError> {
         Ok([
             self.expression(&it.loop_cond, depth)?,
             self.expression(&it.loop_step, depth)?,

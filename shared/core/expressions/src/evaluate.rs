@@ -1,6 +1,6 @@
 //! Evaluates expressions.
 
-use super::compile::{Binary, Comprehension, Node};
+use super::compile::{Binary, Compiled, Comprehension};
 use super::functions::Function;
 use super::steps::Steps;
 use super::value::{Value, wrong};
@@ -15,7 +15,7 @@ const BYTES_PER_STEP: usize = 16;
 type Evaluated = Result<Value, EvaluationError>;
 
 /// The value of an expression, and the number of steps that this takes.
-pub(super) fn evaluate(expression: &Node, facts: &dyn Facts) -> (Evaluated, u32) {
+pub(super) fn evaluate(expression: &Compiled, facts: &dyn Facts) -> (Evaluated, u32) {
     let mut evaluation = Evaluation { facts, variables: Vec::new(), steps: Steps::default() };
     let value = evaluation.value(expression);
     (value, evaluation.steps.0)
@@ -30,45 +30,45 @@ struct Evaluation<'a> {
 }
 
 impl Evaluation<'_> {
-    fn value(&mut self, expression: &Node) -> Evaluated {
+    fn value(&mut self, expression: &Compiled) -> Evaluated {
         self.steps.spend(1)?;
         match expression {
-            Node::Literal(value) => Ok(value.clone()),
-            Node::Fact(name) => self.below(&[], name),
-            Node::Variable(name) => {
+            Compiled::Literal(value) => Ok(value.clone()),
+            Compiled::Fact(name) => self.below(&[], name),
+            Compiled::Variable(name) => {
                 let known = self.variables.iter().rev().find(|(known, _)| known == name);
                 known.map_or_else(|| Err(EvaluationError::Type(format!("{name} has no value"))), |(_, it)| it.clone())
             }
-            Node::Select(operand, field) => {
+            Compiled::Select(operand, field) => {
                 let operand = self.value(operand)?;
                 self.index(&operand, &Value::String(Arc::clone(field)))
             }
-            Node::Has(operand, field) => {
+            Compiled::Has(operand, field) => {
                 let operand = self.value(operand)?;
                 self.has(&operand, &Value::String(Arc::clone(field))).map(Value::Bool)
             }
-            Node::Index(target, key) => {
+            Compiled::Index(target, key) => {
                 let (target, key) = (self.value(target)?, self.value(key)?);
                 self.index(&target, &key)
             }
-            Node::Not(operand) => Ok(Value::Bool(!self.value(operand)?.as_bool()?)),
-            Node::NotStrictlyFalse(operand) => {
+            Compiled::Not(operand) => Ok(Value::Bool(!self.value(operand)?.as_bool()?)),
+            Compiled::NotStrictlyFalse(operand) => {
                 let is_false = matches!(self.value(operand), Ok(Value::Bool(false)));
                 Ok(Value::Bool(!is_false))
             }
-            Node::Negate(operand) => negated(&self.value(operand)?),
-            Node::And(left, right) => self.logical(left, right, false),
-            Node::Or(left, right) => self.logical(left, right, true),
-            Node::Conditional(parts) => {
+            Compiled::Negate(operand) => negated(&self.value(operand)?),
+            Compiled::And(left, right) => self.logical(left, right, false),
+            Compiled::Or(left, right) => self.logical(left, right, true),
+            Compiled::Conditional(parts) => {
                 let [condition, yes, no] = &**parts;
                 let chosen = if self.value(condition)?.as_bool()? { yes } else { no };
                 self.value(chosen)
             }
-            Node::Binary(operator, left, right) => {
+            Compiled::Binary(operator, left, right) => {
                 let (left, right) = (self.value(left)?, self.value(right)?);
                 self.binary(*operator, &left, &right)
             }
-            Node::Call(function, target, arguments) => {
+            Compiled::Call(function, target, arguments) => {
                 let mut values = Vec::with_capacity(arguments.len() + 1);
                 for argument in target.as_deref().into_iter().chain(arguments) {
                     values.push(self.value(argument)?);
@@ -78,27 +78,27 @@ impl Evaluation<'_> {
                     _ => function.call(&values, &mut self.steps),
                 }
             }
-            Node::List(elements) => {
+            Compiled::List(elements) => {
                 let elements: Result<Vec<Value>, _> = elements.iter().map(|element| self.value(element)).collect();
                 Ok(Value::List(Arc::new(elements?)))
             }
-            Node::Map(entries) => {
+            Compiled::Map(entries) => {
                 let entries = entries.iter().map(|(key, value)| Ok((self.value(key)?, self.value(value)?)));
                 Ok(Value::Map(Arc::new(entries.collect::<Result<_, EvaluationError>>()?)))
             }
-            Node::Bind(name, value, body) => {
+            Compiled::Bind(name, value, body) => {
                 let value = self.value(value);
                 self.variables.push((Arc::clone(name), value));
                 let result = self.value(body);
                 self.variables.pop();
                 result
             }
-            Node::Comprehension(comprehension) => self.comprehension(comprehension),
+            Compiled::Comprehension(comprehension) => self.comprehension(comprehension),
         }
     }
 
     /// `&&` or `||`: the value that decides does so even if the other operand has none.
-    fn logical(&mut self, left: &Node, right: &Node, deciding: bool) -> Evaluated {
+    fn logical(&mut self, left: &Compiled, right: &Compiled, deciding: bool) -> Evaluated {
         let left = self.value(left).and_then(|value| value.as_bool());
         if left == Ok(deciding) {
             return Ok(Value::Bool(deciding));

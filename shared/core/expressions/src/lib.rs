@@ -32,7 +32,7 @@ pub enum Library {
 /// A compiled expression.
 #[derive(Clone, Debug)]
 pub struct Program {
-    root: compile::Node,
+    root: compile::Compiled,
 }
 
 /// What an expression is evaluated for.

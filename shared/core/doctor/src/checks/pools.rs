@@ -1,6 +1,6 @@
 //! NodePools that nothing can serve, pods that cannot be scheduled, and DaemonSets that take most of nodes.
 
-use crate::facts::{Facts, Outcome, Placed, Planned, Read};
+use crate::facts::{Facts, Placed, Planned, ProbeOutcome, Read};
 use crate::finding::{Check, Finding, Severity};
 use std::collections::BTreeMap;
 
@@ -66,8 +66,8 @@ pub(super) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
 
 fn refusal(placed: Option<&Placed>) -> Option<(&[String], &[String])> {
     match &placed?.outcome {
-        Outcome::Placed => None,
-        Outcome::Unschedulable { reasons, remedies } => Some((reasons, remedies)),
+        ProbeOutcome::Placed => None,
+        ProbeOutcome::Unschedulable { reasons, remedies } => Some((reasons, remedies)),
     }
 }
 

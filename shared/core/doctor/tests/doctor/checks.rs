@@ -7,8 +7,8 @@ use nodeless_api::test_support::{auto_mode_node_pool, ec2_node_class, node_pool_
 use nodeless_api::view::{ClusterView, InvalidObject, Outline};
 use nodeless_api::{EC2NodeClass, EC2NodeClassStatus, NodePool};
 use nodeless_doctor::{
-    Access, AccessEntry, Check, Definition, DefinitionState, EarlierObjects, Facts, Finding, Outcome, Placed, Planned,
-    Quota, Read, Severity, Surging, Workload, check,
+    Access, AccessEntry, Check, Definition, DefinitionState, EarlierObjects, Facts, Finding, Placed, Planned,
+    ProbeOutcome, Quota, Read, Severity, Surging, Workload, check,
 };
 use nodeless_model::object::ObjectRef;
 use nodeless_model::{LabelSelector, OptionFault, OptionHolder, Pod, PodDisruptionBudget};
@@ -62,7 +62,7 @@ pub(super) fn ready() -> Facts {
         lease: Read::Done(Some(now() - jiff::SignedDuration::from_hours(1))),
         other_deployment: Read::Done(false),
         planned: Read::Done(Planned {
-            probes: vec![Placed { name: "web".to_owned(), outcome: Outcome::Placed }],
+            probes: vec![Placed { name: "web".to_owned(), outcome: ProbeOutcome::Placed }],
             pending: Vec::new(),
             daemon_sets: BTreeSet::new(),
         }),
@@ -299,7 +299,7 @@ fn node_pools_that_nothing_serves() {
     let mut facts = ready();
     facts.view.node_pools[0].ready = Err("spec.limits[cpu]: bad".into());
     found(&facts, Severity::Error, Check::NodePools, "spec.limits[cpu]: bad");
-    let refused = Outcome::Unschedulable {
+    let refused = ProbeOutcome::Unschedulable {
         reasons: vec!["NodePool web: no instance type meets its requirements".to_owned()],
         remedies: vec!["widen them".to_owned()],
     };
@@ -313,7 +313,7 @@ fn node_pools_that_nothing_serves() {
 fn pods_with_the_same_reason_are_one_finding() {
     let pod = |name: &str, reason: &str| Placed {
         name: format!("default/{name}"),
-        outcome: Outcome::Unschedulable { reasons: vec![reason.to_owned()], remedies: Vec::new() },
+        outcome: ProbeOutcome::Unschedulable { reasons: vec![reason.to_owned()], remedies: Vec::new() },
     };
     let mut pending = ["a", "b", "c", "d", "e"].map(|name| pod(name, "too large")).to_vec();
     pending.push(pod("f", "no zone"));
