@@ -12,7 +12,7 @@ use crate::records::decisions::{carried_out, decision};
 use crate::records::report::Outcome;
 use jiff::Timestamp;
 use nodeless_disruption::command::{CommandEffect, CommandPhase, CommandRecord, Surroundings, step};
-use nodeless_disruption::command::{CommandStep, Outcome as CommandOutcome};
+use nodeless_disruption::command::{CommandOutcome, CommandStep};
 use nodeless_disruption::{NodeClassFacts, maintenance};
 use nodeless_lifecycle::begin_termination_within;
 use nodeless_model::claim::condition;

@@ -15,26 +15,19 @@
 //! them (`binding`). Commands of one decision are independent of each other: no node that one of
 //! them removes takes pods of another, and capacity is used once.
 
-mod balanced;
 mod binding;
-mod groups;
-mod host_spread;
-mod just_launched;
-mod merge;
+mod checks;
 pub(crate) mod method;
-mod paid;
 mod planned;
 mod prediction;
-mod prefer_no_schedule;
-mod removal;
 mod replacement;
 mod round;
-mod single;
+mod savings;
+mod steps;
 mod trial;
 mod unplaced;
 mod validation;
 pub(crate) mod zone_balance;
-mod zone_checks;
 mod zone_guard;
 
 pub use planned::{PlannedConsolidation, PlannedNodes, consolidate_planned};
@@ -135,10 +128,10 @@ fn find<'c, 'a>(
 
 /// Finds commands of one, of several and again of one node, and joins those that would evict pods twice, as far as the budgets allow.
 fn run(round: &mut Round<'_, '_, '_>, budgets: &mut Budgets) {
-    removal::run(round, budgets);
-    groups::run(round, budgets);
-    single::run(round, budgets);
-    merge::run(round, budgets);
+    steps::removal::run(round, budgets);
+    steps::groups::run(round, budgets);
+    steps::single::run(round, budgets);
+    steps::merge::run(round, budgets);
 }
 
 /// Whether the price of a node is known.

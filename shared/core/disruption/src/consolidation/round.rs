@@ -1,10 +1,10 @@
 //! An evaluation of all candidates: the packed cluster, the prices of new nodes, and the decisions so far.
 
-use super::balanced::Totals;
-use super::just_launched::JustLaunched;
-use super::paid::{self, Paid};
 use super::prediction::Prediction;
 use super::replacement::ROUNDING;
+use super::savings::balanced::Totals;
+use super::savings::just_launched::JustLaunched;
+use super::savings::paid::{self, Paid};
 use super::zone_guard::ZoneGuard;
 use super::{Candidate, Found, State};
 use crate::candidates::{self, Eligible, Lookup, consolidatable_from};

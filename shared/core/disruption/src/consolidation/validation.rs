@@ -2,7 +2,7 @@
 
 use super::prediction::Prediction;
 use super::round::{Round, Setting, prepared};
-use super::single::one_node;
+use super::steps::single::one_node;
 use super::trial::Verdict;
 use super::zone_guard::ZoneGuard;
 use super::{State, priced, replacement};

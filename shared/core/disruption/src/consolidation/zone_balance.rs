@@ -9,7 +9,7 @@
 
 use super::prediction::Prediction;
 use super::round::{self, Round, Setting};
-use super::single::lighter;
+use super::steps::single::lighter;
 use super::trial::Verdict;
 use super::zone_guard::ZoneGuard;
 use super::{priced, replacement};

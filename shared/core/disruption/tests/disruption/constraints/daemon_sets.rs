@@ -77,7 +77,7 @@ fn pods_keep_apart_from_the_daemon_sets_of_other_nodes_and_of_replacements() {
     };
     let lonely = |name: &str| web(name).with_template(|it| it.required_pod_anti_affinity = vec![apart.clone()]);
     // The DaemonSet does not run on the node of the pod.
-    let cache = |world: &mut World| {
+    let cache = |world: &mut TestCluster| {
         let mut template = labelled(pod("cache", 10, 10), "app", "cache");
         template.template_mut().required_node_affinity =
             vec![vec![term(labels::INSTANCE_SIZE, Operator::NotIn, &["old"])]];

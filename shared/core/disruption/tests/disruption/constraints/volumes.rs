@@ -4,7 +4,7 @@ use super::*;
 use nodeless_model::pod::VolumeClaim;
 
 /// A pod with volumes, and where they can be used.
-fn with_volumes(world: &mut World, claims: &[(&str, &[&str])]) {
+fn with_volumes(world: &mut TestCluster, claims: &[(&str, &[&str])]) {
     for (claim, zones) in claims {
         world.places[0].pods[0]
             .template_mut()
@@ -40,7 +40,7 @@ fn a_replacement_lies_where_the_volumes_are() {
     let mut world = oversized(vec![web("a")]);
     with_volumes(&mut world, &[("data", &ZONES[1..2])]);
     let zone =
-        |world: &World| replaced(world).unwrap().1.replacements[0].launch.requirements.get(labels::ZONE).cloned();
+        |world: &TestCluster| replaced(world).unwrap().1.replacements[0].launch.requirements.get(labels::ZONE).cloned();
     assert_eq!(zone(&world), Some(Requirement::one_of([ZONES[1]])));
     world.places[0].pods[0].template_mut().volume_claims.clear();
     assert_eq!(zone(&world), Some(Requirement::one_of(ZONES)));

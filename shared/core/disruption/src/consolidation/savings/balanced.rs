@@ -1,7 +1,7 @@
 //! The policy `Balanced`: whether savings justify the disruption.
 
-use super::Candidate;
 use crate::cluster::Cluster;
+use crate::consolidation::Candidate;
 use crate::pods;
 use crate::reasons::KeptReason;
 use nodeless_model::{ConsolidationPolicy, NodePool};
@@ -42,7 +42,7 @@ impl Totals {
 
     /// The minimum score of a command over the NodePools of its nodes; `None` if a total is unknown. The savings count for each
     /// NodePool by its fraction of the price of the removed nodes.
-    pub(super) fn score(&self, candidates: &[&Candidate<'_, '_>], savings: f64) -> Option<f64> {
+    pub(crate) fn score(&self, candidates: &[&Candidate<'_, '_>], savings: f64) -> Option<f64> {
         let scores = self.scores(candidates, savings)?;
         scores.into_iter().map(|(_, score)| score).min_by(f64::total_cmp)
     }
@@ -76,7 +76,7 @@ impl Totals {
     }
 
     /// Whether every NodePool with the policy `Balanced` approves of a command.
-    pub(super) fn approve(&self, candidates: &[&Candidate<'_, '_>], savings: f64) -> Result<(), KeptReason> {
+    pub(crate) fn approve(&self, candidates: &[&Candidate<'_, '_>], savings: f64) -> Result<(), KeptReason> {
         let balanced = |pool: &NodePool| pool.disruption.consolidation_policy == ConsolidationPolicy::Balanced;
         let Some(first) = candidates.iter().map(|one| one.one.offer.pool).find(|pool| balanced(pool)) else {
             return Ok(());

@@ -1,11 +1,11 @@
 //! Replaces several nodes by several cheaper ones.
 
-use super::State;
-use super::binding::Unpredicted;
-use super::replacement::ROUNDING;
-use super::round::Round;
 use super::single::accept;
-use super::trial::Verdict;
+use crate::consolidation::State;
+use crate::consolidation::binding::Unpredicted;
+use crate::consolidation::replacement::ROUNDING;
+use crate::consolidation::round::Round;
+use crate::consolidation::trial::Verdict;
 use crate::policy::budgets::Budgets;
 use crate::reasons::KeptReason;
 use crate::simulation::packed::{Mover, Scope};
@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 const MAX_NODES_PER_COMMAND: usize = 24;
 
 /// Replaces groups of nodes whose pods are worth much less than the price of the nodes.
-pub(super) fn run(round: &mut Round<'_, '_, '_>, budgets: &mut Budgets) {
+pub(crate) fn run(round: &mut Round<'_, '_, '_>, budgets: &mut Budgets) {
     let reserved = round.node_prices.has_reservations();
     for spot in [false, true] {
         if spot && !round.options.spot_to_spot && !reserved {

@@ -1,8 +1,8 @@
 //! Compares moves of pods with the spread over zones that commands keep.
 
-use super::round::Round;
-use super::trial::Verdict;
-use super::zone_guard::key;
+use crate::consolidation::round::Round;
+use crate::consolidation::trial::Verdict;
+use crate::consolidation::zone_guard::key;
 use crate::reasons::KeptReason;
 use crate::simulation::packed::Mover;
 use nodeless_model::Pod;
@@ -10,7 +10,7 @@ use nodeless_scheduling::{BindingNode, Bindings, Bound, ExistingNode, ZoneChange
 
 impl<'a> Round<'_, 'a, '_> {
     /// Rejects moves that make the spread over zones worse, together with those of the commands before.
-    pub(super) fn check_zones(&mut self, movers: &[Mover<'a>], verdict: &Verdict) -> Result<(), KeptReason> {
+    pub(crate) fn check_zones(&mut self, movers: &[Mover<'a>], verdict: &Verdict) -> Result<(), KeptReason> {
         let Some(mut guard) = self.zones.take() else { return Ok(()) };
         let mut changes = guard.planned.clone();
         for (pod, node) in self.targets(movers, verdict) {
@@ -22,7 +22,7 @@ impl<'a> Round<'_, 'a, '_> {
     }
 
     /// Counts the moves of a command.
-    pub(super) fn note_zones(&mut self, movers: &[Mover<'a>], verdict: &Verdict) {
+    pub(crate) fn note_zones(&mut self, movers: &[Mover<'a>], verdict: &Verdict) {
         let Some(mut guard) = self.zones.take() else { return };
         let mut changes = std::mem::take(&mut guard.planned);
         for (pod, node) in self.targets(movers, verdict) {
@@ -34,7 +34,7 @@ impl<'a> Round<'_, 'a, '_> {
     }
 
     /// The changes of these moves alone.
-    pub(super) fn zone_changes(&mut self, movers: &[Mover<'a>], verdict: &Verdict) -> ZoneChanges {
+    pub(crate) fn zone_changes(&mut self, movers: &[Mover<'a>], verdict: &Verdict) -> ZoneChanges {
         let mut changes = ZoneChanges::default();
         let targets = self.targets(movers, verdict);
         if let Some(guard) = &mut self.zones {
@@ -60,7 +60,7 @@ impl<'a> Round<'_, 'a, '_> {
 
     /// Rejects a command after which the spread over zones is worse where the kube-scheduler is predicted to bind the pods, in one of the
     /// orders. `bound` are pods of commands before, with their nodes.
-    pub(super) fn check_bound_zones(
+    pub(crate) fn check_bound_zones(
         &mut self,
         bindings: &Bindings<'a>,
         bound: &[(usize, Mover<'a>)],
@@ -80,7 +80,7 @@ impl<'a> Round<'_, 'a, '_> {
     }
 
     /// Whether no spread over zones counts any of these pods.
-    pub(super) fn no_zones_count(&mut self, movers: &[Mover<'a>]) -> bool {
+    pub(crate) fn no_zones_count(&mut self, movers: &[Mover<'a>]) -> bool {
         let Some(guard) = &mut self.zones else { return true };
         movers.iter().all(|mover| guard.spreads.selecting(mover.pod).is_empty())
     }

@@ -6,8 +6,8 @@
 //! provisioning would not create what consolidation created, and the pod with the spread would lose the guarantee of its
 //! constraint.
 
-use super::round::Round;
-use super::trial::Verdict;
+use crate::consolidation::round::Round;
+use crate::consolidation::trial::Verdict;
 use crate::reasons::KeptReason;
 use crate::simulation::packed::Mover;
 use nodeless_model::pod::TopologySpread;
@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 
 impl<'a> Round<'_, 'a, '_> {
     /// Rejects moves after which more pods share a node than the required spread over host names of a pod there allows.
-    pub(super) fn check_host_spread(&self, movers: &[Mover<'a>], verdict: &Verdict) -> Result<(), KeptReason> {
+    pub(crate) fn check_host_spread(&self, movers: &[Mover<'a>], verdict: &Verdict) -> Result<(), KeptReason> {
         let mut joining: BTreeMap<usize, Vec<&'a Pod>> = BTreeMap::new();
         for (mover, leaf) in &verdict.placed {
             joining.entry(*leaf).or_default().push(movers[*mover].pod);

@@ -1,14 +1,14 @@
 //! Rejects moves that place pods on nodes with a `PreferNoSchedule` taint.
 
-use super::round::Round;
-use super::trial::Verdict;
+use crate::consolidation::round::Round;
+use crate::consolidation::trial::Verdict;
 use crate::reasons::KeptReason;
 use crate::simulation::packed::Mover;
 use nodeless_model::{Pod, Taint, TaintEffect};
 
 impl Round<'_, '_, '_> {
     /// Rejects moves to a node with a taint `PreferNoSchedule` that a pod does not tolerate, if its current node has none.
-    pub(super) fn check_taints(&self, movers: &[Mover<'_>], verdict: &Verdict) -> Result<(), KeptReason> {
+    pub(crate) fn check_taints(&self, movers: &[Mover<'_>], verdict: &Verdict) -> Result<(), KeptReason> {
         for (mover, leaf) in &verdict.placed {
             let (pod, node) = (movers[*mover].pod, &self.packed.problem.nodes[*leaf]);
             let Some(taint) = repelling(&node.taints, pod) else { continue };

@@ -5,8 +5,8 @@
 //! on nodes that are minutes old. Moving pods that have just started is only justified if it saves a tenth of the price of the launches,
 //! as for any group of nodes.
 
-use super::Candidate;
 use crate::cluster::ClusterNode;
+use crate::consolidation::Candidate;
 use crate::reasons::KeptReason;
 use jiff::{SignedDuration, Timestamp};
 use nodeless_model::hashed::HashSet;
@@ -21,7 +21,7 @@ const MIN_SAVING_SHARE: f64 = 0.1;
 
 /// The just launched nodes: they are young, and the pods that they were launched for run on such nodes of the same NodePool.
 #[derive(Debug, Default)]
-pub(super) struct JustLaunched {
+pub(crate) struct JustLaunched {
     /// The total hourly price of those of each NodePool, in dollars.
     prices: BTreeMap<String, f64>,
     /// Until when each of them counts, by the name of the claim.
@@ -30,7 +30,7 @@ pub(super) struct JustLaunched {
 
 impl JustLaunched {
     /// `nodes` have their prices. Pending pods count like those that run: they are yet to be bound.
-    pub(super) fn new<'n, 'a: 'n>(
+    pub(crate) fn new<'n, 'a: 'n>(
         nodes: impl Iterator<Item = (&'n ClusterNode<'a>, f64)>,
         pending: &[&Pod],
         now: Timestamp,
@@ -55,7 +55,7 @@ impl JustLaunched {
     }
 
     /// Whether the savings justify the removal of these nodes.
-    pub(super) fn approve(&self, candidates: &[&Candidate<'_, '_>], saving: f64) -> Result<(), KeptReason> {
+    pub(crate) fn approve(&self, candidates: &[&Candidate<'_, '_>], saving: f64) -> Result<(), KeptReason> {
         for one in candidates {
             let claim = one.one.claim;
             let of_pool = self.prices.get(&one.one.offer.pool.name);

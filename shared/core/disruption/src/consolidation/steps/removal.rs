@@ -1,14 +1,14 @@
 //! Nodes that can be removed without a replacement.
 
-use super::State;
-use super::round::Round;
+use crate::consolidation::State;
+use crate::consolidation::round::Round;
 use crate::policy::budgets::Budgets;
 use crate::reasons::{DoesNotFit, KeptReason};
 use crate::simulation::packed::{Mover, Moves, Scope};
 use nodeless_model::DisruptionReason;
 
 /// Removes one node after another, as long as its pods fit on the others.
-pub(super) fn run(round: &mut Round<'_, '_, '_>, budgets: &mut Budgets) {
+pub(crate) fn run(round: &mut Round<'_, '_, '_>, budgets: &mut Budgets) {
     for place in 0..round.candidates.len() {
         if round.candidates[place].state != State::Open {
             continue;
@@ -67,7 +67,7 @@ fn remove(round: &mut Round<'_, '_, '_>, place: usize) -> Result<(), KeptReason>
 }
 
 /// Validates moves of the packed cluster by the scheduler, and keeps its placements. If it rejects them, the moves are undone.
-pub(super) fn validate<'a>(
+pub(crate) fn validate<'a>(
     round: &mut Round<'_, 'a, '_>,
     place: usize,
     movers: &[Mover<'a>],
@@ -90,7 +90,7 @@ pub(super) fn validate<'a>(
 }
 
 /// Why the first pod that fits on no node does not fit.
-pub(super) fn does_not_fit(round: &Round<'_, '_, '_>, movers: &[Mover<'_>], moves: &Moves) -> KeptReason {
+pub(crate) fn does_not_fit(round: &Round<'_, '_, '_>, movers: &[Mover<'_>], moves: &Moves) -> KeptReason {
     let Some(mover) = moves.left.first().map(|left| &movers[*left]) else { return KeptReason::NoReplacement };
     let class = round.packed.class(mover);
     if let Err(why) = &class.admission {

@@ -1,9 +1,10 @@
 //! Replaces a node by one or two cheaper ones.
 
-use super::replacement;
-use super::round::Round;
-use super::trial::{Verdict, admissions};
-use super::{State, removal};
+use super::removal;
+use crate::consolidation::State;
+use crate::consolidation::replacement;
+use crate::consolidation::round::Round;
+use crate::consolidation::trial::{Verdict, admissions};
 use crate::policy::budgets::Budgets;
 use crate::reasons::KeptReason;
 use crate::simulation::packed::{Mover, Moves, Scope};
@@ -14,7 +15,7 @@ use nodeless_scheduling::{Launch, Problem};
 const WORK_PER_POD: u64 = 60;
 
 /// Evaluates every remaining node.
-pub(super) fn run(round: &mut Round<'_, '_, '_>, budgets: &mut Budgets) {
+pub(crate) fn run(round: &mut Round<'_, '_, '_>, budgets: &mut Budgets) {
     let reserved = round.node_prices.has_reservations();
     for place in 0..round.candidates.len() {
         if round.candidates[place].state != State::Open {
@@ -128,7 +129,7 @@ fn together<'a>(
 }
 
 /// The launch of one node for pods of a candidate, in its NodePool and zone.
-pub(super) fn one_node<'a>(round: &mut Round<'_, 'a, '_>, place: usize, movers: &[Mover<'a>]) -> Option<Launch> {
+pub(crate) fn one_node<'a>(round: &mut Round<'_, 'a, '_>, place: usize, movers: &[Mover<'a>]) -> Option<Launch> {
     let one = round.candidates[place].one;
     let offer = round.node_prices.offers.iter().find(|offer| offer.pool.name == one.offer.pool.name)?.clone();
     let mut within = Requirements::new();
@@ -145,7 +146,7 @@ pub(super) fn one_node<'a>(round: &mut Round<'_, 'a, '_>, place: usize, movers: 
 }
 
 /// Whether new nodes for the pods that fit on no other node can be cheaper.
-pub(super) fn worth_asking(
+pub(crate) fn worth_asking(
     round: &mut Round<'_, '_, '_>,
     place: usize,
     movers: &[Mover<'_>],
@@ -179,7 +180,7 @@ pub(super) fn worth_asking(
 
 /// Whether the launches of the scheduler are cheap enough, whichever offering EC2 chooses. Returns them reduced to such
 /// offerings.
-pub(super) fn accept(
+pub(crate) fn accept(
     round: &mut Round<'_, '_, '_>,
     places: &[usize],
     movers: &[Mover<'_>],
@@ -218,7 +219,7 @@ pub(super) fn accept(
 
 /// Rejects launches of a NodePool for pods whose own NodePool has a higher weight and could launch nodes but for its limits:
 /// users prefer these pods there.
-pub(super) fn lighter(
+pub(crate) fn lighter(
     round: &Round<'_, '_, '_>,
     places: &[usize],
     movers: &[Mover<'_>],

@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 
 /// The nodes of a cluster that stay, and what commitments cover of them.
 #[derive(Debug)]
-pub(super) struct Paid<'c> {
+pub(crate) struct Paid<'c> {
     commitments: &'c Commitments,
     /// Those that earlier commands of the decision leave.
     instances: Instances,
@@ -21,7 +21,7 @@ pub(super) struct Paid<'c> {
 
 impl<'c> Paid<'c> {
     /// `None` without commitments. `price` is the present price of the node of an index; zero if it is unknown.
-    pub(super) fn new(cluster: &'c Cluster<'_>, price: impl Fn(usize) -> f64) -> Option<Self> {
+    pub(crate) fn new(cluster: &'c Cluster<'_>, price: impl Fn(usize) -> f64) -> Option<Self> {
         let commitments = cluster.commitments?;
         let staying = cluster.nodes.iter().enumerate().filter(|(_, node)| !node.is_leaving());
         let instances = staying.filter_map(|(place, node)| Some(at_price(node.instance.as_ref()?, price(place))));
@@ -33,19 +33,19 @@ impl<'c> Paid<'c> {
     }
 
     /// What is no longer paid if these launches replace these nodes, in dollars an hour.
-    pub(super) fn saving(&self, removed: &[Instance], added: impl Iterator<Item = Instance>) -> f64 {
+    pub(crate) fn saving(&self, removed: &[Instance], added: impl Iterator<Item = Instance>) -> f64 {
         self.per_hour - self.after(removed, added).paid(self.commitments)
     }
 
     /// The work of a comparison, in the units of [`nodeless_scheduling::Solution::work`].
-    pub(super) fn work(&self) -> u64 {
+    pub(crate) fn work(&self) -> u64 {
         let pairs =
             self.instances.kinds().saturating_mul(1 + self.commitments.plans.len() + self.commitments.reserved.len());
         u64::try_from(pairs).unwrap_or(u64::MAX)
     }
 
     /// Counts a command.
-    pub(super) fn apply(&mut self, removed: &[Instance], added: impl Iterator<Item = Instance>) {
+    pub(crate) fn apply(&mut self, removed: &[Instance], added: impl Iterator<Item = Instance>) {
         self.instances = self.after(removed, added);
         self.per_hour = self.instances.paid(self.commitments);
     }
@@ -69,7 +69,7 @@ fn unlaunched<'c>(cluster: &'c Cluster<'_>) -> impl Iterator<Item = &'c Command>
 }
 
 /// An instance at the price that decisions use. Those in a capacity reservation keep theirs, which is that of on-demand.
-pub(super) fn at_price(instance: &Instance, price: f64) -> Instance {
+pub(crate) fn at_price(instance: &Instance, price: f64) -> Instance {
     match instance.capacity_type {
         CapacityType::Reserved => instance.clone(),
         CapacityType::OnDemand | CapacityType::Spot => {
@@ -79,11 +79,11 @@ pub(super) fn at_price(instance: &Instance, price: f64) -> Instance {
 }
 
 /// The most likely instances of launches.
-pub(super) fn likely<'l>(launches: &'l [Launch], offers: &'l [PoolOffer<'_>]) -> impl Iterator<Item = Instance> + 'l {
+pub(crate) fn likely<'l>(launches: &'l [Launch], offers: &'l [PoolOffer<'_>]) -> impl Iterator<Item = Instance> + 'l {
     launches.iter().map(|launch| Instance::of_launch(launch, offers))
 }
 
 /// The most expensive instances of launches: EC2 may choose any of them.
-pub(super) fn dearest<'l>(launches: &'l [Launch], offers: &'l [PoolOffer<'_>]) -> impl Iterator<Item = Instance> + 'l {
+pub(crate) fn dearest<'l>(launches: &'l [Launch], offers: &'l [PoolOffer<'_>]) -> impl Iterator<Item = Instance> + 'l {
     launches.iter().map(|launch| Instance::dearest_of_launch(launch, offers))
 }

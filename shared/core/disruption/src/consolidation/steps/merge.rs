@@ -4,11 +4,11 @@
 //! pods that moved to it would then be evicted twice. One command that removes all of these nodes leads to the same nodes, and evicts
 //! each pod once.
 
-use super::replacement;
-use super::round::Round;
 use super::single::{accept, worth_asking};
-use super::trial::Verdict;
-use super::{Candidate, State};
+use crate::consolidation::replacement;
+use crate::consolidation::round::Round;
+use crate::consolidation::trial::Verdict;
+use crate::consolidation::{Candidate, State};
 use crate::output::Command;
 use crate::policy::budgets::Budgets;
 use crate::reasons::KeptReason;
@@ -21,7 +21,7 @@ use std::collections::BTreeSet;
 const MAX_NODES_PER_COMMAND: usize = 24;
 
 /// Replaces each node to which commands move pods, together with the nodes of these commands, if it can be replaced with all pods.
-pub(super) fn run(round: &mut Round<'_, '_, '_>, budgets: &mut Budgets) {
+pub(crate) fn run(round: &mut Round<'_, '_, '_>, budgets: &mut Budgets) {
     // Pods that are only planned are not evicted.
     if round.planned || leaves_some_for_later(round) {
         return;
