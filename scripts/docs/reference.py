@@ -281,14 +281,14 @@ def described(kind: str, meanings: dict[str, str], names: set[str]) -> str:
 
 
 def conditions() -> str:
-    module = source("shared/core/model/src/claim/conditions.rs").partition("pub mod condition {")[2].partition("\n}\n")[0]
+    module = source("shared/core/model/src/nodes/claim/conditions.rs").partition("pub mod condition {")[2].partition("\n}\n")[0]
     claims = CONSTANT.findall(module)
     assert len(claims) == module.count("pub const"), "a condition of NodeClaims has another form"
     pools = stated("shared/planner/src/pools/mod.rs", r'\("([A-Z]\w+)", (?:valid|class_ready|ready)\b', "NodeRegistrationHealthy")
     classes = stated("shared/adapters/ec2/src/source/resolve.rs", r'\("(\w+Ready)", \w+\.problem\)', "ValidationSucceeded", "Ready")
     overlays = set(re.findall(r'"(\w+)"', re.search(r"let conditions = \[(.*?)\]", source("shared/planner/src/pools/overlays.rs"))[1]))
     quotas = stated("shared/planner/src/pools/conditions.rs", r'const KIND: &str = "(LimitedByQuotas)"')
-    requests = quotas | set(re.findall(r'pub\(super\) const [A-Z_]+: &str = "(\w+)";', source("shared/core/model/src/provisioning_request.rs").partition("mod kind {")[2].partition("\n}\n")[0]))
+    requests = quotas | set(re.findall(r'pub\(super\) const [A-Z_]+: &str = "(\w+)";', source("shared/core/model/src/pods/provisioning_request.rs").partition("mod kind {")[2].partition("\n}\n")[0]))
     listed = set(re.findall(r"^\| `(\w+)` \|", (DOCS / "provisioning-requests.md").read_text().partition("\n## Conditions\n")[2], re.M))
     assert listed == requests, f"ProvisioningRequest: the code has {sorted(requests)}, the page {sorted(listed)}"
     buffers = stated("shared/planner/src/buffers.rs", r'condition\("(\w+)"') | quotas

@@ -18,7 +18,7 @@ def variants(source: str, name: str) -> list[str]:
 @pytest.mark.parametrize(
     ("picture", "source", "enum", "more"),
     [
-        ("nodeclaim", "shared/core/model/src/claim.rs", "Phase", set()),
+        ("nodeclaim", "shared/core/model/src/nodes/claim.rs", "Phase", set()),
         ("disruption-command", "shared/core/disruption/src/command/mod.rs", "CommandPhase", {"ended", "dropped"}),
     ],
 )

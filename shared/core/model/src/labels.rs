@@ -1,6 +1,6 @@
 //! Keys of labels, annotations, taints, finalizers and tags: the vocabulary shared with Karpenter, Kubernetes and EC2.
 
-use crate::spelling::nearest;
+use crate::text::spelling::nearest;
 
 // Labels of Karpenter's core API.
 

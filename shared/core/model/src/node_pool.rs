@@ -1,6 +1,6 @@
 //! NodePools as planning uses them.
 
-use crate::claim::{CapacityType, Charge};
+use crate::nodes::claim::{CapacityType, Charge};
 use crate::options::{NodePoolOptions, OnDemandMinimum};
 use crate::{
     InvalidAnnotation, NillableDuration, Requirements, ResourceList, Setting, StringMap, Taint, Unusable, labels,

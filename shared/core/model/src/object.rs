@@ -1,8 +1,8 @@
 //! Kubernetes objects other than nodes and pods, as far as they are read or written: NodeClaim objects, patches, Events.
 
-use crate::claim::Condition;
 use crate::node_pool::NodeTemplate;
-pub use crate::pod_ref::PodRef;
+use crate::nodes::claim::Condition;
+pub use crate::pods::pod_ref::PodRef;
 use crate::{CapacityType, ConditionStatus, DaemonSet, Node, NodePool, Pod, ResourceList, StringMap, Taint, Unusable};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -61,7 +61,7 @@ impl MirroredClaim {
     /// The id of the instance in its provider id.
     #[must_use]
     pub fn instance_id(&self) -> Option<&str> {
-        self.provider_id.as_deref().and_then(crate::node::instance_id)
+        self.provider_id.as_deref().and_then(crate::nodes::node::instance_id)
     }
 
     /// The reason of a condition that is not true.

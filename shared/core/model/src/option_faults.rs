@@ -3,8 +3,8 @@
 use crate::events::{annotation_unknown, budget_invalid, daemon_set_not_awaited, misconfigured};
 use crate::object::{ObjectEvent, ObjectRef};
 use crate::options::{ClusterOptions, NodePoolOptions};
-use crate::spelling::nearest;
-use crate::surge::PodOptions;
+use crate::pods::surge::PodOptions;
+use crate::text::spelling::nearest;
 use crate::{InvalidAnnotation, NodePool, Pod, labels};
 
 /// What is wrong with an annotation.
@@ -182,7 +182,7 @@ impl OptionFault {
 mod tests {
     use super::*;
     use crate::StringMap;
-    use crate::cluster_limits::{MAX_CPU, MAX_DOLLARS_PER_HOUR, MAX_NODES};
+    use crate::amounts::cluster_limits::{MAX_CPU, MAX_DOLLARS_PER_HOUR, MAX_NODES};
     use crate::test_support::{node_pool, pod};
 
     fn of_pool(all: &[(&str, &str)]) -> Vec<OptionFault> {

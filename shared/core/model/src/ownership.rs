@@ -3,7 +3,7 @@
 //! that serves the cluster, and all others change nothing.
 
 use crate::labels::TABLE;
-use crate::shell::quoted;
+use crate::text::shell::quoted;
 
 /// The cluster is served by the deployment with another table.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -1,9 +1,9 @@
 //! Complete objects for tests, which change the fields that they are about. Compiled only with the feature `test-support`,
 //! which nothing that ships enables.
 
-use crate::claim::LaunchedInstance;
 use crate::node_pool::BudgetNodes;
-use crate::pod::TopologySpread;
+use crate::nodes::claim::LaunchedInstance;
+use crate::pods::pod::TopologySpread;
 use crate::{
     Budget, CapacityType, Disruption, LabelSelector, Node, NodeClaim, NodeClaimSpec, NodeClaimStatus, NodePool,
     NodePoolOptions, NodeTemplate, Phase, Pod, PodTemplate, Quantity, Requirement, Requirements, ResourceList,

@@ -1,7 +1,7 @@
 //! Events on Nodes and NodeClaims about their lifecycle.
 
 use super::{DEDUPE_TIMEOUT_OF_NODES, event, normal, warning};
-use crate::claim::REGISTRATION_TIMEOUT;
+use crate::nodes::claim::REGISTRATION_TIMEOUT;
 use crate::object::{EventType, ObjectEvent, ObjectRef};
 use jiff::Timestamp;
 

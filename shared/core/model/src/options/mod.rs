@@ -6,8 +6,8 @@ mod windows;
 pub use values::{OnDemandMinimum, Pause, TerminateFirst};
 pub use windows::Windows;
 
-use crate::cluster_limits::{MAX_CPU, MAX_DOLLARS_PER_HOUR, MAX_NODES};
-use crate::resources::name;
+use crate::amounts::cluster_limits::{MAX_CPU, MAX_DOLLARS_PER_HOUR, MAX_NODES};
+use crate::amounts::resources::name;
 use crate::setting::{Setting, options};
 use crate::{
     ClusterLimits, DaemonSetName, InvalidAnnotation, Quantity, ResourceList, RootVolumeSize, StringMap, labels,

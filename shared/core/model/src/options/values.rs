@@ -1,8 +1,8 @@
 //! The values of annotations, and their parsers.
 
-use crate::duration::parse_go_duration;
-use crate::money::parse_dollars;
-use crate::root_volume::RootVolumeError;
+use crate::amounts::duration::parse_go_duration;
+use crate::amounts::money::parse_dollars;
+use crate::amounts::root_volume::RootVolumeError;
 use crate::setting::Setting;
 use crate::{DaemonSetName, Quantity, RootVolumeSize};
 use jiff::Timestamp;

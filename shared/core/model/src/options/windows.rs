@@ -1,7 +1,7 @@
 //! Recurring times: one or more of `SCHEDULE for DURATION`, separated by semicolons.
 
-use crate::cron::{Cron, CronError};
-use crate::duration::parse_go_duration;
+use crate::amounts::cron::{Cron, CronError};
+use crate::amounts::duration::parse_go_duration;
 use jiff::{SignedDuration, Timestamp};
 use std::time::Duration;
 

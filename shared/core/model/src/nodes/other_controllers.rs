@@ -1,7 +1,7 @@
 //! NodePools and NodeClaims of other controllers, which nodeless reads and never changes.
 
 use crate::NodeClaim;
-use crate::managed::ClassKind;
+use crate::nodes::managed::ClassKind;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -62,7 +62,7 @@ impl OtherNodeClaim {
     /// The id of its EC2 instance, if it has one.
     #[must_use]
     pub fn instance_id(&self) -> Option<&str> {
-        self.provider_id.as_deref().and_then(crate::node::instance_id)
+        self.provider_id.as_deref().and_then(crate::nodes::node::instance_id)
     }
 }
 

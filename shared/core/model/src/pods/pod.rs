@@ -1,9 +1,9 @@
 //! Pods, reduced to what scheduling, disruption and draining use.
 
-use crate::duration::parse_go_duration;
+use crate::amounts::duration::parse_go_duration;
+use crate::pods::surge::{PodOptions, SurgeMode};
 use crate::requirement::{Operator, RequirementTerm};
 use crate::setting::Setting;
-use crate::surge::{PodOptions, SurgeMode};
 use crate::{LabelSelector, PodOrigin, ResourceList, StringMap, Taint, Toleration, Workload, labels};
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -439,7 +439,7 @@ impl Pod {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::taint::TolerationOperator;
+    use crate::pods::taint::TolerationOperator;
 
     #[test]
     fn all_replica_sets_of_a_deployment_are_one_workload() {

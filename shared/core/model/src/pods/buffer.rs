@@ -1,9 +1,9 @@
 //! CapacityBuffers: capacity for pods that do not exist yet.
 //!
-//! A buffer is represented by virtual pods ([`crate::virtual_pod`]).
+//! A buffer is represented by virtual pods ([`crate::pods::virtual_pod`]).
 
-use crate::quotes::shortened;
-use crate::virtual_pod::VirtualPods;
+use crate::pods::virtual_pod::VirtualPods;
+use crate::text::quotes::shortened;
 use crate::{Pod, PodOrigin, ResourceList};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -216,7 +216,7 @@ mod tests {
     use super::*;
     use crate::PodTemplate;
     use crate::Quantity;
-    use crate::pod::VolumeClaim;
+    use crate::pods::pod::VolumeClaim;
 
     fn cpu(units: i64) -> ResourceList {
         ResourceList::from([("cpu", Quantity::from_units(units))])

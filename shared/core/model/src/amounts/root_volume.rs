@@ -1,8 +1,8 @@
 //! The size of the root volume that a NodePool asks for, by the instance type and by the pods of a node.
 
 use crate::Quantity;
-use crate::resources::format_quantity;
-use crate::resources::name::MEMORY;
+use crate::amounts::resources::format_quantity;
+use crate::amounts::resources::name::MEMORY;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;

@@ -1,12 +1,12 @@
 //! ProvisioningRequests of the Cluster Autoscaler's API: capacity for all pods of a job, or for none.
 //!
-//! A request is represented by virtual pods ([`crate::virtual_pod`]). [`ProvisioningRequest::due`] is what a plan does with it,
+//! A request is represented by virtual pods ([`crate::pods::virtual_pod`]). [`ProvisioningRequest::due`] is what a plan does with it,
 //! and [`ProvisioningRequest::step`] the conditions after the plan, with the types and reasons of Cluster Autoscaler
 //! (`cluster-autoscaler/provisioningrequest/conditions/conditions.go`), which Kueue reads.
 
-use crate::plural::counted;
-use crate::pod::PodAffinityTerm;
-use crate::virtual_pod::VirtualPods;
+use crate::pods::pod::PodAffinityTerm;
+use crate::pods::virtual_pod::VirtualPods;
+use crate::text::plural::counted;
 use crate::{LabelSelector, Pod, PodOrigin, PodShape, StringMap, labels};
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};

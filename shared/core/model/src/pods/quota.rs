@@ -3,8 +3,8 @@
 //! Kubernetes counts real pods in the status of a quota and refuses more of them. Virtual pods are counted here, in addition to these, so
 //! that no capacity is kept for pods that could not be created. A quota with scopes counts as if it applied to every pod.
 
-use crate::plural::counted;
-use crate::resources::format_quantity;
+use crate::amounts::resources::format_quantity;
+use crate::text::plural::counted;
 use crate::{PodShape, Quantity, RefusingQuota, ResourceList};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -178,7 +178,7 @@ fn shown(name: &str, amount: Quantity) -> String {
 mod tests {
     use super::*;
     use crate::Pod;
-    use crate::pod::ResourceClaim;
+    use crate::pods::pod::ResourceClaim;
 
     fn list(amounts: &[(&str, &str)]) -> ResourceList {
         amounts.iter().map(|(name, amount)| ((*name).to_owned(), amount.parse().unwrap())).collect()

@@ -1,7 +1,7 @@
 //! Instances that have ended: what is left of a claim when its record is deleted.
 
-use crate::claim::{CapacityType, ConditionStatus, NO_PODS, NodeClaim, TerminationReason, condition};
-use crate::warm::Warm;
+use crate::nodes::claim::{CapacityType, ConditionStatus, NO_PODS, NodeClaim, TerminationReason, condition};
+use crate::nodes::warm::Warm;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -112,7 +112,7 @@ impl NodeClaim {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::claim::{LaunchedInstance, NodeClaimSpec, NodeClaimStatus, Phase, Termination};
+    use crate::nodes::claim::{LaunchedInstance, NodeClaimSpec, NodeClaimStatus, Phase, Termination};
     use crate::test_support::{launched_instance, node_claim};
 
     #[test]

@@ -5,9 +5,10 @@
 mod conditions;
 mod termination;
 
-use crate::surge::Surge;
-use crate::warm::Warm;
-use crate::{Requirement, Requirements, ResourceList, RootVolume, RootVolumeSize, StringMap, Taint, labels, node};
+use crate::nodes::node;
+use crate::nodes::warm::Warm;
+use crate::pods::surge::Surge;
+use crate::{Requirement, Requirements, ResourceList, RootVolume, RootVolumeSize, StringMap, Taint, labels};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::fmt;

@@ -1,6 +1,6 @@
 //! Expressions of a template engine that were left in a manifest.
 
-use crate::quotes::shortened;
+use crate::text::quotes::shortened;
 use std::fmt::{Display, Formatter, Result};
 
 /// A template expression, such as `{{ .Values.name }}`, in a text that should have been rendered.

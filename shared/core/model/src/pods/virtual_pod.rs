@@ -62,7 +62,7 @@ impl Pod {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::provisioning_request::{consumed_by, request_of};
+    use crate::pods::provisioning_request::{consumed_by, request_of};
     use crate::{StringMap, labels};
 
     /// The keys that mark virtual pods in Karpenter and in Cluster Autoscaler.

@@ -1,7 +1,7 @@
 //! Surges: the successor of a pod is created before the pod's node is drained.
 
 use crate::labels;
-use crate::pod_ref::PodRef;
+use crate::pods::pod_ref::PodRef;
 use crate::setting::options;
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};

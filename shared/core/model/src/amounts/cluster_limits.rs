@@ -1,7 +1,7 @@
 //! Limits of the whole cluster: annotations of the Namespace `kube-system`.
 
 use crate::ResourceList;
-use crate::resources::name;
+use crate::amounts::resources::name;
 use serde::{Deserialize, Serialize};
 
 /// The annotation of the Namespace `kube-system`: the maximum price of the nodes of all NodePools together, in dollars per hour.

@@ -1,6 +1,6 @@
 //! EC2 instances, and the results of launches.
 
-use crate::claim::LaunchedInstance;
+use crate::nodes::claim::LaunchedInstance;
 use crate::{CapacityType, ResourceList, StringMap, labels};
 use jiff::Timestamp;
 

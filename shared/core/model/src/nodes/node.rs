@@ -1,6 +1,6 @@
 //! Nodes, reduced to what planning and the lifecycle of claims use.
 
-use crate::managed::may_be_managed;
+use crate::nodes::managed::may_be_managed;
 use crate::{ResourceList, StringMap, Taint, labels};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};

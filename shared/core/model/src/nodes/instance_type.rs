@@ -1,6 +1,6 @@
 //! Instance types and their offerings as scheduling sees them.
 
-use crate::resources::name;
+use crate::amounts::resources::name;
 use crate::{CapacityType, Quantity, Requirement, Requirements, ResourceList, RootVolumes, labels};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
