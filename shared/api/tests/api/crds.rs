@@ -28,70 +28,48 @@ fn the_yaml_reads_back_as_the_definition() {
     }
 }
 
+/// Name, scope, kind of lists, short names and columns of each definition.
+const NAMES: [[&str; 5]; 6] = [
+    ["nodepools.karpenter.sh", "Cluster", "NodePoolList", "", "NodeClass,Nodes,Ready,Age,Price,Weight,CPU,Memory"],
+    [
+        "nodeclaims.karpenter.sh",
+        "Cluster",
+        "NodeClaimList",
+        "",
+        "Type,Capacity,Zone,Node,Ready,Age,Price,ImageID,ID,NodePool,NodeClass,Drifted",
+    ],
+    ["ec2nodeclasses.karpenter.k8s.aws", "Cluster", "EC2NodeClassList", "ec2nc,ec2ncs", "Ready,Age,Role"],
+    ["nodeoverlays.karpenter.sh", "Cluster", "NodeOverlayList", "overlays", "Ready,Age,Weight"],
+    [
+        "capacitybuffers.autoscaling.x-k8s.io",
+        "Namespaced",
+        "CapacityBufferList",
+        "cb",
+        "Strategy,PodTemplate,Replicas,ConditionsType,ConditionsStatus,ConditionsReason,Age",
+    ],
+    [
+        "provisioningrequests.autoscaling.x-k8s.io",
+        "Namespaced",
+        "ProvisioningRequestList",
+        "provreq,provreqs",
+        "Class,Provisioned,Failed,Age",
+    ],
+];
+
 #[test]
 fn names_and_subresources_are_karpenters_and_so_are_columns_but_for_the_price() {
     let all = nodeless_api::crds().unwrap();
-    let found: Vec<_> = all
-        .iter()
-        .map(|crd| {
-            let version = &crd.spec.versions[0];
-            let columns = version.additional_printer_columns.iter().flatten();
-            (
-                crd.metadata.name.as_deref().unwrap(),
-                crd.spec.scope.as_str(),
-                crd.spec.names.list_kind.as_deref().unwrap(),
-                crd.spec.names.short_names.clone().unwrap_or_default().join(","),
-                columns.map(|column| column.name.clone()).collect::<Vec<_>>().join(","),
-            )
-        })
-        .collect();
-    assert_eq!(
-        found,
+    let found = all.iter().map(|crd| {
+        let columns = crd.spec.versions[0].additional_printer_columns.iter().flatten();
         [
-            (
-                "nodepools.karpenter.sh",
-                "Cluster",
-                "NodePoolList",
-                String::new(),
-                "NodeClass,Nodes,Ready,Age,Price,Weight,CPU,Memory".to_owned()
-            ),
-            (
-                "nodeclaims.karpenter.sh",
-                "Cluster",
-                "NodeClaimList",
-                String::new(),
-                "Type,Capacity,Zone,Node,Ready,Age,Price,ImageID,ID,NodePool,NodeClass,Drifted".to_owned(),
-            ),
-            (
-                "ec2nodeclasses.karpenter.k8s.aws",
-                "Cluster",
-                "EC2NodeClassList",
-                "ec2nc,ec2ncs".to_owned(),
-                "Ready,Age,Role".to_owned()
-            ),
-            (
-                "nodeoverlays.karpenter.sh",
-                "Cluster",
-                "NodeOverlayList",
-                "overlays".to_owned(),
-                "Ready,Age,Weight".to_owned()
-            ),
-            (
-                "capacitybuffers.autoscaling.x-k8s.io",
-                "Namespaced",
-                "CapacityBufferList",
-                "cb".to_owned(),
-                "Strategy,PodTemplate,Replicas,ConditionsType,ConditionsStatus,ConditionsReason,Age".to_owned()
-            ),
-            (
-                "provisioningrequests.autoscaling.x-k8s.io",
-                "Namespaced",
-                "ProvisioningRequestList",
-                "provreq,provreqs".to_owned(),
-                "Class,Provisioned,Failed,Age".to_owned()
-            ),
+            crd.metadata.name.clone().unwrap(),
+            crd.spec.scope.clone(),
+            crd.spec.names.list_kind.clone().unwrap(),
+            crd.spec.names.short_names.clone().unwrap_or_default().join(","),
+            columns.map(|column| column.name.clone()).collect::<Vec<_>>().join(","),
         ]
-    );
+    });
+    assert_eq!(found.collect::<Vec<_>>(), NAMES.map(|names| names.map(str::to_owned)));
     let scale = all[0].spec.versions[0].subresources.as_ref().unwrap().scale.as_ref().unwrap();
     assert_eq!(
         (scale.spec_replicas_path.as_str(), scale.status_replicas_path.as_str()),

@@ -248,11 +248,20 @@ fn node_claims_never_change() {
     create(&schema, &with(&claim, "/spec/requirements/0/key", json!("karpenter.k8s.aws/foo"))).unwrap_err();
 }
 
+/// Refuses an EC2NodeClass with each value at a path, with a message that contains a text.
+fn node_class_is_refused(cases: &[(&str, Value, &str)]) {
+    let schema = schema("EC2NodeClass");
+    for (pointer, value, message) in cases {
+        let errors =
+            create(&schema, &with(&node_class(), pointer, value.clone())).expect_err(&format!("{pointer} = {value}"));
+        let texts: Vec<String> = errors.iter().map(ToString::to_string).collect();
+        assert!(texts.iter().any(|text| text.contains(message)), "{pointer} = {value}: {texts:?}");
+    }
+}
+
 #[test]
-fn node_classes_that_are_refused() {
-    let interface = |card: i32, device: i32, kind: &str| json!({ "networkCardIndex": card, "deviceIndex": device, "interfaceType": kind });
-    let ebs = |ebs: Value| json!([{ "deviceName": "/dev/xvda", "ebs": ebs }]);
-    let cases = [
+fn node_classes_whose_selectors_and_tags_are_refused() {
+    node_class_is_refused(&[
         ("/spec/role", Value::Null, "exactly one of"),
         ("/spec/role", json!(""), "role cannot be empty"),
         ("/spec/instanceProfile", json!("profile"), "exactly one of"),
@@ -280,6 +289,22 @@ fn node_classes_that_are_refused() {
         ("/spec/tags", json!({ "karpenter.sh/nodeclaim": "x" }), "karpenter.sh/nodeclaim"),
         ("/spec/tags", json!({ "eks:eks-cluster-name": "x" }), "eks:eks-cluster-name"),
         ("/spec/tags", json!({ "": "x" }), "empty tag keys"),
+        ("/spec/placementGroupSelector", json!({}), "at least one"),
+        ("/spec/placementGroupSelector", json!({ "name": "a", "id": "pg-1" }), "mutually exclusive"),
+        ("/spec/capacityReservationSelectorTerms", json!([{ "ownerID": "123456789012" }]), "at least one"),
+        (
+            "/spec/capacityReservationSelectorTerms",
+            json!([{ "id": "cr-1", "ownerID": "123456789012" }]),
+            "mutually exclusive",
+        ),
+    ]);
+}
+
+#[test]
+fn node_classes_whose_instances_are_refused() {
+    let interface = |card: i32, device: i32, kind: &str| json!({ "networkCardIndex": card, "deviceIndex": device, "interfaceType": kind });
+    let ebs = |ebs: Value| json!([{ "deviceName": "/dev/xvda", "ebs": ebs }]);
+    node_class_is_refused(&[
         ("/spec/blockDeviceMappings", ebs(json!({ "volumeSize": "60000Gi" })), "should match"),
         ("/spec/blockDeviceMappings", ebs(json!({ "volumeSize": "Ti" })), "should match"),
         ("/spec/blockDeviceMappings", ebs(json!({ "volumeType": "gp3" })), "snapshotID or volumeSize"),
@@ -307,17 +332,15 @@ fn node_classes_that_are_refused() {
         ("/spec/ipPrefixCount", json!(-1), "greater than"),
         ("/spec/metadataOptions", json!({ "httpPutResponseHopLimit": 65 }), "less than"),
         ("/spec/metadataOptions", json!({ "httpTokens": "never" }), "supported values"),
-        ("/spec/placementGroupSelector", json!({}), "at least one"),
-        ("/spec/placementGroupSelector", json!({ "name": "a", "id": "pg-1" }), "mutually exclusive"),
-        ("/spec/capacityReservationSelectorTerms", json!([{ "ownerID": "123456789012" }]), "at least one"),
-        (
-            "/spec/capacityReservationSelectorTerms",
-            json!([{ "id": "cr-1", "ownerID": "123456789012" }]),
-            "mutually exclusive",
-        ),
         ("/spec/instanceStorePolicy", json!("RAID1"), "supported values"),
         ("/spec/enclaveOptions", json!({}), "spec.enclaveOptions.enabled: Required value"),
         ("/spec/cpuOptions", json!({ "nestedVirtualization": "on" }), "supported values"),
+    ]);
+}
+
+#[test]
+fn node_classes_whose_kubelet_is_refused() {
+    node_class_is_refused(&[
         ("/spec/kubelet", json!([]), "must be of type object"),
         (
             "/spec/kubelet",
@@ -337,14 +360,7 @@ fn node_classes_that_are_refused() {
         ("/spec/kubelet", json!({ "evictionSoftGracePeriod": { "pid.available": "1m" } }), "that evictionSoft lacks"),
         ("/spec/kubelet", json!({ "kubeReserved": { "gpu": "1" } }), "valid keys for kubeReserved"),
         ("/spec/kubelet", json!({ "systemReserved": { "cpu": "-1" } }), "cannot be a negative"),
-    ];
-    let schema = schema("EC2NodeClass");
-    for (pointer, value, message) in cases {
-        let errors =
-            create(&schema, &with(&node_class(), pointer, value.clone())).expect_err(&format!("{pointer} = {value}"));
-        let texts: Vec<String> = errors.iter().map(ToString::to_string).collect();
-        assert!(texts.iter().any(|text| text.contains(message)), "{pointer} = {value}: {texts:?}");
-    }
+    ]);
 }
 
 #[test]
