@@ -10,8 +10,8 @@
 //! version, and only those that had drifted already keep their hash. Karpenter does the same with ours when it is given
 //! the cluster back. A change made to a pool between the last run of one and the first run of the other is not seen.
 
-use crate::nodeclass::{EC2NodeClass, EC2NodeClassSpec};
-use crate::nodepool::NodePool;
+use crate::custom::nodeclass::{EC2NodeClass, EC2NodeClassSpec};
+use crate::custom::nodepool::NodePool;
 use nodeless_model::labels;
 use serde::Serialize;
 use serde_json::{Map, Value, json};

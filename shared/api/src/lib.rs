@@ -25,10 +25,9 @@
 #![allow(clippy::duplicated_attributes, reason = "kube's derive repeats the names of attributes by design")]
 
 pub mod admission;
-pub mod capacitybuffer;
-pub mod common;
 pub mod convert;
 pub mod crds;
+mod custom;
 pub mod daemon_sets;
 pub mod default_spread;
 pub mod deployment;
@@ -36,29 +35,25 @@ pub mod devices;
 pub mod hash;
 pub mod limit_ranges;
 pub mod managed;
-pub mod nodeclaim;
-pub mod nodeclass;
-pub mod nodeoverlay;
-pub mod nodepool;
 pub mod pod_shapes;
-pub mod provisioningrequest;
 pub mod resources;
-mod rules;
 pub mod slim;
 #[cfg(feature = "test-support")]
 pub mod test_support;
 pub mod view;
 
-pub use capacitybuffer::{CapacityBuffer, CapacityBufferSpec, CapacityBufferStatus};
-pub use common::{
-    Condition, ConditionStatus, NodeClassReference, Operator, Quantity, Requirement, ResourceList, Taint, TaintEffect,
-};
+pub use custom::{capacitybuffer, common, nodeclaim, nodeclass, nodeoverlay, nodepool, provisioningrequest};
+
 pub use convert::ConvertError;
 pub use crds::crds;
+pub use custom::capacitybuffer::{CapacityBuffer, CapacityBufferSpec, CapacityBufferStatus};
+pub use custom::common::{
+    Condition, ConditionStatus, NodeClassReference, Operator, Quantity, Requirement, ResourceList, Taint, TaintEffect,
+};
+pub use custom::nodeclaim::{NodeClaim, NodeClaimSpec, NodeClaimStatus};
+pub use custom::nodeclass::{EC2NodeClass, EC2NodeClassSpec, EC2NodeClassStatus};
+pub use custom::nodeoverlay::{NodeOverlay, NodeOverlaySpec, NodeOverlayStatus};
+pub use custom::nodepool::{NodePool, NodePoolSpec, NodePoolStatus};
+pub use custom::provisioningrequest::{ProvisioningRequest, ProvisioningRequestSpec, ProvisioningRequestStatus};
 pub use kube::core::DeserializeGuard;
-pub use nodeclaim::{NodeClaim, NodeClaimSpec, NodeClaimStatus};
-pub use nodeclass::{EC2NodeClass, EC2NodeClassSpec, EC2NodeClassStatus};
 pub use nodeless_model::labels;
-pub use nodeoverlay::{NodeOverlay, NodeOverlaySpec, NodeOverlayStatus};
-pub use nodepool::{NodePool, NodePoolSpec, NodePoolStatus};
-pub use provisioningrequest::{ProvisioningRequest, ProvisioningRequestSpec, ProvisioningRequestStatus};

@@ -38,7 +38,7 @@ impl TryFrom<&slim::LimitRange> for LimitRange {
         let (mut requests, mut limits) = (ResourceList::new(), ResourceList::new());
         let containers = |(_, item): &(usize, &slim::LimitRangeItem)| item.type_ == "Container";
         for (index, item) in range.spec.limits.iter().enumerate().filter(containers) {
-            let list = |list: &crate::common::ResourceList, field: &str| {
+            let list = |list: &crate::custom::common::ResourceList, field: &str| {
                 resource_list(list, &format!("spec.limits[{index}].{field}"))
                     .map_err(|error| error.for_object(format!("LimitRange {namespace}/{name}")))
             };

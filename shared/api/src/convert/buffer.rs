@@ -1,7 +1,7 @@
 //! CapacityBuffers.
 
 use super::{ConvertError, resource_list};
-use crate::capacitybuffer::CapacityBuffer;
+use crate::custom::capacitybuffer::CapacityBuffer;
 use nodeless_model as model;
 
 impl TryFrom<&CapacityBuffer> for model::CapacityBuffer {

@@ -18,7 +18,7 @@ pub(crate) use node_claim::capacity_of_other;
 pub use node_claim::mirror;
 pub use requests::limits;
 
-use crate::common::{self, Quantity};
+use crate::custom::common::{self, Quantity};
 use nodeless_model as model;
 use std::collections::BTreeMap;
 

@@ -3,8 +3,8 @@
 use super::{
     ConvertError, FieldError, duration, nillable_duration, quantities, requirements, resource_list, taints, validate,
 };
-use crate::common::{Condition, ConditionStatus, NodeClassReference, Requirement};
-use crate::nodeclaim::{NodeClaim, NodeClaimSpec, NodeClaimStatus, ResourceRequirements};
+use crate::custom::common::{Condition, ConditionStatus, NodeClassReference, Requirement};
+use crate::custom::nodeclaim::{NodeClaim, NodeClaimSpec, NodeClaimStatus, ResourceRequirements};
 use crate::{NodePool, labels, slim};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time};

@@ -1,7 +1,7 @@
 //! NodePools.
 
 use super::{FieldError, duration, nillable_duration, requirements, taints, validate};
-use crate::nodepool::{self, NodePool};
+use crate::custom::nodepool::{self, NodePool};
 use crate::{hash, labels};
 use model::node_pool::{
     Budget, BudgetNodes, BudgetWindow, ConsolidationPolicy, Disruption, DisruptionReason, NodeTemplate,

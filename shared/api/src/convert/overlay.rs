@@ -1,7 +1,7 @@
 //! NodeOverlays.
 
 use super::{ConvertError, FieldError, requirements, resource_list, validate};
-use crate::nodeoverlay::NodeOverlay;
+use crate::custom::nodeoverlay::NodeOverlay;
 use nodeless_model as model;
 
 impl TryFrom<&NodeOverlay> for model::NodeOverlay {

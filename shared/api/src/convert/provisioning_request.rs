@@ -2,7 +2,7 @@
 
 use super::ConvertError;
 use crate::ConditionStatus;
-use crate::provisioningrequest::ProvisioningRequest;
+use crate::custom::provisioningrequest::ProvisioningRequest;
 use jiff::Timestamp;
 use nodeless_model as model;
 use nodeless_model::provisioning_request::{Known, PodSet, Progress};

@@ -1,8 +1,8 @@
 //! The validation of NodePools that the API server cannot do: the condition ValidationSucceeded.
 
-use crate::common::{Operator, Requirement, Taint, TaintEffect};
-use crate::nodeoverlay::NodeOverlay;
-use crate::nodepool::NodePool;
+use crate::custom::common::{Operator, Requirement, Taint, TaintEffect};
+use crate::custom::nodeoverlay::NodeOverlay;
+use crate::custom::nodepool::NodePool;
 use crate::slim::NodeClaimSpec;
 use nodeless_model::labels;
 use nodeless_model::resources::name;

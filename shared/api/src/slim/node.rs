@@ -1,7 +1,7 @@
 //! Nodes.
 
 use super::meta;
-use crate::common::ResourceList;
+use crate::custom::common::ResourceList;
 use k8s_openapi::api::core::v1 as corev1;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use serde::Deserialize;

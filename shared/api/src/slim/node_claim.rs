@@ -1,8 +1,8 @@
 //! NodeClaim objects: the record has the rest.
 
 use super::meta;
-use crate::common::{NodeClassReference, Requirement, Taint};
-use crate::nodeclaim::ResourceRequirements;
+use crate::custom::common::{NodeClassReference, Requirement, Taint};
+use crate::custom::nodeclaim::ResourceRequirements;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Deserialize;
 

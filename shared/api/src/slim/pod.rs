@@ -2,7 +2,7 @@
 
 use super::meta;
 use super::storage::PersistentVolumeClaimSpec;
-use crate::common::ResourceList;
+use crate::custom::common::ResourceList;
 use k8s_openapi::api::core::v1::{self as corev1, Affinity, Toleration, TopologySpreadConstraint};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use serde::Deserialize;

@@ -3,7 +3,7 @@
 use super::meta;
 use super::pod::PodSpec;
 use super::storage::PersistentVolumeClaim;
-use crate::common::ResourceList;
+use crate::custom::common::ResourceList;
 use k8s_openapi::api::core::v1::{self as corev1, ObjectReference, Toleration};
 use k8s_openapi::api::{apps, policy, scheduling};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, Time};

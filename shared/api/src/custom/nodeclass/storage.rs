@@ -1,6 +1,6 @@
 //! The disks of an EC2NodeClass.
 
-use crate::rules::rules;
+use crate::custom::rules::rules;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

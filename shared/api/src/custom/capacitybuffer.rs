@@ -1,7 +1,7 @@
 //! CapacityBuffer: capacity that is kept free for pods that do not exist yet.
 
-use crate::common::{Condition, ResourceList};
-use crate::rules::{self, rules};
+use crate::custom::common::{Condition, ResourceList};
+use crate::custom::rules::{self, rules};
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,6 +1,6 @@
 //! The types that several of the custom resources share.
 
-use crate::rules::{self, QUALIFIED_NAME};
+use crate::custom::rules::{self, QUALIFIED_NAME};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Deserializer, Serialize, de};

@@ -1,7 +1,7 @@
 //! NodeOverlay: what is to be assumed of instance types beyond what EC2 reports.
 
-use crate::common::{self, Condition, Requirement, ResourceList};
-use crate::rules::{self, rules};
+use crate::custom::common::{self, Condition, Requirement, ResourceList};
+use crate::custom::rules::{self, rules};
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,7 +1,7 @@
 //! NodePool: which nodes may be made, and when they may be disrupted.
 
-use crate::common::{self, Condition, NodeClassReference, Requirement, ResourceList, Taint};
-use crate::rules::{self, DURATION, NILLABLE_DURATION, rules};
+use crate::custom::common::{self, Condition, NodeClassReference, Requirement, ResourceList, Taint};
+use crate::custom::rules::{self, DURATION, NILLABLE_DURATION, rules};
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,6 +1,6 @@
 //! The selectors of an EC2NodeClass: subnets, security groups, capacity reservations and images.
 
-use crate::rules::{self, rules};
+use crate::custom::rules::{self, rules};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

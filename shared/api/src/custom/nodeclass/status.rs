@@ -1,8 +1,8 @@
 //! The status of an EC2NodeClass.
 
 use super::selectors::InstanceMatchCriteria;
-use crate::common::Condition;
-use crate::rules;
+use crate::custom::common::Condition;
+use crate::custom::rules;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

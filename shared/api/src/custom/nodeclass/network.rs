@@ -1,6 +1,6 @@
 //! Network, metadata service and processor options of an EC2NodeClass.
 
-use crate::rules::rules;
+use crate::custom::rules::rules;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

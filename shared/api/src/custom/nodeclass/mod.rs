@@ -21,7 +21,7 @@ pub use status::{
 };
 pub use storage::{BlockDevice, BlockDeviceMapping, InstanceStorePolicy, VolumeType};
 
-use crate::rules::rules;
+use crate::custom::rules::rules;
 use kube::CustomResource;
 use nodeless_model::labels;
 use schemars::JsonSchema;

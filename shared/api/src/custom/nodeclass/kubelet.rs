@@ -4,7 +4,7 @@ mod fields;
 pub(crate) mod schema;
 
 use super::SpecProblems;
-use crate::common::Quantity;
+use crate::custom::common::Quantity;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;

@@ -3,7 +3,7 @@
 //! [`parse`](super::parse) when the EC2NodeClass is looked at.
 
 use super::{RESERVED, SIGNALS};
-use crate::rules::{QUANTITY, rules};
+use crate::custom::rules::{QUANTITY, rules};
 use schemars::{Schema, SchemaGenerator, json_schema};
 use serde_json::{Map, Value, json};
 

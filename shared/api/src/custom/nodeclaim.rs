@@ -1,8 +1,8 @@
 //! NodeClaim: one node, from the decision to launch it until it is gone.
 
-use crate::common::{self, Condition, NodeClassReference, Requirement, ResourceList, Taint};
-use crate::nodepool::default_expire_after;
-use crate::rules::{self, DURATION, NILLABLE_DURATION, rules};
+use crate::custom::common::{self, Condition, NodeClassReference, Requirement, ResourceList, Taint};
+use crate::custom::nodepool::default_expire_after;
+use crate::custom::rules::{self, DURATION, NILLABLE_DURATION, rules};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::CustomResource;
 use schemars::JsonSchema;

@@ -1,7 +1,7 @@
 //! ProvisioningRequest: capacity for all pods of a job, or for none.
 
-use crate::common::Condition;
-use crate::rules::{self, rules};
+use crate::custom::common::Condition;
+use crate::custom::rules::{self, rules};
 use kube::CustomResource;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
