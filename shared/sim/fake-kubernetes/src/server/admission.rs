@@ -7,9 +7,9 @@ use std::time::Duration;
 use kube_cel::{KubeCelExt as _, cel};
 use serde_json::{Value, json};
 
+use super::conversion;
 use super::definition::Definition;
-use super::events;
-use super::resource::{EVENTS, NAMESPACES, NEW_EVENTS, VALIDATING_WEBHOOK_CONFIGURATIONS};
+use super::resource::{NAMESPACES, VALIDATING_WEBHOOK_CONFIGURATIONS};
 use super::selectors::LabelSelector;
 use super::status::Status;
 use super::store::Store;
@@ -75,12 +75,7 @@ fn matching_face(store: &Store, definition: &Definition, webhook: &Value, operat
     if matches(definition) {
         return Some(definition.clone());
     }
-    let other = match &definition.resource {
-        resource if *resource == EVENTS => NEW_EVENTS,
-        resource if *resource == NEW_EVENTS => EVENTS,
-        _ => return None,
-    };
-    let other = store.definition_of(&other).ok()?;
+    let other = store.definition_of(conversion::other(&definition.resource)?).ok()?;
     (webhook["matchPolicy"] != "Exact" && matches(&other)).then(|| other.as_ref().clone())
 }
 
@@ -132,7 +127,7 @@ fn call(store: &mut Store, face: &Definition, webhook: &Value, write: &Write<'_>
         if object.is_null() {
             return Value::Null;
         }
-        events::to_version(face, &std::sync::Arc::new(object.clone())).as_ref().clone()
+        conversion::to_version(face, &std::sync::Arc::new(object.clone())).as_ref().clone()
     };
     let (object, old) = (show(write.object), show(write.old));
     let subject = if object.is_null() { &old } else { &object };

@@ -20,7 +20,7 @@ use super::store::{Change, EVENT_TTL, ObjectKey, Store};
 use super::time::{Ages, WallClock};
 use super::unknown_fields::unknown_fields;
 use super::writes::{self, Part, Request};
-use super::{bootstrap, events, eviction, patching, quota, scale};
+use super::{bootstrap, conversion, eviction, patching, quota, scale};
 
 /// The source of the time.
 pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
@@ -286,7 +286,7 @@ impl ApiServer {
         let definition = store.definition_of(resource)?;
         let key = object_key(&definition, namespace, name);
         let object = store.get(&resource.storage_key(), &key).ok_or_else(|| Status::not_found(resource, name))?;
-        Ok(events::to_version(&definition, object))
+        Ok(conversion::to_version(&definition, object))
     }
 
     /// Lists objects.
@@ -301,7 +301,7 @@ impl ApiServer {
         let items = store
             .candidates(&resource.storage_key(), namespace, &fields)
             .filter(|(_, object)| options.labels.matches(object) && fields.matches(object))
-            .map(|(_, object)| events::to_version(&definition, object))
+            .map(|(_, object)| conversion::to_version(&definition, object))
             .collect();
         Ok(List { revision: store.revision, items })
     }
@@ -317,7 +317,7 @@ impl ApiServer {
             let request = Request { now, manager: field_manager.as_deref(), dry_run: *dry_run };
             let created = writes::create(store, &definition, object, request)?;
             let calls = review_of_event(store, &definition, "CREATE", &created, &Value::Null, *dry_run);
-            Ok((events::to_version(&definition, &created), calls))
+            Ok((conversion::to_version(&definition, &created), calls))
         })?;
         self.enqueue_reviews(calls);
         Ok(created)
@@ -373,7 +373,7 @@ impl ApiServer {
                 Some(old) => review_of_event(store, &definition, "UPDATE", &updated, &old, *dry_run),
                 None => Vec::new(),
             };
-            Ok((events::to_version(&definition, &updated), calls))
+            Ok((conversion::to_version(&definition, &updated), calls))
         })?;
         self.enqueue_reviews(calls);
         Ok(updated)
@@ -409,7 +409,7 @@ impl ApiServer {
             };
             let shown = match subresource {
                 Some("scale") => Arc::new(scale::read(&definition, &patched)?),
-                _ => events::to_version(&definition, &patched),
+                _ => conversion::to_version(&definition, &patched),
             };
             Ok((shown, calls))
         })?;
@@ -444,7 +444,7 @@ impl ApiServer {
             let stored = store.definition_for_storage(&resource.storage_key()).unwrap_or(definition.clone());
             let key = object_key(&definition, namespace, name);
             let (object, gone) = garbage::delete(store, &stored, &key, options, now)?;
-            Ok((events::to_version(&definition, &object), gone))
+            Ok((conversion::to_version(&definition, &object), gone))
         })
     }
 

@@ -69,6 +69,7 @@ const KINDS: &[(&str, &str, &str, Add)] = kinds! {
         api::admissionregistration::v1::ValidatingWebhookConfiguration,
     "events.k8s.io" "v1" "Event" api::events::v1::Event,
     "discovery.k8s.io" "v1" "EndpointSlice" api::discovery::v1::EndpointSlice,
+    "autoscaling" "v1" "HorizontalPodAutoscaler" api::autoscaling::v1::HorizontalPodAutoscaler,
     "autoscaling" "v2" "HorizontalPodAutoscaler" api::autoscaling::v2::HorizontalPodAutoscaler,
     "networking.k8s.io" "v1" "Ingress" api::networking::v1::Ingress,
     "networking.k8s.io" "v1" "IngressClass" api::networking::v1::IngressClass,

@@ -4,6 +4,7 @@ use crate::server::path::{Path as _, text};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use super::autoscaling;
 use super::resource::Resource;
 use super::selectors::LabelSelector;
 use super::time::Ages;
@@ -207,6 +208,7 @@ pub(crate) fn cells(resource: &Resource, object: &Value, ages: Ages) -> Vec<Valu
             vec![name, words("/spec/schedule"), suspend, size("/status/active"), json!(last), age]
         }
         "horizontalpodautoscalers" => {
+            let object = &autoscaling::to_v2(object.clone());
             let target = |field: &str| text(object, &format!("/spec/scaleTargetRef/{field}"));
             let reference = format!("{}/{}", target("kind"), target("name"));
             vec![

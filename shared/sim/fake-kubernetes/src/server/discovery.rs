@@ -1,5 +1,6 @@
 //! Discovery: which groups, versions and resources are served, in the plain and in the aggregated form.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -7,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::definition::Definition;
 use super::metrics;
+use super::path::text;
 use super::resource::{NAMESPACES, PODS};
 use super::store::Store;
 
@@ -90,11 +92,15 @@ pub(crate) fn group_list(store: &Store) -> Value {
     json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": list})
 }
 
+/// Orders versions as in discovery: stable ones first (`v1` is shorter than `v1beta1`), then the newest.
+fn preference(version: &str) -> (usize, Reverse<&str>) {
+    (version.len(), Reverse(version))
+}
+
 fn api_group(group: &str, versions: &BTreeMap<String, Vec<Arc<Definition>>>) -> Value {
     let mut list: Vec<Value> =
         versions.keys().map(|version| json!({"groupVersion": full(group, version), "version": version})).collect();
-    // Stable versions come first in discovery: `v1` sorts before `v1beta1`.
-    list.sort_by_key(|version| version["version"].as_str().map(str::len));
+    list.sort_by(|a, b| preference(text(a, "/version")).cmp(&preference(text(b, "/version"))));
     json!({"name": group, "versions": list, "preferredVersion": list.first()})
 }
 
@@ -173,7 +179,7 @@ pub(crate) fn aggregated(store: &Store, core: bool) -> Value {
         .filter(|(group, _)| group.is_empty() == core)
         .map(|(group, versions)| {
             let mut list: Vec<_> = versions.iter().collect();
-            list.sort_by_key(|(version, _)| version.len());
+            list.sort_by(|(a, _), (b, _)| preference(a).cmp(&preference(b)));
             let versions: Vec<Value> = list
                 .into_iter()
                 .map(|(version, definitions)| {

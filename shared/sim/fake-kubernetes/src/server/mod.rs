@@ -6,10 +6,12 @@
 
 mod admission;
 mod api;
+mod autoscaling;
 mod bootstrap;
 mod built_in_admission;
 mod built_in_schemas;
 mod columns;
+mod conversion;
 mod custom;
 mod defaults;
 mod definition;

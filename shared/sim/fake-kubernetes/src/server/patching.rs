@@ -13,7 +13,7 @@ use super::status::{FieldError, Status};
 use super::store::{ChangeKind, ObjectKey, Store};
 use super::time::seconds;
 use super::writes::{self, Part, RESIZE, Request};
-use super::{events, scale, validation};
+use super::{conversion, scale, validation};
 
 /// How errors name the parameters of a patch.
 const PATCH_OPTIONS: Resource = Resource::new("meta.k8s.io", "v1", "", "PatchOptions", false);
@@ -32,7 +32,7 @@ pub(crate) fn patch(
 ) -> Result<Arc<Value>, Status> {
     let resource = &definition.resource;
     let (namespace, name) = key;
-    let current = store.get(&resource.storage_key(), key).map(|object| events::to_version(definition, object));
+    let current = store.get(&resource.storage_key(), key).map(|object| conversion::to_version(definition, object));
     if kind == PatchType::Apply {
         check_uid(resource, name, current.as_deref(), patch)?;
         return apply_in(store, definition, key, current.as_deref(), subresource, patch, force, request);

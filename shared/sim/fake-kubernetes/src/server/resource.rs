@@ -123,6 +123,7 @@ resources! {
     NEW_EVENTS = "events.k8s.io", "v1", "events", "Event", true;
     ENDPOINT_SLICES = "discovery.k8s.io", "v1", "endpointslices", "EndpointSlice", true;
     HORIZONTAL_POD_AUTOSCALERS = "autoscaling", "v2", "horizontalpodautoscalers", "HorizontalPodAutoscaler", true;
+    HORIZONTAL_POD_AUTOSCALERS_V1 = "autoscaling", "v1", "horizontalpodautoscalers", "HorizontalPodAutoscaler", true;
     INGRESSES = "networking.k8s.io", "v1", "ingresses", "Ingress", true;
     INGRESS_CLASSES = "networking.k8s.io", "v1", "ingressclasses", "IngressClass", false;
     NETWORK_POLICIES = "networking.k8s.io", "v1", "networkpolicies", "NetworkPolicy", true;

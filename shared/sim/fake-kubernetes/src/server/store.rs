@@ -9,6 +9,7 @@ use axum::body::Bytes;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
+use super::conversion;
 use super::definition::{Definition, built_in};
 use super::field_selector::FieldSelector;
 use super::resource::{EVENTS, PODS, Resource, StorageKey};
@@ -144,7 +145,10 @@ impl Store {
         let mut found =
             self.definitions.values().filter(|it| it.resource.group == key.group && it.resource.plural == key.plural);
         let first = found.next()?;
-        let stored = |it: &&Arc<Definition>| it.custom.as_ref().is_none_or(|custom| custom.storage);
+        let stored = |it: &&Arc<Definition>| match &it.custom {
+            Some(custom) => custom.storage,
+            None => !conversion::is_converted(&it.resource),
+        };
         Some(if stored(&first) { first } else { found.find(stored).unwrap_or(first) }.clone())
     }
 

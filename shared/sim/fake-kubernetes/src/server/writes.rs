@@ -7,8 +7,8 @@ use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 use super::built_in_admission::admit;
+use super::conversion;
 use super::definition::Definition;
-use super::events;
 use super::patch::apply::{Writer, track_update};
 use super::resource::{CUSTOM_RESOURCE_DEFINITIONS, LEASES, NAMESPACES, Resource, SERVICE_ACCOUNTS};
 use super::status::Status;
@@ -104,7 +104,7 @@ pub(crate) fn create(
     object: Value,
     request: Request<'_>,
 ) -> Result<Arc<Value>, Status> {
-    let (canonical, mut object) = events::to_storage(store, definition, object)?;
+    let (canonical, mut object) = conversion::to_storage(store, definition, object)?;
     let definition = canonical.as_ref();
     check_kind(definition, &mut object)?;
     place(store, definition, &mut object)?;
@@ -211,7 +211,7 @@ pub(crate) fn update(
     part: Part,
     request: Request<'_>,
 ) -> Result<Arc<Value>, Status> {
-    let (canonical, mut object) = events::to_storage(store, definition, object)?;
+    let (canonical, mut object) = conversion::to_storage(store, definition, object)?;
     let definition = canonical.as_ref();
     check_kind(definition, &mut object)?;
     let resource = &definition.resource;

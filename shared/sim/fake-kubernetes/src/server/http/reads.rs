@@ -14,7 +14,7 @@ use crate::server::field_selector::FieldSelector;
 use crate::server::path::text;
 use crate::server::status::Status;
 use crate::server::store::{ObjectKey, Store};
-use crate::server::{events, scale};
+use crate::server::{conversion, scale};
 
 pub(super) fn get(server: &ApiServer, call: &Call, target: &Target) -> Result<Response, Status> {
     check_not_ahead(&server.store(), list_options::revision_to_read(call)?.unwrap_or_default())?;
@@ -150,7 +150,7 @@ fn page(server: &ApiServer, call: &Call, target: &Target) -> Result<(Vec<Arc<Val
     let page: Vec<Arc<Value>> = matching
         .by_ref()
         .take(limit.unwrap_or(usize::MAX))
-        .map(|object| events::to_version(definition, object))
+        .map(|object| conversion::to_version(definition, object))
         .collect();
     let mut metadata = json!({"resourceVersion": revision.to_string()});
     let further = matching.next().is_some();

@@ -18,7 +18,7 @@ use crate::server::definition::Definition;
 use crate::server::field_selector::FieldSelector;
 use crate::server::status::Status;
 use crate::server::store::{Change, ChangeKind};
-use crate::server::{events, table};
+use crate::server::{conversion, table};
 
 /// The interval of bookmarks, for a client that allows them, if there is no change.
 const BOOKMARK_INTERVAL: Duration = Duration::from_secs(10);
@@ -238,7 +238,7 @@ impl Watch {
     /// The line about an object: that of the change, or another state.
     fn line(&mut self, kind: &str, object: &Arc<Value>, change: Option<&Change>) -> Bytes {
         let stored = object;
-        let object = events::to_version(&self.definition, object);
+        let object = conversion::to_version(&self.definition, object);
         let shown = match self.form {
             Form::Full => {
                 let own = change.filter(|_| Arc::ptr_eq(&object, stored)).map(|change| change.encoded().clone());

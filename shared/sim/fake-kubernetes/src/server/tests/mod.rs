@@ -1,5 +1,6 @@
 //! Tests of the store through [`ApiServer`]'s methods.
 
+mod autoscaling;
 mod deletion;
 mod fields;
 mod indices;
