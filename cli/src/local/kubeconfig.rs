@@ -238,7 +238,7 @@ mod tests {
         let path = folder.0.join("kubeconfig");
         fs::write(&path, content("local", &answers("hello"), None)).unwrap();
         assert!(Kubeconfig::write(&path, "local", &no_process(), None).is_ok());
-        fs::write(&path, content("local", &answers(r#"{"gitVersion":"v1.33.0"}"#), None)).unwrap();
+        fs::write(&path, content("local", &answers(r#"{"gitVersion":"v1.36.0"}"#), None)).unwrap();
         assert!(Kubeconfig::write(&path, "local", &no_process(), None).is_err());
     }
 

@@ -130,7 +130,7 @@ impl Stage {
         let (api, ec2) = (world.api().clone(), world.ec2().clone());
         let kubernetes_proxy = Proxy::start(&serve(api.router()).await).await;
         ec2.change_account(|account| {
-            account.add_cluster(cluster, &kubernetes_proxy.url, "", "1.33", Timestamp::now());
+            account.add_cluster(cluster, &kubernetes_proxy.url, "", "1.36", Timestamp::now());
             let entries = account.clusters.iter_mut().map(|cluster| &mut cluster.access_entries);
             entries.for_each(|entries| drop(entries.insert(INSTALLER_ROLE.to_owned(), BTreeMap::new())));
             account.timing.start_up = second;

@@ -13,7 +13,7 @@ use std::sync::Arc;
 fn rotate(harness: &Harness, bundle: &str) {
     let now = harness.clock.time();
     let change = |account: &mut nodeless_fake_aws::Account| {
-        account.add_cluster(CLUSTER, "https://kubernetes.invalid", bundle, "1.33", now);
+        account.add_cluster(CLUSTER, "https://kubernetes.invalid", bundle, "1.36", now);
     };
     harness.cloud.ec2.change_account(change);
 }

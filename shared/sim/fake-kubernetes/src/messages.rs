@@ -8,6 +8,8 @@ use std::sync::OnceLock;
 const MESSAGES: &str = include_str!("../data/kubernetes-messages.txt");
 /// The release of Kubernetes that the messages are of.
 pub const KUBERNETES: &str = "Kubernetes 1.36";
+/// That release as the API server reports it.
+pub(crate) const GIT_VERSION: &str = "v1.36.0";
 
 /// Go embeds these structs, so their fields are in the JSON of the outer message.
 pub(crate) const INLINE: &[&str] = &[

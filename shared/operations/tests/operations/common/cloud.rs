@@ -14,7 +14,7 @@ use nodeless_world::ports::{MemoryCatalogSource, MemoryCloud};
 use std::sync::Arc;
 
 /// The Kubernetes version of the cluster.
-pub const VERSION: &str = "1.33";
+pub const VERSION: &str = "1.36";
 
 /// The account of a test. Instances start and end when [`TestCloud::boot`] is called.
 #[derive(Clone)]

@@ -47,7 +47,7 @@ pub struct Machine {
     pub capacity: ResourceList,
     /// The allocatable resources.
     pub allocatable: ResourceList,
-    /// The kubelet's version, such as `v1.33.0`.
+    /// The kubelet's version, such as `v1.36.0`.
     pub version: String,
     /// The operating system's name.
     pub os_image: String,

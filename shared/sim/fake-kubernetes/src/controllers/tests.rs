@@ -62,7 +62,7 @@ impl Cluster {
             taints,
             capacity: resources.clone(),
             allocatable: resources,
-            version: "v1.33.0".to_owned(),
+            version: "v1.36.0".to_owned(),
             os_image: "Test".to_owned(),
             registers: self.now(),
             ready: self.now().saturating_add(SignedDuration::from_secs(2)).unwrap(),

@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 use super::definition::Definition;
 use super::store::Store;
 use super::{built_in_schemas, discovery};
+use crate::messages::GIT_VERSION;
 
 /// The media type that clients accept for the second version of OpenAPI: a `Document` of gnostic's `openapi_v2` in protobuf.
 pub(crate) const V2_ACCEPTED: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
@@ -53,7 +54,7 @@ pub(crate) fn document(store: &Store, name: &str) -> Option<Value> {
             schemas.insert(format!("{}.{}.{}", prefix.join("."), resource.version, resource.kind), schema);
         }
     }
-    Some(json!({"openapi": "3.0.0", "info": {"title": "Kubernetes", "version": "v1.33.0"}, "paths": paths,
+    Some(json!({"openapi": "3.0.0", "info": {"title": "Kubernetes", "version": GIT_VERSION}, "paths": paths,
         "components": {"schemas": schemas}}))
 }
 

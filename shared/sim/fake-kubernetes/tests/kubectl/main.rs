@@ -108,6 +108,7 @@ async fn kubectl_discovers_applies_scales_and_deletes() {
     }
     let cluster = Cluster::start(10_000).await;
     cluster.succeeds("api-resources", None, "poddisruptionbudgets").await;
+    cluster.succeeds("version", None, "Server Version: v1.36").await;
     cluster.succeeds("apply -f -", Some(deployment(1)), "deployment.apps/inflate created").await;
     cluster.succeeds("apply -f -", Some(deployment(1)), "unchanged").await;
     cluster.fails("diff -f -", Some(deployment(2)), "+  replicas: 2").await;

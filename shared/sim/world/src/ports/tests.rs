@@ -36,7 +36,7 @@ fn class(spec: &Value) -> EC2NodeClass {
 }
 
 fn source(world: &World) -> MemoryCatalogSource {
-    MemoryCatalogSource::new(world.ec2().clone(), world.catalog().clone(), "nodeless", "1.33")
+    MemoryCatalogSource::new(world.ec2().clone(), world.catalog().clone(), "nodeless", "1.36")
 }
 
 fn resolved(world: &World) -> EC2NodeClass {

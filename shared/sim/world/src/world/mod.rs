@@ -37,7 +37,7 @@ pub struct WorldOptions {
     pub start: Timestamp,
     /// The cluster's name in EKS.
     pub cluster_name: String,
-    /// The Kubernetes version, such as `1.33`.
+    /// The Kubernetes version, such as `1.36`.
     pub version: String,
     /// The AWS account, twelve digits.
     pub account: String,
@@ -66,7 +66,7 @@ impl Default for WorldOptions {
         Self {
             start: Timestamp::UNIX_EPOCH,
             cluster_name: "nodeless".to_owned(),
-            version: "1.33".to_owned(),
+            version: "1.36".to_owned(),
             account: "123456789012".to_owned(),
             zones: ["us-east-1a", "us-east-1b", "us-east-1c"].map(str::to_owned).to_vec(),
             region: "us-east-1".to_owned(),

@@ -22,6 +22,7 @@ use super::api::ApiServer;
 use super::discovery::{self, REVIEWS};
 use super::openapi;
 use super::status::Status;
+use crate::messages::GIT_VERSION;
 
 impl ApiServer {
     /// The API over HTTP. Serve it with `axum::serve`, and run [`ApiServer::run_reviews`] beside it.
@@ -91,7 +92,8 @@ fn static_page(server: &ApiServer, call: &Call) -> Option<Result<Response, Statu
         ["api", version] => discovery::resource_list(&store, "", version)?,
         ["apis", group, version] => discovery::resource_list(&store, group, version)?,
         ["healthz" | "readyz" | "livez", ..] => return Some(Ok(respond::text("ok"))),
-        ["version"] => json!({"major": "1", "minor": "33", "gitVersion": "v1.33.0", "gitCommit": "",
+        ["version"] => json!({"major": "1", "minor": "36", "emulationMajor": "1", "emulationMinor": "36",
+            "minCompatibilityMajor": "1", "minCompatibilityMinor": "35", "gitVersion": GIT_VERSION, "gitCommit": "",
             "gitTreeState": "clean", "buildDate": "1970-01-01T00:00:00Z", "goVersion": "", "compiler": "",
             "platform": "linux/amd64"}),
         ["openapi", "v2"] => return Some(openapi_v2(call)),
