@@ -11,7 +11,7 @@ import re
 import sys
 
 GROUPS = [
-    "core/v1", "apps/v1", "batch/v1", "policy/v1", "storage/v1", "scheduling/v1", "coordination/v1", "rbac/v1",
+    "core/v1", "apps/v1", "batch/v1", "policy/v1", "storage/v1", "scheduling/v1", "scheduling/v1alpha2", "coordination/v1", "rbac/v1",
     "events/v1", "discovery/v1", "autoscaling/v1", "autoscaling/v2", "networking/v1", "node/v1", "resource/v1", "admissionregistration/v1", "authorization/v1",
     "authentication/v1",
 ]

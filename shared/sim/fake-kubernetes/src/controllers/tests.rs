@@ -1,6 +1,7 @@
 //! The controllers together, on a clock that the tests advance.
 
 mod autoscaling;
+mod groups;
 mod jobs;
 mod nominations;
 mod queue;

@@ -59,6 +59,8 @@ const KINDS: &[(&str, &str, &str, Add)] = kinds! {
     "storage.k8s.io" "v1" "CSIDriver" api::storage::v1::CSIDriver,
     "storage.k8s.io" "v1" "VolumeAttachment" api::storage::v1::VolumeAttachment,
     "scheduling.k8s.io" "v1" "PriorityClass" api::scheduling::v1::PriorityClass,
+    "scheduling.k8s.io" "v1alpha2" "PodGroup" api::scheduling::v1alpha2::PodGroup,
+    "scheduling.k8s.io" "v1alpha2" "Workload" api::scheduling::v1alpha2::Workload,
     "coordination.k8s.io" "v1" "Lease" api::coordination::v1::Lease,
     "rbac.authorization.k8s.io" "v1" "Role" api::rbac::v1::Role,
     "rbac.authorization.k8s.io" "v1" "RoleBinding" api::rbac::v1::RoleBinding,

@@ -136,6 +136,7 @@ fn has_status(resource: &Resource) -> bool {
                 | "volumeattachments"
                 | "ingresses"
                 | "resourceclaims"
+                | "podgroups"
                 | "customresourcedefinitions"
         )
 }

@@ -110,6 +110,8 @@ resources! {
     CSI_DRIVERS = "storage.k8s.io", "v1", "csidrivers", "CSIDriver", false;
     VOLUME_ATTACHMENTS = "storage.k8s.io", "v1", "volumeattachments", "VolumeAttachment", false;
     PRIORITY_CLASSES = "scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", false;
+    POD_GROUPS = "scheduling.k8s.io", "v1alpha2", "podgroups", "PodGroup", true;
+    WORKLOADS = "scheduling.k8s.io", "v1alpha2", "workloads", "Workload", true;
     LEASES = "coordination.k8s.io", "v1", "leases", "Lease", true;
     ROLES = "rbac.authorization.k8s.io", "v1", "roles", "Role", true;
     ROLE_BINDINGS = "rbac.authorization.k8s.io", "v1", "rolebindings", "RoleBinding", true;

@@ -39,6 +39,7 @@ pub(crate) fn list_type(definition: &Definition, path: &[String]) -> ListType {
         | "volumes"
         | "resourceClaims"
         | "schedulingGates"
+        | "podGroupTemplates"
         | "imagePullSecrets"
         | "webhooks"
         | "matchConditions" => keyed(&["name"]),

@@ -4,6 +4,7 @@ use crate::server::path::{Path as _, text};
 use serde_json::{Value, json};
 use std::collections::HashSet;
 
+mod pod_groups;
 pub(crate) mod pods;
 mod resources;
 
@@ -142,6 +143,8 @@ pub(crate) fn object(definition: &Definition, object: &Value) -> Vec<FieldError>
             }
         }
         "ResourceQuota" => quota::validate(object, &mut errors),
+        "PodGroup" => pod_groups::policy(&object["spec"]["schedulingPolicy"], "spec.schedulingPolicy", &mut errors),
+        "Workload" => pod_groups::workload(object, &mut errors),
         "CustomResourceDefinition" => custom_resource_definition(object, &mut errors),
         "ValidatingWebhookConfiguration" => webhooks(object, &mut errors),
         "PriorityClass" if !object["value"].is_i64() && !object["value"].is_null() => {
@@ -325,6 +328,8 @@ pub(crate) fn update(definition: &Definition, old: &Value, new: &Value) -> Vec<F
             unchanged("/spec/template");
         }
         "PriorityClass" => unchanged("/value"),
+        "PodGroup" => pod_groups::SPEC.iter().for_each(|field| unchanged(field)),
+        "Workload" => unchanged("/spec/podGroupTemplates"),
         "CustomResourceDefinition" => unchanged("/spec/group"),
         "Pod" if old.get("spec") != new.get("spec") => pods::update(old, new, &mut errors),
         "Node"

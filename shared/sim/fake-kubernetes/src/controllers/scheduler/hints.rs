@@ -118,6 +118,7 @@ impl Event {
             Self::PodAssigned(other) => match plugin {
                 Plugin::PodTopologySpread => hard(pod).any(|it| it.matches(pod, other)),
                 Plugin::InterPodAffinity => all_mean(&pod.attracted, pod, other),
+                Plugin::GangScheduling => other.is_of_group(pod),
                 _ => false,
             },
             Self::AssignedPodUpdated { old, new } => pod_updated(plugin, pod, old, new),
@@ -151,7 +152,7 @@ fn node_changed(plugin: Plugin, pod: &PodInfo, old: Option<&NodeInfo>, new: &Nod
         Plugin::InterPodAffinity => affinity_after_node_change(pod, old, new),
         Plugin::VolumeBinding => old.is_none_or(|old| old.labels != new.labels),
         Plugin::OutOfTree => old.is_none(),
-        Plugin::DynamicResources => false,
+        Plugin::DynamicResources | Plugin::GangScheduling => false,
     }
 }
 
@@ -218,6 +219,7 @@ fn itself_updated(plugin: Plugin, pod: &PodInfo, old: &PodInfo, new: &PodInfo) -
         | Plugin::NodePorts
         | Plugin::VolumeBinding
         | Plugin::DynamicResources
+        | Plugin::GangScheduling
         | Plugin::OutOfTree => false,
     }
 }

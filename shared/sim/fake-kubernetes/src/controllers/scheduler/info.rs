@@ -47,6 +47,8 @@ pub(in crate::controllers) struct PodInfo {
     pub(super) host_ports: Vec<Port>,
     pub(super) volume_claims: Vec<String>,
     pub(super) has_resource_claims: bool,
+    /// Its PodGroup, in its namespace.
+    pub(super) group: Option<String>,
     pub(super) tolerations: Vec<Toleration>,
     node_selector: StringMap,
     pub(super) topology_spread: Vec<TopologySpread>,
@@ -185,6 +187,7 @@ impl PodInfo {
             host_ports,
             volume_claims,
             has_resource_claims,
+            group: read.spec.scheduling_group.and_then(|group| group.pod_group_name),
             tolerations: read.spec.tolerations,
             node_selector: read.spec.node_selector,
             topology_spread: read.spec.topology_spread_constraints,
@@ -201,6 +204,11 @@ impl PodInfo {
 
     pub(super) fn is(&self, other: &Self) -> bool {
         self.namespace == other.namespace && self.name == other.name
+    }
+
+    /// Whether both are of one PodGroup.
+    pub(super) fn is_of_group(&self, other: &Self) -> bool {
+        self.group.is_some() && self.group == other.group && self.namespace == other.namespace
     }
 
     pub(in crate::controllers) fn tolerations(&self) -> &[Toleration] {

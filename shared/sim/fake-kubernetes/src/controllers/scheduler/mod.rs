@@ -16,6 +16,7 @@
 mod cluster;
 mod default_spread;
 mod filter;
+mod groups;
 mod hints;
 mod info;
 mod queue;
@@ -33,26 +34,30 @@ use super::feed::Feed;
 use super::object::{NewEvent, after, all, lenient, list, publish, set_condition, text, uid, write_status};
 use crate::server::path::Path as _;
 use crate::server::resource::{
-    NAMESPACES, NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS, Resource, STORAGE_CLASSES,
+    NAMESPACES, NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, POD_GROUPS, PODS, Resource, STORAGE_CLASSES,
 };
 use crate::server::{ApiServer, Change, ChangeKind, Status};
 use cluster::Cluster;
 use default_spread::Defaults;
 use filter::Refused;
+use groups::Groups;
 use hints::Event;
 use jiff::Timestamp;
-use queue::{MAX_UNSCHEDULABLE, Queue, QueuedPod};
+use queue::{MAX_UNSCHEDULABLE, Plugin, Queue, QueuedPod};
 use serde_json::Value;
-use std::collections::{BTreeMap, BTreeSet};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use volumes::Storage;
 use writes::Writes;
 
-const WATCHED: &[Resource] = &[PODS, NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES];
+const WATCHED: &[Resource] = &[PODS, NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES, POD_GROUPS];
 const NAME: &str = "default-scheduler";
 
 /// A pod that waits, as it is compared and as it is stored.
 type Waiting<'a> = (Arc<PodInfo>, &'a Arc<Value>);
+/// A pod that is attempted, by uid.
+type Attempt = (String, QueuedPod);
 /// The pods that wait, by uid.
 type Pending<'a> = BTreeMap<&'a str, Waiting<'a>>;
 
@@ -116,24 +121,10 @@ impl Controller for Scheduler {
             let here = pending.values().filter(|(info, _)| info.nominated_node.as_ref() == Some(&node.name));
             node.nominated = here.map(|(info, _)| info.clone()).collect();
         }
-        for (uid, queued) in attempts {
-            let Some((info, pod)) = pending.get(uid.as_str()) else { continue };
-            match cluster.place(info) {
-                Ok(index) => {
-                    if !info.volume_claims.is_empty() {
-                        cluster.provision(api, info, index)?;
-                    }
-                    self.bind(api, pod, &cluster.nodes[index].name, now)?;
-                    cluster.add(index, info.clone());
-                }
-                Err(refused) => {
-                    self.refuse(api, pod, &refused, now)?;
-                    if refused.clears_nomination {
-                        cluster.forget_nomination(info);
-                    }
-                    self.queue.failed(uid, queued, refused.rejected_by, now);
-                }
-            }
+        let mut attempts = VecDeque::from(attempts);
+        while let Some(next) = attempts.pop_front() {
+            let together = self.together(next, &mut attempts, &pending, now);
+            self.attempt(api, &mut cluster, &pending, together, now)?;
         }
         Ok(())
     }
@@ -155,6 +146,15 @@ pub fn node_scores(api: &ApiServer, namespace: &str, name: &str) -> Result<BTree
     Ok(cluster(api, &pods)?.scores(pod))
 }
 
+/// Takes a pod from its node again, because too few pods of its PodGroup have one. Pods are taken in the reverse order of their placement.
+fn withdraw(cluster: &mut Cluster, pod: &Arc<PodInfo>, result: &mut Result<usize, Refused>) {
+    if let Ok(index) = *result {
+        cluster.nodes[index].remove_last(std::slice::from_ref(pod));
+    }
+    let rejected_by = BTreeSet::from([Plugin::GangScheduling]);
+    *result = Err(Refused { message: groups::WAITING.to_owned(), rejected_by, clears_nomination: true });
+}
+
 /// Whether this scheduler is responsible for a pod.
 fn awaits_scheduling(pod: &Value) -> bool {
     text(pod, "/spec/nodeName").is_empty()
@@ -164,15 +164,15 @@ fn awaits_scheduling(pod: &Value) -> bool {
         && matches!(text(pod, "/spec/schedulerName"), "" | NAME)
 }
 
-/// The pods that wait.
+/// The pods that wait and may be attempted.
 fn pending<'a>(api: &ApiServer, pods: &'a [Arc<Value>]) -> Result<Pending<'a>, Status> {
     let mut pending = Pending::new();
     if !pods.iter().any(|pod| awaits_scheduling(pod)) {
         return Ok(pending);
     }
-    let defaults = Defaults::read(api)?;
+    let (defaults, groups) = (Defaults::read(api)?, Groups::read(api, pods)?);
     for pod in pods.iter().filter(|pod| awaits_scheduling(pod)) {
-        let Some(mut info) = PodInfo::new(pod) else { continue };
+        let Some(mut info) = PodInfo::new(pod).filter(|pod| groups.admit(pod)) else { continue };
         if info.topology_spread.is_empty() {
             info.default_spread = defaults.spreads_for(pod)?;
         }
@@ -249,6 +249,73 @@ impl Scheduler {
             }
         }
         self.reported.retain(|uid, _| pending.contains_key(uid.as_str()));
+    }
+
+    /// A pod with the others of its PodGroup, in the order of their attempts.
+    fn together(
+        &mut self,
+        first: Attempt,
+        attempts: &mut VecDeque<Attempt>,
+        pending: &Pending<'_>,
+        now: Timestamp,
+    ) -> Vec<Attempt> {
+        let info = |uid: &str| pending.get(uid).map(|(info, _)| info.clone());
+        let Some(pod) = info(&first.0).filter(|pod| pod.group.is_some()) else { return vec![first] };
+        let belongs = |uid: &str| info(uid).is_some_and(|other| other.is_of_group(&pod));
+        let (others, later): (Vec<Attempt>, Vec<Attempt>) = attempts.drain(..).partition(|(uid, _)| belongs(uid));
+        attempts.extend(later);
+        let waiting = self.queue.take_with(belongs);
+        self.writes.note(waiting.len(), now);
+        let mut all: Vec<Attempt> = std::iter::once(first).chain(others).chain(waiting).collect();
+        all.sort_by_key(|(uid, _)| info(uid).map(|pod| (Reverse(pod.priority), pod.created, pod.name.clone())));
+        all
+    }
+
+    /// Attempts a pod, or the pods of a PodGroup together.
+    fn attempt(
+        &mut self,
+        api: &ApiServer,
+        cluster: &mut Cluster,
+        pending: &Pending<'_>,
+        attempts: Vec<Attempt>,
+        now: Timestamp,
+    ) -> Result<(), Status> {
+        let mut results: Vec<(Attempt, &Waiting<'_>, Result<usize, Refused>)> = Vec::new();
+        for attempt in attempts {
+            let Some(waiting) = pending.get(attempt.0.as_str()) else { continue };
+            let result = cluster.place(&waiting.0);
+            if let Ok(index) = result {
+                cluster.add(index, waiting.0.clone());
+            }
+            results.push((attempt, waiting, result));
+        }
+        let group = results.first().and_then(|(_, (info, _), _)| Some((groups::group_of(api, info)?, info.clone())));
+        if let Some((group, pod)) = group {
+            let complete = groups::is_complete(&group, &pod, cluster) && results.iter().any(|(.., it)| it.is_ok());
+            if !complete {
+                let placed = results.iter_mut().rev().filter(|(.., result)| result.is_ok());
+                placed.for_each(|(_, (info, _), result)| withdraw(cluster, info, result));
+            }
+            groups::report(api, &group, complete, now)?;
+        }
+        for ((uid, queued), (info, pod), result) in results {
+            match result {
+                Ok(index) => {
+                    if !info.volume_claims.is_empty() {
+                        cluster.provision(api, info, index)?;
+                    }
+                    self.bind(api, pod, &cluster.nodes[index].name, now)?;
+                }
+                Err(refused) => {
+                    self.refuse(api, pod, &refused, now)?;
+                    if refused.clears_nomination {
+                        cluster.forget_nomination(info);
+                    }
+                    self.queue.failed(uid, queued, refused.rejected_by, now);
+                }
+            }
+        }
+        Ok(())
     }
 
     fn bind(&self, api: &ApiServer, pod: &Value, node: &str, now: Timestamp) -> Result<(), Status> {

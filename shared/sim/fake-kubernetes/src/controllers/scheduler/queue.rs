@@ -34,6 +34,7 @@ pub(super) enum Plugin {
     InterPodAffinity,
     VolumeBinding,
     DynamicResources,
+    GangScheduling,
     /// One that is not part of Kubernetes.
     OutOfTree,
 }
@@ -145,6 +146,14 @@ impl Queue {
         taken.sort_by(|(_, pod), (_, other)| pod.order().cmp(&other.order()));
         let later = taken.split_off(at_most.min(taken.len()));
         self.pods.extend(later);
+        taken
+    }
+
+    /// Removes the pods that are attempted together with another, whether they are due or not.
+    pub(super) fn take_with(&mut self, belongs: impl Fn(&str) -> bool) -> Vec<(String, QueuedPod)> {
+        let pods = std::mem::take(&mut self.pods);
+        let (taken, others): (Vec<_>, Vec<_>) = pods.into_iter().partition(|(uid, _)| belongs(uid));
+        self.pods = others.into_iter().collect();
         taken
     }
 

@@ -42,6 +42,14 @@ pub(super) struct PodSpec {
     pub(super) preemption_policy: Option<String>,
     volumes: Vec<Volume>,
     resource_claims: Vec<serde::de::IgnoredAny>,
+    pub(super) scheduling_group: Option<SchedulingGroup>,
+}
+
+/// The PodGroup of a pod, in its namespace.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct SchedulingGroup {
+    pub(super) pod_group_name: Option<String>,
 }
 
 #[derive(Debug, Default, Deserialize)]
