@@ -50,8 +50,10 @@ MAY_DIFFER = (
     ("a version that is not served|a group that is missing|a version of a group that is missing|a document that is missing", r"|\.headers\.Content-Type", "text or a Status; both are 404"),
     # Discovery.
     ("the groups|aggregated discovery of the groups", r"\.(groups|items)\[metrics\.k8s\.io\]", "the simulated cluster has the API of metrics-server, which is not installed here"),
+    ("the groups|aggregated discovery of the groups", r"\.(groups|items)\[scheduling\.k8s\.io\]\.versions\[v1alpha2\]", "PodGroups are an alpha API, which is not enabled here"),
+    ("the documents of OpenAPI", r"\.paths\.apis/scheduling\.k8s\.io/v1alpha2", "PodGroups are an alpha API, which is not enabled here"),
     ("the core versions", r"\.serverAddressByClientCIDRs.*", "the address of the server"),
-    ("the version", r"\.(gitVersion|gitCommit|gitTreeState|buildDate|goVersion|compiler|platform|major|minor)", "the simulated server is of no release"),
+    ("the version", r"\.(gitVersion|gitCommit|gitTreeState|buildDate|goVersion|compiler|platform|(emulation)?[mM]ajor|(emulation|minCompatibility)?[mM]inor)", "the simulated server is of no release"),
     ("the documents of OpenAPI", r"\.paths\..*\.serverRelativeURL|\.headers\.Content-Type", "the real server has a hash of the document in its address, by which kubectl caches it"),
     ("the document of .*", r"\.info\..*|\.components\..*|\.paths\..*", "generated from the types of the simulation and from definitions: kubectl explain reads it, and no server validates by it"),
 )  # fmt: skip

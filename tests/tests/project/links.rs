@@ -100,7 +100,9 @@ fn fakes_link_no_sdk_and_nothing_that_decides() {
         assert!(!linked.iter().any(|name| name.starts_with("aws-")), "{package} links an SDK");
         assert!(!linked.contains("kube-client"), "{package} links the Kubernetes client");
     }
-    assert_eq!(linked_of_nodeless("nodeless-fake-kubernetes"), set(&["nodeless-model"]));
+    // Its scheduler has the allocator of devices that plans have, which is that of kube-scheduler.
+    let devices = set(&["nodeless-devices", "nodeless-expressions", "nodeless-model"]);
+    assert_eq!(linked_of_nodeless("nodeless-fake-kubernetes"), devices);
     assert_eq!(
         linked_of_nodeless("nodeless-fake-aws"),
         set(&["nodeless-catalog", "nodeless-expressions", "nodeless-model"])

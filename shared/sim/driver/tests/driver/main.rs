@@ -4,6 +4,7 @@
 mod calls;
 mod commitments;
 mod daemon_sets;
+mod devices;
 mod driver;
 mod features;
 mod loops;

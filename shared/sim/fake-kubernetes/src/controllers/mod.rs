@@ -7,6 +7,7 @@ mod attach_detach;
 mod cron_job;
 mod daemon_set;
 mod deployment;
+mod device_drivers;
 mod disruption;
 mod feed;
 mod horizontal;
@@ -16,6 +17,7 @@ mod node_lifecycle;
 pub mod object;
 mod quota;
 mod replica_set;
+mod resource_claims;
 mod rollout;
 mod scheduler;
 mod stateful_set;
@@ -28,6 +30,7 @@ pub use attach_detach::AttachDetachController;
 pub use cron_job::CronJobController;
 pub use daemon_set::DaemonSetController;
 pub use deployment::DeploymentController;
+pub use device_drivers::DeviceDrivers;
 pub use disruption::DisruptionController;
 pub use horizontal::HorizontalController;
 pub use job::JobController;
@@ -35,6 +38,7 @@ pub use kubelet::{Kubelets, Machine};
 pub use node_lifecycle::NodeLifecycleController;
 pub use quota::QuotaController;
 pub use replica_set::ReplicaSetController;
+pub use resource_claims::ResourceClaimController;
 pub use scheduler::{Scheduler, node_scores};
 pub use stateful_set::StatefulSetController;
 pub use taint_eviction::TaintEvictionController;
@@ -74,6 +78,10 @@ pub struct Controllers {
     pub jobs: JobController,
     /// Creates Jobs at the times of a schedule.
     pub cron_jobs: CronJobController,
+    /// Makes ResourceClaims from templates, and releases them.
+    pub resource_claims: ResourceClaimController,
+    /// Publishes the devices of nodes.
+    pub device_drivers: DeviceDrivers,
     /// Binds pods to nodes.
     pub scheduler: Scheduler,
     /// The machines, which register as nodes and run pods.
@@ -93,7 +101,7 @@ pub struct Controllers {
 }
 
 impl Controllers {
-    fn all(&mut self) -> [&mut dyn Controller; 14] {
+    fn all(&mut self) -> [&mut dyn Controller; 16] {
         [
             &mut self.kubelets,
             &mut self.node_lifecycle,
@@ -104,6 +112,8 @@ impl Controllers {
             &mut self.daemon_sets,
             &mut self.cron_jobs,
             &mut self.jobs,
+            &mut self.resource_claims,
+            &mut self.device_drivers,
             &mut self.scheduler,
             &mut self.attach_detach,
             &mut self.disruption,

@@ -1,6 +1,7 @@
 //! The controllers together, on a clock that the tests advance.
 
 mod autoscaling;
+mod devices;
 mod groups;
 mod jobs;
 mod nominations;
@@ -48,6 +49,12 @@ impl Cluster {
     }
 
     fn start(&mut self, name: &str, labels: &[(&str, &str)], taints: Vec<Taint>) {
+        let machine = Machine { taints, ..self.machine(name, labels) };
+        self.controllers.kubelets.start(machine);
+    }
+
+    /// A machine that joins now.
+    fn machine(&self, name: &str, labels: &[(&str, &str)]) -> Machine {
         let mut all = StringMap::from([("kubernetes.io/hostname".to_owned(), name.to_owned())]);
         all.extend(labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())));
         let resources = ResourceList::from([
@@ -55,19 +62,19 @@ impl Cluster {
             ("memory", Quantity::from_mebibytes(4096)),
             ("pods", Quantity::from_units(10)),
         ]);
-        self.controllers.kubelets.start(Machine {
+        Machine {
             name: name.to_owned(),
             provider_id: format!("aws:///us-east-1a/i-{name}"),
             internal_ip: "10.0.0.1".to_owned(),
             labels: all,
-            taints,
+            taints: Vec::new(),
             capacity: resources.clone(),
             allocatable: resources,
             version: "v1.36.0".to_owned(),
             os_image: "Test".to_owned(),
             registers: self.now(),
             ready: self.now().saturating_add(SignedDuration::from_secs(2)).unwrap(),
-        });
+        }
     }
 
     fn now(&self) -> Timestamp {

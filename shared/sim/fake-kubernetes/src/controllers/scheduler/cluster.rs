@@ -1,5 +1,6 @@
 //! The nodes, namespaces and volumes that the scheduler reads.
 
+use super::devices::Devices;
 use super::info::{NodeInfo, PodInfo};
 use super::volumes::Storage;
 use crate::server::{ApiServer, Status};
@@ -15,6 +16,8 @@ pub(super) struct Cluster {
     pub(super) namespaces: BTreeMap<String, StringMap>,
     /// The volumes that pending pods may need.
     pub(super) storage: Storage,
+    /// The devices that pending pods may need.
+    pub(super) devices: Devices,
     /// The pods that get no node, by a label and its value.
     pub(super) refused: BTreeSet<(String, String)>,
 }
@@ -32,7 +35,14 @@ impl Cluster {
     /// Assigns a pod to a node.
     pub(super) fn add(&mut self, index: usize, pod: Arc<PodInfo>) {
         self.forget_nomination(&pod);
+        self.devices.assume(&pod, &self.nodes[index]);
         self.nodes[index].add(pod);
+    }
+
+    /// Takes the pod that was assigned to a node last from it again.
+    pub(super) fn withdraw(&mut self, index: usize, pod: &Arc<PodInfo>) {
+        self.nodes[index].remove_last(std::slice::from_ref(pod));
+        self.devices.forget(pod);
     }
 
     /// The pod is no longer nominated for a node.

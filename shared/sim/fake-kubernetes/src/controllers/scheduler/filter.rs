@@ -1,6 +1,7 @@
 //! Finds the nodes that are feasible for a pod, and why others are not.
 
 use super::cluster::Cluster;
+use super::devices::Claimed;
 use super::info::{NodeInfo, PodInfo};
 use super::queue::Plugin;
 use super::score;
@@ -41,6 +42,12 @@ struct Diagnosis {
     rejected_by: BTreeSet<Plugin>,
 }
 
+/// The volumes and devices that a pod needs.
+struct Needs<'a> {
+    mounts: Vec<Mount<'a>>,
+    claimed: Claimed<'a>,
+}
+
 /// Why there is no node for a pod: the reasons against the nodes, as kube-scheduler words them, and the plugins.
 type Unschedulable = (String, BTreeSet<Plugin>);
 
@@ -63,35 +70,34 @@ impl Cluster {
     /// The score of each feasible node by its name, without regard to nominations.
     pub(super) fn scores(&mut self, pod: &PodInfo) -> BTreeMap<String, i64> {
         let storage = std::mem::take(&mut self.storage);
+        let devices = std::mem::take(&mut self.devices);
         let scores = storage.mounts(pod).map(|mounts| {
             let spreads = topology::spreads(self, pod);
-            let (fitting, _) = self.fitting(pod, &spreads, &mounts);
+            let needs = Needs { mounts, claimed: devices.claimed(pod) };
+            let (fitting, _) = self.fitting(pod, &spreads, &needs);
             let names = fitting.iter().map(|index| self.nodes[*index].name.clone());
             names.zip(score::scores(self, pod, &fitting)).collect()
         });
-        self.storage = storage;
+        (self.storage, self.devices) = (storage, devices);
         scores.unwrap_or_default()
     }
 
     fn feasible(&mut self, pod: &PodInfo) -> Result<usize, Unschedulable> {
-        if pod.has_resource_claims {
-            let message = "resource claims are not supported by this simulated scheduler".to_owned();
-            return Err((message, BTreeSet::from([Plugin::DynamicResources])));
-        }
-        let storage = std::mem::take(&mut self.storage);
+        let (storage, devices) = (std::mem::take(&mut self.storage), std::mem::take(&mut self.devices));
         let mounts = storage.mounts(pod).map_err(|message| (message, BTreeSet::from([Plugin::VolumeBinding])));
-        let found = mounts.and_then(|mounts| self.find(pod, &mounts));
-        self.storage = storage;
+        let claimed = devices.claimed(pod);
+        let found = mounts.and_then(|mounts| self.find(pod, &Needs { mounts, claimed }));
+        (self.storage, self.devices) = (storage, devices);
         found
     }
 
-    fn find(&mut self, pod: &PodInfo, mounts: &[Mount<'_>]) -> Result<usize, Unschedulable> {
+    fn find(&mut self, pod: &PodInfo, needs: &Needs<'_>) -> Result<usize, Unschedulable> {
         let spreads = topology::spreads(self, pod);
         let nominated = self.nodes.iter().position(|node| pod.nominated_node.as_ref() == Some(&node.name));
-        if let Some(index) = nominated.filter(|index| self.against(pod, *index, &spreads, mounts).is_none()) {
+        if let Some(index) = nominated.filter(|index| self.against(pod, *index, &spreads, needs).is_none()) {
             return Ok(index);
         }
-        let (fitting, Diagnosis { reasons, rejected_by }) = self.fitting(pod, &spreads, mounts);
+        let (fitting, Diagnosis { reasons, rejected_by }) = self.fitting(pod, &spreads, needs);
         score::best(self, pod, &fitting).ok_or_else(|| {
             let mut parts: Vec<String> = reasons.iter().map(|(reason, count)| format!("{count} {reason}")).collect();
             parts.sort();
@@ -100,11 +106,11 @@ impl Cluster {
     }
 
     /// The indices of the feasible nodes, and why the others are not.
-    fn fitting(&mut self, pod: &PodInfo, spreads: &[Spread<'_>], mounts: &[Mount<'_>]) -> (Vec<usize>, Diagnosis) {
+    fn fitting(&mut self, pod: &PodInfo, spreads: &[Spread<'_>], needs: &Needs<'_>) -> (Vec<usize>, Diagnosis) {
         let mut diagnosis = Diagnosis::default();
         let mut fitting = Vec::new();
         for index in 0..self.nodes.len() {
-            let Some(against) = self.against(pod, index, spreads, mounts) else {
+            let Some(against) = self.against(pod, index, spreads, needs) else {
                 fitting.push(index);
                 continue;
             };
@@ -118,33 +124,21 @@ impl Cluster {
 
     /// Why a node is not feasible for the pod: the reasons of the first filter that rejects it. The node has to be feasible both with the
     /// pods that are nominated for it and without them, as in kube-scheduler.
-    fn against(
-        &mut self,
-        pod: &PodInfo,
-        index: usize,
-        spreads: &[Spread<'_>],
-        mounts: &[Mount<'_>],
-    ) -> Option<Rejection> {
+    fn against(&mut self, pod: &PodInfo, index: usize, spreads: &[Spread<'_>], needs: &Needs<'_>) -> Option<Rejection> {
         let nominated = self.nodes[index].nominated_before(pod);
         if !nominated.is_empty() {
             nominated.iter().for_each(|other| self.nodes[index].add(other.clone()));
             let counted = topology::spreads(self, pod);
-            let against = self.filter(pod, &self.nodes[index], &counted, mounts);
+            let against = self.filter(pod, &self.nodes[index], &counted, needs);
             self.nodes[index].remove_last(&nominated);
             if against.is_some() {
                 return against;
             }
         }
-        self.filter(pod, &self.nodes[index], spreads, mounts)
+        self.filter(pod, &self.nodes[index], spreads, needs)
     }
 
-    fn filter(
-        &self,
-        pod: &PodInfo,
-        node: &NodeInfo,
-        spreads: &[Spread<'_>],
-        mounts: &[Mount<'_>],
-    ) -> Option<Rejection> {
+    fn filter(&self, pod: &PodInfo, node: &NodeInfo, spreads: &[Spread<'_>], needs: &Needs<'_>) -> Option<Rejection> {
         let by = |plugin, reason: &str| Some(Rejection::new(plugin, reason));
         if self.refused.iter().any(|(key, value)| pod.labels.get(key) == Some(value)) {
             return by(Plugin::OutOfTree, "node(s) were refused by a plugin");
@@ -172,8 +166,10 @@ impl Cluster {
         if let Some(reason) = topology::against_affinity(self, pod, node) {
             return by(Plugin::InterPodAffinity, reason);
         }
-        let reason = mounts.iter().find_map(|mount| mount.against(node))?;
-        by(Plugin::VolumeBinding, reason)
+        if let Some(reason) = needs.mounts.iter().find_map(|mount| mount.against(node)) {
+            return by(Plugin::VolumeBinding, reason);
+        }
+        by(Plugin::DynamicResources, needs.claimed.against(node)?)
     }
 }
 

@@ -1,8 +1,8 @@
 //! The queueing hints of kube-scheduler 1.36: the changes that may let a plugin accept a pod that it rejected (`EventsToRegister` of each
 //! plugin in `pkg/scheduler/framework/plugins`, and `pkg/scheduler/eventhandlers.go`).
 //!
-//! Left out, because nothing here depends on them: CSINode, CSIDriver, CSIStorageCapacity and VolumeAttachment objects, device classes
-//! and resource claims, and the pods that a ReadWriteOncePod volume waits for. The volume plugins count as VolumeBinding, whose events
+//! Left out, because nothing here depends on them: CSINode, CSIDriver, CSIStorageCapacity and VolumeAttachment objects, and the pods that
+//! a ReadWriteOncePod volume waits for. The volume plugins count as VolumeBinding, whose events
 //! include those of VolumeZone.
 //!
 //! A DaemonSet's pod is compared with all nodes, where kube-scheduler filters only the node that its affinity names. So more plugins may
@@ -18,7 +18,10 @@ use super::spec::{PodTerm, TopologySpread};
 use super::topology::meant_in;
 use crate::controllers::object::{has_ended, name, namespace, text};
 use crate::server::path::Path as _;
-use crate::server::resource::{NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS, STORAGE_CLASSES};
+use crate::server::resource::{
+    DEVICE_CLASSES, NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES,
+    STORAGE_CLASSES,
+};
 use crate::server::{Change, ChangeKind};
 use nodeless_model::StringMap;
 use serde_json::Value;
@@ -44,6 +47,10 @@ pub(super) enum Event {
     PendingPodUpdated { old: PodInfo, new: PodInfo },
     /// A claim was added or changed.
     Claim { namespace: String, name: String },
+    /// A ResourceClaim was added or changed, and may have lost its devices.
+    ResourceClaim { namespace: String, name: String, deallocated: bool },
+    /// A ResourceSlice or DeviceClass was added or changed.
+    Devices,
     /// A volume was added or changed, a StorageClass was added, or the topologies that one allows were changed.
     Storage,
 }
@@ -102,6 +109,15 @@ fn storage_event(change: &Change, old: Option<&Value>, new: &Value) -> Option<Ev
     if change.resource == PERSISTENT_VOLUME_CLAIMS {
         return Some(Event::Claim { namespace: namespace(new).to_owned(), name: name(new).to_owned() });
     }
+    if change.resource == RESOURCE_CLAIMS {
+        let allocated = |claim: &Value| claim.at("/status/allocation").is_some();
+        let deallocated = old.is_some_and(allocated) && !allocated(new);
+        let (namespace, name) = (namespace(new).to_owned(), name(new).to_owned());
+        return Some(Event::ResourceClaim { namespace, name, deallocated });
+    }
+    if change.resource == RESOURCE_SLICES || change.resource == DEVICE_CLASSES {
+        return Some(Event::Devices);
+    }
     let field = "/allowedTopologies";
     let matters = change.resource == PERSISTENT_VOLUMES
         || (change.resource == STORAGE_CLASSES && old.is_none_or(|old| old.at(field) != new.at(field)));
@@ -128,6 +144,11 @@ impl Event {
             Self::Claim { namespace, name } => {
                 plugin == Plugin::VolumeBinding && pod.namespace == *namespace && pod.volume_claims.contains(name)
             }
+            Self::ResourceClaim { namespace, name, deallocated } => {
+                let is_own = pod.namespace == *namespace && pod.resource_claims.iter().flatten().any(|own| own == name);
+                plugin == Plugin::DynamicResources && (*deallocated || is_own)
+            }
+            Self::Devices => plugin == Plugin::DynamicResources,
             Self::Storage => plugin == Plugin::VolumeBinding,
         }
     }
@@ -150,9 +171,9 @@ fn node_changed(plugin: Plugin, pod: &PodInfo, old: Option<&NodeInfo>, new: &Nod
             has_keys(pod, old) != has_keys(pod, new) || (has_keys(pod, new) && (moved || old.taints != new.taints))
         }
         Plugin::InterPodAffinity => affinity_after_node_change(pod, old, new),
-        Plugin::VolumeBinding => old.is_none_or(|old| old.labels != new.labels),
+        Plugin::VolumeBinding | Plugin::DynamicResources => old.is_none_or(|old| old.labels != new.labels),
         Plugin::OutOfTree => old.is_none(),
-        Plugin::DynamicResources | Plugin::GangScheduling => false,
+        Plugin::GangScheduling => false,
     }
 }
 

@@ -46,7 +46,8 @@ pub(in crate::controllers) struct PodInfo {
     pub(super) scored_requests: ResourceList,
     pub(super) host_ports: Vec<Port>,
     pub(super) volume_claims: Vec<String>,
-    pub(super) has_resource_claims: bool,
+    /// The names of its ResourceClaims; `None` for one that is not made yet.
+    pub(super) resource_claims: Vec<Option<String>>,
     /// Its PodGroup, in its namespace.
     pub(super) group: Option<String>,
     pub(super) tolerations: Vec<Toleration>,
@@ -167,7 +168,7 @@ impl PodInfo {
         let preferred = preferred.collect();
         let (requests, host_ports, volume_claims) = (read.requests(), read.host_ports(), read.volume_claims());
         let scored_requests = read.scored_requests();
-        let has_resource_claims = read.has_resource_claims();
+        let resource_claims = read.resource_claims();
         let (images, containers) = (read.images(), read.containers());
         let Affinity { pod_affinity, pod_anti_affinity } = read.spec.affinity.unwrap_or_default();
         let (near, apart) = (pod_affinity.unwrap_or_default(), pod_anti_affinity.unwrap_or_default());
@@ -186,7 +187,7 @@ impl PodInfo {
             scored_requests,
             host_ports,
             volume_claims,
-            has_resource_claims,
+            resource_claims,
             group: read.spec.scheduling_group.and_then(|group| group.pod_group_name),
             tolerations: read.spec.tolerations,
             node_selector: read.spec.node_selector,

@@ -15,6 +15,7 @@
 
 mod cluster;
 mod default_spread;
+mod devices;
 mod filter;
 mod groups;
 mod hints;
@@ -26,6 +27,7 @@ mod topology;
 mod volumes;
 mod writes;
 
+pub(super) use devices::FINALIZER;
 pub(super) use info::{NodeInfo, PodInfo};
 pub(super) use spec::executing_taints;
 
@@ -34,11 +36,13 @@ use super::feed::Feed;
 use super::object::{NewEvent, after, all, lenient, list, publish, set_condition, text, uid, write_status};
 use crate::server::path::Path as _;
 use crate::server::resource::{
-    NAMESPACES, NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, POD_GROUPS, PODS, Resource, STORAGE_CLASSES,
+    DEVICE_CLASSES, NAMESPACES, NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, POD_GROUPS, PODS, RESOURCE_CLAIMS,
+    RESOURCE_SLICES, Resource, STORAGE_CLASSES,
 };
 use crate::server::{ApiServer, Change, ChangeKind, Status};
 use cluster::Cluster;
 use default_spread::Defaults;
+use devices::Devices;
 use filter::Refused;
 use groups::Groups;
 use hints::Event;
@@ -51,7 +55,17 @@ use std::sync::Arc;
 use volumes::Storage;
 use writes::Writes;
 
-const WATCHED: &[Resource] = &[PODS, NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES, POD_GROUPS];
+const WATCHED: &[Resource] = &[
+    PODS,
+    NODES,
+    PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
+    STORAGE_CLASSES,
+    POD_GROUPS,
+    RESOURCE_SLICES,
+    DEVICE_CLASSES,
+    RESOURCE_CLAIMS,
+];
 const NAME: &str = "default-scheduler";
 
 /// A pod that waits, as it is compared and as it is stored.
@@ -149,7 +163,7 @@ pub fn node_scores(api: &ApiServer, namespace: &str, name: &str) -> Result<BTree
 /// Takes a pod from its node again, because too few pods of its PodGroup have one. Pods are taken in the reverse order of their placement.
 fn withdraw(cluster: &mut Cluster, pod: &Arc<PodInfo>, result: &mut Result<usize, Refused>) {
     if let Ok(index) = *result {
-        cluster.nodes[index].remove_last(std::slice::from_ref(pod));
+        cluster.withdraw(index, pod);
     }
     let rejected_by = BTreeSet::from([Plugin::GangScheduling]);
     *result = Err(Refused { message: groups::WAITING.to_owned(), rejected_by, clears_nomination: true });
@@ -172,7 +186,9 @@ fn pending<'a>(api: &ApiServer, pods: &'a [Arc<Value>]) -> Result<Pending<'a>, S
     }
     let (defaults, groups) = (Defaults::read(api)?, Groups::read(api, pods)?);
     for pod in pods.iter().filter(|pod| awaits_scheduling(pod)) {
-        let Some(mut info) = PodInfo::new(pod).filter(|pod| groups.admit(pod)) else { continue };
+        let Some(mut info) = PodInfo::new(pod).filter(|pod| groups.admit(pod) && devices::exist(api, pod)) else {
+            continue;
+        };
         if info.topology_spread.is_empty() {
             info.default_spread = defaults.spreads_for(pod)?;
         }
@@ -200,7 +216,9 @@ fn cluster(api: &ApiServer, pods: &[Arc<Value>]) -> Result<Cluster, Status> {
     }
     let mounts = pods.iter().any(|pod| awaits_scheduling(pod) && !list(pod, "/spec/volumes").is_empty());
     let storage = if mounts { Storage::read(api)? } else { Storage::default() };
-    Ok(Cluster { nodes, namespaces, storage, refused: BTreeSet::new() })
+    let claims = pods.iter().any(|pod| awaits_scheduling(pod) && !list(pod, "/spec/resourceClaims").is_empty());
+    let devices = if claims { Devices::read(api)? } else { Devices::default() };
+    Ok(Cluster { nodes, namespaces, storage, devices, refused: BTreeSet::new() })
 }
 
 impl Scheduler {
@@ -304,6 +322,7 @@ impl Scheduler {
                     if !info.volume_claims.is_empty() {
                         cluster.provision(api, info, index)?;
                     }
+                    cluster.devices.write(api, pod, info)?;
                     self.bind(api, pod, &cluster.nodes[index].name, now)?;
                 }
                 Err(refused) => {

@@ -41,8 +41,16 @@ pub(super) struct PodSpec {
     pub(super) priority: Option<i64>,
     pub(super) preemption_policy: Option<String>,
     volumes: Vec<Volume>,
-    resource_claims: Vec<serde::de::IgnoredAny>,
+    resource_claims: Vec<PodClaim>,
     pub(super) scheduling_group: Option<SchedulingGroup>,
+}
+
+/// A claim of a pod for devices, or the claim that was made for it from a template.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct PodClaim {
+    name: String,
+    resource_claim_name: Option<String>,
 }
 
 /// The PodGroup of a pod, in its namespace.
@@ -173,6 +181,7 @@ pub(super) struct PodStatus {
     conditions: Vec<Condition>,
     container_statuses: Vec<ContainerStatus>,
     init_container_statuses: Vec<ContainerStatus>,
+    resource_claim_statuses: Vec<PodClaim>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -245,9 +254,13 @@ impl Pod {
         self.spec.init_containers.len() + self.spec.containers.len()
     }
 
-    /// Whether the pod has claims of dynamic resource allocation.
-    pub(super) fn has_resource_claims(&self) -> bool {
-        !self.spec.resource_claims.is_empty()
+    /// The names of its ResourceClaims; `None` for one that is not made yet.
+    pub(super) fn resource_claims(&self) -> Vec<Option<String>> {
+        let made = |claim: &PodClaim| {
+            let made = self.status.resource_claim_statuses.iter().find(|made| made.name == claim.name);
+            claim.resource_claim_name.clone().or_else(|| made?.resource_claim_name.clone())
+        };
+        self.spec.resource_claims.iter().map(made).collect()
     }
 
     /// The resources that the pod requests, by the kube-scheduler's rules: the sum of its containers, or the requests of an init

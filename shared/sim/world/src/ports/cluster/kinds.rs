@@ -10,8 +10,8 @@ use nodeless_api::{
 use nodeless_fake_kubernetes::Resource;
 use nodeless_fake_kubernetes::resource::{
     CSI_NODES, DAEMON_SETS, DEVICE_CLASSES, LIMIT_RANGES, NAMESPACES, NODES, PERSISTENT_VOLUME_CLAIMS,
-    PERSISTENT_VOLUMES, POD_DISRUPTION_BUDGETS, PODS, RESOURCE_QUOTAS, RESOURCE_SLICES, STORAGE_CLASSES,
-    VOLUME_ATTACHMENTS,
+    PERSISTENT_VOLUMES, POD_DISRUPTION_BUDGETS, PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, RESOURCE_QUOTAS,
+    RESOURCE_SLICES, STORAGE_CLASSES, VOLUME_ATTACHMENTS,
 };
 use nodeless_model::node_pool::NodePool;
 use nodeless_model::{CapacityBuffer, Node, NodeOverlay, Pod, PodDisruptionBudget, ProvisioningRequest, ResourceQuota};
@@ -96,6 +96,10 @@ pub(super) static ALL_DEVICE_CLASSES: Kind<slim::DeviceClass> =
     Kind { resource: || DEVICE_CLASSES, reduce: whole::<slim::DeviceClass>, fields: "" };
 pub(super) static ALL_RESOURCE_SLICES: Kind<slim::ResourceSlice> =
     Kind { resource: || RESOURCE_SLICES, reduce: whole::<slim::ResourceSlice>, fields: "" };
+pub(super) static ALL_RESOURCE_CLAIMS: Kind<slim::ResourceClaim> =
+    Kind { resource: || RESOURCE_CLAIMS, reduce: whole::<slim::ResourceClaim>, fields: "" };
+pub(super) static ALL_RESOURCE_CLAIM_TEMPLATES: Kind<slim::ResourceClaimTemplate> =
+    Kind { resource: || RESOURCE_CLAIM_TEMPLATES, reduce: whole::<slim::ResourceClaimTemplate>, fields: "" };
 pub(super) static ALL_NODE_CLASSES: Kind<EC2NodeClass> =
     Kind { resource: || NODE_CLASSES, reduce: whole::<EC2NodeClass>, fields: "" };
 pub(super) static ALL_NODE_CLAIMS: Kind<Owned<MirroredClaim, OtherNodeClaim>> =

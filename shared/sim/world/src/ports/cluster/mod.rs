@@ -103,6 +103,20 @@ impl MemoryCluster {
         Ok(())
     }
 
+    /// Reads devices and the claims for them, if any pod has claims.
+    fn read_devices(&self, view: &mut ClusterView) -> Result<(), PortError> {
+        if !view.claims_devices() {
+            return Ok(());
+        }
+        let (slices, classes) = (self.read(&kinds::ALL_RESOURCE_SLICES)?, self.read(&kinds::ALL_DEVICE_CLASSES)?);
+        let claims = self.read(&kinds::ALL_RESOURCE_CLAIMS)?;
+        let templates = self.read(&kinds::ALL_RESOURCE_CLAIM_TEMPLATES)?;
+        view.invalid.extend([slices.1, classes.1, claims.1, templates.1].concat());
+        let (slices, classes, claims, templates) = (slices.0, classes.0, claims.0, templates.0);
+        view.set_devices(DeviceObjects { slices, classes, claims, templates });
+        Ok(())
+    }
+
     /// The uids of the pending pods.
     fn pending(&self) -> Result<BTreeSet<String>, PortError> {
         let (pods, _) = self.read(&kinds::UNBOUND_PODS)?;
@@ -156,6 +170,7 @@ impl PlanningView for MemoryCluster {
             view.provisioning_requests = requests::templates(&self.api, asked.0, &admission)?;
         }
         self.read_volumes(&mut view)?;
+        self.read_devices(&mut view)?;
         let (namespaces, invalid) = self.read(&kinds::ALL_NAMESPACES)?;
         let system = namespaces.iter().find(|namespace| namespace.metadata.name.as_deref() == Some(SYSTEM_NAMESPACE));
         let annotations = system.and_then(|namespace| namespace.metadata.annotations.as_ref());

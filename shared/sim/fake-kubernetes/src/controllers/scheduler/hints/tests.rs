@@ -3,7 +3,10 @@
 use super::{Event, events};
 use crate::controllers::scheduler::info::PodInfo;
 use crate::controllers::scheduler::queue::Plugin;
-use crate::server::resource::{NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS, Resource, STORAGE_CLASSES};
+use crate::server::resource::{
+    NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, Resource,
+    STORAGE_CLASSES,
+};
 use crate::server::{Change, ChangeKind};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -87,19 +90,18 @@ fn same(_: &mut Value) {}
 #[test]
 fn a_new_node_helps_the_plugins_that_accept_it() {
     let added = |node: &Value| helped(&pod("a", same), NODES, None, Some(node));
-    let every_time = [Plugin::NodePorts, Plugin::InterPodAffinity, Plugin::VolumeBinding];
+    let every_time = [Plugin::NodePorts, Plugin::InterPodAffinity, Plugin::VolumeBinding, Plugin::DynamicResources];
     let suitable = added(&node(same));
-    let not = |plugin| PLUGINS.into_iter().filter(|it| *it != plugin && *it != Plugin::DynamicResources).collect();
-    let all: Vec<Plugin> = not(Plugin::DynamicResources);
-    assert_eq!(suitable, all);
+    let not = |plugin| PLUGINS.into_iter().filter(|it| *it != plugin).collect::<Vec<_>>();
+    assert_eq!(suitable, PLUGINS);
     let tainted = node(|it| it["spec"]["taints"] = json!([{ "key": "new", "effect": "NoSchedule" }]));
-    assert_eq!(added(&tainted), not(Plugin::TaintToleration) as Vec<Plugin>);
+    assert_eq!(added(&tainted), not(Plugin::TaintToleration));
     let cordoned = node(|it| it["spec"]["unschedulable"] = json!(true));
-    assert_eq!(added(&cordoned), not(Plugin::NodeUnschedulable) as Vec<Plugin>);
+    assert_eq!(added(&cordoned), not(Plugin::NodeUnschedulable));
     let small = node(|it| it["status"]["allocatable"]["cpu"] = json!("500m"));
-    assert_eq!(added(&small), not(Plugin::NodeResourcesFit) as Vec<Plugin>);
+    assert_eq!(added(&small), not(Plugin::NodeResourcesFit));
     let elsewhere = node(|it| it["metadata"]["labels"][ZONE] = json!("b"));
-    assert_eq!(added(&elsewhere), not(Plugin::NodeAffinity) as Vec<Plugin>);
+    assert_eq!(added(&elsewhere), not(Plugin::NodeAffinity));
     let nowhere = added(&node(|it| it["metadata"]["labels"] = json!({})));
     assert!(every_time.iter().all(|plugin| nowhere.contains(plugin)), "{nowhere:?}");
     assert!(!nowhere.contains(&Plugin::PodTopologySpread), "{nowhere:?}");
@@ -126,11 +128,34 @@ fn a_changed_node_helps_the_plugins_that_rejected_it_before() {
     let larger = node(|it| it["status"]["allocatable"]["memory"] = json!("1Gi"));
     assert!(changed(&node(same), &larger).is_empty(), "the pod requests no memory");
     let unlabelled = node(|it| it["metadata"]["labels"] = json!({}));
-    let of_labels = [Plugin::NodeAffinity, Plugin::PodTopologySpread, Plugin::InterPodAffinity, Plugin::VolumeBinding];
+    let of_labels = [
+        Plugin::NodeAffinity,
+        Plugin::PodTopologySpread,
+        Plugin::InterPodAffinity,
+        Plugin::VolumeBinding,
+        Plugin::DynamicResources,
+    ];
     assert_eq!(changed(&unlabelled, &node(same)), of_labels);
     assert_eq!(changed(&node(same), &unlabelled), &of_labels[1..]);
     let labelled = node(|it| it["metadata"]["labels"]["other"] = json!("label"));
-    assert_eq!(changed(&node(same), &labelled), [Plugin::VolumeBinding]);
+    assert_eq!(changed(&node(same), &labelled), [Plugin::VolumeBinding, Plugin::DynamicResources]);
+}
+
+#[test]
+fn devices_help_the_pods_that_claim_them() {
+    let waits = pod("a", |it| it["spec"]["resourceClaims"] = json!([{ "name": "gpu", "resourceClaimName": "own" }]));
+    let claim =
+        |name: &str, status: Value| json!({ "metadata": { "name": name, "namespace": "default" }, "status": status });
+    let allocated = |name: &str| claim(name, json!({ "allocation": {} }));
+    let devices = [Plugin::DynamicResources];
+    assert_eq!(helped(&waits, RESOURCE_CLAIMS, None, Some(&claim("own", json!({})))), devices);
+    assert!(helped(&waits, RESOURCE_CLAIMS, None, Some(&claim("other", json!({})))).is_empty());
+    let free = claim("other", json!({}));
+    assert_eq!(helped(&waits, RESOURCE_CLAIMS, Some(&allocated("other")), Some(&free)), devices);
+    assert!(helped(&waits, RESOURCE_CLAIMS, Some(&free), Some(&allocated("other"))).is_empty());
+    let slice = json!({ "metadata": { "name": "n1-gpu" }, "spec": {} });
+    assert_eq!(helped(&waits, RESOURCE_SLICES, None, Some(&slice)), devices);
+    assert!(helped(&waits, RESOURCE_SLICES, Some(&slice), None).is_empty());
 }
 
 #[test]

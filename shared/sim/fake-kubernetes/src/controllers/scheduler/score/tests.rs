@@ -2,6 +2,7 @@
 
 use super::resources::{balanced_allocation, least_allocated};
 use super::{Cluster, NodeInfo, PodInfo, affinity, images, scores, spread};
+use crate::controllers::scheduler::devices::Devices;
 use crate::controllers::scheduler::volumes::Storage;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -39,6 +40,7 @@ fn cluster(nodes: &[(&str, usize)]) -> Cluster {
         nodes: nodes.collect(),
         namespaces: BTreeMap::new(),
         storage: Storage::default(),
+        devices: Devices::default(),
         refused: BTreeSet::new(),
     }
 }
@@ -170,7 +172,13 @@ fn images_score_by_size_and_by_how_many_nodes_have_them() {
     };
     let large = json!([{ "names": ["app:latest", "app@sha256:0"], "sizeBytes": 500 << 20 }]);
     let nodes = vec![having("a", large), having("b", json!([]))];
-    let cluster = Cluster { nodes, namespaces: BTreeMap::new(), storage: Storage::default(), refused: BTreeSet::new() };
+    let cluster = Cluster {
+        nodes,
+        namespaces: BTreeMap::new(),
+        storage: Storage::default(),
+        devices: Devices::default(),
+        refused: BTreeSet::new(),
+    };
     let with = |image: &str| pod("web", &json!({ "containers": [{ "name": "c", "image": image }] }));
     assert_eq!(plugin_scores(images::scores, &cluster, &with("app")), [23, 0], "(250 - 23) of (1000 - 23) MiB");
     assert_eq!(plugin_scores(images::scores, &cluster, &with("app@sha256:0")), [23, 0]);
