@@ -365,9 +365,12 @@ locals {
       },
       {
         # Warm nodes are stopped and started.
-        Sid       = "DeleteOurs"
-        Effect    = "Allow"
-        Action    = ["ec2:DeleteLaunchTemplate", "ec2:StartInstances", "ec2:StopInstances", "ec2:TerminateInstances"]
+        Sid    = "DeleteOurs"
+        Effect = "Allow"
+        Action = concat(
+          ["ec2:DeleteLaunchTemplate", "ec2:StartInstances", "ec2:StopInstances", "ec2:TerminateInstances"],
+          [for action in ["ec2:RebootInstances"] : action if var.feature_gates.reboot_for_repair],
+        )
         Resource  = [for kind in ["instance", "launch-template"] : "${local.ec2}:${local.account}:${kind}/*"]
         Condition = local.resource_is_ours
       },

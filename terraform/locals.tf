@@ -42,7 +42,7 @@ locals {
       NODELESS_PLAN_QUEUE_URL    = aws_sqs_queue.plan.url
       NODELESS_CLAIMS_QUEUE_URL  = aws_sqs_queue.claims.url
       NODELESS_CATALOG_QUEUE_URL = aws_sqs_queue.catalog.url
-      NODELESS_FEATURE_GATES     = "NodeRepair=${var.feature_gates.node_repair},SpotToSpotConsolidation=${var.feature_gates.spot_to_spot_consolidation}"
+      NODELESS_FEATURE_GATES     = "NodeRepair=${var.feature_gates.node_repair},RebootForRepair=${var.feature_gates.reboot_for_repair},SpotToSpotConsolidation=${var.feature_gates.spot_to_spot_consolidation}"
       NODELESS_ZONAL_SHIFT       = tostring(var.zonal_shift_enabled)
       NODELESS_KEEP_SNAPSHOTS    = var.keep_snapshots
       NODELESS_COST_LABELS       = length(var.cost_labels) > 0 ? join(",", var.cost_labels) : "none"

@@ -231,9 +231,10 @@ variable "schedules_enabled" {
 }
 
 variable "feature_gates" {
-  description = "Karpenter's feature gates (FEATURE_GATES). node_repair: replace nodes that have been unhealthy for too long, unless more than a fifth of a NodePool is unhealthy; disabled by default, as in Karpenter. spot_to_spot_consolidation: replace spot nodes by cheaper spot nodes; disabled by default, as in Karpenter. What the other gates enable is always available, and does nothing unless an object asks for it."
+  description = "Karpenter's feature gates (FEATURE_GATES and AWS_FEATURE_GATES). node_repair: replace nodes that have been unhealthy for too long, unless more than a fifth of a NodePool is unhealthy; disabled by default, as in Karpenter. reboot_for_repair: with node_repair, first reboot nodes with some faults of NVIDIA GPUs, twice in 24 hours at most; disabled by default, as in Karpenter. spot_to_spot_consolidation: replace spot nodes by cheaper spot nodes; disabled by default, as in Karpenter. What the other gates enable is always available, and does nothing unless an object asks for it."
   type = object({
     node_repair                = optional(bool, false)
+    reboot_for_repair          = optional(bool, false)
     spot_to_spot_consolidation = optional(bool, false)
     capacity_buffer            = optional(bool, true)
     node_overlay               = optional(bool, true)

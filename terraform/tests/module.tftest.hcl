@@ -231,14 +231,14 @@ run "karpenters_settings" {
         defaultConstraints:
           - {maxSkew: 1, topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: DoNotSchedule, minDomains: 3}
     EOT
-    feature_gates              = { node_repair = true, static_capacity = true }
+    feature_gates              = { node_repair = true, reboot_for_repair = true, static_capacity = true }
   }
 
   assert {
     condition = (
       aws_lambda_function.function["planner"].environment[0].variables.NODELESS_BATCH_IDLE_DURATION == "500ms" &&
       aws_lambda_function.function["planner"].environment[0].variables.NODELESS_BATCH_MAX_DURATION == "20s" &&
-      aws_lambda_function.function["planner"].environment[0].variables.NODELESS_FEATURE_GATES == "NodeRepair=true,SpotToSpotConsolidation=false" &&
+      aws_lambda_function.function["planner"].environment[0].variables.NODELESS_FEATURE_GATES == "NodeRepair=true,RebootForRepair=true,SpotToSpotConsolidation=false" &&
       aws_lambda_function.function["planner"].environment[0].variables.NODELESS_PREFERENCE_POLICY == "Ignore" &&
       aws_lambda_function.function["planner"].environment[0].variables.NODELESS_SCHEDULER_CONFIG == jsonencode({ podTopologySpread = { defaultConstraints = [{ maxSkew = 1, minDomains = 3, topologyKey = "topology.kubernetes.io/zone", whenUnsatisfiable = "DoNotSchedule" }] } }) &&
       aws_lambda_function.function["catalog"].environment[0].variables.NODELESS_RESERVED_ENIS == "1" &&
@@ -246,6 +246,13 @@ run "karpenters_settings" {
       aws_lambda_function.function["catalog"].environment[0].variables.NODELESS_ISOLATED_VPC == "true"
     )
     error_message = "Karpenter's settings must reach the function that reads them."
+  }
+
+  assert {
+    condition = [
+      for s in jsondecode(aws_iam_role_policy.function["lifecycle"].policy).Statement : s.Sid if contains(flatten([s.Action]), "ec2:RebootInstances")
+    ] == ["DeleteOurs"]
+    error_message = "Lifecycle may reboot instances with the tags of the cluster."
   }
 
   assert {

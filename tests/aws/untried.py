@@ -21,7 +21,7 @@ BY_REASON: dict[str, tuple[str, ...]] = {
     ),
     "it takes hundreds of capacity pools, of which a small fleet shows nothing": ("ec2-fleet-configs-50", "ec2-fleet-overrides", "ec2-fleet-priority"),
     "it takes minutes in which an instance is paid for": (
-        "ec2-fleet-token-lifetime", "ec2-stop-spot",
+        "ec2-fleet-token-lifetime", "ec2-reboot", "ec2-stop-spot",
     ),
     "it takes an instance that is protected, or has several interfaces, which may stay behind": ("ec2-template-public-address", "ec2-terminate-protected"),
     "it takes a cluster of another kind, or in another zone or region, than the one of the example, or a second one": (

@@ -380,7 +380,7 @@ OPERATIONS: dict[str, Callable[[Call, Account], Iterator[Request]]] = {
     "ec2:RunInstances": _run_instances,
     "ec2:CreateLaunchTemplate": _create_launch_template,
     "ec2:DeleteLaunchTemplate": _delete_launch_template,
-    **{f"ec2:{operation}": _change_states for operation in ("StartInstances", "StopInstances", "TerminateInstances")},
+    **{f"ec2:{operation}": _change_states for operation in ("RebootInstances", "StartInstances", "StopInstances", "TerminateInstances")},
     "ec2:CreateTags": _change_tags,
     "ec2:DeleteTags": _change_tags,
     **{f"dynamodb:{operation}": _item for operation in DYNAMODB_ITEMS},

@@ -69,6 +69,8 @@ pub(crate) struct RepairReport {
 pub(crate) enum RepairAction {
     /// The node is replaced, if `commands` have it.
     Repair,
+    /// The node is drained and its instance rebooted.
+    Reboot,
     /// The node was never initialized and is terminated at once.
     Terminate,
     /// The node has until `due` to recover.
@@ -273,6 +275,7 @@ impl From<Unhealthy> for RepairReport {
         let (action, blocked) = match found.verdict {
             Verdict::Wait => (RepairAction::Wait, None),
             Verdict::Repair => (RepairAction::Repair, None),
+            Verdict::Reboot => (RepairAction::Reboot, None),
             Verdict::Terminate => (RepairAction::Terminate, None),
             Verdict::Blocked(why) => (RepairAction::Blocked, Some(why)),
         };

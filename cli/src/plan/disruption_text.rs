@@ -142,6 +142,9 @@ pub(super) fn action(repair: &RepairReport) -> String {
             let within = &repair.drain_within;
             format!("it is repaired: its pods get other nodes first, and its drain ends by force after {within}")
         }
+        (RepairAction::Reboot, _) => {
+            format!("its instance is rebooted: its pods are evicted first, for {} at most", repair.drain_within)
+        }
         (RepairAction::Terminate, _) => {
             "it was never initialized: it is forcefully terminated, and its pods are deleted instead of evicted"
                 .to_owned()

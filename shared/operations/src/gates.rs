@@ -1,4 +1,5 @@
-//! Feature gates, as Karpenter writes them: `NodeRepair=true,SpotToSpotConsolidation=false`.
+//! Feature gates, as Karpenter writes them: `NodeRepair=true,SpotToSpotConsolidation=false`. Those of `FEATURE_GATES` and of
+//! `AWS_FEATURE_GATES` have no name in common, and are one list here.
 
 use nodeless_model::labels::TERMINATE_FIRST;
 use serde::{Deserialize, Serialize};
@@ -10,6 +11,8 @@ use std::str::FromStr;
 pub struct FeatureGates {
     /// `NodeRepair`: nodes that have been unhealthy for too long are replaced.
     pub node_repair: bool,
+    /// `RebootForRepair`: node repair reboots nodes with some faults of GPUs before it replaces them.
+    pub reboot_for_repair: bool,
     /// `SpotToSpotConsolidation`: spot nodes may be replaced by cheaper spot nodes.
     pub spot_to_spot_consolidation: bool,
 }
@@ -21,7 +24,7 @@ pub enum FeatureGatesError {
     #[error("{0:?} is not a feature gate; write NAME=true or NAME=false, several separated by commas")]
     Form(String),
     /// There is no feature gate with this name.
-    #[error("there is no feature gate {0}; there are NodeRepair and SpotToSpotConsolidation")]
+    #[error("there is no feature gate {0}; there are NodeRepair, RebootForRepair and SpotToSpotConsolidation")]
     Unknown(String),
     /// NodePools ask for the feature by an annotation.
     #[error(
@@ -34,7 +37,8 @@ pub enum FeatureGatesError {
 }
 
 /// Feature gates of Karpenter whose features are part of nodeless, whatever their value. Objects specify whether they are used.
-const ALWAYS_ON: [&str; 4] = ["CapacityBuffer", "NodeOverlay", "ReservedCapacity", "StaticCapacity"];
+const ALWAYS_ON: [&str; 7] =
+    ["CapacityBuffer", "DRAEFA", "DRANVIDIAGPU", "NodeClassCEL", "NodeOverlay", "ReservedCapacity", "StaticCapacity"];
 
 /// A feature gate of Karpenter, off by default, whose feature nodeless does not have.
 const UNSUPPORTED: &str = "PodDeletionCostManagement";
@@ -53,6 +57,7 @@ impl FromStr for FeatureGates {
             let on = value.parse::<bool>().map_err(|_| form())?;
             match name {
                 "NodeRepair" => gates.node_repair = on,
+                "RebootForRepair" => gates.reboot_for_repair = on,
                 "SpotToSpotConsolidation" => gates.spot_to_spot_consolidation = on,
                 name if ALWAYS_ON.contains(&name) => {}
                 UNSUPPORTED if on => return Err(FeatureGatesError::Unsupported(name.to_owned())),
@@ -75,8 +80,10 @@ mod tests {
     #[test]
     fn reads_gates_as_karpenter_writes_them() {
         assert_eq!("".parse(), Ok(FeatureGates::default()));
-        let both = FeatureGates { node_repair: true, spot_to_spot_consolidation: true };
-        assert_eq!("NodeRepair=true, SpotToSpotConsolidation=true,StaticCapacity=true".parse(), Ok(both));
+        let all = FeatureGates { node_repair: true, reboot_for_repair: true, spot_to_spot_consolidation: true };
+        let text =
+            "NodeRepair=true, SpotToSpotConsolidation=true,StaticCapacity=true,RebootForRepair=true,NodeClassCEL=false";
+        assert_eq!(text.parse(), Ok(all));
         assert_eq!("NodeRepair=true,NodeRepair=false".parse(), Ok(FeatureGates::default()), "the last one counts");
         // As the chart of Karpenter 1.15 sets them without values of the user.
         let chart = "ReservedCapacity=true,SpotToSpotConsolidation=false,NodeRepair=false,NodeOverlay=false,StaticCapacity=false,\

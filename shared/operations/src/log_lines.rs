@@ -72,6 +72,8 @@ lines! {
     LaunchAnswered, "launch-answered", Info { claim: &'a str, group: &'a str, asked: usize, launched: usize, failures: Vec<String>, }
     /// A launch failed as a whole.
     LaunchFailed, "launch-failed", Warn { claim: &'a str, why: &'a str, }
+    /// EC2 is called to reboot the instance of an unhealthy node.
+    Rebooting, "rebooting", Warn { claim: &'a str, instance: &'a str, why: &'a str, }
     /// A PodDisruptionBudget, or an admission webhook of the cluster, rejected an eviction for now.
     EvictionBlocked, "eviction-blocked", Info { claim: &'a str, pod: &'a str, why: &'a str, }
     /// The successor of a pod on a draining node is created before the pod is removed.

@@ -32,6 +32,7 @@ impl<'a> Facts<'a> {
             spot_to_spot: settings.gates.spot_to_spot_consolidation,
             bindings: if without_prediction { AssumedBindings::AsPlanned } else { AssumedBindings::Predicted },
             node_repair: settings.gates.node_repair,
+            reboot_for_repair: settings.gates.reboot_for_repair,
             ..nodeless_disruption::Options::default()
         }
     }

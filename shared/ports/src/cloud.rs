@@ -84,6 +84,12 @@ pub trait Cloud: Send + Sync {
     /// When EC2 rejected it, with its code: `InsufficientInstanceCapacity` when it has no capacity for all of them now.
     async fn start(&self, ids: &[String]) -> Result<(), PortError>;
 
+    /// Reboots a running instance. Its state stays `running`, and each call reboots it.
+    ///
+    /// # Errors
+    /// When EC2 rejected it.
+    async fn reboot(&self, id: &str) -> Result<(), PortError>;
+
     /// Adds tags to an instance. Tags with the same key are replaced.
     ///
     /// # Errors

@@ -33,6 +33,10 @@ pub(crate) fn unhealthy_instances(
     let mut found: BTreeMap<String, UnhealthyInstance> = BTreeMap::new();
     for fault in faults {
         let Some(claim) = by_instance.get(fault.id.as_str()) else { continue };
+        // A reboot fails status checks, and has a time limit of its own.
+        if claim.rebooting().is_some() && matches!(fault.kind, FaultKind::CheckFailed { .. }) {
+            continue;
+        }
         let Some((reason, message)) = evaluate(fault, now) else { continue };
         let present = found.get(&claim.name);
         if present.is_none_or(|present| present.reason != TerminationReason::Unhealthy) {

@@ -353,6 +353,11 @@ impl Cloud for Ec2Cloud {
         call.map(drop).map_err(|error| port_error("EC2 StartInstances", &error))
     }
 
+    async fn reboot(&self, id: &str) -> Result<(), PortError> {
+        let call = self.client.reboot_instances().instance_ids(id).send().await;
+        call.map(drop).map_err(|error| port_error("EC2 RebootInstances", &error))
+    }
+
     async fn tag(&self, id: &str, tags: &StringMap) -> Result<(), PortError> {
         self.client
             .create_tags()

@@ -33,6 +33,7 @@ fn convert(node: &slim::Node) -> Result<model::Node, FieldError> {
         capacity: resource_list(&node.status.capacity, "status.capacity")?,
         allocatable: resource_list(&node.status.allocatable, "status.allocatable")?,
         conditions: conditions.collect(),
+        boot_id: node.status.node_info.boot_id.clone(),
         created: metadata.creation_timestamp.as_ref().map(|time| time.0),
         deletion_timestamp: metadata.deletion_timestamp.as_ref().map(|time| time.0),
     })

@@ -49,7 +49,7 @@ pub struct NodeTaint {
 
 /// The resources and conditions of a node.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(default)]
+#[serde(rename_all = "camelCase", default)]
 pub struct NodeStatus {
     /// Everything.
     pub capacity: ResourceList,
@@ -57,6 +57,17 @@ pub struct NodeStatus {
     pub allocatable: ResourceList,
     /// Ready and the like.
     pub conditions: Vec<NodeCondition>,
+    /// The operating system.
+    pub node_info: NodeInfo,
+}
+
+/// The operating system of a node.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct NodeInfo {
+    /// Another one after each boot.
+    #[serde(rename = "bootID")]
+    pub boot_id: String,
 }
 
 /// A condition of a node.

@@ -113,6 +113,9 @@ impl<'c, 'a> Lookup<'c, 'a> {
         if of.is_leaving() {
             return Err(KeptReason::Leaving);
         }
+        if of.is_rebooting() {
+            return Err(KeptReason::Rebooting);
+        }
         let (Some(node), Some(claim)) = (of.node, of.claim) else { return Err(KeptReason::NotInitialized) };
         if !of.is_initialized() {
             return Err(KeptReason::NotInitialized);

@@ -135,6 +135,9 @@ pub struct Options {
     pub spot_to_spot: bool,
     /// Whether unhealthy nodes are repaired (Karpenter's gate `NodeRepair`, disabled by default there too).
     pub node_repair: bool,
+    /// Whether repair reboots nodes with some faults of GPUs before it replaces them (Karpenter's gate `RebootForRepair`, disabled by
+    /// default there too).
+    pub reboot_for_repair: bool,
     /// Whether a claim with a true condition `Drifted` counts as drifted although the comparison finds no drift. For exports,
     /// which lack the state that nodes are compared with; the planner has all of it.
     pub trust_conditions: bool,
@@ -171,6 +174,7 @@ impl Default for Options {
             scheduling: nodeless_scheduling::Options::default(),
             spot_to_spot: false,
             node_repair: false,
+            reboot_for_repair: false,
             trust_conditions: false,
             explain: false,
             min_saving: MIN_SAVING,
@@ -243,6 +247,12 @@ impl ClusterNode<'_> {
     pub fn is_initialized(&self) -> bool {
         self.node.is_some_and(Node::is_initialized)
             || (self.node.is_some() && self.claim.is_some_and(|claim| claim.phase >= Phase::Initialized))
+    }
+
+    /// Whether node repair reboots its instance.
+    #[must_use]
+    pub fn is_rebooting(&self) -> bool {
+        self.claim.is_some_and(|claim| claim.rebooting().is_some())
     }
 
     /// Whether the node is terminating or was selected for disruption.

@@ -88,6 +88,11 @@ pub enum Effect {
     StopInstance,
     /// Start the stopped instance of the claim. If EC2 rejects it, that goes to [`warm::not_started`](crate::warm::not_started()).
     StartInstance,
+    /// Reboot an instance.
+    RebootInstance {
+        /// The instance id.
+        id: String,
+    },
     /// Terminate an instance.
     TerminateInstance {
         /// The instance id.

@@ -8,7 +8,8 @@
 //!     \__________\____________\______________________/^     a claim may begin termination at any point
 //! ```
 //!
-//! The instance of a warm node is stopped after its node joined, and launched again when it is started: see [`warm`].
+//! The instance of a warm node is stopped after its node joined, and launched again when it is started: see [`warm`]. That of an
+//! unhealthy node may be rebooted: see [`reboot`].
 //!
 //! Parts that could not be read are [`Seen::Unknown`], and no step does anything destructive on unknown state: it waits.
 //! [`collect()`] compares claims, instances and nodes as a whole, and finds what no single claim can detect: orphans, and nodes
@@ -32,6 +33,7 @@ mod needs;
 pub mod observation;
 pub mod opening;
 mod prospect;
+pub mod reboot;
 mod registration;
 pub mod registration_health;
 mod reservation;

@@ -3,7 +3,7 @@
 use crate::daemon_sets;
 use crate::observation::Observation;
 use crate::settings::Settings;
-use crate::{launch, termination, warm, without_instance};
+use crate::{launch, reboot, termination, warm, without_instance};
 use jiff::Timestamp;
 use nodeless_model::{NodeClaim, Phase};
 
@@ -54,7 +54,7 @@ impl Needs {
             },
             nodes: launched,
             daemon_sets: matches!(claim.phase, Phase::Launched | Phase::Registered) && daemon_sets::is_closed(claim),
-            pods: launched && (claim.phase == Phase::Draining || warm::needs_pods(claim)),
+            pods: launched && (claim.phase == Phase::Draining || warm::needs_pods(claim) || reboot::needs_pods(claim)),
             mirror: present,
         }
     }

@@ -311,7 +311,11 @@ pub(crate) fn opening_patch(claim: &NodeClaim, node: &Node, seen: &Observation) 
     if is_closed(claim) && seen.daemon_sets_not_ready.known().is_some_and(BTreeSet::is_empty) {
         closed_by.push(Taint::daemon_sets_not_ready());
     }
-    closed_by.retain(|taint| node.has_taint(taint) && seen.nominations != Nominations::Awaited);
+    closed_by.retain(|_| seen.nominations != Nominations::Awaited);
+    if claim.rebooting().is_none() {
+        closed_by.push(Taint::rebooting());
+    }
+    closed_by.retain(|taint| node.has_taint(taint));
     NodePatch { remove_taints: closed_by, ..NodePatch::default() }
 }
 
@@ -372,7 +376,7 @@ pub fn stale_hashes(claim: &NodeClaim, node: &Node) -> StringMap {
 }
 
 /// A claim whose node is ready for pods.
-pub(crate) fn initialized(claim: &NodeClaim, seen: &Observation) -> Step {
+pub(crate) fn initialized(claim: &NodeClaim, seen: &Observation, now: Timestamp) -> Step {
     let mut step = Step::stay(claim);
     if seen.nominations == Nominations::Written {
         step = step.after(AGAIN);
@@ -384,6 +388,9 @@ pub(crate) fn initialized(claim: &NodeClaim, seen: &Observation) -> Step {
         }
         if open != NodePatch::default() {
             step.effects.push(Effect::patch_node(node, open));
+        }
+        if node.is_initialized() && !claim.status.reboots.is_empty() {
+            step.claim.set_condition(condition::INITIALIZED, ConditionStatus::True, "Initialized", "", now);
         }
         let annotations = stale_hashes(claim, node);
         if !annotations.is_empty() {

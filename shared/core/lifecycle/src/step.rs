@@ -7,7 +7,7 @@ use crate::events::transitions;
 use crate::observation::{Observation, Seen};
 use crate::settings::Settings;
 use crate::time::elapsed;
-use crate::{launch, registration, reservation, termination, warm};
+use crate::{launch, reboot, registration, reservation, termination, warm};
 use jiff::Timestamp;
 use nodeless_model::claim::TerminationReason;
 use nodeless_model::object::MirroredClaim;
@@ -59,7 +59,7 @@ pub fn step(claim: &NodeClaim, seen: &Observation, now: Timestamp, settings: &Se
             Phase::Reserved => launch::reserved(claim, seen, now, settings),
             Phase::Launched => registration::launched(claim, seen, now, settings),
             Phase::Registered => registration::registered(claim, seen, now),
-            Phase::Initialized => registration::initialized(claim, seen),
+            Phase::Initialized => registration::initialized(claim, seen, now),
             Phase::Draining => termination::draining(claim, seen, now, settings),
             Phase::Terminating => termination::terminating(claim, seen, now, settings),
             Phase::Gone => termination::gone(claim, seen),
@@ -82,11 +82,13 @@ pub fn step(claim: &NodeClaim, seen: &Observation, now: Timestamp, settings: &Se
     next
 }
 
-/// The step of a claim whose Node was created again, or of a warm node.
+/// The step of a claim whose Node was created again, of a warm node, or of a node that is rebooted.
 fn particular(claim: &NodeClaim, seen: &Observation, now: Timestamp, settings: &Settings) -> Option<Step> {
     let again = || registration::registered_again(claim, seen, settings);
     let registered_again = if warm::loses_its_node(claim) { None } else { again() };
-    registered_again.or_else(|| warm::step(claim, seen, now, settings))
+    let warm_or_rebooting =
+        || warm::step(claim, seen, now, settings).or_else(|| reboot::step(claim, seen, now, settings));
+    registered_again.or_else(warm_or_rebooting)
 }
 
 /// Why a claim that is not terminating has to be terminated, if so.

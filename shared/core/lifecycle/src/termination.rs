@@ -197,7 +197,7 @@ fn close_off(step: &mut Step, nodes: &[Node]) -> bool {
     unsafe_to_delete
 }
 
-fn move_pods(step: &mut Step, nodes: &[Node], pods: &[nodeless_model::Pod], plan: Drain) {
+pub(crate) fn move_pods(step: &mut Step, nodes: &[Node], pods: &[nodeless_model::Pod], plan: Drain) {
     let node_of = |pod: &nodeless_model::object::PodRef| {
         pods.iter().find(|other| other.uid == pod.uid).and_then(|pod| pod.node_name.clone()).unwrap_or_default()
     };

@@ -208,6 +208,8 @@ pub const CONSUMES_REQUEST_DEPRECATED: &str = "cluster-autoscaler.kubernetes.io/
 pub const DISRUPTED_TAINT: &str = "karpenter.sh/disrupted";
 /// Keeps pods off a node until it is registered.
 pub const UNREGISTERED_TAINT: &str = "karpenter.sh/unregistered";
+/// Keeps new pods off a node whose instance node repair reboots, until it has booted.
+pub const REBOOTING_TAINT: &str = "karpenter.sh/rebooting";
 /// Keeps pods off a registered node until the nodes of its plan have joined and pods are nominated for them.
 pub const JOINING_TAINT: &str = "nodeless.sh/joining";
 /// Keeps pods off a node until the DaemonSets that its NodePool names are ready there.

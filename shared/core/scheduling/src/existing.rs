@@ -181,11 +181,14 @@ fn excluded(node: Option<&Node>, claim: Option<&NodeClaim>) -> Option<Excluded> 
     node.unschedulable.then_some(Excluded::Cordoned)
 }
 
-/// Unmanaged nodes count as initialized: only Kubernetes prepares them.
+/// Unmanaged nodes count as initialized: only Kubernetes prepares them. A node that is rebooted is to be initialized again, so that no
+/// other is launched for its pods.
 fn is_initialized(node: Option<&Node>, claim: Option<&NodeClaim>) -> bool {
     match (node, claim) {
         (None, _) => false,
-        (Some(node), Some(claim)) => claim.phase >= Phase::Initialized || node.is_initialized(),
+        (Some(node), Some(claim)) => {
+            claim.rebooting().is_none() && (claim.phase >= Phase::Initialized || node.is_initialized())
+        }
         (Some(node), None) => node.node_pool().is_none() || node.is_initialized(),
     }
 }

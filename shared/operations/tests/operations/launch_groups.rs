@@ -211,6 +211,10 @@ impl Cloud for Slow {
         self.inner.start(ids).await
     }
 
+    async fn reboot(&self, id: &str) -> Result<(), PortError> {
+        self.inner.reboot(id).await
+    }
+
     async fn tag(&self, id: &str, tags: &StringMap) -> Result<(), PortError> {
         self.inner.tag(id, tags).await
     }

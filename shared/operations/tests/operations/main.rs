@@ -31,6 +31,7 @@ mod old_views;
 mod other_controllers;
 mod outages;
 mod quotas;
+mod reboots;
 mod recovery;
 mod registrations;
 mod reported_memory;

@@ -10,6 +10,7 @@ pub(super) mod costs;
 pub(super) mod disruption;
 pub(super) mod policy;
 pub(super) mod provisioning;
+mod reboots;
 mod request_capacity;
 pub(super) mod standalone;
 pub(super) mod static_capacity;

@@ -1,4 +1,4 @@
-//! Static capacity, independent of pods: static NodePools, schedules, and unhealthy nodes that were never initialized.
+//! Static capacity, independent of pods: static NodePools, schedules, and unhealthy nodes that are rebooted or were never initialized.
 //!
 //! The stage is level-triggered: each plan compares the desired nodes with the claims, and changes the claims. A claim is written before
 //! it is launched and before its node is drained, so if the process ends here, the next plan or the sweep finds everything.
@@ -14,6 +14,7 @@ use crate::pools::EvaluatedPool;
 use crate::records::decisions::decision;
 use crate::records::report::Outcome;
 use crate::snapshot::command_records::Commands;
+use crate::stages::reboots;
 use jiff::Timestamp;
 use nodeless_disruption::command::{CommandPhase, CommandRecord};
 use nodeless_disruption::repair::{Unhealthy, Verdict, unhealthy};
@@ -70,10 +71,9 @@ const fn batch(actions: Vec<Action>) -> Batch {
 /// Terminates the nodes that never became healthy, or whose NodePool is scheduled off. Returns the claims after it.
 async fn retire(facts: Facts<'_>, executor: &dyn Execute, outcome: &mut Outcome) -> Vec<NodeClaim> {
     let under_way = launched(facts.commands, facts.claims);
-    let mut going = Vec::new();
-    if facts.snapshot.settings.gates.node_repair {
-        going.extend(never_healthy(facts, &under_way, outcome));
-    }
+    let unhealthy =
+        if facts.snapshot.settings.gates.node_repair { to_repair(facts, &under_way, outcome) } else { Vec::new() };
+    let mut going = never_healthy(&unhealthy);
     let scheduled_off = facts.evaluated.iter().any(|evaluated| evaluated.scheduled_off.is_some());
     // An object that cannot be decoded may forbid voluntary disruption, but it forbids no new node.
     let doubt = doubt(&facts.snapshot.view).filter(|_| scheduled_off || fixed(facts.evaluated));
@@ -89,6 +89,7 @@ async fn retire(facts: Facts<'_>, executor: &dyn Execute, outcome: &mut Outcome)
     let mut claims = facts.claims.to_vec();
     let actions = left(leaving, facts.snapshot.now, &mut claims, written.iter(), outcome);
     executor.carry_out(&batch(actions)).await;
+    reboots::request(&unhealthy, facts.snapshot.now, &mut claims, executor, outcome).await;
     claims
 }
 
@@ -300,22 +301,28 @@ fn too_many(candidate: &Candidate, scheduled_off: bool) -> Going {
     Going { node: candidate.node.clone(), node_claim: candidate.node_claim.clone(), reason, message }
 }
 
-/// The unhealthy nodes that were never initialized. Events report which of the others are not repaired although they are due.
-fn never_healthy(facts: Facts<'_>, under_way: &[CommandRecord], outcome: &mut Outcome) -> Vec<Going> {
-    let found = match unhealthy_nodes(facts, under_way) {
-        Ok(found) => found,
+/// The unhealthy nodes. Events report which of them are not repaired although they are due.
+fn to_repair(facts: Facts<'_>, under_way: &[CommandRecord], outcome: &mut Outcome) -> Vec<Unhealthy> {
+    match unhealthy_nodes(facts, under_way) {
+        Ok(found) => {
+            outcome.events.extend(found.iter().flat_map(|node| repair_blocked(node, facts.evaluated)));
+            found
+        }
         Err(why) => {
             outcome.report.problems.push(why);
-            return Vec::new();
+            Vec::new()
         }
-    };
-    outcome.events.extend(found.iter().flat_map(|node| repair_blocked(node, facts.evaluated)));
-    let due = found.into_iter().filter(|node| node.verdict == Verdict::Terminate);
-    let going = |Unhealthy { node, node_claim, message, .. }| Going {
-        node,
-        node_claim,
+    }
+}
+
+/// The unhealthy nodes that were never initialized.
+fn never_healthy(unhealthy: &[Unhealthy]) -> Vec<Going> {
+    let due = unhealthy.iter().filter(|node| node.verdict == Verdict::Terminate);
+    let going = |node: &Unhealthy| Going {
+        node: node.node.clone(),
+        node_claim: node.node_claim.clone(),
         reason: TerminationReason::Unhealthy,
-        message,
+        message: node.message.clone(),
     };
     due.map(going).collect()
 }
@@ -329,7 +336,8 @@ pub(crate) fn unhealthy_nodes(facts: Facts<'_>, under_way: &[CommandRecord]) -> 
         return Err(format!("no node is repaired: Node {}: {}", hidden.name, hidden.message));
     }
     let cluster_state = ClusterState::new(&facts.snapshot.view, facts.claims).with_shifted(&facts.snapshot.shifted);
-    Ok(unhealthy(&whole(&cluster_state, facts.evaluated, under_way), facts.snapshot.now))
+    let cluster = whole(&cluster_state, facts.evaluated, under_way);
+    Ok(unhealthy(&cluster, &facts.disruption_options(), facts.snapshot.now))
 }
 
 /// The events on a node that is due for repair and is not repaired.

@@ -12,7 +12,7 @@ use nodeless_model::object::{ObjectRef, PodRef};
 use nodeless_model::surge::DeploymentChange;
 use nodeless_model::{EndedNode, NodeClaim, Phase};
 use nodeless_operations::at_once;
-use nodeless_operations::log_lines::{EvictionBlocked, Failed};
+use nodeless_operations::log_lines::{EvictionBlocked, Failed, Rebooting};
 use nodeless_ports::cluster::Eviction;
 use nodeless_ports::queue::WakeSource;
 use nodeless_ports::{ErrorKind, PortError};
@@ -108,6 +108,11 @@ impl Reconciler {
                 progress.stop = Some(claim.clone());
                 Ok(())
             }
+            Effect::RebootInstance { id } => {
+                let why = claim.rebooting().map_or("", |reboot| reboot.why.as_str());
+                self.context.log(&Rebooting { claim: &claim.name, instance: id, why });
+                self.cloud.reboot(id).await
+            }
             Effect::TerminateInstance { id } => {
                 progress.terminate = Some(id.clone());
                 Ok(())
@@ -191,11 +196,11 @@ impl Reconciler {
         match self.cluster.evict(pod).await? {
             Eviction::Accepted => {
                 progress.metrics.count(Metric::Evictions, 1);
-                let end = claim.status.termination.as_ref();
-                let why = end.map_or_else(
-                    || format!("node {node} is terminated"),
-                    |end| format!("{:?} (node {node} is terminated: {})", end.reason, end.message),
-                );
+                let why = match (&claim.status.termination, claim.rebooting()) {
+                    (Some(end), _) => format!("{:?} (node {node} is terminated: {})", end.reason, end.message),
+                    (None, Some(reboot)) => format!("Unhealthy (node {node} is rebooted: {})", reboot.why),
+                    (None, None) => format!("node {node} is terminated"),
+                };
                 progress.events.push(evicted(pod, &why));
             }
             Eviction::AlreadyGone => {}

@@ -403,6 +403,17 @@ request! {
 }
 
 request! {
+    /// RebootInstances.
+    RebootInstances {
+        /// The instances.
+        #[serde(alias = "InstanceId")]
+        instance_ids: Vec<String>,
+        /// Dry run.
+        dry_run: bool,
+    }
+}
+
+request! {
     /// StartInstances.
     StartInstances {
         /// The instances.

@@ -54,8 +54,8 @@ impl Budgets {
 
     /// The budgets for node repair, as in Karpenter: nodes that are only not ready do not count, because they are those to be repaired.
     pub(crate) fn of_repair(cluster: &Cluster<'_>, now: Timestamp) -> Self {
-        let is_leaving = |node: &ClusterNode<'_>| node.is_leaving();
-        let of_pool = |pool: &NodePool| pool_budget(cluster, pool, &[DisruptionReason::Unhealthy], is_leaving, now).1;
+        let is_taken = |node: &ClusterNode<'_>| node.is_leaving() || node.is_rebooting();
+        let of_pool = |pool: &NodePool| pool_budget(cluster, pool, &[DisruptionReason::Unhealthy], is_taken, now).1;
         let pools = cluster.node_pools.iter().map(|offer| (offer.pool.name.clone(), of_pool(offer.pool)));
         Self { pools: pools.collect(), events: Vec::new() }
     }
@@ -166,7 +166,7 @@ fn counts(node: &ClusterNode<'_>) -> bool {
 }
 
 fn is_disrupting(node: &ClusterNode<'_>) -> bool {
-    node.is_leaving() || !node.node.is_some_and(Node::is_ready)
+    node.is_leaving() || node.is_rebooting() || !node.node.is_some_and(Node::is_ready)
 }
 
 /// The number of nodes of a NodePool with this number of nodes that its budgets allow to be disrupted at once for a reason; `None` if no

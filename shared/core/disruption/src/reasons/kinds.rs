@@ -84,6 +84,7 @@ impl KeptReason {
             | Self::Balanced { .. } => Some(KeptEvent::Unconsolidatable),
             Self::InCommand(_)
             | Self::Leaving
+            | Self::Rebooting
             | Self::Unmanaged
             | Self::RemovedAnyway(_)
             | Self::NotInitialized
@@ -111,6 +112,7 @@ impl KeptReason {
         match self {
             Self::InCommand(_) => "a command disrupts them already",
             Self::Leaving => "already terminating",
+            Self::Rebooting => "being rebooted",
             Self::Unmanaged => "not managed by a NodePool",
             Self::RemovedAnyway(_) => "removed whatever is decided",
             Self::NotInitialized => "not initialized yet",

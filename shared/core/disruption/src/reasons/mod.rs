@@ -31,6 +31,9 @@ pub enum KeptReason {
     /// The node is already terminating.
     #[error("it is already terminating")]
     Leaving,
+    /// Node repair reboots the instance.
+    #[error("its instance is being rebooted by node repair")]
+    Rebooting,
     /// The node is not managed by a NodePool.
     #[error("it is not managed by a NodePool")]
     Unmanaged,

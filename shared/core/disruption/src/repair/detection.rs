@@ -1,6 +1,6 @@
 //! Which nodes are unhealthy, and what node repair does about each.
 
-use crate::cluster::{Cluster, ClusterNode};
+use crate::cluster::{Cluster, ClusterNode, Options};
 use crate::policy::budgets::Budgets;
 use crate::reasons::zonal_shift;
 use jiff::{SignedDuration, Timestamp};
@@ -14,8 +14,19 @@ use std::time::Duration;
 struct Policy {
     /// How long the condition is tolerated.
     toleration: SignedDuration,
-    /// How long the drain may take before pods are deleted forcefully.
+    /// How long the drain may take before pods are deleted forcefully, or restart with the node.
     drain: Duration,
+    /// Whether a reboot may help.
+    reboots: bool,
+}
+
+/// An unhealthy condition of a node. The one whose toleration ends first is the least.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Symptom {
+    due: Timestamp,
+    message: String,
+    drain: Duration,
+    reboots: bool,
 }
 
 /// The unhealthy conditions by Karpenter's policies for EC2, with the unhealthy status, of which `None` means unknown: the kubelet's own,
@@ -33,9 +44,10 @@ const CONDITIONS: [(&str, Option<bool>); 7] = [
 /// The condition of GPUs and other accelerators.
 const ACCELERATORS: &str = "AcceleratedHardwareReady";
 
-/// The XID errors of NVIDIA's driver after which a GPU works no more, as in Karpenter's policies. With Karpenter's gate `RebootForRepair`,
-/// most of them cause a reboot: all but 64, 74, 79, 119 and 120.
+/// The XID errors of NVIDIA's driver after which a GPU works no more, as in Karpenter's policies.
 const FATAL_XIDS: [u32; 19] = [46, 48, 54, 62, 63, 64, 74, 79, 95, 109, 110, 119, 120, 136, 140, 143, 155, 156, 158];
+/// Those of them that a reboot does not cure.
+const REPLACED_XIDS: [u32; 5] = [64, 74, 79, 119, 120];
 
 /// No node is repaired while more than this fraction of a NodePool's nodes, rounded up, is unhealthy: then the cause is
 /// elsewhere, and replacing nodes does not help. Nodes that were never initialized are removed nevertheless, because no pod serves
@@ -68,6 +80,8 @@ pub enum Verdict {
     Wait,
     /// The node is replaced: a command launches what its pods need, and drains it then.
     Repair,
+    /// The node is drained, and its instance rebooted.
+    Reboot,
     /// The node, which was never initialized, is terminated at once. Its pods are not evicted first, because it is unknown whether they
     /// still run.
     Terminate,
@@ -79,26 +93,26 @@ pub enum Verdict {
 /// All managed nodes that are unhealthy, in the order of their names, and the action.
 ///
 /// For the circuit breaker, a node counts as unhealthy from the moment a condition is unhealthy, as in Karpenter. Nodes that are
-/// already terminating are not repaired, but count.
+/// already terminating or being rebooted are not repaired, but count.
 #[must_use]
-pub fn unhealthy(cluster: &Cluster<'_>, now: Timestamp) -> Vec<Unhealthy> {
-    let mut found = found(cluster, now);
+pub fn unhealthy(cluster: &Cluster<'_>, options: &Options, now: Timestamp) -> Vec<Unhealthy> {
+    let mut found = found(cluster, options, now);
     apply_budgets(cluster, &mut found, now);
     found.sort_by(|a, b| a.node.cmp(&b.node));
     found
 }
 
 /// The nodes to replace, whatever the budgets allow. Those that have been unhealthy for longest are first.
-pub(super) fn due(cluster: &Cluster<'_>, now: Timestamp) -> Vec<Unhealthy> {
-    let mut found = found(cluster, now);
+pub(super) fn due(cluster: &Cluster<'_>, options: &Options, now: Timestamp) -> Vec<Unhealthy> {
+    let mut found = found(cluster, options, now);
     found.retain(|one| one.verdict == Verdict::Repair);
     found
 }
 
-fn found(cluster: &Cluster<'_>, now: Timestamp) -> Vec<Unhealthy> {
+fn found(cluster: &Cluster<'_>, options: &Options, now: Timestamp) -> Vec<Unhealthy> {
     let counts = counts(cluster);
-    let staying = cluster.nodes.iter().filter(|node| !node.is_leaving());
-    let mut found: Vec<Unhealthy> = staying.filter_map(|node| one(cluster, node, &counts, now)).collect();
+    let staying = cluster.nodes.iter().filter(|node| !node.is_leaving() && !node.is_rebooting());
+    let mut found: Vec<Unhealthy> = staying.filter_map(|node| one(cluster, node, &counts, options, now)).collect();
     found.sort_by(|a, b| (a.due, &a.node).cmp(&(b.due, &b.node)));
     found
 }
@@ -107,7 +121,7 @@ fn found(cluster: &Cluster<'_>, now: Timestamp) -> Vec<Unhealthy> {
 /// pods: it needs no budget, and uses none.
 fn apply_budgets(cluster: &Cluster<'_>, found: &mut [Unhealthy], now: Timestamp) {
     let mut budgets = Budgets::of_repair(cluster, now);
-    for one in found.iter_mut().filter(|one| one.verdict == Verdict::Repair) {
+    for one in found.iter_mut().filter(|one| matches!(one.verdict, Verdict::Repair | Verdict::Reboot)) {
         let Some(pool) = &one.node_pool else { continue };
         if let Err(why) = budgets.take(pool, DisruptionReason::Unhealthy) {
             one.verdict = Verdict::Blocked(why.to_string());
@@ -124,25 +138,46 @@ fn counts<'c>(cluster: &'c Cluster<'_>) -> Counts<'c> {
         let (Some(node), Some(pool)) = (of.node, of.node_pool()) else { continue };
         let (total, unhealthy) = counts.entry(pool).or_default();
         *total += 1;
-        *unhealthy += usize::from(unhealthy_conditions(node).next().is_some());
+        *unhealthy += usize::from(symptoms(node, None).next().is_some());
     }
     counts
 }
 
-fn one(cluster: &Cluster<'_>, of: &ClusterNode<'_>, counts: &Counts<'_>, now: Timestamp) -> Option<Unhealthy> {
+fn one(
+    cluster: &Cluster<'_>,
+    of: &ClusterNode<'_>,
+    counts: &Counts<'_>,
+    options: &Options,
+    now: Timestamp,
+) -> Option<Unhealthy> {
     let (node, claim) = (of.node?, of.claim?);
-    let (due, message, drain) = unhealthy_conditions(node).min()?;
-    // The shortest drain of all conditions that are no longer tolerated.
-    let drains = unhealthy_conditions(node).filter(|(due, ..)| *due <= now).map(|(.., drain)| drain);
+    let Symptom { due, message, drain, .. } = symptoms(node, claim.back_since()).min()?;
+    let overdue: Vec<Symptom> = symptoms(node, claim.back_since()).filter(|one| one.due <= now).collect();
+    let verdict = match verdict(cluster, of, node, counts, now) {
+        _ if due > now => Verdict::Wait,
+        Verdict::Repair if may_reboot(of, node, &overdue, options, now) => Verdict::Reboot,
+        verdict => verdict,
+    };
     Some(Unhealthy {
         node: node.name.clone(),
         node_claim: claim.name.clone(),
         node_pool: claim.node_pool.clone(),
         message,
         due,
-        drain: drains.min().unwrap_or(drain),
-        verdict: if due > now { Verdict::Wait } else { verdict(cluster, of, node, counts, now) },
+        // The shortest drain of all conditions that are no longer tolerated.
+        drain: overdue.iter().map(|one| one.drain).min().unwrap_or(drain),
+        verdict,
     })
+}
+
+/// Whether the instance of a node is rebooted before the node is replaced: for faults of GPUs that this may cure, twice within a day at
+/// most, and not again if the node was not ready after that. The reboot is proved by the boot id.
+fn may_reboot(of: &ClusterNode<'_>, node: &Node, overdue: &[Symptom], options: &Options, now: Timestamp) -> bool {
+    options.reboot_for_repair
+        && overdue.iter().all(|one| one.reboots)
+        && !node.boot_id.is_empty()
+        && of.undecoded.is_empty()
+        && of.claim.is_some_and(|claim| claim.status.command.is_none() && claim.may_be_rebooted(now))
 }
 
 /// The action for a node whose condition is no longer tolerated.
@@ -170,22 +205,26 @@ fn verdict(cluster: &Cluster<'_>, of: &ClusterNode<'_>, node: &Node, counts: &Co
     if of.is_initialized() { Verdict::Repair } else { Verdict::Terminate }
 }
 
-/// The unhealthy conditions of a node, each with the end of its toleration duration, its description, and how long the drain may take.
-fn unhealthy_conditions(node: &Node) -> impl Iterator<Item = (Timestamp, String, Duration)> {
-    node.conditions.iter().filter_map(|condition| {
-        let Policy { toleration, drain } = policy(condition)?;
+/// The unhealthy conditions of a node, which was ready again at this time after a reboot, if it was rebooted.
+fn symptoms(node: &Node, back_since: Option<Timestamp>) -> impl Iterator<Item = Symptom> {
+    node.conditions.iter().filter_map(move |condition| {
+        let Policy { toleration, drain, reboots } = policy(condition)?;
         // As in Karpenter, no condition is older than its node, and one without a transition time is as old. If both times are unknown,
         // it may have changed just now.
-        let since = condition.since.max(node.created)?;
-        Some((since.checked_add(toleration).ok()?, message(condition, since), drain))
+        let since = condition.since.max(node.created).max(back_since)?;
+        Some(Symptom { due: since.checked_add(toleration).ok()?, message: message(condition, since), drain, reboots })
     })
 }
 
 fn policy(condition: &NodeCondition) -> Option<Policy> {
     let (kind, _) = CONDITIONS.iter().find(|(kind, bad)| *kind == condition.kind && *bad == condition.status)?;
-    let is_fatal = *kind == ACCELERATORS && xid(&condition.reason).is_some_and(|code| FATAL_XIDS.contains(&code));
-    let (toleration, drain) = if is_fatal { (10, 5) } else { (30, 10) };
-    Some(Policy { toleration: SignedDuration::from_mins(toleration), drain: Duration::from_mins(drain) })
+    let code = xid(&condition.reason).filter(|code| *kind == ACCELERATORS && FATAL_XIDS.contains(code));
+    let (toleration, drain) = if code.is_some() { (10, 5) } else { (30, 10) };
+    Some(Policy {
+        toleration: SignedDuration::from_mins(toleration),
+        drain: Duration::from_mins(drain),
+        reboots: code.is_some_and(|code| !REPLACED_XIDS.contains(&code)),
+    })
 }
 
 /// The code in a reason such as `NvidiaXID79Error`.

@@ -30,7 +30,7 @@ impl<'c, 'a> NodeRepair<'c, 'a> {
     pub(crate) fn new(lookup: &Lookup<'c, 'a>, options: &Options, now: Timestamp) -> (Self, Vec<(String, KeptReason)>) {
         let cluster = lookup.cluster();
         let (mut nodes, mut kept) = (Vec::new(), Vec::new());
-        let due = if options.node_repair { due(cluster, now) } else { Vec::new() };
+        let due = if options.node_repair { due(cluster, options, now) } else { Vec::new() };
         for unhealthy in due {
             let Some(of) = cluster.nodes.iter().find(|of| of.claim.is_some_and(|it| it.name == unhealthy.node_claim))
             else {

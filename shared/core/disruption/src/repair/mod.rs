@@ -1,4 +1,4 @@
-//! Node repair: nodes that have been unhealthy for too long are replaced, unless too many are unhealthy at once.
+//! Node repair: nodes that have been unhealthy for too long are rebooted or replaced, unless too many are unhealthy at once.
 
 mod detection;
 pub(crate) mod method;

@@ -4,6 +4,7 @@ use crate::support::*;
 use jiff::SignedDuration;
 use nodeless_disruption::repair::{Verdict, unhealthy};
 use nodeless_disruption::*;
+use nodeless_model::claim::{Reboot, RebootEnd};
 use nodeless_model::node::NodeCondition;
 use nodeless_model::node_pool::BudgetNodes;
 use nodeless_model::*;
@@ -29,7 +30,7 @@ fn nodes_are_repaired_when_they_have_been_unhealthy_for_too_long() {
         let mut world = TestCluster::new(vec![node_pool("default")]);
         world.on_demand("c9.large", Vec::new());
         sick(&mut world, 0, kind, status, since);
-        let [found] = &unhealthy(&world.cluster(), now())[..] else { panic!("{kind} {since}") };
+        let [found] = &unhealthy(&world.cluster(), &world.options, now())[..] else { panic!("{kind} {since}") };
         assert_eq!(found.verdict, if due { Verdict::Repair } else { Verdict::Wait }, "{kind} {status:?} {since}");
         assert!(found.message.contains(kind));
     }
@@ -38,7 +39,7 @@ fn nodes_are_repaired_when_they_have_been_unhealthy_for_too_long() {
     for (kind, status) in [("Ready", Some(true)), ("KernelReady", None), ("DiskPressure", Some(false))] {
         sick(&mut world, 0, kind, status, 0);
     }
-    assert_eq!(unhealthy(&world.cluster(), now()), []);
+    assert_eq!(unhealthy(&world.cluster(), &world.options, now()), []);
 }
 
 #[test]
@@ -48,7 +49,7 @@ fn nothing_is_repaired_while_too_much_is_unhealthy() {
         world.on_demand("c9.large", Vec::new());
     }
     let verdicts = |world: &TestCluster| -> Vec<Verdict> {
-        unhealthy(&world.cluster(), now()).into_iter().map(|found| found.verdict).collect()
+        unhealthy(&world.cluster(), &world.options, now()).into_iter().map(|found| found.verdict).collect()
     };
     world.pools[0].disruption.budgets = vec![budget(BudgetNodes::Percent(100))];
     // A fifth of six, rounded up, is two.
@@ -77,11 +78,11 @@ fn budgets_pace_repairs_and_an_annotation_prevents_them() {
         world.on_demand("c9.large", Vec::new());
     }
     let verdicts = |world: &TestCluster| -> Vec<Verdict> {
-        unhealthy(&world.cluster(), now()).into_iter().map(|found| found.verdict).collect()
+        unhealthy(&world.cluster(), &world.options, now()).into_iter().map(|found| found.verdict).collect()
     };
     let blocked = |verdict: &Verdict| match verdict {
         Verdict::Blocked(why) => why.clone(),
-        Verdict::Wait | Verdict::Repair | Verdict::Terminate => panic!("{verdict:?}"),
+        other => panic!("{other:?}"),
     };
     world.pools[0].disruption.budgets = vec![budget(BudgetNodes::Percent(10))];
     sick(&mut world, 0, "Ready", Some(false), 1);
@@ -124,7 +125,7 @@ fn a_gpu_that_works_no_more_is_tolerated_for_ten_minutes() {
     ] {
         sick(&mut world, 0, "AcceleratedHardwareReady", Some(false), 7200);
         world.places[0].node.conditions.last_mut().unwrap().reason = reason.into();
-        let [found] = &unhealthy(&world.cluster(), now())[..] else { panic!("{reason}") };
+        let [found] = &unhealthy(&world.cluster(), &world.options, now())[..] else { panic!("{reason}") };
         assert_eq!(found.due, now() + SignedDuration::from_mins(minutes), "{reason}");
         assert_eq!(found.drain, Duration::from_mins(drain), "{reason}");
         assert_eq!(found.message.ends_with(&format!(" ({reason})")), !reason.is_empty(), "{}", found.message);
@@ -133,14 +134,110 @@ fn a_gpu_that_works_no_more_is_tolerated_for_ten_minutes() {
     sick(&mut world, 0, "AcceleratedHardwareReady", Some(true), 7200);
     sick(&mut world, 0, "KernelReady", Some(false), 7200);
     world.places[0].node.conditions.last_mut().unwrap().reason = "NvidiaXID79Error".into();
-    assert_eq!(unhealthy(&world.cluster(), now())[0].drain, Duration::from_mins(10));
+    assert_eq!(unhealthy(&world.cluster(), &world.options, now())[0].drain, Duration::from_mins(10));
     // No condition is older than its node, and one of unknown age is as old.
     world.places[0].node.created = Some(at(7100));
     for since in [Some(at(0)), None] {
         world.places[0].node.conditions.last_mut().unwrap().since = since;
-        let found = unhealthy(&world.cluster(), now());
+        let found = unhealthy(&world.cluster(), &world.options, now());
         assert_eq!(found[0].due, at(7100) + SignedDuration::from_mins(30), "{since:?}");
     }
+}
+
+/// A world with a node whose GPU has failed with this error of NVIDIA's driver for ten minutes.
+fn with_failed_gpu(code: u32) -> TestCluster {
+    let mut world = TestCluster::new(vec![node_pool("default")]);
+    world.options.reboot_for_repair = true;
+    world.on_demand("c9.large", vec![pod("web", 1500, 1024)]);
+    sick(&mut world, 0, "AcceleratedHardwareReady", Some(false), 6600);
+    let node = &mut world.places[0].node;
+    node.boot_id = "boot-1".into();
+    node.conditions.last_mut().unwrap().reason = format!("NvidiaXID{code}Error");
+    world
+}
+
+fn verdict(world: &TestCluster) -> Verdict {
+    unhealthy(&world.cluster(), &world.options, now())[0].verdict.clone()
+}
+
+#[test]
+fn a_reboot_comes_first_for_the_faults_of_gpus_that_it_may_cure() {
+    let rebooted = [46, 48, 54, 62, 63, 95, 109, 110, 136, 140, 143, 155, 156, 158];
+    for code in rebooted.into_iter().chain([64, 74, 79, 119, 120]) {
+        let expected = if rebooted.contains(&code) { Verdict::Reboot } else { Verdict::Repair };
+        assert_eq!(verdict(&with_failed_gpu(code)), expected, "{code}");
+    }
+    let unless = |why: &str, change: &dyn Fn(&mut TestCluster)| {
+        let mut world = with_failed_gpu(48);
+        change(&mut world);
+        assert_eq!(verdict(&world), Verdict::Repair, "{why}");
+    };
+    unless("the gate is off", &|world| world.options.reboot_for_repair = false);
+    unless("a reboot could not be proved", &|world| world.places[0].node.boot_id.clear());
+    unless("another condition asks for a replacement", &|world| sick(world, 0, "KernelReady", Some(false), 0));
+    unless("a command has taken the node", &|world| world.places[0].claim.status.command = Some("drift".into()));
+    // One that is tolerated still does not.
+    let mut world = with_failed_gpu(48);
+    sick(&mut world, 0, "KernelReady", Some(false), 7000);
+    assert_eq!(verdict(&world), Verdict::Reboot);
+    // What holds a repair holds a reboot.
+    world.places[0].node.annotations.insert(labels::DO_NOT_REPAIR.to_owned(), "true".to_owned());
+    assert!(matches!(verdict(&world), Verdict::Blocked(_)));
+    let mut world = with_failed_gpu(48);
+    world.pools[0].disruption.budgets = vec![budget(BudgetNodes::Count(0))];
+    assert!(matches!(verdict(&world), Verdict::Blocked(_)));
+    let place = &mut world.places[0];
+    place.node.labels.remove(labels::INITIALIZED);
+    place.claim.phase = Phase::Registered;
+    assert_eq!(verdict(&world), Verdict::Terminate);
+}
+
+#[test]
+fn a_node_is_rebooted_twice_a_day_and_only_while_that_helps() {
+    let now = now().as_second();
+    let ended = |requested: i64, succeeded: bool| Reboot {
+        why: String::new(),
+        requested: at(requested),
+        drained_by: at(requested),
+        call: None,
+        end: Some(RebootEnd { at: at(requested + 60), succeeded }),
+    };
+    let day = 24 * 3600;
+    for (reboots, expected) in [
+        (vec![ended(now - 9000, true)], Verdict::Reboot),
+        (vec![ended(now - 9000, true), ended(now - 8000, true)], Verdict::Repair),
+        (vec![ended(now - day, true), ended(now - 8000, true)], Verdict::Reboot),
+        (vec![ended(now - 9000, false)], Verdict::Repair),
+        (vec![ended(now - day, false)], Verdict::Reboot),
+    ] {
+        let mut world = with_failed_gpu(48);
+        world.places[0].claim.status.reboots.clone_from(&reboots);
+        assert_eq!(verdict(&world), expected, "{reboots:?}");
+    }
+    // The agent has the same time as before to report what the reboot changed.
+    let mut world = with_failed_gpu(48);
+    world.places[0].claim.status.reboots = vec![ended(now - 660, true)];
+    assert_eq!(verdict(&world), Verdict::Reboot);
+    world.places[0].claim.status.reboots = vec![ended(now - 659, true)];
+    assert_eq!(verdict(&world), Verdict::Wait);
+}
+
+#[test]
+fn a_node_that_is_being_rebooted_stays_and_uses_the_budget() {
+    let mut world = with_failed_gpu(48);
+    for _ in 0..5 {
+        world.on_demand("c9.large", Vec::new());
+    }
+    let claim = &mut world.places[0].claim;
+    claim.status.reboots =
+        vec![Reboot { why: String::new(), requested: at(7100), drained_by: at(7300), call: None, end: None }];
+    assert_eq!(unhealthy(&world.cluster(), &world.options, now()), []);
+    let decision = world.decide();
+    let kept = decision.kept.iter().find(|kept| kept.node == "node-00000").unwrap();
+    assert!(kept.reasons.contains(&KeptReason::Rebooting), "{kept:?}");
+    sick(&mut world, 1, "KernelReady", Some(false), 0);
+    world.pools[0].disruption.budgets = vec![budget(BudgetNodes::Count(1))];
+    assert!(matches!(verdict(&world), Verdict::Blocked(why) if why.contains("and 1 is disrupted")));
 }
 
 /// A world with the gate `NodeRepair` and healthy nodes, of which the first has these pods and has been unhealthy for long.
@@ -268,7 +365,7 @@ fn a_node_without_a_node_pool_is_not_repaired() {
     let place = &mut world.places[0];
     place.claim.node_pool = None;
     place.node.labels.remove(labels::NODE_POOL);
-    let [found] = &unhealthy(&world.cluster(), now())[..] else { panic!("one") };
+    let [found] = &unhealthy(&world.cluster(), &world.options, now())[..] else { panic!("one") };
     let Verdict::Blocked(why) = &found.verdict else { panic!("{found:?}") };
     assert!(why.starts_with("its NodeClaim has no NodePool, which could launch a replacement"), "{why}");
 }

@@ -79,7 +79,7 @@ fn no_node_of_the_zone_is_repaired() {
     }
     world.pools[0].disruption.budgets = vec![budget(BudgetNodes::Percent(100))];
     let verdicts = |cluster: &Cluster<'_>| -> Vec<Verdict> {
-        unhealthy(cluster, now()).into_iter().map(|one| one.verdict).collect()
+        unhealthy(cluster, &Options::default(), now()).into_iter().map(|one| one.verdict).collect()
     };
     assert_eq!(verdicts(&world.cluster()), [Verdict::Repair, Verdict::Repair]);
     let [first, second] = &verdicts(&away_from(&world, ZONES[0]))[..] else { panic!("two are unhealthy") };

@@ -7,6 +7,7 @@ mod launching;
 mod leaving;
 mod opening;
 mod properties;
+mod reboot;
 mod registration;
 mod registration_health;
 mod reservation;

@@ -87,6 +87,19 @@ pub fn node_repair_blocked(object: ObjectRef, why: &str) -> ObjectEvent {
     warning(object, "NodeRepairBlocked", why).quiet_for(DEDUPE_TIMEOUT_OF_NODES)
 }
 
+/// On a Node or NodeClaim: node repair reboots the instance, because the node is unhealthy.
+#[must_use]
+pub fn reboot_requested(object: ObjectRef, why: &str) -> ObjectEvent {
+    let message = format!("Rebooting {}: {why}", object.kind);
+    warning(object, "RebootRequested", message)
+}
+
+/// On a NodeClaim: its node was not ready in time after node repair rebooted the instance.
+#[must_use]
+pub fn reboot_failed(claim: ObjectRef, why: &str) -> ObjectEvent {
+    warning(claim, "RebootFailed", why)
+}
+
 /// On a NodeClaim: its node is not as the NodeClaim describes it.
 #[must_use]
 pub fn failed_consistency_check(claim: ObjectRef, message: &str) -> ObjectEvent {

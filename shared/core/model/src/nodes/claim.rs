@@ -3,6 +3,7 @@
 //! The record in the claims table is authoritative. The NodeClaim object in the cluster mirrors it.
 
 mod conditions;
+mod reboot;
 mod termination;
 
 use crate::nodes::node;
@@ -15,6 +16,7 @@ use std::fmt;
 use std::time::Duration;
 
 pub use conditions::{Condition, ConditionStatus, condition};
+pub use reboot::{Reboot, RebootCall, RebootEnd};
 pub use termination::{Termination, TerminationReason};
 
 /// The time limit for a launched instance to join as a node, and for a joined node to become ready, as in Karpenter.
@@ -290,6 +292,9 @@ pub struct NodeClaimStatus {
     /// What is done with the instance of a warm node; `None` if it never was one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub warm: Option<Warm>,
+    /// The reboots by node repair that count, in their order; the last one may be in progress.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub reboots: Vec<Reboot>,
 }
 
 impl NodeClaimStatus {

@@ -31,6 +31,9 @@ pub struct Node {
     pub allocatable: ResourceList,
     /// The conditions, including `Ready`.
     pub conditions: Vec<NodeCondition>,
+    /// The boot id that the kubelet reports, another one after each boot; empty if it reports none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub boot_id: String,
     /// When it was created.
     pub created: Option<Timestamp>,
     /// The deletion timestamp, if any.

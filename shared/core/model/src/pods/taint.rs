@@ -106,6 +106,12 @@ impl Taint {
         Self::new(labels::DAEMON_SETS_NOT_READY_TAINT, TaintEffect::NoSchedule)
     }
 
+    /// The taint of nodes whose instances node repair reboots, which keeps new pods away until they have booted.
+    #[must_use]
+    pub fn rebooting() -> Self {
+        Self::new(labels::REBOOTING_TAINT, TaintEffect::NoSchedule)
+    }
+
     /// Whether both have the same key and effect, which identify a taint in Kubernetes.
     #[must_use]
     pub fn matches(&self, other: &Self) -> bool {
@@ -113,7 +119,7 @@ impl Taint {
     }
 
     /// Whether a joining node is expected to lose this taint by itself: one of Karpenter's known ephemeral taints, or the taint
-    /// of joining nodes.
+    /// of joining or rebooting nodes.
     #[must_use]
     pub fn is_ephemeral(&self) -> bool {
         use TaintEffect::{NoExecute, NoSchedule};
@@ -121,7 +127,7 @@ impl Taint {
             (labels::NOT_READY_TAINT, NoSchedule | NoExecute)
             | (labels::UNREACHABLE_TAINT, NoSchedule)
             | (labels::UNREGISTERED_TAINT, NoExecute)
-            | (labels::JOINING_TAINT, NoSchedule) => true,
+            | (labels::JOINING_TAINT | labels::REBOOTING_TAINT, NoSchedule) => true,
             (labels::CLOUD_PROVIDER_UNINITIALIZED_TAINT, NoSchedule) => self.value == "true",
             (key, _) => key.starts_with("readiness.k8s.io/"),
         }

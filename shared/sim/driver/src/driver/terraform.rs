@@ -137,6 +137,7 @@ fn settings_are_the_defaults_of_the_variables() {
     let gate = |name: &str| optional(variable("feature_gates"), name).parse::<bool>().unwrap();
     let gates = FeatureGates {
         node_repair: gate("node_repair"),
+        reboot_for_repair: gate("reboot_for_repair"),
         spot_to_spot_consolidation: gate("spot_to_spot_consolidation"),
     };
     assert_eq!(FeatureGates::default(), gates);

@@ -235,7 +235,7 @@ pub struct Denial {
 }
 
 /// The APIs of EC2 that nodeless calls for instances.
-pub(super) const DENIABLE: [&str; 11] = [
+pub(super) const DENIABLE: [&str; 12] = [
     "CreateFleet",
     "CreateLaunchTemplate",
     "CreateTags",
@@ -243,6 +243,7 @@ pub(super) const DENIABLE: [&str; 11] = [
     "DescribeInstanceStatus",
     "DescribeInstances",
     "DescribeLaunchTemplates",
+    "RebootInstances",
     "RunInstances",
     "StartInstances",
     "StopInstances",

@@ -163,9 +163,9 @@ fn nothing_is_launched_while_ec2_does_not_authorize_it() {
 
 #[test]
 fn an_api_that_is_not_called_cannot_be_denied() {
-    let yaml = format!("{CALM}actions: [{{ after: 1m, denial: {{ api: RebootInstances, for: 1m }} }}]\n");
+    let yaml = format!("{CALM}actions: [{{ after: 1m, denial: {{ api: ImportImage, for: 1m }} }}]\n");
     let error = Run::new(Scenario::parse(&yaml).unwrap(), 1, None, Arc::new(Null)).unwrap().finish().unwrap_err();
-    assert!(error.to_string().contains("RebootInstances is not called; use one of CreateFleet, "), "{error}");
+    assert!(error.to_string().contains("ImportImage is not called; use one of CreateFleet, "), "{error}");
 }
 
 #[test]

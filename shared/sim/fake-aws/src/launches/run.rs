@@ -1,4 +1,4 @@
-//! RunInstances, StopInstances, StartInstances and TerminateInstances.
+//! RunInstances, RebootInstances, StopInstances, StartInstances and TerminateInstances.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,8 +13,8 @@ use crate::objects::account::Tags;
 use crate::objects::instance::{Instance, InstanceState};
 use crate::objects::offering::{CapacityType, Offering};
 use crate::requests::{
-    IamInstanceProfile, InstanceMarketOptions, LaunchTemplateData, RunInstances, SpotMarketOptions, StartInstances,
-    StopInstances, TerminateInstances,
+    IamInstanceProfile, InstanceMarketOptions, LaunchTemplateData, RebootInstances, RunInstances, SpotMarketOptions,
+    StartInstances, StopInstances, TerminateInstances,
 };
 use crate::state::{AccountState, Ec2};
 use crate::tags::tags_for;
@@ -48,6 +48,25 @@ impl Ec2 {
             state.check_ids(&request.instance_ids, request.dry_run)?;
             state.count_instances("TerminateInstances", request.instance_ids.len())?;
             Ok(request.instance_ids.iter().filter_map(|id| state.terminate(id)).collect())
+        })
+    }
+
+    /// RebootInstances: all, or none if one is stopped. Their state stays the same, and those that end are ignored.
+    ///
+    /// # Errors
+    /// EC2's own.
+    pub fn reboot_instances(&self, request: &RebootInstances) -> Result<(), Ec2Error> {
+        self.call("ec2", "RebootInstances", request, |state| {
+            state.check_ids(&request.instance_ids, request.dry_run)?;
+            let waits = |id: &&String| {
+                let state = state.instances.get(*id).map(|it| it.state);
+                state.is_some_and(|state| state.exists() && state != InstanceState::Running)
+            };
+            if let Some(id) = request.instance_ids.iter().find(waits) {
+                return Err(not_in_state(id, "rebooted"));
+            }
+            request.instance_ids.iter().for_each(|id| state.reboot(id));
+            Ok(())
         })
     }
 

@@ -186,6 +186,11 @@ pub enum Ec2Event {
         /// The instance.
         instance: Box<Instance>,
     },
+    /// An instance is rebooted: its kubelet stops, and starts again.
+    InstanceRebooted {
+        /// The instance.
+        instance: Box<Instance>,
+    },
     /// The termination of an instance started: its kubelet is stopping.
     InstanceShuttingDown {
         /// The instance.
@@ -235,6 +240,7 @@ impl Ec2Event {
             | Self::RebalanceRecommendation { event, .. }
             | Self::StateChange { event, .. } => Some(event),
             Self::InstanceRunning { .. }
+            | Self::InstanceRebooted { .. }
             | Self::InstanceStopping { .. }
             | Self::InstanceShuttingDown { .. }
             | Self::InstanceTerminated { .. } => None,

@@ -241,6 +241,15 @@ impl AccountState {
         self.due(at, id, Due::Stopped);
     }
 
+    /// Reboots a running instance.
+    pub(super) fn reboot(&mut self, id: &str) {
+        let running = self.instances.get_mut(id).filter(|instance| instance.state == InstanceState::Running);
+        let Some(instance) = running else { return };
+        instance.restarted = true;
+        let instance = Box::new(instance.clone());
+        self.events.push_back(Ec2Event::InstanceRebooted { instance });
+    }
+
     /// Starts a stopped instance, whose capacity was taken. It keeps its network interface and addresses.
     pub(super) fn restart(&mut self, id: &str) {
         let now = self.now;

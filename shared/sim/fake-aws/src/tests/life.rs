@@ -1,7 +1,7 @@
 use jiff::SignedDuration;
 
 use super::super::requests::{
-    ChangeTags, Describe, Filter, RunInstances, StartInstances, StopInstances, Tag, TagSpecification,
+    ChangeTags, Describe, Filter, RebootInstances, RunInstances, StartInstances, StopInstances, Tag, TagSpecification,
     TerminateInstances,
 };
 use super::super::{Ec2Event, InstanceState, OfferingPattern};
@@ -272,6 +272,25 @@ fn status_checks_and_planned_events_are_found_by_filters_of_their_own() {
     for (name, value) in [("tag:team", "a"), ("instance-type", "m5.large")] {
         assert_eq!(found(name, value).unwrap_err().code, "InvalidParameterValue", "{name}");
     }
+}
+
+#[test]
+fn a_reboot_starts_the_kubelet_of_a_running_instance_again() {
+    let ec2 = ec2();
+    let id = one(&ec2, "on-demand");
+    let reboot = || ec2.reboot_instances(&RebootInstances { instance_ids: vec![id.clone()], dry_run: false });
+    let rebooted = || {
+        let events = ec2.drain_events().into_iter();
+        events.filter(|event| matches!(event, Ec2Event::InstanceRebooted { instance } if instance.restarted)).count()
+    };
+    ec2.advance_to(after(1800));
+    reboot().unwrap();
+    assert_eq!((ec2.instances()[0].state, rebooted()), (InstanceState::Running, 1));
+    ec2.stop_instances(&StopInstances { instance_ids: vec![id.clone()], dry_run: false }).unwrap();
+    assert_eq!(reboot().unwrap_err().code, "IncorrectInstanceState");
+    ec2.terminate_instances(&TerminateInstances { instance_ids: vec![id.clone()], dry_run: false }).unwrap();
+    reboot().unwrap();
+    assert_eq!(rebooted(), 0);
 }
 
 #[test]

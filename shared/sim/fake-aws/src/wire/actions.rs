@@ -78,6 +78,7 @@ pub(crate) fn run(ec2: &Ec2, action: &str, mut parameters: QueryNode) -> Result<
             Ok(reservations.get(0).cloned().unwrap_or_default())
         }
         "TerminateInstances" => ec2.terminate_instances(&parameters.read()?).map(changed),
+        "RebootInstances" => ec2.reboot_instances(&parameters.read()?).map(done),
         "StopInstances" => ec2.stop_instances(&parameters.read()?).map(changed),
         "StartInstances" => ec2.start_instances(&parameters.read()?).map(changed),
         "CreateTags" => ec2.create_tags(&parameters.read()?).map(done),

@@ -285,8 +285,11 @@ impl Kubelet {
         }
         // A node that was deleted is not registered again until the kubelet restarts.
         let Ok(node) = api.get(&NODES, "", &machine.name) else { return Ok(None) };
-        if text(&node, "/spec/providerID") == machine.provider_id && !is_true(&node, "Ready") {
+        let boot_id = seconds(machine.registers);
+        let boots = text(&node, "/status/nodeInfo/bootID") != boot_id;
+        if text(&node, "/spec/providerID") == machine.provider_id && (boots || !is_true(&node, "Ready")) {
             let mut status = node["status"].clone();
+            status["nodeInfo"]["bootID"] = json!(boot_id);
             status["conditions"] = conditions(&node, true, now);
             write_status(api, &NODES, &node, status)?;
             let message = format!("Node {} status is now: NodeReady", machine.name);

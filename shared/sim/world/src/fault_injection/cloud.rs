@@ -102,6 +102,10 @@ impl Cloud for FaultyCloud {
         self.fault_injection.write("cloud start", ids.join(" "), |()| true, self.inner.start(ids)).await
     }
 
+    async fn reboot(&self, id: &str) -> Result<(), PortError> {
+        self.fault_injection.write("cloud reboot", id.to_owned(), |()| true, self.inner.reboot(id)).await
+    }
+
     async fn tag(&self, id: &str, tags: &StringMap) -> Result<(), PortError> {
         self.fault_injection.write("cloud tag", id.to_owned(), |()| true, self.inner.tag(id, tags)).await
     }

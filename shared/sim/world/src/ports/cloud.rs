@@ -6,7 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 use nodeless_api::EC2NodeClass;
 use nodeless_fake_aws::requests::{
     ChangeTags, CreateFleet, CreateLaunchTemplate, DeleteLaunchTemplate, Describe, Filter, LaunchTemplateData,
-    LaunchTemplateSpecification, RunInstances, StartInstances, StopInstances, Tag, TagSpecification,
+    LaunchTemplateSpecification, RebootInstances, RunInstances, StartInstances, StopInstances, Tag, TagSpecification,
     TerminateInstances,
 };
 use nodeless_fake_aws::{self as fake_aws, CreateFleetAnswer, Ec2, Ec2Error};
@@ -333,6 +333,11 @@ impl Cloud for MemoryCloud {
         let request = StartInstances { instance_ids: ids.to_vec(), dry_run: false };
         let answer = self.ec2.start_instances(&request);
         answer.map(drop).map_err(|error| failed("EC2 StartInstances", &error))
+    }
+
+    async fn reboot(&self, id: &str) -> Result<(), PortError> {
+        let request = RebootInstances { instance_ids: vec![id.to_owned()], dry_run: false };
+        self.ec2.reboot_instances(&request).map_err(|error| failed("EC2 RebootInstances", &error))
     }
 
     async fn tag(&self, id: &str, tags: &StringMap) -> Result<(), PortError> {

@@ -316,6 +316,12 @@ impl World {
                 self.controllers.node_lifecycle.machine_started(&instance.private_dns_name);
                 self.machine(instance).into_iter().for_each(|machine| self.controllers.kubelets.start(machine));
             }
+            Ec2Event::InstanceRebooted { instance } => {
+                // A kubelet that was silenced starts again, too.
+                self.controllers.kubelets.stop(&instance.private_dns_name);
+                self.controllers.node_lifecycle.machine_started(&instance.private_dns_name);
+                self.machine(instance).into_iter().for_each(|machine| self.controllers.kubelets.start(machine));
+            }
             Ec2Event::InstanceStopping { instance } | Ec2Event::InstanceShuttingDown { instance } => {
                 if self.controllers.kubelets.stop(&instance.private_dns_name) {
                     self.controllers.node_lifecycle.machine_stopped(&instance.private_dns_name, now);

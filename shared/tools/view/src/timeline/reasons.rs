@@ -6,7 +6,7 @@ use crate::objects::cluster_settings::SYSTEM;
 use crate::objects::event::EventRow;
 
 /// The reasons of Events that are entries, and what they mean for their object.
-const MEANINGS: [(&str, &str); 36] = [
+const MEANINGS: [(&str, &str); 38] = [
     ("AmiCanaryFailed", "nodes are not replaced because of their AMI, because the first node with the new AMI fails"),
     ("AnnotationUnknown", "it has an annotation in the domain of nodeless that nodeless does not read"),
     ("BelowMinOnDemand", "less of it is on demand than nodeless.sh/min-on-demand requires"),
@@ -34,6 +34,11 @@ const MEANINGS: [(&str, &str); 36] = [
     ("NodeRepairBlocked", "an unhealthy node is not replaced"),
     ("NotLaunched", "no node is launched for it yet"),
     ("OtherDeployment", "a deployment of nodeless with another table than that of nodeless.sh/table runs"),
+    (
+        "RebootFailed",
+        "its node was not ready in time after its instance was rebooted, or the instance was not rebooted",
+    ),
+    ("RebootRequested", "its instance is rebooted, because the node is unhealthy"),
     ("RegistrationTimeout", "its node did not register in time"),
     ("ReplicasNotReached", "it has fewer nodes than spec.replicas"),
     ("ScriptNotRepeated", "a script of its EC2NodeClass does not run when a stopped instance is started"),

@@ -67,6 +67,8 @@ pub mod condition {
     pub const VOLUMES_DETACHED: &str = "VolumesDetached";
     /// EC2 reports an elevated risk of interruption for the spot instance. A condition of nodeless; Karpenter has none.
     pub const REBALANCE_RECOMMENDED: &str = "RebalanceRecommended";
+    /// Node repair reboots the instance.
+    pub const REBOOTING: &str = "Rebooting";
     /// The instance is being terminated.
     pub const INSTANCE_TERMINATING: &str = "InstanceTerminating";
 }
