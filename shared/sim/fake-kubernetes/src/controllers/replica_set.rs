@@ -124,7 +124,7 @@ fn reconcile(api: &ApiServer, set: &Value, pods: &ActivePods, now: Timestamp) ->
             let active: Vec<&Arc<Value>> = pods.iter().filter(|pod| is_active(pod)).collect();
             // Others may have deleted pods meanwhile.
             let surplus = active.len().saturating_sub(usize::try_from(desired).unwrap_or_default());
-            for pod in victims(&active).into_iter().take(surplus) {
+            for pod in victims(&active, &related(api, set)?, now).into_iter().take(surplus) {
                 delete(api, &PODS, pod, None)?;
             }
         }
@@ -155,12 +155,22 @@ fn reconcile(api: &ApiServer, set: &Value, pods: &ActivePods, now: Timestamp) ->
     Ok(counts.next_available)
 }
 
-/// Pods in the order in which a smaller ReplicaSet deletes them: those without a node first, then pending, then not ready, then
-/// of lower deletion cost, then those with more siblings on their node, then those that were ready for less time, then the
-/// younger.
-pub(super) fn victims<'a>(pods: &[&'a Arc<Value>]) -> Vec<&'a Arc<Value>> {
+/// The active pods of all ReplicaSets of the Deployment of a ReplicaSet.
+fn related(api: &ApiServer, set: &Value) -> Result<Vec<Arc<Value>>, Status> {
+    let owner = controller_uid(set);
+    let of_owner = |other: &Value| uid(other) == uid(set) || (!owner.is_empty() && controller_uid(other) == owner);
+    let sets = all(api, &REPLICA_SETS)?;
+    let pods = sets.iter().filter(|other| of_owner(other)).flat_map(|other| api.controlled_pods(uid(other)));
+    Ok(pods.filter(|pod| is_active(pod)).collect())
+}
+
+/// Pods in the order in which a smaller ReplicaSet deletes them, as in `ActivePodsWithRanks` of Kubernetes: those without a node first, then
+/// pending, then not ready, then of lower deletion cost, then those with more related pods on their node, then those that have been ready for
+/// less time, or exist for less. Times of the same power of two of nanoseconds count as equal (`LogarithmicScaleDown`): of these pods, the uid
+/// decides. No container restarts here.
+fn victims<'a>(pods: &[&'a Arc<Value>], related: &[Arc<Value>], now: Timestamp) -> Vec<&'a Arc<Value>> {
     let mut on_node: BTreeMap<&str, usize> = BTreeMap::new();
-    for pod in pods {
+    for pod in related {
         *on_node.entry(text(pod, "/spec/nodeName")).or_default() += 1;
     }
     let mut sorted = pods.to_vec();
@@ -179,10 +189,14 @@ pub(super) fn victims<'a>(pods: &[&'a Arc<Value>]) -> Vec<&'a Arc<Value>> {
             is_ready(pod),
             cost,
             Reverse(on_node.get(node).copied().unwrap_or_default()),
-            Reverse(ready_since(pod)),
-            Reverse(time(pod, "/metadata/creationTimestamp")),
-            text(pod, "/metadata/name").to_owned(),
+            ready_since(pod).or_else(|| time(pod, "/metadata/creationTimestamp")).map(|since| power_of_two(since, now)),
+            uid(pod).to_owned(),
         )
     });
     sorted
+}
+
+/// The power of two of the nanoseconds since a time; `None` if none have passed.
+fn power_of_two(since: Timestamp, now: Timestamp) -> Option<u32> {
+    u128::try_from(now.duration_since(since).as_nanos()).ok().and_then(u128::checked_ilog2)
 }

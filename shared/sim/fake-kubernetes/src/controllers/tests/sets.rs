@@ -62,6 +62,48 @@ fn a_smaller_set_lets_go_of_the_pending_first_then_of_the_cheap() {
 }
 
 #[test]
+fn of_pods_that_have_been_ready_for_about_as_long_the_uid_decides() {
+    let mut cluster = Cluster::with_nodes(&["n1"]);
+    let scale = |cluster: &Cluster, replicas: i64| {
+        cluster.patch(&DEPLOYMENTS, "web", &json!({ "spec": { "replicas": replicas } }));
+    };
+    let uids = |cluster: &Cluster| -> BTreeSet<String> {
+        cluster.list(&PODS).iter().map(|pod| pod["metadata"]["uid"].as_str().unwrap().to_owned()).collect()
+    };
+    cluster.create(&DEPLOYMENTS, workload("web", 2, "10m"));
+    cluster.run(5);
+    let old = uids(&cluster);
+    // Ready for 1 to 2 times as long as the others, and for more than twice as long as the last.
+    cluster.run(600);
+    scale(&cluster, 4);
+    cluster.run(1_200);
+    let middle: BTreeSet<String> = uids(&cluster).difference(&old).cloned().collect();
+    scale(&cluster, 5);
+    cluster.run(60);
+    let newest: BTreeSet<String> = uids(&cluster).difference(&(&old | &middle)).cloned().collect();
+    scale(&cluster, 4);
+    cluster.run(5);
+    assert!(uids(&cluster).is_disjoint(&newest));
+    // 2^40 nanoseconds are 18 minutes.
+    scale(&cluster, 2);
+    cluster.run(5);
+    let kept = (&old | &middle).into_iter().skip(2).collect::<BTreeSet<_>>();
+    assert_eq!(uids(&cluster), kept);
+}
+
+#[test]
+fn of_pods_on_several_nodes_those_beside_others_of_their_deployment_go_first() {
+    let mut cluster = Cluster::with_nodes(&["n1", "n2", "n3"]);
+    cluster.create(&DEPLOYMENTS, workload("web", 4, "100m"));
+    cluster.run(5);
+    cluster.patch(&DEPLOYMENTS, "web", &json!({ "spec": { "replicas": 3 } }));
+    cluster.run(5);
+    let mut nodes = cluster.placed();
+    nodes.sort();
+    assert_eq!(nodes, ["n1", "n2", "n3"]);
+}
+
+#[test]
 fn a_stateful_set_grows_and_shrinks_in_order() {
     let mut cluster = Cluster::with_nodes(&["n1", "n2"]);
     cluster.create(&STATEFUL_SETS, workload("db", 3, "100m"));
