@@ -23,6 +23,7 @@ pub use fault_rates::{CallRates, FaultRates};
 pub(crate) use timeline::{Entry, Timeline, after};
 
 use jiff::{SignedDuration, Timestamp};
+use nodeless_fake_kubernetes::controllers::DeletionCosts;
 use nodeless_model::Template;
 use nodeless_planner::Mechanism;
 use serde::Deserialize;
@@ -59,6 +60,9 @@ pub struct Scenario {
     /// The mechanism that plans are made without, for measurements.
     #[serde(skip)]
     pub without: Option<Mechanism>,
+    /// Which pods a smaller ReplicaSet deletes first, for measurements; by their annotations if unset.
+    #[serde(skip)]
+    pub deletion_costs: Option<DeletionCosts>,
     /// Whether Lambda stops recursive loops, as it does where the functions do not allow them.
     #[serde(default)]
     pub stops_loops: bool,

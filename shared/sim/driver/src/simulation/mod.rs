@@ -103,6 +103,7 @@ impl Run {
                 ready_after: machines.ready_after,
                 ..JoinTiming::default()
             },
+            deletion_costs: scenario.deletion_costs,
             zonal_shift: scenario.actions.iter().any(|action| matches!(action.action, Action::ZonalShift(_))),
             ..WorldOptions::default()
         };

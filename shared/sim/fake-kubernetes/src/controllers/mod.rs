@@ -37,7 +37,7 @@ pub use job::JobController;
 pub use kubelet::{Kubelets, Machine};
 pub use node_lifecycle::NodeLifecycleController;
 pub use quota::QuotaController;
-pub use replica_set::ReplicaSetController;
+pub use replica_set::{DeletionCosts, ReplicaSetController};
 pub use resource_claims::ResourceClaimController;
 pub use scheduler::{Scheduler, node_scores};
 pub use stateful_set::StatefulSetController;

@@ -21,16 +21,21 @@ const WATCHED: &[Resource] = &[REPLICA_SETS, PODS, RESOURCE_QUOTAS];
 /// The condition of a ReplicaSet, and of its Deployment, whose pods cannot be created.
 pub(super) const REPLICA_FAILURE: &str = "ReplicaFailure";
 
+/// The deletion costs of pods by the name of their node, for measurements. They take the place of the annotations of these pods.
+pub type DeletionCosts = fn(&ApiServer, Timestamp) -> BTreeMap<String, i32>;
+
 /// Maintains the size of ReplicaSets. Pods without a controller are not adopted.
 #[derive(Debug)]
 pub struct ReplicaSetController {
     feed: Feed,
     pods: ActivePods,
+    /// Where the deletion costs of pods are not those of their annotations.
+    pub deletion_costs: Option<DeletionCosts>,
 }
 
 impl Default for ReplicaSetController {
     fn default() -> Self {
-        Self { feed: Feed::new(WATCHED), pods: ActivePods::default() }
+        Self { feed: Feed::new(WATCHED), pods: ActivePods::default(), deletion_costs: None }
     }
 }
 
@@ -49,7 +54,7 @@ impl Controller for ReplicaSetController {
             }
         }
         for set in all(api, &REPLICA_SETS)? {
-            let next = reconcile(api, &set, &self.pods, now)?;
+            let next = self.reconcile(api, &set, now)?;
             next.into_iter().for_each(|at| self.feed.wake_at(at));
         }
         Ok(())
@@ -110,49 +115,52 @@ impl ActivePods {
     }
 }
 
-fn reconcile(api: &ApiServer, set: &Value, pods: &ActivePods, now: Timestamp) -> Result<Option<Timestamp>, Status> {
-    let desired = int(set, "/spec/replicas").unwrap_or(1);
-    let counts = pods.counts_of(uid(set), int(set, "/spec/minReadySeconds").unwrap_or(0), now);
-    let present = counts.active;
-    let mut refused = None;
-    if !is_deleting(set) {
-        if present < desired {
-            let missing = usize::try_from(desired - present).unwrap_or_default();
-            refused = create_pods(api, set, missing, "replicaset-controller", now)?;
-        } else if present > desired {
-            let pods = api.controlled_pods(uid(set));
-            let active: Vec<&Arc<Value>> = pods.iter().filter(|pod| is_active(pod)).collect();
-            // Others may have deleted pods meanwhile.
-            let surplus = active.len().saturating_sub(usize::try_from(desired).unwrap_or_default());
-            for pod in victims(&active, &related(api, set)?, now).into_iter().take(surplus) {
-                delete(api, &PODS, pod, None)?;
+impl ReplicaSetController {
+    fn reconcile(&self, api: &ApiServer, set: &Value, now: Timestamp) -> Result<Option<Timestamp>, Status> {
+        let desired = int(set, "/spec/replicas").unwrap_or(1);
+        let counts = self.pods.counts_of(uid(set), int(set, "/spec/minReadySeconds").unwrap_or(0), now);
+        let present = counts.active;
+        let mut refused = None;
+        if !is_deleting(set) {
+            if present < desired {
+                let missing = usize::try_from(desired - present).unwrap_or_default();
+                refused = create_pods(api, set, missing, "replicaset-controller", now)?;
+            } else if present > desired {
+                let pods = api.controlled_pods(uid(set));
+                let active: Vec<&Arc<Value>> = pods.iter().filter(|pod| is_active(pod)).collect();
+                // Others may have deleted pods meanwhile.
+                let surplus = active.len().saturating_sub(usize::try_from(desired).unwrap_or_default());
+                let costs = self.deletion_costs.map(|of_nodes| of_nodes(api, now)).unwrap_or_default();
+                for pod in victims(&active, &related(api, set)?, &costs, now).into_iter().take(surplus) {
+                    delete(api, &PODS, pod, None)?;
+                }
             }
         }
-    }
-    let mut status = json!({
-        "replicas": counts.active, "fullyLabeledReplicas": counts.active,
-        "observedGeneration": set["metadata"]["generation"],
-    });
-    // Kubernetes omits zero values.
-    for (field, count) in [("readyReplicas", counts.ready), ("availableReplicas", counts.available)] {
-        if count > 0 {
-            status[field] = json!(count);
+        let mut status = json!({
+            "replicas": counts.active, "fullyLabeledReplicas": counts.active,
+            "observedGeneration": set["metadata"]["generation"],
+        });
+        // Kubernetes omits zero values.
+        for (field, count) in [("readyReplicas", counts.ready), ("availableReplicas", counts.available)] {
+            if count > 0 {
+                status[field] = json!(count);
+            }
         }
-    }
-    let mut conditions = list(set, "/status/conditions").to_vec();
-    match refused {
-        // The first error stays: the next one differs in the generated name of the pod.
-        Some(error) if !conditions.iter().any(|it| it["type"] == REPLICA_FAILURE) => {
-            set_condition(&mut conditions, REPLICA_FAILURE, "True", "FailedCreate", &error, now);
+        let mut conditions = list(set, "/status/conditions").to_vec();
+        match refused {
+            // The first error stays: the next one differs in the generated name of the pod.
+            Some(error) if !conditions.iter().any(|it| it["type"] == REPLICA_FAILURE) => {
+                set_condition(&mut conditions, REPLICA_FAILURE, "True", "FailedCreate", &error, now);
+            }
+            Some(_) => {}
+            None => conditions.retain(|it| it["type"] != REPLICA_FAILURE),
         }
-        Some(_) => {}
-        None => conditions.retain(|it| it["type"] != REPLICA_FAILURE),
+        if !conditions.is_empty() {
+            status["conditions"] = Value::Array(conditions);
+        }
+        write_status(api, &REPLICA_SETS, set, status)?;
+        Ok(counts.next_available)
     }
-    if !conditions.is_empty() {
-        status["conditions"] = Value::Array(conditions);
-    }
-    write_status(api, &REPLICA_SETS, set, status)?;
-    Ok(counts.next_available)
 }
 
 /// The active pods of all ReplicaSets of the Deployment of a ReplicaSet.
@@ -168,7 +176,12 @@ fn related(api: &ApiServer, set: &Value) -> Result<Vec<Arc<Value>>, Status> {
 /// pending, then not ready, then of lower deletion cost, then those with more related pods on their node, then those that have been ready for
 /// less time, or exist for less. Times of the same power of two of nanoseconds count as equal (`LogarithmicScaleDown`): of these pods, the uid
 /// decides. No container restarts here.
-fn victims<'a>(pods: &[&'a Arc<Value>], related: &[Arc<Value>], now: Timestamp) -> Vec<&'a Arc<Value>> {
+fn victims<'a>(
+    pods: &[&'a Arc<Value>],
+    related: &[Arc<Value>],
+    costs: &BTreeMap<String, i32>,
+    now: Timestamp,
+) -> Vec<&'a Arc<Value>> {
     let mut on_node: BTreeMap<&str, usize> = BTreeMap::new();
     for pod in related {
         *on_node.entry(text(pod, "/spec/nodeName")).or_default() += 1;
@@ -182,7 +195,8 @@ fn victims<'a>(pods: &[&'a Arc<Value>], related: &[Arc<Value>], now: Timestamp) 
             _ => 2,
         };
         let cost = pod.at("/metadata/annotations").and_then(|all| all.get(labels::POD_DELETION_COST));
-        let cost: i32 = cost.and_then(Value::as_str).and_then(|cost| cost.parse().ok()).unwrap_or(0);
+        let annotated = cost.and_then(Value::as_str).and_then(|cost| cost.parse().ok());
+        let cost: i32 = costs.get(node).copied().or(annotated).unwrap_or(0);
         (
             !node.is_empty(),
             phase,

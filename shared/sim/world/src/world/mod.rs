@@ -22,7 +22,7 @@ use jiff::{SignedDuration, Timestamp};
 use nodeless_catalog::facts::RegionError;
 use nodeless_catalog::{Catalog, Facts};
 use nodeless_fake_aws::{Account, Ec2, Ec2Event, Instance, InstanceState, RegionFacts};
-use nodeless_fake_kubernetes::controllers::Controllers;
+use nodeless_fake_kubernetes::controllers::{Controllers, DeletionCosts};
 use nodeless_fake_kubernetes::resource::CUSTOM_RESOURCE_DEFINITIONS;
 use nodeless_fake_kubernetes::{ApiServer, CreateOptions, Options, Status};
 use serde_json::Value;
@@ -59,6 +59,8 @@ pub struct WorldOptions {
     pub zonal_shift: bool,
     /// Whether lifecycle nominates nodes for pods.
     pub nominations: bool,
+    /// Which pods a smaller ReplicaSet deletes first; by their annotations if unset.
+    pub deletion_costs: Option<DeletionCosts>,
 }
 
 impl Default for WorldOptions {
@@ -77,6 +79,7 @@ impl Default for WorldOptions {
             memory: RealMemory::default(),
             zonal_shift: false,
             nominations: true,
+            deletion_costs: None,
         }
     }
 }
@@ -157,6 +160,7 @@ impl World {
             cordoned: BTreeSet::new(),
             failed_zones: BTreeMap::new(),
         };
+        world.controllers.replica_sets.deletion_costs = world.options.deletion_costs;
         world.converge()?;
         Ok(world)
     }
