@@ -90,7 +90,7 @@ OPTION = re.compile(r'(?:pub(?:\(\w+\))? )?\w+: [^=]+ = (?:labels::)?(\w+), [^"]
 
 def options() -> dict[str, tuple[str, str]]:
     """The options of nodeless by their annotation: the objects, and the valid values."""
-    texts = [source(f"shared/core/model/src/{path}.rs") for path in ("options/mod", "surge", "labels", "cluster_limits")]
+    texts = [source(f"shared/core/model/src/{path}.rs") for path in ("options/mod", "pods/surge", "labels", "amounts/cluster_limits")]
     keys = {name: key for text in texts for name, key in NAMED.findall(text)}
     found: dict[str, tuple[list[str], str]] = {}
     blocks = [block.partition("\n    }\n}\n")[0] for text in texts for block in text.split("\noptions! {\n")[1:]]

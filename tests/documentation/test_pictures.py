@@ -9,16 +9,17 @@ import pytest
 
 
 def variants(source: str, name: str) -> list[str]:
-    """The variants of an enum."""
-    body = re.search(rf"pub enum {name} {{\n(.*?)\n}}", (pages.ROOT / source).read_text(), re.S)
+    """The variants of an enum, or the names that it has for users."""
+    text = (pages.ROOT / source).read_text()
+    body = re.search(rf"pub enum {name} {{\n(.*?)\n}}", text, re.S)
     assert body, f"{source} has no enum {name}"
-    return re.findall(r"^    (\w+),$", body[1], re.M)
+    return re.findall(r'=> "(\w+)",$', text, re.M) or re.findall(r"^    (\w+),$", body[1], re.M)
 
 
 @pytest.mark.parametrize(
     ("picture", "source", "enum", "more"),
     [
-        ("nodeclaim", "shared/core/model/src/nodes/claim.rs", "Phase", set()),
+        ("nodeclaim", "shared/core/model/src/nodes/claim/phase.rs", "Phase", set()),
         ("disruption-command", "shared/core/disruption/src/command/mod.rs", "CommandPhase", {"ended", "dropped"}),
     ],
 )

@@ -414,7 +414,7 @@ impl Sweeper {
 
     /// Whether a step of an initialized claim, with the state that the sweep has already read, would do anything.
     fn has_to_act(&self, claim: &NodeClaim, found: &Found<'_>, now: Timestamp) -> bool {
-        if !matches!(claim.phase, Phase::Launched | Phase::Registered | Phase::Initialized) {
+        if !(Phase::Launched..Phase::Draining).contains(&claim.phase) {
             return false;
         }
         let Some(launched) = &claim.status.instance else { return false };
@@ -534,7 +534,7 @@ fn is_forgotten(claim: &NodeClaim, now: Timestamp) -> bool {
     let requested = claim.status.termination.as_ref().map(|end| end.requested);
     let latest = [last, requested].into_iter().flatten().fold(claim.created, Timestamp::max);
     // A stopped instance waits for a plan that takes it.
-    let waits_for_nothing = claim.phase == Phase::Initialized || (claim.is_stopped() && !claim.phase.is_leaving());
+    let waits_for_nothing = matches!(claim.phase, Phase::Initialized | Phase::Stopped);
     !waits_for_nothing && age(latest, now) >= UNSEEN
 }
 

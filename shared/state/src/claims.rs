@@ -325,7 +325,7 @@ fn claim_attributes(operation: &str, claim: &NodeClaim, stored: Stored) -> Resul
     let mut item = attributes([
         ("record", write_with_dictionary(operation, &record, DICTIONARY)?),
         // For users who read the table.
-        ("phase", text(format!("{:?}", claim.phase))),
+        ("phase", text(claim.phase.as_str())),
         ("uid", text(&claim.uid)),
     ]);
     item.extend(claim.node_pool.as_ref().map(|node_pool| ("nodePool".to_owned(), text(node_pool))));
@@ -386,6 +386,17 @@ mod tests {
         let mut checksum = flate2::Crc::new();
         checksum.update(DICTIONARY);
         assert_eq!((DICTIONARY.len(), checksum.sum()), (5679, 0x9cadbeb3));
+    }
+
+    #[test]
+    fn a_claim_of_each_phase_is_read_as_it_was_written() {
+        for phase in nodeless_model::test_support::PHASES {
+            let claim = NodeClaim { phase, version: 8, ..large(1) };
+            let write = claim_write("test", &claim, Stored::Version(7)).unwrap();
+            let Change::Put(attributes) = write.change else { panic!("{:?}", write.change) };
+            assert_eq!(attributes["phase"], text(phase.as_str()));
+            assert_eq!(decode_claim(&Item { key: write.key, attributes }).unwrap(), claim);
+        }
     }
 
     /// A large claim: 30 pods, all labels and conditions.

@@ -57,7 +57,9 @@ async fn mirror_at(
         }
         Some(object) => adopt(connection, path, object, claim).await?,
         // The object of a claim that was just launched usually does not exist. If it does, it cannot be created.
-        None if claim.phase == Phase::Launched => create(connection, context, recent, path, claim).await?,
+        None if matches!(claim.phase, Phase::Launched | Phase::WarmLaunched) => {
+            create(connection, context, recent, path, claim).await?
+        }
         None => match replace_status(connection, path, claim).await {
             Ok(object) => adopt(connection, path, object, claim).await?,
             Err(failed) if failed.is(404) => create(connection, context, recent, path, claim).await?,

@@ -12,7 +12,6 @@ use model::claim::{self, CapacityType, Charge, LaunchedInstance, Phase, Terminat
 use model::duration::format_go_duration;
 use model::node_pool::NodeTemplate;
 use model::object::{MirroredClaim, StandaloneNode};
-use model::warm::Warm;
 use nodeless_model as model;
 
 /// The annotations that nodeless writes to a NodeClaim object of a user.
@@ -315,11 +314,7 @@ fn adopt(object: &NodeClaim) -> Result<model::NodeClaim, FieldError> {
     claim.spec.charge = Charge { resources: claim.status.capacity.clone(), dollars_per_hour: 0.0 };
     claim.spec.charge.resources.set("nodes", model::Quantity::from_units(1));
     claim.phase = phase(&claim);
-    let registered = claim.condition(condition::REGISTERED);
-    let stopped = registered.is_some_and(|registered| registered.reason == Warm::STOPPED);
-    // One that is being started is launching for pods.
-    if stopped && claim.phase == Phase::Launched && claim.has_condition(condition::LAUNCHED) {
-        claim.status.warm = Some(Warm::Stopped);
+    if claim.phase == Phase::Stopped {
         claim.spec.charge = Charge::default();
     }
     Ok(claim)
@@ -422,6 +417,9 @@ fn phase(claim: &model::NodeClaim) -> Phase {
         Phase::Initialized
     } else if claim.has_condition(condition::REGISTERED) {
         Phase::Registered
+    } else if claim.shows_stopped() {
+        // One that is being started is launching for pods.
+        Phase::Stopped
     } else if claim.has_condition(condition::LAUNCHED) || claim.status.instance.is_some() {
         Phase::Launched
     } else {

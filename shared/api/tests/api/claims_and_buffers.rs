@@ -64,7 +64,7 @@ fn a_claim_made_by_karpenter_is_adopted_and_mirrored_again() {
         let claim = model::NodeClaim::try_from(object).unwrap();
         (claim.phase, claim.is_stopped(), claim.spec.charge.resources.get("nodes").units())
     };
-    assert_eq!(read(&stopped), (model::Phase::Launched, true, 0));
+    assert_eq!(read(&stopped), (model::Phase::Stopped, true, 0));
     stopped.status.as_mut().unwrap().conditions[0].status = nodeless_api::ConditionStatus::Unknown;
     assert_eq!(read(&stopped), (model::Phase::Launched, false, 1));
 

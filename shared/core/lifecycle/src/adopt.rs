@@ -7,7 +7,7 @@ use nodeless_model::claim::{Charge, NodeClaimSpec, NodeClaimStatus, condition};
 use nodeless_model::node_pool::NodeTemplate;
 use nodeless_model::object::MirroredClaim;
 use nodeless_model::{
-    ConditionStatus, Instance, Node, NodeClaim, NodePool, Phase, Quantity, Requirements, StringMap, Taint, Warm, labels,
+    ConditionStatus, Instance, Node, NodeClaim, NodePool, Phase, Quantity, Requirements, StringMap, Taint, labels,
 };
 use std::collections::BTreeSet;
 
@@ -69,8 +69,9 @@ pub fn adopted(
     let identity = |mirror: &MirroredClaim| {
         if node_pool.is_some() { mirror.record_uid.clone() } else { Some(mirror.uid.clone()) }
     };
-    let warm = if node_pool.is_some() { warm::adopted(instance, mirror) } else { None };
-    let is_charged = node_pool.is_some() && warm != Some(Warm::Stopped);
+    let joined = phase(node);
+    let phase = if node_pool.is_some() { warm::adopted(joined, instance, mirror) } else { joined };
+    let is_charged = node_pool.is_some() && phase != Phase::Stopped;
     let charge = if is_charged { charge(node) } else { Charge::default() };
     let mut claim = NodeClaim {
         name,
@@ -94,19 +95,19 @@ pub fn adopted(
             labels: node_labels,
             ..NodeClaimSpec::default()
         },
-        phase: phase(node),
+        phase: joined,
         status: NodeClaimStatus {
             instance: Some(instance.launched_for(0.0)),
             capacity: node.map(|node| node.capacity.clone()).unwrap_or_default(),
             allocatable: node.map(|node| node.allocatable.clone()).unwrap_or_default(),
             node_name: node.filter(|node| node.is_registered()).map(|node| node.name.clone()),
             last_pod_event: Some(now),
-            warm,
             ..NodeClaimStatus::default()
         },
     };
     set_conditions(&mut claim, now);
-    if warm == Some(Warm::Stopped) {
+    claim.phase = phase;
+    if phase == Phase::Stopped {
         warm::show_stopped(&mut claim, now);
         crate::conditions::set_ready(&mut claim, now);
     }

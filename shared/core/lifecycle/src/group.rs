@@ -47,7 +47,7 @@ pub fn assign(owners: &Owners, members: &[NodeClaim], found: &[Instance]) -> Opt
         next.iter().filter(|(id, _)| owned(&next, id)).map(|(_, owner)| owner.clone()).collect();
     free.sort_by(|a, b| a.id.cmp(&b.id));
     let waits = |it: &&NodeClaim| may_get_one(it) && !served.contains(&it.name);
-    let (wanting, leaving): (Vec<_>, Vec<_>) = members.iter().filter(waits).partition(|it| it.phase == Phase::Reserved);
+    let (wanting, leaving): (Vec<_>, Vec<_>) = members.iter().filter(waits).partition(|it| it.phase < Phase::Launched);
     let (alive, ending): (Vec<&Instance>, Vec<&Instance>) = free.into_iter().partition(|it| it.is_alive());
     let mut alive = alive.into_iter();
     let given: Vec<(&NodeClaim, &Instance)> = wanting.into_iter().zip(alive.by_ref()).collect();

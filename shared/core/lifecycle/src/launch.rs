@@ -172,13 +172,13 @@ pub fn result_for(
 pub fn absorb(claim: &NodeClaim, result: &LaunchResult, now: Timestamp, settings: &Settings) -> Step {
     let mut step = match result {
         LaunchResult::Launched { instance, learned } => launched(claim, instance, learned, now),
-        LaunchResult::NothingLaunched { failures, others_launched } if claim.phase != Phase::Reserved => {
+        LaunchResult::NothingLaunched { failures, others_launched } if claim.phase >= Phase::Launched => {
             let mut step = Step::stay(claim);
             let known = claim.status.instance.is_some() || claim.phase == Phase::Gone;
             step.claim.status.launch_denied |= !known && is_denied(failures, *others_launched);
             step
         }
-        _ if claim.phase != Phase::Reserved => Step::stay(claim),
+        _ if claim.phase >= Phase::Launched => Step::stay(claim),
         LaunchResult::NothingLaunched { failures, .. } if failures.is_empty() => {
             let message = "EC2 answered without an instance for it and without a reason; its instance is looked for by the \
                            tag of its launch group";
@@ -254,8 +254,8 @@ fn launched(claim: &NodeClaim, instance: &Instance, learned: &Learned, now: Time
     let since = claim.condition(condition::REGISTERED).map_or(claim.created, |present| present.last_transition_time);
     next.set_condition(condition::REGISTERED, ConditionStatus::Unknown, "NodeNotFound", "Node not found", since);
     match next.phase {
-        Phase::Reserved => {
-            next.phase = Phase::Launched;
+        Phase::Reserved | Phase::WarmReserved => {
+            next.phase = if claim.is_warm() { Phase::WarmLaunched } else { Phase::Launched };
             next.set_condition(condition::REGISTERED, ConditionStatus::Unknown, "NodeNotFound", "Node not found", now);
         }
         // A claim without an instance is not drained. Its node may have joined since: after a restore of the claims table, even

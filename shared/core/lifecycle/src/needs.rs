@@ -3,7 +3,7 @@
 use crate::daemon_sets;
 use crate::observation::Observation;
 use crate::settings::Settings;
-use crate::{launch, reboot, termination, warm, without_instance};
+use crate::{launch, reboot, termination, without_instance};
 use jiff::Timestamp;
 use nodeless_model::{NodeClaim, Phase};
 
@@ -39,22 +39,22 @@ impl Needs {
         let launched = claim.status.instance.is_some();
         let present = !claim.phase.is_leaving();
         Self {
-            node_class: claim.phase == Phase::Reserved,
+            node_class: claim.phase < Phase::Launched,
             node_pool: present && !claim.is_standalone(),
             instance: launched
                 && match claim.phase {
-                    Phase::Launched => claim.status.awaits_partition || warm::needs_instance(claim),
+                    Phase::Launched | Phase::WarmLaunched => claim.status.awaits_partition,
                     Phase::Gone => false,
                     _ => true,
                 },
             launch_group: match claim.phase {
-                Phase::Reserved => launch::answer_was_lost(claim),
+                Phase::Reserved | Phase::WarmReserved => launch::answer_was_lost(claim),
                 Phase::Terminating => without_instance::may_have_an_instance(claim),
                 _ => false,
             },
             nodes: launched,
-            daemon_sets: matches!(claim.phase, Phase::Launched | Phase::Registered) && daemon_sets::is_closed(claim),
-            pods: launched && (claim.phase == Phase::Draining || warm::needs_pods(claim) || reboot::needs_pods(claim)),
+            daemon_sets: (Phase::Launched..Phase::Initialized).contains(&claim.phase) && daemon_sets::is_closed(claim),
+            pods: launched && (matches!(claim.phase, Phase::Draining | Phase::Preparing) || reboot::needs_pods(claim)),
             mirror: present,
         }
     }

@@ -77,7 +77,7 @@ pub fn is_held(claim: &NodeClaim) -> bool {
 /// Whether nominations may have to be written for a claim: its node may join, or has been initialized a moment ago.
 #[must_use]
 pub fn may_nominate(claim: &NodeClaim, now: Timestamp) -> bool {
-    let joins = matches!(claim.phase, Phase::Launched | Phase::Registered);
+    let joins = (Phase::Launched..Phase::Initialized).contains(&claim.phase);
     is_held(claim)
         && (joins || (claim.phase == Phase::Initialized && claim.status.command.is_none() && is_new(claim, now)))
 }

@@ -149,7 +149,7 @@ fn is_recognised(node: &Node) -> bool {
 /// The claim of a recognised node. If the node is initialized too, the claim is written once for both.
 fn register(mut step: Step, node: &Node, seen: &Observation, now: Timestamp) -> Step {
     let claim = &mut step.claim;
-    claim.phase = Phase::Registered;
+    claim.phase = if claim.is_warm() { Phase::Preparing } else { Phase::Registered };
     claim.status.node_name = Some(node.name.clone());
     // If a plan's snapshot does not contain the Node yet, the claim represents it.
     for (resource, quantity) in node.allocatable.iter().filter(|(_, quantity)| !quantity.is_zero()) {
@@ -236,7 +236,7 @@ fn recognise(mut step: Step, node: &Node, mirror: &MirroredClaim, seen: &Observa
 /// together, and the kubelet sets neither. The record is older than the Node if the claims table was restored to a time before the instance was
 /// stopped and started, or if another party removed the finalizer of the Node and deleted it.
 pub(crate) fn registered_again(claim: &NodeClaim, seen: &Observation, settings: &Settings) -> Option<Step> {
-    let has_joined = matches!(claim.phase, Phase::Registered | Phase::Initialized);
+    let has_joined = matches!(claim.phase, Phase::Registered | Phase::Preparing | Phase::Initialized);
     let [node] = seen.nodes.known().filter(|_| has_joined)?.as_slice() else { return None };
     let is_held = node.finalizers.iter().any(|finalizer| finalizer == labels::TERMINATION_FINALIZER);
     if node.is_registered() || is_held {

@@ -83,7 +83,9 @@ impl Registration {
     #[must_use]
     pub fn new(before: &NodeClaim, after: &NodeClaim) -> Option<Self> {
         before.node_pool.as_ref()?;
-        if before.phase == Phase::Launched && matches!(after.phase, Phase::Registered | Phase::Initialized) {
+        if matches!(before.phase, Phase::Launched | Phase::WarmLaunched)
+            && matches!(after.phase, Phase::Registered | Phase::Preparing | Phase::Initialized)
+        {
             return Some(Self::Joined);
         }
         if before.phase.is_leaving() {

@@ -55,40 +55,40 @@ pub fn step(claim: &NodeClaim, seen: &Observation, now: Timestamp, settings: &Se
             }
             next
         }
-        None => particular(claim, seen, now, settings).unwrap_or_else(|| match claim.phase {
-            Phase::Reserved => launch::reserved(claim, seen, now, settings),
-            Phase::Launched => registration::launched(claim, seen, now, settings),
-            Phase::Registered => registration::registered(claim, seen, now),
-            Phase::Initialized => registration::initialized(claim, seen, now),
-            Phase::Draining => termination::draining(claim, seen, now, settings),
-            Phase::Terminating => termination::terminating(claim, seen, now, settings),
-            Phase::Gone => termination::gone(claim, seen),
-        }),
+        None => registration::registered_again(claim, seen, settings)
+            .or_else(|| reboot::step(claim, seen, now, settings))
+            .unwrap_or_else(|| match claim.phase {
+                Phase::Reserved | Phase::WarmReserved => launch::reserved(claim, seen, now, settings),
+                Phase::Launched | Phase::WarmLaunched => registration::launched(claim, seen, now, settings),
+                Phase::Stopped => warm::stopped(claim, seen, now, settings),
+                Phase::Starting => warm::starting(claim, seen, now, settings),
+                Phase::Registered => registration::registered(claim, seen, now),
+                Phase::Preparing => warm::preparing(claim, seen, now, settings),
+                Phase::Stopping => warm::stopping(claim, seen, now),
+                Phase::Initialized => registration::initialized(claim, seen, now),
+                Phase::Draining => termination::draining(claim, seen, now, settings),
+                Phase::Terminating => termination::terminating(claim, seen, now, settings),
+                Phase::Gone => termination::gone(claim, seen),
+            }),
     };
     set_ready(&mut next.claim, now);
     let uid = seen.mirror.known().and_then(Option::as_ref).map_or("", |mirror| &mirror.uid);
     next.events.extend(transitions(claim, &next.claim, uid));
     // The NodeClaim object shows the registration together with the initialization, or after a moment.
-    let has_registered = claim.phase == Phase::Launched && next.claim.phase == Phase::Registered;
+    let has_registered = matches!(
+        (claim.phase, next.claim.phase),
+        (Phase::Launched, Phase::Registered) | (Phase::WarmLaunched, Phase::Preparing)
+    );
     let is_shown = next.claim.phase != Phase::Gone && !has_registered;
     if next.claim != *claim && is_shown && !next.effects.contains(&Effect::MirrorClaim) {
         next.effects.push(Effect::MirrorClaim);
     }
-    if matches!(next.claim.phase, Phase::Registered | Phase::Initialized) {
+    if (Phase::Registered..Phase::Draining).contains(&next.claim.phase) {
         reservation::relabel(&mut next, seen);
         // Last, because nothing waits for tags.
         registration::tag(&mut next, seen, settings);
     }
     next
-}
-
-/// The step of a claim whose Node was created again, of a warm node, or of a node that is rebooted.
-fn particular(claim: &NodeClaim, seen: &Observation, now: Timestamp, settings: &Settings) -> Option<Step> {
-    let again = || registration::registered_again(claim, seen, settings);
-    let registered_again = if warm::loses_its_node(claim) { None } else { again() };
-    let warm_or_rebooting =
-        || warm::step(claim, seen, now, settings).or_else(|| reboot::step(claim, seen, now, settings));
-    registered_again.or_else(warm_or_rebooting)
 }
 
 /// Why a claim that is not terminating has to be terminated, if so.
@@ -109,7 +109,8 @@ fn reason_to_leave(
         return Some((Deleted, "its NodeClaim object does not exist any more".to_owned()));
     }
     let deleted = seen.nodes.known().into_iter().flatten().find(|node| node.deletion_timestamp.is_some());
-    if let Some(node) = deleted.filter(|_| !warm::loses_its_node(claim)) {
+    // Of one whose instance is stopped, the Node is deleted although the claim stays.
+    if let Some(node) = deleted.filter(|_| !matches!(claim.phase, Phase::Stopping | Phase::Stopped)) {
         return Some((Deleted, format!("the Node {} was deleted", node.name)));
     }
     if let Some(name) = &claim.node_pool

@@ -1,11 +1,6 @@
 //! Warm nodes: the steps of a claim whose instance joins the cluster once, is stopped, and is started when pods need it.
 //!
-//! ```text
-//! Reserved -> Launched -> Registered: Preparing -> Stopping -> Launched: Stopped -> Starting -> Started -> Registered -> Initialized
-//! ```
-//!
-//! Each state of [`Warm`] is written before its call of EC2, and each call may be repeated, so that a process may end at any point. The
-//! claim may begin termination at any point, as every other claim.
+//! Each [`Phase`] is written before its call of EC2, and each call may be repeated, so that a process may end at any point.
 
 use crate::begin_termination::leave;
 use crate::effect::{Effect, Step};
@@ -15,12 +10,10 @@ use crate::settings::Settings;
 use crate::termination::forget_node;
 use crate::time::{after, elapsed};
 use jiff::Timestamp;
-use nodeless_model::claim::{Charge, TerminationReason, condition};
+use nodeless_model::claim::{Charge, TerminationReason, condition, reason};
 use nodeless_model::instance::OfferingFailure;
 use nodeless_model::object::{MirroredClaim, NodePatch};
-use nodeless_model::{
-    ConditionStatus, Instance, InstanceState, Node, NodeClaim, Phase, Pod, Quantity, ResourceList, Warm,
-};
+use nodeless_model::{ConditionStatus, Instance, InstanceState, Node, NodeClaim, Phase, Pod, Quantity, ResourceList};
 use std::time::Duration;
 
 /// The interval of looks at a node that is prepared, and at an instance that is stopped or started.
@@ -39,54 +32,16 @@ const PREPARED_WITHIN: Duration = Duration::from_mins(5);
 /// Whether nodeless stops or has stopped the instance, or started it within this time, in which EC2 may still report its earlier state.
 #[must_use]
 pub fn is_stopped_by_us(claim: &NodeClaim, now: Timestamp, reported_within: Duration) -> bool {
-    match claim.status.warm {
-        Some(Warm::Stopping | Warm::Stopped | Warm::Starting) => true,
-        Some(Warm::Started) => {
-            let launched = claim.status.instance.as_ref().map_or(claim.created, |instance| instance.launched);
-            elapsed(launched, now) < reported_within
-        }
-        Some(Warm::Preparing) | None => false,
-    }
+    let shows = |kind: &str, reason: &str| claim.condition(kind).is_some_and(|present| present.reason == reason);
+    let is_off = || [reason::STOPPED, reason::WARMING].iter().any(|why| shows(condition::INITIALIZED, why));
+    let launched = claim.status.instance.as_ref().map_or(claim.created, |instance| instance.launched);
+    matches!(claim.phase, Phase::Stopping | Phase::Stopped | Phase::Starting)
+        || (claim.phase.is_leaving() && is_off())
+        || (shows(condition::LAUNCHED, reason::STARTED) && elapsed(launched, now) < reported_within)
 }
 
-/// Whether nodeless deletes the Node of the claim although the claim stays.
-pub(crate) const fn loses_its_node(claim: &NodeClaim) -> bool {
-    matches!(claim.status.warm, Some(Warm::Stopping | Warm::Stopped))
-}
-
-/// Whether a step of the claim uses the instance.
-pub(crate) const fn needs_instance(claim: &NodeClaim) -> bool {
-    matches!(claim.status.warm, Some(Warm::Stopping | Warm::Stopped | Warm::Starting))
-}
-
-/// Whether a step of the claim uses the pods of its node.
-pub(crate) fn needs_pods(claim: &NodeClaim) -> bool {
-    claim.status.warm == Some(Warm::Preparing) && claim.phase >= Phase::Registered && !claim.phase.is_leaving()
-}
-
-/// The step of a claim that stays, if it is the one of a warm node; otherwise it is that of any claim of its phase.
-pub(crate) fn step(claim: &NodeClaim, seen: &Observation, now: Timestamp, settings: &Settings) -> Option<Step> {
-    let warm = claim.status.warm.filter(|_| !claim.phase.is_leaving())?;
-    if let Some(shift) = seen.zonal_shift.as_ref().filter(|_| needs_instance(claim)) {
-        return Some(shifted(claim, seen, warm, shift, now));
-    }
-    match warm {
-        Warm::Preparing if claim.phase < Phase::Registered => None,
-        Warm::Preparing => Some(preparing(claim, seen, now, settings)),
-        Warm::Stopping => Some(stopping(claim, seen, now)),
-        Warm::Stopped => Some(stopped(claim, seen, now, settings)),
-        Warm::Starting => Some(starting(claim, seen, now, settings)),
-        Warm::Started => None,
-    }
-}
-
-/// A claim in a zone that is shifted away from, where EC2 is not called. The pods of one that would be started get another node at once,
-/// and its instance is terminated after the shift, because it is not known whether it runs.
-fn shifted(claim: &NodeClaim, seen: &Observation, warm: Warm, shift: &str, now: Timestamp) -> Step {
-    if warm == Warm::Starting {
-        let message = format!("its stopped instance is not started while {shift}");
-        return leave(claim, seen, TerminationReason::InsufficientCapacity, &message, now);
-    }
+/// The instance is neither stopped nor started in a zone that is shifted away from.
+fn shifted(claim: &NodeClaim, shift: &str) -> Step {
     Step::stay(claim).hold(format!("the instance is neither stopped nor started while {shift}"), SHIFTED_POLL)
 }
 
@@ -94,7 +49,7 @@ fn shifted(claim: &NodeClaim, seen: &Observation, warm: Warm, shift: &str, now: 
 ///
 /// A node that is not cordoned serves pods, and is no longer kept: a user uncordoned it, or this step did, because another pod tolerates
 /// the cordon and runs there.
-fn preparing(claim: &NodeClaim, seen: &Observation, now: Timestamp, settings: &Settings) -> Step {
+pub(crate) fn preparing(claim: &NodeClaim, seen: &Observation, now: Timestamp, settings: &Settings) -> Step {
     let mut step = Step::stay(claim);
     let since = claim.condition(condition::REGISTERED).map_or(claim.created, |present| present.last_transition_time);
     let nodes = match &seen.nodes {
@@ -142,7 +97,7 @@ fn serve_pods(mut step: Step, node: &Node) -> Step {
         let patch = NodePatch { unschedulable: Some(false), ..NodePatch::default() };
         step.effects.push(Effect::patch_node(node, patch));
     } else {
-        step.claim.status.warm = None;
+        step.claim.phase = Phase::Registered;
     }
     step.again()
 }
@@ -150,10 +105,10 @@ fn serve_pods(mut step: Step, node: &Node) -> Step {
 /// The instance is to be stopped. The condition has the time of that, and another table may have to recognize the state by the NodeClaim
 /// object.
 fn begin_stopping(claim: &mut NodeClaim, now: Timestamp) {
-    claim.status.warm = Some(Warm::Stopping);
+    claim.phase = Phase::Stopping;
     claim.clear_condition(condition::INITIALIZED);
     let message = "the instance is stopped as a warm node";
-    claim.set_condition(condition::INITIALIZED, ConditionStatus::Unknown, Warm::WARMING, message, now);
+    claim.set_condition(condition::INITIALIZED, ConditionStatus::Unknown, reason::WARMING, message, now);
 }
 
 /// Whether a pod is one that the node exists for, so that its instance must not be stopped.
@@ -177,12 +132,15 @@ fn waits_for(
     let starting = pods.iter().filter(starts).count();
     let waits = registered < REGISTERED_FOR || (starting > 0 && registered < PREPARED_WITHIN);
     waits.then(|| {
-        (Warm::WARMING, format!("the pods of DaemonSets start, and {starting} of {} are not ready", pods.len()))
+        (reason::WARMING, format!("the pods of DaemonSets start, and {starting} of {} are not ready", pods.len()))
     })
 }
 
 /// A claim whose instance is being stopped. Its Node is deleted when EC2 reports that the instance is stopped.
-fn stopping(claim: &NodeClaim, seen: &Observation, now: Timestamp) -> Step {
+pub(crate) fn stopping(claim: &NodeClaim, seen: &Observation, now: Timestamp) -> Step {
+    if let Some(shift) = &seen.zonal_shift {
+        return shifted(claim, shift);
+    }
     let mut step = Step::stay(claim);
     let (instance, nodes) = match (&seen.instance, &seen.nodes) {
         (Seen::Known(instance), Seen::Known(nodes)) => (instance, nodes),
@@ -192,7 +150,8 @@ fn stopping(claim: &NodeClaim, seen: &Observation, now: Timestamp) -> Step {
     let since = claim.condition(condition::INITIALIZED).map_or(claim.created, |present| present.last_transition_time);
     match instance.as_ref().map(|instance| instance.state) {
         Some(state) if is_on(state) && nodes.iter().any(is_open) => {
-            step.claim.status.warm = None;
+            let has_joined = claim.has_condition(condition::REGISTERED);
+            step.claim.phase = if has_joined { Phase::Registered } else { Phase::Launched };
             step.again()
         }
         Some(InstanceState::Stopped) if nodes.is_empty() => {
@@ -218,23 +177,22 @@ fn stopping(claim: &NodeClaim, seen: &Observation, now: Timestamp) -> Step {
 /// Records that the instance is stopped. It counts against no limit until it is started.
 fn has_stopped(step: &mut Step, now: Timestamp) {
     let claim = &mut step.claim;
-    claim.phase = Phase::Launched;
     claim.status.node_name = None;
     (claim.status.last_pod_event, claim.status.pods_seen) = (None, None);
     show_stopped(claim, now);
     step.charge = Some(Charge::default());
 }
 
-/// The state and the conditions of a claim whose instance is stopped.
+/// The phase and the conditions of a claim whose instance is stopped.
 pub(crate) fn show_stopped(claim: &mut NodeClaim, now: Timestamp) {
-    claim.status.warm = Some(Warm::Stopped);
+    claim.phase = Phase::Stopped;
     for kind in [condition::REGISTERED, condition::INITIALIZED] {
         // The time of the stop, until which the instance is billed, stays that of the first report of it.
-        if claim.condition(kind).is_none_or(|present| present.reason != Warm::STOPPED) {
+        if claim.condition(kind).is_none_or(|present| present.reason != reason::STOPPED) {
             claim.clear_condition(kind);
         }
         let message = "the instance is stopped as a warm node";
-        claim.set_condition(kind, ConditionStatus::Unknown, Warm::STOPPED, message, now);
+        claim.set_condition(kind, ConditionStatus::Unknown, reason::STOPPED, message, now);
     }
 }
 
@@ -244,19 +202,25 @@ fn is_open(node: &Node) -> bool {
     node.is_registered() && !node.unschedulable
 }
 
-/// The state of the claim of an adopted instance, as its NodeClaim object shows it.
-pub(crate) fn adopted(instance: &Instance, mirror: Option<&MirroredClaim>) -> Option<Warm> {
-    let mirror = mirror?;
+/// The phase of the claim of an adopted instance whose node is as far as this, as its NodeClaim object shows it.
+pub(crate) fn adopted(joined: Phase, instance: &Instance, mirror: Option<&MirroredClaim>) -> Phase {
+    let shows = |kind: &str, reason: &str| mirror.is_some_and(|mirror| mirror.waits_because(kind) == Some(reason));
     let is_off = matches!(instance.state, InstanceState::Stopping | InstanceState::Stopped);
-    if is_off && mirror.waits_because(condition::REGISTERED) == Some(Warm::STOPPED) {
-        return Some(Warm::Stopped);
+    let is_warming = shows(condition::INITIALIZED, reason::WARMING);
+    match joined {
+        _ if is_off && shows(condition::REGISTERED, reason::STOPPED) => Phase::Stopped,
+        _ if is_off && is_warming => Phase::Stopping,
+        Phase::Launched if is_warming => Phase::WarmLaunched,
+        Phase::Registered if is_warming => Phase::Preparing,
+        _ => joined,
     }
-    let warming = mirror.waits_because(condition::INITIALIZED) == Some(Warm::WARMING);
-    warming.then_some(if is_off { Warm::Stopping } else { Warm::Preparing })
 }
 
 /// A claim whose instance is stopped. Another program may start or terminate it.
-fn stopped(claim: &NodeClaim, seen: &Observation, now: Timestamp, settings: &Settings) -> Step {
+pub(crate) fn stopped(claim: &NodeClaim, seen: &Observation, now: Timestamp, settings: &Settings) -> Step {
+    if let Some(shift) = &seen.zonal_shift {
+        return shifted(claim, shift);
+    }
     let mut step = Step::stay(claim);
     let Seen::Known(instance) = &seen.instance else { return step };
     let launched = claim.status.instance.as_ref().map_or(claim.created, |instance| instance.launched);
@@ -292,8 +256,13 @@ const fn is_on(state: InstanceState) -> bool {
     matches!(state, InstanceState::Pending | InstanceState::Running)
 }
 
-/// A claim that a plan took for pods.
-fn starting(claim: &NodeClaim, seen: &Observation, now: Timestamp, settings: &Settings) -> Step {
+/// A claim that a plan took for pods. In a zone that is shifted away from, its pods get another node at once, and its instance is terminated
+/// after the shift, because it is not known whether it runs.
+pub(crate) fn starting(claim: &NodeClaim, seen: &Observation, now: Timestamp, settings: &Settings) -> Step {
+    if let Some(shift) = &seen.zonal_shift {
+        let message = format!("its stopped instance is not started while {shift}");
+        return leave(claim, seen, TerminationReason::InsufficientCapacity, &message, now);
+    }
     let mut step = Step::stay(claim);
     let since = claim.condition(condition::LAUNCHED).map_or(claim.created, |present| present.last_transition_time);
     let instance = match &seen.instance {
@@ -319,12 +288,12 @@ fn starting(claim: &NodeClaim, seen: &Observation, now: Timestamp, settings: &Se
 /// Records that the instance runs again. Its node is looked for as that of a launch.
 fn has_started(step: &mut Step, running: Option<&Instance>, now: Timestamp) {
     let claim = &mut step.claim;
-    claim.status.warm = Some(Warm::Started);
+    claim.phase = Phase::Launched;
     if let (Some(launched), Some(running)) = (&mut claim.status.instance, running) {
         // EC2 reports the time of the last start.
         launched.launched = running.launched.max(launched.launched);
     }
-    claim.set_condition(condition::LAUNCHED, ConditionStatus::True, "Started", "", now);
+    claim.set_condition(condition::LAUNCHED, ConditionStatus::True, reason::STARTED, "", now);
     for kind in [condition::REGISTERED, condition::INITIALIZED] {
         claim.clear_condition(kind);
         claim.set_condition(kind, ConditionStatus::Unknown, "NodeNotFound", "Node not found", now);
@@ -335,7 +304,7 @@ fn has_started(step: &mut Step, running: Option<&Instance>, now: Timestamp) {
 #[must_use]
 pub fn take(claim: &NodeClaim, pods: Vec<String>, requests: ResourceList, now: Timestamp) -> NodeClaim {
     let mut taken = claim.clone();
-    taken.status.warm = Some(Warm::Starting);
+    taken.phase = Phase::Starting;
     (taken.spec.nominated_pods, taken.spec.requests) = (pods, requests);
     taken.clear_condition(condition::LAUNCHED);
     taken.set_condition(
@@ -353,11 +322,12 @@ pub fn take(claim: &NodeClaim, pods: Vec<String>, requests: ResourceList, now: T
 /// longer one whose instance is to be stopped.
 #[must_use]
 pub fn not_stopped(claim: &NodeClaim, why: &str, now: Timestamp) -> Option<Step> {
-    if claim.status.warm != Some(Warm::Stopping) || claim.phase.is_leaving() {
+    if claim.phase != Phase::Stopping {
         return None;
     }
     let mut step = Step::stay(claim);
-    step.claim.status.warm = Some(Warm::Preparing);
+    let has_joined = claim.has_condition(condition::REGISTERED);
+    step.claim.phase = if has_joined { Phase::Preparing } else { Phase::WarmLaunched };
     step.claim.set_condition(condition::INITIALIZED, ConditionStatus::Unknown, STOP_REFUSED, why, now);
     if claim.spec.charge == Charge::default() {
         // Another program started it.
@@ -379,7 +349,7 @@ pub fn not_started(
     now: Timestamp,
     settings: &Settings,
 ) -> Option<Step> {
-    if claim.status.warm != Some(Warm::Starting) || claim.phase.is_leaving() || (passes && !failure.lacks_capacity) {
+    if claim.phase != Phase::Starting || (passes && !failure.lacks_capacity) {
         return None;
     }
     if !failure.lacks_capacity {

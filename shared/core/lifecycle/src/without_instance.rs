@@ -35,7 +35,7 @@ pub(crate) fn terminating(claim: &NodeClaim, seen: &Observation, now: Timestamp,
         return step.after(TERMINATION_POLL);
     }
     // Another member may make the call at any time, also for this claim.
-    if group.others.iter().any(|other| other.phase == Phase::Reserved) {
+    if group.others.iter().any(|other| other.phase < Phase::Launched) {
         return step.after(TERMINATION_POLL);
     }
     let asked = claim.status.launch_asked || group.others.iter().any(|other| other.status.launch_asked);

@@ -28,7 +28,7 @@ pub mod wake_ups;
 pub use amounts::{cluster_limits, cron, duration, money, quantity, resource_index, resources, root_volume};
 pub use nodes::{
     certificate_authorities, claim, ended, instance, instance_type, launch_check, managed, node, other_controllers,
-    shortage, spot_interruption, warm,
+    shortage, spot_interruption,
 };
 pub use pods::{
     buffer, label_query, pod, provisioning_request, quota, selector, shared_templates, surge, taint, virtual_pod,
@@ -55,7 +55,6 @@ pub use nodes::instance_type::{
 pub use nodes::managed::ClassKind;
 pub use nodes::node::Node;
 pub use nodes::other_controllers::{OtherNodeClaim, OtherNodePool};
-pub use nodes::warm::Warm;
 pub use option_faults::{OptionFault, OptionHolder};
 pub use options::{ClusterOptions, NodePoolOptions, OnDemandMinimum, Pause, TerminateFirst, Windows};
 pub use overlay::{NodeOverlay, PriceChange};

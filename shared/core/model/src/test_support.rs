@@ -11,6 +11,23 @@ use crate::{
 };
 use jiff::Timestamp;
 
+/// All phases of claims.
+pub const PHASES: [Phase; 13] = [
+    Phase::Reserved,
+    Phase::WarmReserved,
+    Phase::Launched,
+    Phase::WarmLaunched,
+    Phase::Stopped,
+    Phase::Starting,
+    Phase::Registered,
+    Phase::Preparing,
+    Phase::Stopping,
+    Phase::Initialized,
+    Phase::Draining,
+    Phase::Terminating,
+    Phase::Gone,
+];
+
 /// A NodePool that is ready and requires nothing, of the EC2NodeClass `default`, with Karpenter's defaults for disruption.
 #[must_use]
 pub fn node_pool(name: &str) -> NodePool {

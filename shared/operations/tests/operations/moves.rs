@@ -9,7 +9,7 @@ use crate::crash_points::at_every_write;
 use crate::standalone::node_claim;
 use nodeless_model::labels::PAUSE;
 use nodeless_model::node_pool::PoolUsage;
-use nodeless_model::{NodeClaim, Phase, Warm, labels};
+use nodeless_model::{NodeClaim, Phase, labels};
 use nodeless_world::resources::NODE_CLAIMS;
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
@@ -50,10 +50,6 @@ async fn claim_of(harness: &Harness, app: &str) -> NodeClaim {
     harness.records().await.into_iter().find(|claim| claim.status.node_name == node).unwrap()
 }
 
-fn is_at(phase: Phase) -> impl Fn(&NodeClaim) -> bool {
-    move |claim| claim.phase == phase && !claim.is_stopped()
-}
-
 /// A cluster with a node and its pod, a node that drains and whose pod may not be evicted, one that launches, a stopped instance, a
 /// NodeClaim without a NodePool, and a pod that waits because of the limit.
 async fn busy_cluster() -> Harness {
@@ -84,7 +80,8 @@ async fn busy_cluster() -> Harness {
     harness.minutes(1).await;
     let records = harness.records().await;
     let count = |is: &dyn Fn(&NodeClaim) -> bool| records.iter().filter(|claim| is(claim)).count();
-    let phases = [Phase::Launched, Phase::Initialized, Phase::Draining].map(|phase| count(&is_at(phase)));
+    let phases =
+        [Phase::Launched, Phase::Initialized, Phase::Draining].map(|phase| count(&|claim| claim.phase == phase));
     assert_eq!((phases, count(&NodeClaim::is_stopped), records.len()), ([1, 2, 1], 1, 5), "{records:#?}");
     assert_eq!((harness.cluster.bound(), usage(&harness).await.resources.get("nodes").units()), (2, 2));
     harness
@@ -207,7 +204,7 @@ async fn a_cluster_moves_to_another_table_and_back_without_touching_a_node() {
     harness.minutes(10).await;
     let records = harness.records().await;
     let left: BTreeSet<(bool, bool)> =
-        records.iter().map(|claim| (claim.is_standalone(), claim.status.warm == Some(Warm::Stopped))).collect();
+        records.iter().map(|claim| (claim.is_standalone(), claim.is_stopped())).collect();
     assert_eq!(left, BTreeSet::from([(true, false), (false, true)]), "empty nodes are removed: {records:#?}");
     check_adopted(&harness, "after the scale-down").await;
 }

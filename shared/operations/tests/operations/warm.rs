@@ -8,7 +8,7 @@ use nodeless_fake_kubernetes::resource::NODES;
 use nodeless_model::claim::{TerminationReason, condition};
 use nodeless_model::labels::DOLLARS_PER_HOUR;
 use nodeless_model::object::EventType;
-use nodeless_model::{InstanceState, NodeClaim, Phase, Warm, labels};
+use nodeless_model::{InstanceState, NodeClaim, Phase, labels};
 use nodeless_ports::ErrorKind;
 use nodeless_world::resources::{NODE_CLASSES, NODE_POOLS};
 use serde_json::json;
@@ -110,7 +110,7 @@ async fn a_scale_up_starts_the_stopped_instances_first_and_the_next_plan_replace
     add(&harness, "more-1");
     harness.queue_wake().await;
     let report = harness.planner().run().await.unwrap();
-    let taken = harness.records().await.into_iter().filter(|claim| claim.status.warm == Some(Warm::Starting));
+    let taken = harness.records().await.into_iter().filter(|claim| claim.phase == Phase::Starting);
     assert_eq!(ids(&taken.collect::<Vec<_>>()), kept);
     assert!(report.created.len() >= 2 && report.unschedulable.is_empty(), "{report:#?}");
     converge(&mut harness, (3, 2, 3), "both were started").await;
@@ -141,7 +141,7 @@ async fn pods_that_come_together_start_as_many_stopped_instances_as_cost_no_more
     harness.cluster.add_replica_sets([pod("more-0", 1200), pod("more-1", 1200)]);
     harness.queue_wake().await;
     harness.planner().run().await.unwrap();
-    let taken = harness.records().await.into_iter().filter(|claim| claim.status.warm == Some(Warm::Starting));
+    let taken = harness.records().await.into_iter().filter(|claim| claim.phase == Phase::Starting);
     assert_eq!(ids(&taken.collect::<Vec<_>>()), kept);
     converge(&mut harness, (3, 2, 3), "both were started").await;
 
@@ -280,7 +280,7 @@ async fn a_node_that_is_deleted_while_its_instance_stops_changes_nothing() {
     let mut harness = running_cluster(1).await;
     keep(&harness, "1");
     harness.until("one stops", |harness| calls(harness, "StopInstances") == 1).await;
-    let stops = |claim: &NodeClaim| claim.status.warm == Some(Warm::Stopping);
+    let stops = |claim: &NodeClaim| claim.phase == Phase::Stopping;
     let one = harness.records().await.into_iter().find(stops).unwrap();
     let (id, name) = (one.status.instance.unwrap().id, one.status.node_name.unwrap());
     harness.cluster.delete(&NODES, &name);

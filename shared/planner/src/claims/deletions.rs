@@ -21,7 +21,7 @@ pub(crate) fn deleted(claims: &[NodeClaim], view: &ClusterView) -> Vec<String> {
     let has_object = |claim: &NodeClaim| unreadable || view.node_claims.iter().any(|object| object.uid == claim.uid);
     let is_deleted = |claim: &&NodeClaim| {
         let instance = claim.status.instance.as_ref().map(|instance| instance.id.as_str());
-        matches!(claim.phase, Phase::Launched | Phase::Registered | Phase::Initialized)
+        (Phase::Launched..Phase::Draining).contains(&claim.phase)
             && (instance.is_some_and(|id| instances.contains(id))
                 || objects.contains(claim.name.as_str())
                 || claim.node_pool.as_deref().is_some_and(|name| !pools.contains(name))

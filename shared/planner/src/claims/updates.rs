@@ -40,7 +40,7 @@ pub(crate) fn noted(snapshot: &Snapshot, evaluated: &[EvaluatedPool]) -> Vec<Not
     let facts = class_facts(&snapshot.view);
     let offers: Vec<PoolOffer<'_>> = evaluated.iter().map(EvaluatedPool::offer).collect();
     let drifted = |claim: &NodeClaim| {
-        if !matches!(claim.phase, Phase::Launched | Phase::Registered | Phase::Initialized) {
+        if !(Phase::Launched..Phase::Draining).contains(&claim.phase) {
             return None;
         }
         let offer = offers.iter().find(|offer| claim.is_of(&offer.pool.name))?;
@@ -52,7 +52,7 @@ pub(crate) fn noted(snapshot: &Snapshot, evaluated: &[EvaluatedPool]) -> Vec<Not
     for (place, claim) in snapshot.claims.iter().enumerate() {
         let mut after = claim.clone();
         let of_node = claim.status.node_name.as_deref().filter(|name| nodes.contains(name));
-        let joined = matches!(claim.phase, Phase::Registered | Phase::Initialized);
+        let joined = (Phase::Registered..Phase::Draining).contains(&claim.phase);
         let pods_changed = match of_node.filter(|_| joined) {
             Some(name) => note_pods(&mut after, pods.get(name).map_or(&[], Vec::as_slice), snapshot.now),
             None => false,

@@ -50,7 +50,7 @@ pub(crate) fn left(written: &[LaunchBudget], records: &[NodeClaim], evaluated: &
     let types = Types::new(evaluated);
     let mut budgets = Budgets::new(written.to_vec());
     let mut on_their_way: BTreeMap<&str, (&NodeClaim, usize)> = BTreeMap::new();
-    for claim in records.iter().filter(|claim| claim.phase == Phase::Reserved && claim.status.instance.is_none()) {
+    for claim in records.iter().filter(|claim| claim.phase < Phase::Launched && claim.status.instance.is_none()) {
         let group = claim.spec.launch_group.as_ref().map_or(claim.uid.as_str(), |group| group.id.as_str());
         on_their_way.entry(group).or_insert((claim, 0)).1 += 1;
     }

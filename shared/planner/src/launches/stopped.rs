@@ -7,11 +7,11 @@ use crate::nodes::voluntary_disruption::class_facts;
 use nodeless_disruption::drift;
 use nodeless_lifecycle::warm;
 use nodeless_model::claim::Charge;
-use nodeless_model::{NodeClaim, Quantity};
+use nodeless_model::{NodeClaim, Phase, Quantity};
 
 /// The claims of the stopped instances that may be started: those that have not drifted.
 pub(crate) fn startable<'a>(facts: Facts<'a>) -> impl Iterator<Item = &'a NodeClaim> {
-    let stopped = facts.claims.iter().filter(|claim| claim.is_stopped() && !claim.phase.is_leaving());
+    let stopped = facts.claims.iter().filter(|claim| claim.phase == Phase::Stopped);
     stopped.filter(move |claim| !has_drifted(claim, facts))
 }
 

@@ -75,9 +75,8 @@ impl<'a> ClusterState<'a> {
         }
         // Claims whose node has not joined count as their future nodes, so that a plan never launches twice for the same pods. A
         // claim that lost its node cannot run pods.
-        let on_the_way = records.iter().filter(|claim| {
-            !joined.contains(claim.name.as_str()) && matches!(claim.phase, Phase::Reserved | Phase::Launched)
-        });
+        let on_the_way =
+            records.iter().filter(|claim| !joined.contains(claim.name.as_str()) && claim.phase < Phase::Registered);
         places.extend(on_the_way.map(|claim| Place { claim: Some(claim), ..Place::default() }));
         let mut orphans: Vec<&Pod> = pods.into_values().flatten().collect();
         orphans.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
@@ -109,7 +108,7 @@ impl<'a> ClusterState<'a> {
             registered.is_some_and(|since| now.duration_since(since) < BEHIND)
         };
         let unseen = self.records.iter().filter(|claim| {
-            matches!(claim.phase, Phase::Registered | Phase::Initialized)
+            (Phase::Registered..Phase::Draining).contains(&claim.phase)
                 && !placed.contains(claim.name.as_str())
                 && lately(claim)
         });
@@ -309,7 +308,7 @@ impl<'a> WithoutInstance<'a> {
             Some((object.instance_id()?, *claim?))
         });
         let mut launching: BTreeMap<&str, Timestamp> = BTreeMap::new();
-        for claim in all().filter(|claim| claim.phase == Phase::Reserved) {
+        for claim in all().filter(|claim| claim.phase < Phase::Launched) {
             let Some(pool) = &claim.node_pool else { continue };
             let first = launching.entry(pool).or_insert(claim.created);
             *first = claim.created.min(*first);

@@ -73,7 +73,7 @@ impl<'a> Others<'a> {
     /// The nodes that others launch, and that have not joined. They count so that two controllers do not launch for the same pods.
     pub(crate) fn on_the_way(self, view: &ClusterView) -> Vec<&'a NodeClaim> {
         let joined: BTreeSet<&str> = view.nodes.iter().filter_map(|node| node.provider_id.as_deref()).collect();
-        let launches = |claim: &NodeClaim| matches!(claim.phase, Phase::Reserved | Phase::Launched);
+        let launches = |claim: &NodeClaim| claim.phase < Phase::Registered;
         let on_the_way =
             self.claims.into_iter().filter(|(id, claim)| launches(claim) && !id.is_some_and(|id| joined.contains(id)));
         on_the_way.map(|(_, claim)| claim).collect()

@@ -44,8 +44,7 @@ fn is_unmarked(pod: &Pod) -> bool {
 
 /// The pods, `namespace/name`, whose nodes are not ready yet, each with the time at which the last of them was decided.
 fn launched_for(claims: &[NodeClaim]) -> BTreeMap<&str, Timestamp> {
-    let joining =
-        claims.iter().filter(|claim| matches!(claim.phase, Phase::Reserved | Phase::Launched | Phase::Registered));
+    let joining = claims.iter().filter(|claim| claim.phase < Phase::Initialized);
     let mut launched = BTreeMap::new();
     for claim in joining {
         for pod in &claim.spec.nominated_pods {

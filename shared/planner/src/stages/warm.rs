@@ -23,7 +23,7 @@ use nodeless_model::events::{misconfigured, script_not_repeated};
 use nodeless_model::object::ObjectEvent;
 use nodeless_model::plural::counted;
 use nodeless_model::{
-    CapacityType, InvalidAnnotation, NodeClaim, NodePool, Requirement, ResourceList, Setting, Warm, labels,
+    CapacityType, InvalidAnnotation, NodeClaim, NodePool, Phase, Requirement, ResourceList, Setting, labels,
 };
 use nodeless_operations::{names::Names, refused_stops};
 use nodeless_scheduling::{Launch, PoolOffer};
@@ -123,7 +123,7 @@ fn change(
         avoided: Vec::new(),
     });
     let mut groups = launches::groups(nodes.collect(), facts, names);
-    groups.iter_mut().flatten().for_each(|claim| claim.status.warm = Some(Warm::Preparing));
+    groups.iter_mut().flatten().for_each(|claim| claim.phase = Phase::WarmReserved);
     (!leaving.is_empty() || !groups.is_empty() || short.is_some()).then(|| Change {
         node_pool: pool.name.clone(),
         leaving,

@@ -5,7 +5,7 @@ use futures::future::{Either, select};
 use futures::stream::{self, StreamExt as _};
 use nodeless_model::events::failed_termination;
 use nodeless_model::object::{ObjectEvent, ObjectRef};
-use nodeless_model::{NodeClaim, Phase, Warm};
+use nodeless_model::{NodeClaim, Phase};
 use nodeless_operations::{
     log_lines::{ClaimWaits, Failed},
     registrations::Registrations,
@@ -100,9 +100,9 @@ impl Reconciler {
         let gone = names.iter().filter(|name| !claims.iter().any(|claim| claim.name == **name));
         let mut done: Vec<Progress> = gone.map(|name| Progress::new(name, &shared)).collect();
         let mut together = view.opened.others.iter().map(|name| (name.clone(), Duration::ZERO)).collect::<Vec<_>>();
-        let starting = claims.iter().filter(|claim| claim.status.warm == Some(Warm::Starting)).count();
+        let starting = claims.iter().filter(|claim| claim.phase == Phase::Starting).count();
         let (launching, others): (Vec<NodeClaim>, Vec<NodeClaim>) =
-            claims.into_iter().partition(|claim| claim.phase == Phase::Reserved);
+            claims.into_iter().partition(|claim| claim.phase < Phase::Launched);
         let others_at_once = if view.opened.any() { OPENED_AT_ONCE } else { AT_ONCE };
         let [launching, others] = [(launching, AT_ONCE), (others, others_at_once)].map(|(claims, at_once)| {
             let runs = claims.into_iter().map(|claim| Box::pin(self.bounded(claim, &view, &shared)));

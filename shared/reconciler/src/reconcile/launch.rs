@@ -307,7 +307,7 @@ impl Reconciler {
         let Some(written) = self.write(claim, &step, progress).await? else { return Ok(true) };
         self.follow(&step, &written, progress).await?;
         // A failed launch is tried again after its delay, not at once.
-        Ok(written.phase != Phase::Reserved)
+        Ok(written.phase >= Phase::Launched)
     }
 
     /// Executes the effects of a launch result that is written.

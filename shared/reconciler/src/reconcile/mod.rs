@@ -198,7 +198,7 @@ impl Reconciler {
             Err(error) if error.kind == ErrorKind::Conflict => return Ok(None),
             Err(error) => return Err(error),
         };
-        if before.phase != written.phase {
+        if before.phase.as_str() != written.phase.as_str() {
             self.report(before, &written, &mut progress.metrics);
         }
         Ok(Some(written))
@@ -210,8 +210,8 @@ impl Reconciler {
         self.context.log(&ClaimStepped {
             claim: &after.name,
             node_pool: after.node_pool.as_deref(),
-            from: &format!("{:?}", before.phase),
-            to: &format!("{:?}", after.phase),
+            from: before.phase.as_str(),
+            to: after.phase.as_str(),
             instance: instance.map(|instance| instance.id.as_str()),
             instance_type: instance.map(|instance| instance.instance_type.as_str()),
             zone: instance.map(|instance| instance.zone.as_str()),
@@ -225,7 +225,7 @@ impl Reconciler {
             }
         };
         match after.phase {
-            Phase::Launched => of_pool(Metric::NodesLaunched),
+            Phase::Launched | Phase::WarmLaunched if before.phase < Phase::Launched => of_pool(Metric::NodesLaunched),
             Phase::Gone if instance.is_some() => of_pool(Metric::NodesTerminated),
             _ => {}
         }
@@ -233,15 +233,16 @@ impl Reconciler {
             let elapsed = Duration::try_from(self.context.now().duration_since(start)).unwrap_or(Duration::ZERO);
             elapsed.as_secs_f64() * 1000.0
         };
-        if before.phase < Phase::Registered && matches!(after.phase, Phase::Registered | Phase::Initialized) {
+        if before.phase < Phase::Registered
+            && matches!(after.phase, Phase::Registered | Phase::Preparing | Phase::Initialized)
+        {
             metrics.count(Metric::NodesRegistered, 1);
             if let Some(instance) = &after.status.instance {
                 metrics.record(Metric::RegistrationLatencyMilliseconds, since(instance.launched));
             }
         }
         match after.phase {
-            // A warm node that was stopped is launched again, and not now.
-            Phase::Launched if before.phase < Phase::Launched => {
+            Phase::Launched | Phase::WarmLaunched if before.phase < Phase::Launched => {
                 metrics.count(Metric::NodesLaunched, 1);
                 metrics.record(Metric::LaunchLatencyMilliseconds, since(after.created));
             }

@@ -130,7 +130,8 @@ impl View {
 
     /// Whether a step of this claim needs its instance: the first step, or one that follows at once because its node has joined.
     fn needs_instance(&self, claim: &NodeClaim) -> bool {
-        let joins = || claim.phase == Phase::Launched && self.nodes_of(claim).known().is_some_and(|it| !it.is_empty());
+        let is_launched = matches!(claim.phase, Phase::Launched | Phase::WarmLaunched);
+        let joins = || is_launched && self.nodes_of(claim).known().is_some_and(|it| !it.is_empty());
         (Needs::new(claim).instance || joins()) && self.shift_away_from(claim).is_none()
     }
 
@@ -318,7 +319,7 @@ fn sought_node(claim: &NodeClaim) -> Option<SoughtNode> {
     Some(SoughtNode {
         provider_id: instance.provider_id(),
         name: claim.status.node_name.clone(),
-        joining: matches!(claim.phase, Phase::Launched | Phase::Registered),
+        joining: (Phase::Launched..Phase::Initialized).contains(&claim.phase),
     })
 }
 

@@ -1,7 +1,7 @@
 use super::*;
-use nodeless_model::claim::{LaunchedInstance, Termination, condition};
+use nodeless_model::claim::{LaunchedInstance, Termination, condition, reason};
 use nodeless_model::{
-    CapacityType, ConditionStatus, NodeClaimSpec, NodeClaimStatus, Phase, PodTemplate, Quantity, StringMap, Warm,
+    CapacityType, ConditionStatus, NodeClaimSpec, NodeClaimStatus, Phase, PodTemplate, Quantity, StringMap,
 };
 use std::sync::LazyLock;
 
@@ -475,19 +475,19 @@ fn a_warm_node_counts_until_it_is_stopped_and_from_its_start_again() {
     let mut warm = claim("a", Some(at("12:01:00")));
     let first = step(Some(&open), at("12:05:00"), std::slice::from_ref(&warm), &[], &[]);
     assert_eq!((first.open.hours[0].seconds(), first.pools[0].nodes), (240.0, 1));
-    warm.set_condition(condition::REGISTERED, ConditionStatus::Unknown, Warm::STOPPED, "", at("12:06:00"));
-    warm.status.warm = Some(Warm::Stopped);
+    warm.set_condition(condition::REGISTERED, ConditionStatus::Unknown, reason::STOPPED, "", at("12:06:00"));
+    warm.phase = Phase::Stopped;
     let second = step(Some(&first.open), at("12:10:00"), std::slice::from_ref(&warm), &[], &[]);
     assert_eq!(second.open.hours[0].seconds(), 300.0);
     let now = &second.pools[0];
     assert!(now.nodes == 0 && now.dollars_per_hour == 0.0, "{now:?}");
     // It is taken for pods, and EC2 has not started it.
-    warm.status.warm = Some(Warm::Starting);
+    warm.phase = Phase::Starting;
     let third = step(Some(&second.open), at("12:15:00"), std::slice::from_ref(&warm), &[], &[]);
     assert_eq!(third.open.hours[0].seconds(), 300.0);
     let ended = EndedNode::new(&warm, at("12:19:00")).unwrap();
     assert_eq!(step(Some(&third.open), at("12:20:00"), &[], &[], &[ended]).open.hours[0].seconds(), 300.0);
-    warm.status.warm = Some(Warm::Started);
+    warm.phase = Phase::Launched;
     warm.status.instance = Some(instance(at("12:18:00")));
     warm.set_condition(condition::REGISTERED, ConditionStatus::Unknown, "NodeNotFound", "", at("12:18:05"));
     let fourth = step(Some(&third.open), at("12:20:00"), &[warm], &[], &[]);

@@ -52,9 +52,9 @@ fn on_demand(launches: &[Launch]) -> usize {
 #[test]
 fn warm_nodes_are_no_part_of_the_minimum() {
     let mut world = world("1");
-    world.node("default", "c9.large", CapacityType::OnDemand, ZONES[0], vec![]).claim.status.warm = Some(Warm::Stopped);
+    world.node("default", "c9.large", CapacityType::OnDemand, ZONES[0], vec![]).claim.phase = Phase::Stopped;
     assert_eq!(on_demand(&planned(&world, &large(2), &[])), 1, "its instance is stopped");
-    world.places[0].claim.status.warm = Some(Warm::Started);
+    world.places[0].claim.phase = Phase::Initialized;
     assert_eq!(on_demand(&planned(&world, &large(2), &[])), 0);
 }
 

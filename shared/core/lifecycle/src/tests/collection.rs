@@ -1,7 +1,6 @@
 use super::*;
 use crate::daemon_sets::awaited_by;
 use crate::{Collection, Effect, World, collect, is_proved_gone, step};
-use nodeless_model::Warm;
 use nodeless_model::claim::Charge;
 use nodeless_model::test_support::node_pool;
 use nodeless_model::{ClassKind, OtherNodeClaim, TaintEffect};
@@ -232,16 +231,16 @@ fn waiting(kind: &str, reason: &str) -> MirroredClaim {
 
 #[test]
 fn an_adopted_warm_node_is_in_the_state_that_its_node_claim_shows() {
-    let cordoned = Node { unschedulable: true, ..ready_node() };
+    let cordoned = super::warm::cordoned();
     let of = |state, nodes: Vec<Node>, mirror| {
         let all =
             Everything { claims: Vec::new(), instances: vec![instance("i-1", state)], nodes, mirrors: vec![mirror] };
         adopted(&found(&all, 100))[0].clone()
     };
-    let stopped = || waiting(condition::REGISTERED, Warm::STOPPED);
-    let warming = || waiting(condition::INITIALIZED, Warm::WARMING);
+    let stopped = || waiting(condition::REGISTERED, reason::STOPPED);
+    let warming = || waiting(condition::INITIALIZED, reason::WARMING);
     let claim = of(InstanceState::Stopped, Vec::new(), stopped());
-    assert!(claim.is_stopped() && claim.phase == Phase::Launched && !claim.has_condition(condition::REGISTERED));
+    assert!(claim.phase == Phase::Stopped && !claim.has_condition(condition::REGISTERED));
     assert_eq!(
         (claim.spec.charge.clone(), &*claim.spec.annotations[labels::NODE_POOL_HASH]),
         (Charge::default(), "17")
@@ -254,10 +253,10 @@ fn an_adopted_warm_node_is_in_the_state_that_its_node_claim_shows() {
     let next = crate::step(&claim, &seen, at(90_000), &settings());
     assert!(next.claim.is_stopped(), "it stays: {:?}", next.claim.status.termination);
     let states = [InstanceState::Running, InstanceState::Stopping]
-        .map(|state| of(state, vec![cordoned.clone()], warming()).status.warm);
-    assert_eq!(states, [Some(Warm::Preparing), Some(Warm::Stopping)]);
-    assert_eq!(of(InstanceState::Running, Vec::new(), stopped()).status.warm, None, "it was started a moment ago");
-    assert_eq!(of(InstanceState::Stopped, vec![cordoned], mirror()).status.warm, None, "of another program");
+        .map(|state| of(state, vec![cordoned.clone()], warming()).phase);
+    assert_eq!(states, [Phase::Preparing, Phase::Stopping]);
+    assert_eq!(of(InstanceState::Running, Vec::new(), stopped()).phase, Phase::Launched, "it was started a moment ago");
+    assert_eq!(of(InstanceState::Stopped, vec![cordoned], mirror()).phase, Phase::Registered, "of another program");
 }
 
 #[test]

@@ -6,6 +6,7 @@ mod group;
 mod launching;
 mod leaving;
 mod opening;
+mod phases;
 mod properties;
 mod reboot;
 mod registration;
@@ -20,7 +21,7 @@ use crate::{
     LaunchResult, Learned, NodeClassState, Nominations, Observation, Seen, SeenGroup, SeenOwners, Settings, prepare,
 };
 use jiff::Timestamp;
-use nodeless_model::claim::{LaunchGroup, LaunchedInstance, condition};
+use nodeless_model::claim::{LaunchGroup, LaunchedInstance, condition, reason};
 use nodeless_model::node::NodeCondition;
 use nodeless_model::object::MirroredClaim;
 use nodeless_model::{
@@ -103,7 +104,7 @@ fn launch_result(id: &str) -> LaunchResult {
 pub(crate) fn claim(phase: Phase) -> NodeClaim {
     let mut claim = reserved();
     claim.phase = phase;
-    if phase == Phase::Reserved {
+    if phase < Phase::Launched {
         return claim;
     }
     let one = instance("i-1", InstanceState::Running);

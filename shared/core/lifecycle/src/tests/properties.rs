@@ -179,7 +179,7 @@ pub(super) fn any_observation() -> impl Strategy<Value = Observation> {
         )
 }
 
-fn any_claim() -> impl Strategy<Value = NodeClaim> {
+pub(super) fn any_claim() -> impl Strategy<Value = NodeClaim> {
     use Phase::{Draining, Gone, Initialized, Launched, Registered, Reserved, Terminating};
     let phase = prop::sample::select(vec![Reserved, Launched, Registered, Initialized, Draining, Terminating, Gone]);
     (phase, any::<bool>(), any::<bool>(), prop::option::of(0_u64..30)).prop_map(|(phase, launched, waits, grace)| {

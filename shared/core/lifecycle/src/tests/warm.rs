@@ -3,33 +3,32 @@
 use super::properties::any_observation;
 use super::*;
 use crate::{Effect, Needs, begin_termination, step, warm};
+use nodeless_model::EndedNode;
 use nodeless_model::claim::{Charge, TerminationReason};
 use nodeless_model::instance::OfferingFailure;
-use nodeless_model::{EndedNode, Warm};
 use proptest::prelude::*;
 
-/// A claim in a state, as it would be at time 0.
-fn kept(state: Warm) -> NodeClaim {
-    let mut one = claim(if state <= Warm::Stopping { Phase::Registered } else { Phase::Launched });
-    one.status.warm = Some(state);
+/// A claim in a phase, as it would be at time 0.
+fn kept(phase: Phase) -> NodeClaim {
+    let mut one = claim(phase);
     one.spec.charge =
         Charge { resources: ResourceList::from([("cpu", Quantity::from_units(2))]), dollars_per_hour: 0.1 };
     one
 }
 
 /// The cordoned node of a warm claim, as it is registered.
-fn cordoned() -> Node {
+pub(super) fn cordoned() -> Node {
     let mut node = ready_node();
     node.labels.remove(labels::INITIALIZED);
     node.unschedulable = true;
     node
 }
 
-fn daemon(ready: bool) -> Pod {
+pub(super) fn daemon(ready: bool) -> Pod {
     Pod { owner_kind: Some("DaemonSet".into()), ready: Some(ready), ..pod("proxy") }
 }
 
-fn seen(state: InstanceState, nodes: Vec<Node>, pods: Vec<Pod>) -> Observation {
+pub(super) fn seen(state: InstanceState, nodes: Vec<Node>, pods: Vec<Pod>) -> Observation {
     Observation {
         instance: Seen::Known(Some(instance("i-1", state))),
         nodes: Seen::Known(nodes),
@@ -48,8 +47,7 @@ fn starts(effects: &[Effect]) -> bool {
 
 #[test]
 fn a_warm_node_is_registered_cordoned_and_not_initialized() {
-    let mut one = claim(Phase::Launched);
-    one.status.warm = Some(Warm::Preparing);
+    let mut one = claim(Phase::WarmLaunched);
     let next = step(&one, &seen(InstanceState::Running, vec![joined()], vec![]), at(30), &settings());
     let patches = next.effects.iter().filter_map(|effect| match effect {
         Effect::PatchNode { patch, .. } => Some(patch),
@@ -58,7 +56,7 @@ fn a_warm_node_is_registered_cordoned_and_not_initialized() {
     let [patch] = patches.collect::<Vec<_>>()[..] else { panic!("{:?}", next.effects) };
     assert_eq!(patch.unschedulable, Some(true));
     assert!(!patch.labels.contains_key(labels::INITIALIZED) && patch.labels.contains_key(labels::REGISTERED));
-    one.status.warm = None;
+    one.phase = Phase::Launched;
     let next = step(&one, &seen(InstanceState::Running, vec![joined()], vec![]), at(30), &settings());
     let cordons = |effect: &Effect| matches!(effect, Effect::PatchNode { patch, .. } if patch.unschedulable.is_some());
     assert!(!next.effects.iter().any(cordons));
@@ -66,31 +64,31 @@ fn a_warm_node_is_registered_cordoned_and_not_initialized() {
 
 #[test]
 fn it_is_stopped_once_the_pods_of_daemon_sets_are_ready() {
-    let one = kept(Warm::Preparing);
+    let one = kept(Phase::Preparing);
     let after =
         |second, pods| step(&one, &seen(InstanceState::Running, vec![cordoned()], pods), at(second), &settings());
     for (second, pods) in [(5, vec![]), (30, vec![daemon(false)])] {
         let next = after(second, pods);
-        assert_eq!((next.claim.status.warm, stops(&next.effects)), (Some(Warm::Preparing), false), "{second}");
+        assert_eq!((next.claim.phase, stops(&next.effects)), (Phase::Preparing, false), "{second}");
         assert!(next.requeue.is_some());
     }
     for (second, pods) in [(20, vec![daemon(true)]), (300, vec![daemon(false)])] {
         let next = after(second, pods);
-        assert_eq!(next.claim.status.warm, Some(Warm::Stopping), "{second}");
+        assert_eq!(next.claim.phase, Phase::Stopping, "{second}");
         assert!(!stops(&next.effects), "it is written first");
     }
     let mut waits = cordoned();
     waits.conditions.clear();
     let unready =
         |second| step(&one, &seen(InstanceState::Running, vec![waits.clone()], vec![]), at(second), &settings());
-    assert_eq!(unready(899).claim.status.warm, Some(Warm::Preparing));
+    assert_eq!(unready(899).claim.phase, Phase::Preparing);
     let end = unready(900).claim.status.termination.unwrap();
     assert_eq!(end.reason, TerminationReason::RegistrationTimeout);
 }
 
 #[test]
 fn a_node_with_another_pod_serves_and_is_not_stopped() {
-    let one = kept(Warm::Preparing);
+    let one = kept(Phase::Preparing);
     let next = step(
         &one,
         &seen(InstanceState::Running, vec![cordoned()], vec![daemon(true), pod("web")]),
@@ -99,28 +97,28 @@ fn a_node_with_another_pod_serves_and_is_not_stopped() {
     );
     let opens =
         |effect: &Effect| matches!(effect, Effect::PatchNode { patch, .. } if patch.unschedulable == Some(false));
-    assert!(next.effects.iter().any(opens) && next.claim.status.warm == Some(Warm::Preparing));
+    assert!(next.effects.iter().any(opens) && next.claim.phase == Phase::Preparing);
     let open = Node { unschedulable: false, ..cordoned() };
     let next = step(&one, &seen(InstanceState::Running, vec![open], vec![pod("web")]), at(60), &settings());
-    assert_eq!((next.claim.status.warm, next.claim.phase), (None, Phase::Registered));
+    assert_eq!(next.claim.phase, Phase::Registered);
 }
 
 #[test]
 fn its_node_goes_after_ec2_reports_that_it_is_stopped_and_its_charge_with_it() {
-    let one = kept(Warm::Stopping);
+    let one = kept(Phase::Stopping);
     let now = |state, nodes| step(&one, &seen(state, nodes, vec![]), at(60), &settings());
     let deletes = |effect: &Effect| matches!(effect, Effect::DeleteNode { .. });
     let next = now(InstanceState::Running, vec![cordoned()]);
     assert!(stops(&next.effects) && !next.effects.iter().any(deletes));
     let next = now(InstanceState::Stopping, vec![cordoned()]);
-    assert!(!stops(&next.effects) && !next.effects.iter().any(deletes) && next.claim.phase == Phase::Registered);
+    assert!(!stops(&next.effects) && !next.effects.iter().any(deletes) && next.claim.phase == Phase::Stopping);
     assert!(now(InstanceState::Stopped, vec![cordoned()]).effects.iter().any(deletes));
     // A crash between the deletion and the finalizer leaves a node that is being deleted.
     let going = Node { deletion_timestamp: Some(at(50)), ..cordoned() };
     assert!(now(InstanceState::Stopped, vec![going]).claim.status.termination.is_none());
 
     let next = now(InstanceState::Stopped, vec![]);
-    assert!(next.claim.is_stopped() && next.claim.is_warm() && next.claim.phase == Phase::Launched);
+    assert_eq!(next.claim.phase, Phase::Stopped);
     assert_eq!((next.charge, next.claim.status.node_name.clone()), (Some(Charge::default()), None));
     assert!(!next.claim.has_condition(condition::REGISTERED));
     assert_eq!(EndedNode::new(&next.claim, at(9000)).unwrap().stopped, Some(at(60)), "EC2 bills nothing from then on");
@@ -128,13 +126,13 @@ fn its_node_goes_after_ec2_reports_that_it_is_stopped_and_its_charge_with_it() {
 
 #[test]
 fn an_instance_that_does_not_stop_within_ten_minutes_is_terminated() {
-    let mut one = kept(Warm::Preparing);
-    one.set_condition(condition::INITIALIZED, ConditionStatus::Unknown, Warm::WARMING, "", at(0));
+    let mut one = kept(Phase::Preparing);
+    one.set_condition(condition::INITIALIZED, ConditionStatus::Unknown, reason::WARMING, "", at(0));
     one = step(&one, &seen(InstanceState::Running, vec![cordoned()], vec![daemon(true)]), at(200), &settings()).claim;
-    assert_eq!(one.status.warm, Some(Warm::Stopping));
+    assert_eq!(one.phase, Phase::Stopping);
     let now = |state, second| step(&one, &seen(state, vec![cordoned()], vec![]), at(second), &settings());
     for state in [InstanceState::Running, InstanceState::Stopping] {
-        assert_eq!(now(state, 799).claim.status.warm, Some(Warm::Stopping), "{state:?}");
+        assert_eq!(now(state, 799).claim.phase, Phase::Stopping, "{state:?}");
         let next = now(state, 800);
         let end = next.claim.status.termination.unwrap();
         assert_eq!((end.reason, end.deadline), (TerminationReason::Unhealthy, Some(at(800))), "{state:?}");
@@ -142,7 +140,7 @@ fn an_instance_that_does_not_stop_within_ten_minutes_is_terminated() {
     }
     assert!(now(InstanceState::Stopped, 900).claim.status.termination.is_none(), "only its node is left");
     // Started by another program long after it was stopped: its time begins then.
-    let mut stopped = kept(Warm::Stopped);
+    let mut stopped = kept(Phase::Stopped);
     warm::show_stopped(&mut stopped, at(0));
     let next = step(&stopped, &seen(InstanceState::Running, vec![], vec![]), at(90_000), &settings());
     let next = step(&next.claim, &seen(InstanceState::Running, vec![], vec![]), at(90_001), &settings());
@@ -151,7 +149,7 @@ fn an_instance_that_does_not_stop_within_ten_minutes_is_terminated() {
 
 #[test]
 fn a_node_whose_instance_ec2_refuses_to_stop_is_opened_for_pods() {
-    let refused = warm::not_stopped(&kept(Warm::Stopping), "denied", at(2000)).unwrap();
+    let refused = warm::not_stopped(&kept(Phase::Stopping), "denied", at(2000)).unwrap();
     assert_eq!(refused.effects, [Effect::MirrorClaim]);
     assert_eq!(warm::not_stopped(&refused.claim, "denied", at(2000)), None, "it is repeated");
     let now = |node| {
@@ -162,19 +160,19 @@ fn a_node_whose_instance_ec2_refuses_to_stop_is_opened_for_pods() {
         |effect: &Effect| matches!(effect, Effect::PatchNode { patch, .. } if patch.unschedulable == Some(false));
     assert!(next.effects.iter().any(opens) && next.requeue == Some(Duration::ZERO), "{next:?}");
     let next = now(Node { unschedulable: false, ..cordoned() });
-    assert_eq!((next.claim.status.warm, next.claim.status.termination), (None, None));
+    assert_eq!((next.claim.phase, next.claim.status.termination), (Phase::Registered, None));
     // One that another program started is charged again.
-    let mut started = kept(Warm::Stopping);
+    let mut started = kept(Phase::Stopping);
     started.spec.charge = Charge::default();
     let charge = warm::not_stopped(&started, "denied", at(2000)).unwrap().charge.unwrap();
     assert_eq!(charge.resources.get("nodes").units(), 1);
-    let leaving = NodeClaim { phase: Phase::Draining, ..kept(Warm::Stopping) };
+    let leaving = NodeClaim { phase: Phase::Draining, ..kept(Phase::Stopping) };
     assert_eq!(warm::not_stopped(&leaving, "denied", at(2000)), None);
 }
 
 #[test]
 fn a_stopped_instance_stays_until_it_expires_is_deleted_or_is_gone() {
-    let mut one = kept(Warm::Stopped);
+    let mut one = kept(Phase::Stopped);
     let next = step(&one, &seen(InstanceState::Stopped, vec![], vec![]), at(90_000), &settings());
     assert_eq!(
         (next.claim, next.requeue),
@@ -200,15 +198,15 @@ fn a_stopped_instance_stays_until_it_expires_is_deleted_or_is_gone() {
     // Started by another program: it is stopped again.
     one.spec.expire_after = None;
     let next = step(&one, &seen(InstanceState::Running, vec![], vec![]), at(90_000), &settings());
-    assert_eq!(next.claim.status.warm, Some(Warm::Stopping));
+    assert_eq!(next.claim.phase, Phase::Stopping);
 }
 
 #[test]
 fn a_claim_that_is_taken_is_started_and_launched_again() {
-    let taken = warm::take(&kept(Warm::Stopped), vec!["default/web".into()], ResourceList::new(), at(5000));
+    let taken = warm::take(&kept(Phase::Stopped), vec!["default/web".into()], ResourceList::new(), at(5000));
     assert!(!taken.is_warm() && taken.spec.nominated_pods == ["default/web"]);
     let next = step(&taken, &seen(InstanceState::Stopped, vec![], vec![]), at(5001), &settings());
-    assert!(starts(&next.effects) && next.claim.status.warm == Some(Warm::Starting));
+    assert!(starts(&next.effects) && next.claim.phase == Phase::Starting);
     let late = step(&taken, &seen(InstanceState::Stopped, vec![], vec![]), at(5300), &settings());
     assert_eq!(late.claim.status.termination.unwrap().reason, TerminationReason::LaunchTimeout);
 
@@ -216,7 +214,7 @@ fn a_claim_that_is_taken_is_started_and_launched_again() {
     let pending = Instance { launched: at(5002), ..instance("i-1", InstanceState::Pending) };
     let started = Observation { instance: Seen::Known(Some(pending)), ..seen(InstanceState::Pending, vec![], vec![]) };
     let next = step(&taken, &started, at(5010), &settings()).claim;
-    assert_eq!((next.status.warm, next.phase), (Some(Warm::Started), Phase::Launched));
+    assert_eq!(next.phase, Phase::Launched);
     assert_eq!(
         next.condition(condition::REGISTERED).unwrap().last_transition_time,
         at(5010),
@@ -242,7 +240,7 @@ fn a_claim_that_is_taken_is_started_and_launched_again() {
 
 #[test]
 fn a_claim_without_capacity_is_kept_stopped() {
-    let taken = warm::take(&kept(Warm::Stopped), vec!["default/web".into()], ResourceList::new(), at(5000));
+    let taken = warm::take(&kept(Phase::Stopped), vec!["default/web".into()], ResourceList::new(), at(5000));
     let mut failure = OfferingFailure {
         instance_type: "m6i.large".into(),
         zone: "us-east-1a".into(),
@@ -266,7 +264,7 @@ fn a_claim_without_capacity_is_kept_stopped() {
 
 #[test]
 fn a_claim_whose_start_is_rejected_ends_so_that_its_pods_get_another_node() {
-    let taken = warm::take(&kept(Warm::Stopped), vec!["default/web".into()], ResourceList::new(), at(5000));
+    let taken = warm::take(&kept(Phase::Stopped), vec!["default/web".into()], ResourceList::new(), at(5000));
     let denied = OfferingFailure {
         instance_type: "m6i.large".into(),
         zone: "us-east-1a".into(),
@@ -293,20 +291,24 @@ fn a_claim_that_was_taken_in_a_zone_that_is_shifted_away_from_ends_and_a_stopped
         instance: Seen::default(),
         ..seen(InstanceState::Stopped, vec![], vec![])
     };
-    let taken = warm::take(&kept(Warm::Stopped), vec!["default/web".into()], ResourceList::new(), at(5000));
+    let taken = warm::take(&kept(Phase::Stopped), vec!["default/web".into()], ResourceList::new(), at(5000));
     let next = step(&taken, &shifted, at(5001), &settings());
     assert!(next.claim.phase.is_leaving() && next.effects.contains(&Effect::PlanAtOnce), "{next:?}");
-    for state in [Warm::Stopping, Warm::Stopped] {
+    for state in [Phase::Stopping, Phase::Stopped] {
         let next = step(&kept(state), &shifted, at(5001), &settings());
         assert!(!next.claim.phase.is_leaving() && next.requeue.is_some() && !stops(&next.effects), "{state:?}");
     }
 }
 
-fn any_warm() -> impl Strategy<Value = NodeClaim> {
-    use Warm::{Preparing, Started, Starting, Stopped, Stopping};
+pub(super) fn any_warm() -> impl Strategy<Value = NodeClaim> {
+    use Phase::{Launched, Preparing, Starting, Stopped, Stopping, WarmLaunched};
     let phase = prop::sample::select(vec![None, Some(Phase::Draining), Some(Phase::Terminating)]);
-    (prop::sample::select(vec![Preparing, Stopping, Stopped, Starting, Started]), phase).prop_map(|(state, phase)| {
+    let state = prop::sample::select(vec![WarmLaunched, Preparing, Stopping, Stopped, Starting, Launched]);
+    (state, phase).prop_map(|(state, phase)| {
         let mut one = kept(state);
+        if state == Launched {
+            one.set_condition(condition::LAUNCHED, ConditionStatus::True, reason::STARTED, "", at(0));
+        }
         if let Some(phase) = phase {
             begin_termination(&mut one, TerminationReason::Drifted, "", at(0));
             one.phase = phase;
@@ -323,20 +325,19 @@ proptest! {
         let next = step(&before, &seen, at(now), &settings());
         let state = seen.instance.known().and_then(Option::as_ref).map(|instance| instance.state);
         if stops(&next.effects) {
-            prop_assert_eq!(before.status.warm, Some(Warm::Stopping));
+            prop_assert_eq!(before.phase, Phase::Stopping);
             prop_assert!(matches!(state, Some(InstanceState::Running | InstanceState::Pending)));
         }
         if starts(&next.effects) {
-            prop_assert_eq!((before.status.warm, state), (Some(Warm::Starting), Some(InstanceState::Stopped)));
+            prop_assert_eq!((before.phase, state), (Phase::Starting, Some(InstanceState::Stopped)));
         }
         prop_assert!(!(before.phase.is_leaving() || seen.zonal_shift.is_some()) || !(stops(&next.effects) || starts(&next.effects)));
         let deletes = next.effects.iter().any(|effect| matches!(effect, Effect::DeleteNode { .. }));
         if deletes && !before.phase.is_leaving() {
-            prop_assert_eq!((before.status.warm, state), (Some(Warm::Stopping), Some(InstanceState::Stopped)));
+            prop_assert_eq!((before.phase, state), (Phase::Stopping, Some(InstanceState::Stopped)));
         }
-        prop_assert!(next.claim.phase != Phase::Initialized || !next.claim.is_warm());
         let opened = seen.nodes.known().is_some_and(|nodes| nodes.iter().any(|node| node.is_registered() && !node.unschedulable));
-        let started = before.is_warm() && matches!(next.claim.status.warm, Some(Warm::Starting | Warm::Started));
+        let started = before.is_warm() && matches!(next.claim.phase, Phase::Starting | Phase::Launched);
         prop_assert!(!started || opened, "only a plan takes it, or another table had one taken");
     }
 
@@ -348,15 +349,9 @@ proptest! {
     }
 
     #[test]
-    fn what_is_not_needed_changes_nothing(before in any_warm(), seen in any_observation(), now in 0_i64..4000) {
-        let needs = Needs::new(&before);
-        let mut unread = seen.clone();
-        if !needs.instance && before.status.warm != Some(Warm::Preparing) && before.status.warm != Some(Warm::Started) {
-            unread.instance = Seen::default();
-        }
-        if !needs.pods {
-            unread.pods = Seen::default();
-        }
+    fn pods_that_are_not_needed_change_nothing(before in any_warm(), seen in any_observation(), now in 0_i64..4000) {
+        let needs = Needs::new(&before).pods;
+        let unread = Observation { pods: if needs { seen.pods.clone() } else { Seen::default() }, ..seen.clone() };
         let (with, without) = (step(&before, &seen, at(now), &settings()), step(&before, &unread, at(now), &settings()));
         prop_assert_eq!(with.claim, without.claim);
     }
@@ -367,21 +362,21 @@ proptest! {
 fn an_instance_that_was_started_for_pods_is_not_stopped_because_of_an_older_record() {
     let now = |state, nodes| step(&kept(state), &seen(InstanceState::Running, nodes, vec![]), at(90_000), &settings());
     let open = Node { unschedulable: false, ..ready_node() };
-    let next = now(Warm::Stopped, vec![open.clone()]);
-    assert_eq!((next.claim.status.warm, next.claim.phase), (Some(Warm::Started), Phase::Launched));
+    let next = now(Phase::Stopped, vec![open.clone()]);
+    assert_eq!(next.claim.phase, Phase::Launched);
     assert!(!stops(&next.effects) && next.charge.unwrap().resources.get("nodes").units() == 1);
     let next = step(&next.claim, &seen(InstanceState::Running, vec![open.clone()], vec![]), at(90_001), &settings());
     assert_eq!(next.claim.phase, Phase::Initialized);
-    let next = now(Warm::Stopping, vec![open]);
-    assert!(next.claim.status.warm.is_none() && !stops(&next.effects));
+    let next = now(Phase::Stopping, vec![open]);
+    assert!(next.claim.phase == Phase::Registered && !stops(&next.effects));
     // Another program started it: its node joins, and nodeless has not registered it.
-    assert_eq!(now(Warm::Stopped, vec![joined()]).claim.status.warm, Some(Warm::Stopping));
-    let mut stopping = kept(Warm::Stopping);
+    assert_eq!(now(Phase::Stopped, vec![joined()]).claim.phase, Phase::Stopping);
+    let mut stopping = kept(Phase::Stopping);
     stopping.clear_condition(condition::INITIALIZED);
-    stopping.set_condition(condition::INITIALIZED, ConditionStatus::Unknown, Warm::WARMING, "", at(89_990));
+    stopping.set_condition(condition::INITIALIZED, ConditionStatus::Unknown, reason::WARMING, "", at(89_990));
     let running = seen(InstanceState::Running, vec![cordoned()], vec![]);
     assert!(stops(&step(&stopping, &running, at(90_000), &settings()).effects));
     let unknown = Observation { nodes: Seen::default(), ..seen(InstanceState::Running, vec![], vec![]) };
-    let waits = step(&kept(Warm::Stopped), &unknown, at(90_000), &settings());
+    let waits = step(&kept(Phase::Stopped), &unknown, at(90_000), &settings());
     assert!(waits.claim.is_stopped() && waits.requeue.is_some(), "nothing is stopped while the node is unknown");
 }

@@ -3,11 +3,11 @@
 //! The record in the claims table is authoritative. The NodeClaim object in the cluster mirrors it.
 
 mod conditions;
+mod phase;
 mod reboot;
 mod termination;
 
 use crate::nodes::node;
-use crate::nodes::warm::Warm;
 use crate::pods::surge::Surge;
 use crate::{Requirement, Requirements, ResourceList, RootVolume, RootVolumeSize, StringMap, Taint, labels};
 use jiff::Timestamp;
@@ -15,7 +15,8 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::time::Duration;
 
-pub use conditions::{Condition, ConditionStatus, condition};
+pub use conditions::{Condition, ConditionStatus, condition, reason};
+pub use phase::Phase;
 pub use reboot::{Reboot, RebootCall, RebootEnd};
 pub use termination::{Termination, TerminationReason};
 
@@ -75,33 +76,6 @@ impl CapacityType {
 impl fmt::Display for CapacityType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
-    }
-}
-
-/// The phase of a claim. Phases only advance, except that a [warm](Warm) node that was stopped is launched again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum Phase {
-    /// Recorded and charged to its NodePool's limits; no instance is known.
-    Reserved,
-    /// An instance was launched; its node has not joined yet.
-    Launched,
-    /// The node joined and was registered.
-    Registered,
-    /// The node was initialized.
-    Initialized,
-    /// The claim is terminating; its node is being drained.
-    Draining,
-    /// The node is drained or never joined; the instance is being terminated.
-    Terminating,
-    /// Nothing is left in EC2 or the cluster; the record can be deleted.
-    Gone,
-}
-
-impl Phase {
-    /// Whether the claim is terminating.
-    #[must_use]
-    pub fn is_leaving(self) -> bool {
-        self >= Self::Draining
     }
 }
 
@@ -289,9 +263,6 @@ pub struct NodeClaimStatus {
     /// The pods of its node for which a successor is created during the drain.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub surges: Vec<Surge>,
-    /// What is done with the instance of a warm node; `None` if it never was one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub warm: Option<Warm>,
     /// The reboots by node repair that count, in their order; the last one may be in progress.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub reboots: Vec<Reboot>,
@@ -376,14 +347,22 @@ impl NodeClaim {
 
     /// Whether it is kept for later: no pod may be planned or scheduled to its node.
     #[must_use]
-    pub fn is_warm(&self) -> bool {
-        self.status.warm.is_some_and(|warm| warm <= Warm::Stopped)
+    pub const fn is_warm(&self) -> bool {
+        use Phase::{Preparing, Stopped, Stopping, WarmLaunched, WarmReserved};
+        matches!(self.phase, WarmReserved | WarmLaunched | Preparing | Stopping | Stopped)
     }
 
     /// Whether its instance is stopped, so that EC2 bills nothing for it except its volumes.
     #[must_use]
     pub fn is_stopped(&self) -> bool {
-        self.status.warm == Some(Warm::Stopped)
+        self.phase == Phase::Stopped || (self.phase.is_leaving() && self.shows_stopped())
+    }
+
+    /// Whether its conditions are those of a stopped instance. The NodeClaim object shows the phase by nothing else.
+    #[must_use]
+    pub fn shows_stopped(&self) -> bool {
+        self.has_condition(condition::LAUNCHED)
+            && self.condition(condition::REGISTERED).is_some_and(|registered| registered.reason == reason::STOPPED)
     }
 
     /// The provider id of its node, once launched.
@@ -481,16 +460,6 @@ impl NodeClaim {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn phases_go_forwards() {
-        assert!(
-            Phase::Reserved < Phase::Launched
-                && Phase::Initialized < Phase::Draining
-                && Phase::Terminating < Phase::Gone
-        );
-        assert!(Phase::Draining.is_leaving() && !Phase::Initialized.is_leaving());
-    }
 
     #[test]
     fn a_condition_keeps_its_time_until_its_status_changes() {

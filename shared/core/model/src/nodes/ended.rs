@@ -1,7 +1,6 @@
 //! Instances that have ended: what is left of a claim when its record is deleted.
 
-use crate::nodes::claim::{CapacityType, ConditionStatus, NO_PODS, NodeClaim, TerminationReason, condition};
-use crate::nodes::warm::Warm;
+use crate::nodes::claim::{CapacityType, ConditionStatus, NO_PODS, NodeClaim, TerminationReason, condition, reason};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -98,7 +97,7 @@ impl NodeClaim {
     /// and not started since.
     #[must_use]
     pub fn stopped_at(&self) -> Option<Timestamp> {
-        let warm = self.condition(condition::REGISTERED).filter(|registered| registered.reason == Warm::STOPPED);
+        let warm = self.condition(condition::REGISTERED).filter(|registered| registered.reason == reason::STOPPED);
         warm.map(|registered| registered.last_transition_time)
             .or_else(|| self.true_since(condition::INSTANCE_TERMINATING))
     }
@@ -166,7 +165,7 @@ mod tests {
         assert_eq!(EndedNode::new(&claim, at(90)).unwrap().stopped, Some(at(80)));
         assert_eq!((ended.ended, ended.reason, ended.instance_type.as_str()), (at(90), Some(reason), "m5.large"));
         assert_eq!(ended.instance_id, "i-1");
-        claim.set_condition(condition::REGISTERED, ConditionStatus::Unknown, Warm::STOPPED, "", at(60));
+        claim.set_condition(condition::REGISTERED, ConditionStatus::Unknown, reason::STOPPED, "", at(60));
         assert_eq!(EndedNode::new(&claim, at(90)).unwrap().stopped, Some(at(60)), "it was stopped as a warm node");
     }
 }

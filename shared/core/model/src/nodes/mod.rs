@@ -11,4 +11,3 @@ pub mod node;
 pub mod other_controllers;
 pub mod shortage;
 pub mod spot_interruption;
-pub mod warm;

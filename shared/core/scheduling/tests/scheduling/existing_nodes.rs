@@ -90,14 +90,10 @@ fn nodes_that_go_away_take_no_pods() {
     }
     assert_eq!(existing_node(None, Some(&claim("c", Phase::Draining)), &[], &[]), Err(Excluded::Leaving));
     assert_eq!(existing_node(None, None, &[], &[]), Err(Excluded::Nothing));
-    let warm = |state| {
-        let mut claim = claim("c", Phase::Launched);
-        claim.status.warm = Some(state);
-        existing_node(None, Some(&claim), &[], &[]).err()
-    };
-    let kept = [Warm::Preparing, Warm::Stopping, Warm::Stopped].map(warm);
-    assert_eq!(kept, [Some(Excluded::Warm); 3], "no pod is planned for it");
-    assert_eq!([Warm::Starting, Warm::Started].map(warm), [None, None]);
+    let warm = |phase| existing_node(None, Some(&claim("c", phase)), &[], &[]).err();
+    let kept = [Phase::WarmReserved, Phase::WarmLaunched, Phase::Preparing, Phase::Stopping, Phase::Stopped].map(warm);
+    assert_eq!(kept, [Some(Excluded::Warm); 5], "no pod is planned for it");
+    assert_eq!([Phase::Starting, Phase::Launched].map(warm), [None, None]);
 }
 
 #[test]

@@ -121,7 +121,7 @@ impl Observed<'_> {
         let cases = [
             (after == "Never", "Never"),
             (!pool["spec"]["replicas"].is_null(), "static"),
-            (claim.is_warm() || annotation(labels::WARM), "warm"),
+            (annotation(labels::WARM), "warm"),
             (annotation("nodeless.sh/min-on-demand") || annotation("nodeless.sh/min-savings-per-hour"), "minimum"),
             (
                 is_paused(&pool["metadata"]["annotations"]["nodeless.sh/pause-disruption"])

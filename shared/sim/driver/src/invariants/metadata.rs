@@ -7,7 +7,8 @@ use serde_json::Value;
 
 /// Registered Nodes that lack what their claims have: labels of the NodePool's template and of the instance, annotations and taints.
 pub(super) fn differences(nodes: &Nodes, claims: &[NodeClaim]) -> Vec<String> {
-    let joined = claims.iter().filter(|claim| matches!(claim.phase, Phase::Registered | Phase::Initialized));
+    let has_joined = |phase| matches!(phase, Phase::Registered | Phase::Preparing | Phase::Initialized);
+    let joined = claims.iter().filter(|claim| has_joined(claim.phase));
     joined
         .flat_map(|claim| nodes.of_claim(claim).map(move |node| (claim, node)))
         .filter_map(|(claim, node)| {

@@ -700,9 +700,10 @@ fn leaves_involuntarily(claim: &NodeClaim) -> bool {
 }
 
 /// The reason of a voluntary disruption, as budgets name it. Karpenter no longer counts a node whose instance is being
-/// terminated: it has no pods any more. Neither has a warm node.
+/// terminated: it has no pods any more. Neither has a warm node, which was launched for no pod and is not initialized.
 fn voluntary_reason(claim: &NodeClaim) -> Option<&'static str> {
-    let drains = claim.phase == Phase::Draining && !claim.is_warm();
+    let is_warm = claim.spec.nominated_pods.is_empty() && !claim.has_condition(condition::INITIALIZED);
+    let drains = claim.phase == Phase::Draining && !is_warm;
     let end = claim.status.termination.as_ref().filter(|_| drains)?;
     match end.reason {
         TerminationReason::Empty => Some("Empty"),

@@ -2,9 +2,9 @@
 
 use jiff::Timestamp;
 use nodeless_catalog::Catalog;
-use nodeless_model::claim::condition;
+use nodeless_model::claim::{condition, reason};
 use nodeless_model::object::MirroredClaim;
-use nodeless_model::{StringMap, Warm, labels};
+use nodeless_model::{StringMap, labels};
 use serde::{Deserialize, Serialize};
 
 /// A NodeClaim.
@@ -125,7 +125,7 @@ impl ClaimFacts {
     /// Whether its instance is stopped as a warm node.
     pub(crate) fn is_stopped(&self) -> bool {
         let registered = self.condition(condition::REGISTERED);
-        self.has(condition::LAUNCHED) && registered.is_some_and(|registered| registered.reason == Warm::STOPPED)
+        self.has(condition::LAUNCHED) && registered.is_some_and(|registered| registered.reason == reason::STOPPED)
     }
 
     /// The first of the conditions of a joining node that is not true, in words, and its message.

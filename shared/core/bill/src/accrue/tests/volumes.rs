@@ -26,8 +26,8 @@ fn volumes_are_counted_beside_the_other_amounts() {
 fn volumes_of_a_stopped_warm_node_are_counted_until_it_ends() {
     let open = Open::begin(at("12:00:00"));
     let mut warm = with_volumes(claim("a", Some(at("12:00:00"))));
-    warm.set_condition(condition::REGISTERED, ConditionStatus::Unknown, Warm::STOPPED, "", at("12:15:00"));
-    warm.status.warm = Some(Warm::Stopped);
+    warm.set_condition(condition::REGISTERED, ConditionStatus::Unknown, reason::STOPPED, "", at("12:15:00"));
+    warm.phase = Phase::Stopped;
     let first = step(Some(&open), at("12:30:00"), std::slice::from_ref(&warm), &[], &[]);
     let hour = &first.open.hours[0];
     assert!(

@@ -43,7 +43,7 @@ impl ConditionStatus {
     }
 }
 
-/// The types of a claim's conditions, as Karpenter names them.
+/// The types of a claim's conditions, as Karpenter names them, and the reasons that show that it is warm.
 pub mod condition {
     /// The instance was launched.
     pub const LAUNCHED: &str = "Launched";
@@ -71,4 +71,14 @@ pub mod condition {
     pub const REBOOTING: &str = "Rebooting";
     /// The instance is being terminated.
     pub const INSTANCE_TERMINATING: &str = "InstanceTerminating";
+}
+
+/// The reasons of conditions of warm nodes.
+pub mod reason {
+    /// The reason of Registered and Initialized while the instance is stopped as a warm node.
+    pub const STOPPED: &str = "Stopped";
+    /// The reason of Initialized while a warm node is prepared to be stopped, and while its instance stops.
+    pub const WARMING: &str = "Warming";
+    /// The reason of Launched once a stopped instance was started.
+    pub const STARTED: &str = "Started";
 }
