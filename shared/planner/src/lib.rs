@@ -11,7 +11,8 @@
 //! | `ClusterView` | the `Cluster` port | the objects of the cluster, decoded once |
 //! | [`Snapshot`] | `read` | the time, claims, commands, the catalog, records of earlier plans, settings |
 //! | `Facts` | `pipeline` | the NodePools with what they offer; claims and commands after the stages before |
-//! | `ClusterState` | `provisioning::cluster_state` | which claim belongs to which Node, and which pods need a node |
+//! | `ClusterState` | `provisioning::cluster_state` | which claim belongs to which Node |
+//! | `PodStanding` | `provisioning::place` | what is done with a pod that waits for a node, or why nothing |
 //! | `nodeless_scheduling::Problem` | `ClusterState` | the same as indexes, for the scheduler |
 //! | `nodeless_scheduling::Solution` | `nodeless_placement::plan` | launches, placements, and why pods have neither |
 //! | `nodeless_disruption::Cluster` | `nodes::voluntary_disruption` | the Nodes that may be disrupted, with the pods as planned |
@@ -49,11 +50,11 @@ mod recent;
 mod records;
 mod repeated;
 mod requests;
-mod restricted_pods;
 mod saved;
 mod settings;
 mod snapshot;
 mod stages;
+mod standing;
 mod wait;
 
 use execute::without_effects::Recorded;

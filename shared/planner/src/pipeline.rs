@@ -5,7 +5,7 @@ use crate::action::{Batch, Stage};
 use crate::churn::caused_launches;
 use crate::execute::Execute;
 use crate::facts::Facts;
-use crate::pods::waiting::WaitingPods;
+use crate::pods::waiting::{WaitingPods, owners_without_launch};
 use crate::pools::Offered;
 use crate::records::report::Outcome;
 use crate::records::unfinished;
@@ -35,6 +35,7 @@ pub(crate) async fn run(snapshot: &Snapshot, kept: &OfferCache, executor: &dyn E
     let waiting = WaitingPods::new(snapshot, &claims).filter(|_| with(Mechanism::WaitingPods));
     let restricted = waiting.as_ref().map(|waiting| waiting.restricted(&snapshot.view, &claims, snapshot.now));
     let restricted = restricted.unwrap_or_default();
+    outcome.unused_launches += owners_without_launch(&restricted);
     let placed = provisioning::place(facts, &reserved, &requested, &restricted);
     let created = provisioning::launch(&placed, facts, &mut names, executor, &mut outcome).await;
     let churn = caused_launches::note(&placed.launches_for_pods(&created), facts, executor, &mut outcome).await;

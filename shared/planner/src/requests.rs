@@ -2,12 +2,13 @@
 
 use crate::action::Action;
 use crate::pools::conditions::{limited_by_quotas, with_status};
+use crate::standing::PodStanding;
 use jiff::Timestamp;
 use nodeless_api::{Condition, ConditionStatus, ProvisioningRequestStatus};
 use nodeless_model::provisioning_request::{Class, Due, Finding, Verdict, consumed_by};
 use nodeless_model::{Pod, PodShape, QuotaBalance, RequestError};
 use nodeless_ports::cluster::{ClusterView, RequestView};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::time::Duration;
 
 /// How soon requests are evaluated again.
@@ -128,12 +129,12 @@ fn make_requested<'a>(view: &'a RequestView, consumers: Consumers<'a>, rank: i32
     Requested { view, due, bound: bound.len(), pending, to_come, refused: None, pods }
 }
 
-/// Why pending pods get no nodes of their own: nodes are provided for the request whose capacity they use.
-pub(super) fn withheld<'a>(requests: &[Requested<'a>]) -> BTreeMap<&'a str, String> {
+/// The pending pods, by uid, that get no nodes of their own: nodes are provided for the request whose capacity they use.
+pub(super) fn standings<'a>(requests: &[Requested<'a>]) -> HashMap<&'a str, PodStanding<'a>> {
     let waiting = requests.iter().filter(|one| matches!(one.due, Due::Capacity(_)));
     let of = |one: &Requested<'a>| {
-        let why = format!("the pod waits for the capacity of ProvisioningRequest {}", one.view.request.key());
-        one.pending.iter().map(|pod| (pod.uid.as_str(), why.clone())).collect::<Vec<_>>()
+        let standing = PodStanding::AwaitsRequest { request: one.view.request.key() };
+        one.pending.iter().map(|pod| (pod.uid.as_str(), standing.clone())).collect::<Vec<_>>()
     };
     waiting.flat_map(of).collect()
 }

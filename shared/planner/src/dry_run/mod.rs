@@ -14,6 +14,7 @@ use crate::pools::{self, EvaluatedPool, Offered};
 use crate::records::report::Outcome;
 use crate::snapshot::Snapshot;
 use crate::stages::{policy, provisioning, static_capacity};
+use crate::standing::{PendingPod, PodStanding};
 use crate::{PlanSettings, buffers};
 use futures::executor::block_on;
 use jiff::Timestamp;
@@ -213,8 +214,12 @@ impl DryRun {
 
     /// The pending pods that mount a volume that cannot be used, each with the reason. They are not part of the problem.
     #[must_use]
-    pub fn faulty(&self) -> Vec<(&Pod, &str)> {
-        self.cluster_state().faulty().map(|(pod, why)| (pod, why.as_str())).collect()
+    pub fn faulty<'a>(&'a self) -> Vec<(&'a Pod, &'a str)> {
+        let faulty = |one: &PendingPod<'a>| match one.standing {
+            PodStanding::FaultyVolume { why } => Some((one.pod, why)),
+            _ => None,
+        };
+        self.cluster_state().pending.iter().filter_map(faulty).collect()
     }
 
     /// The snapshot of the plan: the planner makes the same plan for it, which [`Snapshot::replay`] returns.

@@ -1,8 +1,9 @@
-//! The cluster and its claims combined: which claim belongs to which node, and which pods need a node.
+//! The cluster and its claims combined: which claim belongs to which node, and what is done with the pods that need a node.
 
 use crate::nodes::place::{Others, Place, may_join};
 use crate::nodes::promised::promised;
 use crate::pools::EvaluatedPool;
+use crate::standing::{PendingPods, PodStanding, RestrictedPod};
 use jiff::{SignedDuration, Timestamp};
 use nodeless_disruption::DisruptionBudgetIndex;
 use nodeless_model::claim::condition;
@@ -23,16 +24,9 @@ pub(crate) struct ClusterState<'a> {
     pub(crate) orphans: Vec<&'a Pod>,
     /// The nodes that other controllers launch, and that have not joined.
     others_on_the_way: Vec<&'a NodeClaim>,
-    /// Pending pods with further requirements, by uid.
-    restricted: BTreeMap<&'a str, &'a Pod>,
-    /// Pending pods that are about to be bound, by the node that was launched for them. They are not planned again.
-    pub(crate) promised: BTreeMap<&'a str, Vec<&'a Pod>>,
+    pub(crate) pending: PendingPods<'a>,
     /// The virtual pods for which nodes are launched.
     pub(crate) virtual_pods: Vec<&'a Pod>,
-    /// The virtual pods that hold capacity, by Node. No nodes are launched for them.
-    held: BTreeMap<&'a str, Vec<&'a Pod>>,
-    /// Why pending pods get no nodes of their own in this plan, by uid.
-    withheld: BTreeMap<&'a str, String>,
     /// The virtual pods, `namespace/name`, for which a command is about to launch nodes.
     pub(crate) awaited: BTreeSet<String>,
     /// Claims whose pods need another node although their termination has not begun: a command is about to drain them.
@@ -45,9 +39,11 @@ impl<'a> ClusterState<'a> {
     pub(crate) fn new(view: &'a ClusterView, records: &'a [NodeClaim]) -> Self {
         // The map is never iterated in order, and hashing a hundred thousand names is faster than comparing them.
         let mut pods: HashMap<&str, Vec<&Pod>> = HashMap::new();
+        let mut pending = PendingPods::default();
         for pod in &view.pods {
-            if let Some(node) = &pod.node_name {
-                pods.entry(node).or_default().push(pod);
+            match &pod.node_name {
+                Some(node) => pods.entry(node).or_default().push(pod),
+                None => pending.add(view, pod),
             }
         }
         let mut on = |node: &Node| pods.remove(node.name.as_str()).unwrap_or_default();
@@ -71,7 +67,8 @@ impl<'a> ClusterState<'a> {
             let undecoded = undecoded.remove(node.name.as_str()).unwrap_or_default();
             let counts_as_claim = claim.is_none() && without_instance.may_have_launched(node);
             let other = if claim.is_none() { others.of_node(node) } else { None };
-            places.push(Place { node: Some(node), claim, other, pods: on(node), undecoded, counts_as_claim });
+            let (pods, counted) = (on(node), Vec::new());
+            places.push(Place { node: Some(node), claim, other, pods, counted, undecoded, counts_as_claim });
         }
         // Claims whose node has not joined count as their future nodes, so that a plan never launches twice for the same pods. A
         // claim that lost its node cannot run pods.
@@ -86,11 +83,8 @@ impl<'a> ClusterState<'a> {
             places,
             orphans,
             others_on_the_way: others.on_the_way(view),
-            restricted: BTreeMap::new(),
-            promised: BTreeMap::new(),
+            pending,
             virtual_pods: Vec::new(),
-            held: BTreeMap::new(),
-            withheld: BTreeMap::new(),
             awaited: BTreeSet::new(),
             replaced: BTreeSet::new(),
             shifted: &[],
@@ -118,27 +112,30 @@ impl<'a> ClusterState<'a> {
     }
 
     /// Plans these pods instead of the pending pods with the same uids.
-    pub(crate) fn with_restricted(self, pods: &'a [Pod]) -> Self {
-        Self { restricted: pods.iter().map(|pod| (pod.uid.as_str(), pod)).collect(), ..self }
+    pub(crate) fn with_restricted(mut self, pods: &'a [RestrictedPod]) -> Self {
+        self.pending.restrict(pods);
+        self
+    }
+
+    /// Sets what is done with pods, by uid, that would be scheduled without that.
+    pub(crate) fn with_standings(mut self, standings: &HashMap<&str, PodStanding<'a>>) -> Self {
+        self.pending.set(standings);
+        self
     }
 
     /// Places pending pods on the nodes that are about to open for them, except the pods of
     /// [`with_restricted`](Self::with_restricted).
-    pub(crate) fn with_promised(self, now: Timestamp) -> Self {
-        let waits = |pod: &&Pod| self.waits(pod) && !self.restricted.contains_key(pod.uid.as_str());
-        let pending: HashMap<String, &Pod> = self.view.pods().filter(waits).map(|pod| (pod.key(), pod)).collect();
-        if pending.is_empty() {
+    pub(crate) fn with_promised(mut self, now: Timestamp) -> Self {
+        let planned = self.pending.iter().filter(|one| one.standing == PodStanding::Planned);
+        let planned: HashMap<String, &Pod> = planned.map(|one| (one.pod.key(), one.pod)).collect();
+        if planned.is_empty() {
             return self;
         }
         let stays = |place: &&Place<'_>| !self.moves(place) && !place.failed_to_initialize(now);
         let places: Vec<&Place<'_>> = self.places.iter().filter(stays).collect();
-        let promised = promised(&places, pending, &self.view.daemon_sets, now);
-        Self { promised, ..self }
-    }
-
-    /// Leaves out these pending pods, each with the reason.
-    pub(crate) fn with_withheld(self, withheld: BTreeMap<&'a str, String>) -> Self {
-        Self { withheld, ..self }
+        let promised = promised(&places, planned, &self.view.daemon_sets, now);
+        self.hold(promised);
+        self
     }
 
     /// Counts these pods on the nodes of these names: virtual pods hold capacity there, pending pods are about to be bound.
@@ -146,43 +143,24 @@ impl<'a> ClusterState<'a> {
         if pods.is_empty() {
             return;
         }
-        let nodes: HashMap<&str, &'a Node> =
-            self.places.iter().filter_map(|place| place.node).map(|node| (node.name.as_str(), node)).collect();
+        let places = self.places.iter_mut();
+        let mut places: HashMap<&str, (&'a Node, &mut Place<'a>)> =
+            places.filter_map(|place| place.node.map(|node| (node.name.as_str(), (node, place)))).collect();
+        let mut promised = HashMap::new();
         for (name, pod) in pods {
-            let Some(node) = nodes.get(name.as_str()) else { continue };
-            let counted = if pod.is_virtual() { &mut self.held } else { &mut self.promised };
-            counted.entry(&node.name).or_default().push(pod);
+            let Some((node, place)) = places.get_mut(name.as_str()) else { continue };
+            place.counted.push(pod);
+            if !pod.is_virtual() {
+                promised.insert(pod.uid.as_str(), PodStanding::Promised { node: &node.name });
+            }
         }
+        self.pending.set(&promised);
     }
 
     /// All virtual pods for which capacity is kept.
     pub(crate) fn kept_virtual_pods(&self) -> Vec<&'a Pod> {
-        self.virtual_pods.iter().chain(self.held.values().flatten()).copied().collect()
-    }
-
-    /// Whether a pod needs a node and can get one.
-    fn waits(&self, pod: &Pod) -> bool {
-        pod.is_provisionable() && self.volume_fault(pod).is_none() && !self.withheld.contains_key(pod.uid.as_str())
-    }
-
-    /// The pending pods that need a node, except those that are about to be bound.
-    pub(crate) fn waiting(&self) -> Vec<&'a Pod> {
-        let promised: BTreeSet<&str> = self.promised.values().flatten().map(|pod| pod.uid.as_str()).collect();
-        let waiting = self.view.pods.iter().filter(|pod| self.waits(pod) && !promised.contains(pod.uid.as_str()));
-        waiting.map(|pod| self.as_planned(pod)).collect()
-    }
-
-    /// A pending pod with the further requirements with which it is planned, if it has any.
-    pub(crate) fn as_planned(&self, pod: &'a Pod) -> &'a Pod {
-        self.restricted.get(pod.uid.as_str()).copied().unwrap_or(pod)
-    }
-
-    /// The pods on a node, those that are about to be bound to it included.
-    fn pods_on(&self, place: &Place<'a>) -> Vec<&'a Pod> {
-        let name = place.node.map(|node| node.name.as_str());
-        let promised = name.and_then(|name| self.promised.get(name)).into_iter().flatten();
-        let held = name.and_then(|name| self.held.get(name)).into_iter().flatten();
-        place.pods.iter().chain(promised).chain(held).copied().collect()
+        let held = self.places.iter().flat_map(|place| &place.counted).filter(|pod| pod.is_virtual());
+        self.virtual_pods.iter().chain(held).copied().collect()
     }
 
     /// Treats these claims as about to be drained by commands.
@@ -197,7 +175,6 @@ impl<'a> ClusterState<'a> {
 
     /// The scheduling problem: pending pods, pods that have to leave their node, and after them virtual pods. The use of a node is
     /// unknown if one of its pods could not be decoded, so no pod is placed there.
-    /// Pending pods with a volume that cannot be used are left out: see [`faulty`](Self::faulty).
     pub(crate) fn problem(&self, evaluated: &'a [EvaluatedPool], now: Timestamp) -> Problem<'a> {
         let budget_index = DisruptionBudgetIndex::new(&self.view.disruption_budgets);
         let moving = self.places.iter().filter(|place| self.moves(place)).flat_map(|place| {
@@ -210,7 +187,7 @@ impl<'a> ClusterState<'a> {
         });
         let virtual_pods = self.virtual_pods.iter().copied();
         let virtual_pods = virtual_pods.filter(|pod| self.awaited.is_empty() || !self.awaited.contains(&pod.key()));
-        self.problem_of(self.waiting().into_iter().chain(moving).chain(virtual_pods).collect(), evaluated, now)
+        self.problem_of(self.pending.planned().chain(moving).chain(virtual_pods).collect(), evaluated, now)
     }
 
     /// The scheduling problem of these pods.
@@ -236,28 +213,11 @@ impl<'a> ClusterState<'a> {
             !place.failed_to_initialize(now) && place.undecoded.is_empty() && !place.counts_as_claim
         };
         let places = self.places.iter().filter(takes_pods);
-        let mut nodes: Vec<_> =
-            places.filter_map(|place| place.existing(&self.pods_on(place), &mut converted)).collect();
+        let mut nodes: Vec<_> = places.filter_map(|place| place.existing(&place.all_pods(), &mut converted)).collect();
         for claim in self.others_on_the_way.iter().copied().filter(|claim| may_join(claim, now)) {
             nodes.extend(Place { other: Some(claim), ..Place::default() }.existing(&[], &mut converted));
         }
         nodes
-    }
-
-    /// The pending pods that mount a volume that cannot be used, each with the reason.
-    pub(crate) fn faulty(&self) -> impl Iterator<Item = (&'a Pod, &'a String)> {
-        let waiting = self.view.pods().filter(|pod| pod.is_provisionable());
-        waiting.filter_map(|pod| Some((pod, self.volume_fault(pod)?)))
-    }
-
-    /// The pending pods that get no nodes of their own, each with the reason.
-    pub(crate) fn withheld(&self) -> impl Iterator<Item = (&'a Pod, &String)> {
-        let waiting = self.view.pods().filter(|_| !self.withheld.is_empty());
-        waiting.filter_map(|pod| Some((pod, self.withheld.get(pod.uid.as_str())?)))
-    }
-
-    pub(crate) fn volume_fault(&self, pod: &Pod) -> Option<&'a String> {
-        volume_fault(self.view, pod)
     }
 
     pub(super) fn moves(&self, place: &Place<'_>) -> bool {
@@ -267,7 +227,7 @@ impl<'a> ClusterState<'a> {
 
     /// The pods that run or are about to be bound, by node, for topology constraints.
     fn bound_pods(&self) -> Vec<BoundPods<'a>> {
-        let nodes = self.places.iter().filter_map(|place| Some((place.node?, self.pods_on(place))));
+        let nodes = self.places.iter().filter_map(|place| Some((place.node?, place.all_pods())));
         nodes.map(|(node, pods)| BoundPods::on(node, pods)).collect()
     }
 
@@ -330,15 +290,6 @@ impl<'a> WithoutInstance<'a> {
         let first = node.node_pool().and_then(|pool| self.launching.get(pool));
         first.is_some_and(|first| node.created.is_none_or(|created| created.as_second() >= first.as_second()))
     }
-}
-
-/// Why a volume that a pod mounts cannot be used, if there is one.
-pub(crate) fn volume_fault<'v>(view: &'v ClusterView, pod: &Pod) -> Option<&'v String> {
-    if view.volume_faults.is_empty() {
-        return None;
-    }
-    let keys = pod.template.volume_claims.iter().map(|claim| format!("{}/{}", pod.namespace, claim.claim_name));
-    keys.filter_map(|key| view.volume_faults.get(&key)).next()
 }
 
 #[cfg(test)]

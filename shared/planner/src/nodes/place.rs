@@ -16,13 +16,20 @@ pub(crate) struct Place<'a> {
     /// The capacity by the NodeClaim of another controller. Only [`Self::existing`] may use it.
     pub(crate) other: Option<&'a NodeClaim>,
     pub(crate) pods: Vec<&'a Pod>,
+    /// The pods that count on it without being bound: pending ones that are about to be, and virtual ones that hold capacity.
+    pub(crate) counted: Vec<&'a Pod>,
     /// The pods that are bound to it and could not be decoded.
     pub(crate) undecoded: Vec<&'a InvalidObject>,
     /// Whether the node may be that of a claim that launches. The claim then counts in its place, so that no capacity counts twice.
     pub(crate) counts_as_claim: bool,
 }
 
-impl Place<'_> {
+impl<'a> Place<'a> {
+    /// All pods that count on the node.
+    pub(crate) fn all_pods(&self) -> Vec<&'a Pod> {
+        [self.pods.as_slice(), &self.counted].concat()
+    }
+
     /// The node as a target of pods, with these pods on it; `None` if it takes none. That of another controller has neither a NodeClaim
     /// nor a NodePool, so that nothing is done with them.
     pub(crate) fn existing(&self, pods: &[&Pod], converted: &mut ExistingNodes<'_>) -> Option<ExistingNode> {

@@ -10,36 +10,32 @@ use nodeless_model::claim::condition;
 use nodeless_model::{DaemonSet, NodeClaim, Phase, Pod};
 use nodeless_scheduling::existing_node;
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 /// The time within which a pod is expected to be bound after its node opened: lifecycle keeps nominations up for 15 seconds, and
 /// the kube-scheduler attempts a pod again after a backoff of at most 10 seconds.
 pub(crate) const BOUND_WITHIN: SignedDuration = SignedDuration::from_secs(30);
 
-/// The pods that are expected on each node, by the Node's name: those of the newest claim with the pod, as far as they fit beside the
+/// The pods that are expected on nodes, each with the Node's name: those of the newest claim with the pod, as far as they fit beside the
 /// pods that are bound there.
 pub(crate) fn promised<'a>(
     places: &[&Place<'a>],
     mut pending: HashMap<String, &'a Pod>,
     daemon_sets: &[DaemonSet],
     now: Timestamp,
-) -> BTreeMap<&'a str, Vec<&'a Pod>> {
+) -> Vec<(String, &'a Pod)> {
     let joining = places.iter().filter_map(|place| Some((place.node?, place.claim?, &place.pods)));
     let mut joining: Vec<_> = joining.filter(|(_, claim, _)| opens(claim, now)).collect();
     joining.sort_by_key(|(_, claim, _)| (Reverse(claim.created), claim.name.as_str()));
-    let mut promised = BTreeMap::new();
+    let mut promised = Vec::new();
     for (node, claim, bound) in joining {
         let Ok(existing) = existing_node(Some(node), Some(claim), bound, daemon_sets) else { continue };
         let mut left = existing.available;
-        let mut pods = Vec::new();
         for pod in claim.spec.nominated_pods.iter().filter_map(|key| pending.remove(key)) {
             if pod.template.requests.fits(&left) {
                 left.subtract(&pod.template.requests);
-                pods.push(pod);
+                promised.push((node.name.clone(), pod));
             }
-        }
-        if !pods.is_empty() {
-            promised.insert(node.name.as_str(), pods);
         }
     }
     promised
@@ -102,8 +98,8 @@ mod tests {
         claim
     }
 
-    /// The names of the pods that are promised, by node.
-    fn found(places: &[(&Node, &NodeClaim, Vec<&Pod>)], pods: &[Pod], now: i64) -> Vec<(String, Vec<String>)> {
+    /// The names of the pods that are promised, each with its node.
+    fn found(places: &[(&Node, &NodeClaim, Vec<&Pod>)], pods: &[Pod], now: i64) -> Vec<(String, String)> {
         let places: Vec<Place<'_>> = places
             .iter()
             .map(|(node, claim, pods)| Place {
@@ -116,12 +112,12 @@ mod tests {
         let pending = pods.iter().map(|pod| (pod.key(), pod)).collect();
         promised(&places.iter().collect::<Vec<_>>(), pending, &[], second(now))
             .into_iter()
-            .map(|(node, pods)| (node.to_owned(), pods.into_iter().map(|pod| pod.name.clone()).collect()))
+            .map(|(node, pod)| (node, pod.name.clone()))
             .collect()
     }
 
-    fn on(node: &str, pods: &[&str]) -> Vec<(String, Vec<String>)> {
-        vec![(node.to_owned(), pods.iter().map(|pod| (*pod).to_owned()).collect())]
+    fn on(node: &str, pods: &[&str]) -> Vec<(String, String)> {
+        pods.iter().map(|pod| (node.to_owned(), (*pod).to_owned())).collect()
     }
 
     #[test]

@@ -73,7 +73,6 @@ pub(crate) fn input<'a>(
             record.candidates().iter().map(move |candidate| (candidate.node_claim.as_str(), id))
         })
         .collect();
-    let pending = cluster_state.view.pods().filter(|pod| pod.awaits_node());
     Cluster {
         nodes: cluster_state
             .places
@@ -90,7 +89,7 @@ pub(crate) fn input<'a>(
         node_pools: evaluated.iter().map(EvaluatedPool::offer).collect(),
         node_classes: class_facts(cluster_state.view),
         // A node that kube-scheduler does not place them on is not kept for them.
-        pending_pods: pending.map(|pod| cluster_state.as_planned(pod)).collect(),
+        pending_pods: cluster_state.pending.iter().map(|one| one.pod).collect(),
         orphans: cluster_state.orphans.clone(),
         virtual_pods: cluster_state.kept_virtual_pods(),
         disruption_budgets: &cluster_state.view.disruption_budgets,
@@ -169,6 +168,7 @@ pub(crate) fn message(reason: DisruptionReason, claim: &NodeClaim) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::standing::RestrictedPod;
     use nodeless_ports::cluster::Outline;
 
     #[test]
@@ -183,7 +183,7 @@ mod tests {
             ..Pod::default()
         };
         let view = ClusterView { pods: vec![pod("a", "n").into(), pod("b", "n").into()], ..ClusterView::default() };
-        let restricted = [pod("a", "none")];
+        let restricted = [RestrictedPod { pod: pod("a", "none"), without_launch: None }];
         let cluster_state = ClusterState::new(&view, &[]).with_restricted(&restricted);
         let pending = input(&cluster_state, &[], &[], None).pending_pods;
         let nodes: Vec<&str> =

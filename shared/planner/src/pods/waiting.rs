@@ -9,9 +9,9 @@ use crate::facts::Facts;
 use crate::nodes::cluster_state::ClusterState;
 use crate::nodes::place::Place;
 use crate::records::report::Outcome;
-use crate::restricted_pods::RestrictedPods;
 use crate::snapshot::Snapshot;
 use crate::stages::provisioning::Placed;
+use crate::standing::RestrictedPod;
 use jiff::{SignedDuration, Timestamp};
 use nodeless_model::claim::condition;
 use nodeless_model::events::not_scheduled_as_planned;
@@ -21,7 +21,7 @@ use nodeless_model::{Node, NodeClaim, Pod, PodTemplate, labels};
 use nodeless_ports::cluster::ClusterView;
 use nodeless_state::{RecordKind, StoredRecord};
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 /// How long a pod may wait for a node that is ready for pods. The kube-scheduler attempts an unschedulable pod again after at most five
@@ -96,9 +96,9 @@ impl WaitingPods {
     }
 
     /// The pods that are planned without the nodes that they did not go to, or without any node, each with that as a requirement.
-    pub(crate) fn restricted(&self, view: &ClusterView, claims: &[NodeClaim], now: Timestamp) -> RestrictedPods {
+    pub(crate) fn restricted(&self, view: &ClusterView, claims: &[NodeClaim], now: Timestamp) -> Vec<RestrictedPod> {
         let waits = self.pods.values().any(|waiting| waiting.not_before.is_some());
-        let mut restricted = RestrictedPods::default();
+        let mut restricted = Vec::new();
         if !waits && self.launches.is_empty() {
             return restricted;
         }
@@ -119,14 +119,12 @@ impl WaitingPods {
                 continue;
             }
             let mut changed = pod.clone();
-            if let Some(why) = why {
+            if why.is_some() {
                 changed.template = without_node.template(&pod.template);
-                restricted.without_launch.insert(pod.uid.clone(), why);
-                restricted.owners.insert(owner);
             } else {
                 require(changed.template_mut(), Operator::NotIn, left_out);
             }
-            restricted.pods.push(changed);
+            restricted.push(RestrictedPod { pod: changed, without_launch: why });
         }
         restricted
     }
@@ -167,13 +165,19 @@ impl WaitingPods {
                 next.insert(pod.uid.clone(), after);
             }
         }
-        for pod in placed.cluster_state.promised.values().flatten() {
+        for (pod, _) in placed.cluster_state.pending.promised() {
             if let Some(known) = self.pods.remove(&pod.uid).filter(|known| known.not_before.is_some()) {
                 next.insert(pod.uid.clone(), Waiting { since: None, ..known });
             }
         }
         next
     }
+}
+
+/// For how many owners nothing is launched because their pods took none of several launches.
+pub(crate) fn owners_without_launch(restricted: &[RestrictedPod]) -> usize {
+    let waiting = restricted.iter().filter(|one| one.without_launch.is_some());
+    waiting.map(|one| owner(&one.pod)).collect::<BTreeSet<_>>().len()
 }
 
 /// The record of a pod that a plan places on a node that is ready for pods.

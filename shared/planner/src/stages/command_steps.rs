@@ -464,7 +464,6 @@ const fn phase_name(phase: CommandPhase) -> &'static str {
 mod tests {
     use super::*;
     use crate::pools::Offered;
-    use crate::restricted_pods::RestrictedPods;
     use crate::snapshot::Snapshot;
     use crate::stages::{disruption, provisioning};
     use async_trait::async_trait;
@@ -576,8 +575,7 @@ mod tests {
         snapshot.view.pods = vec![Pod { name: "late".into(), marked_unschedulable: true, ..Pod::default() }.into()];
         let offered = Offered::new(&snapshot, &OfferCache::default());
         let facts = facts(&snapshot, &offered);
-        let restricted = RestrictedPods::default();
-        let placed = provisioning::place(facts, &[], &[], &restricted);
+        let placed = provisioning::place(facts, &[], &[], &[]);
         let mut outcome = Outcome::default();
         let executor = Answering::with(|action| match action {
             Action::ReadWork => Written::Work(1_000),

@@ -15,9 +15,9 @@ use crate::pools::no_compatible_types;
 use crate::records::decisions;
 use crate::records::report::Outcome;
 use crate::requests::{self, Requested};
-use crate::restricted_pods::RestrictedPods;
 use crate::stages::policy;
 use crate::stages::request_capacity;
+use crate::standing::RestrictedPod;
 use nodeless_disruption::held_back::{LaunchForPods, workloads};
 use nodeless_disruption::spot_interruptions::LeftOut;
 use nodeless_model::events::{daemon_set_large, daemon_set_left_out, failed_scheduling, nominated};
@@ -42,7 +42,6 @@ pub(crate) struct Placed<'a> {
     requested: &'a [Requested<'a>],
     /// What was found for each request.
     findings: Vec<Finding>,
-    restricted: &'a RestrictedPods,
 }
 
 /// Whether the scheduler left a pod for the next plan because of the work limit.
@@ -55,16 +54,16 @@ pub(crate) fn place<'a>(
     facts: Facts<'a>,
     reserved: &'a [Reserved<'a>],
     requested: &'a [Requested<'a>],
-    restricted: &'a RestrictedPods,
+    restricted: &'a [RestrictedPod],
 ) -> Placed<'a> {
     let virtual_pods = reserved.iter().flat_map(|buffer| &buffer.pods).flatten().collect();
-    let cluster_state = cluster_state(facts, virtual_pods).with_restricted(&restricted.pods);
+    let cluster_state = cluster_state(facts, virtual_pods).with_restricted(restricted);
     let mut cluster_state =
-        cluster_state.with_withheld(requests::withheld(requested)).with_promised(facts.snapshot.now);
+        cluster_state.with_standings(&requests::standings(requested)).with_promised(facts.snapshot.now);
     let mut findings = requests::findings(requested);
     request_capacity::hold(facts, &mut cluster_state, requested, &mut findings);
     let (problem, solution) = request_capacity::solve_whole(facts, &mut cluster_state, requested, &mut findings);
-    Placed { cluster_state, problem, solution, reserved, requested, findings, restricted }
+    Placed { cluster_state, problem, solution, reserved, requested, findings }
 }
 
 /// The cluster with its claims, as pods see it.
@@ -127,7 +126,7 @@ impl<'a> Placed<'a> {
 
     /// How many pending pods are about to be bound to the nodes that were launched for them.
     fn promised(&self) -> usize {
-        self.cluster_state.promised.values().map(Vec::len).sum()
+        self.cluster_state.pending.promised().count()
     }
 
     /// The number of pending pods.
@@ -223,7 +222,6 @@ pub(crate) async fn launch(
     report_held(held, placed, outcome);
     report_launches(&created.claims, placed, facts, outcome);
     report_unschedulable(placed, facts, outcome);
-    outcome.unused_launches += placed.restricted.owners.len();
     let mut actions = wakes(&created, placed);
     actions.extend(decision_record(placed, &created.claims, facts));
     actions.extend(buffers::statuses(placed.reserved, &fitting(placed), facts.snapshot.now));
@@ -342,8 +340,7 @@ fn placements(placed: &Placed<'_>) -> Vec<(String, String)> {
     let place = |placement: &Placement| {
         Some((placed.pod(placement.pod)?.key(), placed.problem.nodes.get(placement.node)?.name.clone()))
     };
-    let promised = placed.cluster_state.promised.iter();
-    let promised = promised.flat_map(|(node, pods)| pods.iter().map(|pod| (pod.key(), (*node).to_owned())));
+    let promised = placed.cluster_state.pending.promised().map(|(pod, node)| (pod.key(), node.to_owned()));
     placed.solution.placements.iter().filter_map(place).chain(promised).collect()
 }
 
@@ -389,17 +386,17 @@ fn report_undecoded(placed: &Placed<'_>, outcome: &mut Outcome) {
 /// Reports on pods why they are unschedulable, and on NodePools without compatible instance types.
 fn report_unschedulable(placed: &Placed<'_>, facts: Facts<'_>, outcome: &mut Outcome) {
     let cluster_state = &placed.cluster_state;
+    let without_launch = cluster_state.pending.without_launch();
     let unschedulable = placed.solution.unschedulable.iter().filter_map(|refused| {
         let reasons = refused.reasons.iter().map(ToString::to_string);
         let reasons: Vec<String> =
             reasons.chain(zonal_shift::explanation(cluster_state.shifted, &refused.reasons)).collect();
         let pod = placed.pod(refused.pod)?;
-        let without_launch = placed.restricted.without_launch.get(&pod.uid).cloned();
-        Some((pod, without_launch.unwrap_or_else(|| reasons.join("; ")), is_left(refused)))
+        let why = without_launch.get(pod.uid.as_str()).cloned().unwrap_or_else(|| reasons.join("; "));
+        Some((pod, why, is_left(refused)))
     });
-    let faulty = cluster_state.faulty().map(|(pod, why)| (pod, why.clone(), false));
-    let withheld = cluster_state.withheld().map(|(pod, why)| (pod, why.clone(), false));
-    for (pod, why, is_left) in unschedulable.chain(faulty).chain(withheld) {
+    let left_out = cluster_state.pending.left_out().map(|(pod, why)| (pod, why, false));
+    for (pod, why, is_left) in unschedulable.chain(left_out) {
         // A pod that was not evaluated has not failed to schedule, and a pod that excludes managed nodes needs no event.
         if !is_left && !pod.keeps_off_node_pools() {
             outcome.events.push(failed_scheduling(pod, &why));

@@ -42,9 +42,9 @@ fn booked<'a>(cluster_state: &ClusterState<'a>, requests: &'a [Requested<'a>]) -
     if booked.is_empty() {
         return Vec::new();
     }
-    let waiting: HashSet<&str> = cluster_state.waiting().into_iter().map(|pod| pod.uid.as_str()).collect();
+    let planned: HashSet<&str> = cluster_state.pending.planned().map(|pod| pod.uid.as_str()).collect();
     let pending = |one: &&Requested<'a>| one.pending.clone();
-    let pending = booked.iter().flat_map(pending).filter(|pod| waiting.contains(pod.uid.as_str()));
+    let pending = booked.iter().flat_map(pending).filter(|pod| planned.contains(pod.uid.as_str()));
     pending.chain(booked.iter().flat_map(|one| one.virtual_pods())).collect()
 }
 
@@ -56,7 +56,7 @@ fn check<'a>(
     work: &mut Option<u64>,
 ) -> Finding {
     let own = request.virtual_pods();
-    let mut pods = cluster_state.waiting();
+    let mut pods: Vec<&Pod> = cluster_state.pending.planned().collect();
     let others = pods.len();
     pods.extend(own);
     let mut placed = on_existing_nodes(facts, cluster_state, &pods, work);
