@@ -131,12 +131,12 @@ fn make_requested<'a>(view: &'a RequestView, consumers: Consumers<'a>, rank: i32
 
 /// The pending pods, by uid, that get no nodes of their own: nodes are provided for the request whose capacity they use.
 pub(super) fn standings<'a>(requests: &[Requested<'a>]) -> HashMap<&'a str, PodStanding<'a>> {
-    let waiting = requests.iter().filter(|one| matches!(one.due, Due::Capacity(_)));
-    let of = |one: &Requested<'a>| {
-        let standing = PodStanding::AwaitsRequest { request: one.view.request.key() };
-        one.pending.iter().map(|pod| (pod.uid.as_str(), standing.clone())).collect::<Vec<_>>()
-    };
-    waiting.flat_map(of).collect()
+    let mut standings = HashMap::new();
+    for one in requests.iter().filter(|one| matches!(one.due, Due::Capacity(_))) {
+        let standing = PodStanding::AwaitsRequest { request: &one.view.request };
+        standings.extend(one.pending.iter().map(|pod| (pod.uid.as_str(), standing)));
+    }
+    standings
 }
 
 /// What is found for each request before anything is planned.

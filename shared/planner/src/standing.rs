@@ -1,11 +1,11 @@
 //! The pods that wait for a node, and what the plan does with each of them.
 
-use nodeless_model::Pod;
+use nodeless_model::{Pod, ProvisioningRequest};
 use nodeless_ports::cluster::ClusterView;
 use std::collections::HashMap;
 
 /// What a plan does with a pod that waits for a node.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum PodStanding<'a> {
     /// Nothing: its scheduler has not reported on it.
     Unreported,
@@ -17,8 +17,8 @@ pub(crate) enum PodStanding<'a> {
     Promised { node: &'a str },
     /// It is left out: a volume that it mounts cannot be used, for this reason.
     FaultyVolume { why: &'a str },
-    /// It is left out: nodes are provided for this ProvisioningRequest, `namespace/name`, whose capacity it uses.
-    AwaitsRequest { request: String },
+    /// It is left out: nodes are provided for this ProvisioningRequest, whose capacity it uses.
+    AwaitsRequest { request: &'a ProvisioningRequest },
 }
 
 /// A pod that waits for a node.
@@ -41,7 +41,7 @@ pub(crate) struct PendingPods<'a>(Vec<PendingPod<'a>>);
 
 impl PodStanding<'_> {
     /// Whether the pod is scheduled.
-    fn is_planned(&self) -> bool {
+    const fn is_planned(&self) -> bool {
         matches!(self, Self::Planned | Self::Restricted { .. })
     }
 
@@ -51,7 +51,7 @@ impl PodStanding<'_> {
             Self::Restricted { without_launch } => without_launch.map(str::to_owned),
             Self::FaultyVolume { why } => Some((*why).to_owned()),
             Self::AwaitsRequest { request } => {
-                Some(format!("the pod waits for the capacity of ProvisioningRequest {request}"))
+                Some(format!("the pod waits for the capacity of ProvisioningRequest {}", request.key()))
             }
             Self::Unreported | Self::Planned | Self::Promised { .. } => None,
         }
@@ -88,9 +88,7 @@ impl<'a> PendingPods<'a> {
     /// Sets the standings of pods, by uid, that would be scheduled without that.
     pub(crate) fn set(&mut self, standings: &HashMap<&str, PodStanding<'a>>) {
         for one in self.0.iter_mut().filter(|one| one.standing.is_planned()) {
-            if let Some(standing) = standings.get(one.pod.uid.as_str()) {
-                one.standing = standing.clone();
-            }
+            one.standing = standings.get(one.pod.uid.as_str()).copied().unwrap_or(one.standing);
         }
     }
 
@@ -158,7 +156,9 @@ mod tests {
         let pods = [pod("free"), with_volume("faulty"), pod("consumer"), pod("expected"), unreported, gated];
         let mut view = ClusterView { pods: pods.into_iter().map(Into::into).collect(), ..ClusterView::default() };
         view.volume_faults.insert("/lost".into(), "it is lost".into());
-        let of_request = || PodStanding::AwaitsRequest { request: "default/r".into() };
+        let request =
+            ProvisioningRequest { namespace: "default".into(), name: "r".into(), ..ProvisioningRequest::default() };
+        let of_request = || PodStanding::AwaitsRequest { request: &request };
         let promised = || PodStanding::Promised { node: "n" };
         let mut pending = PendingPods::default();
         view.pods().for_each(|pod| pending.add(&view, pod));

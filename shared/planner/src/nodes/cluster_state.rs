@@ -3,7 +3,7 @@
 use crate::nodes::place::{Others, Place, may_join};
 use crate::nodes::promised::promised;
 use crate::pools::EvaluatedPool;
-use crate::standing::{PendingPods, PodStanding, RestrictedPod};
+use crate::standing::{PendingPods, PodStanding};
 use jiff::{SignedDuration, Timestamp};
 use nodeless_disruption::DisruptionBudgetIndex;
 use nodeless_model::claim::condition;
@@ -111,31 +111,17 @@ impl<'a> ClusterState<'a> {
         self
     }
 
-    /// Plans these pods instead of the pending pods with the same uids.
-    pub(crate) fn with_restricted(mut self, pods: &'a [RestrictedPod]) -> Self {
-        self.pending.restrict(pods);
-        self
-    }
-
-    /// Sets what is done with pods, by uid, that would be scheduled without that.
-    pub(crate) fn with_standings(mut self, standings: &HashMap<&str, PodStanding<'a>>) -> Self {
-        self.pending.set(standings);
-        self
-    }
-
-    /// Places pending pods on the nodes that are about to open for them, except the pods of
-    /// [`with_restricted`](Self::with_restricted).
-    pub(crate) fn with_promised(mut self, now: Timestamp) -> Self {
+    /// Counts pending pods on the nodes that are about to open for them, except those that are planned with further requirements.
+    pub(crate) fn hold_promised(&mut self, now: Timestamp) {
         let planned = self.pending.iter().filter(|one| one.standing == PodStanding::Planned);
         let planned: HashMap<String, &Pod> = planned.map(|one| (one.pod.key(), one.pod)).collect();
         if planned.is_empty() {
-            return self;
+            return;
         }
         let stays = |place: &&Place<'_>| !self.moves(place) && !place.failed_to_initialize(now);
         let places: Vec<&Place<'_>> = self.places.iter().filter(stays).collect();
         let promised = promised(&places, planned, &self.view.daemon_sets, now);
         self.hold(promised);
-        self
     }
 
     /// Counts these pods on the nodes of these names: virtual pods hold capacity there, pending pods are about to be bound.

@@ -184,7 +184,8 @@ mod tests {
         };
         let view = ClusterView { pods: vec![pod("a", "n").into(), pod("b", "n").into()], ..ClusterView::default() };
         let restricted = [RestrictedPod { pod: pod("a", "none"), without_launch: None }];
-        let cluster_state = ClusterState::new(&view, &[]).with_restricted(&restricted);
+        let mut cluster_state = ClusterState::new(&view, &[]);
+        cluster_state.pending.restrict(&restricted);
         let pending = input(&cluster_state, &[], &[], None).pending_pods;
         let nodes: Vec<&str> =
             pending.iter().map(|pod| pod.template.node_selector.values().next().unwrap().as_str()).collect();

@@ -57,9 +57,10 @@ pub(crate) fn place<'a>(
     restricted: &'a [RestrictedPod],
 ) -> Placed<'a> {
     let virtual_pods = reserved.iter().flat_map(|buffer| &buffer.pods).flatten().collect();
-    let cluster_state = cluster_state(facts, virtual_pods).with_restricted(restricted);
-    let mut cluster_state =
-        cluster_state.with_standings(&requests::standings(requested)).with_promised(facts.snapshot.now);
+    let mut cluster_state = cluster_state(facts, virtual_pods);
+    cluster_state.pending.restrict(restricted);
+    cluster_state.pending.set(&requests::standings(requested));
+    cluster_state.hold_promised(facts.snapshot.now);
     let mut findings = requests::findings(requested);
     request_capacity::hold(facts, &mut cluster_state, requested, &mut findings);
     let (problem, solution) = request_capacity::solve_whole(facts, &mut cluster_state, requested, &mut findings);
