@@ -366,7 +366,7 @@ RUN_BY = {
     "refresher/src": "catalog",
     "adapters/ec2/src/source": "catalog",
     "adapters/ec2/src/cloud.rs": "lifecycle",
-    "adapters/kubernetes/src/claims.rs": "lifecycle",
+    "cluster/src": "lifecycle",
 }
 QUEUES = "planner, lifecycle, interruption, catalog"
 # The crate whose log lines others write, and these.
@@ -414,7 +414,7 @@ def writers(name: str, crate: str) -> str:
 
 def log_rows() -> list[list[str]]:
     rows, expected = [], 0
-    for path, text in sources(*(f"{crate}/src" for crate in OPERATIONS), "shared/runtime/src", "shared/adapters", "functions"):
+    for path, text in sources(*(f"{crate}/src" for crate in OPERATIONS), "shared/runtime/src", "shared/adapters", "shared/cluster/src", "functions"):
         if not path.endswith("/log_lines.rs"):
             assert "impl Line for" not in text, f"{path} has a log line outside of log_lines.rs"
             continue

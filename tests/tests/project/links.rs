@@ -156,6 +156,7 @@ fn each_sdk_and_the_kubernetes_client_stay_behind_their_crates() {
         "nodeless-reconciler",
         "nodeless-refresher",
         "nodeless-operations",
+        "nodeless-cluster",
         "nodeless-ports",
         "nodeless-api",
         "nodeless-snapshot",

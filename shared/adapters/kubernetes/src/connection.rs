@@ -1,15 +1,15 @@
 //! A connection to an API server: its address, the credentials, and the time limits of calls.
 
-use crate::error::{CallError, chain, from_kube};
+use crate::error::{chain, from_kube};
 use crate::kubeconfig::{self, KubeconfigError};
 use futures::AsyncBufRead;
 use futures::future::BoxFuture;
 use http::Request;
 use http::header::{AUTHORIZATION, HeaderValue};
 use kube::config::{Cluster, Context, KubeConfigOptions, Kubeconfig, NamedCluster, NamedContext};
+use nodeless_cluster::CallError;
 use nodeless_ports::{ErrorKind, PortError};
 use std::future::Future;
-use std::hash::{BuildHasher as _, RandomState};
 use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -25,9 +25,6 @@ const CALL_TIMEOUT: Duration = Duration::from_secs(15);
 const READ_ATTEMPTS: u32 = 3;
 /// The wait before the second attempt; doubled with each further one.
 const FIRST_BACKOFF: Duration = Duration::from_millis(200);
-/// The maximum wait after the first conflict, and how often it is doubled for further ones.
-const FIRST_PAUSE: Duration = Duration::from_millis(20);
-const LAST_DOUBLING: u32 = 5;
 
 /// Returns the token to send. Its argument is the token that the API server rejected, if any.
 type TokenSource = Arc<dyn Fn(Option<String>) -> BoxFuture<'static, Result<String, PortError>> + Send + Sync>;
@@ -215,7 +212,7 @@ impl Connection {
         refused: Option<String>,
     ) -> Result<Authorized, CallError> {
         let Some(tokens) = &self.tokens else { return Ok(Authorized { request, token: None }) };
-        let token = tokens(refused).await.map_err(|error| CallError { error, status: None })?;
+        let token = tokens(refused).await.map_err(|error| CallError { error, answer: None })?;
         let mut header = HeaderValue::try_from(format!("Bearer {token}")).map_err(|_| {
             CallError::other(
                 ErrorKind::Invalid,
@@ -247,15 +244,6 @@ fn client(mut config: kube::Config) -> Result<kube::Client, kube::Error> {
 struct Authorized {
     request: Request<Vec<u8>>,
     token: Option<String>,
-}
-
-/// Waits before an object that another process has changed is read and written again. The wait grows with each attempt and has a
-/// random part, so that processes with a conflict do not conflict again.
-pub(crate) async fn after_conflict(attempt: u32) {
-    let longest = FIRST_PAUSE * 2_u32.saturating_pow(attempt.min(LAST_DOUBLING));
-    // Each state of a hasher has other random keys.
-    let jitter = u32::try_from(RandomState::new().hash_one(attempt) % 1_000).unwrap_or(0);
-    tokio::time::sleep(longest / 2 + longest * jitter / 2_000).await;
 }
 
 /// Whether a repeated read may succeed. A read with an expired continue token or resourceVersion (410) never does.

@@ -1,9 +1,9 @@
 //! Objects as the API server returns them, for callers that decode them themselves.
 
 use crate::connection::Connection;
-use crate::error::CallError;
 use crate::watch;
 use kube::core::params::ListParams;
+use nodeless_cluster::CallError;
 use nodeless_ports::PortError;
 use serde_json::value::RawValue;
 

@@ -3,15 +3,16 @@
 use crate::connection::Connection;
 use crate::export;
 use crate::install::{self, InstallError};
-use crate::kinds::{
-    CapacityBuffers, DisruptionBudgets, Kind, NodeClaims, NodeClasses, NodeOverlays, NodePools, Pods,
-    ProvisioningRequests,
-};
 use crate::store;
 use jiff::{SignedDuration, Timestamp};
 use kube::core::params::ListParams;
 use nodeless_api::managed::Owned;
 use nodeless_api::view::ClusterView;
+use nodeless_cluster::kinds::{
+    CapacityBuffers, DisruptionBudgets, Kind, NodeClaims, NodeClasses, NodeOverlays, NodePools, Pods,
+    ProvisioningRequests,
+};
+use nodeless_cluster::{Encoded, decoded, separate};
 use nodeless_doctor::{Definition, EarlierObjects, Facts, Read, Surging, Workload};
 use nodeless_model::events::OTHER_DEPLOYMENT;
 use nodeless_model::labels::{SURGE_BEFORE_DRAIN, is_ours};
@@ -110,14 +111,15 @@ impl Inspection<'_> {
         mut select: impl FnMut(K::Model) -> Option<T> + Send,
     ) -> Result<Vec<T>, PortError> {
         let params = ListParams::default();
-        let listed =
-            store::list_selected::<K, _>(self.connection, &params, |object| match store::decoded::<K>(object) {
+        let listed = store::list_selected::<K, _>(self.connection, K::PATH, &params, |object| {
+            match decoded::<K>(Encoded::Text(object)) {
                 Ok(model) => select(model).map(Ok),
                 Err(invalid) => Some(Err(invalid)),
-            });
+            }
+        });
         match permitted(listed.await)? {
             Read::Done(listed) => {
-                let (objects, invalid) = store::separate(listed);
+                let (objects, invalid) = separate(listed);
                 self.view.invalid.extend(invalid);
                 Ok(objects)
             }

@@ -1,11 +1,11 @@
 //! Follows the objects of a kind: a list, then the changes as they happen, for callers that decode objects themselves.
 
 use crate::connection::Connection;
-use crate::error::CallError;
 use crate::export::explain_missing;
 use crate::store::next;
 use crate::watch::{self, Change, Changes, WatchError, identity};
 use kube::core::params::ListParams;
+use nodeless_cluster::CallError;
 use nodeless_ports::{ErrorKind, PortError};
 use serde_json::value::RawValue;
 use std::time::Duration;

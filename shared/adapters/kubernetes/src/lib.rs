@@ -2,7 +2,8 @@
 //!
 //! - [`Connection`]: one API server, reached with an EKS token or by a kubeconfig. Every call has a time limit, and every
 //!   failure is a [`PortError`](nodeless_ports::PortError) whose kind determines the reaction.
-//! - [`KubeCluster`]: the port. It caches the objects that it has read, and the next view reads only the changes since then.
+//! - [`KubeCluster`]: the port, which [`nodeless_cluster`] implements over [`KubeObjects`]. These cache the objects that were read, and the
+//!   next view reads only the changes since then.
 //! - [`export`]: objects as the API server returns them, for the CLI's offline plans.
 //! - [`facts`]: the facts that the checks of a cluster need.
 //! - [`follow`]: objects and then their changes, for the CLI's live view.
@@ -13,33 +14,22 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod api;
-mod buffers;
-mod claims;
-mod cluster;
 mod connection;
-mod deployments;
 mod error;
-mod events;
 pub mod export;
 pub mod facts;
 pub mod follow;
 pub mod install;
-mod kinds;
 mod kubeconfig;
 mod log_lines;
-mod merge;
-mod node_classes;
-mod nodes;
-mod pods;
-mod recent;
-mod requests;
+mod objects;
 mod store;
 mod watch;
 
-pub use cluster::KubeCluster;
 pub use connection::{ApiServer, Connection};
 pub use kubeconfig::KubeconfigError;
 pub use nodeless_api::default_spread::SchedulerConfig;
+pub use objects::KubeObjects;
 
-/// The field manager of all writes.
-pub const FIELD_MANAGER: &str = "nodeless";
+/// The port.
+pub type KubeCluster = nodeless_cluster::ObjectCluster<KubeObjects>;

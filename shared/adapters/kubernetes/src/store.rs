@@ -12,14 +12,14 @@
 //! these were all: a plan that decides nothing needs no proof.
 
 use crate::connection::Connection;
-use crate::error::CallError;
-use crate::kinds::Kind;
 use crate::log_lines::WatchNotResumed;
 use crate::watch::{self, Change, Changes, Identity, WatchError};
 use kube::core::params::ListParams;
+use nodeless_cluster::kinds::Kind;
+use nodeless_cluster::{CallError, Encoded, decoded};
 use nodeless_model::SharedTemplates;
-use nodeless_ports::cluster::{InvalidObject, Outline};
-use nodeless_ports::{ErrorKind, PortError};
+use nodeless_ports::PortError;
+use nodeless_ports::cluster::InvalidObject;
 use nodeless_telemetry::Context;
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
@@ -44,15 +44,8 @@ const CATCH_UP_LIMIT: Duration = Duration::from_secs(10);
 /// Why nothing is known of a watch that sends nothing.
 const SILENT: &str = "its watch is silent";
 
-/// An object in its reduced form, or why it cannot be decoded.
-type Kept<M> = Result<M, Undecoded>;
-
-/// Why an object cannot be decoded, and what could be read of it.
-#[derive(Clone, Debug)]
-struct Undecoded {
-    message: String,
-    outline: Outline,
-}
+/// An object in its reduced form, or what is known of one that cannot be decoded.
+type Kept<M> = Result<M, InvalidObject>;
 
 #[derive(Debug)]
 struct Entry<M> {
@@ -303,10 +296,7 @@ impl<K: Kind> Store<K> {
 
     /// The objects that cannot be decoded.
     pub(crate) fn invalid(&self) -> impl Iterator<Item = InvalidObject> + '_ {
-        self.objects.iter().filter_map(|((namespace, name), entry)| {
-            let undecoded = entry.kept.as_ref().err()?.clone();
-            Some(invalid::<K>(namespace, name, undecoded))
-        })
+        self.objects.values().filter_map(|entry| entry.kept.as_ref().err().cloned())
     }
 }
 
@@ -337,26 +327,9 @@ fn split(identity: Identity) -> ((String, String), String) {
     ((identity.namespace, identity.name), identity.resource_version)
 }
 
-fn invalid<K: Kind>(namespace: &str, name: &str, Undecoded { message, outline }: Undecoded) -> InvalidObject {
-    InvalidObject { kind: K::NAME.to_owned(), name: qualified(namespace, name), message, outline }
-}
-
-fn qualified(namespace: &str, name: &str) -> String {
-    if namespace.is_empty() { name.to_owned() } else { format!("{namespace}/{name}") }
-}
-
-/// Decodes an object and reduces it to the cached form.
-fn take<K: Kind>(object: &RawValue) -> Kept<K::Model> {
-    let decoded = serde_json::from_str::<K::Slim>(object.get()).map_err(|error| error.to_string()).and_then(K::reduce);
-    decoded.map_err(|message| {
-        let outline = Outline::read(&mut serde_json::Deserializer::from_str(object.get()));
-        Undecoded { message, outline }
-    })
-}
-
-/// Like [`take`], for an object that is kept with others.
+/// Decodes an object that is kept with others.
 fn shared<K: Kind>(object: &RawValue, templates: &mut SharedTemplates) -> Kept<K::Model> {
-    let mut kept = take::<K>(object);
+    let mut kept = decoded::<K>(Encoded::Text(object));
     if let Ok(model) = &mut kept {
         K::share(model, templates);
     }
@@ -372,45 +345,11 @@ pub(crate) fn explain_missing<K: Kind>(mut failed: CallError) -> CallError {
     failed
 }
 
-/// Lists objects of a kind without caching them, and returns the decoded ones and the faulty ones.
-pub(crate) async fn list_once<K: Kind>(
-    connection: &Connection,
-    params: &ListParams,
-) -> Result<(Vec<K::Model>, Vec<InvalidObject>), PortError> {
-    Ok(separate(list_selected::<K, _>(connection, params, |object| Some(decoded::<K>(object))).await?))
-}
-
-/// The decoded objects of a list, and the faulty ones.
-pub(crate) fn separate<T>(listed: Vec<Result<T, InvalidObject>>) -> (Vec<T>, Vec<InvalidObject>) {
-    let (mut objects, mut invalid) = (Vec::with_capacity(listed.len()), Vec::new());
-    for taken in listed {
-        match taken {
-            Ok(taken) => objects.push(taken),
-            Err(object) => invalid.push(object),
-        }
-    }
-    (objects, invalid)
-}
-
-/// Fails if a list has an object that cannot be decoded and the result cannot contain it: the pod would look deleted, and its
-/// node empty.
-pub(crate) fn refuse_doubt(hides: bool, invalid: &[InvalidObject]) -> Result<(), PortError> {
-    match invalid.first().filter(|_| hides) {
-        Some(faulty) => {
-            let message = format!(
-                "{} {} cannot be decoded: {}; fix or delete it; until then no operation that needs it runs",
-                faulty.kind, faulty.name, faulty.message
-            );
-            Err(PortError::new(ErrorKind::Invalid, format!("Kubernetes list {}", faulty.kind), message))
-        }
-        None => Ok(()),
-    }
-}
-
-/// Lists objects of a kind without caching them, and returns the results of `select`, which decodes the objects that it needs with
-/// [`decoded`]. `select` is called again for objects that are listed twice.
+/// Lists objects of a kind without caching them, and returns the results of `select`, which decodes the objects that it needs.
+/// `select` is called again for objects that are listed twice.
 pub(crate) async fn list_selected<K: Kind, T: Send>(
     connection: &Connection,
+    path: &str,
     params: &ListParams,
     mut select: impl FnMut(&RawValue) -> Option<T> + Send,
 ) -> Result<Vec<T>, PortError> {
@@ -418,7 +357,7 @@ pub(crate) async fn list_selected<K: Kind, T: Send>(
     let mut selected = Vec::new();
     let mut once = async || {
         selected.clear();
-        watch::list(connection, &operation, K::PATH, params, |object| selected.extend(select(object))).await
+        watch::list(connection, &operation, path, params, |object| selected.extend(select(object))).await
     };
     let listed = match once().await {
         // The continue token expired during the list. A second list starts at the current resourceVersion.
@@ -429,18 +368,10 @@ pub(crate) async fn list_selected<K: Kind, T: Send>(
     Ok(selected)
 }
 
-/// Decodes an object of a list.
-pub(crate) fn decoded<K: Kind>(object: &RawValue) -> Result<K::Model, InvalidObject> {
-    take::<K>(object).map_err(|undecoded| {
-        let ((namespace, name), _) = split(watch::identity(object));
-        invalid::<K>(&namespace, &name, undecoded)
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kinds::Pods;
+    use nodeless_cluster::kinds::Pods;
     use serde_json::json;
 
     fn raw(value: &serde_json::Value) -> Box<RawValue> {

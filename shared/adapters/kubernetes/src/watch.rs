@@ -4,13 +4,14 @@
 //! page.
 
 use crate::connection::Connection;
-use crate::error::{CallError, chain, from_kube};
+use crate::error::{chain, from_kube};
 use futures::AsyncBufReadExt as _;
 use futures::StreamExt as _;
 use futures::stream::BoxStream;
 use http::Request;
 use kube::core::Status;
 use kube::core::params::{ListParams, WatchParams};
+use nodeless_cluster::CallError;
 use nodeless_ports::ErrorKind;
 use serde::Deserialize;
 use serde_json::value::RawValue;

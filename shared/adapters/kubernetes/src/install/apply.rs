@@ -1,9 +1,10 @@
 //! Applying and removing one object.
 
 use super::{InstallError, Outcome, Step};
-use crate::api::{self, PatchKind};
+use crate::api;
 use crate::connection::Connection;
-use crate::merge::string;
+use nodeless_cluster::merge::string;
+use nodeless_cluster::{PatchKind, unless_gone};
 use nodeless_ports::PortError;
 use serde_json::{Value, json};
 
@@ -39,7 +40,7 @@ pub(super) fn path(object: &Value) -> Result<String, InstallError> {
 
 /// The existing object of this kind and name.
 pub(super) async fn present(connection: &Connection, object: &Value) -> Result<Option<Value>, InstallError> {
-    Ok(connection.get(OPERATION, &path(object)?).await.map_err(PortError::from)?)
+    Ok(connection.find(OPERATION, &path(object)?).await.map_err(PortError::from)?)
 }
 
 /// States the own version in an object that is applied.
@@ -76,7 +77,8 @@ pub(super) async fn apply(connection: &Connection, object: &Value, note: String)
 
 /// Deletes an object.
 pub(super) async fn remove(connection: &Connection, object: &Value) -> Result<Step, InstallError> {
-    let removed = connection.delete(OPERATION, &path(object)?, &json!({})).await.map_err(PortError::from)?;
+    let deleted = connection.delete(OPERATION, &path(object)?, &json!({})).await;
+    let removed = unless_gone(deleted).map_err(PortError::from)?;
     let outcome = if removed.is_some() { Outcome::Removed } else { Outcome::Absent };
     Ok(Step { object: title(object), outcome, note: String::new() })
 }

@@ -6,8 +6,8 @@
 use super::apply::{apply, path, present, title, with_version};
 use super::{InstallError, Outcome, Step};
 use crate::connection::Connection;
-use crate::merge::{is_deleting, string, strings};
 use nodeless_api::resources;
+use nodeless_cluster::merge::{is_deleting, string, strings};
 use nodeless_doctor::{Definition, DefinitionState};
 use nodeless_model::shell::quoted;
 use nodeless_ports::PortError;
@@ -310,7 +310,7 @@ fn helm_warning(crd: &Value) -> String {
 async fn wait_until_served(connection: &Connection, crd: &Value) -> Result<(), InstallError> {
     let deadline = Instant::now() + SERVED_WITHIN;
     loop {
-        let object = connection.get("Kubernetes install", &path(crd)?).await.map_err(PortError::from)?;
+        let object = connection.find("Kubernetes install", &path(crd)?).await.map_err(PortError::from)?;
         let reason = match object.as_ref().map(condition) {
             Some(Ok(())) => return Ok(()),
             Some(Err(reason)) => reason,

@@ -87,7 +87,7 @@ pub(super) fn webhook(wake: &Wake) -> Result<Option<Value>, InstallError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::merge::string;
+    use nodeless_cluster::merge::string;
     use std::collections::BTreeSet;
 
     #[test]
@@ -104,7 +104,7 @@ mod tests {
     /// The planner lists and watches every kind of the view. What only others read, and what is read by name, is named here.
     #[test]
     fn the_functions_may_read_only_the_kinds_that_they_read() {
-        use crate::kinds::*;
+        use nodeless_cluster::kinds::*;
         let view = [
             Nodes::PATH,
             Pods::PATH,
@@ -219,7 +219,7 @@ mod tests {
     fn rights(role: &Value) -> BTreeSet<(String, String, String, String)> {
         let mut rights = BTreeSet::new();
         for rule in role["rules"].as_array().into_iter().flatten() {
-            let texts = |key: &str| crate::merge::strings(rule, &format!("/{key}"));
+            let texts = |key: &str| nodeless_cluster::merge::strings(rule, &format!("/{key}"));
             let names = Some(texts("resourceNames")).filter(|names| !names.is_empty());
             for group in texts("apiGroups") {
                 for resource in texts("resources") {

@@ -1,9 +1,10 @@
 //! The annotation of the Namespace `kube-system` that names the table of the deployment that serves the cluster.
 
 use super::{InstallError, Outcome, Report, Step};
-use crate::api::{self, PatchKind};
+use crate::api;
 use crate::connection::Connection;
-use crate::merge::string;
+use nodeless_cluster::PatchKind;
+use nodeless_cluster::merge::string;
 use nodeless_model::labels::TABLE;
 use nodeless_model::{OtherTable, check_owner};
 use nodeless_ports::PortError;
@@ -15,7 +16,7 @@ const NAMESPACES: &str = "/api/v1/namespaces";
 
 /// The table that is named, if one is.
 async fn named(connection: &Connection) -> Result<Option<String>, PortError> {
-    let namespace = connection.get(OPERATION, &api::object(NAMESPACES, SYSTEM_NAMESPACE)).await?;
+    let namespace = connection.find(OPERATION, &api::object(NAMESPACES, SYSTEM_NAMESPACE)).await?;
     let pointer = format!("/metadata/annotations/{}", TABLE.replace('/', "~1"));
     Ok(namespace.and_then(|namespace| string(&namespace, &pointer).map(str::to_owned)))
 }

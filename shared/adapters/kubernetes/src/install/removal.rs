@@ -4,9 +4,10 @@
 use super::{InstallError, Outcome, Report, Step, owner};
 use crate::api;
 use crate::connection::Connection;
-use crate::merge::string;
 use nodeless_api::resources::{CustomResource, NODE_CLAIMS, NODE_CLASSES, NODE_POOLS};
 use nodeless_api::{NodeClaim, NodePool, managed};
+use nodeless_cluster::merge::string;
+use nodeless_cluster::unless_gone;
 use nodeless_ports::PortError;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -49,7 +50,7 @@ pub async fn remove_nodes(connection: &Connection, table: &str, timeout: Duratio
 
 async fn definition(connection: &Connection, resource: &CustomResource) -> Result<Option<Value>, PortError> {
     let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-    Ok(connection.get(OPERATION, &api::object(definitions, resource.definition)).await?)
+    Ok(connection.find(OPERATION, &api::object(definitions, resource.definition)).await?)
 }
 
 /// Deletes the objects of a kind that nodeless manages, also those that are created in the meantime, and waits until none exists.
@@ -69,7 +70,7 @@ async fn remove_all(
             let name = string(object, "/metadata/name").unwrap_or_default();
             let path = api::object(resource.path, name);
             let same = json!({ "preconditions": { "uid": string(object, "/metadata/uid") } });
-            connection.delete(OPERATION, &path, &same).await.map_err(PortError::from)?;
+            unless_gone(connection.delete(OPERATION, &path, &same).await).map_err(PortError::from)?;
             let object = format!("{} {name}", resource.kind);
             if !steps.iter().any(|step| step.object == object) {
                 steps.push(Step { object, outcome: Outcome::Removed, note: String::new() });
@@ -88,7 +89,7 @@ async fn list(
     resource: &CustomResource,
     is_managed: IsManaged,
 ) -> Result<Vec<Value>, PortError> {
-    let list = connection.get(OPERATION, resource.path).await?;
+    let list = connection.find(OPERATION, resource.path).await?;
     let items = list.and_then(|mut list| list.get_mut("items").map(Value::take));
     let Some(Value::Array(mut items)) = items else { return Ok(Vec::new()) };
     items.retain(is_managed);

@@ -3,7 +3,7 @@
 use super::apply::{VERSION, present, title};
 use super::{InstallError, definitions, manifests};
 use crate::connection::Connection;
-use crate::merge::string;
+use nodeless_cluster::merge::string;
 use nodeless_ports::ErrorKind;
 use serde_json::Value;
 

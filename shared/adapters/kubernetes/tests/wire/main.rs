@@ -21,7 +21,7 @@ use axum::response::IntoResponse as _;
 use nodeless_api::test_support::{ec2_node_class_manifest, node_pool_manifest};
 use nodeless_fake_kubernetes::{ApiServer, CreateOptions, Options, Resource};
 use nodeless_kubernetes::install::{self, Rights, Wake};
-use nodeless_kubernetes::{ApiServer as Address, Connection, KubeCluster};
+use nodeless_kubernetes::{ApiServer as Address, Connection, KubeCluster, KubeObjects};
 use nodeless_ports::Clock;
 use nodeless_telemetry::{Captured, Context, Null, Sink};
 use serde_json::{Value, json};
@@ -88,10 +88,16 @@ impl World {
         KubeCluster::new(self.connection.clone(), Stopped::context())
     }
 
-    /// A cluster whose log lines are kept.
+    /// A cluster that resumes watches of nodes and pods, however few there are.
+    pub(crate) fn watching_cluster(&self) -> KubeCluster {
+        KubeCluster::new(KubeObjects::watching_above(self.connection.clone(), 0), Stopped::context())
+    }
+
+    /// Like [`Self::watching_cluster`], and its log lines are kept.
     pub(crate) fn logging_cluster(&self) -> (KubeCluster, Arc<Captured>) {
         let lines = Arc::new(Captured::default());
-        (KubeCluster::new(self.connection.clone(), Stopped::logging_to(lines.clone())), lines)
+        let objects = KubeObjects::watching_above(self.connection.clone(), 0);
+        (KubeCluster::new(objects, Stopped::logging_to(lines.clone())), lines)
     }
 
     /// The requests since the last call of this function.

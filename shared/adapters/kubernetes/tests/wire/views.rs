@@ -105,7 +105,7 @@ async fn follows_changes(world: &World, cluster: &KubeCluster) -> [(usize, usize
 async fn a_cached_view_is_updated_by_a_watch_and_listed_when_the_version_expired() {
     let world = World::installed().await;
     let (cluster, lines) = world.logging_cluster();
-    let reads = follows_changes(&world, &cluster.watching_above(0)).await;
+    let reads = follows_changes(&world, &cluster).await;
     // The first list of a view with a watch reads the current resourceVersion.
     assert_eq!(reads, [(1, 0), (1, 1), (2, 1)], "(lists, watches) of each view");
     let lines = lines.take();
@@ -136,7 +136,7 @@ async fn changed_since_the_last_view(world: &World) -> KubeCluster {
         world.create(&PODS, pod(name, None));
     }
     world.create(&NODES, node("n0"));
-    let cluster = world.cluster().watching_above(0);
+    let cluster = world.watching_cluster();
     assert_eq!(names_of_view(&cluster).await, ["n0", "p0", "p1"]);
     world.create(&PODS, pod("p2", None));
     world.server.delete(&PODS, "default", "p1", &now_deleted()).unwrap();
@@ -256,7 +256,7 @@ async fn a_cached_view_of_few_objects_is_listed() {
 async fn terminated_pods_are_not_in_the_view_and_are_among_the_pods_of_their_node() {
     let world = World::installed().await;
     world.create(&PODS, pod("p1", Some("n1")));
-    let cluster = world.cluster().watching_above(0);
+    let cluster = world.watching_cluster();
     assert_eq!(cluster.view().await.unwrap().pods.len(), 1);
     let ended = json!({ "status": { "phase": "Succeeded" } });
     let options = PatchOptions::default();
@@ -282,7 +282,7 @@ async fn the_pods_of_many_nodes_are_read_together() {
     }
     world.create(&PODS, pod("pending", None));
     world.create(&PODS, pod("elsewhere", Some("other")));
-    let cluster = world.cluster().watching_above(0);
+    let cluster = world.watching_cluster();
     let ended = json!({ "status": { "phase": "Succeeded" } });
     let options = PatchOptions::default();
     world.server.patch(&PODS, "default", "p1", Some("status"), PatchType::Merge, &ended, &options).unwrap();

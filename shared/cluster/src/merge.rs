@@ -3,7 +3,8 @@
 use serde_json::{Map, Value};
 
 /// The JSON merge patch that changes `current` to `desired`; `None` when they are equal.
-pub(crate) fn difference(current: &Value, desired: &Value) -> Option<Value> {
+#[must_use]
+pub fn difference(current: &Value, desired: &Value) -> Option<Value> {
     match (current, desired) {
         (Value::Object(current), Value::Object(desired)) => {
             let mut patch = Map::new();
@@ -27,18 +28,21 @@ pub(crate) fn difference(current: &Value, desired: &Value) -> Option<Value> {
 }
 
 /// The strings in the list at a JSON pointer, such as `/metadata/finalizers`.
-pub(crate) fn strings(object: &Value, pointer: &str) -> Vec<String> {
+#[must_use]
+pub fn strings(object: &Value, pointer: &str) -> Vec<String> {
     let list = object.pointer(pointer).and_then(Value::as_array);
     list.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
 /// The string at a JSON pointer.
-pub(crate) fn string<'a>(object: &'a Value, pointer: &str) -> Option<&'a str> {
+#[must_use]
+pub fn string<'a>(object: &'a Value, pointer: &str) -> Option<&'a str> {
     object.pointer(pointer).and_then(Value::as_str)
 }
 
 /// Whether the object is being deleted.
-pub(crate) fn is_deleting(object: &Value) -> bool {
+#[must_use]
+pub fn is_deleting(object: &Value) -> bool {
     string(object, "/metadata/deletionTimestamp").is_some()
 }
 

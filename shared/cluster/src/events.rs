@@ -1,15 +1,21 @@
 //! Events, which users read with `kubectl describe`.
 
 use crate::FIELD_MANAGER;
-use crate::api::{self, PatchKind};
-use crate::connection::Connection;
-use crate::error::CallError;
+use crate::failure::CallError;
+use crate::object_cluster::ObjectCluster;
+use crate::objects::{ObjectAt, Objects, Part, PatchKind};
+use async_trait::async_trait;
+use futures::{StreamExt as _, stream};
 use jiff::Timestamp;
-use nodeless_ports::PortError;
 use nodeless_ports::cluster::ObjectEvent;
+use nodeless_ports::{Events, PortError};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
+/// How many Events are written concurrently.
+const EVENTS_AT_ONCE: usize = 8;
+/// The path of Events.
+const EVENTS: &str = "/api/v1/events";
 const OPERATION: &str = "Kubernetes publish Event";
 /// The maximum length of the object's name in the name of an event, which may have 253 characters.
 const NAME_LENGTH: usize = 230;
@@ -18,29 +24,55 @@ const MESSAGE_LENGTH: usize = 1024;
 /// The namespace of events about cluster-scoped objects, as in Kubernetes.
 const DEFAULT_NAMESPACE: &str = "default";
 
-/// Publishes one event, or increases its count if it was published before. An event in a namespace that is being deleted is
-/// dropped.
-pub(crate) async fn publish(connection: &Connection, event: &ObjectEvent, now: Timestamp) -> Result<(), PortError> {
-    let object = render(event, now);
-    let namespace = object["metadata"]["namespace"].as_str().unwrap_or(DEFAULT_NAMESPACE);
-    let collection = format!("/api/v1/namespaces/{namespace}/events");
-    match connection.post(OPERATION, &collection, &object).await {
-        Err(failed) if failed.is(409) => {
-            let name = object["metadata"]["name"].as_str().unwrap_or_default();
-            count_up(connection, &api::object(&collection, name), now).await.map_err(Into::into)
+#[async_trait]
+impl<O: Objects> Events for ObjectCluster<O> {
+    async fn publish(&self, published: &[ObjectEvent]) -> Result<(), PortError> {
+        let now = self.now();
+        let mut times: Vec<(&ObjectEvent, u32)> = Vec::new();
+        for event in published {
+            match times.iter_mut().find(|(known, _)| *known == event) {
+                Some((_, count)) => *count += 1,
+                None => times.push((event, 1)),
+            }
         }
-        // Nothing can be created in a namespace that is being deleted, and its Events are deleted with it.
-        Err(failed) if failed.is_terminating_namespace() => Ok(()),
-        done => done.map(drop).map_err(Into::into),
+        // A repeated event is read and written to increase its count, so equal events are published one after the other.
+        let posts = times.into_iter().map(async |(event, count)| {
+            for _ in 0..count {
+                self.publish_one(event, now).await?;
+            }
+            Ok(())
+        });
+        let posts: Vec<_> = posts.collect();
+        // Several concurrently, because an interruption of many nodes publishes many Events at once.
+        let results: Vec<Result<(), PortError>> = stream::iter(posts).buffered(EVENTS_AT_ONCE).collect().await;
+        results.into_iter().collect()
     }
 }
 
-/// Increases the count of an event. The role may write events but not read them, so a first patch of the time returns the count.
-async fn count_up(connection: &Connection, path: &str, now: Timestamp) -> Result<(), CallError> {
-    let seen = json!({ "lastTimestamp": seconds(now) });
-    let event = connection.patch(OPERATION, path, PatchKind::Merge, &seen).await?;
-    let count = event["count"].as_i64().unwrap_or(1).saturating_add(1);
-    connection.patch(OPERATION, path, PatchKind::Merge, &json!({ "count": count })).await.map(drop)
+impl<O: Objects> ObjectCluster<O> {
+    /// Publishes one event, or increases its count if it was published before. An event in a namespace that is being deleted is
+    /// dropped.
+    async fn publish_one(&self, event: &ObjectEvent, now: Timestamp) -> Result<(), PortError> {
+        let object = render(event, now);
+        match self.objects.create(OPERATION, EVENTS, &object).await {
+            Err(failed) if failed.is(409) => {
+                let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default();
+                let at = ObjectAt { path: EVENTS, namespace: text("namespace"), name: text("name") };
+                self.count_up(at, now).await.map_err(Into::into)
+            }
+            // Nothing can be created in a namespace that is being deleted, and its Events are deleted with it.
+            Err(failed) if failed.is_terminating_namespace() => Ok(()),
+            done => done.map(drop).map_err(Into::into),
+        }
+    }
+
+    /// Increases the count of an event. The role may write events but not read them, so a first patch of the time returns the count.
+    async fn count_up(&self, at: ObjectAt<'_>, now: Timestamp) -> Result<(), CallError> {
+        let seen = json!({ "lastTimestamp": seconds(now) });
+        let event = self.objects.patch(OPERATION, Part::Object(at), PatchKind::Merge, &seen).await?;
+        let count = json!({ "count": event["count"].as_i64().unwrap_or(1).saturating_add(1) });
+        self.objects.patch(OPERATION, Part::Object(at), PatchKind::Merge, &count).await.map(drop)
+    }
 }
 
 /// The object. Its name is a hash of its content, so that the same event is the same object in every process.

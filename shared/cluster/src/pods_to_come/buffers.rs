@@ -1,7 +1,7 @@
 //! CapacityBuffers and the objects that they refer to.
 
-use crate::api;
-use crate::connection::Connection;
+use crate::kinds::{Kind as _, PodTemplates, ReplicaSets, StatefulSets, StoredDeployments};
+use crate::objects::{ObjectAt, Objects, read};
 use nodeless_api::admission::Admission;
 use nodeless_api::pod_shapes::ReadShape;
 use nodeless_api::{CapacityBufferStatus, ConvertError, slim};
@@ -13,19 +13,19 @@ use serde_json::Value;
 
 /// These buffers, each with its source. One call for each buffer; most clusters have none.
 pub(crate) async fn shapes(
-    connection: &Connection,
+    objects: &impl Objects,
     buffers: Vec<(CapacityBuffer, CapacityBufferStatus)>,
     admission: &Admission,
 ) -> Result<Vec<BufferView>, PortError> {
     let read = buffers.into_iter().map(|(buffer, status)| async {
-        let shape = shape(connection, &buffer, admission).await?;
+        let shape = shape(objects, &buffer, admission).await?;
         Ok(BufferView { buffer, status, shape })
     });
     futures::future::try_join_all(read).await
 }
 
 async fn shape(
-    connection: &Connection,
+    objects: &impl Objects,
     buffer: &CapacityBuffer,
     admission: &Admission,
 ) -> Result<Result<PodShape, BufferError>, PortError> {
@@ -33,30 +33,34 @@ async fn shape(
         Ok(source) => source,
         Err(error) => return Ok(Err(error)),
     };
-    let (kind, path) = match source {
-        BufferSource::PodTemplate { name } => {
-            ("PodTemplate", api::object(&api::within("/api/v1/podtemplates", &buffer.namespace), name))
-        }
-        BufferSource::Workload { kind, name, .. } => {
-            let collection = format!("/apis/apps/v1/{}s", kind.to_lowercase());
-            (kind.as_str(), api::object(&api::within(&collection, &buffer.namespace), name))
-        }
+    let (path, name) = match source {
+        BufferSource::PodTemplate { name } => (PodTemplates::PATH, name),
+        BufferSource::Workload { kind, name, .. } => match kind.as_str() {
+            "Deployment" => (StoredDeployments::PATH, name),
+            "StatefulSet" => (StatefulSets::PATH, name),
+            _ => (ReplicaSets::PATH, name),
+        },
     };
-    let Some(object) = connection.get(&format!("Kubernetes get {kind}"), &path).await? else {
+    let kind = match source {
+        BufferSource::PodTemplate { .. } => PodTemplates::NAME,
+        BufferSource::Workload { kind, .. } => kind,
+    };
+    let at = ObjectAt { path, namespace: &buffer.namespace, name };
+    let Some(object) = read(objects, &format!("Kubernetes get {kind}"), at).await? else {
         return Ok(Err(buffer.missing_source(source)));
     };
     let shape = match source {
-        BufferSource::PodTemplate { .. } => decode::<slim::StoredPodTemplate>(object, admission),
-        BufferSource::Workload { .. } => decode::<slim::Scalable>(object, admission),
+        BufferSource::PodTemplate { .. } => decode::<slim::StoredPodTemplate>(&object, admission),
+        BufferSource::Workload { .. } => decode::<slim::Scalable>(&object, admission),
     };
     Ok(shape.map_err(|error| BufferError::Resolution(format!("{kind} cannot be decoded: {error}"))))
 }
 
-fn decode<S: DeserializeOwned>(object: Value, admission: &Admission) -> Result<PodShape, String>
+fn decode<S: DeserializeOwned>(object: &Value, admission: &Admission) -> Result<PodShape, String>
 where
     for<'a> ReadShape: TryFrom<&'a S, Error = ConvertError>,
 {
-    let decoded = serde_json::from_value::<S>(object).map_err(|error| error.to_string())?;
+    let decoded = S::deserialize(object).map_err(|error| error.to_string())?;
     let shape = ReadShape::try_from(&decoded).and_then(|read| read.admitted(admission));
     shape.map_err(|error| error.to_string())
 }

@@ -1,9 +1,8 @@
 //! NodeClaims as the mirror of claims.
 
-use super::KubeCluster;
 use crate::kinds::NodeClaims;
-use crate::store::refuse_doubt;
-use crate::{claims, node_classes};
+use crate::object_cluster::ObjectCluster;
+use crate::objects::{Objects, refuse_doubt};
 use async_trait::async_trait;
 use nodeless_api::managed::Owned;
 use nodeless_model::NodeClaim;
@@ -12,16 +11,16 @@ use nodeless_ports::{ClaimMirror, ErrorKind, PortError};
 use std::collections::BTreeSet;
 
 #[async_trait]
-impl ClaimMirror for KubeCluster {
+impl<O: Objects> ClaimMirror for ObjectCluster<O> {
     async fn mirrored_claims(&self) -> Result<FoundNodeClaims, PortError> {
-        let (claims, invalid) = self.current(&self.node_claims).await?;
+        let (claims, invalid) = self.objects.current::<NodeClaims>(&self.context).await?;
         refuse_doubt(true, &invalid)?;
         let (mirrors, others) = Owned::separate(claims);
         Ok(FoundNodeClaims { mirrors, others })
     }
 
     async fn mirrored_claim(&self, name: &str) -> Result<Option<MirroredClaim>, PortError> {
-        match node_classes::get_one::<NodeClaims>(&self.connection, name).await? {
+        match self.get_one::<NodeClaims>(name).await? {
             Some(Owned::Managed(claim)) => Ok(Some(claim)),
             Some(Owned::Other(other)) => {
                 Err(PortError::new(ErrorKind::Invalid, "Kubernetes get NodeClaim", other.to_string()))
@@ -42,22 +41,25 @@ impl ClaimMirror for KubeCluster {
             };
         }
         let names: BTreeSet<&str> = names.iter().map(String::as_str).collect();
-        let mut store = self.node_claims.lock().await;
-        store.refresh(&self.connection, &self.context).await?;
-        let is_sought = |one: &&Owned<MirroredClaim, OtherNodeClaim>| match one {
+        let is_sought = |one: &Owned<MirroredClaim, OtherNodeClaim>| match one {
             Owned::Managed(claim) => names.contains(claim.name.as_str()),
             Owned::Other(other) => names.contains(other.name.as_str()),
         };
-        let (claims, others) = Owned::separate(store.objects().filter(is_sought).cloned());
-        let invalid = store.invalid().filter(|object| names.contains(object.name.as_str()));
-        Ok((claims, invalid.chain(others.iter().map(InvalidObject::from)).collect()))
+        let current = self
+            .objects
+            .current_selected::<NodeClaims, _, _>(&self.context, |_, one| is_sought(one).then(|| one.clone()));
+        let (found, mut invalid) = current.await?;
+        let (claims, others) = Owned::separate(found);
+        invalid.retain(|object| names.contains(object.name.as_str()));
+        invalid.extend(others.iter().map(InvalidObject::from));
+        Ok((claims, invalid))
     }
 
     async fn mirror_claim(&self, claim: &NodeClaim) -> Result<String, PortError> {
-        claims::mirror(&self.connection, &self.context, &self.recent, claim).await
+        self.mirror(claim).await
     }
 
     async fn remove_claim(&self, name: &str, uid: Option<&str>) -> Result<(), PortError> {
-        claims::remove(&self.connection, &self.recent, name, uid).await
+        self.remove_mirror(name, uid).await
     }
 }

@@ -1,10 +1,10 @@
 //! The kinds of objects in a view: where they are listed, and how each is reduced to the fields that planning reads.
 
-use crate::api;
 use nodeless_api::daemon_sets::ReadDaemonSet;
 use nodeless_api::default_spread::ObjectSelector;
 use nodeless_api::limit_ranges::LimitRange;
 use nodeless_api::managed::{self, Owned};
+use nodeless_api::resources;
 use nodeless_api::{CapacityBufferStatus, NodeOverlayStatus, NodePoolStatus, ProvisioningRequestStatus, slim};
 use nodeless_model as model;
 use nodeless_model::SharedTemplates;
@@ -14,16 +14,16 @@ use serde_json::Value;
 use std::sync::Arc;
 
 /// A kind of object that is listed, watched and kept.
-pub(crate) trait Kind: Send + Sync + 'static {
+pub trait Kind: Send + Sync + 'static {
     /// The fields that are decoded.
-    type Slim: DeserializeOwned;
+    type Slim: DeserializeOwned + 'static;
     /// The form in which it is kept.
-    type Model: Clone + Send + Sync;
+    type Model: Clone + Send + Sync + 'static;
     /// The name of the kind.
     const NAME: &'static str;
     /// The path of the collection.
     const PATH: &'static str;
-    /// The field selector of the list.
+    /// The field selector of those that are kept.
     const FIELDS: Option<&'static str> = None;
 
     /// Reduces an object.
@@ -47,7 +47,7 @@ pub(crate) trait Kind: Send + Sync + 'static {
 macro_rules! converted {
     ($kind:ident, $name:literal, $path:expr, $fields:expr, $slim:ty => $model:ty) => {
         #[doc = concat!("The kind ", $name, ".")]
-        pub(crate) struct $kind;
+        pub struct $kind;
 
         impl Kind for $kind {
             type Slim = $slim;
@@ -64,10 +64,12 @@ macro_rules! converted {
     };
 }
 
+/// The path of pods.
+pub const PODS: &str = "/api/v1/pods";
 /// Pods that have ended need no node and hold no resources; in a cluster with many jobs they are most of all pods.
 const NOT_ENDED: &str = "status.phase!=Succeeded,status.phase!=Failed";
 
-converted!(Nodes, "Node", api::NODES, None, slim::Node => model::Node);
+converted!(Nodes, "Node", "/api/v1/nodes", None, slim::Node => model::Node);
 converted!(DaemonSets, "DaemonSet", "/apis/apps/v1/daemonsets", None, slim::DaemonSet => ReadDaemonSet);
 converted!(LimitRanges, "LimitRange", "/api/v1/limitranges", None, slim::LimitRange => LimitRange);
 converted!(
@@ -94,13 +96,13 @@ converted!(
 converted!(StatefulSets, "StatefulSet", "/apis/apps/v1/statefulsets", None, slim::Controller => ObjectSelector);
 
 /// The kind NodeClaim. Of those of nodeless, the record contains what is not read.
-pub(crate) struct NodeClaims;
+pub struct NodeClaims;
 
 impl Kind for NodeClaims {
     type Slim = Owned<slim::NodeClaim, OtherNodeClaim>;
     type Model = Owned<MirroredClaim, OtherNodeClaim>;
     const NAME: &'static str = "NodeClaim";
-    const PATH: &'static str = api::NODE_CLAIMS;
+    const PATH: &'static str = resources::NODE_CLAIMS.path;
 
     fn reduce(object: Self::Slim) -> Result<Self::Model, String> {
         let mirrored = |object| MirroredClaim::try_from(&object);
@@ -112,13 +114,13 @@ impl Kind for NodeClaims {
 macro_rules! pods {
     ($kind:ident, $doc:literal, $fields:expr) => {
         #[doc = $doc]
-        pub(crate) struct $kind;
+        pub struct $kind;
 
         impl Kind for $kind {
             type Slim = slim::Pod;
             type Model = Arc<model::Pod>;
             const NAME: &'static str = "Pod";
-            const PATH: &'static str = "/api/v1/pods";
+            const PATH: &'static str = PODS;
             const FIELDS: Option<&'static str> = Some($fields);
 
             fn reduce(object: Self::Slim) -> Result<Self::Model, String> {
@@ -141,7 +143,7 @@ pods!(BoundPods, "The kind Pod, with a node. Terminated pods are among them.", "
 macro_rules! with_status {
     ($kind:ident, $name:literal, $path:expr, $object:ty => $model:ty, $status:ty) => {
         #[doc = concat!("The kind ", $name, ", with its status.")]
-        pub(crate) struct $kind;
+        pub struct $kind;
 
         impl Kind for $kind {
             type Slim = $object;
@@ -160,13 +162,13 @@ macro_rules! with_status {
 
 /// The kind NodePool, with its status. A NodePool with an invalid field is kept too: its readiness contains the error, and its
 /// nodes still belong to it.
-pub(crate) struct NodePools;
+pub struct NodePools;
 
 impl Kind for NodePools {
     type Slim = Owned<nodeless_api::NodePool, OtherNodePool>;
     type Model = Owned<(model::NodePool, NodePoolStatus), OtherNodePool>;
     const NAME: &'static str = "NodePool";
-    const PATH: &'static str = api::NODE_POOLS;
+    const PATH: &'static str = resources::NODE_POOLS.path;
 
     fn reduce(object: Self::Slim) -> Result<Self::Model, String> {
         object.convert(|pool| Ok((model::NodePool::from(&pool), pool.status.unwrap_or_default())))
@@ -178,14 +180,14 @@ impl Kind for NodePools {
 }
 
 with_status!(
-    NodeOverlays, "NodeOverlay", api::NODE_OVERLAYS, nodeless_api::NodeOverlay => model::NodeOverlay, NodeOverlayStatus
+    NodeOverlays, "NodeOverlay", resources::NODE_OVERLAYS.path, nodeless_api::NodeOverlay => model::NodeOverlay, NodeOverlayStatus
 );
 with_status!(
-    CapacityBuffers, "CapacityBuffer", api::CAPACITY_BUFFERS,
+    CapacityBuffers, "CapacityBuffer", resources::CAPACITY_BUFFERS.path,
     nodeless_api::CapacityBuffer => model::CapacityBuffer, CapacityBufferStatus
 );
 with_status!(
-    ProvisioningRequests, "ProvisioningRequest", api::PROVISIONING_REQUESTS,
+    ProvisioningRequests, "ProvisioningRequest", resources::PROVISIONING_REQUESTS.path,
     nodeless_api::ProvisioningRequest => model::ProvisioningRequest, ProvisioningRequestStatus
 );
 
@@ -193,7 +195,7 @@ with_status!(
 macro_rules! selecting {
     ($kind:ident, $name:literal, $path:literal) => {
         #[doc = concat!("The kind ", $name, ".")]
-        pub(crate) struct $kind;
+        pub struct $kind;
 
         impl Kind for $kind {
             type Slim = slim::SelectingByLabels;
@@ -213,9 +215,9 @@ selecting!(ReplicationControllers, "ReplicationController", "/api/v1/replication
 
 /// A kind that is kept as it is decoded.
 macro_rules! whole {
-    ($kind:ident, $name:literal, $path:literal, $slim:ty) => {
+    ($kind:ident, $name:literal, $path:expr, $slim:ty) => {
         #[doc = concat!("The kind ", $name, ".")]
-        pub(crate) struct $kind;
+        pub struct $kind;
 
         impl Kind for $kind {
             type Slim = $slim;
@@ -246,14 +248,18 @@ whole!(
 );
 whole!(VolumeAttachments, "VolumeAttachment", "/apis/storage.k8s.io/v1/volumeattachments", slim::VolumeAttachment);
 
+whole!(StoredDeployments, "Deployment", "/apis/apps/v1/deployments", Value);
+whole!(PodTemplates, "PodTemplate", "/api/v1/podtemplates", slim::StoredPodTemplate);
+whole!(StoredPods, "Pod", PODS, Value);
+
 /// The kind EC2NodeClass, which is kept completely: launches need all of it.
-pub(crate) struct NodeClasses;
+pub struct NodeClasses;
 
 impl Kind for NodeClasses {
     type Slim = nodeless_api::EC2NodeClass;
     type Model = nodeless_api::EC2NodeClass;
     const NAME: &'static str = "EC2NodeClass";
-    const PATH: &'static str = api::NODE_CLASSES;
+    const PATH: &'static str = resources::NODE_CLASSES.path;
 
     fn reduce(object: Self::Slim) -> Result<Self::Model, String> {
         Ok(object)

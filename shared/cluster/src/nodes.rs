@@ -1,123 +1,133 @@
 //! Changes to Node objects.
 
-use crate::api::{self, PatchKind};
-use crate::connection::{Connection, after_conflict};
-use crate::error::CallError;
-use crate::kinds::{DeviceClasses, ResourceSlices};
+use crate::failure::CallError;
+use crate::kinds::{Kind as _, Nodes};
 use crate::merge::{string, strings};
-use crate::recent::Recent;
-use crate::store::{list_once, refuse_doubt};
-use kube::core::params::ListParams;
-use nodeless_api::devices::DeviceObjects;
+use crate::object_cluster::ObjectCluster;
+use crate::objects::{Deletion, ObjectAt, Objects, Part, PatchKind, read};
 use nodeless_api::resources::NODE_CLAIMS;
-use nodeless_model::{Node, ResourceList, Taint, TaintEffect};
+use nodeless_model::{Node, Taint, TaintEffect};
 use nodeless_ports::cluster::NodePatch;
 use nodeless_ports::{ErrorKind, PortError};
-use serde::Deserialize;
-use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
-use std::borrow::Cow;
-use std::collections::BTreeSet;
+use std::sync::Arc;
 
 const OPERATION: &str = "Kubernetes patch Node";
 /// How often a node is read again after a conflict. The kubelet and the node controllers write to it frequently.
 const ATTEMPTS: u32 = 5;
 
-/// How many of these extended resources DeviceClasses give on a node, by the devices that its drivers published.
-pub(crate) async fn device_resources(
-    connection: &Connection,
-    node: &Node,
-    requested: &BTreeSet<&str>,
-) -> Result<ResourceList, PortError> {
-    let (classes, invalid) = match list_once::<DeviceClasses>(connection, &ListParams::default()).await {
-        // The API server does not have the kind.
-        Err(error) if error.kind == ErrorKind::NotFound => return Ok(ResourceList::new()),
-        listed => listed?,
-    };
-    refuse_doubt(true, &invalid)?;
-    if classes.is_empty() {
-        return Ok(ResourceList::new());
-    }
-    let of_node = ListParams::default().fields(&format!("spec.nodeName={}", node.name));
-    let (slices, invalid) = list_once::<ResourceSlices>(connection, &of_node).await?;
-    refuse_doubt(true, &invalid)?;
-    Ok(DeviceObjects { slices, classes, ..DeviceObjects::default() }.resources_of(node, requested))
+/// The place of a node.
+pub(crate) const fn at(name: &str) -> ObjectAt<'_> {
+    ObjectAt::cluster_scoped(Nodes::PATH, name)
 }
 
-/// Patches a node. The patch is based on the cached object if no other process has changed it since, and otherwise on the
-/// current one.
-pub(crate) async fn patch(
-    connection: &Connection,
-    recent: &Recent,
-    name: &str,
-    uid: &str,
-    patch: &NodePatch,
-) -> Result<(), PortError> {
-    let path = api::object(api::NODES, name);
-    if let Some(body) = release(uid, patch) {
-        let released = connection.patch(OPERATION, &path, PatchKind::Strategic, &body).await;
-        return released.map(|patched| recent.keep(&path, patched)).map_err(Into::into);
-    }
-    let listed = || recent.get(&listed_path(name)).filter(|_| patch.owner.is_none());
-    let kept = recent.get(&path).or_else(listed).filter(|node| string(node, "/metadata/uid") == Some(uid));
-    // Only a read of the current object shows that there is nothing to change.
-    if let Some(body) = kept.and_then(|node| merge_patch(&node, patch)) {
-        match connection.patch(OPERATION, &path, PatchKind::Merge, &body).await {
-            Ok(patched) => {
-                recent.keep(&path, patched);
-                return Ok(());
-            }
-            Err(failed) => {
-                recent.forget(&path);
-                recent.forget(&listed_path(name));
-                if !failed.is(409) {
-                    return Err(failed.into());
+impl<O: Objects> ObjectCluster<O> {
+    /// Patches a node. The patch is based on the cached object if no other process has changed it since, and otherwise on the
+    /// current one.
+    pub(crate) async fn change_node(&self, name: &str, uid: &str, patch: &NodePatch) -> Result<(), PortError> {
+        let (at, path) = (at(name), at(name).url());
+        let keep = |patched: Arc<Value>| self.recent.keep_node(&path, patched, self.now());
+        if let Some(body) = release(uid, patch) {
+            let released = self.objects.patch(OPERATION, Part::Object(at), PatchKind::Strategic, &body).await;
+            return released.map(keep).map_err(Into::into);
+        }
+        let listed = || self.recent.get(&listed_path(name), self.now()).filter(|_| patch.owner.is_none());
+        let kept = self.recent.get(&path, self.now()).or_else(listed);
+        let kept =
+            kept.filter(|node| string(node, "/metadata/uid") == Some(uid) && present_label(node, patch).is_none());
+        // Only a read of the current object shows that there is nothing to change.
+        if let Some(body) = kept.and_then(|node| merge_patch(&node, patch)) {
+            match self.objects.patch(OPERATION, Part::Object(at), PatchKind::Merge, &body).await {
+                Ok(patched) => {
+                    keep(patched);
+                    return Ok(());
+                }
+                Err(failed) => {
+                    self.recent.forget(&path);
+                    self.recent.forget(&listed_path(name));
+                    if !failed.is(409) {
+                        return Err(failed.into());
+                    }
                 }
             }
         }
+        let mut last = None;
+        for attempt in 0..ATTEMPTS {
+            let node = read(&self.objects, OPERATION, at).await?.ok_or_else(|| gone(name))?;
+            check(&node, uid, patch)
+                .map_err(|why| PortError::new(ErrorKind::Conflict, OPERATION, format!("node {name} {why}")))?;
+            let Some(body) = merge_patch(&node, patch) else { return Ok(()) };
+            match self.objects.patch(OPERATION, Part::Object(at), PatchKind::Merge, &body).await {
+                Err(failed) if failed.is(409) => last = Some(failed),
+                done => return done.map(keep).map_err(Into::into),
+            }
+            self.after_conflict(attempt).await;
+        }
+        Err(last.map_or_else(|| gone(name), CallError::into))
     }
-    let mut last = None;
-    for attempt in 0..ATTEMPTS {
-        let node = connection.get(OPERATION, &path).await?.ok_or_else(|| gone(name))?;
-        if string(&node, "/metadata/uid") != Some(uid) {
-            let message = format!("node {name} no longer has the uid {uid}; another node with that name has joined");
-            return Err(PortError::new(ErrorKind::Conflict, OPERATION, message));
-        }
-        let labels = node.pointer("/metadata/labels");
-        if let Some(label) =
-            patch.unless_labelled.as_ref().filter(|label| labels.is_some_and(|it| it.get(*label).is_some()))
-        {
-            let message = format!("node {name} has the label {label}: another process has added it");
-            return Err(PortError::new(ErrorKind::Conflict, OPERATION, message));
-        }
-        let Some(body) = merge_patch(&node, patch) else { return Ok(()) };
-        match connection.patch(OPERATION, &path, PatchKind::Merge, &body).await {
-            Err(failed) if failed.is(409) => last = Some(failed),
-            done => return done.map(|patched| recent.keep(&path, patched)).map_err(Into::into),
-        }
-        after_conflict(attempt).await;
+
+    /// Deletes a node if it still has this uid.
+    pub(crate) async fn remove_node(&self, name: &str, uid: &str) -> Result<(), PortError> {
+        let options = Deletion { uid: Some(uid), ..Deletion::default() };
+        self.remove("Kubernetes delete Node", at(name), options).await.map(drop).map_err(Into::into)
     }
-    Err(last.map_or_else(|| gone(name), CallError::into))
+
+    /// Removes a finalizer from an object, which is read unless it is `known`. Retries after conflicts; succeeds if the object does not
+    /// exist.
+    pub(crate) async fn remove_finalizer(
+        &self,
+        operation: &str,
+        at: ObjectAt<'_>,
+        finalizer: &str,
+        known: Option<Arc<Value>>,
+    ) -> Result<(), PortError> {
+        let (mut last, mut known) = (None, known);
+        for attempt in 0..ATTEMPTS {
+            let found = match known.take() {
+                Some(object) => Some(object),
+                None => read(&self.objects, operation, at).await?,
+            };
+            let Some(object) = found else { return Ok(()) };
+            let present = strings(&object, "/metadata/finalizers");
+            if !present.iter().any(|name| name == finalizer) {
+                return Ok(());
+            }
+            let left: Vec<String> = present.into_iter().filter(|name| name != finalizer).collect();
+            let version = object.pointer("/metadata/resourceVersion").cloned().unwrap_or_default();
+            let body = json!({ "metadata": { "finalizers": left, "resourceVersion": version } });
+            match self.objects.patch(operation, Part::Object(at), PatchKind::Merge, &body).await {
+                Ok(_) => return Ok(()),
+                Err(failed) if failed.is(404) => return Ok(()),
+                Err(failed) if failed.is(409) => last = Some(failed),
+                Err(failed) => return Err(failed.into()),
+            }
+            self.after_conflict(attempt).await;
+        }
+        let message = format!("other clients changed {} during every attempt to remove a finalizer", at.url());
+        Err(last.map_or_else(|| PortError::new(ErrorKind::Conflict, operation, message), CallError::into))
+    }
 }
 
-/// The provider id of a node, without decoding the rest. `None` if it has none, or cannot be decoded.
-pub(crate) fn provider_id(node: &RawValue) -> Option<Cow<'_, str>> {
-    #[derive(Deserialize)]
-    struct Identified<'a> {
-        #[serde(borrow)]
-        spec: Spec<'a>,
+/// Whether a node is the object that a patch is for.
+fn check(node: &Value, uid: &str, patch: &NodePatch) -> Result<(), String> {
+    if string(node, "/metadata/uid") != Some(uid) {
+        return Err(format!("no longer has the uid {uid}; another node with that name has joined"));
     }
-    #[derive(Deserialize)]
-    struct Spec<'a> {
-        #[serde(borrow, rename = "providerID")]
-        provider_id: Option<Cow<'a, str>>,
+    match present_label(node, patch) {
+        Some(label) => Err(format!("has the label {label}: another process has added it")),
+        None => Ok(()),
     }
-    serde_json::from_str::<Identified<'_>>(node.get()).ok()?.spec.provider_id
+}
+
+/// The label without which the patch is made, if the node has it.
+fn present_label<'p>(node: &Value, patch: &'p NodePatch) -> Option<&'p String> {
+    let labels = node.pointer("/metadata/labels");
+    patch.unless_labelled.as_ref().filter(|label| labels.is_some_and(|it| it.get(*label).is_some()))
 }
 
 /// The key among the recent objects of a node as it was [`listed`].
 pub(crate) fn listed_path(name: &str) -> String {
-    format!("{}#listed", api::object(api::NODES, name))
+    format!("{}#listed", at(name).url())
 }
 
 /// What patches need of a node that is cached in its reduced form, but for its owners, which that form lacks. `None` if a taint has the effect
@@ -146,7 +156,8 @@ fn gone(name: &str) -> PortError {
 
 /// The merge patch for the current node; `None` when there is nothing to change.
 ///
-/// A merge patch replaces whole lists, so a patch with a list contains the resourceVersion at which the list was read.
+/// A merge patch replaces whole lists, so a patch with a list contains the resourceVersion at which the list was read, as one does that
+/// depends on a label.
 fn merge_patch(node: &Value, patch: &NodePatch) -> Option<Value> {
     let mut metadata = Map::new();
     let labels = map_changes(node, "/metadata/labels", &patch.labels, &patch.remove_labels);
@@ -156,7 +167,8 @@ fn merge_patch(node: &Value, patch: &NodePatch) -> Option<Value> {
     let finalizers = finalizers(node, patch).map(|finalizers| ("finalizers".to_owned(), json!(finalizers)));
     let owners = owners(node, patch).map(|owners| ("ownerReferences".to_owned(), owners));
     let taints = taints(node, patch);
-    let lists = finalizers.is_some() || owners.is_some() || taints.is_some();
+    let is_conditional =
+        finalizers.is_some() || owners.is_some() || taints.is_some() || patch.unless_labelled.is_some();
     metadata.extend(finalizers);
     metadata.extend(owners);
     let present = node.pointer("/spec/unschedulable").and_then(Value::as_bool).unwrap_or(false);
@@ -166,7 +178,7 @@ fn merge_patch(node: &Value, patch: &NodePatch) -> Option<Value> {
     }
     // The API server rejects a patch with another uid than the object's.
     metadata.insert("uid".to_owned(), node.pointer("/metadata/uid")?.clone());
-    if lists {
+    if is_conditional {
         metadata.insert("resourceVersion".to_owned(), node.pointer("/metadata/resourceVersion")?.clone());
     }
     let mut body = json!({ "metadata": metadata });
@@ -235,55 +247,6 @@ fn taints(node: &Value, patch: &NodePatch) -> Option<Vec<Value>> {
     (desired != present).then_some(desired)
 }
 
-/// Deletes a node if it still has this uid.
-pub(crate) async fn delete(connection: &Connection, name: &str, uid: &str) -> Result<(), PortError> {
-    let operation = "Kubernetes delete Node";
-    let options = json!({ "preconditions": { "uid": uid } });
-    connection.delete(operation, &api::object(api::NODES, name), &options).await.map(drop).map_err(Into::into)
-}
-
-/// Removes a finalizer from an object, which is read unless it is `known`. Retries after conflicts; succeeds if the object does not exist.
-pub(crate) async fn remove_finalizer(
-    connection: &Connection,
-    operation: &str,
-    path: &str,
-    finalizer: &str,
-    known: Option<Value>,
-) -> Result<(), PortError> {
-    let (mut last, mut known) = (None, known);
-    for attempt in 0..ATTEMPTS {
-        let read = match known.take() {
-            Some(object) => Some(object),
-            None => connection.get(operation, path).await?,
-        };
-        let Some(object) = read else { return Ok(()) };
-        let present = strings(&object, "/metadata/finalizers");
-        if !present.iter().any(|name| name == finalizer) {
-            return Ok(());
-        }
-        let left: Vec<String> = present.into_iter().filter(|name| name != finalizer).collect();
-        let version = object.pointer("/metadata/resourceVersion").cloned().unwrap_or_default();
-        let body = json!({ "metadata": { "finalizers": left, "resourceVersion": version } });
-        match connection.patch(operation, path, PatchKind::Merge, &body).await {
-            Ok(_) => return Ok(()),
-            Err(failed) if failed.is(404) => return Ok(()),
-            Err(failed) if failed.is(409) => last = Some(failed),
-            Err(failed) => return Err(failed.into()),
-        }
-        after_conflict(attempt).await;
-    }
-    Err(last.map_or_else(
-        || {
-            PortError::new(
-                ErrorKind::Conflict,
-                operation,
-                format!("other clients changed {path} during every attempt to remove a finalizer"),
-            )
-        },
-        CallError::into,
-    ))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -300,17 +263,6 @@ mod tests {
                 { "key": "karpenter.sh/unregistered", "effect": "NoExecute" }
             ] }
         })
-    }
-
-    #[test]
-    fn the_provider_id_is_read_without_the_rest() {
-        let of = |node: &str| provider_id(&RawValue::from_string(node.to_owned()).unwrap()).map(Cow::into_owned);
-        let id = Some("aws:///us-east-1a/i-1".to_owned());
-        assert_eq!(of(r#"{"status":{"capacity":3},"spec":{"taints":7,"providerID":"aws:///us-east-1a/i-1"}}"#), id);
-        assert_eq!(of(r#"{"spec":{"providerID":"aws:\/\/\/us-east-1a\/i-1"}}"#), id, "an escape is decoded");
-        for none in [r#"{"spec":{}}"#, r#"{"spec":{"providerID":null}}"#, r#"{"spec":{"providerID":5}}"#, "{}"] {
-            assert_eq!(of(none), None, "{none}");
-        }
     }
 
     #[test]
