@@ -14,7 +14,7 @@ use nodeless_model::object::{EventType, MirroredClaim, ObjectEvent, ObjectRef};
 use nodeless_model::{Node, NodePool, Pod, labels};
 use nodeless_ports::cluster::ClusterView;
 use nodeless_ports::{CatalogSource as _, Configuration as _, PlanningView as _};
-use nodeless_world::ports::MemoryCluster;
+use nodeless_world::ports::{MemoryCluster, memory_cluster};
 use nodeless_world::resources::{NODE_CLAIMS, NODE_CLASSES, NODE_POOLS};
 use nodeless_world::{JoinTiming, World, WorldOptions};
 use serde_json::{Value, json};
@@ -48,7 +48,7 @@ impl TestCluster {
         };
         let world = World::new(options).unwrap();
         let api = world.api().clone();
-        let port = MemoryCluster::new(&api, world.clock().clone());
+        let port = memory_cluster(&api, world.clock().clone());
         Self { world: Arc::new(Mutex::new(world)), api, port }
     }
 

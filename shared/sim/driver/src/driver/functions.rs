@@ -20,7 +20,7 @@ use nodeless_world::fault_injection::{
     FaultInjection, FaultyCatalogSource, FaultyCloud, FaultyCluster, FaultyQueue, FaultyTable, FaultyZonalShifts,
 };
 use nodeless_world::memory::{MemoryQueue, MemoryState, MeteredTable};
-use nodeless_world::ports::{MemoryCatalogSource, MemoryCloud, MemoryCluster};
+use nodeless_world::ports::{MemoryCatalogSource, MemoryCloud, MemoryObjects, memory_cluster};
 use std::sync::Arc;
 
 /// The settings of the functions that are set for a run; all others have their defaults.
@@ -104,14 +104,21 @@ impl Functions {
         let name = options.cluster_name.clone();
         let table: Arc<dyn Table> = Arc::new(claims.table().clone());
         let queue: Arc<dyn Queue> = Arc::new(queue);
-        let cluster: Arc<dyn Cluster> = Arc::new(MemoryCluster::new(world.api(), world.clock().clone()));
+        let objects = MemoryObjects::from(world.api());
+        let cluster = || -> Arc<dyn Cluster> {
+            let cluster = Arc::new(memory_cluster(objects.clone(), world.clock().clone()));
+            match fault_injection {
+                Some(fault_injection) => Arc::new(FaultyCluster::new(cluster, fault_injection.clone())),
+                None => cluster,
+            }
+        };
         let cloud: Arc<dyn Cloud> = Arc::new(MemoryCloud::new(world.ec2().clone(), name.clone()));
         let catalog = world.catalog().clone();
         let source: Arc<dyn CatalogSource> =
             Arc::new(MemoryCatalogSource::new(world.ec2().clone(), catalog, name.clone(), options.version.clone()));
         let arc: Arc<dyn ZonalShifts> = Arc::new(world.zonal_shifts().clone());
-        let (table, queue, cluster, cloud, source, arc) = match fault_injection.cloned() {
-            None => (table, queue, cluster, cloud, source, arc),
+        let (table, queue, cloud, source, arc) = match fault_injection.cloned() {
+            None => (table, queue, cloud, source, arc),
             Some(fault_injection) => (
                 Arc::new(FaultyTable {
                     // Without faults, the clock stands still while thousands of claims are written, which takes seconds in AWS.
@@ -119,7 +126,6 @@ impl Functions {
                     fault_injection: fault_injection.clone(),
                 }) as Arc<dyn Table>,
                 Arc::new(FaultyQueue { inner: queue, fault_injection: fault_injection.clone() }) as Arc<dyn Queue>,
-                Arc::new(FaultyCluster::new(cluster, fault_injection.clone())) as Arc<dyn Cluster>,
                 Arc::new(FaultyCloud::new(cloud, fault_injection.clone())) as Arc<dyn Cloud>,
                 Arc::new(FaultyCatalogSource { inner: source, fault_injection: fault_injection.clone() })
                     as Arc<dyn CatalogSource>,
@@ -142,7 +148,7 @@ impl Functions {
                 context(),
                 claims.clone(),
                 queue.clone(),
-                cluster.clone(),
+                cluster(),
                 PlanSettings {
                     gates: set.gates,
                     zonal_shift: options.zonal_shift,
@@ -155,7 +161,7 @@ impl Functions {
                 context: context(),
                 claims: claims.clone(),
                 queue: queue.clone(),
-                cluster: cluster.clone(),
+                cluster: cluster(),
                 cloud: cloud.clone(),
                 catalog: CatalogCache::default(),
                 events: EventRate::default(),
@@ -168,7 +174,7 @@ impl Functions {
                 context: context(),
                 claims: claims.clone(),
                 queue: queue.clone(),
-                cluster: cluster.clone(),
+                cluster: cluster(),
                 cloud: cloud.clone(),
                 catalog: CatalogCache::default(),
                 settings,
@@ -178,7 +184,7 @@ impl Functions {
                 context: context(),
                 claims: claims.clone(),
                 queue: queue.clone(),
-                cluster: cluster.clone(),
+                cluster: cluster(),
                 cloud,
                 catalog: CatalogCache::default(),
                 dry_runs: true,
@@ -187,13 +193,13 @@ impl Functions {
                 context: context(),
                 claims: claims.clone(),
                 queue: queue.clone(),
-                cluster: cluster.clone(),
+                cluster: cluster(),
                 source,
                 catalog: CatalogCache::default(),
                 capacity: CapacitySettings::default(),
                 dry_runs: true,
             },
-            interrupter: Interrupter { context: context(), claims, queue, cluster },
+            interrupter: Interrupter { context: context(), claims, queue, cluster: cluster() },
         }
     }
 

@@ -1,6 +1,6 @@
 use super::{Effect, Fate, FaultInjection, FaultyCluster, FaultyQueue, FaultyTable, Observer, Rates};
 use crate::memory::{MemoryQueue, MemoryState};
-use crate::ports::MemoryCluster;
+use crate::ports::memory_cluster;
 use crate::world::{World, WorldClock, WorldOptions};
 use futures::FutureExt as _;
 use jiff::Timestamp;
@@ -166,7 +166,7 @@ fn each_kind_of_a_view_may_lag_by_itself_and_none_for_longer_than_allowed() {
         5,
         Rates { stale: 0.4, stalest: Duration::from_secs(10), ..Rates::default() },
     );
-    let inner = Arc::new(MemoryCluster::new(world.api(), clock.clone()));
+    let inner = Arc::new(memory_cluster(world.api(), clock.clone()));
     let cluster = FaultyCluster::new(inner, fault_injection.clone());
     let create = |api: &ApiServer, number: usize| {
         let node = json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": format!("n{number}") } });

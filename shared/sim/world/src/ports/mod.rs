@@ -1,6 +1,6 @@
 //! The ports of the operations over the simulation, without a network in between.
 //!
-//! - [`MemoryCluster`]: the cluster, over the API server in memory, with the semantics of the adapter over HTTP.
+//! - [`MemoryCluster`]: the cluster, which `nodeless-cluster` implements over the objects of the API server in memory, [`MemoryObjects`].
 //! - [`MemoryCloud`]: EC2, through the calls of the simulated account that the AWS adapter makes too.
 //! - [`MemoryCatalogSource`]: instance types and prices, and the resolution of EC2NodeClasses in the account.
 //!
@@ -19,7 +19,8 @@ mod tests;
 
 pub use catalog_source::MemoryCatalogSource;
 pub use cloud::MemoryCloud;
-pub use cluster::{FIELD_MANAGER, MemoryCluster};
+pub use cluster::{MemoryCluster, MemoryObjects, memory_cluster};
+pub use nodeless_cluster::FIELD_MANAGER;
 
 /// The certificate authority that EKS returns for a cluster now.
 fn certificate_authority(ec2: &Ec2, cluster: &str) -> String {

@@ -1,17 +1,17 @@
 //! The ports over a world.
 
-use super::{MemoryCatalogSource, MemoryCloud, MemoryCluster};
+use super::{MemoryCatalogSource, MemoryCloud, memory_cluster};
 use crate::world::{World, WorldOptions};
 use futures::FutureExt as _;
 use nodeless_api::{ConditionStatus, EC2NodeClass, test_support};
 use nodeless_fake_aws::{CapacityReservation, CapacityType as Ec2CapacityType, Offering};
 use nodeless_fake_kubernetes::resource::{NODES, POD_DISRUPTION_BUDGETS, PODS};
-use nodeless_fake_kubernetes::{CreateOptions, ListOptions, Resource, UpdateOptions};
+use nodeless_fake_kubernetes::{CreateOptions, ListOptions, PatchOptions, PatchType, Resource, UpdateOptions};
 use nodeless_model::claim::{LaunchGroup, NodeClaimSpec};
 use nodeless_model::test_support::node_claim;
 use nodeless_model::{CapacityType, NodeClaim, ReservedInstances, ResourceList, StringMap, Taint, TaintEffect, labels};
 use nodeless_ports::cloud::{LaunchCandidate, LaunchRequest};
-use nodeless_ports::cluster::{Eviction, NodePatch, PodRef};
+use nodeless_ports::cluster::{Eviction, NodePatch, PodRef, SoughtNode};
 use nodeless_ports::{CatalogSource as _, Cloud as _, ErrorKind, NodesAndPods as _};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -226,7 +226,7 @@ fn a_node_keeps_what_others_put_there() {
             ] },
         }),
     );
-    let cluster = MemoryCluster::new(world.api(), world.clock().clone());
+    let cluster = memory_cluster(world.api(), world.clock().clone());
     let uid = node["metadata"]["uid"].as_str().unwrap();
     let patch = NodePatch {
         labels: StringMap::from([("a".into(), "3".into())]),
@@ -252,6 +252,26 @@ fn a_node_keeps_what_others_put_there() {
 }
 
 #[test]
+fn a_node_that_was_read_before_another_process_labelled_it_is_not_patched() {
+    let world = world();
+    let provider_id = "aws:///us-east-1a/i-1";
+    let object = json!({ "metadata": { "name": "n" }, "spec": { "providerID": provider_id } });
+    let uid = create(&world, &NODES, object)["metadata"]["uid"].as_str().unwrap().to_owned();
+    let cluster = memory_cluster(world.api(), world.clock().clone());
+    let sought = [SoughtNode { provider_id: provider_id.into(), name: None, joining: true }];
+    assert_eq!(now(cluster.nodes_of_all(&sought)).unwrap().nodes.len(), 1);
+    let labelled = json!({ "metadata": { "labels": { "registered": "true" } } });
+    world.api().patch(&NODES, "", "n", None, PatchType::Merge, &labelled, &PatchOptions::default()).unwrap();
+    let patch = NodePatch {
+        labels: StringMap::from([("a".into(), "1".into())]),
+        unless_labelled: Some("registered".into()),
+        ..NodePatch::default()
+    };
+    assert_eq!(now(cluster.patch_node("n", &uid, &patch)).unwrap_err().kind, ErrorKind::Conflict);
+    assert_eq!(world.api().get(&NODES, "", "n").unwrap()["metadata"]["labels"].get("a"), None);
+}
+
+#[test]
 fn a_budget_blocks_an_eviction() {
     let mut world = world();
     let pod = create(
@@ -268,7 +288,7 @@ fn a_budget_blocks_an_eviction() {
     running["status"] = json!({ "phase": "Running", "conditions": [{ "type": "Ready", "status": "True" }] });
     let running = world.api().update_status(&PODS, running, &UpdateOptions::default()).unwrap();
     world.converge().unwrap();
-    let cluster = MemoryCluster::new(world.api(), world.clock().clone());
+    let cluster = memory_cluster(world.api(), world.clock().clone());
     let uid = running["metadata"]["uid"].as_str().unwrap().to_owned();
     let pod = PodRef { namespace: "default".into(), name: "web".into(), uid };
     assert!(matches!(now(cluster.evict(&pod)).unwrap(), Eviction::Blocked { .. }));
