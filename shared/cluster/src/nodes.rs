@@ -293,6 +293,16 @@ mod tests {
     }
 
     #[test]
+    fn a_patch_that_depends_on_a_label_has_the_resource_version() {
+        let labels = StringMap::from([("a".into(), "3".into())]);
+        let patch = NodePatch { labels, unless_labelled: Some("c".into()), ..NodePatch::default() };
+        assert_eq!(merge_patch(&node(), &patch).unwrap()["metadata"]["resourceVersion"], "7");
+        assert_eq!(check(&node(), "u", &patch), Ok(()));
+        let patch = NodePatch { unless_labelled: Some("b".into()), ..patch };
+        assert!(check(&node(), "u", &patch).unwrap_err().contains("has the label b"));
+    }
+
+    #[test]
     fn a_node_is_cordoned_and_uncordoned() {
         let cordon = |unschedulable| NodePatch { unschedulable: Some(unschedulable), ..NodePatch::default() };
         assert_eq!(merge_patch(&node(), &cordon(false)), None);

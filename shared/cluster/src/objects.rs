@@ -164,7 +164,7 @@ pub trait Objects: Send + Sync + 'static {
     /// Reads an object.
     ///
     /// # Errors
-    /// A 404 when it does not exist, or the API server does not serve the kind; [`found`] tells them apart.
+    /// A 404 when it does not exist, or the API server does not serve the kind; [`found`] distinguishes these.
     async fn get(&self, operation: &str, at: ObjectAt<'_>) -> Result<Arc<Value>, CallError>;
 
     /// Creates an object, in the namespace of its metadata.
