@@ -6,10 +6,10 @@
 mod amounts;
 pub mod error;
 pub mod events;
+pub mod expected;
 pub mod hashed;
 pub mod invalid;
 pub mod labels;
-pub mod listed_commitments;
 pub mod node_pool;
 mod nodes;
 pub mod object;
@@ -25,7 +25,9 @@ pub mod test_support;
 mod text;
 pub mod wake_ups;
 
-pub use amounts::{cluster_limits, cron, duration, money, quantity, resource_index, resources, root_volume};
+pub use amounts::{
+    cluster_limits, cron, duration, listed_commitments, money, quantity, resource_index, resources, root_volume,
+};
 pub use nodes::{
     certificate_authorities, claim, ended, instance, instance_type, launch_check, managed, node, other_controllers,
     shortage, spot_interruption,
@@ -44,6 +46,7 @@ pub use amounts::resource_index::ResourceIndex;
 pub use amounts::resources::ResourceList;
 pub use amounts::root_volume::{RootVolume, RootVolumeSize, RootVolumes};
 pub use error::{ErrorKind, PortError};
+pub use expected::{Desired, ExpectedPod, ExpectedPods, PodController};
 pub use invalid::{InvalidAnnotation, Unusable};
 pub use node_pool::{Budget, ConsolidationPolicy, Disruption, DisruptionReason, NodePool, NodeTemplate};
 pub use nodes::claim::{CapacityType, Condition, ConditionStatus, NodeClaim, NodeClaimSpec, NodeClaimStatus, Phase};
@@ -68,7 +71,7 @@ pub use pods::selector::LabelSelector;
 pub use pods::shared_templates::{ByTemplate, SharedTemplates};
 pub use pods::taint::{Taint, TaintEffect, Toleration};
 pub use pods::workload::{DaemonSet, DaemonSetName, PodDisruptionBudget, RefusingQuota};
-pub use pods::workload_name::Workload;
+pub use pods::workload_name::{POD_TEMPLATE_HASH, Workload};
 pub use requirement::{Operator, Requirement, RequirementError, Requirements, SharedLabels};
 pub use setting::Setting;
 pub use text::templating::Template;

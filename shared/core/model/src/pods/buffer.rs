@@ -195,12 +195,12 @@ impl CapacityBuffer {
             origin: PodOrigin::CapacityBuffer(self.name.as_str().into()),
             template: &shape.pod,
             namespace: &self.namespace,
-            name: format!("capacity-buffer-{}", self.name),
-            uid: self.uid.clone(),
+            name: format!("capacity-buffer-{}-", self.name),
+            uid: format!("{}-", self.uid),
             created: shape.pod.created,
             priority: i32::MIN,
         };
-        pods.pods(chunks)
+        pods.pods(0..chunks)
     }
 }
 

@@ -2,17 +2,13 @@
 
 use crate::amounts::duration::parse_go_duration;
 use crate::pods::surge::{PodOptions, SurgeMode};
+use crate::pods::workload_name::{POD_TEMPLATE_HASH, REPLICA_SET};
 use crate::requirement::{Operator, RequirementTerm};
 use crate::setting::Setting;
 use crate::{LabelSelector, PodOrigin, ResourceList, StringMap, Taint, Toleration, Workload, labels};
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
-
-/// The kind of the objects that control the pods of Deployments.
-const REPLICA_SET: &str = "ReplicaSet";
-/// The label that the Deployment controller sets on ReplicaSets and their pods: the suffix of the ReplicaSet's name.
-const POD_TEMPLATE_HASH: &str = "pod-template-hash";
 
 /// How long after its grace period a pod counts as stuck, because no kubelet ends it any more.
 const STUCK_AFTER: SignedDuration = SignedDuration::from_mins(1);
@@ -315,10 +311,8 @@ impl Pod {
     #[must_use]
     pub fn workload(&self) -> Option<Workload> {
         let (kind, name) = (self.owner_kind.as_deref()?, self.owner_name.as_deref()?);
-        let hash = self.template.labels.get(POD_TEMPLATE_HASH).filter(|_| kind == REPLICA_SET);
-        let deployment = hash.and_then(|hash| name.strip_suffix(hash.as_str())?.strip_suffix('-'));
-        let (kind, name) = deployment.map_or((kind, name), |deployment| ("Deployment", deployment));
-        Some(Workload { namespace: self.namespace.clone(), kind: kind.to_owned(), name: name.to_owned() })
+        let hash = self.template.labels.get(POD_TEMPLATE_HASH).map(String::as_str);
+        Some(Workload::new(&self.namespace, kind, name, hash))
     }
 
     /// Whether a DaemonSet owns the pod.

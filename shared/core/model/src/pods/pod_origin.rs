@@ -1,5 +1,6 @@
 //! Where pods are from.
 
+use crate::Workload;
 use std::sync::Arc;
 
 /// Where a pod is from. It is not part of any stored or decoded form: a decoded pod is of the cluster.
@@ -12,4 +13,6 @@ pub enum PodOrigin {
     CapacityBuffer(Arc<str>),
     /// A ProvisioningRequest of this name in the pod's namespace.
     ProvisioningRequest(Arc<str>),
+    /// A workload of this name, which is about to create the pod.
+    Workload(Arc<Workload>),
 }

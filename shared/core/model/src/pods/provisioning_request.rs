@@ -429,12 +429,12 @@ impl ProvisioningRequest {
             origin: PodOrigin::ProvisioningRequest(self.name.as_str().into()),
             template,
             namespace: &self.namespace,
-            name: format!("provisioning-request-{}-{set}", self.name),
-            uid: format!("{}-{set}", self.uid),
+            name: format!("provisioning-request-{}-{set}-", self.name),
+            uid: format!("{}-{set}-", self.uid),
             created: Some(self.created),
             priority: i32::MIN.saturating_add(rank.max(0)),
         };
-        pods.pods(count)
+        pods.pods(0..count)
     }
 
     /// The request as `namespace/name`.
@@ -470,7 +470,7 @@ pub fn consumed_by(pod: &Pod) -> Option<&str> {
 pub fn request_of(pod: &Pod) -> Option<(&str, &str)> {
     match &pod.origin {
         PodOrigin::ProvisioningRequest(name) => Some((&pod.namespace, name)),
-        PodOrigin::Cluster | PodOrigin::CapacityBuffer(_) => None,
+        PodOrigin::Cluster | PodOrigin::CapacityBuffer(_) | PodOrigin::Workload(_) => None,
     }
 }
 

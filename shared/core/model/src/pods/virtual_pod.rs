@@ -1,4 +1,5 @@
-//! Virtual pods: pods that exist in plans only, such as those of CapacityBuffers and ProvisioningRequests.
+//! Virtual pods: pods that exist in plans only, such as those of CapacityBuffers and ProvisioningRequests, and those that a workload is
+//! about to create.
 //!
 //! Nodes are launched and kept for them, and they are never bound, so that real pods find the capacity. A pod is virtual by its
 //! [`PodOrigin`], which only [`VirtualPods::pods`] sets to anything but [`PodOrigin::Cluster`]: no field of an object makes it so.
@@ -15,9 +16,9 @@ pub(crate) struct VirtualPods<'a> {
     pub(crate) template: &'a Pod,
     /// Their namespace.
     pub(crate) namespace: &'a str,
-    /// The beginning of their names; the number of the pod follows.
+    /// Their names without the number of the pod, which follows.
     pub(crate) name: String,
-    /// The beginning of their uids; the number of the pod follows.
+    /// Their uids without the number of the pod, which follows.
     pub(crate) uid: String,
     /// When they count as created.
     pub(crate) created: Option<Timestamp>,
@@ -26,8 +27,8 @@ pub(crate) struct VirtualPods<'a> {
 }
 
 impl VirtualPods<'_> {
-    /// This number of pods: unbound, and marked as unschedulable.
-    pub(crate) fn pods(&self, count: u32) -> Vec<Pod> {
+    /// The pods with these numbers: unbound, and marked as unschedulable.
+    pub(crate) fn pods(&self, numbers: impl IntoIterator<Item = u32>) -> Vec<Pod> {
         let mut pod = self.template.clone();
         let template = pod.template_mut();
         (template.priority, template.priority_class_name) = (self.priority, None);
@@ -43,11 +44,11 @@ impl VirtualPods<'_> {
             ..pod
         };
         let numbered = |index: u32| Pod {
-            name: format!("{}-{index}", self.name),
-            uid: format!("{}-{index}", self.uid),
+            name: format!("{}{index}", self.name),
+            uid: format!("{}{index}", self.uid),
             ..pod.clone()
         };
-        (0..count).map(numbered).collect()
+        numbers.into_iter().map(numbered).collect()
     }
 }
 
@@ -89,12 +90,12 @@ mod tests {
             origin: PodOrigin::ProvisioningRequest("train".into()),
             template: &template,
             namespace: "team",
-            name: "train".into(),
-            uid: "u".into(),
+            name: "train-".into(),
+            uid: "u-".into(),
             created: None,
             priority: 0,
         };
-        let made = pods.pods(2).remove(1);
+        let made = pods.pods(0..2).remove(1);
         assert_eq!((made.key().as_str(), request_of(&made)), ("team/train-1", Some(("team", "train"))));
         let mut stored = serde_json::to_value(&made).unwrap();
         stored["origin"] = serde_json::json!({ "CapacityBuffer": "spare" });
