@@ -225,7 +225,7 @@ fn written(raise: &Raise, deployment: &Value) -> String {
 
 /// The pods that a rolling update may create above the replicas, and leave below them, as the Deployment controller computes
 /// them: `maxSurge` is rounded up, `maxUnavailable` down, and one may be unavailable if both are zero.
-fn surge_and_unavailable(rolling: &Value, replicas: i32) -> (i32, i32) {
+pub(crate) fn surge_and_unavailable(rolling: &Value, replicas: i32) -> (i32, i32) {
     let surge = share(rolling.get("maxSurge"), replicas, true);
     let unavailable = share(rolling.get("maxUnavailable"), replicas, false);
     if surge == 0 && unavailable == 0 { (0, 1) } else { (surge, unavailable) }

@@ -5,6 +5,7 @@
 //! - [`NodeOverlay`] (`karpenter.sh/v1alpha1`), [`CapacityBuffer`] (`autoscaling.x-k8s.io/v1beta1`) and [`ProvisioningRequest`]
 //!   (`autoscaling.x-k8s.io/v1`).
 //! - [`pod_shapes`]: the pods that PodTemplates and workloads make; [`admission`]: what these get when they are made.
+//! - [`pod_controllers`]: how many pods workloads are to have.
 //! - [`mod@crds`]: the CustomResourceDefinitions; `infra/crds/` is generated from them.
 //! - [`slim`]: Pods, Nodes and the like with only the fields that a decision needs.
 //! - [`convert`]: from these objects to the plain values of `nodeless-model`, and NodeClaims back.
@@ -35,6 +36,7 @@ pub mod devices;
 pub mod hash;
 pub mod limit_ranges;
 pub mod managed;
+pub mod pod_controllers;
 pub mod pod_shapes;
 pub mod resources;
 pub mod slim;

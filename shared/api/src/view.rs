@@ -14,8 +14,8 @@ use nodeless_model::pod::VolumeClaim;
 use nodeless_model::resources::may_be_devices;
 use nodeless_model::{
     BufferError, CapacityBuffer, ClusterOptions, DaemonSet, DaemonSetName, Node, NodeOverlay, NodePool, OptionFault,
-    OptionHolder, OtherNodeClaim, OtherNodePool, Pod, PodDisruptionBudget, PodShape, ProvisioningRequest, QuotaBalance,
-    RequestError, Requirements, ResourceQuota, StringMap,
+    OptionHolder, OtherNodeClaim, OtherNodePool, Pod, PodController, PodDisruptionBudget, PodShape,
+    ProvisioningRequest, QuotaBalance, RequestError, Requirements, ResourceQuota, StringMap,
 };
 use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -47,7 +47,10 @@ pub struct ClusterView {
     /// not installed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub provisioning_requests: Vec<RequestView>,
-    /// All ResourceQuotas. Read only if there are CapacityBuffers, ProvisioningRequests or DaemonSets without a pod.
+    /// The workloads that have fewer pods than they are to have. Read only while pods are expected.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pod_controllers: Vec<PodController>,
+    /// All ResourceQuotas. Read only if there are CapacityBuffers, ProvisioningRequests or DaemonSets without a pod, or pods are expected.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub resource_quotas: Vec<ResourceQuota>,
     /// Where the volumes of pods can be used, by `namespace/claim`: any of these alternatives; none at all means

@@ -9,6 +9,7 @@ mod meta;
 mod node;
 mod node_claim;
 mod pod;
+mod pod_controller;
 mod storage;
 mod workload;
 
@@ -21,6 +22,9 @@ pub use node_claim::{NodeClaim, NodeClaimCondition, NodeClaimSpec, NodeClaimStat
 pub use pod::{
     ClaimTemplate, Container, ContainerPort, ContainerStatus, EphemeralVolume, MadeClaim, Named, Pod, PodClaim,
     PodCondition, PodResources, PodSpec, PodStatus, SchedulingGroup, Volume, VolumeClaimSource,
+};
+pub use pod_controller::{
+    Ordinals, PodController, PodControllerCondition, PodControllerSpec, PodControllerStatus, UpdateStrategy,
 };
 pub use storage::{
     Attachment, AttachmentSource, AttachmentStatus, ClaimStatus, CsiDriver, CsiNode, CsiNodeSpec, CsiSource,
