@@ -5,7 +5,7 @@ use crate::kinds::{self, Kind, PersistentVolumeClaims, VolumeAttachments};
 use crate::merge::string;
 use crate::object_cluster::ObjectCluster;
 use crate::objects::{Deletion, ObjectAt, Objects, Part, PatchKind, Selector, decoded, read, refuse_doubt, separate};
-use nodeless_model::{Pod, labels};
+use nodeless_model::{POD_TEMPLATE_HASH, Pod, Workload, labels};
 use nodeless_ports::cluster::{Eviction, InvalidObject, PodRef, UnboundPod, VolumeAttachment};
 use nodeless_ports::{ErrorKind, PortError};
 use serde::Deserialize;
@@ -28,11 +28,15 @@ impl Kind for UnboundPods {
     const PATH: &'static str = kinds::PODS;
 
     fn reduce(Unbound { metadata, status }: Unbound) -> Result<UnboundPod, String> {
+        let hash = metadata.labels.get(POD_TEMPLATE_HASH).map(String::as_str);
+        let owner = metadata.owner_references.iter().find(|owner| owner.controller == Some(true));
+        let workload = owner.map(|owner| Workload::new(&metadata.namespace, &owner.kind, &owner.name, hash));
         Ok(UnboundPod {
             pod: PodRef { namespace: metadata.namespace, name: metadata.name, uid: metadata.uid },
             resource_version: metadata.resource_version,
             nominated_node: status.nominated_node_name.filter(|node| !node.is_empty()),
             is_terminating: metadata.deletion_timestamp.is_some(),
+            workload,
         })
     }
 }
@@ -52,6 +56,17 @@ struct Metadata {
     uid: String,
     resource_version: String,
     deletion_timestamp: Option<IgnoredAny>,
+    #[serde(default)]
+    labels: BTreeMap<String, String>,
+    #[serde(default)]
+    owner_references: Vec<Owner>,
+}
+
+#[derive(Deserialize)]
+struct Owner {
+    kind: String,
+    name: String,
+    controller: Option<bool>,
 }
 
 #[derive(Default, Deserialize)]

@@ -9,7 +9,7 @@ use crate::time::elapsed;
 use jiff::Timestamp;
 use nodeless_model::claim::condition;
 use nodeless_model::object::UnboundPod;
-use nodeless_model::{Node, NodeClaim, Phase, Taint};
+use nodeless_model::{ExpectedPod, Node, NodeClaim, Phase, Taint, Workload};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -137,14 +137,24 @@ pub fn nominations<'a>(
     unbound: &'a [UnboundPod],
 ) -> (Vec<Nomination<'a>>, BTreeSet<&'a str>) {
     let mut planned: BTreeMap<(&str, &str), (&'a str, &'a str)> = BTreeMap::new();
+    let mut expected = Expected::default();
     for (claim, node) in open {
-        for pod in claim.spec.nominated_pods.iter().filter_map(|pod| pod.split_once('/')) {
-            planned.entry(pod).or_insert((claim.name.as_str(), node));
+        for key in &claim.spec.nominated_pods {
+            match (ExpectedPod::parse(key), key.split_once('/')) {
+                // Pods that were bound to an open node are not among these.
+                (Some(pod), _) if claim.phase < Phase::Initialized => expected.add(pod.workload, claim, node),
+                (None, Some(pod)) => drop(planned.entry(pod).or_insert((claim.name.as_str(), node))),
+                _ => {}
+            }
         }
     }
     let (mut missing, mut waiting) = (Vec::new(), BTreeSet::new());
+    let is_planned = |pod: &&UnboundPod| planned.contains_key(&(pod.pod.namespace.as_str(), pod.pod.name.as_str()));
+    let others = unbound.iter().filter(|pod| !pod.is_terminating && !is_planned(pod));
+    let taken = expected.taken_by(others.collect());
     for pod in unbound.iter().filter(|pod| !pod.is_terminating) {
-        let Some(&(claim, node)) = planned.get(&(pod.pod.namespace.as_str(), pod.pod.name.as_str())) else { continue };
+        let by_name = planned.get(&(pod.pod.namespace.as_str(), pod.pod.name.as_str()));
+        let Some(&(claim, node)) = by_name.or_else(|| taken.get(pod.pod.uid.as_str())) else { continue };
         match pod.nominated_node.as_deref() {
             None => missing.push(Nomination { pod, node }),
             Some(nominated) if nominated != node => continue,
@@ -153,6 +163,30 @@ pub fn nominations<'a>(
         waiting.insert(claim);
     }
     (missing, waiting)
+}
+
+/// The nodes that were launched for expected pods, each with its claim, once for each of these pods.
+#[derive(Default)]
+struct Expected<'a>(BTreeMap<Workload, Vec<(&'a str, &'a str)>>);
+
+impl<'a> Expected<'a> {
+    fn add(&mut self, workload: Workload, claim: &'a NodeClaim, node: &'a str) {
+        self.0.entry(workload).or_default().push((claim.name.as_str(), node));
+    }
+
+    /// The claims and nodes for pods of the same workloads, by uid: first for those that are nominated already.
+    fn taken_by(mut self, pods: Vec<&'a UnboundPod>) -> BTreeMap<&'a str, (&'a str, &'a str)> {
+        let mut taken = BTreeMap::new();
+        let (nominated, others): (Vec<_>, Vec<_>) = pods.into_iter().partition(|pod| pod.nominated_node.is_some());
+        for pod in nominated.into_iter().chain(others) {
+            let Some(places) = pod.workload.as_ref().and_then(|workload| self.0.get_mut(workload)) else { continue };
+            let is_free = |(_, node): &(&str, &str)| pod.nominated_node.as_deref().is_none_or(|own| own == *node);
+            if let Some(place) = places.iter().position(is_free) {
+                taken.insert(pod.pod.uid.as_str(), places.remove(place));
+            }
+        }
+        taken
+    }
 }
 
 impl Member<'_> {

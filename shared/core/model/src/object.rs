@@ -3,7 +3,9 @@
 use crate::node_pool::NodeTemplate;
 use crate::nodes::claim::Condition;
 pub use crate::pods::pod_ref::PodRef;
-use crate::{CapacityType, ConditionStatus, DaemonSet, Node, NodePool, Pod, ResourceList, StringMap, Taint, Unusable};
+use crate::{
+    CapacityType, ConditionStatus, DaemonSet, Node, NodePool, Pod, ResourceList, StringMap, Taint, Unusable, Workload,
+};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -138,6 +140,8 @@ pub struct UnboundPod {
     pub nominated_node: Option<String>,
     /// Whether the pod is being deleted.
     pub is_terminating: bool,
+    /// The workload that it is part of.
+    pub workload: Option<Workload>,
 }
 
 impl From<&Pod> for PodRef {

@@ -28,6 +28,7 @@ fn unbound(name: &str, nominated: Option<&str>) -> UnboundPod {
         resource_version: "1".into(),
         nominated_node: nominated.map(str::to_owned),
         is_terminating: false,
+        workload: None,
     }
 }
 
@@ -99,6 +100,39 @@ fn a_node_is_not_held_where_that_could_prevent_its_initialization() {
     assert!(!held(|claim| claim.spec.startup_taints.push(Taint::new("cni", TaintEffect::NoExecute))));
     assert!(held(|claim| claim.spec.startup_taints.push(Taint::daemon_sets_not_ready())));
     assert!(held(|claim| claim.spec.requests.set("nvidia.com/gpu", Quantity::from_units(1))));
+}
+
+#[test]
+fn pods_take_the_nodes_of_the_expected_pods_of_their_workload() {
+    let expected = ["Deployment-web-+0", "Deployment-web-+1", "Job-web-+0"];
+    let claims = [
+        planned("a", 0, Phase::Registered, &expected),
+        planned("b", 0, Phase::Registered, &["p1", "Deployment-web-+2"]),
+        planned("c", 0, Phase::Initialized, &["Deployment-web-+3"]),
+    ];
+    let of = |kind: &str, pod: UnboundPod| {
+        let workload = nodeless_model::Workload::new("default", kind, "web", None);
+        UnboundPod { workload: Some(workload), ..pod }
+    };
+    let mut pods = vec![
+        of("Deployment", unbound("p1", None)),
+        of("Deployment", unbound("p2", None)),
+        of("Deployment", unbound("p3", Some("node-a"))),
+        of("Deployment", unbound("p4", Some("elsewhere"))),
+        of("Deployment", unbound("p5", None)),
+        of("Deployment", unbound("p6", None)),
+        of("StatefulSet", unbound("p7", None)),
+    ];
+    let nodes = ["node-a", "node-b", "node-c"];
+    let missing = |pods: &[UnboundPod]| {
+        let (missing, waiting) = nominations(claims.iter().zip(nodes), pods);
+        assert_eq!(waiting.into_iter().collect::<Vec<_>>(), ["a", "b"]);
+        let shown = missing.iter().map(|one| format!("{} {}", one.pod.pod.name, one.node));
+        shown.collect::<Vec<_>>()
+    };
+    assert_eq!(missing(&pods), ["p1 node-b", "p2 node-a", "p5 node-b"], "p6 finds no place, and c was open before");
+    pods[1].nominated_node = Some("node-a".into());
+    assert_eq!(missing(&pods), ["p1 node-b", "p5 node-b"], "once each");
 }
 
 #[test]
