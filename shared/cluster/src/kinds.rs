@@ -4,6 +4,7 @@ use nodeless_api::daemon_sets::ReadDaemonSet;
 use nodeless_api::default_spread::ObjectSelector;
 use nodeless_api::limit_ranges::LimitRange;
 use nodeless_api::managed::{self, Owned};
+use nodeless_api::pod_controllers::ReadController;
 use nodeless_api::resources;
 use nodeless_api::{CapacityBufferStatus, NodeOverlayStatus, NodePoolStatus, ProvisioningRequestStatus, slim};
 use nodeless_model as model;
@@ -94,6 +95,29 @@ converted!(
     slim::Controller => ObjectSelector
 );
 converted!(StatefulSets, "StatefulSet", "/apis/apps/v1/statefulsets", None, slim::Controller => ObjectSelector);
+
+/// A kind whose objects create pods, kept with the number of these.
+macro_rules! pod_controllers {
+    ($kind:ident, $name:literal, $path:literal, $read:path) => {
+        #[doc = concat!("The kind ", $name, ", as far as the number of its pods follows from it.")]
+        pub(crate) struct $kind;
+
+        impl Kind for $kind {
+            type Slim = slim::PodController;
+            type Model = ReadController;
+            const NAME: &'static str = $name;
+            const PATH: &'static str = $path;
+
+            fn reduce(object: Self::Slim) -> Result<Self::Model, String> {
+                Ok($read(&object))
+            }
+        }
+    };
+}
+
+pod_controllers!(CreatingDeployments, "Deployment", "/apis/apps/v1/deployments", ReadController::deployment);
+pod_controllers!(CreatingStatefulSets, "StatefulSet", "/apis/apps/v1/statefulsets", ReadController::stateful_set);
+pod_controllers!(CreatingJobs, "Job", "/apis/batch/v1/jobs", ReadController::job);
 
 /// The kind NodeClaim. Of those of nodeless, the record contains what is not read.
 pub struct NodeClaims;

@@ -351,6 +351,15 @@ impl Planner {
         if outcome.unused_launches > 0 {
             metrics.count(Metric::UnusedLaunches, outcome.unused_launches);
         }
+        if outcome.expected_pods_came > 0 {
+            metrics.count(Metric::ExpectedPodsCame, outcome.expected_pods_came);
+        }
+        if outcome.expected_pods_missing > 0 {
+            metrics.count(Metric::ExpectedPodsMissing, outcome.expected_pods_missing);
+        }
+        if outcome.unused_node_seconds > 0.0 {
+            metrics.record(Metric::ExpectedPodsUnusedNodeSeconds, outcome.unused_node_seconds);
+        }
         if outcome.over_budget > 0 {
             metrics.count(Metric::BudgetsExceeded, outcome.over_budget);
         }

@@ -1,10 +1,12 @@
 //! The planning pipeline: the stages of a plan, one after another.
 
+use super::stages::provisioning::VirtualPods;
 use super::stages::{bookkeeping, costs, disruption, provisioning, standalone, static_capacity, warm};
 use crate::action::{Batch, Stage};
 use crate::churn::caused_launches;
 use crate::execute::Execute;
 use crate::facts::Facts;
+use crate::pods::expected::{expect, places};
 use crate::pods::waiting::{WaitingPods, owners_without_launch};
 use crate::pools::Offered;
 use crate::records::report::Outcome;
@@ -12,6 +14,7 @@ use crate::records::unfinished;
 use crate::settings::Mechanism;
 use crate::snapshot::Snapshot;
 use crate::{buffers, pools, requests};
+use nodeless_model::NodeClaim;
 use nodeless_operations::offers::OfferCache;
 
 /// Makes the plan for a snapshot and executes it. `kept` only makes it faster.
@@ -30,13 +33,16 @@ pub(crate) async fn run(snapshot: &Snapshot, kept: &OfferCache, executor: &dyn E
     let facts = Facts { snapshot, evaluated: &offered.evaluated, claims: &claims, commands: &snapshot.commands };
     let mut quotas = snapshot.view.quota_balance();
     let requested = requests::requested(&snapshot.view, &mut quotas, snapshot.now);
-    let reserved = buffers::reserve(&snapshot.view, &mut quotas);
     let with = |mechanism| snapshot.settings.without != Some(mechanism);
     let waiting = WaitingPods::new(snapshot, &claims).filter(|_| with(Mechanism::WaitingPods));
     let restricted = waiting.as_ref().map(|waiting| waiting.restricted(&snapshot.view, &claims, snapshot.now));
     let restricted = restricted.unwrap_or_default();
     outcome.unused_launches += owners_without_launch(&restricted);
-    let placed = provisioning::place(facts, &reserved, &requested, &restricted);
+    let expected = waiting.as_ref().map(|waiting| expect(facts, waiting.expectations(), &restricted, &mut quotas));
+    let expected = expected.unwrap_or_default();
+    let reserved = buffers::reserve(&snapshot.view, &mut quotas);
+    let virtual_pods = VirtualPods { reserved: &reserved, requested: &requested, expected: &expected };
+    let placed = provisioning::place(facts, virtual_pods, &restricted);
     let created = provisioning::launch(&placed, facts, &mut names, executor, &mut outcome).await;
     let churn = caused_launches::note(&placed.launches_for_pods(&created), facts, executor, &mut outcome).await;
     if let Some(waiting) = waiting {
@@ -55,9 +61,17 @@ pub(crate) async fn run(snapshot: &Snapshot, kept: &OfferCache, executor: &dyn E
     pools::charge(&mut charged, pools::charges(warmed.iter()));
     let facts = Facts { evaluated: &charged, ..facts };
     disruption::run(facts, &placed, churn, &mut names, executor, &mut outcome).await;
+    note_unused(&present, snapshot, &mut outcome);
     executor.carry_out(&Batch::each(Stage::End, unfinished::end(snapshot))).await;
     if snapshot.costs_due && executor.has_time() {
         costs::record(snapshot, executor, &mut outcome).await;
     }
     outcome
+}
+
+/// Notes how long the nodes existed that leave without any of the expected pods that they were launched for.
+fn note_unused(claims: &[NodeClaim], snapshot: &Snapshot, outcome: &mut Outcome) {
+    let leaving = claims.iter().filter(|claim| outcome.report.leaving.contains(&claim.name));
+    let seconds = leaving.filter_map(|claim| places::unused_seconds(claim, snapshot.now)).sum::<f64>();
+    outcome.unused_node_seconds += seconds;
 }

@@ -5,6 +5,7 @@ use crate::churn::caused_launches;
 use crate::execute::PlanRevision;
 use crate::execute::without_effects::Answers;
 use crate::nodes::local_volumes;
+use crate::pods::expected::places;
 use crate::pods::{own_nominations, unmarked};
 use crate::saved::SavedError;
 use crate::snapshot::command_records::Commands;
@@ -65,7 +66,7 @@ impl Planner {
         let claims = &self.claims;
         let revision = PlanRevision::at(claims.plan_revision().await?);
         let (
-            ClusterRecords { records, mut view, commands, optional },
+            ClusterRecords { mut records, mut view, commands, optional },
             catalog,
             usage,
             unavailable,
@@ -105,6 +106,7 @@ impl Planner {
         if unadopted > 0 && self.cluster.confirm_view().await.is_ok() {
             return Err(PlanError::Unadopted(unadopted));
         }
+        places::take(&mut records, &view, now);
         own_nominations::disregard(&mut view, &records);
         unmarked::count(&mut view, &records, now);
         local_volumes::note_closed(&mut view, &records, now);
@@ -145,9 +147,20 @@ impl Planner {
         // Claims are read before the cluster: a node that joins in between is then matched to its claim. Commands are read after claims: if a
         // claim names a command that is missing now, the command has ended.
         let records = self.claims.list().await?;
-        let (view, commands) = futures::try_join!(self.cluster.view(), self.claims.commands())?;
+        let (mut view, commands) = futures::try_join!(self.cluster.view(), self.claims.commands())?;
+        self.read_pod_controllers(&mut view, &records, now).await;
         let optional = self.optional_records(&view, now).await;
         Ok(ClusterRecords { records, view, commands, optional })
+    }
+
+    /// Reads the workloads that are about to create pods, if pods are expected. Without them, none is.
+    async fn read_pod_controllers(&self, view: &mut ClusterView, records: &[NodeClaim], now: Timestamp) {
+        if places::are_read(self.settings.expected_pods, view, records, now)
+            && let Err(error) = self.cluster.read_pod_controllers(view).await
+        {
+            let what = "read Deployments, StatefulSets and Jobs, so no pods are expected (infra/rbac/optional/expected-pods.yaml)";
+            self.context.log(&Failed { what, why: &error.to_string() });
+        }
     }
 
     /// Reads at once what the plan can do without.

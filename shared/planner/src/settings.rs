@@ -1,6 +1,7 @@
 //! How plans are made.
 
 use nodeless_bill::CostLabels;
+use nodeless_model::ExpectedPods;
 use nodeless_operations::gates::FeatureGates;
 use nodeless_state::claims::MAX_TOGETHER;
 use serde::{Deserialize, Serialize};
@@ -14,6 +15,9 @@ pub struct PlanSettings {
     pub batch_idle: Duration,
     /// The maximum time that a plan waits for further pods; twice as long, but at most 20 seconds, while a controller creates many.
     pub batch_max: Duration,
+    /// For which pods nodes are launched before their workload has created them.
+    #[serde(default)]
+    pub expected_pods: ExpectedPods,
     /// The maximum number of claims in one launch group, at most [`MAX_TOGETHER`], because they are written together.
     pub group_size: u32,
     /// How long explanations of decisions are kept.
@@ -44,6 +48,7 @@ impl Default for PlanSettings {
         Self {
             batch_idle: Duration::from_secs(1),
             batch_max: Duration::from_secs(10),
+            expected_pods: ExpectedPods::Off,
             group_size: u32::try_from(MAX_TOGETHER).unwrap_or(u32::MAX),
             keep_decisions: nodeless_state::decisions::KEPT,
             scheduling: nodeless_scheduling::Options::default(),

@@ -57,7 +57,13 @@ impl Planner {
     fn batch_window(&self, deadline: Option<Timestamp>, woken: &[WakeSource]) -> BatchWindow {
         let (idle, max) = (self.settings.batch_idle, self.settings.batch_max);
         let left = deadline.map_or(Duration::MAX, |deadline| self.left(deadline).saturating_sub(KEPT_FOR_THE_PLAN));
-        BatchWindow { idle, max, burst: self.longest_window().min(left), min: shortest_window(woken) }
+        BatchWindow {
+            idle,
+            max,
+            burst: self.longest_window().min(left),
+            min: shortest_window(woken),
+            expected: self.settings.expected_pods,
+        }
     }
 
     /// For how long pods of a burst are waited for.

@@ -13,7 +13,8 @@ pub use nodeless_model::object::{
 };
 pub use nodeless_model::surge::{DeploymentChange, OwningDeployment, RaisedDeployment};
 use nodeless_model::{
-    DaemonSet, DaemonSetName, Node, NodeClaim, NodeOverlay, NodePool, Pod, PodDisruptionBudget, ResourceList,
+    DaemonSet, DaemonSetName, ExpectedPods, Node, NodeClaim, NodeOverlay, NodePool, Pod, PodDisruptionBudget,
+    ResourceList, Workload,
 };
 pub use nodeless_model::{OtherNodeClaim, OtherNodePool};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -58,6 +59,8 @@ pub struct BatchWindow {
     pub burst: Duration,
     /// The minimum length, even if no pod is pending.
     pub min: Duration,
+    /// Which pods are expected, so that they are not waited for.
+    pub expected: ExpectedPods,
 }
 
 /// This number of pods within [`BURST_TIME`] are those of a workload that a controller is creating. kube-controller-manager sends 20 requests
@@ -73,17 +76,39 @@ pub struct PodBatch {
     window: BatchWindow,
     /// When the last pods became pending, [`BURST`] at most, the earliest first.
     last: VecDeque<Duration>,
+    /// The workloads of the pending pods.
+    workloads: BTreeSet<Workload>,
 }
 
 impl PodBatch {
-    /// A window that begins, with or without pods that are pending already.
-    #[must_use]
-    pub fn new(window: BatchWindow, is_pending: bool) -> Self {
-        Self { window, last: is_pending.then_some(Duration::ZERO).into_iter().collect() }
+    /// A window that begins with these pods pending.
+    pub fn new<'p>(window: BatchWindow, pending: impl IntoIterator<Item = &'p Pod>) -> Self {
+        let mut batch = Self { window, last: VecDeque::new(), workloads: BTreeSet::new() };
+        for pod in pending {
+            batch.last = VecDeque::from([Duration::ZERO]);
+            batch.is_expected(pod);
+        }
+        batch
+    }
+
+    /// Whether the plan expects the pod without having seen it, by its workload.
+    fn is_expected(&mut self, pod: &Pod) -> bool {
+        if self.window.expected == ExpectedPods::Off {
+            return false;
+        }
+        let Some(workload) = pod.workload() else { return false };
+        match workload.kind.as_str() {
+            "Deployment" if self.window.expected == ExpectedPods::Templates => true,
+            "Deployment" | "StatefulSet" | "Job" => !self.workloads.insert(workload),
+            _ => false,
+        }
     }
 
     /// Notes that a pod became pending.
-    pub fn note(&mut self, at: Duration) {
+    pub fn note(&mut self, at: Duration, pod: &Pod) {
+        if self.is_expected(pod) {
+            return;
+        }
         if self.last.len() == BURST {
             self.last.pop_front();
         }
@@ -93,7 +118,7 @@ impl PodBatch {
     /// The end of the window, if no further pod becomes pending.
     #[must_use]
     pub fn end(&self) -> Duration {
-        let BatchWindow { idle, max, burst, min } = self.window;
+        let BatchWindow { idle, max, burst, min, .. } = self.window;
         let (Some(first), Some(last)) = (self.last.front(), self.last.back()) else { return min };
         let is_burst = self.last.len() == BURST && last.saturating_sub(*first) <= BURST_TIME;
         let longest = if is_burst { max.max(burst) } else { max };
@@ -160,6 +185,13 @@ pub trait PlanningView: Send + Sync {
     /// # Errors
     /// When any part of it cannot be read: in a partial snapshot, pods or nodes would look deleted.
     async fn view(&self) -> Result<ClusterView, PortError>;
+
+    /// Adds to a view the workloads that have fewer pods than they are to have, and the ResourceQuotas that their pods count against.
+    /// [`confirm_view`](Self::confirm_view) proves these, too.
+    ///
+    /// # Errors
+    /// When they cannot be read, such as for a missing right. The view is as before then.
+    async fn read_pod_controllers(&self, view: &mut ClusterView) -> Result<(), PortError>;
 
     /// Waits until it is known whether the last view had every change that was made before it was requested. Nothing is decided from a
     /// view without this: from an old one, nodes would be launched again.
@@ -474,13 +506,22 @@ impl<T: PlanningView + NodesAndPods + Workloads + Configuration + ClaimMirror + 
 mod tests {
     use super::*;
 
+    const WINDOW: BatchWindow = BatchWindow {
+        idle: Duration::ZERO,
+        max: Duration::ZERO,
+        burst: Duration::ZERO,
+        min: Duration::ZERO,
+        expected: ExpectedPods::Off,
+    };
+
     #[test]
     fn the_batch_window_ends_when_no_pod_arrives_but_not_before_its_minimum() {
         let seconds = Duration::from_secs;
         let end = |min, pending: bool, last: &[u64]| {
-            let window = BatchWindow { idle: seconds(2), max: seconds(10), burst: seconds(20), min: seconds(min) };
-            let mut batch = PodBatch::new(window, pending);
-            last.iter().for_each(|at| batch.note(seconds(*at)));
+            let window =
+                BatchWindow { idle: seconds(2), max: seconds(10), burst: seconds(20), min: seconds(min), ..WINDOW };
+            let mut batch = PodBatch::new(window, pending.then(Pod::default).iter());
+            last.iter().for_each(|at| batch.note(seconds(*at), &Pod::default()));
             batch.end()
         };
         assert_eq!(end(0, false, &[]), seconds(0), "nothing to wait for");
@@ -496,11 +537,10 @@ mod tests {
     fn the_batch_window_is_longer_while_a_controller_creates_pods() {
         let seconds = Duration::from_secs_f64;
         let end = |max: f64, per_second: u32, until: f64| {
-            let window =
-                BatchWindow { idle: seconds(1.0), max: seconds(max), burst: seconds(20.0), min: Duration::ZERO };
-            let mut batch = PodBatch::new(window, false);
+            let window = BatchWindow { idle: seconds(1.0), max: seconds(max), burst: seconds(20.0), ..WINDOW };
+            let mut batch = PodBatch::new(window, []);
             let times = (0..).map(|pod| seconds(f64::from(pod) / f64::from(per_second)));
-            times.take_while(|at| *at <= seconds(until)).for_each(|at| batch.note(at));
+            times.take_while(|at| *at <= seconds(until)).for_each(|at| batch.note(at, &Pod::default()));
             batch.end()
         };
         assert_eq!(end(10.0, 20, 14.0), seconds(15.0), "all pods are of one plan");
@@ -510,5 +550,28 @@ mod tests {
         assert_eq!(end(10.0, 4, 14.0), seconds(10.0), "too few pods");
         assert_eq!(end(10.0, 20, 4.0), seconds(5.0));
         assert_eq!(end(25.0, 20, 60.0), seconds(25.0), "a longer maximum stays");
+    }
+
+    #[test]
+    fn pods_of_a_workload_that_the_plan_expects_do_not_extend_the_batch_window() {
+        use ExpectedPods::{Off, Samples, Templates};
+        let seconds = Duration::from_secs;
+        let pod = |kind: &str, name: &str| Pod {
+            owner_kind: Some(kind.into()),
+            owner_name: Some(format!("{name}-1")),
+            ..Pod::default().with_template(|it| it.labels = [("pod-template-hash".into(), "1".into())].into())
+        };
+        let end = |expected, first: &str, kind: &str, name: &str| {
+            let window =
+                BatchWindow { idle: seconds(1), max: seconds(10), burst: seconds(20), min: seconds(1), expected };
+            let mut batch = PodBatch::new(window, [&pod(first, "web")]);
+            (1..15).for_each(|at| batch.note(seconds(at), &pod(kind, name)));
+            batch.end().as_secs()
+        };
+        let set = "ReplicaSet";
+        assert_eq!([Off, Samples, Templates].map(|mode| end(mode, set, set, "web")), [10, 1, 1]);
+        assert_eq!([Off, Samples, Templates].map(|mode| end(mode, set, set, "api")), [10, 2, 1], "the first is new");
+        assert_eq!([Off, Samples, Templates].map(|mode| end(mode, "Job", "Job", "web")), [10, 1, 1]);
+        assert_eq!([Samples, Templates].map(|mode| end(mode, "Workflow", "Workflow", "web")), [10, 10]);
     }
 }

@@ -175,7 +175,8 @@ impl Objects for KubeObjects {
         let store = self.store::<Pods>();
         let mut store = store.lock().await;
         store.latest(&self.connection, context).await?;
-        let mut batch = PodBatch::new(window, store.objects().any(|pod| pod.is_provisionable()));
+        let pending = store.objects().map(Arc::as_ref).filter(|pod| pod.is_provisionable());
+        let mut batch = PodBatch::new(window, pending);
         while start.elapsed() < batch.end() {
             let seconds = window.max.max(window.burst).max(window.min).as_secs();
             let seconds = u32::try_from(seconds).unwrap_or(u32::MAX).saturating_add(1);
@@ -200,8 +201,10 @@ impl Objects for KubeObjects {
                 let update = store.apply(&change);
                 let is_new =
                     |before: Option<Arc<nodeless_model::Pod>>| before.is_none_or(|pod| !pod.is_provisionable());
-                if update.after.is_some_and(|pod| pod.is_provisionable()) && is_new(update.before) {
-                    batch.note(start.elapsed());
+                if let Some(pod) = update.after.filter(|pod| pod.is_provisionable())
+                    && is_new(update.before)
+                {
+                    batch.note(start.elapsed(), &pod);
                 }
             }
         }

@@ -93,6 +93,12 @@ metrics! {
     /// Owners of pods, such as ReplicaSets, for which nothing is launched for a time, because their pods took none of the nodes that were
     /// launched for them. Published only if there are any. An alarm fires.
     UnusedLaunches: Count, Last;
+    /// Expected pods that were created.
+    ExpectedPodsCame: Count, Sum;
+    /// Expected pods that were given up.
+    ExpectedPodsMissing: Count, Sum;
+    /// The ages of nodes that are removed without any of the expected pods that they were launched for.
+    ExpectedPodsUnusedNodeSeconds: Seconds, Sum;
     /// NodeClaims that were written.
     ClaimsCreated: Count, Sum;
     /// Instances that were launched.

@@ -1,10 +1,10 @@
 //! The view of a plan.
 
 use crate::kinds::{
-    CapacityBuffers, CsiNodes, DaemonSets, DeviceClasses, DisruptionBudgets, Kind, LimitRanges, Namespaces, NodeClaims,
-    NodeClasses, NodeOverlays, NodePools, Nodes, PersistentVolumeClaims, PersistentVolumes, Pods, ProvisioningRequests,
-    ReplicaSets, ReplicationControllers, ResourceClaimTemplates, ResourceClaims, ResourceQuotas, ResourceSlices,
-    Services, StatefulSets, StorageClasses,
+    CapacityBuffers, CreatingDeployments, CreatingJobs, CreatingStatefulSets, CsiNodes, DaemonSets, DeviceClasses,
+    DisruptionBudgets, Kind, LimitRanges, Namespaces, NodeClaims, NodeClasses, NodeOverlays, NodePools, Nodes,
+    PersistentVolumeClaims, PersistentVolumes, Pods, ProvisioningRequests, ReplicaSets, ReplicationControllers,
+    ResourceClaimTemplates, ResourceClaims, ResourceQuotas, ResourceSlices, Services, StatefulSets, StorageClasses,
 };
 use crate::object_cluster::ObjectCluster;
 use crate::objects::{Listed, Objects};
@@ -69,6 +69,23 @@ impl<O: Objects> PlanningView for ObjectCluster<O> {
         self.read_namespaces(&mut view).await?;
         self.read_default_spread(&mut view).await?;
         Ok(view)
+    }
+
+    async fn read_pod_controllers(&self, view: &mut ClusterView) -> Result<(), PortError> {
+        let (deployments, stateful_sets, jobs, ranges, quotas) = futures::try_join!(
+            self.latest::<CreatingDeployments>(),
+            self.latest::<CreatingStatefulSets>(),
+            self.latest::<CreatingJobs>(),
+            self.latest::<LimitRanges>(),
+            self.latest::<ResourceQuotas>(),
+        )?;
+        let read = deployments.0.iter().chain(&stateful_sets.0).chain(&jobs.0);
+        view.set_pod_controllers(read, &Admission::from(ranges.0));
+        if view.resource_quotas.is_empty() {
+            view.resource_quotas = quotas.0;
+            view.invalid.extend(quotas.1);
+        }
+        Ok(())
     }
 
     async fn confirm_view(&self) -> Result<(), PortError> {

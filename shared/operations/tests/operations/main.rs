@@ -18,6 +18,7 @@ mod deletions;
 mod drift;
 mod dry_runs;
 mod events;
+mod expected_pods;
 mod graceful_expiration;
 mod held_back;
 mod interruption;

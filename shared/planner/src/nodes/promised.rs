@@ -42,7 +42,7 @@ pub(crate) fn promised<'a>(
 }
 
 /// Whether a claim's node has joined and is not open, or has opened a moment ago.
-fn opens(claim: &NodeClaim, now: Timestamp) -> bool {
+pub(crate) fn opens(claim: &NodeClaim, now: Timestamp) -> bool {
     match claim.phase {
         Phase::Registered => true,
         Phase::Initialized => claim

@@ -1,6 +1,7 @@
 //! The pods without a node: which of them are nominated, and what they wait for.
 
 pub(crate) mod burst;
+pub(crate) mod expected;
 pub(crate) mod own_nominations;
 pub(crate) mod unmarked;
 mod unused_launches;

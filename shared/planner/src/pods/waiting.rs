@@ -2,6 +2,7 @@
 //! they are planned again without the nodes that they did not go to. What is launched for an owner's pods in vain, whatever the cause is,
 //! is counted in [`unused_launches`](super::unused_launches).
 
+use super::expected::Expectations;
 use super::unused_launches::{self, Launches, Trials, owner};
 use crate::action::{Action, Batch, Stage};
 use crate::execute::Execute;
@@ -63,6 +64,8 @@ struct Record {
     pods: BTreeMap<String, Waiting>,
     /// The nodes that were launched for pods and that none of these took.
     launches: Launches,
+    /// The pods that workloads are about to create, or did not create.
+    expected: Expectations,
 }
 
 /// The pods that wait, by their uid.
@@ -93,6 +96,11 @@ impl WaitingPods {
             }
         }
         Some(Self { stored, before, pods, launches, events })
+    }
+
+    /// What earlier plans expected.
+    pub(crate) const fn expectations(&self) -> &Expectations {
+        &self.before.expected
     }
 
     /// The pods that are planned without the nodes that they did not go to, or without any node, each with that as a requirement.
@@ -138,9 +146,11 @@ impl WaitingPods {
         outcome: &mut Outcome,
     ) {
         let pods = self.placed(placed, facts.snapshot.now);
-        let next = Record { pods, launches: self.launches };
+        let next = Record { pods, launches: self.launches, expected: placed.expectations().clone() };
         outcome.events.extend(self.events);
-        if next != self.before
+        let before = &self.before;
+        let is_same = (&next.pods, &next.launches) == (&before.pods, &before.launches);
+        if !(is_same && next.expected.lacks_only_ended(&before.expected))
             && let Ok(encoded) = serde_json::to_string(&next)
         {
             let record = StoredRecord { encoded, ..self.stored };
@@ -244,7 +254,8 @@ fn require(template: &mut PodTemplate, operator: Operator, values: Vec<String>) 
 mod tests {
     use super::*;
     use crate::execute::without_effects::{Assumed, Recorded};
-    use crate::stages::provisioning;
+    use crate::pods::expected::Expected;
+    use crate::stages::provisioning::{self, VirtualPods};
     use futures::executor::block_on;
     use nodeless_catalog::Catalog;
     use nodeless_model::{Quantity, Requirement, Requirements, ResourceList};
@@ -289,7 +300,9 @@ mod tests {
             let facts = Facts { snapshot, evaluated: &[], claims: &[], commands: &snapshot.commands };
             let waiting = WaitingPods::new(snapshot, &[]).unwrap();
             let restricted = waiting.restricted(&snapshot.view, &[], snapshot.now);
-            let placed = provisioning::place(facts, &[], &[], &restricted);
+            let expected = Expected::default();
+            let virtual_pods = VirtualPods { reserved: &[], requested: &[], expected: &expected };
+            let placed = provisioning::place(facts, virtual_pods, &restricted);
             let assumed = Assumed { snapshot };
             let recorded = Recorded::new(&assumed);
             block_on(waiting.note(&placed, facts, &recorded, &mut outcome));

@@ -57,6 +57,12 @@ pub struct Outcome {
     pub held_back: usize,
     /// For how many owners of pods nothing is launched for a time, because their pods took none of the nodes that were launched for them.
     pub unused_launches: usize,
+    /// How many expected pods came since the last plan.
+    pub expected_pods_came: usize,
+    /// How many pods are not expected any more although they did not come.
+    pub expected_pods_missing: usize,
+    /// How many seconds the nodes existed that leave without any of the expected pods that they were launched for.
+    pub unused_node_seconds: f64,
     /// How many budgets nodes exceed, or will at the present pace.
     pub over_budget: usize,
     /// Whether an earlier plan did not finish, so that this one skipped optional work.
@@ -66,7 +72,12 @@ pub struct Outcome {
 impl Outcome {
     /// Adds the outcome of the next part.
     pub(crate) fn add(&mut self, other: Self) {
-        let Self { report, events, stopped, failed_canaries, held_back, unused_launches, over_budget, reduced } = other;
+        let Self { report, events, stopped, failed_canaries, held_back, unused_launches, .. } = other;
+        self.expected_pods_came += other.expected_pods_came;
+        self.expected_pods_missing += other.expected_pods_missing;
+        self.unused_node_seconds += other.unused_node_seconds;
+        self.over_budget += other.over_budget;
+        self.reduced |= other.reduced;
         let own = &mut self.report;
         own.pods += report.pods;
         own.placed += report.placed;
@@ -85,7 +96,5 @@ impl Outcome {
         self.failed_canaries += failed_canaries;
         self.held_back += held_back;
         self.unused_launches += unused_launches;
-        self.over_budget += over_budget;
-        self.reduced |= reduced;
     }
 }

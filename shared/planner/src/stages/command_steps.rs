@@ -463,9 +463,11 @@ const fn phase_name(phase: CommandPhase) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::pods::expected::Expected;
     use crate::pools::Offered;
     use crate::snapshot::Snapshot;
-    use crate::stages::{disruption, provisioning};
+    use crate::stages::disruption;
+    use crate::stages::provisioning::{self, VirtualPods};
     use async_trait::async_trait;
     use futures::executor::block_on;
     use nodeless_catalog::{Catalog, Facts as CatalogFacts};
@@ -575,7 +577,9 @@ mod tests {
         snapshot.view.pods = vec![Pod { name: "late".into(), marked_unschedulable: true, ..Pod::default() }.into()];
         let offered = Offered::new(&snapshot, &OfferCache::default());
         let facts = facts(&snapshot, &offered);
-        let placed = provisioning::place(facts, &[], &[], &[]);
+        let expected = Expected::default();
+        let virtual_pods = VirtualPods { reserved: &[], requested: &[], expected: &expected };
+        let placed = provisioning::place(facts, virtual_pods, &[]);
         let mut outcome = Outcome::default();
         let executor = Answering::with(|action| match action {
             Action::ReadWork => Written::Work(1_000),

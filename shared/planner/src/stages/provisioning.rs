@@ -11,6 +11,7 @@ use crate::nodes::cluster_state::ClusterState;
 use crate::nodes::local_volumes;
 use crate::nodes::node_events::NodeEvents;
 use crate::nodes::promised::BOUND_WITHIN;
+use crate::pods::expected::{Expectations, Expected};
 use crate::pools::no_compatible_types;
 use crate::records::decisions;
 use crate::records::report::Outcome;
@@ -24,7 +25,7 @@ use nodeless_model::events::{daemon_set_large, daemon_set_left_out, failed_sched
 use nodeless_model::object::{ObjectEvent, ObjectRef};
 use nodeless_model::plural::counted;
 use nodeless_model::provisioning_request::{Finding, request_of};
-use nodeless_model::{NodeClaim, Pod, labels};
+use nodeless_model::{NodeClaim, Pod, PodOrigin, labels};
 use nodeless_operations::{names::Names, zonal_shift};
 use nodeless_scheduling::{Effect, Launch, Placement, Problem, Reason, Solution, Unschedulable, daemon_set_effects};
 use std::collections::{BTreeMap, BTreeSet};
@@ -38,10 +39,17 @@ pub(crate) struct Placed<'a> {
     pub(crate) cluster_state: ClusterState<'a>,
     pub(crate) problem: Problem<'a>,
     pub(crate) solution: Solution,
-    reserved: &'a [Reserved<'a>],
-    requested: &'a [Requested<'a>],
+    virtual_pods: VirtualPods<'a>,
     /// What was found for each request.
     findings: Vec<Finding>,
+}
+
+/// What virtual pods are for.
+#[derive(Clone, Copy)]
+pub(crate) struct VirtualPods<'a> {
+    pub(crate) reserved: &'a [Reserved<'a>],
+    pub(crate) requested: &'a [Requested<'a>],
+    pub(crate) expected: &'a Expected,
 }
 
 /// Whether the scheduler left a pod for the next plan because of the work limit.
@@ -49,22 +57,22 @@ fn is_left(refused: &Unschedulable) -> bool {
     refused.reasons.iter().any(|reason| matches!(reason, Reason::OutOfWork))
 }
 
-/// Schedules all pending pods and the virtual pods of buffers and requests.
+/// Schedules all pending pods and the virtual pods.
 pub(crate) fn place<'a>(
     facts: Facts<'a>,
-    reserved: &'a [Reserved<'a>],
-    requested: &'a [Requested<'a>],
+    virtual_pods: VirtualPods<'a>,
     restricted: &'a [RestrictedPod],
 ) -> Placed<'a> {
-    let virtual_pods = reserved.iter().flat_map(|buffer| &buffer.pods).flatten().collect();
-    let mut cluster_state = cluster_state(facts, virtual_pods);
+    let VirtualPods { reserved, requested, expected } = virtual_pods;
+    let of_buffers = reserved.iter().flat_map(|buffer| &buffer.pods).flatten();
+    let mut cluster_state = cluster_state(facts, expected.pods.iter().chain(of_buffers).collect());
     cluster_state.pending.restrict(restricted);
     cluster_state.pending.set(&requests::standings(requested));
     cluster_state.hold_promised(facts.snapshot.now);
     let mut findings = requests::findings(requested);
     request_capacity::hold(facts, &mut cluster_state, requested, &mut findings);
     let (problem, solution) = request_capacity::solve_whole(facts, &mut cluster_state, requested, &mut findings);
-    Placed { cluster_state, problem, solution, reserved, requested, findings }
+    Placed { cluster_state, problem, solution, virtual_pods, findings }
 }
 
 /// The cluster with its claims, as pods see it.
@@ -88,10 +96,21 @@ impl<'a> Placed<'a> {
         self.problem.pods.iter().copied().filter(|pod| !pod.is_virtual())
     }
 
-    /// The pod of this index, if the node that is launched for it is kept for it: a real pod, or one of a request, so that the next
-    /// plans do not pack the request anew.
+    /// The pod of this index, if the node that is launched for it is kept for it: a real pod, an expected one, or one of a request, so that
+    /// the next plans do not pack these anew.
     fn nominated(&self, index: usize) -> Option<&'a Pod> {
-        self.problem.pods.get(index).copied().filter(|pod| !pod.is_virtual() || request_of(pod).is_some())
+        self.problem.pods.get(index).copied().filter(|pod| !matches!(pod.origin, PodOrigin::CapacityBuffer(_)))
+    }
+
+    /// What is to be recorded of expected pods.
+    pub(crate) const fn expectations(&self) -> &'a Expectations {
+        &self.virtual_pods.expected.record
+    }
+
+    /// Whether a launch is for expected pods only.
+    fn is_expected(&self, launch: &Launch) -> bool {
+        let is_expected = |pod: &usize| matches!(self.problem.pods[*pod].origin, PodOrigin::Workload(_));
+        launch.pods.iter().all(is_expected)
     }
 
     /// The pods that wait for a node.
@@ -165,7 +184,10 @@ impl<'a> Placed<'a> {
 
     /// The nodes to launch for pods that fit on no node, and those that wait for a launch budget, each with the reason.
     fn planned(&self, facts: Facts<'_>) -> (Vec<PlannedNode<'_>>, Vec<(PlannedNode<'_>, String)>) {
-        let planned = self.solution.launches.iter().map(|launch| {
+        // Launch budgets and limits are for the pods that exist first.
+        let (expected, launches): (Vec<&Launch>, Vec<&Launch>) =
+            self.solution.launches.iter().partition(|launch| self.is_expected(launch));
+        let planned = launches.into_iter().chain(expected).map(|launch| {
             let pods = launch.pods.iter().filter_map(|pod| self.nominated(*pod)).map(Pod::key).collect();
             let whole_for = self.whole_for(launch);
             PlannedNode { launch, pods, whole_for, replaces: Vec::new(), avoided: Vec::new() }
@@ -223,14 +245,20 @@ pub(crate) async fn launch(
     report_held(held, placed, outcome);
     report_launches(&created.claims, placed, facts, outcome);
     report_unschedulable(placed, facts, outcome);
-    let mut actions = wakes(&created, placed);
-    actions.extend(decision_record(placed, &created.claims, facts));
-    actions.extend(buffers::statuses(placed.reserved, &fitting(placed), facts.snapshot.now));
-    actions.extend(requests::statuses(placed.requested, &placed.findings, facts.snapshot.now));
-    if let Some(again) = requests::again(placed.requested, &placed.findings) {
+    let VirtualPods { reserved, requested, expected } = placed.virtual_pods;
+    outcome.expected_pods_came += expected.came;
+    outcome.expected_pods_missing += expected.missing;
+    if let Some(again) = expected.again() {
         outcome.report.wait_at_most(again);
     }
-    if !placed.reserved.is_empty() {
+    let mut actions = wakes(&created, placed);
+    actions.extend(decision_record(placed, &created.claims, facts));
+    actions.extend(buffers::statuses(reserved, &fitting(placed), facts.snapshot.now));
+    actions.extend(requests::statuses(requested, &placed.findings, facts.snapshot.now));
+    if let Some(again) = requests::again(requested, &placed.findings) {
+        outcome.report.wait_at_most(again);
+    }
+    if !reserved.is_empty() {
         // Real pods take the capacity of a buffer without an event.
         outcome.report.wait_at_most(BUFFERS_AGAIN);
     }

@@ -1,9 +1,10 @@
 //! Views: complete, updated from the cache, and with errors for objects that cannot be read.
 
 use super::{World, node, node_class, node_pool, pod};
-use nodeless_fake_kubernetes::resource::{NODES, PODS};
+use nodeless_fake_kubernetes::resource::{DEPLOYMENTS, JOBS, NODES, PODS};
 use nodeless_fake_kubernetes::{DeleteOptions, PatchOptions, PatchType};
 use nodeless_kubernetes::KubeCluster;
+use nodeless_model::ExpectedPods;
 use nodeless_ports::cluster::{BatchWindow, ClusterView};
 use nodeless_ports::{Configuration as _, ErrorKind, NodesAndPods as _, PlanningView as _};
 use nodeless_world::resources::{NODE_CLASSES, NODE_POOLS};
@@ -344,7 +345,7 @@ async fn the_batch_window_extends_only_while_pods_arrive() {
     world.create(&PODS, pod("p1", None));
     let cluster = world.cluster();
     let (idle, max, min) = (Duration::from_millis(300), Duration::from_secs(30), Duration::ZERO);
-    let window = BatchWindow { idle, max, burst: max, min };
+    let window = BatchWindow { idle, max, burst: max, min, expected: ExpectedPods::Off };
     assert!(cluster.wait_for_batch(window).await.unwrap().is_empty());
     mark_unschedulable(&world, "p1");
     world.create(&PODS, pod("p2", None));
@@ -365,7 +366,7 @@ async fn the_batch_window_of_a_plan_that_was_requested_has_a_minimum_without_pod
     let world = World::installed().await;
     let cluster = world.cluster();
     let (idle, max, min) = (Duration::from_millis(50), Duration::from_secs(30), Duration::from_millis(300));
-    let window = BatchWindow { idle, max, burst: max, min };
+    let window = BatchWindow { idle, max, burst: max, min, expected: ExpectedPods::Off };
     let late = async {
         tokio::time::sleep(min / 3).await;
         world.create(&PODS, pod("p1", None));
@@ -377,6 +378,39 @@ async fn the_batch_window_of_a_plan_that_was_requested_has_a_minimum_without_pod
     let start = Instant::now();
     cluster.wait_for_batch(BatchWindow { min: Duration::ZERO, ..window }).await.unwrap();
     assert!(start.elapsed() >= idle);
+}
+
+#[tokio::test]
+async fn workloads_with_fewer_pods_than_they_are_to_have_are_read() {
+    let world = World::installed().await;
+    let resources = json!({ "requests": { "cpu": "1" }, "limits": { "cpu": "2" } });
+    let template = json!({ "metadata": { "labels": { "app": "web" } },
+        "spec": { "restartPolicy": "Never", "containers": [{ "name": "c", "image": "c", "resources": resources }] } });
+    let object = |kind: &str, api_version: &str, spec: serde_json::Value| {
+        let mut object = json!({ "apiVersion": api_version, "kind": kind,
+            "metadata": { "name": "web", "namespace": "default" }, "spec": spec });
+        object["spec"]["template"] = template.clone();
+        object
+    };
+    let mut deployment = object("Deployment", "apps/v1", json!({ "selector": { "matchLabels": { "app": "web" } } }));
+    deployment["spec"]["template"]["spec"]["restartPolicy"] = json!("Always");
+    deployment["spec"]["replicas"] = json!(3);
+    world.create(&DEPLOYMENTS, deployment);
+    world.create(&JOBS, object("Job", "batch/v1", json!({ "parallelism": 4 })));
+    world.create(&JOBS, {
+        let mut suspended = object("Job", "batch/v1", json!({ "suspend": true }));
+        suspended["metadata"]["name"] = json!("later");
+        suspended
+    });
+    let cluster = world.cluster();
+    let mut view = cluster.view().await.unwrap();
+    assert!(view.pod_controllers.is_empty(), "they are read only while pods are expected");
+    cluster.read_pod_controllers(&mut view).await.unwrap();
+    let read: Vec<_> = view.pod_controllers.iter().map(|it| (it.workload.to_string(), it.desired.most())).collect();
+    assert_eq!(read, [("Deployment default/web".to_owned(), 4), ("Job default/web".to_owned(), 4)]);
+    let shape = view.pod_controllers[0].shape.as_ref().unwrap();
+    assert_eq!(shape.limits.get("cpu").milli(), 2000);
+    cluster.confirm_view().await.unwrap();
 }
 
 /// A real API server answers in plain text when it is too busy, and with a missing right when it has just started.

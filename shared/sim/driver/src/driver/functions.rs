@@ -2,6 +2,7 @@
 
 use jiff::Timestamp;
 use nodeless_lifecycle::Settings;
+use nodeless_model::ExpectedPods;
 use nodeless_operations::gates::FeatureGates;
 use nodeless_operations::{CapacitySettings, CatalogCache, Context, EventRate};
 use nodeless_planner::{Mechanism, PlanError, PlanReport, PlanSettings, Planner};
@@ -30,6 +31,8 @@ pub struct FunctionSettings {
     pub gates: FeatureGates,
     /// The behavior if `minValues` cannot be satisfied.
     pub min_values: MinValuesPolicy,
+    /// Which pods are expected.
+    pub expected_pods: ExpectedPods,
     /// The mechanism that plans are made without.
     pub without: Option<Mechanism>,
 }
@@ -153,6 +156,7 @@ impl Functions {
                     gates: set.gates,
                     zonal_shift: options.zonal_shift,
                     scheduling: Options { min_values: set.min_values, ..Options::default() },
+                    expected_pods: set.expected_pods,
                     without: set.without,
                     ..PlanSettings::default()
                 },

@@ -57,6 +57,9 @@ pub struct Scenario {
     /// Feature gates as the functions take them, such as `NodeRepair=true,SpotToSpotConsolidation=true`.
     #[serde(default)]
     pub feature_gates: String,
+    /// Which pods are expected, as the planner takes it: `off`, `samples` or `templates`.
+    #[serde(default)]
+    pub expected_pods: String,
     /// The mechanism that plans are made without, for measurements.
     #[serde(skip)]
     pub without: Option<Mechanism>,

@@ -21,6 +21,7 @@ use crate::scenarios::other_controller::OtherController;
 use crate::scenarios::{Action, Entry, Scenario, ScenarioError, Timeline, after};
 use crate::{Driver, DriverError, FunctionSettings, Schedule};
 use jiff::{SignedDuration, Timestamp};
+use nodeless_model::ExpectedPods;
 use nodeless_model::listed_commitments::AccountCommitments;
 use nodeless_model::shell::quoted;
 use nodeless_operations::gates::FeatureGatesError;
@@ -80,6 +81,22 @@ pub struct Run {
     report: Report,
 }
 
+/// The settings of the functions.
+fn settings(scenario: &Scenario) -> Result<FunctionSettings, ScenarioError> {
+    let invalid = |field: &str, why: String| ScenarioError::Value { field: field.to_owned(), why };
+    let gates = scenario.feature_gates.parse();
+    let expected_pods = match scenario.expected_pods.as_str() {
+        "" => ExpectedPods::Off,
+        text => text.parse().map_err(|why| invalid("expectedPods", why))?,
+    };
+    Ok(FunctionSettings {
+        gates: gates.map_err(|error: FeatureGatesError| invalid("featureGates", error.to_string()))?,
+        expected_pods,
+        without: scenario.without,
+        ..FunctionSettings::default()
+    })
+}
+
 impl Run {
     /// Creates a world. Logs of the operations are written to `sink`.
     ///
@@ -127,11 +144,7 @@ impl Run {
             account.commitments = scenario.has_commitments().then(AccountCommitments::default);
         });
         let fault_injection = FaultInjection::new(world.clock().clone(), seed, scenario.faults.calls.rates());
-        let gates = scenario.feature_gates.parse().map_err(|error: FeatureGatesError| ScenarioError::Value {
-            field: "featureGates".to_owned(),
-            why: error.to_string(),
-        })?;
-        let set = FunctionSettings { gates, without: scenario.without, ..FunctionSettings::default() };
+        let set = settings(&scenario)?;
         let driver = Driver::with_fault_injection(world, Schedule::default(), sink, fault_injection.clone(), set)
             .stopping_loops(scenario.stops_loops);
         let effects = Arc::new(EffectChecks::new(

@@ -6,6 +6,7 @@ mod commitments;
 mod daemon_sets;
 mod devices;
 mod driver;
+mod expected_pods;
 mod features;
 mod loops;
 mod many_clusters;

@@ -132,6 +132,10 @@ impl PlanningView for FaultyCluster {
         Ok(view)
     }
 
+    async fn read_pod_controllers(&self, view: &mut ClusterView) -> Result<(), PortError> {
+        self.fault_injection.read("cluster pod controllers", self.inner.read_pod_controllers(view)).await
+    }
+
     async fn confirm_view(&self) -> Result<(), PortError> {
         self.fault_injection.read("cluster confirm view", self.inner.confirm_view()).await
     }

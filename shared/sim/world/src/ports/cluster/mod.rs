@@ -84,10 +84,10 @@ impl MemoryObjects {
         list().map_err(|status| failed(&format!("Kubernetes list {}", K::NAME), status).into())
     }
 
-    /// The uids of the pending pods.
-    async fn pending(&self) -> Result<BTreeSet<String>, PortError> {
+    /// The pending pods.
+    async fn pending(&self) -> Result<Vec<Arc<Pod>>, PortError> {
         let (pods, _) = self.list::<Pods>(Selector::fields(UNBOUND)).await?;
-        Ok(pods.iter().filter(|pod| pod.is_provisionable()).map(|pod| pod.uid.clone()).collect())
+        Ok(pods.into_iter().filter(|pod| pod.is_provisionable()).collect())
     }
 }
 
@@ -180,6 +180,20 @@ impl Objects for MemoryObjects {
         self.list::<K>(Selector::fields(K::FIELDS.unwrap_or_default())).await
     }
 
+    async fn read_pod_controllers(&self, view: &mut ClusterView) -> Result<(), PortError> {
+        let mut controllers = Vec::new();
+        for kind in &kinds::POD_CONTROLLERS {
+            controllers.extend(self.read(kind)?.0);
+        }
+        let (ranges, quotas) = (self.read(&kinds::ALL_LIMIT_RANGES)?, self.read(&kinds::ALL_QUOTAS)?);
+        view.set_pod_controllers(&controllers, &Admission::from(ranges.0));
+        if view.resource_quotas.is_empty() {
+            view.resource_quotas = quotas.0;
+            view.invalid.extend(quotas.1);
+        }
+        Ok(())
+    }
+
     /// A view is read from the objects themselves, so it always is current.
     async fn confirm(&self) -> Result<(), PortError> {
         Ok(())
@@ -188,15 +202,14 @@ impl Objects for MemoryObjects {
     async fn wait_for_batch(&self, context: &Context, window: BatchWindow) -> Result<BTreeSet<String>, PortError> {
         let start = context.now();
         let waited = || Duration::try_from(context.now().duration_since(start)).unwrap_or_default();
-        let mut known = self.pending().await?;
-        let mut pending = known.clone();
-        let mut batch = PodBatch::new(window, !known.is_empty());
+        let mut pending = self.pending().await?;
+        let mut known: BTreeSet<String> = pending.iter().map(|pod| pod.uid.clone()).collect();
+        let mut batch = PodBatch::new(window, pending.iter().map(Arc::as_ref));
         while waited() < batch.end() {
             context.clock.sleep(POLL_INTERVAL.min(batch.end().saturating_sub(waited()))).await;
             pending = self.pending().await?;
-            pending.difference(&known).for_each(|_| batch.note(waited()));
-            known.extend(pending.iter().cloned());
+            pending.iter().filter(|pod| known.insert(pod.uid.clone())).for_each(|pod| batch.note(waited(), pod));
         }
-        Ok(pending)
+        Ok(pending.iter().map(|pod| pod.uid.clone()).collect())
     }
 }
