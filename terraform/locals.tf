@@ -52,6 +52,7 @@ locals {
 
       NODELESS_BATCH_IDLE_DURATION = var.batch_idle_duration
       NODELESS_BATCH_MAX_DURATION  = var.batch_max_duration
+      NODELESS_EXPECTED_PODS       = var.expected_pods
     }
     lifecycle = {
       NODELESS_TABLE             = local.table.name

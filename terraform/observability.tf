@@ -16,6 +16,10 @@ locals {
       WebhookCalls        = "Sum"
       PlansWithoutNewPods = "Sum"
       UnusedLaunches      = "Maximum"
+
+      ExpectedPodsCame              = "Sum"
+      ExpectedPodsMissing           = "Sum"
+      ExpectedPodsUnusedNodeSeconds = "Sum"
     }
     Launches = {
       ClaimsCreated        = "Sum"

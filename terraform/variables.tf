@@ -378,6 +378,18 @@ variable "min_values_policy" {
   }
 }
 
+variable "expected_pods" {
+  description = "For which pods nodes are launched before they are created: off (default), samples or templates. Apply infra/rbac/optional/expected-pods.yaml first."
+  type        = string
+  default     = "off"
+  nullable    = false
+
+  validation {
+    condition     = contains(["off", "samples", "templates"], var.expected_pods)
+    error_message = "expected_pods is off, samples or templates."
+  }
+}
+
 variable "scheduler_config" {
   description = "Karpenter's SCHEDULER_CONFIG, as YAML or JSON: podTopologySpread.defaultConstraints, the default topology spread constraints of the cluster's kube-scheduler. Plans apply them to pods without constraints that a Service, ReplicationController, ReplicaSet or StatefulSet selects. Leave it empty (default) with the scheduler of EKS, which has no such constraints besides its soft ones."
   type        = string

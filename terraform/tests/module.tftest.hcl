@@ -52,7 +52,7 @@ variables {
 run "environment_contract" {
   assert {
     condition = jsonencode({ for name, f in aws_lambda_function.function : name => sort(keys(f.environment[0].variables)) }) == jsonencode({
-      planner      = ["CLUSTER_NAME", "NODELESS_BATCH_IDLE_DURATION", "NODELESS_BATCH_MAX_DURATION", "NODELESS_CATALOG_QUEUE_URL", "NODELESS_CLAIMS_QUEUE_URL", "NODELESS_COST_LABELS", "NODELESS_FEATURE_GATES", "NODELESS_KEEP_SNAPSHOTS", "NODELESS_LOG", "NODELESS_MIN_VALUES_POLICY", "NODELESS_PLAN_QUEUE_URL", "NODELESS_PREFERENCE_POLICY", "NODELESS_SCHEDULER_CONFIG", "NODELESS_TABLE", "NODELESS_ZONAL_SHIFT", "RUST_LOG"]
+      planner      = ["CLUSTER_NAME", "NODELESS_BATCH_IDLE_DURATION", "NODELESS_BATCH_MAX_DURATION", "NODELESS_CATALOG_QUEUE_URL", "NODELESS_CLAIMS_QUEUE_URL", "NODELESS_COST_LABELS", "NODELESS_EXPECTED_PODS", "NODELESS_FEATURE_GATES", "NODELESS_KEEP_SNAPSHOTS", "NODELESS_LOG", "NODELESS_MIN_VALUES_POLICY", "NODELESS_PLAN_QUEUE_URL", "NODELESS_PREFERENCE_POLICY", "NODELESS_SCHEDULER_CONFIG", "NODELESS_TABLE", "NODELESS_ZONAL_SHIFT", "RUST_LOG"]
       lifecycle    = ["CLUSTER_NAME", "NODELESS_CLAIMS_QUEUE_URL", "NODELESS_DISABLE_DRY_RUN", "NODELESS_LOG", "NODELESS_METRICS_BY_NODEPOOL", "NODELESS_MIN_VALUES_POLICY", "NODELESS_NOMINATIONS", "NODELESS_PLAN_QUEUE_URL", "NODELESS_TABLE", "NODELESS_ZONAL_SHIFT", "RUST_LOG"]
       interruption = ["CLUSTER_NAME", "NODELESS_CLAIMS_QUEUE_URL", "NODELESS_INTERRUPTION_QUEUE_URL", "NODELESS_LOG", "NODELESS_PLAN_QUEUE_URL", "NODELESS_TABLE", "RUST_LOG"]
       catalog      = ["CLUSTER_NAME", "NODELESS_CATALOG_QUEUE_URL", "NODELESS_CLAIMS_QUEUE_URL", "NODELESS_COMMITMENTS", "NODELESS_DISABLE_DRY_RUN", "NODELESS_IAM_PATH", "NODELESS_ISOLATED_VPC", "NODELESS_LOG", "NODELESS_NODE_INSTANCE_PROFILE", "NODELESS_NODE_ROLE", "NODELESS_PLAN_QUEUE_URL", "NODELESS_REPORT_TOPIC_ARN", "NODELESS_RESERVED_ENIS", "NODELESS_TABLE", "NODELESS_VM_MEMORY_OVERHEAD_PERCENT", "RUST_LOG"]
@@ -226,6 +226,7 @@ run "karpenters_settings" {
     disable_dry_run            = true
     min_values_policy          = "BestEffort"
     preference_policy          = "Ignore"
+    expected_pods              = "samples"
     scheduler_config           = <<-EOT
       podTopologySpread:
         defaultConstraints:
@@ -240,6 +241,7 @@ run "karpenters_settings" {
       aws_lambda_function.function["planner"].environment[0].variables.NODELESS_BATCH_MAX_DURATION == "20s" &&
       aws_lambda_function.function["planner"].environment[0].variables.NODELESS_FEATURE_GATES == "NodeRepair=true,RebootForRepair=true,SpotToSpotConsolidation=false" &&
       aws_lambda_function.function["planner"].environment[0].variables.NODELESS_PREFERENCE_POLICY == "Ignore" &&
+      aws_lambda_function.function["planner"].environment[0].variables.NODELESS_EXPECTED_PODS == "samples" &&
       aws_lambda_function.function["planner"].environment[0].variables.NODELESS_SCHEDULER_CONFIG == jsonencode({ podTopologySpread = { defaultConstraints = [{ maxSkew = 1, minDomains = 3, topologyKey = "topology.kubernetes.io/zone", whenUnsatisfiable = "DoNotSchedule" }] } }) &&
       aws_lambda_function.function["catalog"].environment[0].variables.NODELESS_RESERVED_ENIS == "1" &&
       aws_lambda_function.function["catalog"].environment[0].variables.NODELESS_VM_MEMORY_OVERHEAD_PERCENT == "0.1" &&
@@ -818,7 +820,7 @@ run "metrics_and_alarms" {
 
   assert {
     condition = output.metric_names == sort([
-      "PlansUnfinished", "PendingPods", "UnschedulablePods", "UnusedLaunches", "WebhookCalls", "PlansWithoutNewPods", "ClaimsCreated", "NodesLaunched", "LaunchFailures",
+      "PlansUnfinished", "PendingPods", "UnschedulablePods", "UnusedLaunches", "ExpectedPodsCame", "ExpectedPodsMissing", "ExpectedPodsUnusedNodeSeconds", "WebhookCalls", "PlansWithoutNewPods", "ClaimsCreated", "NodesLaunched", "LaunchFailures",
       "InsufficientCapacity", "NodesRegistered", "NodesInitialized", "NodesTerminated", "Evictions", "ChurnStopped", "AmiCanariesFailed", "NodesHeldBack", "NodeCount", "HourlySpendDollars", "ClusterLimitUsedPercent",
       "BudgetsExceeded",
       "Interruptions", "InterruptionsLost", "OrphansCollected", "ReconcileErrors", "CatalogAgeSeconds", "LaunchLatencyMilliseconds",

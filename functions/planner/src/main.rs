@@ -7,7 +7,7 @@ mod log_lines;
 use aws_lambda_events::event::sqs::{SqsBatchResponse, SqsEvent};
 use log_lines::PlanFailed;
 use nodeless_bill::CostLabels;
-use nodeless_model::NillableDuration;
+use nodeless_model::{ExpectedPods, NillableDuration};
 use nodeless_operations::gates::FeatureGates;
 use nodeless_planner::{PlanSettings, Planner};
 use nodeless_ports::queue::{PlanMessage, WakeSource};
@@ -106,6 +106,11 @@ async fn connect(environment: &Environment<'_>) -> Result<(Planner, Link), Conne
         "for how long the table keeps what each plan was made from, such as 2h; not at all where it is not set",
         NillableDuration::Never,
     )?;
+    let expected_pods = environment.parsed_or(
+        "NODELESS_EXPECTED_PODS",
+        "for which pods nodes are launched before their workload has created them: off, samples or templates",
+        ExpectedPods::Off,
+    )?;
     let cost_labels = environment.parsed_or(
         "NODELESS_COST_LABELS",
         "by which labels of pods the costs of nodes are recorded, such as team,app.kubernetes.io/name: at most 5",
@@ -122,6 +127,7 @@ async fn connect(environment: &Environment<'_>) -> Result<(Planner, Link), Conne
         PlanSettings {
             batch_idle,
             batch_max,
+            expected_pods,
             gates,
             zonal_shift,
             keep_snapshots: keep_snapshots.duration(),

@@ -249,6 +249,22 @@ mod tests {
         assert!(installed.is_disjoint(&rights(&objects[0])), "the installer grants a part of it");
     }
 
+    /// Not installed, because only a setting needs it.
+    #[test]
+    fn the_optional_role_for_expected_pods_only_reads() {
+        let text = include_str!("../../../../../infra/rbac/optional/expected-pods.yaml");
+        let objects = parse("expected-pods.yaml", text).unwrap();
+        let right = |group: &str, resource: &str, verb: &str| {
+            (group.to_owned(), resource.to_owned(), "*".to_owned(), verb.to_owned())
+        };
+        let kinds = [("apps", "deployments"), ("batch", "jobs")];
+        let granted =
+            kinds.into_iter().flat_map(|(group, resource)| ["list", "watch"].map(|verb| right(group, resource, verb)));
+        assert_eq!(rights(&objects[0]), granted.collect());
+        assert_eq!(string(&objects[1], "/roleRef/name"), string(&objects[0], "/metadata/name"));
+        assert_eq!(string(&objects[1], "/subjects/0/name"), Some("nodeless:planner"));
+    }
+
     #[test]
     fn the_webhook_calls_the_url_and_never_blocks() {
         let object = webhook(&Wake::Url("https://x.lambda-url.us-east-1.on.aws/secret".into())).unwrap().unwrap();

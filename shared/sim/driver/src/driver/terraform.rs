@@ -127,6 +127,7 @@ fn settings_are_the_defaults_of_the_variables() {
     let plan = PlanSettings::default();
     let duration = |name: &str| default(name).parse::<SignedDuration>().unwrap().unsigned_abs();
     assert_eq!((plan.batch_idle, plan.batch_max), (duration("batch_idle_duration"), duration("batch_max_duration")));
+    assert_eq!(Ok(plan.expected_pods), default("expected_pods").parse());
 
     let capacity = CapacitySettings {
         reserved_enis: default("reserved_enis").parse().unwrap(),
