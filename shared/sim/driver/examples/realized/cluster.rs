@@ -1,8 +1,9 @@
 //! A simulated cluster with the pods of a mix.
 
+use crate::Arm;
 use futures::FutureExt as _;
 use jiff::SignedDuration;
-use nodeless_driver::{Driver, Schedule};
+use nodeless_driver::{Driver, FunctionSettings, Schedule};
 use nodeless_fake_kubernetes::resource::{DAEMON_SETS, DEPLOYMENTS, NAMESPACES, PODS};
 use nodeless_fake_kubernetes::{CreateOptions, ListOptions, Resource};
 use nodeless_model::NodeClaim;
@@ -46,12 +47,16 @@ pub(crate) fn pods(driver: &Driver) -> Vec<Arc<Value>> {
 }
 
 /// Nodes join up to 20 seconds apart, on demand.
-pub(crate) fn start(mix: Mix, count: usize, seed: u64, nominations: bool, owner: Owner) -> Driver {
+pub(crate) fn start(mix: Mix, count: usize, seed: u64, arm: Arm, owner: Owner) -> Driver {
     let join = JoinTiming { spread: SignedDuration::from_secs(20), ..JoinTiming::default() };
     // The EC2NodeClass of the export selects the subnets of this cluster.
-    let options =
-        WorldOptions { cluster_name: "example".to_owned(), join, nominations, seed, ..WorldOptions::default() };
-    let driver = Driver::new(World::new(options).unwrap(), Schedule::default(), Arc::new(Null));
+    let options = WorldOptions { cluster_name: "example".to_owned(), join, seed, ..WorldOptions::default() };
+    let driver = Driver::with_settings(
+        World::new(options).unwrap(),
+        Schedule::default(),
+        Arc::new(Null),
+        FunctionSettings { without: arm.without, ..FunctionSettings::default() },
+    );
     let objects: Value = serde_json::from_str(&export(&mix.pending(count, seed), Fullness::Sparse)).unwrap();
     let create = |resource: &Resource, object: Value| {
         driver.world().api().create(resource, object, &CreateOptions::default()).unwrap();

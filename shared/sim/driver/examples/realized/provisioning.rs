@@ -1,5 +1,6 @@
 //! The price and the nodes once no pod is pending.
 
+use crate::Arm;
 use crate::cluster::{Owner, claims, note_first_plan, pods, price, start};
 use jiff::SignedDuration;
 use nodeless_model::NodeClaim;
@@ -10,8 +11,8 @@ use std::collections::BTreeMap;
 const MAX_SECONDS: i64 = 3_600;
 
 /// Prints one line.
-pub(crate) fn run(mix: Mix, count: usize, seed: u64, nominations: bool) {
-    let mut driver = start(mix, count, seed, nominations, Owner::Nothing);
+pub(crate) fn run(mix: Mix, count: usize, seed: u64, arm: Arm) {
+    let mut driver = start(mix, count, seed, arm, Owner::Nothing);
     let began = driver.world().now();
     let mut planned: BTreeMap<String, NodeClaim> = BTreeMap::new();
     let mut last = None;
@@ -45,10 +46,10 @@ pub(crate) fn run(mix: Mix, count: usize, seed: u64, nominations: bool) {
     let (before, after) = (price(planned.values()), price(all.iter()));
     let seconds = last.map_or(MAX_SECONDS, |at| at.duration_since(began).as_secs());
     println!(
-        "{:11} {} nominations {:5} planned ${before:7.2} {:3} nodes, became ${after:7.2} {:3} nodes, ratio {:.3}, where planned {:.2}, {seconds} s{}",
+        "{:11} {} without {:18} planned ${before:7.2} {:3} nodes, became ${after:7.2} {:3} nodes, ratio {:.3}, where planned {:.2}, {seconds} s{}",
         mix.name(),
         seed,
-        nominations,
+        arm.name,
         planned.len(),
         all.len(),
         after / before,

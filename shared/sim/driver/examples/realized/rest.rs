@@ -1,5 +1,6 @@
 //! The launches and evictions until a cluster with consolidation is quiescent.
 
+use crate::Arm;
 use crate::cluster::{Owner, claims, note_first_plan, pods, price, start};
 use jiff::SignedDuration;
 use nodeless_driver::Driver;
@@ -78,14 +79,15 @@ impl Observed {
 }
 
 /// Prints one line.
-pub(crate) fn run(mix: Mix, count: usize, seed: u64, nominations: bool) {
-    let mut driver = start(mix, count, seed, nominations, Owner::Deployments);
+pub(crate) fn run(mix: Mix, count: usize, seed: u64, arm: Arm) {
+    let mut driver = start(mix, count, seed, arm, Owner::Deployments);
     let observed = Observed::until_quiescent(&mut driver);
     let all = claims(&driver);
     let (before, after) = (price(observed.planned.values()), price(all.iter()));
     println!(
-        "{:11} {seed} nominations {nominations:5} planned ${before:7.2} {:3} nodes, then ${after:7.2} {:3} nodes, ratio {:.3}, {}",
+        "{:11} {seed} without {:18} planned ${before:7.2} {:3} nodes, then ${after:7.2} {:3} nodes, ratio {:.3}, {}",
         mix.name(),
+        arm.name,
         observed.planned.len(),
         all.len(),
         after / before,
@@ -94,8 +96,8 @@ pub(crate) fn run(mix: Mix, count: usize, seed: u64, nominations: bool) {
 }
 
 /// Prints one line about a cluster where nodes are consolidated only after a third of the Deployments lost half of their pods.
-pub(crate) fn scaled_down(mix: Mix, count: usize, seed: u64, nominations: bool) {
-    let mut driver = start(mix, count, seed, nominations, Owner::Deployments);
+pub(crate) fn scaled_down(mix: Mix, count: usize, seed: u64, arm: Arm) {
+    let mut driver = start(mix, count, seed, arm, Owner::Deployments);
     let patch = |driver: &Driver, resource: &Resource, namespace: &str, name: &str, change: &Value| {
         let options = PatchOptions::default();
         driver.world().api().patch(resource, namespace, name, None, PatchType::Merge, change, &options).unwrap();
@@ -124,8 +126,9 @@ pub(crate) fn scaled_down(mix: Mix, count: usize, seed: u64, nominations: bool) 
     let after = claims(&driver);
     let prices = (price(before.iter()), price(after.iter()));
     println!(
-        "{:11} {seed} nominations {nominations:5} ${:7.2} {:3} nodes, then ${:7.2} {:3} nodes, ratio {:.3}, {}",
+        "{:11} {seed} without {:18} ${:7.2} {:3} nodes, then ${:7.2} {:3} nodes, ratio {:.3}, {}",
         mix.name(),
+        arm.name,
         prices.0,
         before.len(),
         prices.1,

@@ -121,6 +121,11 @@ impl Driver {
         Self::set_up(world, schedule, sink, None, FunctionSettings::default())
     }
 
+    /// Runs nodeless in a world, with settings of its functions.
+    pub fn with_settings(world: World, schedule: Schedule, sink: Arc<dyn Sink>, set: FunctionSettings) -> Self {
+        Self::set_up(world, schedule, sink, None, set)
+    }
+
     /// Runs nodeless in a world with faults: calls fail, processes are killed, messages are lost.
     pub fn with_fault_injection(
         world: World,
