@@ -37,7 +37,6 @@ locals {
       OrphansCollected  = "Sum"
       ChurnStopped      = "Maximum"
       AmiCanariesFailed = "Maximum"
-      NodesHeldBack     = "Maximum"
     }
     Latency = {
       LaunchLatencyMilliseconds       = "p90"

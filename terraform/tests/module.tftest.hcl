@@ -821,7 +821,7 @@ run "metrics_and_alarms" {
   assert {
     condition = output.metric_names == sort([
       "PlansUnfinished", "PendingPods", "UnschedulablePods", "UnusedLaunches", "ExpectedPodsCame", "ExpectedPodsMissing", "ExpectedPodsUnusedNodeSeconds", "WebhookCalls", "PlansWithoutNewPods", "ClaimsCreated", "NodesLaunched", "LaunchFailures",
-      "InsufficientCapacity", "NodesRegistered", "NodesInitialized", "NodesTerminated", "Evictions", "ChurnStopped", "AmiCanariesFailed", "NodesHeldBack", "NodeCount", "HourlySpendDollars", "ClusterLimitUsedPercent",
+      "InsufficientCapacity", "NodesRegistered", "NodesInitialized", "NodesTerminated", "Evictions", "ChurnStopped", "AmiCanariesFailed", "NodeCount", "HourlySpendDollars", "ClusterLimitUsedPercent",
       "BudgetsExceeded",
       "Interruptions", "InterruptionsLost", "OrphansCollected", "ReconcileErrors", "CatalogAgeSeconds", "LaunchLatencyMilliseconds",
       "RegistrationLatencyMilliseconds",

@@ -10,13 +10,8 @@ use crate::table::Item;
 use jiff::{SignedDuration, Timestamp};
 use nodeless_planner::unpacked;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::collections::BTreeMap;
-
-/// The kind of the records of commands that are carried out.
-const CARRIED_OUT: &str = "disruption";
-/// The kind of the records of launches that the removal of nodes led to.
-const LED_TO_LAUNCH: &str = "removal-led-to-launch";
 
 /// A decision record.
 #[derive(Debug, Serialize)]
@@ -26,7 +21,7 @@ pub(crate) struct Decision {
     /// Usually the names of NodeClaims.
     pub(crate) subjects: Vec<String>,
     pub(crate) summary: String,
-    /// The stored detail, with the realized savings of commands.
+    /// The stored detail.
     detail: Value,
     /// The fields of `detail` that the text output uses.
     #[serde(skip)]
@@ -53,8 +48,6 @@ pub(crate) struct Detail {
     pub(crate) claims: Vec<String>,
     /// Why a command was rolled back.
     pub(crate) failure: Option<String>,
-    /// The launches that the removal of nodes led to.
-    pub(crate) removal: Option<Removal>,
     /// Why a static NodePool got fewer nodes than its replicas.
     pub(crate) short: Option<String>,
     /// The interruption because of which a node is drained.
@@ -77,30 +70,9 @@ pub(crate) struct Command {
     pub(crate) nodes: Vec<String>,
     pub(crate) replacements: Vec<Launch>,
     pub(crate) savings_per_hour: f64,
-    /// The savings without the price of the nodes whose launch it led to, if it led to any.
-    pub(crate) realized_savings_per_hour: Option<f64>,
     pub(crate) evictions: usize,
     pub(crate) score: Option<f64>,
     pub(crate) placements: Vec<Placement>,
-}
-
-/// The removal of nodes, and the launches that it led to.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct Removal {
-    /// The id of the command.
-    pub(crate) command: String,
-    pub(crate) predicted_savings_per_hour: f64,
-    pub(crate) realized_savings_per_hour: f64,
-    pub(crate) launches: Vec<CausedLaunch>,
-}
-
-/// A launched node.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct CausedLaunch {
-    pub(crate) node_claim: String,
-    pub(crate) price_per_hour: f64,
 }
 
 /// A node to launch.
@@ -206,7 +178,6 @@ pub(crate) fn are_older(items: &[Item], selection: &Selection<'_>) -> Result<boo
 /// The selected decisions among the items, in the order of the items.
 fn read(items: &[Item], selection: &Selection<'_>) -> Result<Vec<Decision>, CliError> {
     let mut found = Vec::new();
-    let launches = caused_launches(items)?;
     let from = selection.from(items)?;
     for item in items {
         let Some(record) = item.decision() else { continue };
@@ -217,10 +188,7 @@ fn read(items: &[Item], selection: &Selection<'_>) -> Result<Vec<Decision>, CliE
         if !selection.kinds.is_empty() && !selection.kinds.contains(&record.kind) {
             continue;
         }
-        let mut detail = detail_of(item, &record)?;
-        if record.kind == CARRIED_OUT {
-            add_realized(&mut detail, &launches);
-        }
+        let detail = detail_of(item, &record)?;
         let parsed = parse(item, &detail)?;
         let mut decision = Decision {
             at: record.at,
@@ -245,31 +213,6 @@ fn detail_of(item: &Item, record: &nodeless_state::decisions::Decision) -> Resul
 fn parse(item: &Item, detail: &Value) -> Result<Detail, CliError> {
     Detail::deserialize(detail)
         .map_err(|error| item.damaged(&format!("attribute detail: this version cannot read it ({error})")))
-}
-
-/// The dollars per hour of the launches that each command led to, by the claims. The records of a command repeat its earlier launches.
-fn caused_launches(items: &[Item]) -> Result<BTreeMap<String, BTreeMap<String, f64>>, CliError> {
-    let mut launches: BTreeMap<String, BTreeMap<String, f64>> = BTreeMap::new();
-    for item in items {
-        let Some(record) = item.decision().transpose()?.filter(|record| record.kind == LED_TO_LAUNCH) else { continue };
-        if let Some(removal) = parse(item, &detail_of(item, &record)?)?.removal {
-            let of_command = launches.entry(removal.command).or_default();
-            of_command.extend(removal.launches.into_iter().map(|one| (one.node_claim, one.price_per_hour)));
-        }
-    }
-    Ok(launches)
-}
-
-/// Adds the realized savings to the commands that led to launches.
-fn add_realized(detail: &mut Value, launches: &BTreeMap<String, BTreeMap<String, f64>>) {
-    for command in detail.get_mut("commands").and_then(Value::as_array_mut).into_iter().flatten() {
-        let caused = command.get("id").and_then(Value::as_str).and_then(|id| launches.get(id));
-        let predicted = command.get("savingsPerHour").and_then(Value::as_f64);
-        if let (Some(caused), Some(predicted), Some(fields)) = (caused, predicted, command.as_object_mut()) {
-            let realized = predicted - caused.values().sum::<f64>();
-            fields.insert("realizedSavingsPerHour".to_owned(), json!(realized));
-        }
-    }
 }
 
 /// Why no decision is selected.
@@ -332,6 +275,7 @@ mod tests {
     use nodeless_driver::scenarios::Scenario;
     use nodeless_driver::simulation::Run;
     use nodeless_telemetry::Null;
+    use serde_json::json;
     use std::path::Path;
     use std::sync::Arc;
 
@@ -441,53 +385,6 @@ scale: [{ kind: Deployment, namespace: default, name: web, after: { 20m: 2 } }]
         assert!(read(&items, &selection).unwrap().is_empty());
         assert_eq!(explain_empty(&items, &selection), "no decision in the input concerns a name given with --about");
         assert!(explain_empty(&[], &all()).starts_with("the input contains no items"));
-    }
-
-    #[test]
-    fn a_command_that_led_to_launches_has_its_realized_savings() {
-        let item = |number: u32, kind: &str, detail: Value| {
-            let record = json!({ "id": number.to_string(), "at": "2026-01-01T00:00:00Z", "kind": kind,
-                "subjects": ["default-a"], "summary": "", "detail": detail.to_string() });
-            json!({ "sk": { "S": format!("decision#{number}") }, "record": { "S": record.to_string() } })
-        };
-        let command = |id: &str| {
-            json!({ "id": id, "method": "SingleNodeConsolidation", "reason": "Underutilized", "nodes": ["ip-1"],
-                "replacements": [], "savingsPerHour": 0.5, "evictions": 1, "score": null, "placements": [] })
-        };
-        let launches = |names: &[&str]| -> Value {
-            names.iter().map(|name| json!({ "nodeClaim": name, "pricePerHour": 0.2 })).collect()
-        };
-        let removal = |node_pool: &str, names: &[&str], realized: f64| {
-            json!({ "removal": { "command": "x", "nodePool": node_pool, "predictedSavingsPerHour": 0.25,
-                "realizedSavingsPerHour": realized, "launches": launches(names) } })
-        };
-        // The command removes nodes of two NodePools.
-        let items = [
-            item(6, "removal-led-to-launch", removal("other", &["other-c"], 0.05)),
-            item(5, "removal-led-to-launch", removal("default", &["default-b", "default-d"], -0.15)),
-            item(4, "removal-led-to-launch", removal("default", &["default-b"], 0.05)),
-            item(3, "disruption", json!({ "commands": [command("x")] })),
-            item(2, "disruption", json!({ "commands": [command("y")] })),
-            item(1, "disruption-proposed", json!({ "commands": [command("x")] })),
-        ];
-        let items = table::parse(&json!({ "Items": items }).to_string(), Path::new("items.json")).unwrap();
-        let found = read(&items, &all()).unwrap();
-        let realized: Vec<_> = found.iter().flat_map(|one| &one.parsed.commands).collect();
-        let realized: Vec<Option<f64>> = realized.iter().map(|one| one.realized_savings_per_hour).collect();
-        assert!(matches!(realized[..], [Some(realized), None, None] if (realized + 0.1).abs() < 1e-9), "{realized:?}");
-        let text = text::render(&outcomes(&items, &all()).unwrap());
-        for part in [
-            "  command x: $0.1500/h more, $0.2500/h saved predicted\n     launched default-b for $0.2000/h\n",
-            "  SingleNodeConsolidation (Underutilized): $0.1000/h more ($0.5000/h saved predicted)\n",
-            "  SingleNodeConsolidation (Underutilized): $0.5000/h saved\n",
-        ] {
-            assert!(text.contains(part), "no {part:?} in {text}");
-        }
-        let kinds = ["disruption".to_owned()];
-        let selected = read(&items, &Selection { about: &[], kinds: &kinds, window: None }).unwrap();
-        let parsed: Value = serde_json::to_value(&selected).unwrap();
-        assert!(parsed[0]["detail"]["commands"][0]["realizedSavingsPerHour"].is_f64(), "{parsed}");
-        assert!(parsed[1]["detail"]["commands"][0].get("realizedSavingsPerHour").is_none(), "{parsed}");
     }
 
     #[test]

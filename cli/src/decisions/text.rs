@@ -1,10 +1,9 @@
 //! Decision records as text.
 
-use super::{Command, Detail, Launch, Removal, RepeatedDecision, TypeName};
+use super::{Command, Detail, Launch, RepeatedDecision, TypeName};
 use crate::plan::disruption_text::{moved, offered, saving};
 use crate::plan::wording::text_parts::{SHOWN, shortened};
 use crate::plural::counted;
-use nodeless_model::DollarsPerHour;
 use std::collections::BTreeMap;
 use std::fmt::{Result, Write as _};
 
@@ -35,9 +34,6 @@ fn write(out: &mut String, outcome: &RepeatedDecision) -> Result {
     for launch in &detail.launches {
         launch_of(out, launch)?;
     }
-    if let Some(removal) = &detail.removal {
-        removal_of(out, removal)?;
-    }
     pods(out, detail)?;
     kept(out, detail)?;
     let names: Vec<&str> = detail.claims.iter().map(String::as_str).collect();
@@ -55,11 +51,7 @@ fn write(out: &mut String, outcome: &RepeatedDecision) -> Result {
 
 fn command_of(out: &mut String, command: &Command) -> Result {
     let score = command.score.map_or(String::new(), |score| format!(", score {score:.2}"));
-    let predicted = saving(command.savings_per_hour);
-    let saved = match command.realized_savings_per_hour {
-        Some(realized) => format!("{} ({predicted} predicted)", saving(realized)),
-        None => predicted,
-    };
+    let saved = saving(command.savings_per_hour);
     writeln!(out, "  {} ({}): {saved}{score}", command.method, command.reason)?;
     for node in &command.nodes {
         writeln!(out, "     disrupt  {node}")?;
@@ -76,15 +68,6 @@ fn command_of(out: &mut String, command: &Command) -> Result {
         "     evict    {}\n",
         moved(command.evictions, command.replacements.len(), to_new, &command.placements)
     )
-}
-
-fn removal_of(out: &mut String, removal: &Removal) -> Result {
-    let (realized, predicted) = (saving(removal.realized_savings_per_hour), saving(removal.predicted_savings_per_hour));
-    writeln!(out, "  command {}: {realized}, {predicted} predicted", removal.command)?;
-    for launch in &removal.launches {
-        writeln!(out, "     launched {} for {}", launch.node_claim, DollarsPerHour(launch.price_per_hour))?;
-    }
-    writeln!(out)
 }
 
 fn replacement(out: &mut String, launch: &Launch) -> Result {

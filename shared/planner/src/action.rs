@@ -5,8 +5,8 @@ use jiff::Timestamp;
 use nodeless_api::{CapacityBufferStatus, NodeOverlayStatus, NodePoolStatus, ProvisioningRequestStatus};
 use nodeless_bill::PoolNow;
 use nodeless_disruption::command::CommandRecord;
+use nodeless_model::NodeClaim;
 use nodeless_model::claim::Charge;
-use nodeless_model::{EndedNode, NodeClaim};
 use nodeless_state::costs::{StoredCosts, StoredHour};
 use nodeless_state::decisions::Decision;
 use nodeless_state::limits::LaunchLimits;
@@ -54,8 +54,6 @@ pub enum Action {
     ReadWork,
     /// Read what voluntary disruption did within the last hour.
     ReadChurn,
-    /// Read which instances have ended since a time.
-    ReadEnded(Timestamp),
     /// Write which nodes a decision did not evaluate, and until when to keep that.
     PutNotYetEvaluated(BTreeSet<String>, Timestamp),
     /// Read what is recorded of the costs of nodes, and which instances have ended since.
@@ -173,8 +171,6 @@ pub enum Written {
     Work(u64),
     /// The result of [`Action::ReadChurn`].
     Churn(Vec<StoredRecord>),
-    /// The result of [`Action::ReadEnded`].
-    Ended(Vec<EndedNode>),
     /// The result of [`Action::ReadCosts`].
     Costs(Box<RecordedCosts>),
     /// The action failed. A retry may succeed.

@@ -345,9 +345,6 @@ impl Planner {
         if outcome.failed_canaries > 0 {
             metrics.count(Metric::AmiCanariesFailed, outcome.failed_canaries);
         }
-        if outcome.held_back > 0 {
-            metrics.count(Metric::NodesHeldBack, outcome.held_back);
-        }
         if outcome.unused_launches > 0 {
             metrics.count(Metric::UnusedLaunches, outcome.unused_launches);
         }

@@ -3,7 +3,6 @@
 use super::stages::provisioning::VirtualPods;
 use super::stages::{bookkeeping, costs, disruption, provisioning, standalone, static_capacity, warm};
 use crate::action::{Batch, Stage};
-use crate::churn::caused_launches;
 use crate::execute::Execute;
 use crate::facts::Facts;
 use crate::pods::expected::{expect, places};
@@ -44,7 +43,6 @@ pub(crate) async fn run(snapshot: &Snapshot, kept: &OfferCache, executor: &dyn E
     let virtual_pods = VirtualPods { reserved: &reserved, requested: &requested, expected: &expected };
     let placed = provisioning::place(facts, virtual_pods, &restricted);
     let created = provisioning::launch(&placed, facts, &mut names, executor, &mut outcome).await;
-    let churn = caused_launches::note(&placed.launches_for_pods(&created), facts, executor, &mut outcome).await;
     if let Some(waiting) = waiting {
         waiting.note(&placed, facts, executor, &mut outcome).await;
     }
@@ -60,7 +58,7 @@ pub(crate) async fn run(snapshot: &Snapshot, kept: &OfferCache, executor: &dyn E
     let warmed = warm::run(warmed, &placed, &mut names, executor, &mut outcome).await;
     pools::charge(&mut charged, pools::charges(warmed.iter()));
     let facts = Facts { evaluated: &charged, ..facts };
-    disruption::run(facts, &placed, churn, &mut names, executor, &mut outcome).await;
+    disruption::run(facts, &placed, &mut names, executor, &mut outcome).await;
     note_unused(&present, snapshot, &mut outcome);
     executor.carry_out(&Batch::each(Stage::End, unfinished::end(snapshot))).await;
     if snapshot.costs_due && executor.has_time() {

@@ -1,7 +1,6 @@
 //! Reads the snapshot of a plan.
 
 use super::stages::costs;
-use crate::churn::caused_launches;
 use crate::execute::PlanRevision;
 use crate::execute::without_effects::Answers;
 use crate::nodes::local_volumes;
@@ -17,7 +16,7 @@ use nodeless_commitments::{Commitments, of_account};
 use nodeless_disruption::spot_interruptions::avoids;
 use nodeless_model::events::other_deployment;
 use nodeless_model::object::ObjectRef;
-use nodeless_model::{EndedNode, NodeClaim, Setting, check_owner};
+use nodeless_model::{NodeClaim, Setting, check_owner};
 use nodeless_operations::{Unread, log_lines::Failed, ownership, unadopted::unadopted, zonal_shift};
 use nodeless_ports::PortError;
 use nodeless_ports::cluster::{ClusterView, SYSTEM_NAMESPACE};
@@ -49,7 +48,6 @@ struct OptionalRecords {
     interruptions: Result<Vec<SpotInterruption>, Unread>,
     refused_stops: Result<Vec<StoredRecord>, Unread>,
     churn: Option<Result<Vec<StoredRecord>, Unread>>,
-    recently_ended: Option<Result<Vec<EndedNode>, Unread>>,
     costs: Option<Result<RecordedCosts, Unread>>,
 }
 
@@ -110,7 +108,7 @@ impl Planner {
         own_nominations::disregard(&mut view, &records);
         unmarked::count(&mut view, &records, now);
         local_volumes::note_closed(&mut view, &records, now);
-        let OptionalRecords { interruptions, refused_stops, churn, recently_ended, costs } = optional;
+        let OptionalRecords { interruptions, refused_stops, churn, costs } = optional;
         let failed = unfinished.as_ref().map_or(0, UnfinishedPlan::consecutive);
         let snapshot = Snapshot {
             cluster_name: self.context.cluster_name.clone(),
@@ -130,7 +128,6 @@ impl Planner {
             reported_memory: memory,
             commands: Commands::decode(commands),
             churn,
-            recently_ended,
             not_yet_evaluated,
             waiting_pods,
             unfinished,
@@ -171,7 +168,7 @@ impl Planner {
         let keeps_warm = view.node_pools.iter().any(|pool| pool.warm_nodes() != Setting::Unset);
         // If a snapshot is kept, all of it must be read before the plan begins.
         let is_kept = self.settings.keep_snapshots.is_some();
-        let (interruptions, refused_stops, churn, recently_ended, costs) = futures::join!(
+        let (interruptions, refused_stops, churn, costs) = futures::join!(
             async {
                 if !avoids_interruptions {
                     return Ok(Vec::new());
@@ -185,10 +182,9 @@ impl Planner {
                 claims.records(RecordKind::RefusedStops).await.map_err(Unread::from)
             },
             when(is_kept, async { claims.records(RecordKind::Churn).await.map_err(Unread::from) }),
-            when(is_kept, async { claims.ended_nodes(caused_launches::since(now)).await.map_err(Unread::from) }),
             when(is_kept && self.costs_due(now), self.recorded_costs(now)),
         );
-        OptionalRecords { interruptions, refused_stops, churn, recently_ended, costs }
+        OptionalRecords { interruptions, refused_stops, churn, costs }
     }
 
     /// The work for which there is time now.

@@ -72,8 +72,6 @@ pub enum Mechanism {
     Exchange,
     /// Nodes are nominated for the pods that they were launched for, before they open.
     Nominations,
-    /// Consolidation leaves nodes alone like those whose removal led to a launch.
-    HeldBackRemovals,
     /// Voluntary disruption of a NodePool stops that evicts many pods and saves nothing.
     ChurnBreaker,
     /// Pods that do not go to the nodes of their plans are planned without these.

@@ -29,7 +29,7 @@ pub struct Decision {
 }
 
 /// The kinds of decisions.
-pub const KINDS: [&str; 9] = [
+pub const KINDS: [&str; 8] = [
     "provisioning",
     "disruption-proposed",
     "disruption",
@@ -37,7 +37,6 @@ pub const KINDS: [&str; 9] = [
     "interruption",
     "static-capacity",
     "standalone-nodeclaim",
-    "removal-led-to-launch",
     "plan-unfinished",
 ];
 /// How long decisions are kept by default.

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum RecordKind {
-    /// The voluntary disruption of a NodePool within the last hour, and its nodes that are not consolidated for a time.
+    /// The voluntary disruption of a NodePool within the last hour, and its replacements that did not become ready.
     Churn,
     /// The last report of costs that was sent, or begun: one for the cluster.
     CostReport,

@@ -119,8 +119,6 @@ metrics! {
     ChurnStopped: Count, Last;
     /// NodePools where no node is replaced by one with a new AMI, because the first one fails. Published only if there are any.
     AmiCanariesFailed: Count, Last;
-    /// Nodes that are not consolidated for a time, because the removal of such a node led to a launch. Published only if there are any.
-    NodesHeldBack: Count, Last;
     /// Claims that are not being terminated. Published with every sweep: its number of samples is the number of sweeps that finished. An
     /// alarm fires if there are none.
     NodeCount: Count, Last;

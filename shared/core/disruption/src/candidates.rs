@@ -1,6 +1,5 @@
 //! The nodes that may be disrupted voluntarily.
 
-use crate::churn::held_back::{HeldBack, NodeShape, workloads};
 use crate::cluster::{Cluster, ClusterNode};
 use crate::output::{Candidate, Command, Method, Replacement};
 use crate::pods::DisruptionBudgetIndex;
@@ -28,8 +27,6 @@ pub(crate) struct Eligible<'c, 'a> {
     pub(crate) offer: &'c PoolOffer<'a>,
     /// The price in dollars per hour; zero if unknown.
     pub(crate) price: f64,
-    /// The nodes of its NodePool that consolidation leaves alone, if there are any.
-    pub(crate) held_back: Option<&'c HeldBack>,
 }
 
 impl Eligible<'_, '_> {
@@ -54,12 +51,6 @@ impl Eligible<'_, '_> {
 
     pub(crate) fn is_static(&self) -> bool {
         self.offer.pool.replicas.is_some()
-    }
-
-    /// Why it is not consolidated, if the removal of such a node led to a launch.
-    fn held_back(&self, now: Timestamp) -> Option<KeptReason> {
-        let hold = self.held_back?.held(&NodeShape::new(self.claim)?, &workloads(self.of.pods.iter().copied()), now)?;
-        Some(KeptReason::HeldBack { workloads: hold.workloads.clone(), until: hold.until })
     }
 }
 
@@ -164,8 +155,7 @@ impl<'c, 'a> Lookup<'c, 'a> {
     ) -> Result<Eligible<'c, 'a>, KeptReason> {
         let Some(name) = &claim.node_pool else { return Err(KeptReason::Unmanaged) };
         let Some(offer) = self.offer(name) else { return Err(KeptReason::NoNodePool(name.clone())) };
-        let held_back = self.cluster.held_back.get(name);
-        Ok(Eligible { of, node, claim, offer, price: self.price(claim), held_back })
+        Ok(Eligible { of, node, claim, offer, price: self.price(claim) })
     }
 }
 
@@ -201,9 +191,8 @@ pub(crate) fn reasons_to_stay(
     };
     let needed = || expected.reason_to_keep(&one.node.name).or_else(|| requested(&one.of.pods));
     let blocked = || budget_index.first_blocking(&one.of.pods, now);
-    let held_back = || one.held_back(now).filter(|_| !pods::is_empty(&one.of.pods));
     let local = || expected.local_volume(one.node);
-    let looks: [&dyn Fn() -> Option<KeptReason>; 6] = [&of_pool, &needed, &local, &blocked, &recent, &held_back];
+    let looks: [&dyn Fn() -> Option<KeptReason>; 5] = [&of_pool, &needed, &local, &blocked, &recent];
     let reasons = looks.iter().filter_map(|look| look());
     reasons.take(if all { looks.len() } else { 1 }).collect()
 }

@@ -1,6 +1,5 @@
 //! The input of a decision.
 
-use crate::churn::held_back::HeldBack;
 use crate::output::Command;
 use crate::reasons::KeptReason;
 use jiff::Timestamp;
@@ -48,8 +47,6 @@ pub struct Cluster<'a> {
     /// NodePools whose voluntary disruption is stopped because it evicted many pods and did not lower the price, with the reason:
     /// see [`crate::churn`]. Nodes without pods to reschedule are disrupted all the same.
     pub stopped: BTreeMap<String, String>,
-    /// The NodePools with nodes that consolidation leaves alone, by name: see [`crate::churn::held_back`].
-    pub held_back: BTreeMap<String, HeldBack>,
     /// The NodePools from which no command launches a node, by name, and until when: the replacements of an earlier command did not
     /// become ready. See [`crate::churn::unready`].
     pub unready: BTreeMap<String, Timestamp>,

@@ -16,7 +16,7 @@
 //! | `replicas`, `static_capacity` | NodePools with `spec.replicas` |
 //! | `forceful` | expiration, spot interruptions and rebalance recommendations, to which budgets do not apply |
 //! | `simulation` | whether the pods of nodes fit elsewhere, and what new nodes for them cost |
-//! | `churn` | the churn breaker, and nodes that are held back because the removal of such a node led to a launch |
+//! | `churn` | the churn breaker, and NodePools from which no command launches a node because replacements did not become ready |
 //! | `command` | the steps of a command |
 //! | `events` | the Events about objects that keep nodes from disruption |
 #![cfg_attr(test, allow(clippy::unwrap_used))]
@@ -47,7 +47,7 @@ mod simulation;
 mod static_capacity;
 
 pub use candidates::consolidatable_since;
-pub use churn::{held_back, unready};
+pub use churn::unready;
 pub use cluster::{
     AssumedBindings, ClassImage, Cluster, ClusterNode, MIN_SAVING, NodeClassFacts, Options, UndecodedPod, template_of,
 };

@@ -20,7 +20,6 @@ mod dry_runs;
 mod events;
 mod expected_pods;
 mod graceful_expiration;
-mod held_back;
 mod interruption;
 mod isolation;
 mod launch_groups;

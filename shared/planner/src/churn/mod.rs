@@ -1,7 +1,5 @@
 //! The churn breaker: the recent voluntary disruption of each NodePool, kept in the table so that the planner is stateless.
 
-pub(crate) mod caused_launches;
-
 use crate::action::{Action, PlanLine, Written};
 use crate::facts::Facts;
 use crate::nodes::cluster_state::ClusterState;
@@ -11,15 +9,14 @@ use crate::settings::Mechanism;
 use jiff::{SignedDuration, Timestamp};
 use nodeless_disruption::churn::{self, Churn, Entry, LastHour, PoolState};
 use nodeless_disruption::command::{CommandPhase, CommandRecord};
-use nodeless_disruption::held_back::{HeldBack, MovedWorkloads, NodeShape, Removal, workloads};
 use nodeless_disruption::{Cluster, Command, template_of};
 use nodeless_model::claim::condition;
 use nodeless_model::events::disruption_stopped;
 use nodeless_model::object::ObjectEvent;
-use nodeless_model::{ConditionStatus, DisruptionReason, NodeClaim, NodePoolOptions, Pod, Workload};
+use nodeless_model::{ConditionStatus, DisruptionReason, NodeClaim, NodePoolOptions, Pod};
 use nodeless_operations::records;
 use nodeless_state::{RecordKind, StoredRecord};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// The voluntary disruption of each NodePool within the last hour, and the NodePools where it stops because of that.
 #[derive(Default)]
@@ -74,13 +71,10 @@ impl Known {
         self.churn.last_hour(now, self.state)
     }
 
-    fn note(&mut self, command: &Command, evictions: u32, removal: Option<Removal>, now: Timestamp) {
+    fn note(&mut self, command: &Command, evictions: u32, now: Timestamp) {
         let (price, dollars) = (self.state.price(), self.state.dollars);
         let entry = Entry { command: command.id.clone(), at: now, evictions, price, dollars };
         self.churn.note(entry, now);
-        if let Some(removal) = removal {
-            self.churn.held_back.note_removal(removal, now);
-        }
     }
 }
 
@@ -117,23 +111,17 @@ impl Breaker {
     ///
     /// # Errors
     /// If they cannot be encoded. The command has to wait then.
-    pub(super) fn due(
-        &mut self,
-        command: &Command,
-        cluster_state: &ClusterState<'_>,
-        now: Timestamp,
-    ) -> Result<Vec<Due>, String> {
-        let pools = self.note(command, cluster_state, now);
+    pub(super) fn due(&mut self, command: &Command, now: Timestamp) -> Result<Vec<Due>, String> {
+        let pools = self.note(command, now);
         pools.iter().map(|pool| Ok(Due { record: self.record(pool, now)? })).collect()
     }
 
     /// Records what a command is about to do. Returns its NodePools.
-    pub(super) fn note(&mut self, command: &Command, cluster_state: &ClusterState<'_>, now: Timestamp) -> Vec<String> {
+    pub(super) fn note(&mut self, command: &Command, now: Timestamp) -> Vec<String> {
         let mut noted = Vec::new();
         for (pool, evictions) in self.evictions(command, now) {
-            let removal = self.removal(command, &pool, cluster_state, now);
             let Some(known) = self.pools.get_mut(&pool) else { continue };
-            known.note(command, evictions, removal, now);
+            known.note(command, evictions, now);
             noted.push(pool);
         }
         noted
@@ -165,13 +153,12 @@ impl Breaker {
         self.evaluate(now);
     }
 
-    /// Excludes the NodePools where disruption stops, and the nodes that consolidation leaves alone, from a decision. Returns
-    /// whether there are any.
+    /// Excludes the NodePools where disruption stops, and those from which commands launch no node, from a decision. Returns whether
+    /// there are any.
     pub(super) fn restrict(&self, cluster: &mut Cluster<'_>, now: Timestamp) -> bool {
         cluster.stopped.clone_from(&self.stopped);
-        cluster.held_back = self.held_back(now);
         cluster.unready = self.unready(cluster, now);
-        !cluster.stopped.is_empty() || !cluster.held_back.is_empty() || !cluster.unready.is_empty()
+        !cluster.stopped.is_empty() || !cluster.unready.is_empty()
     }
 
     /// The NodePools from which commands launch no node, each with the end of that time.
@@ -195,13 +182,6 @@ impl Breaker {
         {
             (known.version, known.churn) = (record.version, churn);
         }
-    }
-
-    /// The NodePools with nodes that consolidation leaves alone.
-    fn held_back(&self, now: Timestamp) -> BTreeMap<String, HeldBack> {
-        let with = self.without != Some(Mechanism::HeldBackRemovals);
-        let held = self.pools.iter().filter(|(_, known)| with && known.churn.held_back.in_effect(now).next().is_some());
-        held.map(|(pool, known)| (pool.clone(), known.churn.held_back.clone())).collect()
     }
 
     /// The log lines about NodePools where voluntary disruption has stopped.
@@ -321,44 +301,6 @@ impl Breaker {
             *evictions.entry(node.node_pool.clone()).or_default() += node.pods;
         }
         evictions
-    }
-
-    /// The nodes of a NodePool that a command removes to lower the price; `None` if it has another reason.
-    fn removal(
-        &self,
-        command: &Command,
-        pool: &str,
-        cluster_state: &ClusterState<'_>,
-        now: Timestamp,
-    ) -> Option<Removal> {
-        if !command.method.is_consolidation() {
-            return None;
-        }
-        let concerned: BTreeSet<&str> = command.candidates.iter().map(|one| one.node_claim.as_str()).collect();
-        let mut node_claims = BTreeSet::new();
-        let mut moved: BTreeMap<NodeShape, BTreeSet<Workload>> = BTreeMap::new();
-        for place in &cluster_state.places {
-            let Some(claim) = place.claim else { continue };
-            if !claim.is_of(pool) || !concerned.contains(claim.name.as_str()) {
-                continue;
-            }
-            node_claims.insert(claim.name.clone());
-            if let Some(shape) = NodeShape::new(claim) {
-                moved.entry(shape).or_default().extend(workloads(place.pods.iter().copied()));
-            }
-        }
-        // A command may remove nodes of several NodePools: the savings are divided by the price of these.
-        let all: f64 = self.going(command).map(|node| node.dollars).sum();
-        let own: f64 = self.going(command).filter(|node| node.node_pool == pool).map(|node| node.dollars).sum();
-        let share = if all > 0.0 { own / all } else { 0.0 };
-        Some(Removal {
-            command: command.id.clone(),
-            at: now,
-            node_claims,
-            moved: moved.into_iter().map(|(shape, workloads)| MovedWorkloads { shape, workloads }).collect(),
-            predicted: command.savings_per_hour * share,
-            launches: Vec::new(),
-        })
     }
 
     /// Counts what a command changes in the NodePools.

@@ -3,7 +3,6 @@
 use crate::churn::{Breaker, PoolChurn};
 use crate::dry_run::DryRun;
 use crate::facts::Facts;
-use crate::nodes::cluster_state::ClusterState;
 use crate::nodes::node_events::NodeEvents;
 use crate::nodes::place::Place;
 use crate::nodes::voluntary_disruption::{doubt, input, with_commitments};
@@ -235,7 +234,7 @@ impl Rounds {
         let any = !decision.commands.is_empty();
         found.work = found.work.saturating_add(decision.work);
         let (names, noted) = (&mut self.names, BTreeSet::new());
-        let mut turn = Turn { facts, cluster_state: &cluster_state, breaker, noted, names, stays: Vec::new() };
+        let mut turn = Turn { facts, breaker, noted, names, stays: Vec::new() };
         let mut confirmed = Vec::new();
         for command in decision.commands {
             match turn.carry_out(&command) {
@@ -265,7 +264,6 @@ impl Rounds {
 /// The assumed execution of the commands of one decision, one after another.
 struct Turn<'a> {
     facts: Facts<'a>,
-    cluster_state: &'a ClusterState<'a>,
     breaker: Breaker,
     /// The NodePools with commands.
     noted: BTreeSet<String>,
@@ -289,7 +287,7 @@ impl Turn<'_> {
         }
         let now = self.facts.snapshot.now;
         let record = confirm(&CommandRecord::propose(command.clone()), command.clone(), self.facts, self.names)?;
-        self.noted.extend(self.breaker.note(command, self.cluster_state, now));
+        self.noted.extend(self.breaker.note(command, now));
         self.breaker.carried_out(command, std::iter::empty(), now);
         Ok(Some(record))
     }

@@ -173,7 +173,6 @@ const fn decides(action: &Action) -> bool {
         | Action::PutRecord(..)
         | Action::ReadWork
         | Action::ReadChurn
-        | Action::ReadEnded(_)
         | Action::PutNotYetEvaluated(..)
         | Action::ReadCosts
         | Action::PutCosts(..)
@@ -296,10 +295,6 @@ impl Live<'_> {
             Action::ReadWork => Written::Work(self.work()),
             Action::ReadChurn => match claims.records(RecordKind::Churn).await {
                 Ok(stored) => Written::Churn(stored),
-                Err(error) => Written::Failed(error.to_string()),
-            },
-            Action::ReadEnded(since) => match claims.ended_nodes(*since).await {
-                Ok(ended) => Written::Ended(ended),
                 Err(error) => Written::Failed(error.to_string()),
             },
             Action::ReadCosts => self.read_costs().await,

@@ -64,11 +64,6 @@ impl Assumed<'_> {
                 Some(Err(why)) => Written::Failed(why.to_string()),
                 None => Written::Failed(NOT_IN_SNAPSHOT.to_owned()),
             },
-            Action::ReadEnded(_) => match &self.snapshot.recently_ended {
-                Some(Ok(ended)) => Written::Ended(ended.clone()),
-                Some(Err(why)) => Written::Failed(why.to_string()),
-                None => Written::Failed(NOT_IN_SNAPSHOT.to_owned()),
-            },
             _ => Written::Done,
         }
     }

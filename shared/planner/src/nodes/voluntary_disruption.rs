@@ -22,7 +22,6 @@ pub(crate) fn next_change(decision: &Decision, now: Timestamp) -> Option<Duratio
     let until = decision.kept.iter().flat_map(|kept| &kept.reasons).filter_map(|reason| match reason {
         KeptReason::TooRecent { until, .. }
         | KeptReason::Nominated { until }
-        | KeptReason::HeldBack { until, .. }
         | KeptReason::UnreadyReplacements { until, .. } => Some(*until),
         KeptReason::AmiCanary { until, .. } => *until,
         _ => None,

@@ -7,7 +7,6 @@ use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
 use jiff::Timestamp;
-use nodeless_disruption::held_back::Removal;
 use nodeless_disruption::spot_interruptions::LeftOut;
 use nodeless_disruption::{Command, CommandReport, Kept};
 use nodeless_model::{Pod, ResourceList};
@@ -123,20 +122,6 @@ pub(crate) fn decision(kind: &str, subjects: Vec<String>, summary: String, detai
 /// A disruption decision: [`detail`], with the claims that were created for it, and the error if it failed.
 pub(crate) fn carried_out(command: &Command, claims: &[&str], failure: Option<&str>) -> String {
     stored(&json!({ "commands": [command.report()], "claims": claims, "failure": failure }))
-}
-
-/// The launches that the removal of nodes of a NodePool led to, and the savings that came of it, in dollars per hour.
-pub(crate) fn removal_led_to_launch(node_pool: &str, removal: &Removal) -> String {
-    let launches: Vec<Value> =
-        removal.launches.iter().map(|one| json!({ "nodeClaim": one.node_claim, "pricePerHour": one.price })).collect();
-    json!({ "removal": {
-        "command": removal.command,
-        "nodePool": node_pool,
-        "predictedSavingsPerHour": removal.predicted,
-        "realizedSavingsPerHour": removal.realized(),
-        "launches": launches,
-    } })
-    .to_string()
 }
 
 /// The detail of a [decision record](nodeless_state::decisions::Decision), decompressed.

@@ -53,8 +53,6 @@ pub struct Outcome {
     pub stopped: usize,
     /// In how many NodePools the first node with a new AMI fails, so that no other is replaced by one.
     pub failed_canaries: usize,
-    /// How many nodes are not consolidated because the removal of such a node led to a launch.
-    pub held_back: usize,
     /// For how many owners of pods nothing is launched for a time, because their pods took none of the nodes that were launched for them.
     pub unused_launches: usize,
     /// How many expected pods came since the last plan.
@@ -72,7 +70,7 @@ pub struct Outcome {
 impl Outcome {
     /// Adds the outcome of the next part.
     pub(crate) fn add(&mut self, other: Self) {
-        let Self { report, events, stopped, failed_canaries, held_back, unused_launches, .. } = other;
+        let Self { report, events, stopped, failed_canaries, unused_launches, .. } = other;
         self.expected_pods_came += other.expected_pods_came;
         self.expected_pods_missing += other.expected_pods_missing;
         self.unused_node_seconds += other.unused_node_seconds;
@@ -94,7 +92,6 @@ impl Outcome {
         self.events.extend(events);
         self.stopped += stopped;
         self.failed_canaries += failed_canaries;
-        self.held_back += held_back;
         self.unused_launches += unused_launches;
     }
 }

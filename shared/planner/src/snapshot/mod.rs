@@ -59,8 +59,6 @@ pub struct Snapshot {
     /// The voluntary disruption within the last hour, or why it is unknown. `None` until it is read, which happens only if
     /// something is to be disrupted.
     pub churn: Option<Result<Vec<StoredRecord>, Unread>>,
-    /// The instances that ended recently, or why they are unknown. `None` until they are read, which happens only if nodes are launched.
-    pub recently_ended: Option<Result<Vec<EndedNode>, Unread>>,
     /// The nodes that the last decision did not evaluate, or why they are unknown.
     pub not_yet_evaluated: Result<BTreeSet<String>, Unread>,
     /// The pods that wait although plans place them on nodes that are ready for pods, or why they are unknown.
@@ -130,7 +128,6 @@ impl Snapshot {
             reported_memory: Ok(StoredRecord::default()),
             commands: Commands::default(),
             churn: None,
-            recently_ended: None,
             not_yet_evaluated: Ok(BTreeSet::new()),
             waiting_pods: Ok(StoredRecord::default()),
             unfinished: None,

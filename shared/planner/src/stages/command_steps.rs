@@ -585,7 +585,7 @@ mod tests {
             Action::ReadWork => Written::Work(1_000),
             _ => Written::Version(8),
         });
-        block_on(disruption::run(facts, &placed, None, &mut snapshot.names(), &executor, &mut outcome));
+        block_on(disruption::run(facts, &placed, &mut snapshot.names(), &executor, &mut outcome));
         (executor.batches(), outcome)
     }
 

@@ -15,23 +15,20 @@ use crate::records::decisions;
 use crate::records::report::Outcome;
 use jiff::Timestamp;
 use nodeless_disruption::command::{CommandPhase, CommandRecord};
-use nodeless_disruption::{Cluster, Command, Decision, KeptReason, Options, decide, revalidate};
+use nodeless_disruption::{Cluster, Command, Decision, Options, decide, revalidate};
 use nodeless_model::NodeClaim;
 use nodeless_model::plural::counted;
 use nodeless_operations::names::Names;
-use nodeless_state::StoredRecord;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// How long the record of nodes that a decision did not evaluate is kept.
 const KEEP_NOT_YET_EVALUATED: Duration = Duration::from_hours(24);
 
-/// Proposes to disrupt nodes, unless something forbids it, and continues the commands of earlier plans. `churn` is the recent
-/// disruption, if it is known.
+/// Proposes to disrupt nodes, unless something forbids it, and continues the commands of earlier plans.
 pub(crate) async fn run(
     facts: Facts<'_>,
     placed: &Placed<'_>,
-    churn: Option<Vec<StoredRecord>>,
     names: &mut Names,
     executor: &dyn Execute,
     outcome: &mut Outcome,
@@ -40,7 +37,7 @@ pub(crate) async fn run(
     let doubt = doubt(&facts.snapshot.view).or_else(|| placed.unfinished());
     let options = options(facts, doubt.as_ref(), executor, outcome).await;
     let claims = match &options {
-        Some(options) => propose(facts, cluster_state, options, churn, executor, outcome).await,
+        Some(options) => propose(facts, cluster_state, options, executor, outcome).await,
         // Nodes that were tainted for a command must not stay tainted for as long as this takes.
         None => ClaimsNow::new(facts, doubt, Breaker::default()),
     };
@@ -86,11 +83,10 @@ async fn propose<'a>(
     facts: Facts<'a>,
     cluster_state: &ClusterState<'_>,
     options: &Options,
-    churn: Option<Vec<StoredRecord>>,
     executor: &dyn Execute,
     outcome: &mut Outcome,
 ) -> ClaimsNow<'a> {
-    let (decision, explanation, breaker) = decided(facts, cluster_state, options, churn, executor).await;
+    let (decision, explanation, breaker) = decided(facts, cluster_state, options, executor).await;
     report(&decision, facts, cluster_state, outcome);
     let mut claims = ClaimsNow::new(facts, None, breaker);
     write(decision, explanation, facts, &mut claims, executor, outcome).await;
@@ -102,7 +98,6 @@ async fn decided(
     facts: Facts<'_>,
     cluster_state: &ClusterState<'_>,
     options: &Options,
-    churn: Option<Vec<StoredRecord>>,
     executor: &dyn Execute,
 ) -> (Decision, Option<Action>, Breaker) {
     let (records, now) = (&facts.commands.records, facts.snapshot.now);
@@ -110,7 +105,7 @@ async fn decided(
     cluster.not_evaluated = facts.snapshot.not_yet_evaluated.clone().unwrap_or_default();
     let (mut decision, mut breaker) = (decide(&cluster, now, options), Breaker::default());
     if needs_churn(&decision, facts) {
-        let churn = recent_churn(churn, executor).await;
+        let churn = recent_churn(executor).await;
         let churn = churn.as_deref().map_err(String::as_str);
         breaker = Breaker::for_plan(cluster_state, facts, churn);
         if breaker.restrict(&mut cluster, now) {
@@ -198,8 +193,6 @@ fn report(decision: &Decision, facts: Facts<'_>, cluster_state: &ClusterState<'_
         outcome.report.wait_at_most(wait);
     }
     outcome.failed_canaries += decision.failed_canaries.len();
-    let is_held = |why: &KeptReason| matches!(why, KeptReason::HeldBack { .. });
-    outcome.held_back += decision.kept.iter().filter(|kept| kept.reasons.iter().any(is_held)).count();
     let stated = NodeEvents::new(cluster_state);
     outcome.events.extend(decision.events.iter().cloned());
     outcome.events.extend(stated.kept(&decision.kept));
@@ -277,7 +270,7 @@ impl<'a> InProgress<'a> {
             return;
         }
         match self.confirmed(record, options, names) {
-            Ok(confirmed) => match self.claims.breaker.due(&confirmed.command, self.cluster_state, now) {
+            Ok(confirmed) => match self.claims.breaker.due(&confirmed.command, now) {
                 Ok(due) => self.run(&confirmed, executor, outcome).carry_out(due).await,
                 Err(why) => self.run(record, executor, outcome).wait(why).await,
             },

@@ -19,7 +19,6 @@ use crate::requests::{self, Requested};
 use crate::stages::policy;
 use crate::stages::request_capacity;
 use crate::standing::RestrictedPod;
-use nodeless_disruption::held_back::{LaunchForPods, workloads};
 use nodeless_disruption::spot_interruptions::LeftOut;
 use nodeless_model::events::{daemon_set_large, daemon_set_left_out, failed_scheduling, nominated};
 use nodeless_model::object::{ObjectEvent, ObjectRef};
@@ -199,22 +198,6 @@ impl<'a> Placed<'a> {
             }
             None => (planned.collect(), Vec::new()),
         }
-    }
-
-    /// The created claims that are for pods of workloads, each with its NodePool and the price of its launch.
-    pub(crate) fn launches_for_pods(&self, created: &[NodeClaim]) -> Vec<(String, LaunchForPods)> {
-        let mut launches: BTreeMap<String, &Launch> = BTreeMap::new();
-        for launch in &self.solution.launches {
-            launches.extend(launch.pods.iter().filter_map(|pod| Some((self.pod(*pod)?.key(), launch))));
-        }
-        let of = |claim: &NodeClaim| {
-            let launch = claim.spec.nominated_pods.iter().find_map(|pod| launches.get(pod))?;
-            let workloads = workloads(launch.pods.iter().filter_map(|pod| self.pod(*pod)));
-            let price = launch.offering.price;
-            let launched = LaunchForPods { node_claim: claim.name.clone(), price, workloads };
-            Some((claim.node_pool.clone()?, launched)).filter(|(_, launched)| !launched.workloads.is_empty())
-        };
-        created.iter().filter_map(of).collect()
     }
 }
 

@@ -11,17 +11,11 @@ use nodeless_operations::records;
 use nodeless_state::{RecordKind, StoredRecord};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What was done within the last hour, which is read unless it is known.
+/// Reads what was done within the last hour.
 ///
 /// # Errors
 /// If it cannot be read.
-pub(super) async fn recent_churn(
-    known: Option<Vec<StoredRecord>>,
-    executor: &dyn Execute,
-) -> Result<Vec<StoredRecord>, String> {
-    if let Some(known) = known {
-        return Ok(known);
-    }
+pub(super) async fn recent_churn(executor: &dyn Execute) -> Result<Vec<StoredRecord>, String> {
     let read = executor.carry_out(&Batch::each(Stage::Disruption, vec![Action::ReadChurn])).await;
     match read.into_iter().next() {
         Some(Written::Churn(stored)) => Ok(stored),
@@ -52,7 +46,7 @@ pub(super) async fn note(
     if templates.is_empty() {
         return Ok(Vec::new());
     }
-    let stored = recent_churn(None, executor).await?;
+    let stored = recent_churn(executor).await?;
     let mut after = Vec::new();
     for (pool, template) in templates {
         let before = stored.iter().find(|stored| stored.node_pool == pool);

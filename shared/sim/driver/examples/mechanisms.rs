@@ -23,12 +23,11 @@ use std::sync::{Arc, Mutex};
 const ALL: &str = "all";
 
 /// What plans are made without.
-const ARMS: [(&str, Option<Mechanism>); 8] = [
+const ARMS: [(&str, Option<Mechanism>); 7] = [
     (ALL, None),
     ("prediction", Some(Mechanism::Prediction)),
     ("exchange", Some(Mechanism::Exchange)),
     ("nominations", Some(Mechanism::Nominations)),
-    ("held-back-removals", Some(Mechanism::HeldBackRemovals)),
     ("churn-breaker", Some(Mechanism::ChurnBreaker)),
     ("waiting-pods", Some(Mechanism::WaitingPods)),
     ("repeated-plans", Some(Mechanism::RepeatedPlans)),

@@ -1,9 +1,7 @@
 //! The churn breaker: voluntary disruption of a NodePool stops when it evicts many pods without a lower price.
 
-pub mod held_back;
 pub mod unready;
 
-use crate::churn::held_back::HeldBack;
 use crate::churn::unready::UnreadyReplacements;
 use jiff::{SignedDuration, Timestamp};
 use nodeless_model::labels::CHURN_EVICTIONS;
@@ -58,9 +56,6 @@ const MAX_ENTRIES: usize = 200;
 pub struct Churn {
     /// An entry for each command that evicted pods.
     pub entries: Vec<Entry>,
-    /// The removals of consolidation, and the nodes that it leaves alone because of the launches that these led to.
-    #[serde(default)]
-    pub held_back: HeldBack,
     /// The last command whose replacements from this NodePool did not become ready.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unready: Option<UnreadyReplacements>,
@@ -126,7 +121,7 @@ impl Churn {
     #[must_use]
     pub fn expires(&self) -> Option<Timestamp> {
         let entries = self.entries.iter().filter_map(|entry| entry.at.checked_add(WINDOW).ok());
-        entries.chain(self.held_back.expires()).chain(self.unready.as_ref().map(|one| one.remembered_until())).max()
+        entries.chain(self.unready.as_ref().map(|one| one.remembered_until())).max()
     }
 }
 

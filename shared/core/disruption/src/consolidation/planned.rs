@@ -64,7 +64,7 @@ fn eligible<'c, 'a>(planned: &PlannedNodes<'c, 'a>) -> Vec<Eligible<'c, 'a>> {
         let (node, claim) = (of.node?, of.claim?);
         let offer = offers.get(claim.node_pool.as_deref()?).copied()?;
         let price = claim.status.instance.as_ref().map_or(0.0, |instance| instance.price);
-        (price > 0.0).then_some(Eligible { of, node, claim, offer, price, held_back: None })
+        (price > 0.0).then_some(Eligible { of, node, claim, offer, price })
     };
     planned.movable.iter().filter_map(one).collect()
 }

@@ -28,7 +28,6 @@ impl KeptReason {
                 | Self::Static(_)
                 | Self::ConsolidationNever
                 | Self::TooRecent { .. }
-                | Self::HeldBack { .. }
                 | Self::NotEmptyPolicy { .. }
                 | Self::Paused { .. }
                 | Self::MaintenanceWindow(_)
@@ -60,7 +59,6 @@ impl KeptReason {
             | Self::DriftBlocked { .. } => Some(KeptEvent::DisruptionBlocked),
             Self::ConsolidationNever
             | Self::LocalVolume { .. }
-            | Self::HeldBack { .. }
             | Self::NotEmptyPolicy { .. }
             | Self::PriceUnknown(_)
             | Self::DoesNotFit(_)
@@ -129,7 +127,6 @@ impl KeptReason {
             Self::SeveralPodDisruptionBudgets { .. } => "several PodDisruptionBudgets cover a pod",
             Self::ConsolidationNever => "consolidateAfter is Never",
             Self::TooRecent { .. } => "their pods changed less than consolidateAfter ago",
-            Self::HeldBack { .. } => "the removal of such a node led to a launch",
             Self::UnreadyReplacements { .. } => "replacements of an earlier command did not become ready",
             Self::NotEmptyPolicy { .. } => "not empty, and consolidationPolicy is WhenEmpty",
             Self::Paused { .. } => "disruption is paused",

@@ -3,8 +3,7 @@
 use super::KeptReason;
 use super::drift::KeepsPlace;
 use jiff::Timestamp;
-use nodeless_model::{DisruptionReason, DollarsPerHour, Workload};
-use std::collections::BTreeSet;
+use nodeless_model::{DisruptionReason, DollarsPerHour};
 
 /// A smaller difference of prices, in dollars per hour, is none in a message.
 const SMALLEST_DIFFERENCE: f64 = 0.000_05;
@@ -13,16 +12,6 @@ const SMALLEST_DIFFERENCE: f64 = 0.000_05;
 pub(crate) fn zonal_shift(zone: &str, until: Timestamp) -> String {
     let end = if until == Timestamp::MAX { String::new() } else { format!(" until {until}") };
     format!("a zonal shift away from {zone} is in effect{end}")
-}
-
-/// The maximum number of workloads that a message names.
-const MAX_WORKLOADS: usize = 3;
-
-pub(super) fn listed(workloads: &BTreeSet<Workload>) -> String {
-    let mut named: Vec<String> = workloads.iter().take(MAX_WORKLOADS).map(Workload::to_string).collect();
-    let more = workloads.len().saturating_sub(MAX_WORKLOADS);
-    named.extend((more > 0).then(|| format!("{more} more")));
-    named.join(", ")
 }
 
 pub(super) fn protected_until(until: Option<Timestamp>) -> String {

@@ -7,7 +7,7 @@ mod messages;
 pub use kinds::KeptEvent;
 pub(crate) use messages::zonal_shift;
 use messages::{
-    and_place, budget_field, instead_of_it, listed, min_savings, not_cheaper, or_not_ready, paid_no_less, paused_until,
+    and_place, budget_field, instead_of_it, min_savings, not_cheaper, or_not_ready, paid_no_less, paused_until,
     price_unknown, protected_until,
 };
 
@@ -15,9 +15,9 @@ use drift::{Drift, KeepsPlace};
 use jiff::Timestamp;
 use nodeless_model::duration::format_go_duration;
 use nodeless_model::plural::counted;
-use nodeless_model::{DisruptionReason, DollarsPerHour, Workload};
+use nodeless_model::{DisruptionReason, DollarsPerHour};
 use serde::{Serialize, Serializer};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 use thiserror::Error;
@@ -123,18 +123,6 @@ pub enum KeptReason {
         /// The NodePool's `consolidateAfter`.
         consolidate_after: Duration,
         /// The end of that time.
-        until: Timestamp,
-    },
-    /// The removal of such a node led to a launch.
-    #[error(
-        "consolidation removed such a node, and another was launched for pods of {}; nodes of this instance type with these pods are not \
-         consolidated until {until:.0}",
-        listed(.workloads)
-    )]
-    HeldBack {
-        /// The workloads for whose pods the node was launched.
-        workloads: BTreeSet<Workload>,
-        /// Until when such nodes are not consolidated.
         until: Timestamp,
     },
     /// The replacements of an earlier command did not become ready.

@@ -1,7 +1,6 @@
 //! The nodes that are removed, and the messages for those that stay.
 
 mod drifted;
-mod held_back;
 mod kept;
 
 use jiff::{SignedDuration, Timestamp};
