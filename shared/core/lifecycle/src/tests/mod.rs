@@ -1,16 +1,14 @@
 //! The life of claims, by table and by property.
 
 mod collection;
-mod daemon_sets;
 mod group;
+mod joining;
 mod launching;
 mod leaving;
 mod opening;
 mod phases;
 mod properties;
 mod reboot;
-mod registration;
-mod registration_health;
 mod reservation;
 mod standalone;
 mod surges;

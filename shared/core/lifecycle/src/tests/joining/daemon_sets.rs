@@ -1,6 +1,6 @@
-use super::*;
 use crate::daemon_sets::{awaited_by, not_ready};
 use crate::opening::{Member, open};
+use crate::tests::*;
 use crate::{Awaited, Effect, Needs, step};
 use nodeless_model::object::NodePatch;
 use nodeless_model::requirement::{Operator, RequirementTerm};
@@ -199,7 +199,7 @@ fn another_startup_taint_and_one_of_a_user_stay() {
     let opening = patch(&next.effects).unwrap();
     assert_eq!(opening.remove_taints, [Taint::daemon_sets_not_ready()]);
     assert!(opening.labels.is_empty(), "the agent has not removed its taint");
-    let plain = super::claim(Phase::Registered);
+    let plain = crate::tests::claim(Phase::Registered);
     let next = step(&plain, &seen(closed_node(), &[], Nominations::None), at(30), &settings());
     assert!(patch(&next.effects).is_none_or(|patch| patch.remove_taints.is_empty()), "somebody else set it");
 }

@@ -1,5 +1,5 @@
-use super::*;
 use crate::registration_health::{Described, HealthStatus, Registration, RegistrationHealth};
+use crate::tests::*;
 use crate::{Observation, begin_termination, step};
 use nodeless_model::claim::TerminationReason;
 use proptest::prelude::*;

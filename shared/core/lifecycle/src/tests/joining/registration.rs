@@ -1,4 +1,4 @@
-use super::*;
+use crate::tests::*;
 use crate::{Effect, Needs, step, unreported_resources};
 use nodeless_model::claim::TerminationReason;
 use nodeless_model::object::NodePatch;

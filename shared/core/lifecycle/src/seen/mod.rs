@@ -1,0 +1,6 @@
+//! What a step observes.
+
+pub mod group;
+pub mod observation;
+pub mod opening;
+pub(super) mod prospect;
