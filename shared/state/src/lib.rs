@@ -46,28 +46,28 @@
 //! | `cluster#NAME` | `queues` (JSON: the ARN of the queue of each function), `environment` (JSON: variables by name); Terraform writes them |
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
-pub mod capacity;
-mod catalog;
+mod accounting;
 pub mod claims;
 mod clusters;
 mod commands;
 mod commits;
-pub mod costs;
 pub mod decisions;
 mod items;
 pub mod launch_groups;
-pub mod limits;
+mod offers;
 pub mod plans;
 pub mod records;
 pub mod shards;
 mod state;
-mod usage;
 mod versioned;
 
-pub use capacity::{LaunchAnswer, LaunchCheck, Refusal};
+use accounting::usage;
+pub use accounting::{costs, limits};
 pub use clusters::{CLUSTERS, ServedCluster, served_clusters};
 pub use commands::decode_command;
 pub use nodeless_model::error::{ErrorKind, PortError};
+pub use offers::capacity;
+pub use offers::capacity::{LaunchAnswer, LaunchCheck, Refusal};
 pub use records::{RecordKind, StoredRecord};
 pub use shards::StoredShard;
 pub use state::State;
