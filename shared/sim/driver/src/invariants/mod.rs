@@ -3,34 +3,26 @@
 //! No code of the operations is called here. To check a decision, for example against budgets, the oracle computes what is
 //! allowed independently, from the JSON of the objects.
 
-mod affinity_groups;
-mod ami_canary;
-mod announced_ends;
-mod certificate_authorities;
-mod commands;
-mod disruption_budgets;
-mod drains;
+mod disruption;
 mod effects;
 mod empty_nodes;
+mod launches;
 mod leftovers;
-mod lifetimes;
 mod local_volumes;
 mod metadata;
-mod node_pools;
 mod nodes;
-mod on_demand_minimum;
 mod oracle;
 mod other_controllers;
 mod recorded_time;
 mod records;
-mod surges;
-mod unready_replacements;
-mod unused_launches;
-mod unused_nodes;
-mod virtual_pods;
 
-pub(crate) use affinity_groups::divided_groups;
+use disruption::{
+    ami_canary, announced_ends, certificate_authorities, commands, disruption_budgets, drains, lifetimes,
+    on_demand_minimum, surges, unready_replacements,
+};
 pub(crate) use effects::EffectChecks;
+pub(crate) use launches::affinity_groups::divided_groups;
+use launches::{node_pools, unused_launches, unused_nodes, virtual_pods};
 pub(crate) use leftovers::leftovers;
 pub(crate) use oracle::Oracle;
 #[cfg(test)]

@@ -8,11 +8,11 @@ const MAX_UNUSED: usize = 2;
 
 /// By the uid of a pending pod, the claims of such nodes.
 #[derive(Debug, Default)]
-pub(super) struct UnusedNodes(BTreeMap<String, BTreeSet<String>>);
+pub(in crate::invariants) struct UnusedNodes(BTreeMap<String, BTreeSet<String>>);
 
 impl UnusedNodes {
     /// A node leaves because it is empty. `waiting` are the pods that were pending before its claim was made, by uid.
-    pub(super) fn left(&mut self, claim: &NodeClaim, waiting: &BTreeMap<&str, &str>) -> Option<String> {
+    pub(in crate::invariants) fn left(&mut self, claim: &NodeClaim, waiting: &BTreeMap<&str, &str>) -> Option<String> {
         let mut found = None;
         for (uid, pod) in waiting.iter().filter(|(_, pod)| claim.spec.nominated_pods.iter().any(|own| own == *pod)) {
             let nodes = self.0.entry((*uid).to_owned()).or_default();

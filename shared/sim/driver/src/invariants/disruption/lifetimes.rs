@@ -19,7 +19,7 @@ const HANDLED_WITHIN: SignedDuration = SignedDuration::from_secs(30);
 const INTERRUPTED: &str = "Server.SpotInstanceTermination";
 
 /// Claims that are older than their `expireAfter` allows.
-pub(super) fn expired(claims: &[NodeClaim], now: Timestamp) -> Vec<String> {
+pub(in crate::invariants) fn expired(claims: &[NodeClaim], now: Timestamp) -> Vec<String> {
     let overdue = |claim: &&NodeClaim| {
         let limit = claim.spec.expire_after.and_then(|limit| SignedDuration::try_from(limit).ok());
         let age = now.duration_since(claim.created);
@@ -33,7 +33,7 @@ pub(super) fn expired(claims: &[NodeClaim], now: Timestamp) -> Vec<String> {
 }
 
 /// Claims that drain longer than their `terminationGracePeriod` allows.
-pub(super) fn drain_too_long(claims: &[NodeClaim], now: Timestamp) -> Vec<String> {
+pub(in crate::invariants) fn drain_too_long(claims: &[NodeClaim], now: Timestamp) -> Vec<String> {
     let draining = claims.iter().filter(|claim| claim.phase == Phase::Draining);
     let overdue = draining.filter_map(|claim| {
         let deadline = claim.status.termination.as_ref()?.deadline?;
@@ -45,13 +45,13 @@ pub(super) fn drain_too_long(claims: &[NodeClaim], now: Timestamp) -> Vec<String
 
 /// The spot instances whose interruption was observed.
 #[derive(Debug, Default)]
-pub(super) struct InterruptionChecks {
+pub(in crate::invariants) struct InterruptionChecks {
     ended: BTreeSet<String>,
 }
 
 impl InterruptionChecks {
     /// Spot instances that EC2 has ended since the last call, and whose nodes were not drained soon after the warning.
-    pub(super) fn check(&mut self, claims: &[NodeClaim], instances: &[Instance]) -> Vec<String> {
+    pub(in crate::invariants) fn check(&mut self, claims: &[NodeClaim], instances: &[Instance]) -> Vec<String> {
         let mut wrong = Vec::new();
         for instance in instances {
             let interrupted = instance.state_reason.as_ref().is_some_and(|(code, _)| code == INTERRUPTED);

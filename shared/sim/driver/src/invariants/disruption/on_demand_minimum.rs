@@ -21,12 +21,12 @@ struct Known {
 
 /// The observed NodePools with a minimum.
 #[derive(Debug, Default)]
-pub(super) struct OnDemandChecks(BTreeMap<String, Known>);
+pub(in crate::invariants) struct OnDemandChecks(BTreeMap<String, Known>);
 
 impl OnDemandChecks {
     /// Voluntary disruption after which a NodePool is further below its minimum than before. If nodes were lost otherwise within
     /// the last minutes, nothing is reported: the decision may have been made before.
-    pub(super) fn check(
+    pub(in crate::invariants) fn check(
         &mut self,
         driver: &Driver,
         pools: &BTreeMap<String, Value>,

@@ -1,6 +1,6 @@
 //! NodePools that nothing can be launched for, and NodePools that were deleted, computed from the JSON of the objects.
 
-use super::text;
+use crate::invariants::text;
 use jiff::{SignedDuration, Timestamp};
 use nodeless_fake_aws::{Account, RegionFacts};
 use nodeless_fake_kubernetes::{Change, ChangeKind};
@@ -16,7 +16,7 @@ const LEAVES_WITHIN: SignedDuration = SignedDuration::from_mins(10);
 
 /// The NodePools and EC2NodeClasses, and when each last changed.
 #[derive(Debug, Default)]
-pub(super) struct NodePoolChecks {
+pub(in crate::invariants) struct NodePoolChecks {
     pools: BTreeMap<String, (Value, Timestamp)>,
     classes: BTreeMap<String, (Value, Timestamp)>,
     /// NodePools that were deleted, and when.
@@ -25,7 +25,7 @@ pub(super) struct NodePoolChecks {
 
 impl NodePoolChecks {
     /// A NodePool or an EC2NodeClass changed. The time of the last change of its spec counts.
-    pub(super) fn changed(&mut self, change: &Change, now: Timestamp) {
+    pub(in crate::invariants) fn changed(&mut self, change: &Change, now: Timestamp) {
         let known = match change.resource.kind.as_ref() {
             "NodePool" => &mut self.pools,
             "EC2NodeClass" => &mut self.classes,
@@ -43,7 +43,7 @@ impl NodePoolChecks {
     }
 
     /// Claims that were created although their NodePool or its EC2NodeClass had been unusable for a while.
-    pub(super) fn created_for_unusable(&self, claims: &[NodeClaim], account: &Account) -> Vec<String> {
+    pub(in crate::invariants) fn created_for_unusable(&self, claims: &[NodeClaim], account: &Account) -> Vec<String> {
         let unusable = |pool: &str| {
             let (spec, changed) = self.pools.get(pool)?;
             if let Some(why) = requires_what_is_not_there(spec, &account.facts) {
@@ -65,7 +65,7 @@ impl NodePoolChecks {
     }
 
     /// Claims that stay although their NodePool was deleted.
-    pub(super) fn outlive_their_pool(&mut self, claims: &[NodeClaim], now: Timestamp) -> Vec<String> {
+    pub(in crate::invariants) fn outlive_their_pool(&mut self, claims: &[NodeClaim], now: Timestamp) -> Vec<String> {
         let (due, recent) =
             std::mem::take(&mut self.deleted).into_iter().partition(|(_, at)| now.duration_since(*at) > LEAVES_WITHIN);
         self.deleted = recent;

@@ -1,8 +1,8 @@
 //! The nodes for pods of a node that ends for certain: the first plan after the notice has a place for each, and their new node stays
 //! until the old one has ended and its pods had time to be bound.
 
-use super::text;
 use crate::Driver;
+use crate::invariants::text;
 use jiff::{SignedDuration, Timestamp};
 use nodeless_fake_kubernetes::ListOptions;
 use nodeless_fake_kubernetes::resource::PODS;
@@ -19,7 +19,7 @@ const STAYS_FOR: SignedDuration = SignedDuration::from_secs(20);
 
 /// The nodes that end for certain, by the name of the claim.
 #[derive(Debug, Default)]
-pub(super) struct AnnouncedEnds(BTreeMap<String, Ending>);
+pub(in crate::invariants) struct AnnouncedEnds(BTreeMap<String, Ending>);
 
 #[derive(Debug)]
 struct Ending {
@@ -33,7 +33,12 @@ struct Ending {
 
 impl AnnouncedEnds {
     /// Notes the nodes that end, and returns the claims for their pods that leave as empty before them.
-    pub(super) fn check(&mut self, driver: &Driver, claims: &[NodeClaim], now: Timestamp) -> Vec<String> {
+    pub(in crate::invariants) fn check(
+        &mut self,
+        driver: &Driver,
+        claims: &[NodeClaim],
+        now: Timestamp,
+    ) -> Vec<String> {
         self.0.retain(|name, ending| {
             let drains = claims.iter().any(|claim| claim.name == *name && claim.phase == Phase::Draining);
             drains || now.duration_since(*ending.ended.get_or_insert(now)) <= STAYS_FOR
@@ -66,7 +71,7 @@ impl AnnouncedEnds {
 
     /// Checks a plan that has ended: which pods on nodes that end have no place. `has_place`: whether the plan has one for a pod, or a
     /// reason.
-    pub(super) fn planned(
+    pub(in crate::invariants) fn planned(
         &mut self,
         driver: &Driver,
         at: Timestamp,

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 /// The instances that were launched since an activation, and the claims whose nodes a rotation has replaced.
 #[derive(Debug, Default)]
-pub(super) struct AuthorityChecks {
+pub(in crate::invariants) struct AuthorityChecks {
     launched: BTreeSet<String>,
     replaced: BTreeSet<String>,
     /// The successor of the rotation.
@@ -18,7 +18,7 @@ pub(super) struct AuthorityChecks {
 
 impl AuthorityChecks {
     /// The instances that were launched after the activation of an authority that they do not trust.
-    pub(super) fn launched_without(&mut self, driver: &Driver) -> Vec<String> {
+    pub(in crate::invariants) fn launched_without(&mut self, driver: &Driver) -> Vec<String> {
         let authorities = driver.world().certificate_authorities();
         if authorities.active() == 0 {
             return Vec::new();
@@ -35,7 +35,7 @@ impl AuthorityChecks {
     }
 
     /// Why the node of a claim that drifted should not leave: it trusts all authorities, or it replaces one that left because it did not.
-    pub(super) fn should_stay(&mut self, driver: &Driver, claim: &NodeClaim) -> Option<String> {
+    pub(in crate::invariants) fn should_stay(&mut self, driver: &Driver, claim: &NodeClaim) -> Option<String> {
         let authorities = driver.world().certificate_authorities();
         let successor = authorities.present().iter().max().copied().filter(|successor| *successor > 0)?;
         if std::mem::replace(&mut self.successor, successor) != successor {

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 /// The allowed disruptions of this number of nodes for a reason: the minimum of the applicable budgets, with percentages rounded up. A
 /// budget with a schedule counts if it is active at all of these times.
-pub(super) fn allowed(pool: &Value, reason: &str, nodes: usize, times: &[Timestamp]) -> usize {
+pub(in crate::invariants) fn allowed(pool: &Value, reason: &str, nodes: usize, times: &[Timestamp]) -> usize {
     let budgets = pool.pointer("/spec/disruption/budgets").and_then(Value::as_array).cloned();
     let budgets = budgets.unwrap_or_else(|| vec![serde_json::json!({ "nodes": "10%" })]);
     let about = |budget: &&Value| {
@@ -39,7 +39,7 @@ fn is_in_force(budget: &Value, at: Timestamp) -> bool {
 
 /// Whether a maintenance window is open at a time. Windows with an unsupported schedule count as open, so that no violation is
 /// reported in error.
-pub(super) fn is_open(windows: &str, at: Timestamp) -> bool {
+pub(in crate::invariants) fn is_open(windows: &str, at: Timestamp) -> bool {
     windows.split(';').any(|window| {
         let Some((schedule, duration)) = window.rsplit_once(" for ") else { return true };
         let (Some(schedule), Ok(duration)) = (Schedule::parse(schedule.trim()), durations::parse(duration.trim()))

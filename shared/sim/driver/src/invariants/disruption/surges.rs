@@ -1,8 +1,8 @@
 //! The annotation `nodeless.sh/surge-before-drain`, computed from the JSON of pods and Deployments, and from the claims.
 
-use super::nodes::Nodes;
-use super::text;
 use crate::Driver;
+use crate::invariants::nodes::Nodes;
+use crate::invariants::text;
 use jiff::{SignedDuration, Timestamp};
 use nodeless_fake_kubernetes::resource::{DEPLOYMENTS, REPLICA_SETS};
 use nodeless_fake_kubernetes::{ApiServer, Change, ChangeKind};
@@ -16,14 +16,19 @@ const LONGEST_WAIT: SignedDuration = SignedDuration::from_mins(10);
 
 /// The observed pods that ask for a successor.
 #[derive(Debug, Default)]
-pub(super) struct SurgeChecks {
+pub(in crate::invariants) struct SurgeChecks {
     /// The ready pods that are not being deleted, by Deployment: their uids.
     ready: BTreeMap<String, BTreeSet<String>>,
 }
 
 impl SurgeChecks {
     /// Reports a pod that goes from a node that is drained by choice, if it was the last ready one of its Deployment.
-    pub(super) fn pod_changed(&mut self, driver: &Driver, change: &Change, now: Timestamp) -> Option<String> {
+    pub(in crate::invariants) fn pod_changed(
+        &mut self,
+        driver: &Driver,
+        change: &Change,
+        now: Timestamp,
+    ) -> Option<String> {
         let pod = &change.object;
         if pod["metadata"]["annotations"]["nodeless.sh/surge-before-drain"].is_null() {
             return None;
@@ -34,7 +39,7 @@ impl SurgeChecks {
         let goes = change.kind == ChangeKind::Deleted || pod.pointer("/metadata/deletionTimestamp").is_some();
         let ready = self.ready.entry(key.clone()).or_default();
         let uid = text(pod, "/metadata/uid").to_owned();
-        if !goes && super::condition(pod, "Ready").is_some_and(|it| it["status"] == "True") {
+        if !goes && crate::invariants::condition(pod, "Ready").is_some_and(|it| it["status"] == "True") {
             ready.insert(uid);
             return None;
         }

@@ -1,7 +1,7 @@
 //! Pods that wait although other pods of their group run.
 
-use super::{condition, text};
 use crate::Driver;
+use crate::invariants::{condition, text};
 use jiff::{SignedDuration, Timestamp};
 use nodeless_fake_kubernetes::ListOptions;
 use nodeless_fake_kubernetes::resource::PODS;

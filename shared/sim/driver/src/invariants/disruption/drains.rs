@@ -1,7 +1,7 @@
 //! The order of a drain, computed from the JSON of pods, Nodes and VolumeAttachments: groups of pods in turn, endpoints removed and
 //! volumes detached before the instance is terminated.
 
-use super::text;
+use crate::invariants::text;
 use jiff::{SignedDuration, Timestamp};
 use nodeless_model::claim::Termination;
 use nodeless_model::labels;
@@ -12,14 +12,14 @@ use std::sync::Arc;
 /// The minimum duration of a drain in Karpenter.
 const SHORTEST: SignedDuration = SignedDuration::from_secs(5);
 /// Each step must take into account the objects that are older than this.
-pub(super) const KNOWN_AFTER: SignedDuration = SignedDuration::from_mins(1);
+pub(in crate::invariants) const KNOWN_AFTER: SignedDuration = SignedDuration::from_mins(1);
 /// A drain waits this long for a pod after the end of the pod's grace period.
 const STUCK_AFTER: SignedDuration = SignedDuration::from_mins(1);
 
 /// A pod of an earlier group on the node of an evicted pod, if there is one. Karpenter's groups, in order: non-critical pods, non-critical
 /// DaemonSet pods, critical pods, critical DaemonSet pods. The clock of the process that evicts it may be fast by `skew`, so that it does
 /// not wait for a pod that is overdue then.
-pub(super) fn before_its_turn(
+pub(in crate::invariants) fn before_its_turn(
     evicted: &Value,
     on_node: &[Arc<Value>],
     now: Timestamp,
@@ -69,7 +69,7 @@ fn tolerates_disruption(pod: &Value) -> bool {
 }
 
 /// Whether a Node is registered, and old enough to be known to each step.
-pub(super) fn is_registered(node: &Value, now: Timestamp) -> bool {
+pub(in crate::invariants) fn is_registered(node: &Value, now: Timestamp) -> bool {
     let created: Option<Timestamp> = text(node, "/metadata/creationTimestamp").parse().ok();
     let registered = node["metadata"]["labels"][labels::REGISTERED] == "true";
     registered && created.is_some_and(|created| now.duration_since(created) > KNOWN_AFTER)
@@ -77,13 +77,21 @@ pub(super) fn is_registered(node: &Value, now: Timestamp) -> bool {
 
 /// The duration of the drain of a terminated instance, if it is too short: load balancers and kube-proxy need some time to remove the
 /// endpoints of the last pods. The clock of the process that terminates it may be fast by `skew`.
-pub(super) fn too_short(end: &Termination, now: Timestamp, skew: SignedDuration) -> Option<SignedDuration> {
+pub(in crate::invariants) fn too_short(
+    end: &Termination,
+    now: Timestamp,
+    skew: SignedDuration,
+) -> Option<SignedDuration> {
     let lasted = now.duration_since(end.requested);
     (lasted.saturating_add(skew) < SHORTEST).then_some(lasted)
 }
 
 /// The volumes that are attached to a node although no pod on it mounts them any more.
-pub(super) fn left_attached(node: &str, attachments: &[Arc<Value>], mounted: &BTreeSet<String>) -> Vec<String> {
+pub(in crate::invariants) fn left_attached(
+    node: &str,
+    attachments: &[Arc<Value>],
+    mounted: &BTreeSet<String>,
+) -> Vec<String> {
     let here = attachments.iter().filter(|it| text(it, "/spec/nodeName") == node);
     let volumes = here.map(|it| text(it, "/spec/source/persistentVolumeName").to_owned());
     volumes.filter(|volume| !mounted.contains(volume)).collect()

@@ -1,6 +1,6 @@
 //! Launches for the pods of an owner that take none of the nodes.
 
-use super::{condition, text};
+use crate::invariants::{condition, text};
 use jiff::{SignedDuration, Timestamp};
 use nodeless_model::claim::{TerminationReason, condition as kind};
 use nodeless_model::{ConditionStatus, NodeClaim};
@@ -15,7 +15,7 @@ const TAKEN_WITHIN: SignedDuration = SignedDuration::from_mins(1);
 
 /// The pods, and by the owner of pods the launches that none of them took since one of them last took a node.
 #[derive(Debug, Default)]
-pub(super) struct UnusedLaunches {
+pub(in crate::invariants) struct UnusedLaunches {
     /// The owner of each pod, by `namespace/name`. Those of deleted pods stay.
     owners: BTreeMap<String, String>,
     /// The nodes that have or had a pod of an owner.
@@ -40,7 +40,7 @@ fn owner(pod: &Value) -> &str {
 
 impl UnusedLaunches {
     /// A pod changed, or was deleted.
-    pub(super) fn pod_changed(&mut self, pod: &Value, is_deleted: bool) {
+    pub(in crate::invariants) fn pod_changed(&mut self, pod: &Value, is_deleted: bool) {
         let key = format!("{}/{}", text(pod, "/metadata/namespace"), text(pod, "/metadata/name"));
         let (owner, node) = (owner(pod), text(pod, "/spec/nodeName"));
         if is_deleted || !node.is_empty() {
@@ -55,7 +55,7 @@ impl UnusedLaunches {
     }
 
     /// Checks the claims.
-    pub(super) fn check(&mut self, claims: &[NodeClaim], now: Timestamp) -> Vec<String> {
+    pub(in crate::invariants) fn check(&mut self, claims: &[NodeClaim], now: Timestamp) -> Vec<String> {
         for claim in claims.iter().filter(|claim| claim.has_condition(kind::INITIALIZED)) {
             let pods = claim.spec.nominated_pods.iter();
             let owners: BTreeSet<&String> = pods.filter_map(|pod| self.owners.get(pod)).collect();
@@ -94,7 +94,7 @@ impl UnusedLaunches {
     }
 
     /// The claims table was replaced, and with it what nodeless knew.
-    pub(super) fn forget(&mut self) {
+    pub(in crate::invariants) fn forget(&mut self) {
         self.unused.clear();
     }
 }

@@ -1,6 +1,6 @@
 //! The invariants of disruption commands: no node is in two, and no node drains before its replacements are ready.
 
-use super::{ONE_COMMAND, REPLACEMENTS_FIRST, Violation};
+use crate::invariants::{ONE_COMMAND, REPLACEMENTS_FIRST, Violation};
 use jiff::{SignedDuration, Timestamp};
 use nodeless_disruption::command::{CommandPhase, CommandRecord};
 use nodeless_model::NodeClaim;
@@ -17,7 +17,7 @@ const LEFT: SignedDuration = SignedDuration::from_mins(1);
 
 /// The observed commands, and the claims whose nodes were ever ready for pods.
 #[derive(Debug, Default)]
-pub(super) struct CommandChecks {
+pub(in crate::invariants) struct CommandChecks {
     /// The names of replacements, by the id of the command. A command may have ended when its nodes are disrupted.
     replacements: BTreeMap<String, Vec<String>>,
     ready: BTreeSet<String>,
@@ -39,7 +39,12 @@ struct Validated {
 
 impl CommandChecks {
     /// Checks the current commands and claims, and returns the violations about commands.
-    pub(super) fn check(&mut self, stored: &[StoredCommand], claims: &[NodeClaim], now: Timestamp) -> Vec<Violation> {
+    pub(in crate::invariants) fn check(
+        &mut self,
+        stored: &[StoredCommand],
+        claims: &[NodeClaim],
+        now: Timestamp,
+    ) -> Vec<Violation> {
         let ready = claims.iter().filter(|claim| claim.has_condition(condition::INITIALIZED));
         self.ready.extend(ready.map(|claim| claim.name.clone()));
         let mut wrong = Vec::new();
@@ -86,7 +91,7 @@ impl CommandChecks {
 
     /// When the voluntary disruption of a claim was decided last, if that was observed. A command is written before it changes
     /// anything, so its effects may be later, when another process continues it.
-    pub(super) fn decided(&self, claim: &NodeClaim, now: Timestamp) -> Option<Timestamp> {
+    pub(in crate::invariants) fn decided(&self, claim: &NodeClaim, now: Timestamp) -> Option<Timestamp> {
         let Some(known) = self.validated.iter().find_map(|known| known.get(&claim.name)) else {
             // Validated since the check before, by a plan that began at most this long ago.
             let proposed = self.proposed[1].contains(&claim.name);
@@ -97,7 +102,7 @@ impl CommandChecks {
     }
 
     /// The violations of a voluntary disruption: replacements of its command that were never ready.
-    pub(super) fn leaves(&self, claim: &NodeClaim, now: Timestamp) -> Option<Violation> {
+    pub(in crate::invariants) fn leaves(&self, claim: &NodeClaim, now: Timestamp) -> Option<Violation> {
         let id = claim.status.command.as_ref()?;
         let waits: Vec<&String> =
             self.replacements.get(id)?.iter().filter(|name| !self.ready.contains(*name)).collect();

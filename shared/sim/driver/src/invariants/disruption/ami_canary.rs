@@ -11,7 +11,7 @@ const UNSEEN: SignedDuration = SignedDuration::from_mins(1);
 
 /// Why a node should not leave because of its AMI: another node of the NodePool has another AMI, and none of these has been
 /// initialized for the time of the annotation. `decided` is when that was decided.
-pub(super) fn violation(
+pub(in crate::invariants) fn violation(
     pool: &Value,
     claims: &[NodeClaim],
     leaving: &NodeClaim,

@@ -1,7 +1,7 @@
 //! The nodes that are launched for virtual pods, against the ResourceQuotas of their namespaces, computed from the JSON of the objects.
 
-use super::text;
 use crate::Driver;
+use crate::invariants::text;
 use nodeless_fake_kubernetes::resource::{DEPLOYMENTS, POD_TEMPLATES, PODS, RESOURCE_QUOTAS};
 use nodeless_fake_kubernetes::{ListOptions, Resource};
 use nodeless_model::{NodeClaim, Phase, Quantity};
@@ -21,7 +21,7 @@ pub(crate) struct VirtualPodChecks {
 
 impl VirtualPodChecks {
     /// The quotas that do not allow the virtual pods of nodes that launch, beside the real pods. A plan uses the state before or after it.
-    pub(super) fn check(&mut self, driver: &Driver, claims: &[NodeClaim]) -> Vec<String> {
+    pub(in crate::invariants) fn check(&mut self, driver: &Driver, claims: &[NodeClaim]) -> Vec<String> {
         let quota = |object: Arc<Value>| {
             ((text(&object, "/metadata/namespace").to_owned(), text(&object, "/metadata/name").to_owned()), object)
         };

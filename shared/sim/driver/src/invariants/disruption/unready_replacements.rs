@@ -13,7 +13,7 @@ const WAIT: SignedDuration = SignedDuration::from_mins(15);
 
 /// The observed commands, and the NodePools whose replacements did not become ready, by name.
 #[derive(Debug, Default)]
-pub(super) struct UnreadyReplacements {
+pub(in crate::invariants) struct UnreadyReplacements {
     seen: BTreeMap<String, CommandRecord>,
     failed: BTreeMap<String, Failed>,
 }
@@ -29,7 +29,7 @@ struct Failed {
 
 impl UnreadyReplacements {
     /// Checks the current commands. `template` is what a NodePool launches: another template may become ready.
-    pub(super) fn check(
+    pub(in crate::invariants) fn check(
         &mut self,
         stored: &[StoredCommand],
         claims: &[NodeClaim],
@@ -76,7 +76,7 @@ impl UnreadyReplacements {
     }
 
     /// The claims table was replaced, and with it what nodeless knew.
-    pub(super) fn forget(&mut self) {
+    pub(in crate::invariants) fn forget(&mut self) {
         *self = Self::default();
     }
 }
