@@ -4,44 +4,38 @@
 //! since the last one, and with nothing due, costs one comparison of numbers.
 
 mod attach_detach;
-mod cron_job;
-mod daemon_set;
-mod deployment;
 mod device_drivers;
 mod disruption;
 mod feed;
 mod horizontal;
-mod job;
 mod kubelet;
 mod node_lifecycle;
 pub mod object;
 mod quota;
-mod replica_set;
 mod resource_claims;
-mod rollout;
 mod scheduler;
-mod stateful_set;
 mod taint_eviction;
 #[cfg(test)]
 mod tests;
-mod workload;
+mod workloads;
 
 pub use attach_detach::AttachDetachController;
-pub use cron_job::CronJobController;
-pub use daemon_set::DaemonSetController;
-pub use deployment::DeploymentController;
 pub use device_drivers::DeviceDrivers;
 pub use disruption::DisruptionController;
 pub use horizontal::HorizontalController;
-pub use job::JobController;
 pub use kubelet::{Kubelets, Machine};
 pub use node_lifecycle::NodeLifecycleController;
 pub use quota::QuotaController;
-pub use replica_set::{DeletionCosts, ReplicaSetController};
 pub use resource_claims::ResourceClaimController;
 pub use scheduler::{Scheduler, node_scores};
-pub use stateful_set::StatefulSetController;
 pub use taint_eviction::TaintEvictionController;
+pub use workloads::cron_job::CronJobController;
+pub use workloads::daemon_set::DaemonSetController;
+pub use workloads::deployment::DeploymentController;
+pub use workloads::job::JobController;
+pub use workloads::replica_set::{DeletionCosts, ReplicaSetController};
+pub use workloads::stateful_set::StatefulSetController;
+use workloads::{replica_set, rollout, workload};
 
 use super::server::{ApiServer, Status};
 use jiff::Timestamp;

@@ -6,54 +6,41 @@
 
 mod admission;
 mod api;
-mod autoscaling;
 mod bootstrap;
 mod built_in_admission;
-mod built_in_schemas;
-mod columns;
 mod conversion;
-mod custom;
-mod defaults;
-mod definition;
-mod discovery;
-mod events;
 mod eviction;
-mod field_selector;
 mod garbage;
 mod http;
-mod jsonpath;
-mod limits;
+mod kinds;
 pub(crate) mod metrics;
-mod openapi;
 mod patch;
 mod patching;
-pub(crate) mod path;
-pub(crate) mod pod_resources;
-mod protobuf;
 mod quota;
+mod representation;
 pub mod resource;
-mod scale;
-mod schema;
-mod selectors;
-mod status;
 mod store;
-mod structure;
-mod table;
-mod time;
-mod unknown_fields;
 mod validation;
+mod values;
 mod writes;
 
 pub use api::{ApiServer, Clock, CreateOptions, List, ListOptions, Options, PatchOptions, UpdateOptions};
 pub use garbage::{DeleteOptions, Preconditions, Propagation};
+use kinds::{
+    autoscaling, built_in_schemas, custom, defaults, definition, events, field_selector, scale, schema, structure,
+    unknown_fields,
+};
 pub use metrics::LOAD;
 pub use patch::PatchType;
+use representation::{columns, discovery, jsonpath, openapi, protobuf, table};
 pub use resource::Resource;
-pub use selectors::LabelSelector;
-pub use status::{Cause, FieldError, Status, Subject};
 pub(crate) use store::controller_uid;
 pub use store::{Change, ChangeKind};
-pub use time::WallClock;
+pub use values::selectors::LabelSelector;
+pub use values::status::{Cause, FieldError, Status, Subject};
+pub use values::time::WallClock;
+use values::{limits, selectors, status, time};
+pub(crate) use values::{path, pod_resources};
 
 #[cfg(test)]
 mod tests;
