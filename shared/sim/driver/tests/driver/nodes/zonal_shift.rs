@@ -155,7 +155,7 @@ fn phases(driver: &Driver) -> Vec<CommandPhase> {
 /// commands are rolled back; and after the shift, everything completes.
 #[test]
 fn commands_under_way_launch_nothing_into_a_zone_once_it_is_shifted_away_from() {
-    // The states in between pass within one moment here; `shared/operations/tests/operations/zonal_shift.rs` checks them.
+    // The states in between pass within one moment here; `shared/operations/tests/operations/disruption/zonal_shift.rs` checks them.
     for phase in [CommandPhase::Proposed, CommandPhase::Waiting] {
         let mut driver = start_in(WorldOptions { zonal_shift: true, ..WorldOptions::default() });
         driver.advance_to(within(&driver, 5)).unwrap();

@@ -1,12 +1,12 @@
 //! A cluster moves to the table of another deployment, and back, while the other deployment still runs. The steps are those of
 //! docs/moving.md.
 
+use crate::claims::crash_points::at_every_write;
+use crate::claims::standalone::node_claim;
 use crate::common::{
     Deployment, Harness, check_drifted_away, check_nodes, drift, fixed_cluster, has_new_hash, pod, running_cluster,
     watched,
 };
-use crate::crash_points::at_every_write;
-use crate::standalone::node_claim;
 use nodeless_model::labels::PAUSE;
 use nodeless_model::node_pool::PoolUsage;
 use nodeless_model::{NodeClaim, Phase, labels};

@@ -1,7 +1,7 @@
 //! StopInstances and StartInstances: many instances with one call, and what happens if EC2 refuses one.
 
 use crate::common::{Harness, running_cluster};
-use crate::warm::{add, calls, converge, ids, instances, keep, stopped};
+use crate::disruption::warm::{add, calls, converge, ids, instances, keep, stopped};
 use nodeless_fake_aws::OfferingPattern;
 use nodeless_model::{NodeClaim, Phase};
 use serde_json::json;

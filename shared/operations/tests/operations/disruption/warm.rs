@@ -1,7 +1,7 @@
 //! Warm nodes: stopped instances that have joined once, and are started before anything is launched.
 
+use crate::claims::crash_points::at_every_write;
 use crate::common::{Harness, drift, has_new_hash, pod, running_cluster};
-use crate::crash_points::at_every_write;
 use jiff::SignedDuration;
 use nodeless_fake_aws::OfferingPattern;
 use nodeless_fake_kubernetes::resource::NODES;

@@ -3,10 +3,10 @@
 //! Each scenario runs once to count its writes, and then for each write with the process killed right after it, so that the
 //! answer is lost, and for the first write of each process with the process killed right before it.
 
+use crate::claims::standalone::node_claim;
 use crate::common::{
     Harness, check_drifted_away, check_quiescent, drift, has_new_hash, is_quiescent, pod, running_cluster, watched,
 };
-use crate::standalone::node_claim;
 use jiff::SignedDuration;
 use nodeless_fake_kubernetes::resource::NODES;
 use nodeless_model::claim::TerminationReason;
