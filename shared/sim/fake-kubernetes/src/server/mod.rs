@@ -32,7 +32,7 @@ use kinds::{
 };
 pub use metrics::LOAD;
 pub use patch::PatchType;
-use representation::{columns, discovery, jsonpath, openapi, protobuf, table};
+use representation::{discovery, jsonpath, openapi, protobuf, table};
 pub use resource::Resource;
 pub(crate) use store::controller_uid;
 pub use store::{Change, ChangeKind};

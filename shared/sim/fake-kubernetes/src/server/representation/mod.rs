@@ -1,6 +1,7 @@
 //! What is served besides objects: discovery, schemas, tables and protobuf.
 
-pub(super) mod columns;
+mod cells;
+mod columns;
 pub(super) mod discovery;
 pub(super) mod jsonpath;
 pub(super) mod openapi;

@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use crate::server::columns;
 use crate::server::definition::Definition;
 use crate::server::jsonpath;
 use crate::server::path::text;
+use crate::server::representation::{cells, columns};
 use crate::server::time::Ages;
 
 /// The column definitions of a resource.
@@ -40,7 +40,7 @@ fn column(name: &str, kind: &str, format: &str, priority: u8, description: &str)
 /// One row. `include` is the part of the object to send: `None`, `Metadata` or `Object`.
 pub(crate) fn row(definition: &Definition, object: &Value, include: &str, ages: Ages) -> Value {
     let cells = match &definition.custom {
-        None => columns::cells(&definition.resource, object, ages),
+        None => cells::cells(&definition.resource, object, ages),
         Some(custom) => {
             let mut cells = vec![object["metadata"]["name"].clone()];
             if custom.columns.is_empty() {
