@@ -55,8 +55,9 @@ async fn is_quiescent(harness: &Harness, nodes: usize, kept: usize, pods: usize)
         && harness.cluster.bound() == pods
 }
 
-/// Ticks until the cluster is quiescent, at most twenty minutes, and a minute more.
-pub(crate) async fn converge(harness: &mut Harness, (nodes, kept, pods): (usize, usize, usize), when: &str) {
+/// Ticks until the cluster is quiescent with these counts of nodes, kept instances and pods, at most twenty minutes, and a minute more.
+pub(crate) async fn converge(harness: &mut Harness, counts: (usize, usize, usize), when: &str) {
+    let (nodes, kept, pods) = counts;
     for _ in 0..240 {
         harness.tick().await;
         check(harness, when).await;
