@@ -399,6 +399,23 @@ mod tests {
         }
     }
 
+    fn launched(number: u32, at: Timestamp) -> LaunchedInstance {
+        LaunchedInstance {
+            id: id("i", number),
+            instance_type: "m6i.xlarge".into(),
+            zone: "eu-central-1a".into(),
+            capacity_type: CapacityType::Spot,
+            price: 0.08,
+            image_id: id("ami", 1),
+            private_dns_name: Some(format!("ip-10-0-{}-{}.eu-central-1.compute.internal", number / 250, number % 250)),
+            reservation_id: None,
+            subnet_id: Some(id("subnet", 1)),
+            security_group_ids: vec![id("sg", 1), id("sg", 2)],
+            launched: at,
+            certificate_authority: None,
+        }
+    }
+
     /// A large claim: 30 pods, all labels and conditions.
     fn large(number: u32) -> NodeClaim {
         let resources = || {
@@ -441,24 +458,7 @@ mod tests {
             },
             phase: Phase::Initialized,
             status: NodeClaimStatus {
-                instance: Some(LaunchedInstance {
-                    id: id("i", number),
-                    instance_type: "m6i.xlarge".into(),
-                    zone: "eu-central-1a".into(),
-                    capacity_type: CapacityType::Spot,
-                    price: 0.08,
-                    image_id: id("ami", 1),
-                    private_dns_name: Some(format!(
-                        "ip-10-0-{}-{}.eu-central-1.compute.internal",
-                        number / 250,
-                        number % 250
-                    )),
-                    reservation_id: None,
-                    subnet_id: Some(id("subnet", 1)),
-                    security_group_ids: vec![id("sg", 1), id("sg", 2)],
-                    launched: at,
-                    certificate_authority: None,
-                }),
+                instance: Some(launched(number, at)),
                 labels: labelled(&[
                     labels::INSTANCE_TYPE,
                     labels::ZONE,
