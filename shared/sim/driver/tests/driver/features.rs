@@ -268,12 +268,9 @@ fn an_overlay_changes_which_type_is_launched() {
     assert_eq!(conditions.unwrap()[1]["status"], "True");
 }
 
-#[test]
-fn each_invalid_class_gets_the_reason_and_the_others_are_processed() {
-    let mut driver = start();
-    let images = driver.world().ec2().account().images;
-    let arm = images.iter().find(|image| image.architecture == "arm64").unwrap().id.clone();
-    let wrong = [
+/// Names and fields of invalid EC2NodeClasses, each with the condition, the reason and a part of the message that it gets.
+fn invalid_classes(arm: &str) -> [(&'static str, Value, &'static str, &'static str, &'static str); 8] {
+    [
         (
             "release",
             json!({ "amiSelectorTerms": [{ "alias": "al2023@v19990101" }] }),
@@ -330,7 +327,15 @@ fn each_invalid_class_gets_the_reason_and_the_others_are_processed() {
             "KubeletExpressionEvaluationFailed",
             "spec.kubelet.kubeReserved.cpu",
         ),
-    ];
+    ]
+}
+
+#[test]
+fn each_invalid_class_gets_the_reason_and_the_others_are_processed() {
+    let mut driver = start();
+    let images = driver.world().ec2().account().images;
+    let arm = images.iter().find(|image| image.architecture == "arm64").unwrap().id.clone();
+    let wrong = invalid_classes(&arm);
     // The NodePool `arm` allows only amd64, and its AMI is for arm64.
     let amd64 = json!([{ "key": "kubernetes.io/arch", "operator": "In", "values": ["amd64"] }]);
     let mut arm = node_pool_manifest("arm", &amd64, &json!({}));
