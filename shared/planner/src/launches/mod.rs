@@ -255,10 +255,11 @@ fn claim(
     planned: &PlannedNode<'_>,
     evaluated: &EvaluatedPool,
     class: Option<&EC2NodeClass>,
-    (name, uid): (String, String),
+    named: (String, String),
     launch_group: LaunchGroup,
     now: Timestamp,
 ) -> NodeClaim {
+    let (name, uid) = named;
     let (launch, pool) = (planned.launch, &evaluated.pool);
     let mut node_labels = pool.template.labels.clone();
     node_labels.insert(labels::NODE_POOL.to_owned(), pool.name.clone());
