@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use super::conversion;
 use super::definition::Definition;
+use super::pairs;
 use super::resource::{NAMESPACES, VALIDATING_WEBHOOK_CONFIGURATIONS};
 use super::selectors::LabelSelector;
 use super::status::Status;
@@ -75,7 +76,7 @@ fn matching_face(store: &Store, definition: &Definition, webhook: &Value, operat
     if matches(definition) {
         return Some(definition.clone());
     }
-    let other = store.definition_of(conversion::other(&definition.resource)?).ok()?;
+    let other = store.definition_of(pairs::other(&definition.resource)?).ok()?;
     (webhook["matchPolicy"] != "Exact" && matches(&other)).then(|| other.as_ref().clone())
 }
 

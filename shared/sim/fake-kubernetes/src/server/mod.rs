@@ -27,8 +27,8 @@ mod writes;
 pub use api::{ApiServer, Clock, CreateOptions, List, ListOptions, Options, PatchOptions, UpdateOptions};
 pub use garbage::{DeleteOptions, Preconditions, Propagation};
 use kinds::{
-    autoscaling, built_in_schemas, custom, defaults, definition, events, field_selector, scale, schema, structure,
-    unknown_fields,
+    autoscaling, built_in_schemas, custom, defaults, definition, events, field_selector, pairs, scale, schema,
+    structure, unknown_fields,
 };
 pub use metrics::LOAD;
 pub use patch::PatchType;

@@ -9,9 +9,9 @@ use axum::body::Bytes;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
-use super::conversion;
 use super::definition::{Definition, built_in};
 use super::field_selector::FieldSelector;
+use super::pairs;
 use super::resource::{EVENTS, PODS, Resource, StorageKey};
 use super::status::Status;
 
@@ -147,7 +147,7 @@ impl Store {
         let first = found.next()?;
         let stored = |it: &&Arc<Definition>| match &it.custom {
             Some(custom) => custom.storage,
-            None => !conversion::is_converted(&it.resource),
+            None => !pairs::is_converted(&it.resource),
         };
         Some(if stored(&first) { first } else { found.find(stored).unwrap_or(first) }.clone())
     }

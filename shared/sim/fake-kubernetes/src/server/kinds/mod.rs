@@ -7,6 +7,7 @@ pub(super) mod defaults;
 pub(super) mod definition;
 pub(super) mod events;
 pub(super) mod field_selector;
+pub(super) mod pairs;
 pub(super) mod scale;
 pub(super) mod schema;
 pub(super) mod structure;
