@@ -1,9 +1,11 @@
 //! The only part of a plan with effects: reads, and executes the actions of the stages. It makes no decision.
 
+mod kinds;
+mod lines;
 pub(crate) mod without_effects;
 
 use crate::Planner;
-use crate::action::{Action, Batch, PlanLine, Written};
+use crate::action::{Action, Batch, Written};
 use crate::records::unfinished::remembered_until;
 use crate::snapshot::command_records::encode;
 use crate::snapshot::{RecordedCosts, Snapshot};
@@ -11,24 +13,20 @@ use async_trait::async_trait;
 use futures::future::join_all;
 use futures::lock::Mutex as AsyncMutex;
 use jiff::Timestamp;
-use nodeless_bill::PoolNow;
+use kinds::{decides, retired, writes_own_item};
 use nodeless_disruption::command::CommandRecord;
 use nodeless_model::NodeClaim;
+use nodeless_model::claim::Charge;
 use nodeless_model::cluster_limits::annotation_of;
-use nodeless_operations::{
-    Unread, leaving,
-    log_lines::{
-        BudgetExceeded, ClaimRefused, CommandStepped, CommandWaits, CostsRecorded, DisruptionSkipped,
-        DisruptionStopped, Failed, ObjectSkipped, PlanUnfinished,
-    },
-    shards,
-};
+use nodeless_operations::{Unread, leaving, log_lines::Failed, shards};
 use nodeless_ports::queue::WakeSource;
 use nodeless_ports::{ErrorKind, PortError};
 use nodeless_state::claims::MAX_TOGETHER;
+use nodeless_state::costs::{StoredCosts, StoredHour};
 use nodeless_state::limits::LaunchLimits;
 use nodeless_state::plans::{Commit, Committed, Leaving, StoredCommand};
 use nodeless_state::{RecordKind, StoredRecord};
+use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -135,60 +133,6 @@ impl Execute for Live<'_> {
     }
 }
 
-/// Whether no other action of a batch writes the item of the table, or the status, that this one writes.
-const fn writes_own_item(action: &Action) -> bool {
-    matches!(
-        action,
-        Action::UpdateClaim(_)
-            | Action::ChangeClaim(_)
-            | Action::BeginPlan(_)
-            | Action::Record(_)
-            | Action::PutRecord(..)
-            | Action::WriteNodeOverlayStatus(..)
-            | Action::WriteNodePoolStatus(..)
-            | Action::WriteCapacityBufferStatus(..)
-            | Action::WriteProvisioningRequestStatus(..)
-            | Action::Log(_)
-    )
-}
-
-/// Whether an action launches, disrupts or terminates nodes, or may lead to that. What other actions write only describes what was read,
-/// and is written again by the next plan.
-const fn decides(action: &Action) -> bool {
-    match action {
-        Action::UpdateClaim(_)
-        | Action::ChangeClaim(_)
-        | Action::RetireClaim(_)
-        | Action::CreateGroup(..)
-        | Action::StartClaim(..)
-        | Action::CreateReplacement(..)
-        | Action::PutCommand(_)
-        | Action::DeleteCommand(..) => true,
-        Action::BeginPlan(_)
-        | Action::EndPlan(_)
-        | Action::WriteNodeOverlayStatus(..)
-        | Action::WriteNodePoolStatus(..)
-        | Action::WriteCapacityBufferStatus(..)
-        | Action::WriteProvisioningRequestStatus(..)
-        | Action::PutRecord(..)
-        | Action::ReadWork
-        | Action::ReadChurn
-        | Action::PutNotYetEvaluated(..)
-        | Action::ReadCosts
-        | Action::PutCosts(..)
-        | Action::NoteCosts(_)
-        | Action::Record(_)
-        | Action::WakeClaims(_)
-        | Action::WakePlanner
-        | Action::Log(_) => false,
-    }
-}
-
-/// The claim that an action terminates.
-fn retired(action: &Action) -> Option<&NodeClaim> {
-    if let Action::RetireClaim(claim) = action { Some(claim) } else { None }
-}
-
 /// A claim, as it is written now.
 fn there(leaving: Leaving) -> Written {
     let Leaving { mut claim, charge } = leaving;
@@ -267,28 +211,12 @@ impl Live<'_> {
                 let result = cluster.write_provisioning_request_status(namespace, name, status).await;
                 self.logged("write the ProvisioningRequest's status", result)
             }
-            Action::PutRecord(kind, record) => {
-                let result = claims.put_record(*kind, record).await;
-                if *kind == RecordKind::WaitingPods {
-                    // If another process wrote first, or the outcome is unknown, the next plan reads the record again.
-                    let written = |version: &u64| StoredRecord { version: *version, ..record.clone() };
-                    self.planner.remember_waiting_pods(result.as_ref().ok().map(written));
-                }
-                version(result)
-            }
+            Action::PutRecord(kind, record) => self.put_record(*kind, record).await,
             Action::UpdateClaim(claim) => version(claims.update(claim, None).await),
             Action::RetireClaim(claim) => self.retire(claim).await,
             Action::ChangeClaim(claim) => self.change(claim).await,
             Action::CreateGroup(group, limits) => self.create_group(group, limits).await,
-            Action::StartClaim(claim, charge, limits) => {
-                let committed = self.commit(Commit::Start(claim, charge, limits)).await;
-                match decided(committed, claim.version) {
-                    Written::Version(_) => {
-                        there(Leaving { claim: claim.as_ref().clone(), charge: Some(charge.clone()) })
-                    }
-                    refused => refused,
-                }
-            }
+            Action::StartClaim(claim, charge, limits) => self.start(claim, charge, limits).await,
             Action::CreateReplacement(claim, limits) => self.create_replacement(claim, limits).await,
             Action::PutCommand(record) => self.put_command(record).await,
             Action::DeleteCommand(id, version) => self.delete_command(id, *version).await,
@@ -298,40 +226,63 @@ impl Live<'_> {
                 Err(error) => Written::Failed(error.to_string()),
             },
             Action::ReadCosts => self.read_costs().await,
-            Action::PutCosts(open, hours) => {
-                let result = claims.put_costs(open, hours).await;
-                if let Err(error) = &result {
-                    self.planner.context.log(&Failed { what: RECORD_COSTS, why: &error.to_string() });
-                }
-                version(result)
-            }
+            Action::PutCosts(open, hours) => self.put_costs(open, hours).await,
             Action::NoteCosts(through) => {
                 self.planner.note_costs(*through);
                 Written::Done
             }
-            Action::PutNotYetEvaluated(nodes, until) => {
-                let result = claims.put_not_yet_evaluated(nodes, *until).await;
-                // If the outcome of the write is unknown, the next plan reads the record again.
-                self.planner.remember_not_yet_evaluated(result.is_ok().then(|| nodes.clone()));
-                done(result)
-            }
+            Action::PutNotYetEvaluated(nodes, until) => self.put_not_yet_evaluated(nodes, *until).await,
             Action::Record(decision) => {
                 let result = claims.record_decisions(std::slice::from_ref(decision), settings.keep_decisions).await;
                 self.minor("record a decision", result)
             }
-            Action::WakeClaims(names) => {
-                let messages: Vec<(String, Duration)> =
-                    names.iter().map(|name| (name.clone(), Duration::ZERO)).collect();
-                // The sweep finds them within a minute.
-                let now = self.planner.context.now();
-                let result = shards::enqueue(claims, queue.as_ref(), now, &messages).await;
-                self.minor("have claims reconciled", result)
-            }
+            Action::WakeClaims(names) => self.wake_claims(names).await,
             Action::WakePlanner => self.minor("wake the planner", queue.wake_planner(WakeSource::Planner).await),
             Action::Log(line) => {
                 self.log(line);
                 Written::Done
             }
+        }
+    }
+
+    async fn put_record(&self, kind: RecordKind, record: &StoredRecord) -> Written {
+        let result = self.planner.claims.put_record(kind, record).await;
+        if kind == RecordKind::WaitingPods {
+            // If another process wrote first, or the outcome is unknown, the next plan reads the record again.
+            let written = |version: &u64| StoredRecord { version: *version, ..record.clone() };
+            self.planner.remember_waiting_pods(result.as_ref().ok().map(written));
+        }
+        version(result)
+    }
+
+    async fn put_not_yet_evaluated(&self, nodes: &BTreeSet<String>, until: Timestamp) -> Written {
+        let result = self.planner.claims.put_not_yet_evaluated(nodes, until).await;
+        // If the outcome of the write is unknown, the next plan reads the record again.
+        self.planner.remember_not_yet_evaluated(result.is_ok().then(|| nodes.clone()));
+        done(result)
+    }
+
+    async fn put_costs(&self, open: &StoredCosts, hours: &[StoredHour]) -> Written {
+        let result = self.planner.claims.put_costs(open, hours).await;
+        if let Err(error) = &result {
+            self.planner.context.log(&Failed { what: RECORD_COSTS, why: &error.to_string() });
+        }
+        version(result)
+    }
+
+    async fn wake_claims(&self, names: &[String]) -> Written {
+        let Planner { claims, queue, context, .. } = self.planner;
+        let messages: Vec<(String, Duration)> = names.iter().map(|name| (name.clone(), Duration::ZERO)).collect();
+        // The sweep finds them within a minute.
+        let result = shards::enqueue(claims, queue.as_ref(), context.now(), &messages).await;
+        self.minor("have claims reconciled", result)
+    }
+
+    async fn start(&self, claim: &NodeClaim, charge: &Charge, limits: &LaunchLimits) -> Written {
+        let committed = self.commit(Commit::Start(claim, charge, limits)).await;
+        match decided(committed, claim.version) {
+            Written::Version(_) => there(Leaving { claim: claim.clone(), charge: Some(charge.clone()) }),
+            refused => refused,
         }
     }
 
@@ -459,36 +410,6 @@ impl Live<'_> {
         let stored = StoredCommand { id: id.to_owned(), version, summary: String::new(), encoded: Vec::new() };
         done(self.planner.claims.delete_command(&stored).await)
     }
-
-    fn log(&self, line: &PlanLine) {
-        let context = &self.planner.context;
-        match line {
-            PlanLine::ObjectSkipped { kind, name, why } => context.log(&ObjectSkipped { kind, name, why }),
-            PlanLine::DisruptionSkipped { why } => context.log(&DisruptionSkipped { why }),
-            PlanLine::DisruptionStopped { node_pool, why } => context.log(&DisruptionStopped { node_pool, why }),
-            PlanLine::ClaimRefused { claim, node_pool, why } => {
-                context.log(&ClaimRefused { claim, node_pool: node_pool.as_deref(), why });
-            }
-            PlanLine::CostsRecorded(pool) => context.log(&recorded(pool)),
-            PlanLine::CostsNotRecorded { why } => context.log(&Failed { what: RECORD_COSTS, why }),
-            PlanLine::BudgetExceeded {
-                node_pool,
-                dollars_per_month,
-                dollars_this_month,
-                dollars_this_month_at_this_pace,
-            } => context.log(&BudgetExceeded {
-                node_pool: (!node_pool.is_empty()).then_some(node_pool.as_str()),
-                dollars_per_month: *dollars_per_month,
-                dollars_this_month: *dollars_this_month,
-                dollars_this_month_at_this_pace: *dollars_this_month_at_this_pace,
-            }),
-            PlanLine::CommandStepped { command, to, summary } => context.log(&CommandStepped { command, to, summary }),
-            PlanLine::CommandWaits { command, why } => context.log(&CommandWaits { command, why }),
-            PlanLine::PlanUnfinished { plan, began, consecutive } => {
-                context.log(&PlanUnfinished { plan, began: &began.to_string(), consecutive: *consecutive });
-            }
-        }
-    }
 }
 
 pub(super) fn costs_of(read: &Result<RecordedCosts, Unread>) -> Written {
@@ -500,24 +421,6 @@ pub(super) fn costs_of(read: &Result<RecordedCosts, Unread>) -> Written {
 
 /// The failed operation in the log line, if the costs of nodes are not recorded.
 const RECORD_COSTS: &str = "record what nodes cost";
-
-fn recorded(pool: &PoolNow) -> CostsRecorded<'_> {
-    CostsRecorded {
-        node_pool: &pool.node_pool,
-        nodes: pool.nodes,
-        dollars_per_hour: rounded(pool.dollars_per_hour),
-        dollars_today: rounded(pool.dollars_today),
-        dollars_this_month: rounded(pool.dollars_this_month),
-        dollars_this_month_at_this_pace: rounded(pool.dollars_this_month_at_this_pace),
-        idle_dollars_per_hour: rounded(pool.idle_dollars_per_hour),
-        on_demand_dollars_per_hour: rounded(pool.on_demand_dollars_per_hour),
-    }
-}
-
-/// Six decimal places, as prices have.
-fn rounded(dollars: f64) -> f64 {
-    (dollars * 1e6).round() / 1e6
-}
 
 fn done(result: Result<(), PortError>) -> Written {
     result.map_or_else(|error| refused(&error), |()| Written::Done)
