@@ -84,26 +84,12 @@ impl Planner {
             async { Ok(zonal_shift::in_effect(claims, self.settings.zonal_shift, now).await?) },
             // A plan can do without these.
             async { Ok(claims.records(RecordKind::Registrations).await.map_err(Unread::from)) },
-            async {
-                Ok(claims
-                    .record(RecordKind::ReportedMemory, "")
-                    .await
-                    .map(Option::unwrap_or_default)
-                    .map_err(Unread::from))
-            },
+            async { Ok(self.reported_memory().await) },
             async { Ok(self.unfinished(claims.unfinished_plan().await)) },
             async { Ok(self.not_yet_evaluated().await) },
             async { Ok(self.waiting_pods().await) },
         )?;
-        if let Err(other) = check_owner(view.options.table.valid().map(String::as_str), claims.table_name()) {
-            self.publish(vec![other_deployment(ObjectRef::namespace(SYSTEM_NAMESPACE), &other.to_string())], now).await;
-            return Err(ownership::denied(&other).into());
-        }
-        let unadopted = unadopted(&view.node_claims, &view.nodes, &records);
-        // A view that lacks the last changes has NodeClaims that were deleted with their records. Its plan decides nothing.
-        if unadopted > 0 && self.cluster.confirm_view().await.is_ok() {
-            return Err(PlanError::Unadopted(unadopted));
-        }
+        self.check_view(&view, &records, now).await?;
         places::take(&mut records, &view, now);
         own_nominations::disregard(&mut view, &records);
         unmarked::count(&mut view, &records, now);
@@ -137,6 +123,20 @@ impl Planner {
             catalog,
         };
         Ok((snapshot, revision))
+    }
+
+    /// Checks that a plan may decide from the view: this deployment serves the cluster, and all NodeClaims have their records.
+    async fn check_view(&self, view: &ClusterView, records: &[NodeClaim], now: Timestamp) -> Result<(), PlanError> {
+        if let Err(other) = check_owner(view.options.table.valid().map(String::as_str), self.claims.table_name()) {
+            self.publish(vec![other_deployment(ObjectRef::namespace(SYSTEM_NAMESPACE), &other.to_string())], now).await;
+            return Err(ownership::denied(&other).into());
+        }
+        let unadopted = unadopted(&view.node_claims, &view.nodes, records);
+        // A view that lacks the last changes has NodeClaims that were deleted with their records. Its plan decides nothing.
+        if unadopted > 0 && self.cluster.confirm_view().await.is_ok() {
+            return Err(PlanError::Unadopted(unadopted));
+        }
+        Ok(())
     }
 
     /// Reads the claims, and after them the cluster and the commands.
@@ -218,6 +218,12 @@ impl Planner {
         let read = self.claims.not_yet_evaluated().await.map_err(Unread::from)?;
         self.remember_not_yet_evaluated(Some(read.clone()));
         Ok(read)
+    }
+
+    /// The memory that nodes reported, or why it cannot be read.
+    async fn reported_memory(&self) -> Result<StoredRecord, Unread> {
+        let read = self.claims.record(RecordKind::ReportedMemory, "").await.map_err(Unread::from)?;
+        Ok(read.unwrap_or_default())
     }
 
     /// The pods that wait although plans place them, or why they cannot be read.
