@@ -3,9 +3,11 @@
 mod abandoned;
 mod conditions;
 mod idle;
+mod measures;
 mod moved;
 mod raises;
 mod templates;
+mod usage;
 mod zonal_shifts;
 
 use crate::capacity_blocks::{self, Ending};
@@ -17,14 +19,13 @@ use nodeless_lifecycle::{
 };
 use nodeless_model::claim::TerminationReason;
 use nodeless_model::events::instance_unhealthy;
-use nodeless_model::node_pool::PoolUsage;
 use nodeless_model::object::{MirroredClaim, NodePatch, ObjectEvent, ObjectRef};
 use nodeless_model::{Instance, Node, NodeClaim, NodePool, Phase, check_owner, labels};
 use nodeless_operations::{
     leaving,
-    log_lines::{Collected, Failed, SweepEnded, UsageCorrected},
+    log_lines::{Collected, Failed, SweepEnded},
     node_class,
-    offers::{CatalogCache, catalog_written, learn, shortages},
+    offers::{CatalogCache, learn, shortages},
     ownership, shards, zonal_shift,
 };
 use nodeless_ports::cluster::{FoundNodeClaims, OtherNodeClaim, SystemNamespace};
@@ -33,7 +34,7 @@ use nodeless_ports::{Cloud, Cluster, ErrorKind, PortError, Queue, ShiftedZone, Z
 use nodeless_state::State;
 use nodeless_telemetry::Context;
 use nodeless_telemetry::{Metric, Metrics};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -45,11 +46,6 @@ const SOON: Duration = Duration::from_secs(5);
 const MIRRORS: usize = 100;
 /// The maximum number of claims that one sweep writes because the network or reservation of their instances changed.
 const MOVED: usize = 400;
-/// From this age of the catalog on, its age is a metric: the schedule refreshes it every five minutes.
-const CATALOG_IS_OLD: Duration = Duration::from_mins(15);
-/// Smaller differences in dollars per hour come from the order of additions.
-const ROUNDING: f64 = 1e-6;
-
 /// Compares and repairs.
 pub struct Sweeper {
     /// Time and logs.
@@ -451,60 +447,6 @@ impl Sweeper {
             }
         }
     }
-
-    /// Corrects the usage of NodePools to the sum of the charges of their claims. If another process writes a claim meanwhile,
-    /// the correction fails and the next sweep retries it.
-    async fn recount(
-        &self,
-        claims: &[NodeClaim],
-        usage: &BTreeMap<String, PoolUsage>,
-        now: Timestamp,
-        report: &mut SweepReport,
-    ) {
-        for (name, mut right) in charged(claims, usage) {
-            let present = usage.get(&name).cloned().unwrap_or_default();
-            if same_usage(&present, &right) {
-                continue;
-            }
-            right.recounted = Some(now);
-            match self.claims.correct_usage(&name, &present, &right).await {
-                Ok(()) => self.context.log(&UsageCorrected { node_pool: &name }),
-                Err(error) if error.kind == ErrorKind::Conflict => {}
-                Err(error) => report.problems.push(format!("usage of NodePool {name}: {error}")),
-            }
-        }
-    }
-
-    async fn measure(&self, claims: &[NodeClaim], report: &SweepReport, metrics: &mut Metrics) {
-        let running = || claims.iter().filter(|claim| !claim.is_stopped());
-        let spend: f64 =
-            running().filter_map(|claim| claim.status.instance.as_ref()).map(|instance| instance.price).sum();
-        // Only after a complete sweep: an alarm fires if it is missing for a while.
-        metrics.count(Metric::NodeCount, running().filter(|claim| !claim.phase.is_leaving()).count());
-        metrics.record(Metric::HourlySpendDollars, spend);
-        measure_node_pools(claims, metrics);
-        metrics.count(Metric::OrphansCollected, report.collected.len());
-        match self.last_refresh().await {
-            Ok(Some(refreshed)) => {
-                let age = age(refreshed, self.context.now());
-                if age >= CATALOG_IS_OLD {
-                    metrics.record(Metric::CatalogAgeSeconds, age.as_secs_f64());
-                }
-            }
-            Ok(None) => {}
-            Err(error) => {
-                self.context.log(&Failed { what: "read the time of the last refresh", why: &error.to_string() });
-            }
-        }
-    }
-
-    /// The time of the last refresh that read everything. Before the first one, that of the catalog.
-    async fn last_refresh(&self) -> Result<Option<Timestamp>, PortError> {
-        match self.claims.catalog_refreshed().await? {
-            Some(refreshed) => Ok(Some(refreshed)),
-            None => Ok(self.claims.catalog_version().await?.as_deref().and_then(catalog_written)),
-        }
-    }
 }
 
 /// Whether an orphaned instance is in a zone that is shifted away from. EC2 is then called later.
@@ -536,38 +478,4 @@ fn is_forgotten(claim: &NodeClaim, now: Timestamp) -> bool {
     // A stopped instance waits for a plan that takes it.
     let waits_for_nothing = matches!(claim.phase, Phase::Initialized | Phase::Stopped);
     !waits_for_nothing && age(latest, now) >= UNSEEN
-}
-
-/// The nodes of each NodePool that has claims, and what they cost.
-fn measure_node_pools(claims: &[NodeClaim], metrics: &mut Metrics) {
-    let mut pools: BTreeMap<&str, (f64, f64)> = BTreeMap::new();
-    for claim in claims.iter().filter(|claim| !claim.is_stopped()) {
-        let Some(name) = &claim.node_pool else { continue };
-        let (nodes, dollars) = pools.entry(name).or_default();
-        *nodes += if claim.phase.is_leaving() { 0.0 } else { 1.0 };
-        *dollars += claim.status.instance.as_ref().map_or(0.0, |instance| instance.price);
-    }
-    for (pool, (nodes, dollars)) in pools {
-        metrics.record_of(pool, Metric::NodeCount, nodes);
-        metrics.record_of(pool, Metric::HourlySpendDollars, dollars);
-    }
-}
-
-/// The usage of each NodePool by the charges of its claims; nothing for a NodePool without claims whose usage is recorded.
-fn charged(claims: &[NodeClaim], usage: &BTreeMap<String, PoolUsage>) -> BTreeMap<String, PoolUsage> {
-    let mut counted: BTreeMap<String, PoolUsage> =
-        usage.keys().map(|name| (name.clone(), PoolUsage::default())).collect();
-    for claim in claims {
-        let Some(name) = &claim.node_pool else { continue };
-        let pool = counted.entry(name.clone()).or_default();
-        pool.resources.add(&claim.spec.charge.resources);
-        pool.dollars_per_hour += claim.spec.charge.dollars_per_hour;
-    }
-    counted
-}
-
-fn same_usage(a: &PoolUsage, b: &PoolUsage) -> bool {
-    let covers =
-        |a: &PoolUsage, b: &PoolUsage| a.resources.iter().all(|(name, quantity)| b.resources.get(name) == quantity);
-    covers(a, b) && covers(b, a) && (a.dollars_per_hour - b.dollars_per_hour).abs() < ROUNDING
 }

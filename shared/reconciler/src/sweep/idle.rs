@@ -1,6 +1,7 @@
 //! Whether a sweep finds nothing to do with what exists.
 
-use super::{Read, charged, same_usage};
+use super::Read;
+use super::usage::{charged, same_usage};
 use nodeless_model::managed::may_be_managed;
 use nodeless_model::node_pool::PoolUsage;
 use nodeless_model::{NodeClaim, Phase};
