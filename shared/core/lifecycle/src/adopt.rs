@@ -10,6 +10,7 @@ use nodeless_model::{
     ConditionStatus, Instance, Node, NodeClaim, NodePool, Phase, Quantity, Requirements, StringMap, Taint, labels,
 };
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 /// The characters of generated names, without those that are easily confused, as in Kubernetes.
 const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
@@ -45,14 +46,7 @@ pub fn adopted(
         None => free_name(node_pool.as_ref().unwrap_or(&node_class), instance, taken),
     };
     let created = mirror.and_then(|mirror| mirror.created).unwrap_or(instance.launched);
-    let (expire_after, termination_grace_period) = match (mirror, pool) {
-        (Some(mirror), _) => (mirror.expire_after, mirror.termination_grace_period),
-        (None, Some(pool)) => (
-            pool.template.expire_after.and_then(nodeless_model::NillableDuration::duration),
-            pool.template.termination_grace_period,
-        ),
-        (None, None) => (None, None),
-    };
+    let (expire_after, termination_grace_period) = times(mirror, pool);
     // What the node gets when it registers, if it has not yet.
     let registered = node.filter(|node| node.is_registered());
     let known = match mirror.and_then(|mirror| mirror.standalone.as_deref()) {
@@ -61,10 +55,7 @@ pub fn adopted(
     };
     let template = known.filter(|_| registered.is_none());
     let taints = Taints::new(registered, known);
-    let mut node_labels = labels_of(instance, node, node_pool.as_deref(), &node_class);
-    for (key, value) in template.into_iter().flat_map(|template| &template.labels) {
-        node_labels.entry(key.clone()).or_insert_with(|| value.clone());
-    }
+    let node_labels = with_template(labels_of(instance, node, node_pool.as_deref(), &node_class), template);
     // A claim without a NodePool ends with its object, so it has the identity of that.
     let identity = |mirror: &MirroredClaim| {
         if node_pool.is_some() { mirror.record_uid.clone() } else { Some(mirror.uid.clone()) }
@@ -83,10 +74,7 @@ pub fn adopted(
         spec: NodeClaimSpec {
             requirements: defining(&node_labels),
             instance_types: vec![instance.instance_type.clone()],
-            annotations: match registered {
-                Some(node) => own_annotations(node),
-                None => mirror.map(|mirror| mirror.hashes.clone()).unwrap_or_default(),
-            },
+            annotations: annotations(registered, mirror),
             taints: taints.lasting,
             startup_taints: taints.startup,
             expire_after,
@@ -96,20 +84,58 @@ pub fn adopted(
             ..NodeClaimSpec::default()
         },
         phase: joined,
-        status: NodeClaimStatus {
-            instance: Some(instance.launched_for(0.0)),
-            capacity: node.map(|node| node.capacity.clone()).unwrap_or_default(),
-            allocatable: node.map(|node| node.allocatable.clone()).unwrap_or_default(),
-            node_name: node.filter(|node| node.is_registered()).map(|node| node.name.clone()),
-            last_pod_event: Some(now),
-            ..NodeClaimStatus::default()
-        },
+        status: status(instance, node, now),
     };
-    set_conditions(&mut claim, now);
+    show_phase(&mut claim, phase, mirror, now);
+    Some(claim)
+}
+
+/// `expireAfter` and the termination grace period.
+fn times(mirror: Option<&MirroredClaim>, pool: Option<&NodePool>) -> (Option<Duration>, Option<Duration>) {
+    match (mirror, pool) {
+        (Some(mirror), _) => (mirror.expire_after, mirror.termination_grace_period),
+        (None, Some(pool)) => (
+            pool.template.expire_after.and_then(nodeless_model::NillableDuration::duration),
+            pool.template.termination_grace_period,
+        ),
+        (None, None) => (None, None),
+    }
+}
+
+/// The labels of the claim: those of its node, and those that it gets from its template when it registers.
+fn with_template(mut node_labels: StringMap, template: Option<&NodeTemplate>) -> StringMap {
+    for (key, value) in template.into_iter().flat_map(|template| &template.labels) {
+        node_labels.entry(key.clone()).or_insert_with(|| value.clone());
+    }
+    node_labels
+}
+
+/// Those of a registered node; before that, the hashes for drift.
+fn annotations(registered: Option<&Node>, mirror: Option<&MirroredClaim>) -> StringMap {
+    match registered {
+        Some(node) => own_annotations(node),
+        None => mirror.map(|mirror| mirror.hashes.clone()).unwrap_or_default(),
+    }
+}
+
+fn status(instance: &Instance, node: Option<&Node>, now: Timestamp) -> NodeClaimStatus {
+    NodeClaimStatus {
+        instance: Some(instance.launched_for(0.0)),
+        capacity: node.map(|node| node.capacity.clone()).unwrap_or_default(),
+        allocatable: node.map(|node| node.allocatable.clone()).unwrap_or_default(),
+        node_name: node.filter(|node| node.is_registered()).map(|node| node.name.clone()),
+        last_pod_event: Some(now),
+        ..NodeClaimStatus::default()
+    }
+}
+
+/// Sets the phase and the conditions of a claim that has the phase of its node.
+fn show_phase(claim: &mut NodeClaim, phase: Phase, mirror: Option<&MirroredClaim>, now: Timestamp) {
+    set_conditions(claim, now);
     claim.phase = phase;
     if phase == Phase::Stopped {
-        warm::show_stopped(&mut claim, now);
-        crate::conditions::set_ready(&mut claim, now);
+        warm::show_stopped(claim, now);
+        crate::conditions::set_ready(claim, now);
     }
     // Claims that had drifted stay drifted, although their hashes have another version.
     if let Some((status, reason)) = mirror.and_then(|mirror| mirror.conditions.get(condition::DRIFTED))
@@ -117,7 +143,6 @@ pub fn adopted(
     {
         claim.set_condition(condition::DRIFTED, ConditionStatus::True, reason, "adopted", now);
     }
-    Some(claim)
 }
 
 /// Adds what the catalog knows about the instance of an adopted claim: its price, and the resources of a node that has not joined.
