@@ -1,6 +1,7 @@
 //! The Kubernetes cluster.
 
 use crate::PortError;
+pub use crate::pod_batch::{BURST, BURST_TIME, BatchWindow, PodBatch};
 use async_trait::async_trait;
 use jiff::Timestamp;
 pub use nodeless_api::view::{Binding, BufferView, ClusterView, InvalidObject, Outline, RequestView, SYSTEM_NAMESPACE};
@@ -13,12 +14,10 @@ pub use nodeless_model::object::{
 };
 pub use nodeless_model::surge::{DeploymentChange, OwningDeployment, RaisedDeployment};
 use nodeless_model::{
-    DaemonSet, DaemonSetName, ExpectedPods, Node, NodeClaim, NodeOverlay, NodePool, Pod, PodDisruptionBudget,
-    ResourceList, Workload,
+    DaemonSet, DaemonSetName, Node, NodeClaim, NodeOverlay, NodePool, Pod, PodDisruptionBudget, ResourceList,
 };
 pub use nodeless_model::{OtherNodeClaim, OtherNodePool};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::time::Duration;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The answer of the Eviction API.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,84 +45,6 @@ pub struct SoughtNode {
     pub name: Option<String>,
     /// Whether the node is expected to lack the label `karpenter.sh/initialized`.
     pub joining: bool,
-}
-
-/// The batch window before a plan: how long the plan waits for further pods.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BatchWindow {
-    /// The window ends when no further pod has become pending for this time.
-    pub idle: Duration,
-    /// The maximum length while pods become pending.
-    pub max: Duration,
-    /// The maximum length while [`BURST`] pods become pending within each [`BURST_TIME`].
-    pub burst: Duration,
-    /// The minimum length, even if no pod is pending.
-    pub min: Duration,
-    /// Which pods are expected, so that they are not waited for.
-    pub expected: ExpectedPods,
-}
-
-/// This number of pods within [`BURST_TIME`] are those of a workload that a controller is creating. kube-controller-manager sends 20 requests
-/// a second by default (`--kube-api-qps`), of which those that create pods are more than a half.
-pub const BURST: usize = 10;
-
-/// The time of [`BURST`].
-pub const BURST_TIME: Duration = Duration::from_secs(2);
-
-/// A batch window, and when pods became pending in it. All times are since its start.
-#[derive(Clone, Debug)]
-pub struct PodBatch {
-    window: BatchWindow,
-    /// When the last pods became pending, [`BURST`] at most, the earliest first.
-    last: VecDeque<Duration>,
-    /// The workloads of the pending pods.
-    workloads: BTreeSet<Workload>,
-}
-
-impl PodBatch {
-    /// A window that begins with these pods pending.
-    pub fn new<'p>(window: BatchWindow, pending: impl IntoIterator<Item = &'p Pod>) -> Self {
-        let mut batch = Self { window, last: VecDeque::new(), workloads: BTreeSet::new() };
-        for pod in pending {
-            batch.last = VecDeque::from([Duration::ZERO]);
-            batch.is_expected(pod);
-        }
-        batch
-    }
-
-    /// Whether the plan expects the pod without having seen it, by its workload.
-    fn is_expected(&mut self, pod: &Pod) -> bool {
-        if self.window.expected == ExpectedPods::Off {
-            return false;
-        }
-        let Some(workload) = pod.workload() else { return false };
-        match workload.kind.as_str() {
-            "Deployment" if self.window.expected == ExpectedPods::Templates => true,
-            "Deployment" | "StatefulSet" | "Job" => !self.workloads.insert(workload),
-            _ => false,
-        }
-    }
-
-    /// Notes that a pod became pending.
-    pub fn note(&mut self, at: Duration, pod: &Pod) {
-        if self.is_expected(pod) {
-            return;
-        }
-        if self.last.len() == BURST {
-            self.last.pop_front();
-        }
-        self.last.push_back(at);
-    }
-
-    /// The end of the window, if no further pod becomes pending.
-    #[must_use]
-    pub fn end(&self) -> Duration {
-        let BatchWindow { idle, max, burst, min, .. } = self.window;
-        let (Some(first), Some(last)) = (self.last.front(), self.last.back()) else { return min };
-        let is_burst = self.last.len() == BURST && last.saturating_sub(*first) <= BURST_TIME;
-        let longest = if is_burst { max.max(burst) } else { max };
-        (*last + idle).min(longest).max(min)
-    }
 }
 
 /// The nodes that were found.
@@ -501,77 +422,3 @@ pub trait Events: Send + Sync {
 pub trait Cluster: PlanningView + NodesAndPods + Workloads + Configuration + ClaimMirror + Events {}
 
 impl<T: PlanningView + NodesAndPods + Workloads + Configuration + ClaimMirror + Events> Cluster for T {}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const WINDOW: BatchWindow = BatchWindow {
-        idle: Duration::ZERO,
-        max: Duration::ZERO,
-        burst: Duration::ZERO,
-        min: Duration::ZERO,
-        expected: ExpectedPods::Off,
-    };
-
-    #[test]
-    fn the_batch_window_ends_when_no_pod_arrives_but_not_before_its_minimum() {
-        let seconds = Duration::from_secs;
-        let end = |min, pending: bool, last: &[u64]| {
-            let window =
-                BatchWindow { idle: seconds(2), max: seconds(10), burst: seconds(20), min: seconds(min), ..WINDOW };
-            let mut batch = PodBatch::new(window, pending.then(Pod::default).iter());
-            last.iter().for_each(|at| batch.note(seconds(*at), &Pod::default()));
-            batch.end()
-        };
-        assert_eq!(end(0, false, &[]), seconds(0), "nothing to wait for");
-        assert_eq!(end(1, false, &[]), seconds(1));
-        assert_eq!(end(0, true, &[]), seconds(2));
-        assert_eq!(end(0, false, &[1, 3]), seconds(5));
-        assert_eq!(end(0, false, &[9]), seconds(10));
-        assert_eq!(end(4, false, &[1]), seconds(4));
-        assert_eq!(end(12, false, &[9]), seconds(12));
-    }
-
-    #[test]
-    fn the_batch_window_is_longer_while_a_controller_creates_pods() {
-        let seconds = Duration::from_secs_f64;
-        let end = |max: f64, per_second: u32, until: f64| {
-            let window = BatchWindow { idle: seconds(1.0), max: seconds(max), burst: seconds(20.0), ..WINDOW };
-            let mut batch = PodBatch::new(window, []);
-            let times = (0..).map(|pod| seconds(f64::from(pod) / f64::from(per_second)));
-            times.take_while(|at| *at <= seconds(until)).for_each(|at| batch.note(at, &Pod::default()));
-            batch.end()
-        };
-        assert_eq!(end(10.0, 20, 14.0), seconds(15.0), "all pods are of one plan");
-        assert_eq!(end(10.0, 20, 19.5), seconds(20.0));
-        assert_eq!(end(10.0, 20, 60.0), seconds(20.0));
-        assert_eq!(end(10.0, 8, 14.0), seconds(14.0 + 1.0), "the controller has other requests, too");
-        assert_eq!(end(10.0, 4, 14.0), seconds(10.0), "too few pods");
-        assert_eq!(end(10.0, 20, 4.0), seconds(5.0));
-        assert_eq!(end(25.0, 20, 60.0), seconds(25.0), "a longer maximum stays");
-    }
-
-    #[test]
-    fn pods_of_a_workload_that_the_plan_expects_do_not_extend_the_batch_window() {
-        use ExpectedPods::{Off, Samples, Templates};
-        let seconds = Duration::from_secs;
-        let pod = |kind: &str, name: &str| Pod {
-            owner_kind: Some(kind.into()),
-            owner_name: Some(format!("{name}-1")),
-            ..Pod::default().with_template(|it| it.labels = [("pod-template-hash".into(), "1".into())].into())
-        };
-        let end = |expected, first: &str, kind: &str, name: &str| {
-            let window =
-                BatchWindow { idle: seconds(1), max: seconds(10), burst: seconds(20), min: seconds(1), expected };
-            let mut batch = PodBatch::new(window, [&pod(first, "web")]);
-            (1..15).for_each(|at| batch.note(seconds(at), &pod(kind, name)));
-            batch.end().as_secs()
-        };
-        let set = "ReplicaSet";
-        assert_eq!([Off, Samples, Templates].map(|mode| end(mode, set, set, "web")), [10, 1, 1]);
-        assert_eq!([Off, Samples, Templates].map(|mode| end(mode, set, set, "api")), [10, 2, 1], "the first is new");
-        assert_eq!([Off, Samples, Templates].map(|mode| end(mode, "Job", "Job", "web")), [10, 1, 1]);
-        assert_eq!([Samples, Templates].map(|mode| end(mode, "Workflow", "Workflow", "web")), [10, 10]);
-    }
-}

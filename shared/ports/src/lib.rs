@@ -8,6 +8,7 @@ pub mod catalog_source;
 pub mod clock;
 pub mod cloud;
 pub mod cluster;
+mod pod_batch;
 pub mod queue;
 pub mod table;
 pub mod topic;
