@@ -1,11 +1,11 @@
 //! The planning pipeline: the stages of a plan, one after another.
 
-use super::stages::provisioning::VirtualPods;
 use super::stages::{bookkeeping, costs, disruption, provisioning, standalone, static_capacity, warm};
 use crate::action::{Batch, Stage};
 use crate::execute::Execute;
 use crate::facts::Facts;
 use crate::pods::expected::{expect, places};
+use crate::pods::placed::VirtualPods;
 use crate::pods::waiting::{WaitingPods, owners_without_launch};
 use crate::pools::Offered;
 use crate::records::report::Outcome;

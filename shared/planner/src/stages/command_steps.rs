@@ -464,10 +464,11 @@ const fn phase_name(phase: CommandPhase) -> &'static str {
 mod tests {
     use super::*;
     use crate::pods::expected::Expected;
+    use crate::pods::placed::VirtualPods;
     use crate::pools::Offered;
     use crate::snapshot::Snapshot;
     use crate::stages::disruption;
-    use crate::stages::provisioning::{self, VirtualPods};
+    use crate::stages::provisioning;
     use async_trait::async_trait;
     use futures::executor::block_on;
     use nodeless_catalog::{Catalog, Facts as CatalogFacts};

@@ -1,7 +1,6 @@
 //! Voluntary disruption: proposed on one snapshot of the cluster, and executed once a later snapshot has validated it.
 
 use super::command_steps::{ClaimsNow, CommandRun, reached, waits};
-use super::provisioning::Placed;
 use super::unready::recent_churn;
 use crate::action::{Action, Batch, PlanLine, Stage, Written};
 use crate::churn::Breaker;
@@ -11,6 +10,7 @@ use crate::launches::planned;
 use crate::nodes::cluster_state::ClusterState;
 use crate::nodes::node_events::NodeEvents;
 use crate::nodes::voluntary_disruption::{doubt, input, next_change, with_commitments};
+use crate::pods::placed::Placed;
 use crate::records::decisions;
 use crate::records::report::Outcome;
 use jiff::Timestamp;

@@ -1,7 +1,7 @@
 //! Nodes for pending pods.
 
 use crate::action::{Action, Batch, Stage};
-use crate::buffers::{self, Reserved};
+use crate::buffers;
 use crate::execute::Execute;
 use crate::facts::Facts;
 use crate::launches::beyond_limits;
@@ -11,11 +11,12 @@ use crate::nodes::cluster_state::ClusterState;
 use crate::nodes::local_volumes;
 use crate::nodes::node_events::NodeEvents;
 use crate::nodes::promised::BOUND_WITHIN;
-use crate::pods::expected::{Expectations, Expected};
+use crate::pods::expected::Expectations;
+use crate::pods::placed::{Placed, VirtualPods};
 use crate::pools::no_compatible_types;
 use crate::records::decisions;
 use crate::records::report::Outcome;
-use crate::requests::{self, Requested};
+use crate::requests;
 use crate::stages::policy;
 use crate::stages::request_capacity;
 use crate::standing::RestrictedPod;
@@ -23,33 +24,15 @@ use nodeless_disruption::spot_interruptions::LeftOut;
 use nodeless_model::events::{daemon_set_large, daemon_set_left_out, failed_scheduling, nominated};
 use nodeless_model::object::{ObjectEvent, ObjectRef};
 use nodeless_model::plural::counted;
-use nodeless_model::provisioning_request::{Finding, request_of};
+use nodeless_model::provisioning_request::request_of;
 use nodeless_model::{NodeClaim, Pod, PodOrigin, labels};
 use nodeless_operations::{names::Names, zonal_shift};
-use nodeless_scheduling::{Effect, Launch, Placement, Problem, Reason, Solution, Unschedulable, daemon_set_effects};
+use nodeless_scheduling::{Effect, Launch, Placement, Reason, Unschedulable, daemon_set_effects};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// How soon buffers are evaluated again, as in Karpenter.
 const BUFFERS_AGAIN: Duration = Duration::from_secs(30);
-
-/// Where pods are scheduled.
-pub(crate) struct Placed<'a> {
-    pub(crate) cluster_state: ClusterState<'a>,
-    pub(crate) problem: Problem<'a>,
-    pub(crate) solution: Solution,
-    virtual_pods: VirtualPods<'a>,
-    /// What was found for each request.
-    findings: Vec<Finding>,
-}
-
-/// What virtual pods are for.
-#[derive(Clone, Copy)]
-pub(crate) struct VirtualPods<'a> {
-    pub(crate) reserved: &'a [Reserved<'a>],
-    pub(crate) requested: &'a [Requested<'a>],
-    pub(crate) expected: &'a Expected,
-}
 
 /// Whether the scheduler left a pod for the next plan because of the work limit.
 fn is_left(refused: &Unschedulable) -> bool {

@@ -3,13 +3,13 @@
 //! The stage is level-triggered, as that of static capacity: each plan compares the number with the claims. It comes after the launches for
 //! pods, so that it replaces what they took, within the limits that they left.
 
-use super::provisioning::Placed;
 use crate::action::{Action, Batch, Stage, Written};
 use crate::execute::Execute;
 use crate::facts::Facts;
 use crate::launches::stopped::has_drifted;
 use crate::launches::{self, PlannedNode};
 use crate::nodes::voluntary_disruption::doubt;
+use crate::pods::placed::Placed;
 use crate::pools::EvaluatedPool;
 use crate::records::decisions::decision;
 use crate::records::report::Outcome;
