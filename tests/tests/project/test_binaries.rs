@@ -26,7 +26,10 @@ fn is_source(path: &Path) -> bool {
 /// The names of the modules in a folder.
 fn modules_in(folder: &Path) -> Vec<String> {
     let modules = entries(folder).into_iter().filter(|path| is_source(path) || path.join("mod.rs").is_file());
-    modules.map(|path| path.file_stem().unwrap().to_str().unwrap().to_owned()).filter(|name| name != "main").collect()
+    modules
+        .map(|path| path.file_stem().unwrap().to_str().unwrap().to_owned())
+        .filter(|name| name != "main" && name != "mod")
+        .collect()
 }
 
 /// Each binary is linked by itself. Of the tests of the project, those of the functions need a feature, and the cases of Karpenter's suites
@@ -45,9 +48,20 @@ fn the_integration_tests_of_a_crate_are_one_binary() {
 #[test]
 fn no_integration_test_is_left_out_of_its_binary() {
     for folder in crates().iter().flat_map(|package| entries(&package.join("tests"))) {
-        let Ok(main) = fs::read_to_string(folder.join("main.rs")) else { continue };
-        for module in modules_in(&folder) {
-            assert!(main.contains(&format!("mod {module};\n")), "{folder:?}/main.rs does not name {module}");
+        if folder.join("main.rs").is_file() {
+            check_names(&folder, "main.rs");
+        }
+    }
+}
+
+/// Checks that a file names each module in its folder, and so do the modules that are folders.
+fn check_names(folder: &Path, file: &str) {
+    let text = fs::read_to_string(folder.join(file)).unwrap();
+    for module in modules_in(folder) {
+        assert!(text.contains(&format!("mod {module};\n")), "{folder:?}/{file} does not name {module}");
+        let inner = folder.join(&module);
+        if inner.join("mod.rs").is_file() {
+            check_names(&inner, "mod.rs");
         }
     }
 }
