@@ -235,13 +235,19 @@ pub trait Objects: Send + Sync + 'static {
         self.current_selected::<K, _, _>(context, |_, object| Some(object.clone())).await
     }
 
+    /// Begins a view: from now on, it consists of the results of [`Self::latest`].
+    fn begin_view(&self);
+
     /// Like [`Self::current`], but only [`Self::confirm`] proves that the objects are current.
     ///
     /// # Errors
     /// As of [`Self::current_selected`].
     async fn latest<K: Kind>(&self, context: &Context) -> Result<Listed<K>, PortError>;
 
-    /// Waits until it is known whether the last results of [`Self::latest`] were current.
+    /// Removes the objects of a kind from the view: nothing is decided from them.
+    fn leave_out<K: Kind>(&self);
+
+    /// Waits until it is known whether the last results of [`Self::latest`] that are in the view were current.
     ///
     /// # Errors
     /// A [`Conflict`](ErrorKind::Conflict) when they were not, or when that cannot be known.

@@ -22,20 +22,19 @@ use tokio::time::{Instant, timeout_at};
 /// The wait before a watch is reopened that the API server closed at once.
 const REOPEN: Duration = Duration::from_millis(100);
 
-/// A store of one kind: itself, and as what confirms a view.
-type Kept = (Arc<dyn Any + Send + Sync>, Arc<dyn Confirm>);
-
 /// The objects of a Kubernetes cluster: those that were read once are only updated.
 pub struct KubeObjects {
     connection: Connection,
-    stores: std::sync::Mutex<HashMap<TypeId, Kept>>,
+    stores: std::sync::Mutex<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>,
+    /// The stores that the current view was read from. A view reads some kinds only if it needs them.
+    view: std::sync::Mutex<HashMap<TypeId, Arc<dyn Confirm>>>,
     /// Above this number of nodes or pods, watches are resumed.
     few: Option<usize>,
 }
 
 impl From<Connection> for KubeObjects {
     fn from(connection: Connection) -> Self {
-        Self { connection, stores: std::sync::Mutex::default(), few: None }
+        Self { connection, stores: std::sync::Mutex::default(), view: std::sync::Mutex::default(), few: None }
     }
 }
 
@@ -50,11 +49,11 @@ impl KubeObjects {
     /// The store of a kind.
     fn store<K: Kind>(&self) -> Arc<Mutex<Store<K>>> {
         let mut stores = self.stores.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = stores.get(&TypeId::of::<K>()).and_then(|(store, _)| store.clone().downcast().ok());
+        let known = stores.get(&TypeId::of::<K>()).and_then(|store| store.clone().downcast().ok());
         known.unwrap_or_else(|| {
             let few = self.few.filter(|_| matches!(K::NAME, "Node" | "Pod"));
             let store = Arc::new(Mutex::new(few.map_or_else(Store::new, Store::watching_above)));
-            stores.insert(TypeId::of::<K>(), (store.clone(), store.clone()));
+            stores.insert(TypeId::of::<K>(), store.clone());
             store
         })
     }
@@ -148,17 +147,26 @@ impl Objects for KubeObjects {
         Ok((selected, store.invalid().collect()))
     }
 
+    fn begin_view(&self) {
+        self.view.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
     async fn latest<K: Kind>(&self, context: &Context) -> Result<Listed<K>, PortError> {
         let store = self.store::<K>();
         let mut store = store.lock().await;
         store.latest(&self.connection, context).await?;
+        self.view.lock().unwrap_or_else(PoisonError::into_inner).insert(TypeId::of::<K>(), self.store::<K>());
         Ok((store.objects().cloned().collect(), store.invalid().collect()))
+    }
+
+    fn leave_out<K: Kind>(&self) {
+        self.view.lock().unwrap_or_else(PoisonError::into_inner).remove(&TypeId::of::<K>());
     }
 
     async fn confirm(&self) -> Result<(), PortError> {
         let stores: Vec<Arc<dyn Confirm>> = {
-            let stores = self.stores.lock().unwrap_or_else(PoisonError::into_inner);
-            stores.values().map(|(_, store)| store.clone()).collect()
+            let view = self.view.lock().unwrap_or_else(PoisonError::into_inner);
+            view.values().cloned().collect()
         };
         let proofs = join_all(stores.iter().map(|store| store.confirm())).await;
         let mut lacking: Vec<String> = proofs.into_iter().filter_map(Result::err).collect();

@@ -26,6 +26,7 @@ use std::collections::BTreeSet;
 #[async_trait]
 impl<O: Objects> PlanningView for ObjectCluster<O> {
     async fn view(&self) -> Result<ClusterView, PortError> {
+        self.objects.begin_view();
         let (nodes, pods, volumes, daemon_sets, budgets, pools, classes, claims, overlays, buffers, asked, system) = futures::try_join!(
             self.latest::<Nodes>(),
             self.latest::<Pods>(),
@@ -72,13 +73,20 @@ impl<O: Objects> PlanningView for ObjectCluster<O> {
     }
 
     async fn read_pod_controllers(&self, view: &mut ClusterView) -> Result<(), PortError> {
-        let (deployments, stateful_sets, jobs, ranges, quotas) = futures::try_join!(
+        let listed = futures::try_join!(
             self.latest::<CreatingDeployments>(),
             self.latest::<CreatingStatefulSets>(),
             self.latest::<CreatingJobs>(),
             self.latest::<LimitRanges>(),
             self.latest::<ResourceQuotas>(),
-        )?;
+        );
+        if listed.is_err() {
+            // LimitRanges and ResourceQuotas may be in the view for other pods.
+            self.objects.leave_out::<CreatingDeployments>();
+            self.objects.leave_out::<CreatingStatefulSets>();
+            self.objects.leave_out::<CreatingJobs>();
+        }
+        let (deployments, stateful_sets, jobs, ranges, quotas) = listed?;
         let read = deployments.0.iter().chain(&stateful_sets.0).chain(&jobs.0);
         view.set_pod_controllers(read, &Admission::from(ranges.0));
         if view.resource_quotas.is_empty() {

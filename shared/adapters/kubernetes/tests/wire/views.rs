@@ -198,6 +198,51 @@ async fn a_view_whose_watches_are_silent_is_not_current_and_the_next_one_is_list
     assert_eq!(node_reads(&world), (2, 1), "the current resourceVersion, no change, and a list");
 }
 
+/// A cluster whose next view reads a change of Deployments from a watch that sends nothing.
+async fn with_silent_deployments(world: &World) -> KubeCluster {
+    let template = json!({ "metadata": { "labels": { "app": "web" } },
+        "spec": { "restartPolicy": "Always", "containers": [{ "name": "c", "image": "c" }] } });
+    let deployment = |number: usize| {
+        json!({ "apiVersion": "apps/v1", "kind": "Deployment",
+            "metadata": { "name": format!("web-{number}"), "namespace": "default" },
+            "spec": { "replicas": 1, "selector": { "matchLabels": { "app": "web" } }, "template": template.clone() } })
+    };
+    // More than are listed each time.
+    for number in 0..251 {
+        world.create(&DEPLOYMENTS, deployment(number));
+    }
+    let cluster = world.cluster();
+    let mut view = cluster.view().await.unwrap();
+    cluster.read_pod_controllers(&mut view).await.unwrap();
+    world.create(&DEPLOYMENTS, deployment(251));
+    world.server.hold_watches(true);
+    cluster
+}
+
+#[tokio::test]
+async fn a_view_is_current_although_an_earlier_one_had_a_kind_that_was_not() {
+    let world = World::installed().await;
+    let cluster = with_silent_deployments(&world).await;
+    let mut view = cluster.view().await.unwrap();
+    cluster.read_pod_controllers(&mut view).await.unwrap();
+    let why = why_not_current(&cluster).await;
+    assert!(why.contains("Deployment: its watch is silent"), "{why}");
+    cluster.view().await.unwrap();
+    cluster.confirm_view().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_view_is_current_although_workloads_that_it_could_not_use_were_not() {
+    let world = World::installed().await;
+    let cluster = with_silent_deployments(&world).await;
+    let mut view = cluster.view().await.unwrap();
+    // The calls are repeated, and Deployments are read meanwhile.
+    let busy = || (503, "busy".to_owned());
+    world.answer("GET /apis/batch/v1/jobs?", [busy(), busy(), busy()]);
+    cluster.read_pod_controllers(&mut view).await.unwrap_err();
+    cluster.confirm_view().await.unwrap();
+}
+
 #[tokio::test]
 async fn a_lookup_after_a_view_does_not_hide_that_it_is_not_current() {
     let world = World::installed().await;

@@ -176,23 +176,13 @@ impl Objects for MemoryObjects {
         Ok(separate(selected))
     }
 
+    fn begin_view(&self) {}
+
     async fn latest<K: Kind>(&self, _context: &Context) -> Result<Listed<K>, PortError> {
         self.list::<K>(Selector::fields(K::FIELDS.unwrap_or_default())).await
     }
 
-    async fn read_pod_controllers(&self, view: &mut ClusterView) -> Result<(), PortError> {
-        let mut controllers = Vec::new();
-        for kind in &kinds::POD_CONTROLLERS {
-            controllers.extend(self.read(kind)?.0);
-        }
-        let (ranges, quotas) = (self.read(&kinds::ALL_LIMIT_RANGES)?, self.read(&kinds::ALL_QUOTAS)?);
-        view.set_pod_controllers(&controllers, &Admission::from(ranges.0));
-        if view.resource_quotas.is_empty() {
-            view.resource_quotas = quotas.0;
-            view.invalid.extend(quotas.1);
-        }
-        Ok(())
-    }
+    fn leave_out<K: Kind>(&self) {}
 
     /// A view is read from the objects themselves, so it always is current.
     async fn confirm(&self) -> Result<(), PortError> {
