@@ -6,7 +6,8 @@
 //! ```
 //!
 //! RebootInstances has no client token. So a call is written before it is made, and repeated only while the node is ready with the boot id
-//! that it had before the first call: after a crash, EC2 is called once more only if it has rebooted nothing.
+//! that it had before the first call: after a crash, EC2 is called once more only if it has rebooted nothing. If EC2 cannot be called, the
+//! reboot ends as if it had not been requested (`RebootNotAttempted`).
 
 use crate::drain::drain;
 use crate::effect::{Effect, Step};
@@ -24,7 +25,10 @@ use std::time::Duration;
 
 /// The interval of looks at a node that reboots, as in Karpenter.
 const POLL: Duration = Duration::from_secs(15);
-/// How long a node may take to be ready again, as in Karpenter.
+/// How long after its drain a node waits for the call of EC2, which is not made while the instance is unknown or its zone is shifted away
+/// from.
+const CALLED_WITHIN: Duration = Duration::from_hours(1);
+/// How long a node may take to be ready again after the call, as in Karpenter.
 const BACK_WITHIN: Duration = Duration::from_mins(20);
 /// When the call is repeated if the node still runs: EC2 forces a reboot if the operating system does not shut down within a few
 /// minutes.
@@ -53,9 +57,10 @@ pub(crate) fn step(claim: &NodeClaim, seen: &Observation, now: Timestamp, settin
         Seen::Known(nodes) => nodes,
         Seen::Unknown(why) => return Some(step.wait_for("its node", why, POLL)),
     };
-    let since = reboot.call.as_ref().map_or(reboot.drained_by, |call| call.first);
-    if elapsed(since, now) >= BACK_WITHIN {
-        return Some(failed(step, seen, now));
+    match &reboot.call {
+        Some(call) if elapsed(call.first, now) >= BACK_WITHIN => return Some(failed(step, seen, now)),
+        None if elapsed(reboot.drained_by, now) >= CALLED_WITHIN => return Some(not_attempted(step, now)),
+        _ => {}
     }
     let [node] = nodes.as_slice() else { return Some(step.after(POLL)) };
     Some(match &reboot.call {
@@ -132,6 +137,18 @@ fn ask(step: &mut Step, call: RebootCall, id: String) {
         reboot.call = Some(call);
         step.effects.push(Effect::RebootInstance { id });
     }
+}
+
+/// EC2 was not called in time: the next plan decides again. The reboot does not count, because there was none.
+fn not_attempted(mut step: Step, now: Timestamp) -> Step {
+    step.claim.status.reboots.pop();
+    let minutes = CALLED_WITHIN.as_secs() / 60;
+    let message = format!(
+        "the instance was not rebooted, because EC2 could not be called within {minutes} minutes of the drain: node repair decides again"
+    );
+    step.claim.set_condition(condition::REBOOTING, ConditionStatus::False, "RebootNotAttempted", &message, now);
+    step.effects.push(Effect::WakePlanner);
+    step.again()
 }
 
 /// The node was not ready in time: the next plan replaces it.

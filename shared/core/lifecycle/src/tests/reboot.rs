@@ -137,10 +137,26 @@ fn a_node_that_does_not_come_back_within_twenty_minutes_is_left_to_node_repair()
     assert_eq!(state(&failed.claim), (ConditionStatus::False, "RebootFailed"));
     assert!(failed.effects.contains(&Effect::WakePlanner));
     assert!(failed.events.iter().any(|event| event.reason == "RebootFailed"));
-    // Also if the call was never made.
-    let waits =
-        Observation { instance: Seen::Unknown("no".into()), nodes: Seen::Known(vec![node("boot-1")]), ..all_is_well() };
-    assert!(step(&requested(), &waits, at(1300 + 1200), &settings()).claim.rebooting().is_none());
+}
+
+#[test]
+fn a_reboot_without_a_call_waits_for_an_hour_and_does_not_count() {
+    let well = || Observation { nodes: Seen::Known(vec![node("boot-1")]), ..all_is_well() };
+    let late = 1300 + 3599;
+    assert!(calls(&step(&requested(), &well(), at(late), &settings())), "nothing was observed meanwhile");
+    for seen in [
+        Observation { instance: Seen::Unknown("EC2 did not answer".into()), ..well() },
+        Observation { zonal_shift: Some("a zonal shift is in effect".into()), ..well() },
+    ] {
+        assert!(step(&requested(), &seen, at(late), &settings()).claim.rebooting().is_some(), "{seen:?}");
+        let ended = step(&requested(), &seen, at(late + 1), &settings());
+        assert_eq!(state(&ended.claim), (ConditionStatus::False, "RebootNotAttempted"));
+        assert!(ended.claim.status.reboots.is_empty() && ended.claim.may_be_rebooted(at(late + 1)));
+        assert!(ended.effects.contains(&Effect::WakePlanner) && !calls(&ended));
+        let opened = step(&ended.claim, &seen, at(late + 2), &settings());
+        let opens = |effect: &Effect| matches!(effect, Effect::PatchNode { patch, .. } if patch.remove_taints == [Taint::rebooting()]);
+        assert!(opened.effects.iter().any(opens), "{opened:?}");
+    }
 }
 
 #[test]
