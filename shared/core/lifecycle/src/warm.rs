@@ -77,7 +77,7 @@ pub(crate) fn preparing(claim: &NodeClaim, seen: &Observation, now: Timestamp, s
     if pods.iter().any(serves) {
         return serve_pods(step, node);
     }
-    let patch = opening_patch(claim, node, seen);
+    let patch = opening_patch(claim, node, seen, now);
     if patch != NodePatch::default() {
         step.effects.push(Effect::patch_node(node, patch));
         return step.again();

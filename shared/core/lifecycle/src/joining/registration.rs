@@ -268,7 +268,7 @@ pub(crate) fn registered(claim: &NodeClaim, seen: &Observation, now: Timestamp) 
     if node.is_initialized() {
         return initialise(step, node, seen, now);
     }
-    let mut patch = opening_patch(claim, node, seen);
+    let mut patch = opening_patch(claim, node, seen, now);
     let mut opened = node.clone();
     patch.apply(&mut opened);
     let waits = opened.has_taint(&Taint::daemon_sets_not_ready()) && is_closed(claim);
@@ -305,14 +305,15 @@ fn is_to_be_shown(claim: &NodeClaim, seen: &Observation, now: Timestamp) -> bool
     is_due && mirror.is_some_and(|mirror| !mirror.shows(&claim.status.conditions))
 }
 
-/// The patch that opens a node for pods, unless nominations or DaemonSets are awaited. It is empty if the node is open.
-pub(crate) fn opening_patch(claim: &NodeClaim, node: &Node, seen: &Observation) -> NodePatch {
+/// The patch that opens a node for pods, unless nominations or DaemonSets are awaited, or its reboot has failed. It is empty if the node is
+/// open.
+pub(crate) fn opening_patch(claim: &NodeClaim, node: &Node, seen: &Observation, now: Timestamp) -> NodePatch {
     let mut closed_by = vec![Taint::joining()];
     if is_closed(claim) && seen.daemon_sets_not_ready.known().is_some_and(BTreeSet::is_empty) {
         closed_by.push(Taint::daemon_sets_not_ready());
     }
     closed_by.retain(|_| seen.nominations != Nominations::Awaited);
-    if claim.rebooting().is_none() {
+    if claim.rebooting().is_none() && !claim.reboot_failed(now) {
         closed_by.push(Taint::rebooting());
     }
     closed_by.retain(|taint| node.has_taint(taint));
@@ -382,7 +383,7 @@ pub(crate) fn initialized(claim: &NodeClaim, seen: &Observation, now: Timestamp)
         step = step.after(AGAIN);
     }
     for node in seen.nodes.known().into_iter().flatten() {
-        let mut open = opening_patch(claim, node, seen);
+        let mut open = opening_patch(claim, node, seen, now);
         if node.is_registered() && !node.is_initialized() && not_initialised_because(claim, node, seen).is_none() {
             open.labels.insert(labels::INITIALIZED.to_owned(), "true".to_owned());
         }

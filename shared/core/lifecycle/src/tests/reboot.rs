@@ -140,6 +140,21 @@ fn a_node_that_does_not_come_back_within_twenty_minutes_is_left_to_node_repair()
 }
 
 #[test]
+fn a_node_whose_reboot_has_failed_takes_no_pods_while_the_reboot_counts() {
+    let mut back = node("boot-1");
+    back.labels.remove(labels::INITIALIZED);
+    let failed = next(&asked(), &back, Vec::new(), 1010 + 1200).claim;
+    assert_eq!(state(&failed), (ConditionStatus::False, "RebootFailed"));
+    let patched = |second| {
+        let effects = next(&failed, &back, Vec::new(), second).effects;
+        effects.iter().any(|effect| matches!(effect, Effect::PatchNode { .. }))
+    };
+    let day = 24 * 3600;
+    assert!(!patched(2211) && !patched(1000 + day - 1), "its GPU may still be faulty");
+    assert!(patched(1000 + day));
+}
+
+#[test]
 fn a_reboot_without_a_call_waits_for_an_hour_and_does_not_count() {
     let well = || Observation { nodes: Seen::Known(vec![node("boot-1")]), ..all_is_well() };
     let late = 1300 + 3599;

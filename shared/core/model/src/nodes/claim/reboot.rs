@@ -62,6 +62,13 @@ impl NodeClaim {
         recent.clone().count() < MAX_REBOOTS && recent.all(|one| one.end.as_ref().is_some_and(|end| end.succeeded))
     }
 
+    /// Whether the last reboot that still counts has failed: node repair replaces the node, and no pod is to be bound there until then.
+    #[must_use]
+    pub fn reboot_failed(&self, now: Timestamp) -> bool {
+        let last = self.recent_reboots(now).last();
+        last.and_then(|reboot| reboot.end.as_ref()).is_some_and(|end| !end.succeeded)
+    }
+
     /// The reboots that still count.
     pub fn recent_reboots(&self, now: Timestamp) -> impl Iterator<Item = &Reboot> + Clone {
         self.status.reboots.iter().filter(move |reboot| now.duration_since(reboot.requested) < COUNTS_FOR)
