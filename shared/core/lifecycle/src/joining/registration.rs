@@ -386,6 +386,8 @@ pub(crate) fn initialized(claim: &NodeClaim, seen: &Observation, now: Timestamp)
         let mut open = opening_patch(claim, node, seen, now);
         if node.is_registered() && !node.is_initialized() && not_initialised_because(claim, node, seen).is_none() {
             open.labels.insert(labels::INITIALIZED.to_owned(), "true".to_owned());
+            // The next step sets the condition.
+            step = step.again();
         }
         if open != NodePatch::default() {
             step.effects.push(Effect::patch_node(node, open));

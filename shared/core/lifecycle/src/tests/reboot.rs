@@ -117,6 +117,7 @@ fn a_node_that_is_ready_with_another_boot_id_takes_pods_again() {
     let labelled = next(&back, &booting, Vec::new(), 1051);
     let labels_it = |effect: &Effect| matches!(effect, Effect::PatchNode { patch, .. } if patch.labels.contains_key(labels::INITIALIZED));
     assert!(labelled.effects.iter().any(labels_it));
+    assert_eq!(labelled.requeue, Some(Duration::ZERO), "the condition follows at once");
     let done = next(&labelled.claim, &Node { taints: Vec::new(), ..node("boot-2") }, Vec::new(), 1052).claim;
     assert!(done.has_condition(condition::INITIALIZED) && done.has_condition(condition::READY));
 }
