@@ -38,7 +38,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// After this time without a change, a claim that launches or terminates must be in a shard.
+/// After this time without a change, a claim that launches, terminates or is rebooted must be in a shard.
 const UNSEEN: Duration = Duration::from_secs(30);
 /// A claim that is due within this time is not made due again.
 const SOON: Duration = Duration::from_secs(5);
@@ -381,7 +381,7 @@ impl Sweeper {
         shards::enqueue(&self.claims, self.queue.as_ref(), now, &due).await
     }
 
-    /// Makes claims due that have something to do, or that launch or terminate and are in no shard.
+    /// Makes claims due that have something to do, or that launch, terminate or are rebooted and are in no shard.
     async fn requeue(&self, claims: &[NodeClaim], read: &Read, now: Timestamp, report: &mut SweepReport) {
         let pending = match shards::repair(&self.claims, self.queue.as_ref(), now).await {
             Ok(pending) => pending,
@@ -469,13 +469,14 @@ fn soon(now: Timestamp) -> Timestamp {
     now.saturating_add(SOON).unwrap_or(Timestamp::MAX)
 }
 
-/// Whether a claim that launches or terminates is in no shard for longer than a moment. Members of a launch group wait for their
-/// launch.
+/// Whether a claim that launches, terminates or is rebooted is in no shard for longer than a moment. Members of a launch group wait for
+/// their launch.
 fn is_forgotten(claim: &NodeClaim, now: Timestamp) -> bool {
     let last = claim.status.conditions.iter().map(|condition| condition.last_transition_time).max();
     let requested = claim.status.termination.as_ref().map(|end| end.requested);
-    let latest = [last, requested].into_iter().flatten().fold(claim.created, Timestamp::max);
+    let reboot = claim.rebooting().map(|reboot| reboot.requested);
+    let latest = [last, requested, reboot].into_iter().flatten().fold(claim.created, Timestamp::max);
     // A stopped instance waits for a plan that takes it.
-    let waits_for_nothing = matches!(claim.phase, Phase::Initialized | Phase::Stopped);
+    let waits_for_nothing = matches!(claim.phase, Phase::Initialized | Phase::Stopped) && reboot.is_none();
     !waits_for_nothing && age(latest, now) >= UNSEEN
 }

@@ -2,8 +2,8 @@
 
 use crate::common::{Harness, check_nodes, pod};
 use nodeless_fake_kubernetes::resource::NODES;
-use nodeless_model::Node;
 use nodeless_model::claim::TerminationReason;
+use nodeless_model::{Node, Taint};
 use nodeless_operations::gates::FeatureGates;
 use nodeless_planner::PlanSettings;
 use serde_json::{Value, json};
@@ -81,6 +81,21 @@ async fn a_node_that_ec2_refuses_to_reboot_is_replaced() {
     assert!(!harness.cluster.nodes().contains_key(&failed.name) && reboots(&harness) == 0);
     assert!(harness.cluster.events_of("RebootFailed").iter().any(|event| event.object.kind == "NodeClaim"));
     check_nodes(&harness, 2, "after the replacement").await;
+}
+
+#[tokio::test]
+async fn the_sweep_finds_a_reboot_that_no_shard_has() {
+    let (mut harness, failed) = with_failed_gpu().await;
+    harness.until("the drain", |harness| harness.cluster.nodes()[&failed.name].has_taint(&Taint::rebooting())).await;
+    assert_eq!(reboots(&harness), 0);
+    for mut shard in harness.claims.shards().await.unwrap() {
+        shard.due.clear();
+        shard.message = None;
+        harness.claims.put_shard(&shard).await.unwrap();
+    }
+    harness.queue.clear();
+    harness.minutes(10).await;
+    assert_eq!(reboots(&harness), 1);
 }
 
 #[tokio::test]
