@@ -1,4 +1,4 @@
-//! The [`Cluster`](nodeless_ports::Cluster) port over a narrow one, [`Objects`], which lists, reads and writes objects by kind.
+//! The [`Cluster`](nodeless_ports::Cluster) port over one with few operations, [`Objects`], which lists, reads and writes objects by kind.
 //!
 //! What an object means, and what a write requires of it, is decided here, for the Kubernetes API and for the simulated cluster: decoding,
 //! selectors, preconditions, patches, and what a rejection results in.

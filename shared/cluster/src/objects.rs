@@ -1,4 +1,4 @@
-//! The narrow port: the objects of the Kubernetes API, by kind.
+//! The port with few operations: the objects of the Kubernetes API, by kind.
 
 use crate::failure::CallError;
 use crate::kinds::Kind;

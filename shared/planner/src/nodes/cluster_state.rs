@@ -111,7 +111,7 @@ impl<'a> ClusterState<'a> {
         self
     }
 
-    /// Counts pending pods on the nodes that are about to open for them, except those that are planned with further requirements.
+    /// Counts the pending pods that are about to be bound on their nodes, except those that are planned with further requirements.
     pub(crate) fn hold_promised(&mut self, now: Timestamp) {
         let planned = self.pending.iter().filter(|one| one.standing == PodStanding::Planned);
         let planned: HashMap<String, &Pod> = planned.map(|one| (one.pod.key(), one.pod)).collect();

@@ -98,7 +98,7 @@ mod tests {
         claim
     }
 
-    /// The names of the pods that are promised, each with its node.
+    /// The names of the pods that are about to be bound, each with its node.
     fn found(places: &[(&Node, &NodeClaim, Vec<&Pod>)], pods: &[Pod], now: i64) -> Vec<(String, String)> {
         let places: Vec<Place<'_>> = places
             .iter()

@@ -20,7 +20,7 @@ struct Policy {
     reboots: bool,
 }
 
-/// An unhealthy condition of a node. The one whose toleration ends first is the least.
+/// An unhealthy condition of a node. The order is that in which their tolerations end.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Symptom {
     due: Timestamp,
@@ -46,7 +46,7 @@ const ACCELERATORS: &str = "AcceleratedHardwareReady";
 
 /// The XID errors of NVIDIA's driver after which a GPU works no more, as in Karpenter's policies.
 const FATAL_XIDS: [u32; 19] = [46, 48, 54, 62, 63, 64, 74, 79, 95, 109, 110, 119, 120, 136, 140, 143, 155, 156, 158];
-/// Those of them that a reboot does not cure.
+/// Those of them that a reboot does not repair.
 const REPLACED_XIDS: [u32; 5] = [64, 74, 79, 119, 120];
 
 /// No node is repaired while more than this fraction of a NodePool's nodes, rounded up, is unhealthy: then the cause is
@@ -170,7 +170,7 @@ fn one(
     })
 }
 
-/// Whether the instance of a node is rebooted before the node is replaced: for faults of GPUs that this may cure, twice within a day at
+/// Whether the instance of a node is rebooted before the node is replaced: for faults of GPUs that this may repair, twice within a day at
 /// most, and not again if the node was not ready after that. The reboot is proved by the boot id.
 fn may_reboot(of: &ClusterNode<'_>, node: &Node, overdue: &[Symptom], options: &Options, now: Timestamp) -> bool {
     options.reboot_for_repair

@@ -180,7 +180,7 @@ fn a_reboot_comes_first_for_the_faults_of_gpus_that_it_may_cure() {
     let mut world = with_failed_gpu(48);
     sick(&mut world, 0, "KernelReady", Some(false), 7000);
     assert_eq!(verdict(&world), Verdict::Reboot);
-    // What holds a repair holds a reboot.
+    // What prevents a repair prevents a reboot.
     world.places[0].node.annotations.insert(labels::DO_NOT_REPAIR.to_owned(), "true".to_owned());
     assert!(matches!(verdict(&world), Verdict::Blocked(_)));
     let mut world = with_failed_gpu(48);

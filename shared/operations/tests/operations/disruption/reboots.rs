@@ -58,7 +58,7 @@ async fn a_node_whose_gpu_works_again_after_a_reboot_stays() {
 }
 
 #[tokio::test]
-async fn a_node_that_two_reboots_do_not_cure_is_replaced() {
+async fn a_node_that_two_reboots_do_not_repair_is_replaced() {
     let (mut harness, failed) = with_failed_gpu().await;
     let launched = harness.cloud.launched();
     harness.minutes(15).await;
