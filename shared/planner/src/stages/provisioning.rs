@@ -39,6 +39,12 @@ fn is_left(refused: &Unschedulable) -> bool {
     refused.reasons.iter().any(|reason| matches!(reason, Reason::OutOfWork))
 }
 
+/// Whether a launch with pods of these indices is for expected pods only.
+fn is_for_expected(launched: &[usize], pods: &[&Pod]) -> bool {
+    let is_expected = |pod: &usize| matches!(pods[*pod].origin, PodOrigin::Workload(_));
+    !launched.is_empty() && launched.iter().all(is_expected)
+}
+
 /// Schedules all pending pods and the virtual pods.
 pub(crate) fn place<'a>(
     facts: Facts<'a>,
@@ -87,12 +93,6 @@ impl<'a> Placed<'a> {
     /// What is to be recorded of expected pods.
     pub(crate) const fn expectations(&self) -> &'a Expectations {
         &self.virtual_pods.expected.record
-    }
-
-    /// Whether a launch is for expected pods only.
-    fn is_expected(&self, launch: &Launch) -> bool {
-        let is_expected = |pod: &usize| matches!(self.problem.pods[*pod].origin, PodOrigin::Workload(_));
-        launch.pods.iter().all(is_expected)
     }
 
     /// The pods that wait for a node.
@@ -168,7 +168,7 @@ impl<'a> Placed<'a> {
     fn planned(&self, facts: Facts<'_>) -> (Vec<PlannedNode<'_>>, Vec<(PlannedNode<'_>, String)>) {
         // Launch budgets and limits are for the pods that exist first.
         let (expected, launches): (Vec<&Launch>, Vec<&Launch>) =
-            self.solution.launches.iter().partition(|launch| self.is_expected(launch));
+            self.solution.launches.iter().partition(|launch| is_for_expected(&launch.pods, &self.problem.pods));
         let planned = launches.into_iter().chain(expected).map(|launch| {
             let pods = launch.pods.iter().filter_map(|pod| self.nominated(*pod)).map(Pod::key).collect();
             let whole_for = self.whole_for(launch);
@@ -402,5 +402,21 @@ fn report_unschedulable(placed: &Placed<'_>, facts: Facts<'_>, outcome: &mut Out
     if !placed.problem.pods.is_empty() {
         let policy = facts.snapshot.settings.scheduling.min_values;
         outcome.events.extend(no_compatible_types::warnings(facts.evaluated, policy));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nodeless_model::Workload;
+    use std::sync::Arc;
+
+    #[test]
+    fn a_launch_without_pods_is_not_for_expected_ones() {
+        let workload = Workload::new("shop", "Job", "web", None);
+        let expected = Pod { origin: PodOrigin::Workload(Arc::new(workload)), ..Pod::default() };
+        let pods = [&expected, &Pod::default()];
+        let is_expected = [&[][..], &[0], &[1], &[0, 1]].map(|launched| is_for_expected(launched, &pods));
+        assert_eq!(is_expected, [false, true, false, false]);
     }
 }
