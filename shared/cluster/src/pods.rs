@@ -27,7 +27,7 @@ impl Kind for UnboundPods {
     const NAME: &'static str = "Pod";
     const PATH: &'static str = kinds::PODS;
 
-    fn reduce(Unbound { metadata, status }: Unbound) -> Result<UnboundPod, String> {
+    fn reduce(Unbound { metadata, spec, status }: Unbound) -> Result<UnboundPod, String> {
         let hash = metadata.labels.get(POD_TEMPLATE_HASH).map(String::as_str);
         let owner = metadata.owner_references.iter().find(|owner| owner.controller == Some(true));
         let workload = owner.map(|owner| Workload::new(&metadata.namespace, &owner.kind, &owner.name, hash));
@@ -36,6 +36,7 @@ impl Kind for UnboundPods {
             resource_version: metadata.resource_version,
             nominated_node: status.nominated_node_name.filter(|node| !node.is_empty()),
             is_terminating: metadata.deletion_timestamp.is_some(),
+            is_gated: !spec.scheduling_gates.is_empty(),
             workload,
         })
     }
@@ -45,7 +46,15 @@ impl Kind for UnboundPods {
 struct Unbound {
     metadata: Metadata,
     #[serde(default)]
+    spec: Spec,
+    #[serde(default)]
     status: Status,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Spec {
+    scheduling_gates: Vec<IgnoredAny>,
 }
 
 #[derive(Deserialize)]
@@ -216,6 +225,16 @@ mod tests {
 
     fn refused(code: u16, message: &str) -> CallError {
         CallError::answered("Kubernetes evict Pod", Answer { code, message: message.to_owned(), ..Answer::default() })
+    }
+
+    #[test]
+    fn a_pod_with_scheduling_gates_is_read_as_gated() {
+        let is_gated = |spec: serde_json::Value| {
+            let metadata = json!({ "namespace": "shop", "name": "web", "uid": "u", "resourceVersion": "1" });
+            let read: Unbound = serde_json::from_value(json!({ "metadata": metadata, "spec": spec })).unwrap();
+            UnboundPods::reduce(read).unwrap().is_gated
+        };
+        assert!(is_gated(json!({ "schedulingGates": [{ "name": "queue" }] })) && !is_gated(json!({})));
     }
 
     #[test]

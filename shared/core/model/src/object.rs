@@ -140,6 +140,8 @@ pub struct UnboundPod {
     pub nominated_node: Option<String>,
     /// Whether the pod is being deleted.
     pub is_terminating: bool,
+    /// Whether the pod has scheduling gates.
+    pub is_gated: bool,
     /// The workload that it is part of.
     pub workload: Option<Workload>,
 }

@@ -36,7 +36,7 @@ pub enum Nominations {
     None,
     /// The nominations are not written yet: the node stays closed.
     Awaited,
-    /// The nominations are written: the node opens, and they are kept up while its pods are not bound.
+    /// The nominations are written: the node opens, and cleared ones are written again while its pods are not bound.
     Written,
 }
 
@@ -88,7 +88,7 @@ pub fn waits_for(one: &NodeClaim, other: &NodeClaim) -> bool {
     one.created.duration_since(other.created).unsigned_abs() <= SAME_WORKLOAD
 }
 
-/// Determines which of these nodes open now, and which stay closed. The nominations of open nodes are kept up.
+/// Determines which of these nodes open now, and which stay closed. Cleared nominations for open nodes are written again.
 ///
 /// The nodes of a plan open together once all of them are ready, or none has registered for 20 seconds. No node waits for a claim that
 /// ends, or for a claim whose node is not held. A node that has been registered for 60 seconds waits for no other.
@@ -150,7 +150,7 @@ pub fn nominations<'a>(
     }
     let (mut missing, mut waiting) = (Vec::new(), BTreeSet::new());
     let is_planned = |pod: &&UnboundPod| planned.contains_key(&(pod.pod.namespace.as_str(), pod.pod.name.as_str()));
-    let others = unbound.iter().filter(|pod| !pod.is_terminating && !is_planned(pod));
+    let others = unbound.iter().filter(|pod| !pod.is_terminating && !pod.is_gated && !is_planned(pod));
     let taken = expected.taken_by(others.collect());
     for pod in unbound.iter().filter(|pod| !pod.is_terminating) {
         let by_name = planned.get(&(pod.pod.namespace.as_str(), pod.pod.name.as_str()));

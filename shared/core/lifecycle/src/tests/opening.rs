@@ -28,6 +28,7 @@ fn unbound(name: &str, nominated: Option<&str>) -> UnboundPod {
         resource_version: "1".into(),
         nominated_node: nominated.map(str::to_owned),
         is_terminating: false,
+        is_gated: false,
         workload: None,
     }
 }
@@ -60,7 +61,7 @@ fn the_nodes_of_a_plan_open_together() {
     assert_eq!(of(one("b", Phase::Launched, None), 20), [Written, Awaited], "none registered for 20 seconds");
     assert_eq!(of(one("b", Phase::Launched, Some(false)), 59), [Awaited, Awaited], "it joined a moment ago");
     assert_eq!(of(one("b", Phase::Launched, Some(false)), 60), [Written, Awaited], "60 seconds are over");
-    assert_eq!(of(one("b", Phase::Initialized, Some(true)), 14), [Written, Written], "nominations are kept up");
+    assert_eq!(of(one("b", Phase::Initialized, Some(true)), 14), [Written, Written], "nominations are written again");
     assert_eq!(of(one("b", Phase::Initialized, Some(true)), 15), [Written, Nothing]);
 }
 
@@ -115,6 +116,7 @@ fn pods_take_the_nodes_of_the_expected_pods_of_their_workload() {
         UnboundPod { workload: Some(workload), ..pod }
     };
     let mut pods = vec![
+        UnboundPod { is_gated: true, ..of("Deployment", unbound("p0", None)) },
         of("Deployment", unbound("p1", None)),
         of("Deployment", unbound("p2", None)),
         of("Deployment", unbound("p3", Some("node-a"))),
@@ -131,7 +133,7 @@ fn pods_take_the_nodes_of_the_expected_pods_of_their_workload() {
         shown.collect::<Vec<_>>()
     };
     assert_eq!(missing(&pods), ["p1 node-b", "p2 node-a", "p5 node-b"], "p6 finds no place, and c was open before");
-    pods[1].nominated_node = Some("node-a".into());
+    pods[2].nominated_node = Some("node-a".into());
     assert_eq!(missing(&pods), ["p1 node-b", "p5 node-b"], "once each");
 }
 
