@@ -54,14 +54,21 @@ impl ReadController {
         let is_ours = spec.managed_by.as_deref().is_none_or(|by| by == "kubernetes.io/job-controller");
         let has_ended =
             ["Complete", "Failed", "SuccessCriteriaMet", "FailureTarget"].iter().any(|it| holds(object, it));
-        let creates = is_ours && !has_ended && spec.suspend != Some(true) && status.failed <= 0;
+        let uncounted = &status.uncounted_terminated_pods;
+        let has_failed = status.failed > 0 || !uncounted.failed.is_empty();
+        let creates = is_ours && !has_ended && spec.suspend != Some(true) && !has_failed;
+        let succeeded =
+            count(status.succeeded).saturating_add(u32::try_from(uncounted.succeeded.len()).unwrap_or(u32::MAX));
         let left = match spec.completions {
-            Some(completions) => completions.saturating_sub(status.succeeded),
-            None if status.succeeded > 0 => 0,
-            None => i32::MAX,
+            Some(completions) => count(completions).saturating_sub(succeeded),
+            None if succeeded > 0 => 0,
+            None => u32::MAX,
         };
         let desired = if creates {
-            Desired::Active { count: count(spec.parallelism.unwrap_or(1).min(left)) }
+            Desired::Active {
+                count: count(spec.parallelism.unwrap_or(1)).min(left),
+                awaits_deleted: spec.pod_replacement_policy.as_deref() == Some("Failed"),
+            }
         } else {
             Desired::Nothing
         };
@@ -189,12 +196,18 @@ mod tests {
     fn a_job_has_as_many_pods_as_it_still_needs() {
         let job = |spec: &Value, status: &Value| *ReadController::job(&read(spec, status)).desired();
         let (ten, all) = (json!({ "parallelism": 10, "completions": 25 }), json!({ "parallelism": 10 }));
-        let active = |count| Desired::Active { count };
+        let active = |count| Desired::Active { count, awaits_deleted: false };
         assert_eq!(job(&ten, &json!({})), active(10));
         assert_eq!(job(&ten, &json!({ "succeeded": 20 })), active(5));
         assert_eq!(job(&ten, &json!({ "failed": 1 })), Desired::Nothing, "it waits");
+        let uncounted = |pods: Value| json!({ "succeeded": 20, "uncountedTerminatedPods": pods });
+        assert_eq!(job(&ten, &uncounted(json!({ "succeeded": ["a", "b"] }))), active(3), "two more have succeeded");
+        assert_eq!(job(&ten, &uncounted(json!({ "failed": ["a"] }))), Desired::Nothing);
+        let replaced_late = json!({ "parallelism": 10, "podReplacementPolicy": "Failed" });
+        assert_eq!(job(&replaced_late, &json!({})), Desired::Active { count: 10, awaits_deleted: true });
         assert_eq!(job(&all, &json!({})), active(10));
         assert_eq!(job(&all, &json!({ "succeeded": 1 })), active(0), "the queue is empty");
+        assert_eq!(job(&all, &json!({ "uncountedTerminatedPods": { "succeeded": ["a"] } })), active(0));
         assert_eq!(job(&json!({}), &json!({})), active(1));
         let ended = json!({ "conditions": [{ "type": "Complete", "status": "True" }] });
         assert_eq!(job(&ten, &ended), Desired::Nothing);

@@ -24,7 +24,8 @@ pub use pod::{
     PodCondition, PodResources, PodSpec, PodStatus, SchedulingGroup, Volume, VolumeClaimSource,
 };
 pub use pod_controller::{
-    Ordinals, PodController, PodControllerCondition, PodControllerSpec, PodControllerStatus, UpdateStrategy,
+    Ordinals, PodController, PodControllerCondition, PodControllerSpec, PodControllerStatus, UncountedPods,
+    UpdateStrategy,
 };
 pub use storage::{
     Attachment, AttachmentSource, AttachmentStatus, ClaimStatus, CsiDriver, CsiNode, CsiNodeSpec, CsiSource,

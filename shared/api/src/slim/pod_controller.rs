@@ -39,6 +39,8 @@ pub struct PodControllerSpec {
     pub completions: Option<i32>,
     /// Whether a Job creates no pods.
     pub suspend: Option<bool>,
+    /// `Failed` if a Job replaces pods that are being deleted only once they have ended.
+    pub pod_replacement_policy: Option<String>,
     /// The controller that handles a Job, if it is not that of Kubernetes.
     pub managed_by: Option<String>,
     /// The pod.
@@ -80,6 +82,18 @@ pub struct PodControllerStatus {
     pub succeeded: i32,
     /// How many pods of a Job have failed.
     pub failed: i32,
+    /// The pods of a Job that have ended and are not among these numbers yet.
+    pub uncounted_terminated_pods: UncountedPods,
+}
+
+/// The pods of a Job that have ended and are not counted yet, by uid.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct UncountedPods {
+    /// Those that have succeeded.
+    pub succeeded: Vec<String>,
+    /// Those that have failed.
+    pub failed: Vec<String>,
 }
 
 /// A condition of a [`PodController`].

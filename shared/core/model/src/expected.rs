@@ -87,8 +87,10 @@ pub enum Desired {
     },
     /// A Job.
     Active {
-        /// How many of its pods are to run at once.
+        /// How many of its pods are to run at once: no more than have yet to succeed.
         count: u32,
+        /// Whether a pod that is being deleted is replaced only once it has ended.
+        awaits_deleted: bool,
     },
 }
 
@@ -99,7 +101,7 @@ impl Desired {
         match self {
             Self::Nothing | Self::Refused => 0,
             Self::Replicas { count, surge, .. } => count.saturating_add(*surge),
-            Self::Ordinals { count, .. } | Self::Active { count } => *count,
+            Self::Ordinals { count, .. } | Self::Active { count, .. } => *count,
         }
     }
 }
@@ -205,7 +207,7 @@ mod tests {
         };
         assert_eq!(kept(Desired::Ordinals { first: 0, count: 2 }), ["shared"]);
         assert_eq!(
-            kept(Desired::Active { count: 2 }),
+            kept(Desired::Active { count: 2, awaits_deleted: false }),
             ["data-web-api-0", "shared"],
             "no other kind makes them by name"
         );

@@ -7,7 +7,10 @@ pub(super) fn missing(controller: &PodController, pods: &[&Pod]) -> u32 {
     let active = || pods.iter().filter(|pod| pod.is_active());
     match controller.desired {
         Desired::Nothing | Desired::Refused => 0,
-        Desired::Active { count } => count.saturating_sub(number(active().count())),
+        Desired::Active { count, awaits_deleted } => {
+            let is_present = |pod: &&&Pod| pod.is_active() || (awaits_deleted && pod.is_terminating());
+            count.saturating_sub(number(pods.iter().filter(is_present).count()))
+        }
         Desired::Replicas { count, surge, recreates } => {
             let current = of_newest_template(pods).filter(|pod| pod.is_active()).count();
             if recreates && of_newest_template(pods).count() < pods.len() {
@@ -100,10 +103,11 @@ mod tests {
 
     #[test]
     fn a_job_creates_the_pods_that_are_to_run_at_once() {
-        let job = controller("Job", Desired::Active { count: 3 });
+        let job = |awaits_deleted| controller("Job", Desired::Active { count: 3, awaits_deleted });
         let pods: Vec<Pod> = (0..4).map(|number| pod("Job", &format!("web-{number}"), 0)).collect();
-        let of = |pods: &[Pod]| missing(&job, &pods.iter().collect::<Vec<_>>());
-        assert_eq!([0, 2, 3, 4].map(|count| of(&pods[..count])), [3, 1, 0, 0]);
-        assert_eq!(of(&[terminating(pods[0].clone()), pods[1].clone()]), 2);
+        let of = |job: PodController, pods: &[Pod]| missing(&job, &pods.iter().collect::<Vec<_>>());
+        assert_eq!([0, 2, 3, 4].map(|count| of(job(false), &pods[..count])), [3, 1, 0, 0]);
+        let one_is_deleted = [terminating(pods[0].clone()), pods[1].clone()];
+        assert_eq!([false, true].map(|awaits_deleted| of(job(awaits_deleted), &one_is_deleted)), [2, 1]);
     }
 }
