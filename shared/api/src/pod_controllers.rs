@@ -5,6 +5,7 @@ use crate::deployment::surge_and_unavailable;
 use crate::pod_shapes::ReadShape;
 use crate::slim;
 use crate::view::ClusterView;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use nodeless_model::{Desired, Pod, PodController, Workload};
 use std::collections::BTreeMap;
 
@@ -34,7 +35,7 @@ impl ReadController {
         Self::new("Deployment", object, desired)
     }
 
-    /// A StatefulSet. One that creates its pods one after the other, or replaces them, creates none as far as this is concerned.
+    /// A StatefulSet. No pods are expected of one that creates its pods one after the other, or replaces them.
     #[must_use]
     pub fn stateful_set(object: &slim::PodController) -> Self {
         let (spec, status) = (&object.spec, &object.status);
@@ -80,7 +81,13 @@ impl ReadController {
         let generation = metadata.generation.unwrap_or_default();
         let (namespace, name) = (metadata.namespace.as_deref(), metadata.name.as_deref());
         let workload = Workload::new(namespace.unwrap_or_default(), kind, name.unwrap_or_default(), None);
+        let mut owners = metadata.owner_references.iter().flatten();
+        let is_cron_job = |owner: &&OwnerReference| {
+            owner.controller == Some(true) && owner.kind == "CronJob" && owner.api_version.starts_with("batch/")
+        };
+        let cron_job = owners.find(is_cron_job);
         let controller = PodController {
+            cron_job: cron_job.map(|owner| Workload::new(&workload.namespace, &owner.kind, &owner.name, None)),
             workload,
             uid: metadata.uid.clone().unwrap_or_default(),
             generation,
@@ -190,6 +197,19 @@ mod tests {
         ] {
             assert_eq!(*ReadController::stateful_set(&read(&spec, &status)).desired(), desired, "{spec}");
         }
+    }
+
+    #[test]
+    fn a_job_is_one_of_its_cron_job() {
+        let owned = |version: &str| {
+            let owner =
+                json!({ "apiVersion": version, "kind": "CronJob", "name": "night", "uid": "v", "controller": true });
+            let mut object = read(&json!({}), &json!({}));
+            object.metadata.owner_references = serde_json::from_value(json!([owner])).unwrap();
+            ReadController::job(&object).admitted(&Admission::default()).cron_job
+        };
+        assert_eq!(owned("batch/v1"), Some(Workload::new("shop", "CronJob", "night", None)));
+        assert_eq!(owned("example.com/v1"), None);
     }
 
     #[test]

@@ -46,6 +46,8 @@ impl FromStr for ExpectedPods {
 pub struct PodController {
     /// The name.
     pub workload: Workload,
+    /// The CronJob that created it.
+    pub cron_job: Option<Workload>,
     /// The uid of the object.
     pub uid: String,
     /// The generation of its spec.
@@ -167,6 +169,7 @@ mod tests {
     fn controller(kind: &str, desired: Desired) -> PodController {
         PodController {
             workload: Workload { namespace: "shop".into(), kind: kind.into(), name: "web-api".into() },
+            cron_job: None,
             uid: "u".into(),
             generation: 1,
             is_observed: true,

@@ -55,19 +55,29 @@ pub(crate) fn expect(
     let (view, now) = (&facts.snapshot.view, facts.snapshot.now);
     let mut expected = Expected { record: before.remembered(now), ..Expected::default() };
     let mode = facts.snapshot.settings.expected_pods;
-    if mode == ExpectedPods::Off || view.pod_controllers.is_empty() {
+    if mode == ExpectedPods::Off {
+        return expected;
+    }
+    let mut read: BTreeSet<String> = view.pod_controllers.iter().map(progress::key).collect();
+    note_unread(&mut expected, &before.others(&read), view, now);
+    if view.pod_controllers.is_empty() {
         return expected;
     }
     let samples = Samples::new(view, restricted, mode, now);
     let missing = |controller| counting::missing(controller, samples.pods_of(controller));
     let missing: Vec<u32> = view.pod_controllers.iter().map(missing).collect();
-    let fell = before.last_fall(view.pod_controllers.iter().zip(missing.iter().copied()), now);
+    let decreased = before.last_decrease(view.pod_controllers.iter().zip(missing.iter().copied()), now);
     let mut numbers = Numbers::new(facts.claims);
     for (controller, missing) in view.pod_controllers.iter().zip(missing) {
-        let known = before.get(controller);
+        // Of the Jobs of a CronJob, the pods of one are expected.
+        if !read.remove(&progress::key(controller)) {
+            continue;
+        }
+        let known = before.get(controller).and_then(|known| known.continued(controller, missing));
+        let known = known.as_ref();
         let sample = samples.sample(controller, known.is_some_and(Expectation::is_running));
         let Next { after, came, missing: left } = match known {
-            Some(known) if known.is_running() => known.next(controller, missing, fell, now),
+            Some(known) if known.is_running() => known.next(controller, missing, decreased, now),
             Some(known) if known.waits(now) => Next::unchanged(known),
             known if missing > 0 && sample.is_some() => Next::begun(known, controller, missing, now),
             _ => continue,
@@ -75,15 +85,37 @@ pub(crate) fn expect(
         expected.came += usize::try_from(came).unwrap_or(usize::MAX);
         expected.missing += usize::try_from(left).unwrap_or(usize::MAX);
         let Some(mut after) = after else { continue };
-        if let Some(sample) = sample.filter(|_| after.is_running()) {
+        let is_recorded = expected.record.put(controller, after.clone(), now);
+        if let Some(sample) = sample.filter(|_| is_recorded && after.is_running()) {
             let left = MOST.saturating_sub(u32::try_from(expected.pods.len()).unwrap_or(MOST));
             after.planned = allowed(controller, sample, missing.min(left), quotas);
             let numbers = numbers.take(&controller.workload, after.planned);
             expected.pods.extend(controller.expected_pods(sample, numbers));
+            expected.record.put(controller, after, now);
         }
-        expected.record.put(controller, after);
     }
     expected
+}
+
+/// Notes which pods came of workloads that are recorded and not read now.
+fn note_unread(expected: &mut Expected, recorded: &BTreeMap<&str, &Expectation>, view: &ClusterView, now: Timestamp) {
+    if recorded.is_empty() {
+        return;
+    }
+    let mut created: BTreeMap<&str, u32> = BTreeMap::new();
+    for pod in view.pods().filter(|pod| pod.is_active()) {
+        for (key, known) in progress::keys(pod).filter_map(|key| recorded.get_key_value(key.as_str())) {
+            let came = pod.created.is_some_and(|at| at.as_second() >= known.began().as_second());
+            *created.entry(*key).or_default() += u32::from(came);
+        }
+    }
+    for (key, known) in recorded {
+        let next = known.next_unread(created.get(key).copied().unwrap_or_default(), now);
+        expected.came += usize::try_from(next.came).unwrap_or(usize::MAX);
+        if known.is_running() || next.after.is_none() {
+            expected.record.set(key, next.after);
+        }
+    }
 }
 
 /// How many of these pods the ResourceQuotas of their namespace allow.

@@ -1,9 +1,9 @@
 //! Whether expected pods come. If they do not, whatever the reason is, they are not expected again for a time.
 
 use jiff::{SignedDuration, Timestamp};
-use nodeless_model::{Desired, PodController};
+use nodeless_model::{Desired, Pod, PodController, Workload};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// The next plan is made after this time at the latest while pods are expected.
@@ -26,7 +26,7 @@ const MAX_RECORDED: usize = 500;
 #[serde(transparent)]
 pub(crate) struct Expectations(BTreeMap<String, Expectation>);
 
-/// The pods that are expected of one generation of a workload.
+/// The pods that are expected of a workload.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Expectation {
@@ -34,12 +34,12 @@ pub(super) struct Expectation {
     generation: i64,
     /// Since when they are expected.
     since: Timestamp,
-    /// How many were missing then.
+    /// How many were missing then, or when they ceased to be expected.
     first: u32,
     /// How few were missing since then.
     least: u32,
-    /// When that number last fell.
-    fell: Timestamp,
+    /// When that number last decreased.
+    decreased: Timestamp,
     /// How many virtual pods the last plan had.
     pub(super) planned: u32,
     /// Since when they are not expected any more.
@@ -65,7 +65,7 @@ impl Next {
         Self { after: Some(known.clone()), came: 0, missing: 0 }
     }
 
-    /// The first plan that expects pods of this generation, or the first after a wait.
+    /// The first plan that expects pods of a workload, or the first after a wait.
     pub(super) fn begun(known: Option<&Expectation>, controller: &PodController, missing: u32, now: Timestamp) -> Self {
         let after = Expectation {
             uid: controller.uid.clone(),
@@ -73,7 +73,7 @@ impl Next {
             since: now,
             first: missing,
             least: missing,
-            fell: now,
+            decreased: now,
             planned: 0,
             ended: None,
             times: known.map_or(0, |known| known.times),
@@ -99,54 +99,134 @@ impl Expectation {
         Some(self.ended?.checked_add(FIRST_WAIT * (1 << doublings)).unwrap_or(Timestamp::MAX))
     }
 
-    /// What became of pods that are expected. `others_fell` is when the number of any workload last fell: those of which no pod was created
-    /// may wait for others.
+    /// What became of pods that are expected. `others_decreased` is when the number of any workload last decreased: those of which no pod
+    /// was created may wait for others.
     pub(super) fn next(
         &self,
         controller: &PodController,
         missing: u32,
-        others_fell: Option<Timestamp>,
+        others_decreased: Option<Timestamp>,
         now: Timestamp,
     ) -> Next {
         let came = self.least.saturating_sub(missing);
         match controller.desired {
-            Desired::Nothing => return Next { after: None, came: 0, missing: 0 },
+            Desired::Nothing => return Next { after: self.interrupted(now), came: 0, missing: 0 },
             Desired::Refused => return self.end(0, now),
             _ if missing == 0 => return Next { after: None, came, missing: 0 },
             _ => {}
         }
-        let fell = if came > 0 { now } else { self.fell };
+        let decreased = if came > 0 { now } else { self.decreased };
         let waits_for_others = missing >= self.first;
-        let last = others_fell.filter(|_| waits_for_others).map_or(fell, |others| others.max(fell));
+        let last = others_decreased.filter(|_| waits_for_others).map_or(decreased, |others| others.max(decreased));
         let longest = EXPECTED_FOR + SignedDuration::from_secs(i64::from(self.first / A_SECOND));
         if now.duration_since(last) >= COME_WITHIN || now.duration_since(self.since) >= longest {
             return Self { least: self.least.min(missing), ..self.clone() }.end(came, now);
         }
-        let after = Self { least: self.least.min(missing), fell, ..self.clone() };
+        let after = Self { least: self.least.min(missing), decreased, ..self.clone() };
         Next { after: Some(after), came, missing: 0 }
     }
 
     fn end(&self, came: u32, now: Timestamp) -> Next {
-        let after = Self { ended: Some(now), times: self.times.saturating_add(1), ..self.clone() };
+        let times = self.times.saturating_add(1);
+        let after = Self { ended: Some(now), times, first: self.least, ..self.clone() };
         Next { after: Some(after), came, missing: self.least.min(self.planned) }
+    }
+
+    /// What is recorded once the workload creates no pods for a time: how long the last wait was, if there was one.
+    pub(super) fn interrupted(&self, now: Timestamp) -> Option<Self> {
+        (self.times > 0).then(|| Self { ended: Some(now), first: self.least, ..self.clone() })
+    }
+
+    /// When the expectation, or the wait after it, began.
+    pub(super) fn began(&self) -> Timestamp {
+        self.ended.unwrap_or(self.since)
+    }
+
+    /// What became of pods of a workload that is not read now: it has all its pods, creates none for a time, or is gone. `created` is how
+    /// many of its pods were created since [`began`](Self::began).
+    pub(super) fn next_unread(&self, created: u32, now: Timestamp) -> Next {
+        let came = created.saturating_sub(self.first.saturating_sub(self.least)).min(self.least);
+        let after = if came == self.least {
+            None
+        } else if self.is_running() {
+            self.interrupted(now)
+        } else {
+            Some(self.clone())
+        };
+        Next { after, came: if self.is_running() { came } else { 0 }, missing: 0 }
+    }
+
+    /// What is recorded of the workload as it is now. A new generation or object continues the expectation or the wait of the last one;
+    /// `None` if a pod came since that began.
+    pub(super) fn continued(&self, controller: &PodController, missing: u32) -> Option<Self> {
+        let is_counted = controller.desired.most() > 0;
+        if self.is_of(controller) {
+            let seen = if is_counted && !self.is_running() { self.least.min(missing) } else { self.least };
+            return Some(Self { least: seen, ..self.clone() });
+        }
+        let (first, least) = if is_counted { (missing, missing) } else { (self.first, self.least) };
+        let generation = controller.generation;
+        (self.least >= self.first).then(|| Self {
+            uid: controller.uid.clone(),
+            generation,
+            first,
+            least,
+            ..self.clone()
+        })
+    }
+
+    fn is_of(&self, controller: &PodController) -> bool {
+        self.uid == controller.uid && self.generation == controller.generation
     }
 }
 
+/// The names by which the workload of a pod may be recorded.
+pub(super) fn keys(pod: &Pod) -> impl Iterator<Item = String> + use<> {
+    let workload = pod.workload();
+    let cron_job = workload.as_ref().filter(|workload| workload.kind == "Job").and_then(|job| {
+        let (name, _) = job.name.rsplit_once('-')?;
+        Some(Workload::new(&job.namespace, "CronJob", name, None))
+    });
+    workload.into_iter().chain(cron_job).map(|workload| workload.to_string())
+}
+
+/// The name by which a workload is recorded: for a Job of a CronJob that of the CronJob, whose Jobs are alike.
+pub(super) fn key(controller: &PodController) -> String {
+    controller.cron_job.as_ref().unwrap_or(&controller.workload).to_string()
+}
+
 impl Expectations {
-    /// What is recorded of this generation of a workload.
+    /// What is recorded of a workload.
     pub(super) fn get(&self, controller: &PodController) -> Option<&Expectation> {
-        let known = self.0.get(&controller.workload.to_string())?;
-        (known.uid == controller.uid && known.generation == controller.generation).then_some(known)
+        self.0.get(&key(controller))
     }
 
-    pub(super) fn put(&mut self, controller: &PodController, expectation: Expectation) {
-        let key = controller.workload.to_string();
-        if self.0.len() < MAX_RECORDED || self.0.contains_key(&key) {
-            self.0.insert(key, expectation);
+    /// What is recorded of workloads other than these.
+    pub(super) fn others<'a>(&'a self, read: &BTreeSet<String>) -> BTreeMap<&'a str, &'a Expectation> {
+        let others = self.0.iter().filter(|(key, _)| !read.contains(*key));
+        others.map(|(key, one)| (key.as_str(), one)).collect()
+    }
+
+    pub(super) fn set(&mut self, key: &str, expectation: Option<Expectation>) {
+        match expectation {
+            Some(expectation) => drop(self.0.insert(key.to_owned(), expectation)),
+            None => drop(self.0.remove(key)),
         }
     }
 
-    /// Those that ended without the pods, until they are forgotten: an hour after they may be expected again.
+    /// Records it, in place of the workload whose wait ended first if there are too many. Returns whether it is recorded.
+    pub(super) fn put(&mut self, controller: &PodController, expectation: Expectation, now: Timestamp) -> bool {
+        let key = key(controller);
+        if self.0.len() >= MAX_RECORDED && !self.0.contains_key(&key) {
+            let over = self.0.iter().filter_map(|(key, one)| Some((one.until().filter(|until| *until <= now)?, key)));
+            let Some(oldest) = over.min().map(|(_, key)| key.clone()) else { return false };
+            self.0.remove(&oldest);
+        }
+        self.0.insert(key, expectation);
+        true
+    }
+
+    /// Those that ended without the pods, until they are removed from the record: an hour after they may be expected again.
     pub(super) fn remembered(&self, now: Timestamp) -> Self {
         let is_remembered = |one: &Expectation| {
             one.until().is_some_and(|until| now.duration_since(until) < SignedDuration::from_hours(1))
@@ -165,17 +245,18 @@ impl Expectations {
         self.0.values().any(Expectation::is_running)
     }
 
-    /// When the missing number of any of these workloads last fell.
-    pub(super) fn last_fall<'c>(
+    /// When the missing number of any of these workloads last decreased.
+    pub(super) fn last_decrease<'c>(
         &self,
         controllers: impl Iterator<Item = (&'c PodController, u32)>,
         now: Timestamp,
     ) -> Option<Timestamp> {
-        let falls = |(controller, missing): (&PodController, u32)| {
-            self.get(controller).is_some_and(|known| known.is_running() && missing < known.least)
+        let decreases = |(controller, missing): (&PodController, u32)| {
+            let is_lower = |known: &Expectation| known.is_running() && known.is_of(controller) && missing < known.least;
+            self.get(controller).is_some_and(is_lower)
         };
-        let before = self.0.values().filter(|one| one.is_running()).map(|one| one.fell).max();
-        if controllers.into_iter().any(falls) { Some(now) } else { before }
+        let before = self.0.values().filter(|one| one.is_running()).map(|one| one.decreased).max();
+        if controllers.into_iter().any(decreases) { Some(now) } else { before }
     }
 }
 
@@ -228,13 +309,17 @@ mod tests {
     }
 
     #[test]
-    fn what_is_refused_ends_at_once_and_what_is_paused_is_forgotten() {
+    fn what_is_refused_ends_at_once_and_what_is_paused_is_removed_from_the_record_unless_it_has_waited() {
         let known = begun(90);
         let of = |desired| known.next(&controller("Deployment", desired), 0, None, second(1));
         let refused = of(Desired::Refused);
         assert!(refused.after.unwrap().waits(second(600)) && refused.missing == 90);
         let paused = of(Desired::Nothing);
         assert_eq!((paused.after, paused.came, paused.missing), (None, 0, 0));
+        let ended = next(&known, 90, 10).after.unwrap();
+        let again = Next::begun(Some(&ended), &deployment(), 90, second(700)).after.unwrap();
+        let paused = again.next(&controller("Deployment", Desired::Nothing), 0, None, second(701)).after.unwrap();
+        assert_eq!((paused.times, paused.waits(second(702))), (1, true), "a pause does not shorten the waits");
     }
 
     #[test]
@@ -248,14 +333,60 @@ mod tests {
     }
 
     #[test]
-    fn another_generation_is_another_expectation() {
+    fn another_generation_or_object_continues_until_a_pod_came() {
+        let others =
+            [PodController { generation: 2, ..deployment() }, PodController { uid: "other".into(), ..deployment() }];
+        for other in others {
+            let moved = begun(90).continued(&other, 80).unwrap();
+            assert!(moved.is_running() && moved.is_of(&other));
+            let ended = moved.next(&other, 80, None, second(10));
+            assert_eq!((ended.came, ended.missing), (0, 80), "fewer are to come, but none came");
+            let waits = ended.after.unwrap().continued(&deployment(), 90).unwrap();
+            assert_eq!((waits.times, waits.waits(second(609))), (1, true));
+            let came = waits.continued(&deployment(), 89).unwrap();
+            assert!(came.waits(second(609)), "the wait of this generation stays");
+            assert!(came.continued(&other, 90).is_none());
+            let some_came = next(&begun(90), 80, 1).after.unwrap();
+            assert!(some_came.continued(&other, 90).is_none());
+        }
+    }
+
+    #[test]
+    fn the_jobs_of_a_cron_job_are_recorded_as_one() {
+        let of = |name: &str| {
+            let named = |kind: &str, name: &str| Workload::new("shop", kind, name, None);
+            let job = controller("Job", Desired::Active { count: 90, awaits_deleted: false });
+            PodController { workload: named("Job", name), cron_job: Some(named("CronJob", "web")), ..job }
+        };
         let mut all = Expectations::default();
-        all.put(&deployment(), begun(90));
+        assert!(all.put(&of("web-1"), begun(90), second(0)));
+        assert!(all.get(&of("web-2")).is_some());
+    }
+
+    #[test]
+    fn a_full_record_takes_another_workload_only_in_place_of_one_whose_wait_is_over() {
+        let named = |number: usize| {
+            let workload = Workload::new("shop", "Deployment", &format!("web-{number:03}"), None);
+            PodController { workload, ..deployment() }
+        };
+        let mut all = Expectations::default();
+        for number in 0..MAX_RECORDED {
+            let ended = next(&begun(90), 90, if number == 7 { 10 } else { 20 }).after.unwrap();
+            assert!(all.put(&named(number), ended, second(20)));
+        }
+        assert!(!all.put(&named(MAX_RECORDED), begun(90), second(609)), "all of them wait");
+        assert!(all.put(&named(MAX_RECORDED), begun(90), second(700)));
+        assert!(all.get(&named(7)).is_none() && all.get(&named(MAX_RECORDED)).is_some());
+        assert_eq!(all.0.len(), MAX_RECORDED);
+    }
+
+    #[test]
+    fn what_has_ended_is_removed_from_the_record_an_hour_after_its_wait() {
+        let mut all = Expectations::default();
+        assert!(all.put(&deployment(), begun(90), second(0)));
         assert!(all.get(&deployment()).is_some() && all.is_any_running());
-        assert!(all.get(&PodController { generation: 2, ..deployment() }).is_none());
-        assert!(all.get(&PodController { uid: "other".into(), ..deployment() }).is_none());
         assert_eq!(all.remembered(second(1)), Expectations::default(), "what is expected is seen in the cluster");
-        all.put(&deployment(), next(&begun(90), 90, 10).after.unwrap());
+        assert!(all.put(&deployment(), next(&begun(90), 90, 10).after.unwrap(), second(10)));
         assert!(all.remembered(second(700)) == all && !all.is_any_running());
         assert_eq!(all.remembered(second(610 + 3_600)), Expectations::default());
         assert!(Expectations::default().lacks_only_ended(&all), "its removal alone is not written");

@@ -31,6 +31,7 @@ pub(super) fn pod(kind: &str, name: &str, created: i64) -> Pod {
 pub(super) fn controller(kind: &str, desired: Desired) -> PodController {
     PodController {
         workload: Workload { namespace: "shop".into(), kind: kind.into(), name: "web".into() },
+        cron_job: None,
         uid: "u".into(),
         generation: 1,
         is_observed: true,
@@ -147,8 +148,48 @@ fn what_does_not_come_is_not_expected_again() {
         record = next.record;
     }
     assert_eq!(found, [(99, 0), (0, 99), (0, 0), (0, 0), (99, 0)]);
-    plans.view.pod_controllers[0].generation = 2;
-    assert_eq!(plan(&plans, &record).pods.len(), 99, "it was scaled");
+}
+
+#[test]
+fn a_workload_that_waits_is_not_expected_because_it_was_scaled() {
+    let mut plans = of_samples(vec![pod("Deployment", "web-a-1", 1)]);
+    let plan = |snapshot: &Snapshot, before: &Expectations| expected_after(snapshot, before, &[]);
+    let mut record = plan(&plans, &Expectations::default()).record;
+    for (generation, replicas_now) in [(2, 101), (3, 100), (4, 101)] {
+        plans.now = second(10 + generation);
+        let changed = PodController { generation, ..controller("Deployment", replicas(replicas_now)) };
+        plans.view.pod_controllers = vec![changed];
+        let next = plan(&plans, &record);
+        assert_eq!(next.pods.is_empty(), generation > 2, "generation {generation}");
+        record = next.record;
+    }
+}
+
+#[test]
+fn workloads_that_are_not_recorded_are_not_expected() {
+    let named = |number: usize| PodController {
+        workload: Workload::new("shop", "Job", &format!("job-{number:03}"), None),
+        ..controller("Job", Desired::Active { count: 2, awaits_deleted: false })
+    };
+    let of = |number: usize| {
+        let name = format!("job-{number:03}");
+        Pod { owner_name: Some(name.clone()), ..pod("Job", &format!("{name}-a"), 1) }
+    };
+    let all = snapshot(ExpectedPods::Samples, (0..510).map(named).collect(), (0..510).map(of).collect());
+    let first = expected_after(&all, &Expectations::default(), &[]);
+    assert_eq!(first.pods.len(), 500);
+    assert_eq!(expected_after(&all, &first.record, &[]).pods.len(), 500);
+}
+
+#[test]
+fn the_last_pods_of_a_workload_have_come() {
+    let mut plans = of_samples(vec![pod("Deployment", "web-a-1", 1)]);
+    let first = expected_after(&plans, &Expectations::default(), &[]);
+    plans.view.pods = (1..=100).map(|number| pod("Deployment", &format!("web-a-{number}"), 4).into()).collect();
+    plans.view.pod_controllers.clear();
+    plans.now = second(9);
+    let last = expected_after(&plans, &first.record, &[]);
+    assert_eq!((last.came, last.missing, last.record), (99, 0, Expectations::default()));
 }
 
 #[test]
