@@ -95,7 +95,7 @@ metrics! {
     UnusedLaunches: Count, Last;
     /// Expected pods that were created.
     ExpectedPodsCame: Count, Sum;
-    /// Expected pods that were given up.
+    /// Expected pods that are not expected any more.
     ExpectedPodsMissing: Count, Sum;
     /// The ages of nodes that are removed without any of the expected pods that they were launched for.
     ExpectedPodsUnusedNodeSeconds: Seconds, Sum;
