@@ -24,7 +24,7 @@ const SAME_WORKLOAD: Duration = Duration::from_secs(10);
 const CLOSED_AT_MOST: Duration = Duration::from_secs(60);
 /// How long cleared nominations are written again after the initialization of a node: longer than the backoff of the
 /// kube-scheduler, which is 10 seconds at most.
-const KEPT_UP: Duration = Duration::from_secs(15);
+const WRITTEN_AGAIN: Duration = Duration::from_secs(15);
 /// The interval of checks whether nominations were cleared.
 pub(crate) const AGAIN: Duration = Duration::from_secs(1);
 
@@ -220,5 +220,5 @@ impl Member<'_> {
 
 fn is_new(claim: &NodeClaim, now: Timestamp) -> bool {
     let initialized = claim.condition(condition::INITIALIZED);
-    initialized.is_some_and(|since| elapsed(since.last_transition_time, now) < KEPT_UP)
+    initialized.is_some_and(|since| elapsed(since.last_transition_time, now) < WRITTEN_AGAIN)
 }

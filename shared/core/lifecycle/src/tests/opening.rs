@@ -197,8 +197,8 @@ fn a_node_is_registered_closed_and_then_opened_and_initialized_by_one_patch() {
     opening.apply(&mut node);
     let initialized = step(&registered, &seen(&node, Nominations::Written), at(32), &settings());
     assert_eq!((initialized.claim.phase, initialized.requeue), (Phase::Initialized, Some(Duration::from_secs(1))));
-    let kept_up = step(&initialized.claim, &seen(&node, Nominations::Written), at(33), &settings());
-    assert_eq!(kept_up.requeue, Some(Duration::from_secs(1)));
+    let written_again = step(&initialized.claim, &seen(&node, Nominations::Written), at(33), &settings());
+    assert_eq!(written_again.requeue, Some(Duration::from_secs(1)));
     let done = step(&initialized.claim, &seen(&node, Nominations::None), at(34), &settings());
     assert_eq!(done.requeue, None);
 }
