@@ -23,7 +23,7 @@ use std::time::Duration;
 /// A Deployment that was created within this time of a pending pod is one of those that were created together.
 const TOGETHER: SignedDuration = SignedDuration::from_secs(10);
 /// A plan expects at most this number of pods, as Cluster Autoscaler does (`--pod-injection-limit`).
-const MOST: u32 = 5_000;
+const MAX_PODS: u32 = 5_000;
 
 /// The expected pods of a plan.
 #[derive(Default)]
@@ -73,7 +73,8 @@ pub(crate) fn expect(
         if !read.remove(&progress::key(controller)) {
             continue;
         }
-        let known = before.get(controller).and_then(|known| known.continued(controller, missing));
+        let pods = samples.pods_of(controller);
+        let known = before.get(controller).and_then(|known| known.continued(controller, missing, pods));
         let known = known.as_ref();
         let sample = samples.sample(controller, known.is_some_and(Expectation::is_running));
         let Next { after, came, missing: left } = match known {
@@ -87,7 +88,7 @@ pub(crate) fn expect(
         let Some(mut after) = after else { continue };
         let is_recorded = expected.record.put(controller, after.clone(), now);
         if let Some(sample) = sample.filter(|_| is_recorded && after.is_running()) {
-            let left = MOST.saturating_sub(u32::try_from(expected.pods.len()).unwrap_or(MOST));
+            let left = MAX_PODS.saturating_sub(u32::try_from(expected.pods.len()).unwrap_or(MAX_PODS));
             after.planned = allowed(controller, sample, missing.min(left), quotas);
             let numbers = numbers.take(&controller.workload, after.planned);
             expected.pods.extend(controller.expected_pods(sample, numbers));

@@ -158,7 +158,7 @@ impl Expectation {
 
     /// What is recorded of the workload as it is now. A new generation or object continues the expectation or the wait of the last one;
     /// `None` if a pod came since that began.
-    pub(super) fn continued(&self, controller: &PodController, missing: u32) -> Option<Self> {
+    pub(super) fn continued(&self, controller: &PodController, missing: u32, pods: &[&Pod]) -> Option<Self> {
         let is_counted = controller.desired.most() > 0;
         if self.is_of(controller) {
             let seen = if is_counted && !self.is_running() { self.least.min(missing) } else { self.least };
@@ -166,13 +166,9 @@ impl Expectation {
         }
         let (first, least) = if is_counted { (missing, missing) } else { (self.first, self.least) };
         let generation = controller.generation;
-        (self.least >= self.first).then(|| Self {
-            uid: controller.uid.clone(),
-            generation,
-            first,
-            least,
-            ..self.clone()
-        })
+        let is_later = |pod: &&Pod| pod.is_active() && pod.created.is_some_and(|created| created > self.since);
+        let came = self.least < self.first || (self.is_running() && pods.iter().any(is_later));
+        (!came).then(|| Self { uid: controller.uid.clone(), generation, first, least, ..self.clone() })
     }
 
     fn is_of(&self, controller: &PodController) -> bool {
@@ -262,7 +258,7 @@ impl Expectations {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{controller, second};
+    use super::super::tests::{controller, pod, second};
     use super::*;
 
     fn deployment() -> PodController {
@@ -337,17 +333,20 @@ mod tests {
         let others =
             [PodController { generation: 2, ..deployment() }, PodController { uid: "other".into(), ..deployment() }];
         for other in others {
-            let moved = begun(90).continued(&other, 80).unwrap();
+            let moved = begun(90).continued(&other, 80, &[]).unwrap();
             assert!(moved.is_running() && moved.is_of(&other));
             let ended = moved.next(&other, 80, None, second(10));
             assert_eq!((ended.came, ended.missing), (0, 80), "fewer are to come, but none came");
-            let waits = ended.after.unwrap().continued(&deployment(), 90).unwrap();
+            let waits = ended.after.unwrap().continued(&deployment(), 90, &[]).unwrap();
             assert_eq!((waits.times, waits.waits(second(609))), (1, true));
-            let came = waits.continued(&deployment(), 89).unwrap();
+            let came = waits.continued(&deployment(), 89, &[]).unwrap();
             assert!(came.waits(second(609)), "the wait of this generation stays");
-            assert!(came.continued(&other, 90).is_none());
+            assert!(came.continued(&other, 90, &[]).is_none());
             let some_came = next(&begun(90), 80, 1).after.unwrap();
-            assert!(some_came.continued(&other, 90).is_none());
+            assert!(some_came.continued(&other, 90, &[]).is_none());
+            let pods = [0, 1].map(|created| pod("Deployment", "web-a-1", created));
+            let unseen = |pod: &Pod| begun(90).continued(&other, 90, &[pod]).is_none();
+            assert_eq!(pods.each_ref().map(unseen), [false, true], "one came since the last plan");
         }
     }
 
