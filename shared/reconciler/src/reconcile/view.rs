@@ -4,6 +4,7 @@ use super::Reconciler;
 use super::daemon_sets::{self, NotReady};
 use super::nominations::Opened;
 use super::volumes::Attachments;
+use jiff::{SignedDuration, Timestamp};
 use nodeless_lifecycle::{Effect, Needs, NodeClassState, Seen};
 use nodeless_model::object::MirroredClaim;
 use nodeless_model::{DaemonSetName, Instance, Node, NodeClaim, Phase, Pod, ResourceList};
@@ -14,6 +15,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Up to this number, NodePools are read one by one; more are read with one list.
 const FEW_POOLS: usize = 2;
+
+/// Within this time of its launch, an instance without a node is one whose node has not joined. After that, all nodes are searched: a record that
+/// is older than its node, because a process ended or the table was restored, has no name of it, and nodes that are initialized are not
+/// listed with those that join.
+const JOINS_WITHIN: SignedDuration = SignedDuration::from_mins(3);
 
 /// The state that was read for many claims.
 pub(super) struct View {
@@ -211,7 +217,8 @@ impl ObservedClaim {
 impl Reconciler {
     async fn sought_nodes(&self, needs: &[(&NodeClaim, Needs)], mates: &[NodeClaim]) -> Seen<FoundNodes> {
         let own = needs.iter().filter(|(_, needs)| needs.nodes).map(|(claim, _)| *claim);
-        let sought: Vec<SoughtNode> = own.chain(mates).filter_map(sought_node).collect();
+        let now = self.context.now();
+        let sought: Vec<SoughtNode> = own.chain(mates).filter_map(|claim| sought_node(claim, now)).collect();
         if sought.is_empty() {
             return Seen::Known(FoundNodes::default());
         }
@@ -314,12 +321,14 @@ fn pods_in(found: &BTreeMap<String, Result<Vec<Pod>, PortError>>, nodes: &[Node]
 }
 
 /// The keys by which the node of a claim's instance is found.
-fn sought_node(claim: &NodeClaim) -> Option<SoughtNode> {
+fn sought_node(claim: &NodeClaim, now: Timestamp) -> Option<SoughtNode> {
     let instance = claim.status.instance.as_ref()?;
+    let name = claim.status.node_name.clone();
+    let is_expected = name.is_some() || now.duration_since(instance.launched) < JOINS_WITHIN;
     Some(SoughtNode {
         provider_id: instance.provider_id(),
-        name: claim.status.node_name.clone(),
-        joining: (Phase::Launched..Phase::Initialized).contains(&claim.phase),
+        name,
+        joining: is_expected && (Phase::Launched..Phase::Initialized).contains(&claim.phase),
     })
 }
 
