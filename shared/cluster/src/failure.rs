@@ -4,7 +4,7 @@ use nodeless_ports::{ErrorKind, PortError};
 
 /// The response of the API server to a request that it rejects, a `Status`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Answer {
+pub struct ApiAnswer {
     /// The HTTP status code.
     pub code: u16,
     /// The reason as one word, such as `NotFound`.
@@ -32,7 +32,7 @@ pub struct CallError {
     /// The error for the caller of the port.
     pub error: PortError,
     /// The API server's response, if any.
-    pub answer: Option<Box<Answer>>,
+    pub answer: Option<Box<ApiAnswer>>,
 }
 
 impl From<CallError> for PortError {
@@ -92,7 +92,7 @@ impl CallError {
 
     /// A response of the API server.
     #[must_use]
-    pub fn answered(operation: &str, answer: Answer) -> Self {
+    pub fn answered(operation: &str, answer: ApiAnswer) -> Self {
         let (kind, next) = reaction(&answer);
         let message = if answer.message.is_empty() { format!("HTTP {}", answer.code) } else { answer.message.clone() };
         let error = PortError::new(kind, operation, format!("{message}{next}")).with_code(answer.reason.clone());
@@ -112,7 +112,7 @@ impl CallError {
 }
 
 /// The kind of error for a response of the API server, and what the user should do, in addition to its message.
-fn reaction(status: &Answer) -> (ErrorKind, &'static str) {
+fn reaction(status: &ApiAnswer) -> (ErrorKind, &'static str) {
     match status.code {
         _ if is_of_another(status) => (ErrorKind::Conflict, ""),
         _ if refused_by_admission(status) => (ErrorKind::Denied, LET_THROUGH),
@@ -154,7 +154,7 @@ fn reaction(status: &Answer) -> (ErrorKind, &'static str) {
 }
 
 /// Whether a patch has the uid of another object of the same name. Other writes with such a uid get a 409.
-fn is_of_another(status: &Answer) -> bool {
+fn is_of_another(status: &ApiAnswer) -> bool {
     let mut causes = status.causes.iter();
     status.code == 422 && causes.any(|cause| cause.field == "metadata.uid")
 }
@@ -165,7 +165,7 @@ const LET_THROUGH: &str = "; this is no missing right: an admission webhook, a p
 
 /// Whether an admission webhook or a ValidatingAdmissionPolicy rejected the request. A webhook chooses the status code, 400 if it sets none
 /// (`ToStatusErr` of apiserver's `admission/plugin/webhook/errors`); that of a policy is 422 by default.
-fn refused_by_admission(status: &Answer) -> bool {
+fn refused_by_admission(status: &ApiAnswer) -> bool {
     let message = &status.message;
     (message.contains("admission webhook \"") && message.contains("\" denied the request"))
         || (message.contains("ValidatingAdmissionPolicy '") && message.contains(" denied request"))
@@ -193,7 +193,7 @@ const OPTIONAL: [&str; 2] = ["cannot patch resource \"deployments\"", "cannot pa
 
 /// Every rejection is 403, `Forbidden`; only the messages differ, which are the same in all versions. The message of the
 /// authorizer contains the user and the permission.
-fn forbids(status: &Answer) -> Forbids {
+fn forbids(status: &ApiAnswer) -> Forbids {
     let causes = &status.causes;
     let message = &status.message;
     if causes.iter().any(|cause| cause.reason == "NamespaceTerminating") {
@@ -217,7 +217,8 @@ mod tests {
     #[test]
     fn a_deletion_that_a_webhook_refuses_did_not_find_the_object_gone() {
         let is_gone = |code, message: &str| {
-            CallError::answered("delete", Answer { code, message: message.to_owned(), ..Answer::default() }).is_gone()
+            CallError::answered("delete", ApiAnswer { code, message: message.to_owned(), ..ApiAnswer::default() })
+                .is_gone()
         };
         for code in [404, 409] {
             assert!(is_gone(code, "nodes \"a\" not found"), "{code}");

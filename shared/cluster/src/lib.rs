@@ -20,7 +20,7 @@ mod pods_to_come;
 mod port;
 mod recent;
 
-pub use failure::{Answer, CallError, Cause};
+pub use failure::{ApiAnswer, CallError, Cause};
 pub use object_cluster::ObjectCluster;
 pub use objects::{
     Deletion, Encoded, Listed, ObjectAt, Objects, Part, PatchKind, Selector, decoded, found, invalid, separate,

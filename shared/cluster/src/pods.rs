@@ -1,6 +1,6 @@
 //! Evicting, deleting and nominating pods, and the volumes that a terminating node waits for.
 
-use crate::failure::{Answer, CallError};
+use crate::failure::{ApiAnswer, CallError};
 use crate::kinds::{self, Kind, PersistentVolumeClaims, VolumeAttachments};
 use crate::merge::string;
 use crate::object_cluster::ObjectCluster;
@@ -172,7 +172,7 @@ impl<O: Objects> ObjectCluster<O> {
 
 /// The result of a rejected eviction.
 fn eviction_of(failed: CallError) -> Result<Eviction, PortError> {
-    let blocked = |status: &Answer| Ok(Eviction::Blocked { message: status.message.clone() });
+    let blocked = |status: &ApiAnswer| Ok(Eviction::Blocked { message: status.message.clone() });
     match &failed.answer {
         // With any status code. The pod stays until the webhook or policy allows its eviction, as with a budget.
         Some(_) if failed.is_refused_by_admission() => Ok(Eviction::Blocked { message: failed.error.message }),
@@ -190,7 +190,7 @@ fn eviction_of(failed: CallError) -> Result<Eviction, PortError> {
 }
 
 /// Whether a 429 has a PodDisruptionBudget as its cause. Otherwise the API server throttles requests.
-fn is_budget(status: &Answer) -> bool {
+fn is_budget(status: &ApiAnswer) -> bool {
     let mut causes = status.causes.iter();
     causes.any(|cause| cause.reason == "DisruptionBudget") || status.message.contains("disruption budget")
 }
@@ -224,7 +224,10 @@ mod tests {
     use super::*;
 
     fn refused(code: u16, message: &str) -> CallError {
-        CallError::answered("Kubernetes evict Pod", Answer { code, message: message.to_owned(), ..Answer::default() })
+        CallError::answered(
+            "Kubernetes evict Pod",
+            ApiAnswer { code, message: message.to_owned(), ..ApiAnswer::default() },
+        )
     }
 
     #[test]

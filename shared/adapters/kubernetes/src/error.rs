@@ -2,7 +2,7 @@
 
 use kube::client::AuthError;
 use kube::core::Status;
-use nodeless_cluster::{Answer, CallError, Cause};
+use nodeless_cluster::{ApiAnswer, CallError, Cause};
 use nodeless_ports::ErrorKind;
 
 /// Converts an error of the client.
@@ -51,7 +51,7 @@ fn from_status(operation: &str, mut status: Box<Status>) -> CallError {
     let (name, causes) = status.details.map(|details| (details.name, details.causes)).unwrap_or_default();
     let causes = causes.into_iter().map(|cause| Cause { reason: cause.reason, field: cause.field });
     let answer =
-        Answer { code: status.code, reason: status.reason, message: status.message, name, causes: causes.collect() };
+        ApiAnswer { code: status.code, reason: status.reason, message: status.message, name, causes: causes.collect() };
     CallError::answered(operation, answer)
 }
 

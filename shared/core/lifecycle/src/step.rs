@@ -79,7 +79,9 @@ pub fn step(claim: &NodeClaim, seen: &Observation, now: Timestamp, settings: &Se
         (claim.phase, next.claim.phase),
         (Phase::Launched, Phase::Registered) | (Phase::WarmLaunched, Phase::Preparing)
     );
-    let is_shown = next.claim.phase != Phase::Gone && !has_registered;
+    // It does not show that the name of the node is written before.
+    let is_named = claim.phase == next.claim.phase && claim.status.node_name != next.claim.status.node_name;
+    let is_shown = next.claim.phase != Phase::Gone && !has_registered && !is_named;
     if next.claim != *claim && is_shown && !next.effects.contains(&Effect::MirrorClaim) {
         next.effects.push(Effect::MirrorClaim);
     }

@@ -191,7 +191,10 @@ fn keep_launched_type(claim: &mut NodeClaim) {
 
 /// Registers a node: it gets the claim's labels, annotations and taints, the finalizer and the owner. A node that lacks nothing else
 /// is initialized by the same patch, and its instance is tagged, so that the claim is written once for all three.
+///
+/// The name of the node is written before the patch: once the node has the label of initialized nodes, only its name finds it.
 fn recognise(mut step: Step, node: &Node, mirror: &MirroredClaim, seen: &Observation, settings: &Settings) -> Step {
+    step.claim.status.node_name = Some(node.name.clone());
     let unregistered = Taint::unregistered();
     if !node.is_registered() && !node.has_taint(&unregistered) {
         step.events.push(unregistered_taint_missing(node));

@@ -155,9 +155,10 @@ async fn nodes_that_join_are_read_once_and_have_one_message() {
         shared
     };
     assert_eq!(once(&calls[0]), once(&calls[1]), "all but the writes of each claim is done once");
-    // The nodes are ready when they join: one write of each kind for each. A NodeClaim object takes two, one of them of its status.
-    // Each has one pod, which is nominated before the node opens.
-    for operation in ["claims update", "cluster patch node", "cluster mirror claim", "cluster nominate", "cloud tag"] {
+    // The nodes are ready when they join: one write of each kind for each, and one of the node's name before. A NodeClaim object takes two, one
+    // of them of its status. Each has one pod, which is nominated before the node opens.
+    assert_eq!(calls[1]["claims update"], 40, "{:?}", calls[1]);
+    for operation in ["cluster patch node", "cluster mirror claim", "cluster nominate", "cloud tag"] {
         assert_eq!(calls[1][operation], 20, "{operation}: {:?}", calls[1]);
     }
 }

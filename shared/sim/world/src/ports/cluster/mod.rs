@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use decoded::Decoded;
 use nodeless_cluster::kinds::{Kind, Pods};
 use nodeless_cluster::{
-    Answer, CallError, Cause, Deletion, Encoded, FIELD_MANAGER, Listed, ObjectAt, ObjectCluster, Objects, Part,
+    ApiAnswer, CallError, Cause, Deletion, Encoded, FIELD_MANAGER, Listed, ObjectAt, ObjectCluster, Objects, Part,
     PatchKind, Selector, separate,
 };
 use nodeless_fake_kubernetes::server::LabelSelector;
@@ -63,7 +63,7 @@ fn resource(path: &'static str) -> Resource {
 /// The response of the API server as a failed call.
 fn failed(operation: &str, status: Status) -> CallError {
     let causes = status.causes.into_iter();
-    let answer = Answer {
+    let answer = ApiAnswer {
         code: status.code,
         reason: status.reason.to_owned(),
         message: status.message,
