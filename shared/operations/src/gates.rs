@@ -40,7 +40,8 @@ pub enum FeatureGatesError {
 const ALWAYS_ON: [&str; 7] =
     ["CapacityBuffer", "DRAEFA", "DRANVIDIAGPU", "NodeClassCEL", "NodeOverlay", "ReservedCapacity", "StaticCapacity"];
 
-/// A feature gate of Karpenter, off by default, whose feature nodeless does not have.
+/// A feature gate of Karpenter, off by default, whose feature nodeless does not have, because it saves nothing that can be measured
+/// (`shared/sim/driver/examples/deletion_cost.rs`).
 const UNSUPPORTED: &str = "PodDeletionCostManagement";
 
 /// Feature gates of Karpenter, off by default, whose features each NodePool asks for, with the value of its annotation.
