@@ -53,7 +53,11 @@ impl TryFrom<&slim::StoredPodTemplate> for ReadShape {
 
 impl ReadShape {
     /// Errors contain the namespace and name of the object; the caller adds the kind.
-    pub(crate) fn new(owner: &ObjectMeta, template: &slim::PodTemplate, field: &'static str) -> Result<Self, ConvertError> {
+    pub(crate) fn new(
+        owner: &ObjectMeta,
+        template: &slim::PodTemplate,
+        field: &'static str,
+    ) -> Result<Self, ConvertError> {
         let mut metadata = template.metadata.clone();
         metadata.namespace.clone_from(&owner.namespace);
         let pod_name = format!("{}-{ANY}", owner.name.as_deref().unwrap_or(""));

@@ -5,7 +5,7 @@
 #![allow(clippy::print_stdout, clippy::unwrap_used, missing_docs)]
 
 use nodeless_catalog::Catalog;
-use nodeless_view::{Cluster, ShownKind, Object, Picture, Screen, Update, table};
+use nodeless_view::{Cluster, Object, Picture, Screen, ShownKind, Update, table};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
@@ -76,7 +76,12 @@ fn objects(nodes: usize, pods: usize) -> Vec<(ShownKind, String, String, String)
         let status = json!({ "nodeName": name, "conditions": conditions });
         let class = json!({ "group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default" });
         let spec = json!({ "expireAfter": "720h", "nodeClassRef": class });
-        all.push(named(ShownKind::NodeClaim, "", claim, json!({ "metadata": metadata, "spec": spec, "status": status })));
+        all.push(named(
+            ShownKind::NodeClaim,
+            "",
+            claim,
+            json!({ "metadata": metadata, "spec": spec, "status": status }),
+        ));
     }
     for index in 0..pods {
         let (name, namespace) = (format!("web-7d4b9c6f5-{index:06}"), format!("team-{}", index % 50));

@@ -1,6 +1,6 @@
 //! The lower bounds of the bench `price` never exceed the price of a valid plan.
 
-use crate::world::{Amounts, FlatPod, Rule, FlatWorld};
+use crate::world::{Amounts, FlatPod, FlatWorld, Rule};
 use crate::{bound, strict, usable, world};
 use nodeless_model::{CapacityType, InstanceTypes, Pod, Quantity, labels};
 use nodeless_scheduling::Options;
