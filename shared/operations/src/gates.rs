@@ -40,7 +40,7 @@ pub enum FeatureGatesError {
 const ALWAYS_ON: [&str; 7] =
     ["CapacityBuffer", "DRAEFA", "DRANVIDIAGPU", "NodeClassCEL", "NodeOverlay", "ReservedCapacity", "StaticCapacity"];
 
-/// A feature gate of Karpenter, off by default, whose feature nodeless does not have, because it saves nothing that can be measured
+/// A feature gate of Karpenter, off by default, whose feature nodeless does not have: in simulated runs it saved less than 1% of evictions
 /// (`shared/sim/driver/examples/deletion_cost.rs`).
 const UNSUPPORTED: &str = "PodDeletionCostManagement";
 
