@@ -70,7 +70,7 @@ fn a_node_whose_partition_ec2_chose_registers_once_ec2_reports_the_partition() {
 }
 
 #[test]
-fn a_node_that_is_ready_when_it_joins_takes_one_patch_and_one_write() {
+fn a_node_that_is_ready_when_it_joins_takes_one_patch_between_two_writes() {
     // The claim as written at its launch.
     let claim = step(&claim(Phase::Launched), &with_nodes(Vec::new()), at(29), &settings()).claim;
     let (mut node, mut bare) = (joined(), instance("i-1", InstanceState::Running));
@@ -79,7 +79,9 @@ fn a_node_that_is_ready_when_it_joins_takes_one_patch_and_one_write() {
         ..with_nodes(vec![node.clone()])
     };
     let next = step(&claim, &seen(&node, &bare), at(30), &settings());
-    assert_eq!((&next.claim, next.requeue), (&claim, Some(Duration::ZERO)), "nothing is written yet");
+    let mut named = claim;
+    named.status.node_name = Some("node-1".to_owned());
+    assert_eq!((&next.claim, next.requeue), (&named, Some(Duration::ZERO)), "only the name is written before the patch");
     let [Effect::PatchNode { patch, .. }, Effect::TagInstance { tags, .. }] = next.effects.as_slice() else {
         panic!("{:?}", next.effects)
     };
@@ -88,7 +90,7 @@ fn a_node_that_is_ready_when_it_joins_takes_one_patch_and_one_write() {
     patch.apply(&mut node);
     bare.tags.extend(tags.clone());
 
-    let next = step(&claim, &seen(&node, &bare), at(30), &settings());
+    let next = step(&named, &seen(&node, &bare), at(30), &settings());
     assert_eq!(
         (next.claim.phase, next.requeue, &next.effects[..]),
         (Phase::Initialized, None, &[Effect::MirrorClaim][..])
@@ -100,7 +102,7 @@ fn a_node_that_is_ready_when_it_joins_takes_one_patch_and_one_write() {
 
     // While EC2 throttles tags, the node joins all the same.
     bare.tags.remove("Name");
-    let untagged = step(&claim, &seen(&node, &bare), at(30), &settings());
+    let untagged = step(&named, &seen(&node, &bare), at(30), &settings());
     assert_eq!(untagged.claim.phase, Phase::Initialized);
     assert!(matches!(untagged.effects.last(), Some(Effect::TagInstance { .. })));
 }
