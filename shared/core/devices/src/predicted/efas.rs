@@ -16,143 +16,52 @@ pub(super) struct Efas {
     pub(super) numa: &'static [i64],
 }
 
+impl Efas {
+    const fn new(count: usize, subsystem: &'static str, roots: &'static [&'static str], numa: &'static [i64]) -> Self {
+        Self { count, subsystem, roots, numa }
+    }
+}
+
 /// The instance type that is known to publish `rdma` false.
 pub(super) const WITHOUT_RDMA: &str = "g4dn.metal";
 
 /// The instance types, by name.
-static TYPES: [(&str, Efas); 37] = [
-    ("g4dn.12xlarge", Efas { count: 1, subsystem: "efa0", roots: &["pci0000:00"], numa: &[] }),
-    ("g4dn.16xlarge", Efas { count: 1, subsystem: "efa0", roots: &["pci0000:00"], numa: &[] }),
-    ("g4dn.8xlarge", Efas { count: 1, subsystem: "efa0", roots: &["pci0000:00"], numa: &[] }),
-    ("g4dn.metal", Efas { count: 1, subsystem: "efa0", roots: &["pci0000:c2"], numa: &[1] }),
-    ("g5.12xlarge", Efas { count: 1, subsystem: "efa0", roots: &["pci0000:00"], numa: &[] }),
-    ("g5.16xlarge", Efas { count: 1, subsystem: "efa0", roots: &["pci0000:00"], numa: &[] }),
-    ("g5.24xlarge", Efas { count: 1, subsystem: "efa0", roots: &["pci0000:00"], numa: &[] }),
-    ("g5.48xlarge", Efas { count: 1, subsystem: "efa0", roots: &["pci0000:00"], numa: &[] }),
-    ("g5.8xlarge", Efas { count: 1, subsystem: "efa0", roots: &["pci0000:00"], numa: &[] }),
-    ("g6.12xlarge", Efas { count: 1, subsystem: "efa1", roots: &["pci0000:24"], numa: &[] }),
-    ("g6.16xlarge", Efas { count: 1, subsystem: "efa1", roots: &["pci0000:34"], numa: &[] }),
-    ("g6.24xlarge", Efas { count: 1, subsystem: "efa1", roots: &["pci0000:44"], numa: &[] }),
-    ("g6.48xlarge", Efas { count: 1, subsystem: "efa1", roots: &["pci0000:84"], numa: &[0] }),
-    ("g6.8xlarge", Efas { count: 1, subsystem: "efa1", roots: &["pci0000:24"], numa: &[] }),
-    ("g6e.12xlarge", Efas { count: 1, subsystem: "efa1", roots: &["pci0000:24"], numa: &[] }),
-    ("g6e.16xlarge", Efas { count: 1, subsystem: "efa1", roots: &["pci0000:34"], numa: &[] }),
-    ("g6e.24xlarge", Efas { count: 2, subsystem: "efa1", roots: &["pci0000:44"], numa: &[] }),
-    ("g6e.48xlarge", Efas { count: 4, subsystem: "efa1", roots: &["pci0000:84", "pci0000:a5"], numa: &[0, 1] }),
-    ("g6e.8xlarge", Efas { count: 1, subsystem: "efa1", roots: &["pci0000:24"], numa: &[] }),
-    ("g7.12xlarge", Efas { count: 1, subsystem: "efa3", roots: &["pci0000:24"], numa: &[] }),
-    ("g7.24xlarge", Efas { count: 1, subsystem: "efa3", roots: &["pci0000:44"], numa: &[] }),
-    ("g7.48xlarge", Efas { count: 2, subsystem: "efa3", roots: &["pci0000:44", "pci0000:a1"], numa: &[0, 1] }),
-    ("g7.8xlarge", Efas { count: 1, subsystem: "efa3", roots: &["pci0000:24"], numa: &[] }),
-    ("g7e.12xlarge", Efas { count: 1, subsystem: "efa3", roots: &["pci0000:24"], numa: &[] }),
-    ("g7e.24xlarge", Efas { count: 2, subsystem: "efa3", roots: &["pci0000:44", "pci0000:55"], numa: &[] }),
-    (
-        "g7e.48xlarge",
-        Efas {
-            count: 4,
-            subsystem: "efa3",
-            roots: &["pci0000:84", "pci0000:95", "pci0000:a6", "pci0000:b7"],
-            numa: &[0, 1],
-        },
-    ),
-    ("g7e.8xlarge", Efas { count: 1, subsystem: "efa3", roots: &["pci0000:24"], numa: &[] }),
-    ("gr6.8xlarge", Efas { count: 1, subsystem: "efa1", roots: &["pci0000:24"], numa: &[] }),
-    ("p3dn.24xlarge", Efas { count: 1, subsystem: "efa0", roots: &["pci0000:00"], numa: &[] }),
-    (
-        "p4d.24xlarge",
-        Efas {
-            count: 4,
-            subsystem: "efa0",
-            roots: &["pci0000:10", "pci0000:20", "pci0000:90", "pci0000:a0"],
-            numa: &[0, 1],
-        },
-    ),
-    (
-        "p4de.24xlarge",
-        Efas {
-            count: 4,
-            subsystem: "efa0",
-            roots: &["pci0000:10", "pci0000:20", "pci0000:90", "pci0000:a0"],
-            numa: &[0, 1],
-        },
-    ),
-    (
-        "p5.48xlarge",
-        Efas {
-            count: 32,
-            subsystem: "efa1",
-            roots: &[
-                "pci0000:44",
-                "pci0000:55",
-                "pci0000:66",
-                "pci0000:77",
-                "pci0000:88",
-                "pci0000:99",
-                "pci0000:aa",
-                "pci0000:bb",
-            ],
-            numa: &[0, 1],
-        },
-    ),
-    ("p5.4xlarge", Efas { count: 1, subsystem: "efa1", roots: &["pci0000:24"], numa: &[] }),
-    (
-        "p5e.48xlarge",
-        Efas {
-            count: 32,
-            subsystem: "efa1",
-            roots: &[
-                "pci0000:66",
-                "pci0000:77",
-                "pci0000:44",
-                "pci0000:55",
-                "pci0000:aa",
-                "pci0000:bb",
-                "pci0000:88",
-                "pci0000:99",
-            ],
-            numa: &[0, 1, 2, 3],
-        },
-    ),
-    (
-        "p5en.48xlarge",
-        Efas {
-            count: 16,
-            subsystem: "efa2",
-            roots: &["pci0000:44", "pci0000:5d", "pci0000:76", "pci0000:8f"],
-            numa: &[0, 1],
-        },
-    ),
-    (
-        "p6-b200.48xlarge",
-        Efas {
-            count: 8,
-            subsystem: "efa3",
-            roots: &["pci0000:44", "pci0000:55", "pci0000:66", "pci0000:79"],
-            numa: &[0, 1],
-        },
-    ),
-    (
-        "p6-b300.48xlarge",
-        Efas {
-            count: 16,
-            subsystem: "efa3",
-            roots: &[
-                "pci0000:4b",
-                "pci0000:5a",
-                "pci0000:69",
-                "pci0000:78",
-                "pci0000:87",
-                "pci0000:96",
-                "pci0000:a5",
-                "pci0000:b4",
-            ],
-            numa: &[0, 1],
-        },
-    ),
+pub(super) static TYPES: [(&str, Efas); 37] = [
+    ("g4dn.12xlarge", Efas::new(1, "efa0", roots!["00"], &[])),
+    ("g4dn.16xlarge", Efas::new(1, "efa0", roots!["00"], &[])),
+    ("g4dn.8xlarge", Efas::new(1, "efa0", roots!["00"], &[])),
+    ("g4dn.metal", Efas::new(1, "efa0", roots!["c2"], &[1])),
+    ("g5.12xlarge", Efas::new(1, "efa0", roots!["00"], &[])),
+    ("g5.16xlarge", Efas::new(1, "efa0", roots!["00"], &[])),
+    ("g5.24xlarge", Efas::new(1, "efa0", roots!["00"], &[])),
+    ("g5.48xlarge", Efas::new(1, "efa0", roots!["00"], &[])),
+    ("g5.8xlarge", Efas::new(1, "efa0", roots!["00"], &[])),
+    ("g6.12xlarge", Efas::new(1, "efa1", roots!["24"], &[])),
+    ("g6.16xlarge", Efas::new(1, "efa1", roots!["34"], &[])),
+    ("g6.24xlarge", Efas::new(1, "efa1", roots!["44"], &[])),
+    ("g6.48xlarge", Efas::new(1, "efa1", roots!["84"], &[0])),
+    ("g6.8xlarge", Efas::new(1, "efa1", roots!["24"], &[])),
+    ("g6e.12xlarge", Efas::new(1, "efa1", roots!["24"], &[])),
+    ("g6e.16xlarge", Efas::new(1, "efa1", roots!["34"], &[])),
+    ("g6e.24xlarge", Efas::new(2, "efa1", roots!["44"], &[])),
+    ("g6e.48xlarge", Efas::new(4, "efa1", roots!["84", "a5"], &[0, 1])),
+    ("g6e.8xlarge", Efas::new(1, "efa1", roots!["24"], &[])),
+    ("g7.12xlarge", Efas::new(1, "efa3", roots!["24"], &[])),
+    ("g7.24xlarge", Efas::new(1, "efa3", roots!["44"], &[])),
+    ("g7.48xlarge", Efas::new(2, "efa3", roots!["44", "a1"], &[0, 1])),
+    ("g7.8xlarge", Efas::new(1, "efa3", roots!["24"], &[])),
+    ("g7e.12xlarge", Efas::new(1, "efa3", roots!["24"], &[])),
+    ("g7e.24xlarge", Efas::new(2, "efa3", roots!["44", "55"], &[])),
+    ("g7e.48xlarge", Efas::new(4, "efa3", roots!["84", "95", "a6", "b7"], &[0, 1])),
+    ("g7e.8xlarge", Efas::new(1, "efa3", roots!["24"], &[])),
+    ("gr6.8xlarge", Efas::new(1, "efa1", roots!["24"], &[])),
+    ("p3dn.24xlarge", Efas::new(1, "efa0", roots!["00"], &[])),
+    ("p4d.24xlarge", Efas::new(4, "efa0", roots!["10", "20", "90", "a0"], &[0, 1])),
+    ("p4de.24xlarge", Efas::new(4, "efa0", roots!["10", "20", "90", "a0"], &[0, 1])),
+    ("p5.48xlarge", Efas::new(32, "efa1", roots!["44", "55", "66", "77", "88", "99", "aa", "bb"], &[0, 1])),
+    ("p5.4xlarge", Efas::new(1, "efa1", roots!["24"], &[])),
+    ("p5e.48xlarge", Efas::new(32, "efa1", roots!["66", "77", "44", "55", "aa", "bb", "88", "99"], &[0, 1, 2, 3])),
+    ("p5en.48xlarge", Efas::new(16, "efa2", roots!["44", "5d", "76", "8f"], &[0, 1])),
+    ("p6-b200.48xlarge", Efas::new(8, "efa3", roots!["44", "55", "66", "79"], &[0, 1])),
+    ("p6-b300.48xlarge", Efas::new(16, "efa3", roots!["4b", "5a", "69", "78", "87", "96", "a5", "b4"], &[0, 1])),
 ];
-
-/// What is known of the EFA devices of an instance type beside the attributes that all have.
-pub(super) fn of_type(instance_type: &str) -> Option<&'static Efas> {
-    let place = TYPES.binary_search_by_key(&instance_type, |(name, _)| name).ok()?;
-    TYPES.get(place).map(|(_, efas)| efas)
-}

@@ -1,5 +1,10 @@
 //! The devices that a node will publish, by its instance type.
 
+/// PCIe roots in the first PCI domain.
+macro_rules! roots {
+    ($($bus:literal),+) => { &[$(concat!("pci0000:", $bus)),+] };
+}
+
 mod efas;
 mod gpus;
 
@@ -117,9 +122,15 @@ fn text(value: &str) -> Attribute {
     Attribute::String(value.to_owned())
 }
 
+/// What is known of the devices of an instance type beside what all of them have in common.
+fn of_type<T>(types: &'static [(&str, T)], kind: &InstanceType) -> Option<&'static T> {
+    let place = types.binary_search_by_key(&kind.name.as_str(), |(name, _)| name).ok()?;
+    types.get(place).map(|(_, known)| known)
+}
+
 /// NVIDIA's GPUs: all that is known of the type, or what all GPUs of its name have in common.
 fn gpus(kind: &InstanceType) -> Vec<Device> {
-    let of_type = gpus::of_type(&kind.name);
+    let of_type = of_type(&gpus::TYPES, kind);
     let name = kind.requirements.get(labels::INSTANCE_GPU_NAME).and_then(Requirement::single);
     let of_name = || name.and_then(|name| MODELS.into_iter().find(|model| model.label == name));
     let count = count(kind, NVIDIA_RESOURCE);
@@ -145,7 +156,7 @@ fn gpus(kind: &InstanceType) -> Vec<Device> {
 
 /// The Elastic Fabric Adapters.
 fn efas(kind: &InstanceType) -> Vec<Device> {
-    let of_type = efas::of_type(&kind.name);
+    let of_type = of_type(&efas::TYPES, kind);
     let count = count(kind, EFA_RESOURCE);
     let device = |index: usize| {
         let mut attributes = BTreeMap::from([
