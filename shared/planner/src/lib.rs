@@ -339,29 +339,18 @@ impl Planner {
         self.publish(outcome.events.clone(), snapshot.now).await;
         self.last.note(woken, snapshot.view.pods(), &outcome.report, snapshot.now);
         self.plan_later(&outcome.report).await;
-        if outcome.stopped > 0 {
-            metrics.count(Metric::ChurnStopped, outcome.stopped);
-        }
-        if outcome.failed_canaries > 0 {
-            metrics.count(Metric::AmiCanariesFailed, outcome.failed_canaries);
-        }
-        if outcome.unused_launches > 0 {
-            metrics.count(Metric::UnusedLaunches, outcome.unused_launches);
-        }
-        if outcome.expected_pods_came > 0 {
-            metrics.count(Metric::ExpectedPodsCame, outcome.expected_pods_came);
-        }
-        if outcome.expected_pods_missing > 0 {
-            metrics.count(Metric::ExpectedPodsMissing, outcome.expected_pods_missing);
-        }
+        let counts = [
+            (Metric::ChurnStopped, outcome.stopped),
+            (Metric::AmiCanariesFailed, outcome.failed_canaries),
+            (Metric::UnusedLaunches, outcome.unused_launches),
+            (Metric::ExpectedPodsCame, outcome.expected_pods_came),
+            (Metric::ExpectedPodsMissing, outcome.expected_pods_missing),
+            (Metric::BudgetsExceeded, outcome.over_budget),
+            (Metric::PlansUnfinished, usize::from(outcome.reduced)),
+        ];
+        counts.into_iter().filter(|(_, count)| *count > 0).for_each(|(metric, count)| metrics.count(metric, count));
         if outcome.unused_node_seconds > 0.0 {
             metrics.record(Metric::ExpectedPodsUnusedNodeSeconds, outcome.unused_node_seconds);
-        }
-        if outcome.over_budget > 0 {
-            metrics.count(Metric::BudgetsExceeded, outcome.over_budget);
-        }
-        if outcome.reduced {
-            metrics.count(Metric::PlansUnfinished, 1);
         }
         if let Some(percent) = launches::cluster_limits::used_percent(snapshot) {
             metrics.record(Metric::ClusterLimitUsedPercent, percent);
