@@ -153,11 +153,9 @@ test-kubernetes: venv ## Run nodeless in a real Kubernetes control plane, built 
 	$(PYTHON) -m pytest tests/kubernetes -v
 
 # Release builds, because processor time is measured. COMPARE has options of run.py, such as --workload cold-web-300 --seed 1 2 3.
-COMPARISON ?= target/compare
 .PHONY: compare
 compare: venv ## Run Karpenter and nodeless side by side in real control planes, and write target/compare/index.html
-	NODELESS_PROFILE=release $(PYTHON) tests/compare/run.py --out $(COMPARISON) $(COMPARE)
-	$(PYTHON) tests/compare/page.py $(COMPARISON) > $(COMPARISON)/index.html
+	NODELESS_PROFILE=release $(PYTHON) tests/compare/run.py $(COMPARE)
 
 .PHONY: crds
 crds: ## Write the CustomResourceDefinitions into infra/crds

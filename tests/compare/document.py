@@ -52,12 +52,13 @@ DETAILS = {
 
 
 def entries(directory: Path) -> list[Json]:
-    """The runs of a directory. Partial runs are not recorded."""
+    """The runs of a directory. Partial runs and those with other options are not recorded."""
     found = []
     for sides in runs(directory).values():
         for figures, about in (run for side in sides.values() for run in side):
-            if figures["problems"]:
-                print(f"left out: {about['workload']}, seed {about['seed']}, {about['side']}: {figures['problems'][0]}", file=sys.stderr)
+            reasons = [*figures["problems"], *(f"{option} is {value}" for option, value in about.get("options", {}).items())]
+            if reasons:
+                print(f"left out: {about['workload']}, seed {about['seed']}, {about['side']}: {reasons[0]}", file=sys.stderr)
                 continue
             found.append({key: about[key] for key in ABOUT} | {"figures": {k: v for k, v in figures.items() if k not in ("series", "problems")}})
     return found

@@ -22,9 +22,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import catalog  # noqa: E402
 import measure  # noqa: E402
+import page  # noqa: E402
 from controllers import NAMESPACE, controller, pod_spec  # noqa: E402
 from record import Usage, Watches  # noqa: E402
-from sides import SIDES, Side  # noqa: E402
+from sides import SIDES, Setting, Side  # noqa: E402
 from tools import artifacts  # noqa: E402
 from tools.control_plane.binaries import Binaries, binaries  # noqa: E402
 from tools.control_plane.server import path_of  # noqa: E402
@@ -45,14 +46,15 @@ def main() -> int:
     arguments = parsed()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("compare: terminated; what was started is ended"))
     try:
-        recorded = [(name, seed, workload(name, seed)) for name in arguments.workload for seed in arguments.seed]
+        recorded = [(name, seed, ended(workload(name, seed), arguments.rest)) for name in arguments.workload for seed in arguments.seed]
         enough_memory(max(pods(played) for _, _, played in recorded))
         programs = binaries()
-        types = catalog.instance_types(artifacts.command())
+        setting = Setting(catalog.instance_types(artifacts.command()), arguments.capacity_type, dict(arguments.nodeless_variables), arguments.changed)
         whole = True
         for name, seed, played in recorded:
             for side in arguments.side:
-                whole &= compare_one(programs, types, arguments, side, played, arguments.out / f"{name}-{seed}" / side)
+                whole &= compare_one(programs, setting, side, played, arguments.out / f"{name}-{seed}" / side)
+        (arguments.out / "index.html").write_text(page.page(page.runs(arguments.out)))
     except (UnknownWorkload, Unavailable, TooSmall, NotStarted) as problem:
         print(f"compare: {problem}", file=sys.stderr)
         return 1
@@ -68,6 +70,11 @@ class TooSmall(Exception):
 
 class NotStarted(Exception):
     """A side could not be started."""
+
+
+def ended(played: Json, rest: float | None) -> Json:
+    """The workload, but that a run ends after this time without changes."""
+    return played if rest is None else played | {"seconds": played["events"][-1]["at"] + rest}
 
 
 def pods(played: Json) -> int:
@@ -90,22 +97,35 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--seed", nargs="+", type=int, default=[1])
     parser.add_argument("--side", nargs="+", choices=SIDES, default=list(SIDES))
     parser.add_argument("--capacity-type", nargs="+", default=["on-demand"], choices=["on-demand", "spot"])
+    parser.add_argument("--nodeless-variables", nargs="+", type=variable, default=[], metavar="NAME=VALUE", help="such as expected_pods=samples, of the module")
+    parser.add_argument("--rest", type=float, metavar="SECONDS", help="how long a run goes on after the last change of the workload")
     parser.add_argument("--out", type=Path, default=Path("target/compare"))
-    return parser.parse_args()
+    arguments = parser.parse_args()
+    options = ("capacity_type", "nodeless_variables", "rest")
+    arguments.changed = {name: value for name in options if (value := getattr(arguments, name)) != parser.get_default(name)}
+    return arguments
 
 
-def compare_one(programs: Binaries, types: list[Json], arguments: argparse.Namespace, name: str, played: Json, out: Path) -> bool:
+def variable(text: str) -> list[str]:
+    """A variable of the module and its value, which Terraform converts to the type of the variable."""
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise ValueError(f"{text} is not NAME=VALUE")
+    return [name, value]
+
+
+def compare_one(programs: Binaries, setting: Setting, name: str, played: Json, out: Path) -> bool:
     """One workload on one side. Returns whether the run reached its end; if not, its result is marked as partial."""
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
     (out / "workload.json").write_text(json.dumps(played))
-    prices = {k: v for k, v in catalog.prices(types).items() if k.split(" ")[2] in arguments.capacity_type}
+    prices = {k: v for k, v in catalog.prices(setting.types).items() if k.split(" ")[2] in setting.capacity_types}
     about: Json = {"side": name, "workload": played["name"], "seed": played["seed"], "seconds": played["seconds"], "processors": os.cpu_count(),
-                   "prices": prices, "types": catalog.allocatable(types), "problems": []}  # fmt: skip
+                   "prices": prices, "types": catalog.allocatable(setting.types), "options": setting.options, "problems": []}  # fmt: skip
     print(f"{played['name']}, seed {played['seed']}: {name}, {played['seconds']:.0f} seconds; files in {out}", flush=True)
     with tempfile.TemporaryDirectory(prefix="nodeless-compare-") as directory, ExitStack() as started:
         try:
-            side = started.enter_context(SIDES[name](programs, types, tuple(arguments.capacity_type), Path(directory), out))
+            side = started.enter_context(SIDES[name](programs, setting, Path(directory), out))
             prepare(side)
         except (AssertionError, OSError, RuntimeError) as problem:
             raise NotStarted(f"{name} could not be started: {problem}") from problem

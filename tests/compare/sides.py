@@ -31,6 +31,18 @@ POOL = "default"
 
 
 @dataclass(frozen=True)
+class Setting:
+    """What the sides are started with."""
+
+    types: list[Json]
+    capacity_types: list[str]
+    # Variables of the module of nodeless.
+    variables: dict[str, str]
+    # The options of run.py that change what is measured.
+    options: Json
+
+
+@dataclass(frozen=True)
 class Side:
     """A running autoscaler."""
 
@@ -78,10 +90,10 @@ def definitions() -> list[Path]:
 
 
 @contextmanager
-def karpenter(binaries: Binaries, types: list[Json], capacity_types: tuple[str, ...], directory: Path, logs: Path) -> Iterator[Side]:
+def karpenter(binaries: Binaries, setting: Setting, directory: Path, logs: Path) -> Iterator[Side]:
     program = karpenter_binary()
     file = directory / "instance-types.json"
-    file.write_text(json.dumps(catalog.kwok_types(types)))
+    file.write_text(json.dumps(catalog.kwok_types(setting.types)))
     with ExitStack() as started:
         authenticator = started.enter_context(Authenticator(CLUSTER, SECRET))
         plane = started.enter_context(ControlPlane(binaries, directory, logs, authenticator))
@@ -101,7 +113,7 @@ def karpenter(binaries: Binaries, types: list[Json], capacity_types: tuple[str, 
         name = {"name": "default"}
         plane.apply({"apiVersion": "karpenter.kwok.sh/v1alpha1", "kind": "KWOKNodeClass", "metadata": name, "spec": {"nodeRegistrationDelay": f"{BOOT_SECONDS}s"}})
         reference = {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", **name}
-        ready_pool(plane, node_pool(reference, [], capacity_types))
+        ready_pool(plane, node_pool(reference, [], setting.capacity_types))
         yield Side("karpenter", pinned(KARPENTER / "go.mod", MODULE), plane, process.pids)
 
 
@@ -134,12 +146,14 @@ class Compared(Deployment):
 
 
 @contextmanager
-def nodeless(binaries: Binaries, types: list[Json], capacity_types: tuple[str, ...], directory: Path, logs: Path) -> Iterator[Side]:
+def nodeless(binaries: Binaries, setting: Setting, directory: Path, logs: Path) -> Iterator[Side]:
     """The real functions in ministack."""
-    inputs = Inputs(binaries, artifacts.command(), artifacts.function_zips(directory / "zips"), plugin_mirror())
-    with Compared(inputs, types, directory, logs) as running:
+    inputs = Inputs(binaries, artifacts.command(), artifacts.function_zips(directory / "zips"), plugin_mirror(), setting.variables)
+    with Compared(inputs, setting.types, directory, logs) as running:
         # Tests evaluate the rights of the functions. Here that would make each launch a third of a second longer.
         running.proxy.records = False
+        if setting.variables.get("expected_pods", "off") != "off":
+            running.plane.kubectl("apply", "-f", str(ROOT / "infra/rbac/optional/expected-pods.yaml"))
         discovery = [{"tags": {"karpenter.sh/discovery": CLUSTER}}]
         spec = {
             "role": str(running.outputs["node_role_name"]),
@@ -150,7 +164,7 @@ def nodeless(binaries: Binaries, types: list[Json], capacity_types: tuple[str, .
         name = {"name": "default"}
         running.plane.apply({"apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": name, "spec": spec})
         reference = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", **name}
-        ready_pool(running.plane, node_pool(reference, catalog.REQUIREMENTS, capacity_types))
+        ready_pool(running.plane, node_pool(reference, catalog.REQUIREMENTS, setting.capacity_types))
         yield Side("nodeless", revision(), running.plane, running.ministack.function_pids)
 
 

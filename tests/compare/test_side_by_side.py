@@ -190,6 +190,10 @@ def test_a_run_replaces_an_earlier_one_and_partial_runs_are_left_out(tmp_path: P
         (folder / "figures.json").write_text(json.dumps(figures | {"problems": problems}))
     new = document.entries(tmp_path)
     assert [(run["side"], run["seed"]) for run in new] == [("karpenter", 1), ("nodeless", 1)]
+    for side in ("karpenter", "nodeless"):
+        about = json.loads((tmp_path / "cold-web-2-1" / side / "run.json").read_text())
+        (tmp_path / "cold-web-2-1" / side / "run.json").write_text(json.dumps(about | {"options": {"rest": 180}}))
+    assert document.entries(tmp_path) == [], "runs with other options are not recorded"
     earlier = [{**new[1], "figures": {**new[1]["figures"], "launches": 7}}]
     both = document.merged(earlier, new)
     assert "| 2 / 2 (1.00) |" in document.overview(both)
@@ -201,6 +205,24 @@ def test_a_machine_that_is_too_small_is_refused() -> None:
     run.enough_memory(0)
     with pytest.raises(run.TooSmall, match="choose a smaller workload"):
         run.enough_memory(10**9)
+
+
+def test_options_that_change_what_is_measured_are_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    def options(*given: str) -> dict[str, Any]:
+        monkeypatch.setattr(sys, "argv", ["run.py", *given])
+        return run.parsed().changed
+
+    assert options("--seed", "2", "--out", "x", "--capacity-type", "on-demand") == {}
+    assert options("--nodeless-variables", "a=b", "c=d=e", "--rest", "9") == {"nodeless_variables": [["a", "b"], ["c", "d=e"]], "rest": 9}
+    assert options("--capacity-type", "spot") == {"capacity_type": ["spot"]}
+    with pytest.raises(SystemExit):
+        options("--nodeless-variables", "a")
+
+
+def test_a_run_ends_some_time_after_the_last_change() -> None:
+    played = workload("day-web-48", 1)
+    assert run.ended(played, None) == played
+    assert run.ended(played, 60)["seconds"] == played["events"][-1]["at"] + 60
 
 
 class Answering:
@@ -232,7 +254,7 @@ def test_a_run_whose_control_plane_ends_is_partial(tmp_path: Path, answers: int,
 
 def record(folder: Path, side: str = "nodeless", cpu: str = "8") -> None:
     about = {"side": side, "version": "1", "kubernetes": "v1.36.3", "processors": 2, "workload": "cold-web-2", "seed": 1, "seconds": 200,
-             "start": START, "end": START + 200, "prices": PRICES, "types": TYPES, "problems": []}  # fmt: skip
+             "start": START, "end": START + 200, "prices": PRICES, "types": TYPES, "options": {}, "problems": []}  # fmt: skip
     (folder / "run.json").write_text(json.dumps(about))
     events = [
         *pod("web-1", created=0, bound=20, ended=50),

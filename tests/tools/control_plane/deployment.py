@@ -10,7 +10,7 @@ import json
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -62,6 +62,8 @@ class Inputs:
     nodeless: Path
     zips: Path
     mirror: Path
+    # Variables of the module, besides those that tests/deployed/root sets.
+    variables: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Deployment:
@@ -122,6 +124,8 @@ class Deployment:
         signed = signed_by_name(self.inputs.zips, self.directory / "signed")
         copy_module(self.directory / "terraform")
         self.root = Path(shutil.copytree(ROOT / "tests/deployed/root", self.directory / "root"))
+        # Terraform merges the arguments of an override file into the block of the module.
+        (self.root / "variables_override.tf.json").write_text(json.dumps({"module": {"nodeless": dict(self.inputs.variables)}}))
         self._environment = environment(AWS_ENDPOINT_URL=self.ministack.url)
         self._variables = [
             f"-var=cluster_name={CLUSTER}",
