@@ -1,12 +1,10 @@
 //! The region and zones of a cluster, as its objects name them.
 
-use crate::facts::{Facts, RegionError, region_of_zone};
+use crate::facts::{Facts, HOME, RegionError, region_of_zone};
 use nodeless_model::{StringMap, labels};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-/// The region of the embedded facts, if nothing names another.
-const HOME: &str = "us-east-1";
 /// The number of zones of a region that a cluster is assumed to have, besides those that its objects name.
 const ASSUMED_ZONES: usize = 3;
 
@@ -60,18 +58,19 @@ impl Location {
     /// When there are no facts of the region.
     pub fn facts(&self, region: Option<&str>) -> Result<Facts, RegionError> {
         let facts = Facts::of_region(region.or_else(|| self.region()).unwrap_or(HOME))?;
-        let facts = facts.with_zone_names(&self.zones);
+        let mut facts = facts.with_zone_names(&self.zones);
         let assumed = facts.zones.iter().take(ASSUMED_ZONES);
         let named = facts.zones.iter().filter(|zone| self.zones.contains_key(&zone.name));
-        let kept: Vec<&str> = assumed.chain(named).map(|zone| zone.name.as_str()).collect();
-        Ok(facts.within_zones(&kept))
+        let kept: Vec<String> = assumed.chain(named).map(|zone| zone.name.clone()).collect();
+        facts.retain_zones(|name| kept.iter().any(|kept| kept == name));
+        Ok(facts)
     }
 }
 
 impl Facts {
     /// Assigns the names of zones to the ids that an account has for them. Zones whose name or id is not given share the other names in
     /// their order; names of other regions are ignored.
-    fn with_zone_names(&self, given: &BTreeMap<String, Option<String>>) -> Self {
+    fn with_zone_names(mut self, given: &BTreeMap<String, Option<String>>) -> Self {
         let is_here = |name: &String| self.zones.iter().any(|zone| zone.name == *name);
         let by_id: BTreeMap<&str, &String> = given
             .iter()
@@ -88,19 +87,18 @@ impl Facts {
                 Some((zone.name.clone(), name.clone()))
             })
             .collect();
-        let mut facts = self.clone();
         let rename = |name: &mut String| {
             if let Some(new) = renamed.get(name) {
                 name.clone_from(new);
             }
         };
-        facts.zones.iter_mut().for_each(|zone| rename(&mut zone.name));
-        facts.zones.sort();
-        for zones in facts.offerings.values_mut() {
+        self.zones.iter_mut().for_each(|zone| rename(&mut zone.name));
+        self.zones.sort();
+        for zones in self.offerings.values_mut() {
             zones.iter_mut().for_each(rename);
             zones.sort();
         }
-        facts
+        self
     }
 }
 

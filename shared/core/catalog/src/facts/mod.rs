@@ -20,6 +20,9 @@ pub use region::{AssumedPrices, EmbeddedPrices, RegionError};
 pub use spot::synthetic_spot_price;
 pub use zone::{Zone, is_local_zone, region_of_zone};
 
+/// The region of the embedded facts, if nothing names another.
+pub(crate) const HOME: &str = "us-east-1";
+
 /// The facts of us-east-1, written by `examples/embed_facts.rs`: JSON of [`Facts`], compressed with zlib.
 static EMBEDDED: &[u8] = include_bytes!("../../data/us-east-1.json.zz");
 
@@ -119,11 +122,14 @@ impl Facts {
     #[must_use]
     pub fn within_zones(&self, names: &[&str]) -> Self {
         let mut facts = self.clone();
-        facts.zones.retain(|zone| names.contains(&zone.name.as_str()));
-        for zones in facts.offerings.values_mut() {
-            zones.retain(|zone| names.contains(&zone.as_str()));
-        }
+        facts.retain_zones(|name| names.contains(&name));
         facts
+    }
+
+    /// Leaves out other zones.
+    pub(crate) fn retain_zones(&mut self, is_kept: impl Fn(&str) -> bool) {
+        self.zones.retain(|zone| is_kept(&zone.name));
+        self.offerings.values_mut().for_each(|zones| zones.retain(|zone| is_kept(zone)));
     }
 
     /// Decodes the bytes of [`Facts::encode`].

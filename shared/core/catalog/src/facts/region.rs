@@ -1,6 +1,6 @@
 //! The facts of regions other than us-east-1: their zones, and what their instance types cost there.
 
-use super::{Facts, FactsError, InstanceTypeInfo, Zone};
+use super::{Facts, FactsError, HOME, InstanceTypeInfo, Zone};
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
@@ -92,6 +92,9 @@ impl Facts {
     /// When the text is not the name of a region.
     pub fn of_region(region: &str) -> Result<Self, RegionError> {
         let home = Self::embedded()?;
+        if region == HOME {
+            return Ok(home.clone());
+        }
         let regions = regions()?;
         let Some(offers) = regions.regions.get(region) else { return home.renamed(region) };
         let zones = zones(region)?;
@@ -138,8 +141,8 @@ impl Facts {
     #[must_use]
     pub fn embedded_prices(region: &str) -> EmbeddedPrices {
         let [home, government, others] = MONTHS;
-        if !regions().is_ok_and(|all| all.regions.contains_key(region)) {
-            return EmbeddedPrices { of_region: region == "us-east-1", month: home };
+        if region == HOME || !regions().is_ok_and(|all| all.regions.contains_key(region)) {
+            return EmbeddedPrices { of_region: region == HOME, month: home };
         }
         let month = if region.starts_with("us-gov-") { government } else { others };
         EmbeddedPrices { of_region: true, month }
@@ -148,9 +151,6 @@ impl Facts {
     /// Renames the region and its zones to those of another region, and keeps instance types, offerings and prices. Zones without a
     /// counterpart are left out.
     fn renamed(&self, region: &str) -> Result<Self, RegionError> {
-        if region == self.region {
-            return Ok(self.clone());
-        }
         let mut zones = zones(region)?;
         zones.truncate(self.zones.len());
         let names: BTreeMap<&str, &str> =
