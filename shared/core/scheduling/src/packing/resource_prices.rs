@@ -47,30 +47,54 @@ pub(crate) fn values(columns: &[Column<'_>], demand: &[f64], nodes: u32) -> Valu
     if nodes > 0 {
         rows.push(demand.len());
     }
-    let demands: Vec<f64> = rows.iter().map(|row| demand.get(*row).copied().unwrap_or(f64::from(nodes))).collect();
-    let mut add = |demands: &[f64], weight: f64| {
-        for (row, dual) in rows.iter().zip(Simplex::new(columns, &rows, demands).duals()) {
-            found[*row] += dual * weight;
-        }
+    let mut demands: Vec<f64> = rows.iter().map(|row| demand.get(*row).copied().unwrap_or(f64::from(nodes))).collect();
+    let table = Table::new(columns, &rows);
+    let mut add = |duals: &[f64], weight: f64| {
+        rows.iter().zip(duals).for_each(|(row, dual)| found[*row] += dual * weight);
     };
     if of_resources > 0 {
-        add(&demands, OWN_WEIGHT);
-    }
-    // The number of required nodes is exact, so it is not increased.
-    for row in 0..of_resources {
-        let mut more = demands.clone();
-        more[row] *= INFLATED;
-        add(&more, (1.0 - OWN_WEIGHT) / of_resources as f64);
+        let own = Simplex::solved(&table, &demands);
+        let duals = own.duals();
+        add(&duals, OWN_WEIGHT);
+        // The number of required nodes is exact, so it is not increased.
+        for row in 0..of_resources {
+            let weight = (1.0 - OWN_WEIGHT) / of_resources as f64;
+            if own.is_best_with_more(row) {
+                add(&duals, weight);
+                continue;
+            }
+            let exact = demands[row];
+            demands[row] *= INFLATED;
+            add(&Simplex::solved(&table, &demands).duals(), weight);
+            demands[row] = exact;
+        }
     }
     let node = found.pop().unwrap_or_default();
     Values { resources: found, node }
+}
+
+/// The columns that have anything of the rows.
+struct Table {
+    prices: Vec<f64>,
+    /// Row after row, the amounts of all columns.
+    amounts: Vec<f64>,
+}
+
+impl Table {
+    fn new(columns: &[Column<'_>], rows: &[usize]) -> Self {
+        let used = || columns.iter().filter(|column| rows.iter().any(|row| column.has(*row) > 0.0));
+        Self {
+            prices: used().map(|column| column.price).collect(),
+            amounts: rows.iter().flat_map(|row| used().map(|column| column.has(*row))).collect(),
+        }
+    }
 }
 
 /// The revised simplex method on `min price · x, capacity · x ≥ demand, x ≥ 0`, with a few rows. Rows and columns are
 /// scaled, so that every demand is one and the greatest entry of every column too.
 struct Simplex {
     rows: usize,
-    /// By column, its entries; the last columns represent what exceeds the demand of a row.
+    /// Row after row, the entries of all columns; the last columns represent what exceeds the demand of a row.
     entries: Vec<f64>,
     costs: Vec<f64>,
     /// By row, the column in the basis; columns beyond the last represent unmet demand.
@@ -88,31 +112,35 @@ const MAX_PIVOTS: usize = 400;
 const TINY: f64 = 1e-10;
 
 impl Simplex {
-    fn new(columns: &[Column<'_>], rows: &[usize], demand: &[f64]) -> Self {
-        let count = rows.len();
-        let mut entries = Vec::with_capacity((columns.len() + count) * count);
-        let mut costs = Vec::with_capacity(columns.len() + count);
-        for column in columns {
-            let of_row = rows.iter().zip(demand).map(|(row, demand)| column.has(*row) / demand);
-            let greatest = of_row.clone().fold(0.0, f64::max);
-            if greatest > 0.0 {
-                entries.extend(of_row.map(|entry| entry / greatest));
-                costs.push(column.price / greatest);
+    fn new(table: &Table, demand: &[f64]) -> Self {
+        let (rows, columns) = (demand.len(), table.prices.len());
+        let width = columns + rows;
+        let mut entries = vec![0.0; width * rows];
+        let mut greatest = vec![0.0; columns];
+        for (row, demand) in demand.iter().enumerate() {
+            let amounts = &table.amounts[row * columns..(row + 1) * columns];
+            let of_row = &mut entries[row * width..(row + 1) * width];
+            of_row[columns + row] = -1.0;
+            for ((entry, amount), greatest) in of_row.iter_mut().zip(amounts).zip(&mut greatest) {
+                *entry = amount / demand;
+                *greatest = if *entry > *greatest { *entry } else { *greatest };
             }
         }
-        let dearest = costs.iter().copied().fold(1e-9, f64::max);
-        for row in 0..count {
-            entries.extend((0..count).map(|other| if other == row { -1.0 } else { 0.0 }));
-            costs.push(0.0);
+        for of_row in entries.chunks_exact_mut(width.max(1)) {
+            of_row.iter_mut().zip(&greatest).for_each(|(entry, greatest)| *entry /= greatest);
         }
-        let identity = (0..count * count).map(|place| if place % (count + 1) == 0 { 1.0 } else { 0.0 });
+        let mut costs: Vec<f64> =
+            table.prices.iter().zip(&greatest).map(|(price, greatest)| price / greatest).collect();
+        let dearest = costs.iter().copied().fold(1e-9, f64::max);
+        costs.resize(width, 0.0);
+        let identity = (0..rows * rows).map(|place| if place % (rows + 1) == 0 { 1.0 } else { 0.0 });
         Self {
-            rows: count,
-            basis: (costs.len()..costs.len() + count).collect(),
+            rows,
+            basis: (width..width + rows).collect(),
             entries,
             costs,
             inverse: identity.collect(),
-            met: vec![1.0; count],
+            met: vec![1.0; rows],
             unmet: dearest * 100.0,
             scale: demand.to_vec(),
         }
@@ -130,18 +158,36 @@ impl Simplex {
         (0..self.rows).map(of).collect()
     }
 
-    /// The prices of the resources at the optimum.
-    fn duals(mut self) -> Vec<f64> {
+    /// The optimum for a demand.
+    fn solved(table: &Table, demand: &[f64]) -> Self {
+        let mut simplex = Self::new(table, demand);
+        simplex.solve();
+        simplex
+    }
+
+    /// The prices of the resources.
+    fn duals(&self) -> Vec<f64> {
+        self.prices().iter().zip(&self.scale).map(|(price, demand)| price.max(0.0) / demand).collect()
+    }
+
+    /// Whether the prices of the resources are the same at the optimum for [`INFLATED`] times the demand of a row: the columns in
+    /// the basis cover that too. The cost of unmet demand depends on the demand.
+    fn is_best_with_more(&self, row: usize) -> bool {
+        let is_met = self.basis.iter().all(|column| *column < self.costs.len());
+        let more = self.inverse.iter().skip(row).step_by(self.rows);
+        is_met && self.met.iter().zip(more).all(|(met, more)| met + (INFLATED - 1.0) * more > TINY)
+    }
+
+    fn solve(&mut self) {
+        let mut worths = vec![0.0; self.costs.len()];
         for _ in 0..MAX_PIVOTS {
-            let prices = self.prices();
-            let gain = |column: usize| {
-                let entries = &self.entries[column * self.rows..(column + 1) * self.rows];
-                let worth: f64 = entries.iter().zip(&prices).map(|(entry, price)| entry * price).sum();
-                worth - self.costs[column]
-            };
+            worths.fill(0.0);
+            for (entries, price) in self.entries.chunks_exact(self.costs.len().max(1)).zip(self.prices()) {
+                worths.iter_mut().zip(entries).for_each(|(worth, entry)| *worth += entry * price);
+            }
             let mut best = (TINY * self.unmet, None);
-            for column in 0..self.costs.len() {
-                let gain = gain(column);
+            for (column, (worth, cost)) in worths.iter().zip(&self.costs).enumerate() {
+                let gain = worth - cost;
                 if gain > best.0 {
                     best = (gain, Some(column));
                 }
@@ -151,13 +197,12 @@ impl Simplex {
                 break;
             }
         }
-        self.prices().iter().zip(&self.scale).map(|(price, demand)| price.max(0.0) / demand).collect()
     }
 
     /// Moves a column into the basis. Returns whether that was possible.
     fn bring_in(&mut self, column: usize) -> bool {
         let rows = self.rows;
-        let entries = &self.entries[column * rows..(column + 1) * rows];
+        let entries: Vec<f64> = self.entries.iter().skip(column).step_by(self.costs.len()).copied().collect();
         let direction: Vec<f64> = (0..rows)
             .map(|row| (0..rows).map(|place| self.inverse[row * rows + place] * entries[place]).sum())
             .collect();
@@ -196,7 +241,7 @@ mod tests {
     /// Prices without the smoothing.
     fn duals(columns: &[Column<'_>], demand: &[f64]) -> Vec<f64> {
         let rows: Vec<usize> = (0..demand.len()).collect();
-        Simplex::new(columns, &rows, demand).duals()
+        Simplex::solved(&Table::new(columns, &rows), demand).duals()
     }
 
     #[test]
@@ -225,6 +270,26 @@ mod tests {
                 assert!(worth <= price * (1.0 + 1e-9), "{worth} {price}");
             }
         }
+    }
+
+    #[test]
+    fn more_of_a_resource_has_the_same_price_while_the_same_types_are_bought() {
+        let types = [(4.0, [2, 4, 10]), (5.0, [2, 8, 20]), (6.5, [2, 16, 20]), (30.0, [16, 64, 110])];
+        let columns: Vec<Column<'_>> = types.iter().map(|(price, amounts)| column(*price, amounts)).collect();
+        let table = Table::new(&columns, &[0, 1, 2]);
+        let mut same = 0;
+        for demand in [[100.0, 300.0, 500.0], [100.0, 700.0, 500.0], [10.0, 900.0, 50.0], [500.0, 20.0, 9.0]] {
+            let own = Simplex::solved(&table, &demand);
+            for row in (0..3).filter(|row| own.is_best_with_more(*row)) {
+                let mut more = demand;
+                more[row] *= INFLATED;
+                for (a, b) in own.duals().into_iter().zip(Simplex::solved(&table, &more).duals()) {
+                    assert!((a - b).abs() < 1e-9, "{demand:?} {row}: {a} {b}");
+                }
+                same += 1;
+            }
+        }
+        assert!(same > 0, "no resource of these demands can grow");
     }
 
     #[test]

@@ -145,15 +145,13 @@ impl SetValues {
         let usable: Vec<Column<'_>> = columns.iter().filter(|column| usable(column.amounts)).copied().collect();
         let columns_used = if usable.is_empty() { &columns } else { &usable };
         let values = resource_prices::values(columns_used, &total.amounts, total.nodes);
-        let shape = |(choice, column): (&&Choice, &Column<'_>)| Shape {
-            kind: choice.kind,
-            price: column.price,
-            worth: sum(column.amounts, &values.resources) + values.node,
-            premium: 0.0,
+        let shape = |(choice, column): (&&Choice, &Column<'_>)| {
+            let worth = sum(column.amounts, &values.resources) + values.node;
+            (ratio(column.price, worth), Shape { kind: choice.kind, price: column.price, worth, premium: 0.0 })
         };
-        let mut shapes: Vec<Shape> = choices.iter().zip(&columns).map(shape).collect();
-        shapes.sort_by(|a, b| ratio(a.price, a.worth).total_cmp(&ratio(b.price, b.worth)).then(a.kind.cmp(&b.kind)));
-        Self { values, shapes }
+        let mut shapes: Vec<(f64, Shape)> = choices.iter().zip(&columns).map(shape).collect();
+        shapes.sort_unstable_by(|(a, first), (b, second)| a.total_cmp(b).then(first.kind.cmp(&second.kind)));
+        Self { values, shapes: shapes.into_iter().map(|(_, shape)| shape).collect() }
     }
 
     /// The premium of a pod, because shapes that fit it cost more than their worth: its minimum share of that.
