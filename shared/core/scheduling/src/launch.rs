@@ -8,9 +8,10 @@ use crate::problem::solution::{ChosenOffering, Launch, PricedType};
 use crate::problem::{MinValuesPolicy, Options};
 use nodeless_model::claim::Charge;
 use nodeless_model::{
-    CapacityType, InstanceType, Offering, Quantity, Requirement, Requirements, Reservation, ResourceIndex,
-    ResourceList, labels, resources,
+    CapacityType, Offering, Quantity, Requirement, Requirements, Reservation, ResourceIndex, ResourceList, labels,
+    resources,
 };
+use std::collections::BTreeSet;
 
 /// The work of listing the instance types and requirements of a launch.
 const WORK_PER_LAUNCH: usize = 2000;
@@ -95,22 +96,20 @@ fn launch(
     pods.sort_unstable();
     let set = pool.set(bin.set);
     let cheapest = &pool.types[choices.first()?.kind];
-    let offerings: Vec<&Offering> = match &bin.reservation {
+    let by_choice: Vec<Vec<&Offering>> = match &bin.reservation {
         Some(id) => {
             let all = cheapest.kind.available_offerings(&set.requirements);
-            all.filter(|offering| reservations::is_of(offering, id)).collect()
+            vec![all.filter(|offering| reservations::is_of(offering, id)).collect()]
         }
         None => {
-            let kinds = choices.iter().map(|choice| (choice.bought, pool.types[choice.kind].kind));
-            let of = |(bought, kind)| {
-                pool.offerings(kind, &set.requirements).filter(move |offering| pool.may_launch(bought, offering))
+            let of = |choice: &Choice| {
+                let all = pool.offerings(pool.types[choice.kind].kind, &set.requirements);
+                all.filter(|offering| pool.may_launch(choice.bought, offering)).collect()
             };
-            kinds.flat_map(of).collect()
+            choices.iter().map(of).collect()
         }
     };
-    let of_cheapest =
-        offerings.iter().filter(|offering| cheapest.kind.offerings.iter().any(|one| std::ptr::eq(one, **offering)));
-    let chosen = of_cheapest.min_by(|a, b| a.cmp_price(b))?;
+    let chosen = by_choice.first()?.iter().min_by(|a, b| a.cmp_price(b))?;
     let is_started = chosen.reservation.as_ref().is_some_and(Reservation::is_of_stopped_instances);
     let (starts, reservation) =
         if is_started { (bin.reservation.clone(), None) } else { (None, bin.reservation.as_ref()) };
@@ -131,8 +130,8 @@ fn launch(
             capacity_type: chosen.capacity_type,
             price: chosen.price,
         },
-        requirements: narrowed(&set.requirements, pool, choices, &offerings, reservation),
-        charge: charge(pool, choices, &offerings),
+        requirements: narrowed(&set.requirements, pool, choices, &by_choice.concat(), reservation),
+        charge: charge(pool, choices, &by_choice),
         min_values_relaxed: bin.min_values_relaxed,
         starts,
     })
@@ -160,8 +159,9 @@ fn narrowed(
     let mut narrowed = requirements.clone();
     let names = choices.iter().map(|choice| pool.types[choice.kind].kind.name.as_str());
     narrowed.add(labels::INSTANCE_TYPE, Requirement::one_of(names));
-    narrowed.add(labels::ZONE, Requirement::one_of(offerings.iter().map(|offering| offering.zone.as_str())));
-    let capacity_types = offerings.iter().map(|offering| offering.capacity_type.as_str());
+    let zones: BTreeSet<&str> = offerings.iter().map(|offering| offering.zone.as_str()).collect();
+    narrowed.add(labels::ZONE, Requirement::one_of(zones));
+    let capacity_types: BTreeSet<&str> = offerings.iter().map(|offering| offering.capacity_type.as_str()).collect();
     narrowed.add(labels::CAPACITY_TYPE, Requirement::one_of(capacity_types));
     if let Some(id) = reservation {
         narrowed.add(labels::CAPACITY_RESERVATION_ID, Requirement::one_of([id.as_str()]));
@@ -200,26 +200,16 @@ fn fix_own_labels(requirements: &mut Requirements) {
     }
 }
 
-fn charge(pool: &Pool<'_>, choices: &[Choice], offerings: &[&Offering]) -> Charge {
+fn charge(pool: &Pool<'_>, choices: &[Choice], by_choice: &[Vec<&Offering>]) -> Charge {
     let mut greatest = ResourceList::new();
     for choice in choices {
         greatest.max_with(&pool.types[choice.kind].kind.capacity);
     }
     greatest.set(resources::name::NODES, Quantity::from_units(1));
-    let kinds: Vec<&InstanceType> = choices.iter().map(|choice| pool.types[choice.kind].kind).collect();
-    let dollars_per_hour = match kinds.iter().any(|kind| kind.root_volume.is_some()) {
-        true => {
-            let is_listed = |offering: &&Offering| offerings.iter().any(|listed| std::ptr::eq(*listed, *offering));
-            let of_kind =
-                |kind: &&InstanceType| dearest(kind.offerings.iter().filter(is_listed)) + kind.root_volume_price();
-            kinds.iter().map(of_kind).fold(0.0, f64::max)
-        }
-        false => dearest(offerings.iter().copied()),
+    let with_root_volume = |(choice, offerings): (&Choice, &Vec<&Offering>)| {
+        let dearest = offerings.iter().map(|offering| offering.price).fold(0.0, f64::max);
+        dearest + pool.types[choice.kind].kind.root_volume_price()
     };
+    let dollars_per_hour = choices.iter().zip(by_choice).map(with_root_volume).fold(0.0, f64::max);
     Charge { resources: greatest, dollars_per_hour }
-}
-
-/// The highest price.
-fn dearest<'o>(offerings: impl Iterator<Item = &'o Offering>) -> f64 {
-    offerings.map(|offering| offering.price).fold(0.0, f64::max)
 }

@@ -2,9 +2,9 @@
 
 use super::Candidate;
 use crate::reasons::KeptReason;
-use crate::simulation::launch_types::{allows, cheapest_first, first_short, rebuilt};
+use crate::simulation::launch_types::{allows, first_short, rebuilt, sorted};
 use crate::simulation::node_prices::worst_price;
-use nodeless_model::{CapacityType, InstanceType, Requirement, labels};
+use nodeless_model::{CapacityType, InstanceType, Offering, Requirement, labels};
 use nodeless_scheduling::{Launch, PoolOffer};
 
 /// The number of cheaper types that are required to replace a spot node by a spot node, as in Karpenter: with fewer, the new node
@@ -96,11 +96,12 @@ fn narrow(
     }
     let kinds = launch.instance_types.iter().filter_map(|listed| {
         let kind = offer.instance_type(&listed.name)?;
-        let worst = worst_price(kind, &launch.requirements).filter(|worst| *worst < cap)?;
-        Some((worst, kind))
+        let offerings: Vec<&Offering> = kind.available_offerings(&launch.requirements).collect();
+        worst_price(&offerings).filter(|worst| *worst < cap)?;
+        let cheapest = offerings.iter().map(|offering| offering.price).min_by(f64::total_cmp)?;
+        Some((cheapest, kind))
     });
-    let mut kinds: Vec<&InstanceType> = kinds.map(|(_, kind)| kind).collect();
-    cheapest_first(&mut kinds, &launch.requirements);
+    let mut kinds: Vec<&InstanceType> = sorted(kinds.collect());
     if kinds.is_empty() {
         return Err(KeptReason::NotCheaper {
             price: cap,

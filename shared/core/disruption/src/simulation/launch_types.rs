@@ -31,11 +31,16 @@ pub(crate) fn on_demand(launch: &Launch, offer: &PoolOffer<'_>) -> Option<Launch
 }
 
 /// Sorts instance types by the price of their cheapest offering that meets the requirements.
-pub(crate) fn cheapest_first<'k>(kinds: &mut [&'k InstanceType], requirements: &Requirements) {
+pub(crate) fn cheapest_first(kinds: &mut [&InstanceType], requirements: &Requirements) {
     let priced = |kind: &InstanceType| kind.cheapest_offering(requirements).map_or(f64::INFINITY, |one| one.price);
-    let mut sorted: Vec<(f64, &'k InstanceType)> = kinds.iter().map(|kind| (priced(kind), *kind)).collect();
-    sorted.sort_by(|(a, one), (b, other)| a.total_cmp(b).then_with(|| one.name.cmp(&other.name)));
-    kinds.iter_mut().zip(sorted).for_each(|(kind, (_, sorted))| *kind = sorted);
+    let sorted = sorted(kinds.iter().map(|kind| (priced(kind), *kind)).collect());
+    kinds.copy_from_slice(&sorted);
+}
+
+/// Instance types with their prices, the cheapest first.
+pub(crate) fn sorted(mut priced: Vec<(f64, &InstanceType)>) -> Vec<&InstanceType> {
+    priced.sort_by(|(a, one), (b, other)| a.total_cmp(b).then_with(|| one.name.cmp(&other.name)));
+    priced.into_iter().map(|(_, kind)| kind).collect()
 }
 
 /// The first `minValues` that these types do not satisfy with the values that the requirements of a launch allow.
@@ -49,20 +54,20 @@ pub(crate) fn first_short(requirements: &Requirements, kinds: &[&InstanceType]) 
 }
 
 /// The launch with only these types.
-pub(crate) fn rebuilt(mut launch: Launch, kinds: &[&InstanceType]) -> Launch {
-    let offerings: Vec<(&InstanceType, &Offering)> = kinds
-        .iter()
-        .flat_map(|kind| kind.available_offerings(&launch.requirements).map(|offering| (*kind, offering)))
-        .collect();
+pub(crate) fn rebuilt<'k>(mut launch: Launch, kinds: &[&'k InstanceType]) -> Launch {
+    let of_kind = |kind: &&'k InstanceType| kind.available_offerings(&launch.requirements).collect();
+    let by_kind: Vec<Vec<&Offering>> = kinds.iter().map(of_kind).collect();
+    let offerings =
+        || kinds.iter().zip(&by_kind).flat_map(|(kind, sold)| sold.iter().map(move |offering| (*kind, *offering)));
     let mut greatest = ResourceList::new();
     for kind in kinds {
         greatest.max_with(&kind.capacity);
     }
     greatest.set(resources::name::NODES, Quantity::from_units(1));
     launch.charge.resources = greatest;
-    let counted = offerings.iter().map(|(kind, offering)| offering.price + kind.root_volume_price());
+    let counted = offerings().map(|(kind, offering)| offering.price + kind.root_volume_price());
     launch.charge.dollars_per_hour = counted.fold(0.0, f64::max);
-    if let Some((kind, offering)) = offerings.iter().min_by(|(_, a), (_, b)| a.cmp_price(b)) {
+    if let Some((kind, offering)) = offerings().min_by(|(_, a), (_, b)| a.cmp_price(b)) {
         launch.offering = ChosenOffering {
             instance_type: kind.name.clone(),
             zone: offering.zone.clone(),
@@ -70,15 +75,12 @@ pub(crate) fn rebuilt(mut launch: Launch, kinds: &[&InstanceType]) -> Launch {
             price: offering.price,
         };
     }
-    let cheapest = |kind: &InstanceType| {
-        let of_kind = kind.available_offerings(&launch.requirements);
-        of_kind.map(|offering| offering.price).fold(f64::INFINITY, f64::min)
-    };
+    let cheapest = |sold: &[&Offering]| sold.iter().map(|offering| offering.price).fold(f64::INFINITY, f64::min);
+    let types = kinds.iter().zip(&by_kind);
     launch.instance_types =
-        kinds.iter().map(|kind| PricedType { name: kind.name.clone(), price: cheapest(kind) }).collect();
-    let zones: BTreeSet<&str> = offerings.iter().map(|(_, offering)| offering.zone.as_str()).collect();
-    let capacity_types: BTreeSet<&str> =
-        offerings.iter().map(|(_, offering)| offering.capacity_type.as_str()).collect();
+        types.map(|(kind, sold)| PricedType { name: kind.name.clone(), price: cheapest(sold) }).collect();
+    let zones: BTreeSet<&str> = offerings().map(|(_, offering)| offering.zone.as_str()).collect();
+    let capacity_types: BTreeSet<&str> = offerings().map(|(_, offering)| offering.capacity_type.as_str()).collect();
     launch.requirements.add(labels::INSTANCE_TYPE, Requirement::one_of(kinds.iter().map(|kind| kind.name.as_str())));
     launch.requirements.add(labels::ZONE, Requirement::one_of(zones));
     launch.requirements.add(labels::CAPACITY_TYPE, Requirement::one_of(capacity_types));

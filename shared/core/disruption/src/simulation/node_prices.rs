@@ -3,9 +3,7 @@
 use crate::meter;
 use crate::simulation::packed::{Classes, fits};
 use nodeless_model::hashed::HashMap;
-use nodeless_model::{
-    CapacityType, InstanceType, Offering, Requirement, Requirements, ResourceIndex, labels, resources,
-};
+use nodeless_model::{CapacityType, Offering, Requirement, Requirements, ResourceIndex, labels, resources};
 use nodeless_scheduling::{Admission, Launch, NewNode, PoolOffer, Prepared, Problem, Solution};
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -374,10 +372,9 @@ pub(crate) fn reservation(launch: &Launch) -> Option<String> {
     (launch.offering.capacity_type == CapacityType::Reserved).then(|| id.to_owned())
 }
 
-/// The maximum price of a launch of a type: the most expensive offering of the first available capacity type, in the order
-/// reserved, spot, on-demand, as in EC2 requests.
-pub(crate) fn worst_price(kind: &InstanceType, requirements: &Requirements) -> Option<f64> {
-    let offerings: Vec<&Offering> = kind.available_offerings(requirements).collect();
+/// The maximum price of a launch of a type with these offerings: the most expensive of the first capacity type, in the order reserved,
+/// spot, on-demand, as in EC2 requests.
+pub(crate) fn worst_price(offerings: &[&Offering]) -> Option<f64> {
     let first = offerings.iter().map(|offering| offering.capacity_type).min()?;
     let of_first = offerings.iter().filter(|offering| offering.capacity_type == first);
     of_first.map(|offering| offering.price).max_by(f64::total_cmp)
