@@ -81,7 +81,11 @@ fn a_node_that_is_ready_when_it_joins_takes_one_patch_between_two_writes() {
     let next = step(&claim, &seen(&node, &bare), at(30), &settings());
     let mut named = claim;
     named.status.node_name = Some("node-1".to_owned());
-    assert_eq!((&next.claim, next.requeue), (&named, Some(Duration::ZERO)), "only the name is written before the patch");
+    assert_eq!(
+        (&next.claim, next.requeue),
+        (&named, Some(Duration::ZERO)),
+        "only the name is written before the patch"
+    );
     let [Effect::PatchNode { patch, .. }, Effect::TagInstance { tags, .. }] = next.effects.as_slice() else {
         panic!("{:?}", next.effects)
     };
