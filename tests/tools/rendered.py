@@ -128,7 +128,7 @@ def render(mirror: Path, scratch: Path) -> Rendered:
     """Runs `terraform test`, which prints the planned state."""
     module = copy_module(scratch / "terraform")
     artifacts = placeholder_artifacts(scratch / "artifacts")
-    given = f'  cluster_name = "{CLUSTER}"\n  zonal_shift_enabled = true\n  commitments = true\n  kms_key_arns = {{ table = "{TABLE_KEY}", queues = "{QUEUE_KEY}" }}\n'
+    given = f'  cluster_name = "{CLUSTER}"\n  zonal_shift_enabled = true\n  commitments = true\n  feature_gates = {{ reboot_for_repair = true }}\n  kms_key_arns = {{ table = "{TABLE_KEY}", queues = "{QUEUE_KEY}" }}\n'
     given += f'  weekly_report = {{ topic_arn = "{TOPIC}", kms_key_arn = "{TOPIC_KEY}" }}\n'
     test = f'{MOCKS}{"".join(map(_queue_override, QUEUES))}}}\n\nvariables {{\n{given}}}\n\nrun "outside" {{}}\n\n{INSIDE}{SHARED}'
     (module / "tests/rights.tftest.hcl").write_text(test)
