@@ -15,12 +15,15 @@ use nodeless_model::object::{MirroredClaim, NodePatch};
 use nodeless_model::resources::may_be_devices;
 use nodeless_model::{ConditionStatus, Instance, Node, NodeClaim, Phase, Requirement, StringMap, Taint, labels};
 use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
+/// No node joins earlier after the launch of its instance: the kernel, the network and the kubelet take longer to start.
+const JOINS_AFTER: Duration = Duration::from_secs(10);
 /// How long a joining node is looked up often: a node usually takes half a minute, and with large images two.
 const JOINING: Duration = Duration::from_mins(3);
-/// The interval of these lookups: including the duration of a run, a node is initialized within three seconds of being ready.
-const JOINING_POLL: Duration = Duration::from_secs(2);
+/// The interval of these lookups: including the duration of a run, a node is initialized within two seconds of being ready.
+const JOINING_POLL: Duration = Duration::from_secs(1);
 
 /// The maximum time between two looks while thousands of nodes join.
 const JOINING_POLL_OF_MANY: Duration = Duration::from_secs(30);
@@ -37,7 +40,7 @@ const SHOWN_WITHIN: Duration = Duration::from_secs(15);
 /// How long a node that waits for DaemonSets or devices is looked up often, and the maximum time between two looks: its pods start only after
 /// the look that finds the DaemonSets ready.
 const WAITING: Duration = Duration::from_mins(15);
-const WAITING_POLL: Duration = Duration::from_secs(10);
+const WAITING_POLLS: RangeInclusive<Duration> = Duration::from_secs(2)..=Duration::from_secs(10);
 /// The maximum number of nodes whose pods or devices are listed each second, to find out whether DaemonSets are ready and devices are
 /// published there.
 const NODES_LISTED_A_SECOND: usize = 100;
@@ -45,21 +48,25 @@ const NODES_LISTED_A_SECOND: usize = 100;
 /// When a joining node is looked up next.
 ///
 /// Each look lists all nodes that join, because a list cannot be selected by instance. Claims of other shards look for theirs with
-/// lists of their own, so the reads grow with the square of the number of nodes: up to 2,000 are listed every two seconds, 5,000 every
-/// ten.
+/// lists of their own, so the reads grow with the square of the number of nodes: up to 1,000 are listed every second, 5,000 every ten.
 fn joining_delay(claim: &NodeClaim, seen: &Observation, now: Timestamp) -> Duration {
     let since = claim.status.instance.as_ref().map_or(claim.created, |instance| instance.launched);
     let lasting = elapsed(since, now);
-    let one = if lasting < JOINING { JOINING_POLL } else { poll_delay(lasting, JOINING_POLL, Duration::from_mins(1)) };
+    let one = match lasting {
+        _ if claim.phase == Phase::Launched && lasting < JOINS_AFTER => (JOINS_AFTER - lasting).max(JOINING_POLL),
+        _ if lasting < JOINING => JOINING_POLL,
+        _ => poll_delay(lasting, JOINING_POLL, Duration::from_mins(1)),
+    };
     let pages = seen.joining_listed.div_ceil(PAGE) * seen.joining_listed.div_ceil(TOGETHER);
-    let seconds = u64::try_from(pages / PAGES_A_SECOND).unwrap_or(u64::MAX);
+    let seconds = u64::try_from(pages.div_ceil(PAGES_A_SECOND)).unwrap_or(u64::MAX);
     one.max(Duration::from_secs(seconds).min(JOINING_POLL_OF_MANY))
 }
 
 /// When a node is looked up next that waits for DaemonSets or devices: each look lists its pods or its devices.
 fn waiting_delay(claim: &NodeClaim, seen: &Observation, now: Timestamp) -> Duration {
     let joining = joining_delay(claim, seen, now);
-    let one = if elapsed(claim.created, now) < WAITING { joining.min(WAITING_POLL) } else { joining };
+    let (shortest, longest) = WAITING_POLLS.into_inner();
+    let one = if elapsed(claim.created, now) < WAITING { joining.clamp(shortest, longest) } else { joining };
     let seconds = u64::try_from(seen.joining_listed / NODES_LISTED_A_SECOND).unwrap_or(u64::MAX);
     one.max(Duration::from_secs(seconds).min(JOINING_POLL_OF_MANY))
 }

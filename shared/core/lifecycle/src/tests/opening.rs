@@ -186,7 +186,7 @@ fn a_node_is_registered_closed_and_then_opened_and_initialized_by_one_patch() {
     assert_eq!(registered.phase, Phase::Registered);
     let waits = step(&registered, &seen(&node, Nominations::Awaited), at(31), &settings());
     assert!(patches(&waits.effects).is_empty());
-    assert_eq!(waits.requeue, Some(Duration::from_secs(2)));
+    assert_eq!(waits.requeue, Some(Duration::from_secs(1)));
     let reason = &waits.claim.condition(condition::INITIALIZED).unwrap().reason;
     assert_eq!(reason, "KnownEphemeralTaintsExist");
 

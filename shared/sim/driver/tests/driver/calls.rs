@@ -98,7 +98,8 @@ fn a_scale_up_of_a_hundred_nodes_reads_and_writes_little_for_each() {
         measured.messages
     );
     // Up to 100 of them are lists of the pods that are not bound, while nominations are kept up.
-    assert!(reads <= 200, "{reads} reads of the cluster");
+    // Others are four for each look at the nodes that join, every second.
+    assert!(reads <= 250, "{reads} reads of the cluster");
     // Lifecycle writes each claim twice, when its node joins and when it is ready, and plans write it twice, once pods run there.
     // A node that waits for others of its plan takes a write and a read more.
     assert!(table <= 700, "{table} calls of the claims table");

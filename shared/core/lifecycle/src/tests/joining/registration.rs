@@ -167,13 +167,23 @@ fn thousands_of_nodes_that_join_are_listed_less_often() {
     };
     for phase in [Phase::Launched, Phase::Registered] {
         let delays = [0, 100, 1_000, 2_000, 5_000, 10_000].map(|nodes| delay(nodes, phase));
-        assert_eq!(delays, [2, 2, 2, 2, 10, 30]);
+        assert_eq!(delays, [1, 1, 1, 2, 10, 30]);
     }
     for nodes in (0..8_000_usize).step_by(100) {
         let lists = nodes.div_ceil(256);
         let pages_a_second = (lists * nodes.div_ceil(500)) as u64 / delay(nodes, Phase::Launched);
-        assert!(pages_a_second <= 25, "{nodes} nodes: {pages_a_second}");
+        assert!(pages_a_second <= 20, "{nodes} nodes: {pages_a_second}");
     }
+}
+
+#[test]
+fn a_node_is_looked_up_every_second_from_when_it_can_join() {
+    let delay = |seconds, nodes| step(&claim(Phase::Launched), &with_nodes(nodes), at(seconds), &settings()).requeue;
+    let after = |seconds| delay(seconds, Vec::new()).unwrap().as_secs();
+    assert_eq!([0, 1, 8, 9, 10, 30, 179].map(after), [10, 9, 2, 1, 1, 1, 1]);
+    assert_eq!([240, 480].map(after), [30, 60]);
+    // A node that joins sooner is registered in the same run.
+    assert_eq!(delay(3, vec![joined()]), Some(Duration::ZERO));
 }
 
 #[test]
