@@ -4,7 +4,7 @@ use super::{AT_ONCE, Reconciler, daemon_sets};
 use futures::future::{Either, select};
 use futures::stream::{self, StreamExt as _};
 use jiff::Timestamp;
-use nodeless_lifecycle::opening::{self, Nomination, may_nominate, waits_for};
+use nodeless_lifecycle::opening::{self, JoinedNode, Nomination, may_nominate};
 use nodeless_lifecycle::{Member, Nominations, Seen};
 use nodeless_model::{Node, NodeClaim, Phase};
 use nodeless_operations::log_lines::{Failed, NominationsDenied, PodsNominated};
@@ -83,9 +83,8 @@ impl Reconciler {
             return Ok(Vec::new());
         }
         let mut mates = self.claims.get_all(&names).await?;
-        let waits =
-            |mate: &NodeClaim| mate.phase < Phase::Initialized && joining.iter().any(|one| waits_for(one, mate));
-        mates.retain(waits);
+        let is_of_plan = |mate: &NodeClaim| joining.iter().any(|claim| claim.created == mate.created);
+        mates.retain(|mate| mate.phase < Phase::Initialized && is_of_plan(mate));
         Ok(mates)
     }
 
@@ -112,10 +111,10 @@ impl Reconciler {
         let members: Vec<Member<'_>> = members.collect();
         let mut states = opening::open(&members, now);
         let written = |name: &str| states.get(name) == Some(&Nominations::Written);
-        let open: Vec<(&NodeClaim, &str)> = members
+        let open: Vec<JoinedNode<'_>> = members
             .iter()
             .filter(|member| written(&member.claim.name))
-            .filter_map(|member| Some((member.claim, member.node?.name.as_str())))
+            .filter_map(|member| Some(JoinedNode { claim: member.claim, node: &member.node?.name }))
             .collect();
         if !open.is_empty() {
             let waiting = self.write_nominations(&open).await;
@@ -126,13 +125,13 @@ impl Reconciler {
                 }
             }
         }
-        let opens = |claim: &&NodeClaim| open.iter().any(|(one, _)| one.name == claim.name);
+        let opens = |claim: &&NodeClaim| open.iter().any(|place| place.claim.name == claim.name);
         let others = mates.iter().filter(opens).map(|claim| claim.name.clone()).collect();
         Opened { states: states.into_iter().map(|(name, state)| (name.to_owned(), state)).collect(), others }
     }
 
     /// Writes the nominations for pods of these nodes until none is missing. Returns the claims of which pods are not bound.
-    async fn write_nominations(&self, open: &[(&NodeClaim, &str)]) -> BTreeSet<String> {
+    async fn write_nominations(&self, open: &[JoinedNode<'_>]) -> BTreeSet<String> {
         let mut waiting = BTreeSet::new();
         let limit = self.context.clock.sleep(NOMINATED_WITHIN);
         let ended = match select(pin!(self.rounds(open, &mut waiting)), limit).await {
@@ -153,16 +152,16 @@ impl Reconciler {
         waiting
     }
 
-    async fn rounds(&self, open: &[(&NodeClaim, &str)], waiting: &mut BTreeSet<String>) -> Result<(), PortError> {
+    async fn rounds(&self, open: &[JoinedNode<'_>], waiting: &mut BTreeSet<String>) -> Result<(), PortError> {
         for _ in 0..ROUNDS {
             let unbound = self.cluster.unbound_pods().await?;
-            let (missing, unbound_of) = opening::nominations(open.iter().copied(), &unbound);
+            let (missing, unbound_of) = opening::nominations(open.iter().copied(), &unbound, self.context.now());
             *waiting = unbound_of.into_iter().map(str::to_owned).collect();
             if missing.is_empty() {
                 return Ok(());
             }
             let written = self.write_all(&missing).await?;
-            let claims: Vec<String> = open.iter().map(|(claim, _)| claim.name.clone()).collect();
+            let claims: Vec<String> = open.iter().map(|place| place.claim.name.clone()).collect();
             self.context.log(&PodsNominated { claims: &claims, pods: written, changed: missing.len() - written });
         }
         Ok(())

@@ -16,15 +16,14 @@ use std::time::Duration;
 /// How long the nodes of a plan wait for others after the last registration. Instances of one plan are launched within seconds of each
 /// other and usually join within 20 seconds of each other, and a node is ready 10 seconds after its registration.
 const OTHERS_WITHIN: Duration = Duration::from_secs(20);
-/// Plans that were made within this time of each other are mostly for pods of one workload, which its controller creates over several
-/// batch windows. By default, a batch window lasts 10 seconds at most, and 20 while many pods become pending.
-const SAME_WORKLOAD: Duration = Duration::from_secs(10);
 /// How long a registered node waits for others of its plan. A node that takes longer has failed, or is of a kind that starts
 /// slowly.
 const CLOSED_AT_MOST: Duration = Duration::from_secs(60);
 /// How long cleared nominations are written again after the initialization of a node: longer than the backoff of the
 /// kube-scheduler, which is 10 seconds at most.
 const WRITTEN_AGAIN: Duration = Duration::from_secs(15);
+/// Until when after the initialization of a node the nominations of pods that are still not bound are removed.
+const REMOVED_WITHIN: Duration = Duration::from_secs(20);
 /// The interval of checks whether nominations were cleared.
 pub(crate) const AGAIN: Duration = Duration::from_secs(1);
 
@@ -56,7 +55,7 @@ pub struct Member<'a> {
 pub struct Nomination<'a> {
     /// The pod.
     pub pod: &'a UnboundPod,
-    /// The node that the plan has it on.
+    /// The node that the plan has it on; empty for a nomination that is removed.
     pub node: &'a str,
 }
 
@@ -79,22 +78,16 @@ pub fn is_held(claim: &NodeClaim) -> bool {
 pub fn may_nominate(claim: &NodeClaim, now: Timestamp) -> bool {
     let joins = (Phase::Launched..Phase::Initialized).contains(&claim.phase);
     is_held(claim)
-        && (joins || (claim.phase == Phase::Initialized && claim.status.command.is_none() && is_new(claim, now)))
-}
-
-/// Whether a node may wait for another to open: both claims are of one plan, or of plans within [`SAME_WORKLOAD`].
-#[must_use]
-pub fn waits_for(one: &NodeClaim, other: &NodeClaim) -> bool {
-    one.created.duration_since(other.created).unsigned_abs() <= SAME_WORKLOAD
+        && (joins
+            || (claim.phase == Phase::Initialized
+                && claim.status.command.is_none()
+                && is_new(claim, REMOVED_WITHIN, now)))
 }
 
 /// Determines which of these nodes open now, and which stay closed. Cleared nominations for open nodes are written again.
 ///
 /// The nodes of a plan open together once all of them are ready, or none has registered for 20 seconds. No node waits for a claim that
 /// ends, or for a claim whose node is not held. A node that has been registered for 60 seconds waits for no other.
-///
-/// They also wait for the nodes of plans within [`SAME_WORKLOAD`], until one of their own has been registered for 20 seconds: the pods of
-/// these plans are not nominated before, and would use the capacity of a pod whose nomination is cleared for a moment.
 #[must_use]
 pub fn open<'a>(members: &[Member<'a>], now: Timestamp) -> BTreeMap<&'a str, Nominations> {
     let mut plans: BTreeMap<Timestamp, Vec<Member<'a>>> = BTreeMap::new();
@@ -103,10 +96,7 @@ pub fn open<'a>(members: &[Member<'a>], now: Timestamp) -> BTreeMap<&'a str, Nom
     }
     let mut states = BTreeMap::new();
     for plan in plans.values() {
-        let others = plans.values().flatten().filter(|other| waits_for(other.claim, plan[0].claim));
-        let complete = is_complete(plan, now)
-            && (others.filter(|other| other.joins()).all(Member::is_ready)
-                || plan.iter().any(|one| one.is_ready() && one.is_registered_for(OTHERS_WITHIN, now)));
+        let complete = is_complete(plan, now);
         for member in plan {
             let state = match member.claim.phase {
                 Phase::Initialized if may_nominate(member.claim, now) => Nominations::Written,
@@ -130,20 +120,24 @@ fn is_complete(plan: &[Member<'_>], now: Timestamp) -> bool {
 
 /// The nominations that are missing for pods of open nodes, and the claims of which pods are not bound yet.
 ///
-/// A pod that is being deleted or has a nomination is left alone, whether that is ours or one of the kube-scheduler for a preemption.
+/// A pod that is being deleted or has a nomination is left alone, whether that is ours or one of the kube-scheduler for a preemption. But the
+/// nomination of a pod that is still not bound once cleared ones are no longer written is removed, because the kube-scheduler then attempts
+/// the pod again: it attempts no pod because another one was bound to a node that it was not nominated for
+/// (<https://github.com/kubernetes/kubernetes/issues/134859>).
 #[must_use]
 pub fn nominations<'a>(
-    open: impl IntoIterator<Item = (&'a NodeClaim, &'a str)>,
+    open: impl IntoIterator<Item = JoinedNode<'a>>,
     unbound: &'a [UnboundPod],
+    now: Timestamp,
 ) -> (Vec<Nomination<'a>>, BTreeSet<&'a str>) {
-    let mut planned: BTreeMap<(&str, &str), (&'a str, &'a str)> = BTreeMap::new();
+    let mut planned: BTreeMap<(&str, &str), JoinedNode<'a>> = BTreeMap::new();
     let mut expected = Expected::default();
-    for (claim, node) in open {
-        for key in &claim.spec.nominated_pods {
+    for place in open {
+        for key in &place.claim.spec.nominated_pods {
             match (ExpectedPod::parse(key), key.split_once('/')) {
                 // Pods that were bound to an open node are not among these.
-                (Some(pod), _) if claim.phase < Phase::Initialized => expected.add(pod.workload, claim, node),
-                (None, Some(pod)) => drop(planned.entry(pod).or_insert((claim.name.as_str(), node))),
+                (Some(pod), _) if place.claim.phase < Phase::Initialized => expected.add(pod.workload, place),
+                (None, Some(pod)) => drop(planned.entry(pod).or_insert(place)),
                 _ => {}
             }
         }
@@ -154,33 +148,46 @@ pub fn nominations<'a>(
     let taken = expected.taken_by(others.collect());
     for pod in unbound.iter().filter(|pod| !pod.is_terminating) {
         let by_name = planned.get(&(pod.pod.namespace.as_str(), pod.pod.name.as_str()));
-        let Some(&(claim, node)) = by_name.or_else(|| taken.get(pod.pod.uid.as_str())) else { continue };
+        let Some(JoinedNode { claim, node }) = by_name.or_else(|| taken.get(pod.pod.uid.as_str())).copied() else {
+            continue;
+        };
+        let is_kept = claim.phase < Phase::Initialized || is_new(claim, WRITTEN_AGAIN, now);
         match pod.nominated_node.as_deref() {
-            None => missing.push(Nomination { pod, node }),
-            Some(nominated) if nominated != node => continue,
-            Some(_) => {}
+            None if is_kept => missing.push(Nomination { pod, node }),
+            Some(nominated) if nominated == node && is_kept => {}
+            Some(nominated) if nominated == node => missing.push(Nomination { pod, node: "" }),
+            _ => continue,
         }
-        waiting.insert(claim);
+        waiting.insert(claim.name.as_str());
     }
     (missing, waiting)
 }
 
-/// The nodes that were launched for expected pods, each with its claim, once for each of these pods.
+/// A node that was launched for pods, with its claim.
+#[derive(Clone, Copy, Debug)]
+pub struct JoinedNode<'a> {
+    /// The claim.
+    pub claim: &'a NodeClaim,
+    /// The name of its Node.
+    pub node: &'a str,
+}
+
+/// The nodes that were launched for expected pods, once for each of these pods.
 #[derive(Default)]
-struct Expected<'a>(BTreeMap<Workload, Vec<(&'a str, &'a str)>>);
+struct Expected<'a>(BTreeMap<Workload, Vec<JoinedNode<'a>>>);
 
 impl<'a> Expected<'a> {
-    fn add(&mut self, workload: Workload, claim: &'a NodeClaim, node: &'a str) {
-        self.0.entry(workload).or_default().push((claim.name.as_str(), node));
+    fn add(&mut self, workload: Workload, place: JoinedNode<'a>) {
+        self.0.entry(workload).or_default().push(place);
     }
 
-    /// The claims and nodes for pods of the same workloads, by uid: first for those that are nominated already.
-    fn taken_by(mut self, pods: Vec<&'a UnboundPod>) -> BTreeMap<&'a str, (&'a str, &'a str)> {
+    /// The nodes for pods of the same workloads, by uid: first for those that are nominated already.
+    fn taken_by(mut self, pods: Vec<&'a UnboundPod>) -> BTreeMap<&'a str, JoinedNode<'a>> {
         let mut taken = BTreeMap::new();
         let (nominated, others): (Vec<_>, Vec<_>) = pods.into_iter().partition(|pod| pod.nominated_node.is_some());
         for pod in nominated.into_iter().chain(others) {
             let Some(places) = pod.workload.as_ref().and_then(|workload| self.0.get_mut(workload)) else { continue };
-            let is_free = |(_, node): &(&str, &str)| pod.nominated_node.as_deref().is_none_or(|own| own == *node);
+            let is_free = |place: &JoinedNode<'_>| pod.nominated_node.as_deref().is_none_or(|own| own == place.node);
             if let Some(place) = places.iter().position(is_free) {
                 taken.insert(pod.pod.uid.as_str(), places.remove(place));
             }
@@ -218,7 +225,8 @@ impl Member<'_> {
     }
 }
 
-fn is_new(claim: &NodeClaim, now: Timestamp) -> bool {
+/// Whether a claim was initialized within this time.
+fn is_new(claim: &NodeClaim, within: Duration, now: Timestamp) -> bool {
     let initialized = claim.condition(condition::INITIALIZED);
-    initialized.is_some_and(|since| elapsed(since.last_transition_time, now) < WRITTEN_AGAIN)
+    initialized.is_some_and(|since| elapsed(since.last_transition_time, now) < within)
 }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::opening::{Member, Nomination, is_held, nominations, open};
+use crate::opening::{JoinedNode, Member, Nomination, is_held, nominations, open};
 use crate::{Effect, step};
 use nodeless_model::TaintEffect;
 use nodeless_model::object::{NodePatch, PodRef, UnboundPod};
@@ -37,6 +37,10 @@ fn member<'a>(claim: &'a NodeClaim, node: Option<&'a Node>) -> Member<'a> {
     Member { claim, node, daemon_sets_ready: true }
 }
 
+fn places<'a>(claims: &'a [NodeClaim], nodes: &[&'a str]) -> Vec<JoinedNode<'a>> {
+    claims.iter().zip(nodes).map(|(claim, node)| JoinedNode { claim, node }).collect()
+}
+
 /// The states of claims whose nodes are absent, not ready or ready.
 fn states(claims: &[(NodeClaim, Option<bool>)], now: i64) -> Vec<Nominations> {
     let nodes: Vec<Option<Node>> =
@@ -61,30 +65,16 @@ fn the_nodes_of_a_plan_open_together() {
     assert_eq!(of(one("b", Phase::Launched, None), 20), [Written, Awaited], "none registered for 20 seconds");
     assert_eq!(of(one("b", Phase::Launched, Some(false)), 59), [Awaited, Awaited], "it joined a moment ago");
     assert_eq!(of(one("b", Phase::Launched, Some(false)), 60), [Written, Awaited], "60 seconds are over");
-    assert_eq!(of(one("b", Phase::Initialized, Some(true)), 14), [Written, Written], "nominations are written again");
-    assert_eq!(of(one("b", Phase::Initialized, Some(true)), 15), [Written, Nothing]);
+    assert_eq!(of(one("b", Phase::Initialized, Some(true)), 19), [Written, Written], "its nominations are looked at");
+    assert_eq!(of(one("b", Phase::Initialized, Some(true)), 20), [Written, Nothing]);
 }
 
 #[test]
-fn the_nodes_of_plans_for_one_workload_open_together() {
+fn the_nodes_of_a_plan_do_not_wait_for_those_of_another() {
     use Nominations::{Awaited, Written};
-    let of = |created, ready, now| {
-        let first = planned("a", 0, Phase::Registered, &["p"]);
-        let second = planned("b", created, Phase::Launched, &["q"]);
-        states(&[(first, Some(true)), (second, ready)], now)
-    };
-    assert_eq!(of(10, None, 19), [Awaited, Awaited], "pods of the second plan are not nominated yet");
-    assert_eq!(of(10, Some(false), 19), [Awaited, Awaited]);
-    assert_eq!(of(10, Some(true), 19), [Written, Written]);
-    assert_eq!(of(11, None, 19), [Written, Awaited], "of another workload");
-    assert_eq!(of(10, Some(false), 20), [Written, Awaited], "20 seconds are over");
-    let third = |now| {
-        let plans = [("a", 0, Phase::Registered), ("b", 10, Phase::Registered), ("c", 20, Phase::Launched)];
-        let claims = plans.map(|(name, created, phase)| planned(name, created, phase, &["p"]));
-        let ready = [Some(true), Some(true), None];
-        states(&claims.into_iter().zip(ready).collect::<Vec<_>>(), now)
-    };
-    assert_eq!(third(19), [Written, Awaited, Awaited], "the first plan does not wait for the third");
+    let first = planned("a", 0, Phase::Registered, &["p"]);
+    let second = planned("b", 1, Phase::Launched, &["q"]);
+    assert_eq!(states(&[(first, Some(true)), (second, None)], 0), [Written, Awaited]);
 }
 
 #[test]
@@ -127,7 +117,7 @@ fn pods_take_the_nodes_of_the_expected_pods_of_their_workload() {
     ];
     let nodes = ["node-a", "node-b", "node-c"];
     let missing = |pods: &[UnboundPod]| {
-        let (missing, waiting) = nominations(claims.iter().zip(nodes), pods);
+        let (missing, waiting) = nominations(places(&claims, &nodes), pods, at(0));
         assert_eq!(waiting.into_iter().collect::<Vec<_>>(), ["a", "b"]);
         let shown = missing.iter().map(|one| format!("{} {}", one.pod.pod.name, one.node));
         shown.collect::<Vec<_>>()
@@ -149,14 +139,29 @@ fn pods_with_another_nomination_and_pods_that_are_deleted_are_left_alone() {
         deleted,
         unbound("stranger", None),
     ];
-    let open = claims.iter().zip(["node-a", "node-b"]);
-    let (missing, waiting) = nominations(open, &pods);
+    let open = places(&claims, &["node-a", "node-b"]);
+    let (missing, waiting) = nominations(open.clone(), &pods, at(0));
     assert_eq!(missing, [Nomination { pod: &pods[0], node: "node-a" }], "once, although two claims were made for it");
     assert_eq!(waiting.into_iter().collect::<Vec<_>>(), ["a"]);
-    let (missing, waiting) = nominations(claims.iter().zip(["node-a", "node-b"]), &pods[1..3]);
+    let (missing, waiting) = nominations(open.clone(), &pods[1..3], at(0));
     assert_eq!((missing.len(), waiting.len()), (0, 1), "p3 is not bound yet");
-    let (missing, waiting) = nominations(claims.iter().zip(["node-a", "node-b"]), &pods[4..]);
+    let (missing, waiting) = nominations(open, &pods[4..], at(0));
     assert_eq!((missing.len(), waiting.len()), (0, 0));
+}
+
+#[test]
+fn the_nomination_of_a_pod_that_is_still_not_bound_is_removed_once() {
+    let claims = [planned("a", 0, Phase::Initialized, &["p1", "p2", "p3"])];
+    let pods = [unbound("p1", None), unbound("p2", Some("node-a")), unbound("p3", Some("elsewhere"))];
+    let written = |now, pods: &[UnboundPod]| {
+        let (missing, waiting) = nominations(places(&claims, &["node-a"]), pods, at(now));
+        let shown = missing.iter().map(|one| format!("{} {}", one.pod.pod.name, one.node)).collect::<Vec<_>>();
+        (shown, waiting.len())
+    };
+    assert_eq!(written(14, &pods), (vec!["p1 node-a".to_owned()], 1), "cleared nominations are written again");
+    assert_eq!(written(15, &pods), (vec!["p2 ".to_owned()], 1), "only ours is removed");
+    let removed = [unbound("p1", None), unbound("p2", None), unbound("p3", Some("elsewhere"))];
+    assert_eq!(written(16, &removed), (Vec::new(), 0), "nothing is written after that");
 }
 
 fn patches(effects: &[Effect]) -> Vec<&NodePatch> {
@@ -289,24 +294,24 @@ proptest! {
         deleted in prop::collection::vec(any::<bool>(), 6),
     ) {
         let nodes: Vec<String> = members.iter().map(|(claim, _)| format!("node-{}", claim.name)).collect();
-        let open = || members.iter().map(|(claim, _)| claim).zip(nodes.iter().map(String::as_str));
+        let open = || members.iter().zip(&nodes).map(|((claim, _), node)| JoinedNode { claim, node });
         let mut pods: Vec<UnboundPod> = (0..6).map(|index| {
             let node = nominated[index].map(|node| format!("node-claim-{node}"));
             UnboundPod { is_terminating: deleted[index], ..unbound(&format!("p{index}"), node.as_deref()) }
         }).collect();
         let before = pods.clone();
         let written: Vec<(String, String)> = {
-            let (missing, _) = nominations(open(), &before);
+            let (missing, _) = nominations(open(), &before, at(0));
             missing.iter().map(|one| (one.pod.pod.name.clone(), one.node.to_owned())).collect()
         };
         for (name, node) in &written {
             let pod = pods.iter_mut().find(|pod| pod.pod.name == *name).unwrap();
             prop_assert!(pod.nominated_node.is_none() && !pod.is_terminating);
             let key = format!("default/{name}");
-            prop_assert!(open().any(|(claim, of)| of == node && claim.spec.nominated_pods.contains(&key)));
+            prop_assert!(open().any(|place| place.node == node && place.claim.spec.nominated_pods.contains(&key)));
             pod.nominated_node = Some(node.clone());
         }
-        let (missing, waiting) = nominations(open(), &pods);
+        let (missing, waiting) = nominations(open(), &pods, at(0));
         prop_assert!(missing.is_empty());
         prop_assert!(written.is_empty() || !waiting.is_empty());
     }
