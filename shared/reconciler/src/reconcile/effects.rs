@@ -50,10 +50,12 @@ impl Reconciler {
                         Err(error) => failed_pod = Some(error),
                     }
                 }
-                Effect::ChangeDeployment { surge, change, .. } => match self.begin_surge(claim, surge, change).await {
-                    Ok(why) => refused.extend(why.map(|why| (surge.pod_uid.clone(), why))),
-                    Err(error) => failed_pod = Some(error),
-                },
+                Effect::ChangeDeployment { surge, change, delete_first } => {
+                    match self.begin_surge(claim, surge, change, delete_first.as_ref()).await {
+                        Ok(why) => refused.extend(why.map(|why| (surge.pod_uid.clone(), why))),
+                        Err(error) => failed_pod = Some(error),
+                    }
+                }
                 // The next sweep retries it. The node works without the tags.
                 Effect::TagInstance { .. } => {
                     if progress.shared.tags_throttled.load(Ordering::Relaxed) {

@@ -15,8 +15,16 @@ impl Reconciler {
         claim: &NodeClaim,
         surge: &Surge,
         change: &DeploymentChange,
+        delete_first: Option<&PodRef>,
     ) -> Result<Option<String>, PortError> {
         let Surge { namespace, pod, deployment, mode, .. } = surge;
+        if let Some(pod) = delete_first {
+            match self.cluster.delete_first(pod).await {
+                // The successor comes first all the same. It is reported when the replicas are lowered.
+                Err(error) if !is_refused(&error) => return Err(error),
+                _ => {}
+            }
+        }
         match self.cluster.change_deployment(namespace, deployment, change).await {
             Ok(false) => Ok(None),
             Ok(true) => {

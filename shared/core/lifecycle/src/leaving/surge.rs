@@ -214,21 +214,8 @@ fn begin(
         let surge = Surge { mode: SurgeMode::Restart, state: SurgeState::Underway, ..surge };
         return Verdict { held: true, surge: Some(surge), ..Verdict::default() };
     }
-    let elsewhere = elsewhere(pod, deployment.ready.iter(), seen);
-    let blocked = match &seen.budgets {
-        Seen::Known(budgets) => allow_no_eviction(budgets, pod),
-        Seen::Unknown(why) if !matches!(elsewhere, Elsewhere::Leaves(_)) => {
-            return waits_to_read("the PodDisruptionBudgets of", pod, why);
-        }
-        Seen::Unknown(_) => false,
-    };
-    match elsewhere {
-        _ if blocked => {}
-        // An eviction creates the successor of a pod as soon as a surge does, and an interrupted instance waits for neither.
-        _ if limits.interrupted => return Verdict::default(),
-        Elsewhere::Stays => return Verdict::default(),
-        Elsewhere::Unknown(why) => return waits_to_read("the nodes of pods beside", pod, why),
-        Elsewhere::Leaves(_) => {}
+    if let Some(verdict) = without_successor(pod, deployment, seen, limits) {
+        return verdict;
     }
     if let Some(why) = refusal(mode, deployment) {
         return refused(pod, None, &why);
@@ -241,13 +228,33 @@ fn begin(
         SurgeMode::Scale => "gets one more replica for the time",
     };
     let message = format!("Its node is drained, so Deployment {} {how}: its successor comes first", deployment.name);
-    let effect = change(claim, &surge);
+    let effect = change(claim, &surge, pod);
     Verdict {
         held: true,
         effect: Some(effect),
         event: Some(surge_started(pod, &message)),
         surge: Some(surge),
         unread: None,
+    }
+}
+
+/// The verdict about a pod that needs no successor, or of which it is not known whether it does.
+fn without_successor(pod: &Pod, deployment: &OwningDeployment, seen: &SeenOwners, limits: &Limits) -> Option<Verdict> {
+    let elsewhere = elsewhere(pod, deployment.ready.iter(), seen);
+    let blocked = match &seen.budgets {
+        Seen::Known(budgets) => allow_no_eviction(budgets, pod),
+        Seen::Unknown(why) if !matches!(elsewhere, Elsewhere::Leaves(_)) => {
+            return Some(waits_to_read("the PodDisruptionBudgets of", pod, why));
+        }
+        Seen::Unknown(_) => false,
+    };
+    match elsewhere {
+        _ if blocked => None,
+        // An eviction creates the successor of a pod as soon as a surge does, and an interrupted instance waits for neither.
+        _ if limits.interrupted => Some(Verdict::default()),
+        Elsewhere::Stays => Some(Verdict::default()),
+        Elsewhere::Unknown(why) => Some(waits_to_read("the nodes of pods beside", pod, why)),
+        Elsewhere::Leaves(_) => None,
     }
 }
 
@@ -294,7 +301,7 @@ fn go_on(
     }
     let raise = deployment.raise.as_ref().filter(|raise| raise.is_for(&claim.name, &pod.uid));
     match (surge.mode, &surge.state, raise) {
-        (SurgeMode::Restart, SurgeState::Requested, _) => Verdict { effect: Some(change(claim, surge)), ..held() },
+        (SurgeMode::Restart, SurgeState::Requested, _) => Verdict { effect: Some(change(claim, surge, pod)), ..held() },
         (SurgeMode::Restart, _, _) => {
             refused(pod, Some(surge), &format!("the restart of Deployment {} was undone", deployment.name))
         }
@@ -307,7 +314,12 @@ fn go_on(
             }
             kept(claim, pod, surge, deployment, seen, limits)
         }
-        (SurgeMode::Scale, _, Some(raise)) if deployment.replicas < raise.to => lowered_by_others(pod, surge),
+        // Another party lowered the replicas, such as an autoscaler. If the successor was available, the Deployment deletes the pod.
+        (SurgeMode::Scale, _, Some(raise)) if deployment.replicas < raise.to => Verdict {
+            surge: to(SurgeState::Requested),
+            effect: Some(lower(claim, surge, Some(PodRef::from(pod)))),
+            ..held()
+        },
         (SurgeMode::Scale, _, Some(_)) if available(deployment, limits.now) > surge.available => {
             match elsewhere(pod, deployment.available(limits.now), seen) {
                 Elsewhere::Stays => {
@@ -326,19 +338,16 @@ fn go_on(
         }
         (SurgeMode::Scale, _, Some(_)) => Verdict { surge: to(SurgeState::Underway), ..held() },
         // Another pod is first.
-        (SurgeMode::Scale, SurgeState::Requested, None) if deployment.raise.is_some() => held(),
+        (SurgeMode::Scale, _, None) if deployment.raise.is_some() => held(),
         // A successor on a node that leaves is being deleted.
-        (SurgeMode::Scale, SurgeState::Requested, None) if count(deployment.ready.len()) > deployment.replicas => {
-            held()
-        }
-        (SurgeMode::Scale, SurgeState::Requested, None) => {
-            // The change was not made, perhaps because the replicas had just changed.
+        (SurgeMode::Scale, _, None) if count(deployment.ready.len()) > deployment.replicas => held(),
+        // The change was not made, perhaps because the replicas had just changed, or another party undid it.
+        (SurgeMode::Scale, _, None) => without_successor(pod, deployment, seen, limits).unwrap_or_else(|| {
             let (replicas, available) = (deployment.replicas, available(deployment, limits.now));
-            let next = Surge { replicas, available, ..surge.clone() };
-            let effect = Some(change(claim, &next));
+            let next = Surge { replicas, available, state: SurgeState::Requested, ..surge.clone() };
+            let effect = Some(change(claim, &next, pod));
             Verdict { surge: Some(next).filter(|next| next != surge), effect, ..held() }
-        }
-        (SurgeMode::Scale, _, None) => lowered_by_others(pod, surge),
+        }),
     }
 }
 
@@ -367,14 +376,6 @@ fn available(deployment: &OwningDeployment, now: Timestamp) -> i32 {
 
 fn count(pods: usize) -> i32 {
     i32::try_from(pods).unwrap_or(i32::MAX)
-}
-
-fn lowered_by_others(pod: &Pod, surge: &Surge) -> Verdict {
-    let why = format!(
-        "the replicas of Deployment {} were lowered by another party, such as an autoscaler; use restart for it",
-        surge.deployment
-    );
-    refused(pod, Some(surge), &why)
 }
 
 /// Why a Deployment cannot bring the successor first, if so.
@@ -406,19 +407,23 @@ fn allow_no_eviction(budgets: &[PodDisruptionBudget], pod: &Pod) -> bool {
     covering.len() > 1 || covering.iter().any(|budget| budget.disruptions_allowed < 1)
 }
 
-/// The change of the Deployment that creates the successor.
-fn change(claim: &NodeClaim, surge: &Surge) -> Effect {
-    let change = match surge.mode {
-        SurgeMode::Restart => DeploymentChange::Restart { at: surge.started },
-        SurgeMode::Scale => DeploymentChange::Raise(Raise {
-            claim: claim.name.clone(),
-            pod: surge.pod_uid.clone(),
-            from: surge.replicas,
-            to: surge.replicas.saturating_add(1),
-            at: surge.started,
-        }),
+/// The change of the Deployment that creates the successor. If an autoscaler lowers the replicas once the successor is ready, the pod is
+/// deleted and not its successor; one that is not ready is deleted before pods with the lowest cost.
+fn change(claim: &NodeClaim, surge: &Surge, pod: &Pod) -> Effect {
+    let (change, delete_first) = match surge.mode {
+        SurgeMode::Restart => (DeploymentChange::Restart { at: surge.started }, None),
+        SurgeMode::Scale => {
+            let raise = Raise {
+                claim: claim.name.clone(),
+                pod: surge.pod_uid.clone(),
+                from: surge.replicas,
+                to: surge.replicas.saturating_add(1),
+                at: surge.started,
+            };
+            (DeploymentChange::Raise(raise), Some(PodRef::from(pod)))
+        }
     };
-    Effect::ChangeDeployment { surge: Box::new(surge.clone()), change, delete_first: None }
+    Effect::ChangeDeployment { surge: Box::new(surge.clone()), change, delete_first }
 }
 
 /// The change that lowers the replicas again. `delete_first` is deleted if it still exists.

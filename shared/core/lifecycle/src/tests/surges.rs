@@ -332,19 +332,47 @@ fn a_raise_ends_with_its_pod_and_at_the_latest_with_its_claim() {
 }
 
 #[test]
-fn replicas_that_another_party_lowers_end_the_surge() {
+fn replicas_that_another_party_lowers_are_raised_again_until_the_wait_ends() {
     let claim = with_surge(SurgeMode::Scale, SurgeState::Underway);
     let recorded = OwningDeployment { raise: Some(raise(&claim.name, "uid-a")), ..single() };
-    for deployment in [recorded, single()] {
-        let step = next(&claim, &seen(asking_pod("scale"), deployment, vec![]), 60);
-        assert!(evicts(&step) && warning(&step).unwrap().contains("use restart"), "{:?}", step.events);
-        assert!(matches!(state(&step), Some(SurgeState::Refused { .. })));
+    let ended = next(&claim, &seen(asking_pod("scale"), recorded, vec![]), 60);
+    let lower = DeploymentChange::Lower { claim: claim.name.clone(), pod: "uid-a".into() };
+    assert_eq!((change(&ended), state(&ended)), (Some(&lower), Some(&SurgeState::Requested)));
+    assert!(!evicts(&ended));
+    for claim in [claim, ended.claim] {
+        let again = next(&claim, &seen(asking_pod("scale"), single(), vec![]), 61);
+        assert_eq!(change(&again), Some(&DeploymentChange::Raise(raise(&claim.name, "uid-a"))));
+        assert!(!evicts(&again) && state(&again) == Some(&SurgeState::Requested));
+        let late = next(&claim, &seen(asking_pod("scale"), single(), vec![]), 601);
+        assert!(evicts(&late) && warning(&late).is_some(), "{:?}", late.events);
     }
     let requested = with_surge(SurgeMode::Scale, SurgeState::Requested);
     let two = OwningDeployment { replicas: 2, ..single() };
     let step = next(&requested, &seen(asking_pod("scale"), two, vec![]), 60);
-    let expected = Raise { from: 2, to: 3, ..raise(&claim.name, "uid-a") };
+    let expected = Raise { from: 2, to: 3, ..raise(&requested.name, "uid-a") };
     assert_eq!(change(&step), Some(&DeploymentChange::Raise(expected)), "from the replicas that it has now");
+}
+
+#[test]
+fn a_pod_gets_the_lowest_deletion_cost_before_an_autoscaler_can_lower_the_replicas() {
+    for (mode, first) in [("scale", Some("uid-a")), ("restart", None)] {
+        let step = next(&leaving(Phase::Draining), &seen(asking_pod(mode), single(), vec![]), 1);
+        let deleted = step.effects.iter().find_map(|effect| match effect {
+            Effect::ChangeDeployment { delete_first, .. } => Some(delete_first.as_ref().map(|pod| pod.uid.as_str())),
+            _ => None,
+        });
+        assert_eq!(deleted, Some(first), "{mode}");
+    }
+}
+
+#[test]
+fn a_pod_needs_no_successor_any_more_once_that_of_another_pod_is_ready() {
+    let claim = with_surge(SurgeMode::Scale, SurgeState::Requested);
+    let two = OwningDeployment { replicas: 2, ready: beside(&["stays"]), ..single() };
+    let step = next(&claim, &seen(asking_pod("scale"), two.clone(), vec![]), 60);
+    assert!(evicts(&step) && change(&step).is_none(), "{:?}", step.effects);
+    let budgeted = next(&claim, &seen(asking_pod("scale"), two, vec![budget(0)]), 60);
+    assert!(!evicts(&budgeted) && change(&budgeted).is_some(), "its budget allows no eviction");
 }
 
 #[test]

@@ -116,6 +116,11 @@ fn every_invariant_holds_while_successors_of_pods_come_before_drains() {
 }
 
 #[test]
+fn every_invariant_holds_while_autoscalers_change_the_replicas_of_such_pods() {
+    run_all("autoscalers");
+}
+
+#[test]
 fn every_invariant_holds_while_stopped_instances_are_started_before_others_are_launched() {
     run_all("warm");
 }
