@@ -1,7 +1,5 @@
 //! What happens at random: the rates of a scenario file.
 
-use super::durations;
-use jiff::SignedDuration;
 use nodeless_world::fault_injection::Rates;
 use serde::Deserialize;
 
@@ -56,76 +54,5 @@ pub struct FaultRates {
     /// New images per day.
     pub new_images_per_day: f64,
     /// Faults of calls and messages.
-    pub calls: CallRates,
-}
-
-/// The probability of each fault for one call or one message, from 0 to 1.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-#[expect(missing_docs, reason = "each is documented where it is used, in Rates")]
-pub struct CallRates {
-    pub killed_before: f64,
-    pub killed_after: f64,
-    pub failed: f64,
-    pub throttled: f64,
-    pub answer_lost: f64,
-    pub refused: f64,
-    pub slow: f64,
-    #[serde(deserialize_with = "durations::one")]
-    pub slowest: SignedDuration,
-    pub stale: f64,
-    #[serde(deserialize_with = "durations::one")]
-    pub stalest: SignedDuration,
-    pub lost: f64,
-    pub late: f64,
-    #[serde(deserialize_with = "durations::one")]
-    pub latest: SignedDuration,
-    pub doubled: f64,
-    #[serde(deserialize_with = "durations::one")]
-    pub skew: SignedDuration,
-}
-
-impl Default for CallRates {
-    fn default() -> Self {
-        Self {
-            killed_before: 0.0,
-            killed_after: 0.0,
-            failed: 0.0,
-            throttled: 0.0,
-            answer_lost: 0.0,
-            refused: 0.0,
-            slow: 0.0,
-            slowest: SignedDuration::from_secs(2),
-            stale: 0.0,
-            stalest: SignedDuration::from_secs(10),
-            lost: 0.0,
-            late: 0.0,
-            latest: SignedDuration::from_secs(30),
-            doubled: 0.0,
-            skew: SignedDuration::ZERO,
-        }
-    }
-}
-
-impl CallRates {
-    pub(crate) fn rates(&self) -> Rates {
-        let unsigned = |duration: SignedDuration| std::time::Duration::try_from(duration).unwrap_or_default();
-        Rates {
-            killed_before: self.killed_before,
-            killed_after: self.killed_after,
-            failed: self.failed,
-            throttled: self.throttled,
-            answer_lost: self.answer_lost,
-            refused: self.refused,
-            slow: self.slow,
-            slowest: unsigned(self.slowest),
-            stale: self.stale,
-            stalest: unsigned(self.stalest),
-            lost: self.lost,
-            late: self.late,
-            latest: unsigned(self.latest),
-            doubled: self.doubled,
-            skew: unsigned(self.skew),
-        }
-    }
+    pub calls: Rates,
 }

@@ -19,13 +19,14 @@ pub use action::{
     Named, OneZone, Outage, Quota, Recreate, RefusePods, Restore, Shortage, SlowCalls, SlowDetachments, SomePods,
     TimedAction,
 };
-pub use fault_rates::{CallRates, FaultRates};
+pub use fault_rates::FaultRates;
 pub(crate) use timeline::{Entry, Timeline, after};
 
 use jiff::{SignedDuration, Timestamp};
 use nodeless_fake_kubernetes::controllers::DeletionCosts;
 use nodeless_model::Template;
 use nodeless_planner::Mechanism;
+use nodeless_world::fault_injection::Rates;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -262,7 +263,7 @@ impl Scenario {
         };
         let faults = &self.faults;
         !self.stops_loops
-            && faults.calls.rates() == CallRates::default().rates()
+            && faults.calls == Rates::default()
             && faults.outages_per_hour <= 0.0
             && faults.slow_calls_per_hour <= 0.0
             && faults.denials_per_hour <= 0.0

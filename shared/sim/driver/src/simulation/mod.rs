@@ -143,7 +143,7 @@ impl Run {
             account.timing.tags_delay = machines.tags_delay;
             account.commitments = scenario.has_commitments().then(AccountCommitments::default);
         });
-        let fault_injection = FaultInjection::new(world.clock().clone(), seed, scenario.faults.calls.rates());
+        let fault_injection = FaultInjection::new(world.clock().clone(), seed, scenario.faults.calls);
         let set = settings(&scenario)?;
         let driver = Driver::with_fault_injection(world, Schedule::default(), sink, fault_injection.clone(), set)
             .stopping_loops(scenario.stops_loops);
@@ -151,7 +151,7 @@ impl Run {
             driver.world().api().clone(),
             driver.claims().clone(),
             driver.world().ec2().clone(),
-            scenario.faults.calls.skew,
+            SignedDuration::try_from(scenario.faults.calls.skew).unwrap_or(SignedDuration::MAX),
         ));
         fault_injection.set_observer(effects.clone());
         objects::check(&driver, &scenario)?;
