@@ -7,7 +7,7 @@ use nodeless_operations::gates::FeatureGates;
 use nodeless_operations::{CapacitySettings, CatalogCache, Context, EventRate};
 use nodeless_planner::{Mechanism, PlanError, PlanReport, PlanSettings, Planner};
 use nodeless_ports::queue::{ShardMessage, WakeSource};
-use nodeless_ports::{CatalogSource, Cloud, Cluster, PortError, Queue, Table, ZonalShifts};
+use nodeless_ports::{CatalogSource, Cloud, Cluster, PortError, Queue, ZonalShifts};
 use nodeless_reconciler::{
     Interrupter, NominationSwitch, ReconcileError, Reconciled, Reconciler, SweepError, SweepReport, Sweeper,
     interrupt::InterruptError,
@@ -35,6 +35,19 @@ pub struct FunctionSettings {
     pub expected_pods: ExpectedPods,
     /// The mechanism that plans are made without.
     pub without: Option<Mechanism>,
+}
+
+impl FunctionSettings {
+    fn plans(self, zonal_shift: bool) -> PlanSettings {
+        PlanSettings {
+            gates: self.gates,
+            zonal_shift,
+            scheduling: Options { min_values: self.min_values, ..Options::default() },
+            expected_pods: self.expected_pods,
+            without: self.without,
+            ..PlanSettings::default()
+        }
+    }
 }
 
 /// All operations in one world.
@@ -92,6 +105,73 @@ impl Outcome {
     }
 }
 
+/// What the functions are made of.
+struct Ports<'w> {
+    world: &'w World,
+    sink: &'w Arc<dyn Sink>,
+    fault_injection: Option<&'w FaultInjection>,
+    objects: MemoryObjects,
+    claims: State,
+    queue: Arc<dyn Queue>,
+    cloud: Arc<dyn Cloud>,
+    source: Arc<dyn CatalogSource>,
+    zonal_shifts: Arc<dyn ZonalShifts>,
+}
+
+impl<'w> Ports<'w> {
+    fn new(world: &'w World, claims: &MemoryState, queue: MemoryQueue, sink: &'w Arc<dyn Sink>) -> Self {
+        let (ec2, options) = (world.ec2(), world.options());
+        let (name, version) = (options.cluster_name.clone(), options.version.clone());
+        Self {
+            world,
+            sink,
+            fault_injection: None,
+            objects: MemoryObjects::from(world.api()),
+            claims: State::new(Arc::new(claims.table().clone())),
+            queue: Arc::new(queue),
+            cloud: Arc::new(MemoryCloud::new(ec2.clone(), name.clone())),
+            source: Arc::new(MemoryCatalogSource::new(ec2.clone(), world.catalog().clone(), name, version)),
+            zonal_shifts: Arc::new(world.zonal_shifts().clone()),
+        }
+    }
+
+    fn with_faults(self, claims: &MemoryState, faults: &'w FaultInjection) -> Self {
+        let (clock, fault_injection) = (self.world.clock().clone(), faults.clone());
+        // Without faults, the clock stands still while thousands of claims are written, which takes seconds in AWS.
+        let inner = Arc::new(MeteredTable::new(Arc::new(claims.table().clone()), Arc::new(clock)));
+        Self {
+            fault_injection: Some(faults),
+            claims: State::new(Arc::new(FaultyTable { inner, fault_injection: fault_injection.clone() })),
+            queue: Arc::new(FaultyQueue { inner: self.queue, fault_injection: fault_injection.clone() }),
+            cloud: Arc::new(FaultyCloud::new(self.cloud, fault_injection.clone())),
+            source: Arc::new(FaultyCatalogSource { inner: self.source, fault_injection: fault_injection.clone() }),
+            zonal_shifts: Arc::new(FaultyZonalShifts { inner: self.zonal_shifts, fault_injection }),
+            ..self
+        }
+    }
+
+    /// The cluster as a new process reads it, which keeps what it has read.
+    fn cluster(&self) -> Arc<dyn Cluster> {
+        let cluster = Arc::new(memory_cluster(self.objects.clone(), self.world.clock().clone()));
+        match self.fault_injection {
+            Some(fault_injection) => Arc::new(FaultyCluster::new(cluster, fault_injection.clone())),
+            None => cluster,
+        }
+    }
+
+    /// The context of a new process. Each function has its own.
+    fn context(&self) -> Context {
+        Context {
+            cluster_name: self.world.options().cluster_name.clone(),
+            clock: match self.fault_injection {
+                Some(fault_injection) => fault_injection.clock_of_process(),
+                None => Arc::new(self.world.clock().clone()),
+            },
+            sink: self.sink.clone(),
+        }
+    }
+}
+
 impl Functions {
     /// The operations over the ports of the world, with these settings of the functions, and with fault injection in every
     /// call if it is given. They start with empty memory.
@@ -104,69 +184,21 @@ impl Functions {
         set: FunctionSettings,
     ) -> Self {
         let options = world.options();
-        let name = options.cluster_name.clone();
-        let table: Arc<dyn Table> = Arc::new(claims.table().clone());
-        let queue: Arc<dyn Queue> = Arc::new(queue);
-        let objects = MemoryObjects::from(world.api());
-        let cluster = || -> Arc<dyn Cluster> {
-            let cluster = Arc::new(memory_cluster(objects.clone(), world.clock().clone()));
-            match fault_injection {
-                Some(fault_injection) => Arc::new(FaultyCluster::new(cluster, fault_injection.clone())),
-                None => cluster,
-            }
+        let ports = Ports::new(world, claims, queue, sink);
+        let ports = match fault_injection {
+            Some(faults) => ports.with_faults(claims, faults),
+            None => ports,
         };
-        let cloud: Arc<dyn Cloud> = Arc::new(MemoryCloud::new(world.ec2().clone(), name.clone()));
-        let catalog = world.catalog().clone();
-        let source: Arc<dyn CatalogSource> =
-            Arc::new(MemoryCatalogSource::new(world.ec2().clone(), catalog, name.clone(), options.version.clone()));
-        let arc: Arc<dyn ZonalShifts> = Arc::new(world.zonal_shifts().clone());
-        let (table, queue, cloud, source, arc) = match fault_injection.cloned() {
-            None => (table, queue, cloud, source, arc),
-            Some(fault_injection) => (
-                Arc::new(FaultyTable {
-                    // Without faults, the clock stands still while thousands of claims are written, which takes seconds in AWS.
-                    inner: Arc::new(MeteredTable::new(table, Arc::new(world.clock().clone()))),
-                    fault_injection: fault_injection.clone(),
-                }) as Arc<dyn Table>,
-                Arc::new(FaultyQueue { inner: queue, fault_injection: fault_injection.clone() }) as Arc<dyn Queue>,
-                Arc::new(FaultyCloud::new(cloud, fault_injection.clone())) as Arc<dyn Cloud>,
-                Arc::new(FaultyCatalogSource { inner: source, fault_injection: fault_injection.clone() })
-                    as Arc<dyn CatalogSource>,
-                Arc::new(FaultyZonalShifts { inner: arc, fault_injection }) as Arc<dyn ZonalShifts>,
-            ),
-        };
-        let claims = State::new(table);
-        // Each function has its own processes.
-        let context = || Context {
-            cluster_name: name.clone(),
-            clock: match fault_injection {
-                Some(fault_injection) => fault_injection.clock_of_process(),
-                None => Arc::new(world.clock().clone()),
-            },
-            sink: sink.clone(),
-        };
-        let settings = Settings::new(name.clone());
+        let settings = Settings::new(options.cluster_name.clone());
+        let plans = set.plans(options.zonal_shift);
         Self {
-            planner: Planner::new(
-                context(),
-                claims.clone(),
-                queue.clone(),
-                cluster(),
-                PlanSettings {
-                    gates: set.gates,
-                    zonal_shift: options.zonal_shift,
-                    scheduling: Options { min_values: set.min_values, ..Options::default() },
-                    expected_pods: set.expected_pods,
-                    without: set.without,
-                    ..PlanSettings::default()
-                },
-            ),
+            planner: Planner::new(ports.context(), ports.claims.clone(), ports.queue.clone(), ports.cluster(), plans),
             reconciler: Reconciler {
-                context: context(),
-                claims: claims.clone(),
-                queue: queue.clone(),
-                cluster: cluster(),
-                cloud: cloud.clone(),
+                context: ports.context(),
+                claims: ports.claims.clone(),
+                queue: ports.queue.clone(),
+                cluster: ports.cluster(),
+                cloud: ports.cloud.clone(),
                 catalog: CatalogCache::default(),
                 events: EventRate::default(),
                 nominations: NominationSwitch::new(options.nominations && set.without != Some(Mechanism::Nominations)),
@@ -175,35 +207,40 @@ impl Functions {
                 min_values_strict: set.min_values == MinValuesPolicy::Strict,
             },
             sweeper: Sweeper {
-                context: context(),
-                claims: claims.clone(),
-                queue: queue.clone(),
-                cluster: cluster(),
-                cloud: cloud.clone(),
+                context: ports.context(),
+                claims: ports.claims.clone(),
+                queue: ports.queue.clone(),
+                cluster: ports.cluster(),
+                cloud: ports.cloud.clone(),
                 catalog: CatalogCache::default(),
                 settings,
-                zonal_shifts: options.zonal_shift.then_some(arc),
+                zonal_shifts: options.zonal_shift.then(|| ports.zonal_shifts.clone()),
             },
             validator: Validator {
-                context: context(),
-                claims: claims.clone(),
-                queue: queue.clone(),
-                cluster: cluster(),
-                cloud,
+                context: ports.context(),
+                claims: ports.claims.clone(),
+                queue: ports.queue.clone(),
+                cluster: ports.cluster(),
+                cloud: ports.cloud.clone(),
                 catalog: CatalogCache::default(),
                 dry_runs: true,
             },
             refresher: Refresher {
-                context: context(),
-                claims: claims.clone(),
-                queue: queue.clone(),
-                cluster: cluster(),
-                source,
+                context: ports.context(),
+                claims: ports.claims.clone(),
+                queue: ports.queue.clone(),
+                cluster: ports.cluster(),
+                source: ports.source.clone(),
                 catalog: CatalogCache::default(),
                 capacity: CapacitySettings::default(),
                 dry_runs: true,
             },
-            interrupter: Interrupter { context: context(), claims, queue, cluster: cluster() },
+            interrupter: Interrupter {
+                context: ports.context(),
+                cluster: ports.cluster(),
+                claims: ports.claims,
+                queue: ports.queue,
+            },
         }
     }
 

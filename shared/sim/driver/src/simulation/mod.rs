@@ -97,6 +97,20 @@ fn settings(scenario: &Scenario) -> Result<FunctionSettings, ScenarioError> {
     })
 }
 
+fn world_options(scenario: &Scenario, seed: u64) -> WorldOptions {
+    let (registers_after, ready_after) = (scenario.machines.registers_after, scenario.machines.ready_after);
+    WorldOptions {
+        start: scenario.start,
+        zones: scenario.zones.clone(),
+        families: scenario.instance_families.clone(),
+        seed,
+        join: JoinTiming { registers_after, ready_after, ..JoinTiming::default() },
+        deletion_costs: scenario.deletion_costs,
+        zonal_shift: scenario.actions.iter().any(|action| matches!(action.action, Action::ZonalShift(_))),
+        ..WorldOptions::default()
+    }
+}
+
 impl Run {
     /// Creates a world. Logs of the operations are written to `sink`.
     ///
@@ -110,22 +124,8 @@ impl Run {
     ) -> Result<Self, SimulationError> {
         let hours = hours.unwrap_or(scenario.hours);
         let machines = scenario.machines;
-        let options = WorldOptions {
-            start: scenario.start,
-            zones: scenario.zones.clone(),
-            families: scenario.instance_families.clone(),
-            seed,
-            join: JoinTiming {
-                registers_after: machines.registers_after,
-                ready_after: machines.ready_after,
-                ..JoinTiming::default()
-            },
-            deletion_costs: scenario.deletion_costs,
-            zonal_shift: scenario.actions.iter().any(|action| matches!(action.action, Action::ZonalShift(_))),
-            ..WorldOptions::default()
-        };
         let timeline = Timeline::new(&scenario, seed, hours)?;
-        let world = World::new(options)?;
+        let world = World::new(world_options(&scenario, seed))?;
         let sold =
             |family: &str| world.catalog().types.iter().any(|kind| kind.facts.name.split('.').next() == Some(family));
         if let Some(unsold) = scenario.instance_families.iter().find(|family| !sold(family)) {

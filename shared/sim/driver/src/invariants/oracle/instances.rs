@@ -6,7 +6,7 @@ use crate::invariants::nodes::Nodes;
 use crate::invariants::{CLUSTER_LIMITS, LIMITS, NO_ORPHANS, ONE_INSTANCE};
 use crate::scenarios::other_objects::is_instance_of_other;
 use jiff::{SignedDuration, Timestamp};
-use nodeless_fake_aws::TypeFacts;
+use nodeless_fake_aws::{Instance, TypeFacts};
 use nodeless_fake_kubernetes::resource::NAMESPACES;
 use nodeless_model::{NodeClaim, Phase, labels};
 use serde_json::Value;
@@ -42,46 +42,24 @@ impl Running {
 }
 
 impl Oracle {
+    /// Checks instances against the claims that have them, and the limits that they are charged to.
     pub(super) fn check_instances(&mut self, driver: &Driver, claims: &[NodeClaim], now: Timestamp) {
-        let mut owners: BTreeMap<&str, &str> = BTreeMap::new();
-        for claim in claims {
-            let Some(instance) = &claim.status.instance else { continue };
-            if let Some(other) = owners.insert(&instance.id, &claim.name) {
-                let detail = format!("claims {other} and {} both have instance {}", claim.name, instance.id);
-                self.violated(now, ONE_INSTANCE, detail);
-            }
-            self.machines.insert(instance.id.clone(), claim.name.clone());
-            let known = self.instances.entry(claim.uid.clone()).or_insert_with(|| instance.id.clone());
-            if *known != instance.id {
-                let detail = format!("claim {} had instance {known} and now has {}", claim.name, instance.id);
-                self.violated(now, ONE_INSTANCE, detail);
-            }
-        }
-        let mut running: BTreeMap<String, Running> = BTreeMap::new();
-        let mut unowned = BTreeMap::new();
-        let mut groups: BTreeMap<String, u32> = BTreeMap::new();
+        let owners = self.owners(claims, now);
+        let instances = driver.world().ec2().instances();
+        self.check_launch_groups(&instances, claims, now);
         let facts = driver.world().ec2().facts();
         let nodes = Nodes::read(driver);
-        for instance in driver.world().ec2().instances() {
-            if let Some(group) = instance.tags.get(labels::LAUNCH_GROUP_TAG) {
-                *groups.entry(group.clone()).or_default() += 1;
-            }
-            if is_instance_of_other(&instance) {
-                continue;
-            }
+        let mut running: BTreeMap<String, Running> = BTreeMap::new();
+        let mut unowned = BTreeMap::new();
+        for instance in instances.iter().filter(|instance| !is_instance_of_other(instance)) {
             self.launched.insert(instance.id.clone());
-            if !instance.state.is_alive() {
-                continue;
-            }
             let pool = instance.tags.get(labels::NODE_POOL);
             // A user may have removed the tags of an instance that was recorded on a claim.
-            if pool.is_none() && !self.machines.contains_key(&instance.id) {
+            if !instance.state.is_alive() || (pool.is_none() && !self.machines.contains_key(&instance.id)) {
                 continue;
             }
-            let kind = facts.types.get(&instance.offering.instance_type);
-            let owner =
-                claims.iter().find(|claim| Some(claim.name.as_str()) == owners.get(instance.id.as_str()).copied());
-            let leaves = owner.is_some_and(leaves_involuntarily);
+            let owner = owners.get(instance.id.as_str());
+            let leaves = owner.is_some_and(|claim| leaves_involuntarily(claim));
             if leaves {
                 self.forced.insert(instance.id.clone());
             }
@@ -91,36 +69,63 @@ impl Oracle {
             let name = pool.or(owner_pool).filter(|name| !name.is_empty());
             if let Some(name) = name.filter(|_| !is_exempt) {
                 let entry = running.entry(name.clone()).or_default();
-                if let Some(kind) = kind {
-                    entry.add(kind);
-                }
+                facts.types.get(&instance.offering.instance_type).into_iter().for_each(|kind| entry.add(kind));
                 entry.nodes += 1.0;
                 entry.dollars += if self.checks_dollars { instance.price } else { 0.0 };
             }
-            if !owners.contains_key(instance.id.as_str()) {
-                // EC2 is not called for a zone that is shifted away from, and does nothing that it does not authorize.
-                let denied = |api: &&str| driver.world().ec2().denies(api);
-                let waits = driver.world().is_shifted(&instance.offering.zone)
-                    || ["DescribeInstances", "TerminateInstances"].iter().any(denied);
-                let since = self.unowned.get(&instance.id).copied().filter(|_| !waits).unwrap_or(now);
-                if now.duration_since(since) > UNOWNED {
-                    let detail = format!("instance {} has no claim since {since}", instance.id);
-                    self.violated(now, NO_ORPHANS, detail);
-                }
-                unowned.insert(instance.id, since);
+            if owner.is_none() {
+                unowned.insert(instance.id.clone(), self.unowned_since(driver, instance, now));
             }
         }
         self.unowned = unowned;
-        for claim in claims {
-            let Some(group) = &claim.spec.launch_group else { continue };
-            let launched = groups.get(&group.id).copied().unwrap_or(0);
-            if launched > group.size {
-                let detail = format!("{launched} instances were launched for group {} of {}", group.id, group.size);
-                self.violated(now, ONE_INSTANCE, detail);
-            }
-        }
         self.check_limits(&running, now);
         self.check_cluster_limits(driver, &running, now);
+    }
+
+    /// The claim of each instance. A claim never has another instance than its first one, and no instance has two claims.
+    fn owners<'c>(&mut self, claims: &'c [NodeClaim], now: Timestamp) -> BTreeMap<&'c str, &'c NodeClaim> {
+        let mut owners: BTreeMap<&str, &NodeClaim> = BTreeMap::new();
+        for claim in claims {
+            let Some(instance) = &claim.status.instance else { continue };
+            if let Some(other) = owners.insert(&instance.id, claim) {
+                let detail = format!("claims {} and {} both have instance {}", other.name, claim.name, instance.id);
+                self.violated(now, ONE_INSTANCE, [detail]);
+            }
+            self.machines.insert(instance.id.clone(), claim.name.clone());
+            let known = self.instances.entry(claim.uid.clone()).or_insert_with(|| instance.id.clone());
+            if *known != instance.id {
+                let detail = format!("claim {} had instance {known} and now has {}", claim.name, instance.id);
+                self.violated(now, ONE_INSTANCE, [detail]);
+            }
+        }
+        owners
+    }
+
+    /// Since when an instance is without a claim, as far as it can be terminated.
+    fn unowned_since(&mut self, driver: &Driver, instance: &Instance, now: Timestamp) -> Timestamp {
+        // EC2 is not called for a zone that is shifted away from, and does nothing that it does not authorize.
+        let denied = |api: &&str| driver.world().ec2().denies(api);
+        let waits = driver.world().is_shifted(&instance.offering.zone)
+            || ["DescribeInstances", "TerminateInstances"].iter().any(denied);
+        let since = self.unowned.get(&instance.id).copied().filter(|_| !waits).unwrap_or(now);
+        if now.duration_since(since) > UNOWNED {
+            self.violated(now, NO_ORPHANS, [format!("instance {} has no claim since {since}", instance.id)]);
+        }
+        since
+    }
+
+    fn check_launch_groups(&mut self, instances: &[Instance], claims: &[NodeClaim], now: Timestamp) {
+        let mut groups: BTreeMap<&str, u32> = BTreeMap::new();
+        for group in instances.iter().filter_map(|instance| instance.tags.get(labels::LAUNCH_GROUP_TAG)) {
+            *groups.entry(group).or_default() += 1;
+        }
+        for group in claims.iter().filter_map(|claim| claim.spec.launch_group.as_ref()) {
+            let launched = groups.get(group.id.as_str()).copied().unwrap_or(0);
+            if launched > group.size {
+                let detail = format!("{launched} instances were launched for group {} of {}", group.id, group.size);
+                self.violated(now, ONE_INSTANCE, [detail]);
+            }
+        }
     }
 
     /// Checks the instances of each NodePool, except for those terminated forcefully, against its limits of cpu, memory, GPUs, nodes and
@@ -149,7 +154,7 @@ impl Oracle {
                 }
             }
         }
-        passed.into_iter().for_each(|detail| self.violated(now, LIMITS, detail));
+        self.violated(now, LIMITS, passed);
     }
 
     /// Checks the instances of all NodePools together against the annotations of the Namespace `kube-system`.
@@ -165,7 +170,7 @@ impl Oracle {
                 system["metadata"]["annotations"][annotation].as_str().and_then(|text| text.parse::<f64>().ok());
             if let Some(limit) = limit.filter(|limit| used > limit + 1e-6) {
                 let detail = format!("all NodePools have {used} {what}, and the cluster's limit is {limit}");
-                self.violated(now, CLUSTER_LIMITS, detail);
+                self.violated(now, CLUSTER_LIMITS, [detail]);
             }
         }
     }

@@ -40,7 +40,7 @@ use std::collections::{BTreeMap, BTreeSet};
 const REPAIRED_AFTER: SignedDuration = SignedDuration::from_mins(3);
 
 /// Checks a world from outside.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Oracle {
     seen: u64,
     claims_seen: u64,
@@ -93,37 +93,12 @@ impl Oracle {
         let pools = scenario.objects.iter().filter(|object| object["kind"] == "NodePool");
         Self {
             seen: driver.world().api().revision(),
-            claims_seen: 0,
-            pending: BTreeMap::new(),
-            waits: Vec::new(),
-            instances: BTreeMap::new(),
-            machines: BTreeMap::new(),
-            unowned: BTreeMap::new(),
-            leaving: BTreeSet::new(),
-            sizes: BTreeMap::new(),
             pools: pools.map(|pool| (text(pool, "/metadata/name").to_owned(), pool.clone())).collect(),
-            node_pools: NodePoolChecks::default(),
-            authorities: AuthorityChecks::default(),
-            open_nodes: OpenNodes::default(),
-            launched: BTreeSet::new(),
-            forced: BTreeSet::new(),
-            replaced: None,
-            commands: CommandChecks::default(),
-            unready: UnreadyReplacements::default(),
-            on_demand: OnDemandChecks::default(),
-            surges: SurgeChecks::default(),
-            empty_nodes: EmptyNodes::default(),
-            virtual_pods: VirtualPodChecks::default(),
-            unused_nodes: UnusedNodes::default(),
-            unused_launches: UnusedLaunches::default(),
             interruptions: scenario.is_reliable().then(InterruptionChecks::default),
             announced_ends: scenario.is_reliable().then(AnnouncedEnds::default),
-            nominated: BTreeMap::new(),
             looked: driver.world().now(),
-            recorded_time: RecordedTime::default(),
-            claim_objects: ClaimObjects::default(),
             checks_dollars: !scenario.changes_prices(),
-            violations: Vec::new(),
+            ..Self::default()
         }
     }
 
@@ -142,13 +117,12 @@ impl Oracle {
 
     /// Checks the cost records against the instances that ran.
     pub(crate) fn check_recorded_time(&mut self, driver: &Driver) {
-        if let Some(detail) = self.recorded_time.wrong(driver) {
-            self.violated(driver.world().now(), RECORDED_TIME, detail);
-        }
+        let wrong = self.recorded_time.wrong(driver);
+        self.violated(driver.world().now(), RECORDED_TIME, wrong);
     }
 
-    fn violated(&mut self, at: Timestamp, invariant: &'static str, detail: String) {
-        self.violations.push(Violation { at, invariant, detail });
+    fn violated(&mut self, at: Timestamp, invariant: &'static str, details: impl IntoIterator<Item = String>) {
+        self.violations.extend(details.into_iter().map(|detail| Violation { at, invariant, detail }));
     }
 
     /// Checks what changed since the last call.
@@ -161,23 +135,19 @@ impl Oracle {
             for change in changes.iter().filter(|change| change.resource == PODS) {
                 self.pod_changed(change, now);
                 self.unused_launches.pod_changed(&change.object, change.kind == ChangeKind::Deleted);
-                if let Some(detail) = self.surges.pod_changed(driver, change, now) {
-                    self.violated(now, SURGES, detail);
-                }
+                let lost = self.surges.pod_changed(driver, change, now);
+                self.violated(now, SURGES, lost);
             }
             for change in &changes {
-                if let Some(detail) = written(driver, change) {
-                    self.violated(now, OTHER_CONTROLLERS, detail);
-                }
+                self.violated(now, OTHER_CONTROLLERS, written(driver, change));
                 self.node_pools.changed(change, now);
                 self.note_event(change, now);
                 if change.resource.kind == "NodePool" {
                     self.pool_changed(change);
                 }
-                if change.resource == NODES
-                    && let Some(detail) = self.open_nodes.changed(&change.object, change.kind == ChangeKind::Deleted)
-                {
-                    self.violated(now, STAYS_OPEN, detail);
+                if change.resource == NODES {
+                    let closed = self.open_nodes.changed(&change.object, change.kind == ChangeKind::Deleted);
+                    self.violated(now, STAYS_OPEN, closed);
                 }
             }
         }
@@ -195,12 +165,12 @@ impl Oracle {
             self.violations.extend(self.commands.check(&commands, &claims, now));
             let pools = &self.pools;
             let again = self.unready.check(&commands, &claims, |pool| template_of(driver, pools.get(pool)), now);
-            again.into_iter().for_each(|detail| self.violated(now, UNREADY_REPLACEMENTS, detail));
+            self.violated(now, UNREADY_REPLACEMENTS, again);
             let in_vain = self.unused_launches.check(&claims, now);
-            in_vain.into_iter().for_each(|detail| self.violated(now, LAUNCHES_ARE_TAKEN, detail));
+            self.violated(now, LAUNCHES_ARE_TAKEN, in_vain);
             let exceeded = self.virtual_pods.check(driver, &claims);
-            exceeded.into_iter().for_each(|detail| self.violated(now, QUOTAS, detail));
-            same_places(&claims).into_iter().for_each(|detail| self.violated(now, ONE_INSTANCE, detail));
+            self.violated(now, QUOTAS, exceeded);
+            self.violated(now, ONE_INSTANCE, same_places(&claims));
             self.check_instances(driver, &claims, now);
             self.check_voluntary_disruption(driver, &claims, now);
             self.check_lifetimes(driver, &claims, now);
@@ -211,27 +181,27 @@ impl Oracle {
     /// When claims and their instances ended or should have, and what their Nodes have of them.
     fn check_lifetimes(&mut self, driver: &Driver, claims: &[NodeClaim], now: Timestamp) {
         let without = self.authorities.launched_without(driver);
-        without.into_iter().for_each(|detail| self.violated(now, ACTIVE_AUTHORITY, detail));
+        self.violated(now, ACTIVE_AUTHORITY, without);
         let instances = driver.world().ec2().instances();
         self.recorded_time.observe(claims, &instances, now);
-        expired(claims, now).into_iter().for_each(|detail| self.violated(now, EXPIRY, detail));
-        drain_too_long(claims, now).into_iter().for_each(|detail| self.violated(now, DRAINS_END, detail));
+        self.violated(now, EXPIRY, expired(claims, now));
+        self.violated(now, DRAINS_END, drain_too_long(claims, now));
         let unhandled = self.interruptions.as_mut().map(|checks| checks.check(claims, &instances)).unwrap_or_default();
-        unhandled.into_iter().for_each(|detail| self.violated(now, INTERRUPTIONS, detail));
+        self.violated(now, INTERRUPTIONS, unhandled);
         let unused = self.announced_ends.as_mut().map(|checks| checks.check(driver, claims, now)).unwrap_or_default();
-        unused.into_iter().for_each(|detail| self.violated(now, ANNOUNCED_ENDS, detail));
+        self.violated(now, ANNOUNCED_ENDS, unused);
         // Records of a table that was just restored may be older than the Nodes of their claims.
         let known = self.replaced.is_none_or(|at| now.duration_since(at) > REPAIRED_AFTER);
         let differences = if known { metadata::differences(&Nodes::read(driver), claims) } else { Vec::new() };
-        differences.into_iter().for_each(|detail| self.violated(now, METADATA, detail));
+        self.violated(now, METADATA, differences);
     }
 
     fn check_node_pools(&mut self, driver: &Driver, claims: &[NodeClaim], now: Timestamp) {
         let unusable =
             driver.world().ec2().with_account(|account| self.node_pools.created_for_unusable(claims, account));
-        unusable.into_iter().for_each(|detail| self.violated(now, UNUSABLE_NODE_POOLS, detail));
+        self.violated(now, UNUSABLE_NODE_POOLS, unusable);
         let stay = self.node_pools.outlive_their_pool(claims, now);
-        stay.into_iter().for_each(|detail| self.violated(now, DELETED_NODE_POOLS, detail));
+        self.violated(now, DELETED_NODE_POOLS, stay);
     }
 
     fn pool_changed(&mut self, change: &Change) {

@@ -103,7 +103,7 @@ impl Oracle {
         }
         let now = driver.world().now();
         let missing = self.claim_objects.missing(outcomes, driver);
-        missing.into_iter().for_each(|detail| self.violated(now, CLAIM_OBJECTS, detail));
+        self.violated(now, CLAIM_OBJECTS, missing);
         let waited = |pod: &Pending| {
             let since = pod.last_refused.max(pod.marked).filter(|_| !pod.refused && pod.marked.is_some());
             since.map_or(SignedDuration::ZERO, |since| now.duration_since(since))
@@ -121,9 +121,7 @@ impl Oracle {
                 )
             })
             .collect();
-        for detail in stuck {
-            self.violated(now, PODS_RUN, detail);
-        }
+        self.violated(now, PODS_RUN, stuck);
     }
 
     /// The number of machines that were launched for a pod and never join.
@@ -177,10 +175,8 @@ impl Oracle {
                 ));
             }
         }
-        without.into_iter().for_each(|detail| self.violated(at, ANNOUNCED_ENDS, detail));
-        for detail in forgotten {
-            self.violated(at, EXPLAINED, detail);
-        }
+        self.violated(at, ANNOUNCED_ENDS, without);
+        self.violated(at, EXPLAINED, forgotten);
     }
 
     /// Pending pods for which no plan gives a reason.

@@ -94,7 +94,7 @@ impl Oracle {
             }
         }
         self.leaving = leaving.iter().map(|(claim, _)| claim.name.clone()).collect();
-        wrong.into_iter().for_each(|(invariant, detail)| self.violated(now, invariant, detail));
+        wrong.into_iter().for_each(|(invariant, detail)| self.violated(now, invariant, [detail]));
     }
 }
 

@@ -141,14 +141,8 @@ fn reconcile(
         remove(api, alive.get(1..).unwrap_or_default())?;
         let Some(pod) = alive.first() else {
             if !is_deleting(set) && own.is_empty() {
-                create_for(
-                    api,
-                    set,
-                    &PODS,
-                    pod_for(set, &node.name, &hash),
-                    Refusal::new("daemonset-controller"),
-                    now,
-                )?;
+                let pod = pod_for(set, &node.name, &hash);
+                create_for(api, set, &PODS, pod, Refusal::new("daemonset-controller"), now)?;
             }
             continue;
         };
@@ -173,10 +167,7 @@ fn reconcile(
         let rolling = &set["spec"]["updateStrategy"]["rollingUpdate"];
         let may_miss = scaled(rolling.get("maxUnavailable"), desired, true, "1").max(1);
         let spare = usize::try_from(may_miss - (desired - available)).unwrap_or_default();
-        outdated.sort_by_key(|pod| (is_ready(pod), name(pod).to_owned()));
-        let broken = outdated.iter().filter(|pod| !is_ready(pod)).count();
-        outdated.truncate(broken + spare);
-        remove(api, &outdated)?;
+        replace(api, outdated, spare)?;
     }
     let status = json!({
         "observedGeneration": set["metadata"]["generation"], "desiredNumberScheduled": desired,
@@ -185,6 +176,14 @@ fn reconcile(
     });
     write_status(api, &DAEMON_SETS, set, status)?;
     Ok(next)
+}
+
+/// Removes the outdated pods that are not ready, and this number of those that are.
+fn replace(api: &ApiServer, mut outdated: Vec<&Arc<Value>>, spare: usize) -> Result<(), Status> {
+    outdated.sort_by_key(|pod| (is_ready(pod), name(pod).to_owned()));
+    let broken = outdated.iter().filter(|pod| !is_ready(pod)).count();
+    outdated.truncate(broken + spare);
+    remove(api, &outdated)
 }
 
 fn remove(api: &ApiServer, pods: &[&Arc<Value>]) -> Result<(), Status> {
