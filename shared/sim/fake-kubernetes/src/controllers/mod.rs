@@ -35,7 +35,7 @@ pub use workloads::deployment::DeploymentController;
 pub use workloads::job::JobController;
 pub use workloads::replica_set::{DeletionCosts, ReplicaSetController};
 pub use workloads::stateful_set::StatefulSetController;
-use workloads::{replica_set, rollout, workload};
+use workloads::{creations, replica_set, rollout, workload};
 
 use super::server::{ApiServer, Status};
 use jiff::Timestamp;
@@ -114,6 +114,16 @@ impl Controllers {
             &mut self.horizontal,
             &mut self.quotas,
         ]
+    }
+
+    /// The clients of kube-controller-manager and kube-scheduler have their default limits from now on, or none. DaemonSets, and all that
+    /// is not the creation of pods, have none.
+    pub fn set_client_limits(&mut self, limited: bool, now: Timestamp) {
+        self.scheduler.set_writes(limited.then_some(scheduler::WRITES));
+        for creations in [&mut self.replica_sets.creations, &mut self.stateful_sets.creations, &mut self.jobs.creations]
+        {
+            creations.set_limited(limited, now);
+        }
     }
 
     /// Deletes expired Events, and steps all controllers until none of them changes anything any more.

@@ -291,6 +291,12 @@ impl World {
         self.controllers.scheduler.set_writes(per_second);
     }
 
+    /// The clients of kube-controller-manager and kube-scheduler have their default limits from now on, or none.
+    pub fn set_client_limits(&mut self, limited: bool) {
+        let now = self.now();
+        self.controllers.set_client_limits(limited, now);
+    }
+
     /// Instances that start from now on join with these delays.
     pub fn set_join_timing(&mut self, timing: JoinTiming) {
         self.options.join = timing;

@@ -53,6 +53,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use volumes::Storage;
+pub(super) use writes::PER_SECOND as WRITES;
 use writes::Writes;
 
 const WATCHED: &[Resource] = &[

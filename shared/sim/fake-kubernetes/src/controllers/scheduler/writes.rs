@@ -4,6 +4,9 @@
 use crate::controllers::object::after;
 use jiff::Timestamp;
 
+/// The limit of the client of kube-scheduler (`clientConnection.qps`).
+pub(in crate::controllers) const PER_SECOND: usize = 50;
+
 /// The writes of a second, if there is a limit.
 #[derive(Debug, Default)]
 pub(super) struct Writes {

@@ -4,6 +4,7 @@
 //! after it has ended counts. A pod that is deleted before it has succeeded counts as failed.
 
 use crate::controllers::Controller;
+use crate::controllers::creations::Creations;
 use crate::controllers::feed::{Feed, Work};
 use crate::controllers::object::{
     after, all, controller_uid, delete, int, is_active, is_deleting, is_true, list, name, namespace, seconds,
@@ -27,11 +28,12 @@ pub struct JobController {
     feed: Feed,
     /// Namespace and name of the pods that have the finalizer.
     tracked: BTreeSet<(String, String)>,
+    pub(in crate::controllers) creations: Creations,
 }
 
 impl Default for JobController {
     fn default() -> Self {
-        Self { feed: Feed::new(WATCHED), tracked: BTreeSet::new() }
+        Self { feed: Feed::new(WATCHED), tracked: BTreeSet::new(), creations: Creations::default() }
     }
 }
 
@@ -51,10 +53,15 @@ impl Controller for JobController {
         }
         let jobs = all(api, &JOBS)?;
         self.release_orphans(api, &jobs)?;
+        let creates = |job: &&Arc<Value>| {
+            !(is_deleting(job) || is_true(job, "Complete") || is_true(job, "Failed") || job["spec"]["suspend"] == true)
+        };
+        self.creations.retain(jobs.iter().filter(creates).map(|job| uid(job).to_owned()));
         for job in jobs {
-            let next = reconcile(api, &job, &api.controlled_pods(uid(&job)), now)?;
+            let next = reconcile(api, &job, &mut self.creations, now)?;
             next.into_iter().for_each(|at| self.feed.wake_at(at));
         }
+        self.creations.next().into_iter().for_each(|at| self.feed.wake_at(at));
         Ok(())
     }
 
@@ -83,7 +90,13 @@ impl JobController {
     }
 }
 
-fn reconcile(api: &ApiServer, job: &Value, pods: &[Arc<Value>], now: Timestamp) -> Result<Option<Timestamp>, Status> {
+fn reconcile(
+    api: &ApiServer,
+    job: &Value,
+    creations: &mut Creations,
+    now: Timestamp,
+) -> Result<Option<Timestamp>, Status> {
+    let pods = api.controlled_pods(uid(job));
     if is_true(job, "Complete") || is_true(job, "Failed") {
         pods.iter().filter(|pod| is_tracked(pod)).try_for_each(|pod| release(api, pod))?;
         return forget(api, job, now);
@@ -136,7 +149,7 @@ fn reconcile(api: &ApiServer, job: &Value, pods: &[Arc<Value>], now: Timestamp) 
             None if succeeded > 0 => active.len(),
             None => parallelism,
         };
-        create_pods(api, &tracking(job), parallelism.min(left).saturating_sub(active.len()), "job-controller", now)?;
+        create_missing(api, job, parallelism.min(left).saturating_sub(active.len()), creations, now)?;
     }
     if !conditions.is_empty() {
         status["conditions"] = Value::Array(conditions);
@@ -144,6 +157,21 @@ fn reconcile(api: &ApiServer, job: &Value, pods: &[Arc<Value>], now: Timestamp) 
     write_status(api, &JOBS, job, status)?;
     uncounted.into_iter().try_for_each(|pod| release(api, pod))?;
     Ok(deadline.filter(|deadline| *deadline > now))
+}
+
+/// Creates as many of the missing pods as the limit of the controller's client allows now.
+fn create_missing(
+    api: &ApiServer,
+    job: &Value,
+    missing: usize,
+    creations: &mut Creations,
+    now: Timestamp,
+) -> Result<(), Status> {
+    let created = creations.take(uid(job), missing, now);
+    if created > 0 && create_pods(api, &tracking(job), created, "job-controller", now)?.is_some() {
+        creations.refused(uid(job));
+    }
+    Ok(())
 }
 
 /// The Job with the finalizer in its template.

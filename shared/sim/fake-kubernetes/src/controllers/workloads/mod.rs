@@ -1,5 +1,6 @@
 //! The controllers that create pods.
 
+pub(super) mod creations;
 pub(super) mod cron_job;
 pub(super) mod daemon_set;
 pub(super) mod deployment;

@@ -1,6 +1,7 @@
 //! ReplicaSets: the specified number of pods.
 
 use crate::controllers::Controller;
+use crate::controllers::creations::Creations;
 use crate::controllers::feed::{Feed, Work};
 use crate::controllers::object::{
     after, all, controller_uid, delete, int, is_active, is_deleting, list, name, namespace, set_condition, text, time,
@@ -29,13 +30,19 @@ pub type DeletionCosts = fn(&ApiServer, Timestamp) -> BTreeMap<String, i32>;
 pub struct ReplicaSetController {
     feed: Feed,
     pods: ActivePods,
+    pub(in crate::controllers) creations: Creations,
     /// Where the deletion costs of pods are not those of their annotations.
     pub deletion_costs: Option<DeletionCosts>,
 }
 
 impl Default for ReplicaSetController {
     fn default() -> Self {
-        Self { feed: Feed::new(WATCHED), pods: ActivePods::default(), deletion_costs: None }
+        Self {
+            feed: Feed::new(WATCHED),
+            pods: ActivePods::default(),
+            creations: Creations::default(),
+            deletion_costs: None,
+        }
     }
 }
 
@@ -53,10 +60,13 @@ impl Controller for ReplicaSetController {
                 all(api, &PODS)?.iter().for_each(|pod| self.pods.note(pod, true));
             }
         }
-        for set in all(api, &REPLICA_SETS)? {
+        let sets = all(api, &REPLICA_SETS)?;
+        self.creations.retain(sets.iter().filter(|set| !is_deleting(set)).map(|set| uid(set).to_owned()));
+        for set in sets {
             let next = self.reconcile(api, &set, now)?;
             next.into_iter().for_each(|at| self.feed.wake_at(at));
         }
+        self.creations.next().into_iter().for_each(|at| self.feed.wake_at(at));
         Ok(())
     }
 
@@ -116,16 +126,21 @@ impl ActivePods {
 }
 
 impl ReplicaSetController {
-    fn reconcile(&self, api: &ApiServer, set: &Value, now: Timestamp) -> Result<Option<Timestamp>, Status> {
+    fn reconcile(&mut self, api: &ApiServer, set: &Value, now: Timestamp) -> Result<Option<Timestamp>, Status> {
         let desired = int(set, "/spec/replicas").unwrap_or(1);
         let counts = self.pods.counts_of(uid(set), int(set, "/spec/minReadySeconds").unwrap_or(0), now);
         let present = counts.active;
         let mut refused = None;
         if !is_deleting(set) {
-            if present < desired {
-                let missing = usize::try_from(desired - present).unwrap_or_default();
-                refused = create_pods(api, set, missing, "replicaset-controller", now)?;
-            } else if present > desired {
+            let missing = usize::try_from(desired - present).unwrap_or_default();
+            let created = self.creations.take(uid(set), missing, now);
+            if created > 0 {
+                refused = create_pods(api, set, created, "replicaset-controller", now)?;
+            }
+            if refused.is_some() {
+                self.creations.refused(uid(set));
+            }
+            if present > desired {
                 let pods = api.controlled_pods(uid(set));
                 let active: Vec<&Arc<Value>> = pods.iter().filter(|pod| is_active(pod)).collect();
                 // Others may have deleted pods meanwhile.

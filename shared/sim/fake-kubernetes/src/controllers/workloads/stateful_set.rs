@@ -1,6 +1,7 @@
 //! StatefulSets: pods with stable names and an order.
 
 use crate::controllers::Controller;
+use crate::controllers::creations::Creations;
 use crate::controllers::feed::Feed;
 use crate::controllers::object::{
     all, delete, has_ended, int, is_deleting, list, name, namespace, template_hash, text, uid, write_status,
@@ -22,11 +23,12 @@ const REVISION_LABEL: &str = "controller-revision-hash";
 #[derive(Debug)]
 pub struct StatefulSetController {
     feed: Feed,
+    pub(in crate::controllers) creations: Creations,
 }
 
 impl Default for StatefulSetController {
     fn default() -> Self {
-        Self { feed: Feed::new(WATCHED) }
+        Self { feed: Feed::new(WATCHED), creations: Creations::default() }
     }
 }
 
@@ -35,10 +37,13 @@ impl Controller for StatefulSetController {
         if !self.feed.look(api, now)? {
             return Ok(());
         }
-        for set in all(api, &STATEFUL_SETS)? {
-            let next = reconcile(api, &set, &api.controlled_pods(uid(&set)), now)?;
+        let sets = all(api, &STATEFUL_SETS)?;
+        self.creations.retain(sets.iter().filter(|set| !is_deleting(set)).map(|set| uid(set).to_owned()));
+        for set in sets {
+            let next = reconcile(api, &set, &mut self.creations, now)?;
             next.into_iter().for_each(|at| self.feed.wake_at(at));
         }
+        self.creations.next().into_iter().for_each(|at| self.feed.wake_at(at));
         Ok(())
     }
 
@@ -56,14 +61,20 @@ fn revision(pod: &Value) -> &str {
     pod.at("/metadata/labels").and_then(|labels| labels.get(REVISION_LABEL)).and_then(Value::as_str).unwrap_or("")
 }
 
-fn reconcile(api: &ApiServer, set: &Value, pods: &[Arc<Value>], now: Timestamp) -> Result<Option<Timestamp>, Status> {
+fn reconcile(
+    api: &ApiServer,
+    set: &Value,
+    creations: &mut Creations,
+    now: Timestamp,
+) -> Result<Option<Timestamp>, Status> {
+    let pods = &api.controlled_pods(uid(set));
     let hash = format!("{}-{}", name(set), template_hash(&set["spec"]["template"]));
     let minimum = int(set, "/spec/minReadySeconds").unwrap_or(0);
     let counts = Counts::new(pods, minimum, now);
     write(api, set, pods, &counts, &hash)?;
     if !is_deleting(set) {
         let by_ordinal: BTreeMap<i64, &Arc<Value>> = pods.iter().filter_map(|pod| Some((ordinal(pod)?, pod))).collect();
-        act(api, set, &by_ordinal, &hash, now)?;
+        act(api, set, &by_ordinal, &hash, creations, now)?;
     }
     Ok(counts.next_available)
 }
@@ -74,15 +85,23 @@ fn act(
     set: &Value,
     pods: &BTreeMap<i64, &Arc<Value>>,
     hash: &str,
+    creations: &mut Creations,
     now: Timestamp,
 ) -> Result<(), Status> {
     let first = int(set, "/spec/ordinals/start").unwrap_or(0);
     let end = first + int(set, "/spec/replicas").unwrap_or(1);
     let parallel = text(set, "/spec/podManagementPolicy") == "Parallel";
+    let lacking = (first..end).filter(|number| !pods.contains_key(number)).count();
+    let mut left = if parallel { creations.take(uid(set), lacking, now) } else { 1 };
     for number in first..end {
         match pods.get(&number) {
             None => {
-                create_pod(api, set, number, hash, now)?;
+                if left > 0 {
+                    left -= 1;
+                    if create_pod(api, set, number, hash, now)?.is_some() {
+                        creations.refused(uid(set));
+                    }
+                }
                 if !parallel {
                     return Ok(());
                 }
@@ -135,7 +154,8 @@ fn update_one(
     Ok(())
 }
 
-fn create_pod(api: &ApiServer, set: &Value, number: i64, hash: &str, now: Timestamp) -> Result<(), Status> {
+/// Creates a pod and its claims. Returns the error if one is refused.
+fn create_pod(api: &ApiServer, set: &Value, number: i64, hash: &str, now: Timestamp) -> Result<Option<String>, Status> {
     let pod_name = format!("{}-{number}", name(set));
     let mut pod = pod_of(set, &set["spec"]["template"]);
     pod["metadata"]["name"] = json!(pod_name);
@@ -163,8 +183,9 @@ fn create_pod(api: &ApiServer, set: &Value, number: i64, hash: &str, now: Timest
         let before =
             format!("create Claim {claim_name} for Pod {pod_name} in StatefulSet {} failed error: ", name(set));
         let refusal = Refusal { before: &before, ..Refusal::new(COMPONENT) };
-        if create_for(api, set, &PERSISTENT_VOLUME_CLAIMS, claim, refusal, now)?.is_some() {
-            return Ok(());
+        let refused = create_for(api, set, &PERSISTENT_VOLUME_CLAIMS, claim, refusal, now)?;
+        if refused.is_some() {
+            return Ok(refused);
         }
         volumes.retain(|present| present["name"] != volume);
         volumes.push(json!({ "name": volume, "persistentVolumeClaim": { "claimName": claim_name } }));
@@ -174,7 +195,7 @@ fn create_pod(api: &ApiServer, set: &Value, number: i64, hash: &str, now: Timest
     }
     let before = format!("create Pod {pod_name} in StatefulSet {} failed error: ", name(set));
     let refusal = Refusal { before: &before, ..Refusal::new(COMPONENT) };
-    create_for(api, set, &PODS, pod, refusal, now).map(drop)
+    create_for(api, set, &PODS, pod, refusal, now)
 }
 
 fn write(api: &ApiServer, set: &Value, pods: &[Arc<Value>], counts: &Counts, hash: &str) -> Result<(), Status> {
