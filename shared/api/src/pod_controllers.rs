@@ -127,7 +127,7 @@ impl ClusterView {
         admission: &Admission,
     ) {
         let mut active: BTreeMap<Workload, u32> = BTreeMap::new();
-        for workload in self.pods().filter(|pod| pod.is_active()).filter_map(Pod::workload) {
+        for workload in self.pods().filter(|pod| pod.is_active()).filter_map(Pod::pod_controller) {
             *active.entry(workload).or_default() += 1;
         }
         let lacks = |read: &&ReadController| {

@@ -123,6 +123,8 @@ pub struct Planner {
     not_yet_evaluated: Mutex<Option<BTreeSet<String>>>,
     /// The pods that wait although plans place them, as in the table; `None` until read.
     waiting_pods: Mutex<Option<StoredRecord>>,
+    /// Whether the workloads that are about to create pods could be read the last time; `None` before the first time.
+    reads_pod_controllers: Mutex<Option<bool>>,
     /// The time until which the costs of nodes are recorded; `None` if unknown.
     costs_through: Mutex<Option<Timestamp>>,
     /// The last plan of this process.
@@ -182,6 +184,7 @@ impl Planner {
             recent,
             not_yet_evaluated,
             waiting_pods,
+            reads_pod_controllers: Mutex::default(),
             costs_through,
             last: LastPlan::default(),
             answered: Mutex::default(),

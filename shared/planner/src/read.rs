@@ -25,6 +25,7 @@ use nodeless_state::capacity::SpotInterruption;
 use nodeless_state::plans::{StoredCommand, UnfinishedPlan};
 use nodeless_state::{RecordKind, StoredRecord};
 use std::collections::BTreeSet;
+use std::sync::PoisonError;
 
 /// The suffix of the id of the results of the plan's writes, beside its snapshot.
 pub const ANSWERS: &str = ".answers";
@@ -152,12 +153,28 @@ impl Planner {
 
     /// Reads the workloads that are about to create pods, if pods are expected. Without them, none is.
     async fn read_pod_controllers(&self, view: &mut ClusterView, records: &[NodeClaim], now: Timestamp) {
-        if places::are_read(self.settings.expected_pods, view, records, now)
-            && let Err(error) = self.cluster.read_pod_controllers(view).await
-        {
+        if places::are_read(self.settings.expected_pods, view, records, now) {
+            self.try_pod_controllers(view).await;
+        }
+    }
+
+    /// Whether this process can read the workloads that are about to create pods, as far as it knows from the last time.
+    pub(super) async fn reads_pod_controllers(&self) -> bool {
+        let known = *self.reads_pod_controllers.lock().unwrap_or_else(PoisonError::into_inner);
+        match known {
+            Some(known) => known,
+            None => self.try_pod_controllers(&mut ClusterView::default()).await,
+        }
+    }
+
+    async fn try_pod_controllers(&self, view: &mut ClusterView) -> bool {
+        let read = self.cluster.read_pod_controllers(view).await;
+        if let Err(error) = &read {
             let what = "read Deployments, StatefulSets and Jobs, so no pods are expected (infra/rbac/optional/expected-pods.yaml)";
             self.context.log(&Failed { what, why: &error.to_string() });
         }
+        *self.reads_pod_controllers.lock().unwrap_or_else(PoisonError::into_inner) = Some(read.is_ok());
+        read.is_ok()
     }
 
     /// Reads at once what the plan can do without.
@@ -227,7 +244,7 @@ impl Planner {
     }
 
     /// The pods that wait although plans place them, or why they cannot be read.
-    async fn waiting_pods(&self) -> Result<StoredRecord, Unread> {
+    pub(super) async fn waiting_pods(&self) -> Result<StoredRecord, Unread> {
         if let Some(known) = self.known_waiting_pods() {
             return Ok(known);
         }

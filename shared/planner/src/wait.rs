@@ -1,12 +1,13 @@
 //! The time before a plan: its batch window, and the requests that end it.
 
-use crate::pods::burst;
+use crate::pods::{burst, waiting};
 use crate::{Planner, Snapshot};
 use futures::future::{self, Either};
 use jiff::Timestamp;
+use nodeless_model::ExpectedPods;
 use nodeless_operations::log_lines::Failed;
 use nodeless_ports::PortError;
-use nodeless_ports::cluster::BatchWindow;
+use nodeless_ports::cluster::{BatchWindow, Expecting};
 use nodeless_ports::queue::{WAKE_INTERVAL, WakeSource};
 use std::collections::BTreeSet;
 use std::pin::pin;
@@ -47,23 +48,29 @@ fn may_be_at_once(woken: &[WakeSource]) -> bool {
 impl Planner {
     /// Waits for the end of the batch window, or for a request to plan at once: its message is received only after this plan.
     pub(super) async fn wait(&self, deadline: Option<Timestamp>, woken: &[WakeSource]) -> Result<Waited, PortError> {
-        let window = pin!(self.cluster.wait_for_batch(self.batch_window(deadline, woken)));
+        let window = self.batch_window(deadline, woken, self.expecting().await);
+        let window = pin!(self.cluster.wait_for_batch(window));
         match future::select(window, pin!(self.requested_at_once(woken))).await {
             Either::Left((pending, _)) => Ok(Waited::Window(pending?)),
             Either::Right(_) => Ok(Waited::AtOnce),
         }
     }
 
-    fn batch_window(&self, deadline: Option<Timestamp>, woken: &[WakeSource]) -> BatchWindow {
+    /// Which pods are not waited for. Without the right to read workloads, or what earlier plans recorded of them, none is expected.
+    async fn expecting(&self) -> Expecting {
+        let mode = self.settings.expected_pods;
+        if mode == ExpectedPods::Off || !self.reads_pod_controllers().await {
+            return Expecting::default();
+        }
+        // The plan reads a record again that cannot be read now, and reports that.
+        let Ok(record) = self.waiting_pods().await else { return Expecting::default() };
+        Expecting { mode, except: waiting::not_expected(&record, self.context.now()) }
+    }
+
+    fn batch_window(&self, deadline: Option<Timestamp>, woken: &[WakeSource], expecting: Expecting) -> BatchWindow {
         let (idle, max) = (self.settings.batch_idle, self.settings.batch_max);
         let left = deadline.map_or(Duration::MAX, |deadline| self.left(deadline).saturating_sub(KEPT_FOR_THE_PLAN));
-        BatchWindow {
-            idle,
-            max,
-            burst: self.longest_window().min(left),
-            min: shortest_window(woken),
-            expected: self.settings.expected_pods,
-        }
+        BatchWindow { idle, max, burst: self.longest_window().min(left), min: shortest_window(woken), expecting }
     }
 
     /// For how long pods of a burst are waited for.

@@ -1,7 +1,7 @@
 //! The Kubernetes cluster.
 
 use crate::PortError;
-pub use crate::pod_batch::{BURST, BURST_TIME, BatchWindow, PodBatch};
+pub use crate::pod_batch::{BURST, BURST_TIME, BatchWindow, Expecting, PodBatch};
 use async_trait::async_trait;
 use jiff::Timestamp;
 pub use nodeless_api::view::{Binding, BufferView, ClusterView, InvalidObject, Outline, RequestView, SYSTEM_NAMESPACE};

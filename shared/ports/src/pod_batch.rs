@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
 /// The batch window before a plan: how long the plan waits for further pods.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BatchWindow {
     /// The window ends when no further pod has become pending for this time.
     pub idle: Duration,
@@ -15,8 +15,17 @@ pub struct BatchWindow {
     pub burst: Duration,
     /// The minimum length, even if no pod is pending.
     pub min: Duration,
-    /// Which pods are expected, so that they are not waited for.
-    pub expected: ExpectedPods,
+    /// Which pods are not waited for.
+    pub expecting: Expecting,
+}
+
+/// Which pods a plan expects without having seen them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Expecting {
+    /// Those of which workloads.
+    pub mode: ExpectedPods,
+    /// The workloads of which none are expected, by [`Pod::expectation_keys`].
+    pub except: BTreeSet<String>,
 }
 
 /// This number of pods within [`BURST_TIME`] are those of a workload that a controller is creating. kube-controller-manager sends 20 requests
@@ -49,15 +58,12 @@ impl PodBatch {
 
     /// Whether the plan expects the pod without having seen it, by its workload.
     fn is_expected(&mut self, pod: &Pod) -> bool {
-        if self.window.expected == ExpectedPods::Off {
+        let Expecting { mode, except } = &self.window.expecting;
+        if *mode == ExpectedPods::Off || !pod.is_plain() || pod.expectation_keys().any(|key| except.contains(&key)) {
             return false;
         }
-        let Some(workload) = pod.workload() else { return false };
-        match workload.kind.as_str() {
-            "Deployment" if self.window.expected == ExpectedPods::Templates => true,
-            "Deployment" | "StatefulSet" | "Job" => !self.workloads.insert(workload),
-            _ => false,
-        }
+        let Some(workload) = pod.pod_controller() else { return false };
+        (*mode == ExpectedPods::Templates && workload.kind == "Deployment") || !self.workloads.insert(workload)
     }
 
     /// Notes that a pod became pending.
@@ -85,21 +91,14 @@ impl PodBatch {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const WINDOW: BatchWindow = BatchWindow {
-        idle: Duration::ZERO,
-        max: Duration::ZERO,
-        burst: Duration::ZERO,
-        min: Duration::ZERO,
-        expected: ExpectedPods::Off,
-    };
+    use nodeless_model::pod::ResourceClaim;
 
     #[test]
     fn the_batch_window_ends_when_no_pod_arrives_but_not_before_its_minimum() {
         let seconds = Duration::from_secs;
         let end = |min, pending: bool, last: &[u64]| {
-            let window =
-                BatchWindow { idle: seconds(2), max: seconds(10), burst: seconds(20), min: seconds(min), ..WINDOW };
+            let (idle, max, burst, min) = (seconds(2), seconds(10), seconds(20), seconds(min));
+            let window = BatchWindow { idle, max, burst, min, ..BatchWindow::default() };
             let mut batch = PodBatch::new(window, pending.then(Pod::default).iter());
             last.iter().for_each(|at| batch.note(seconds(*at), &Pod::default()));
             batch.end()
@@ -117,7 +116,8 @@ mod tests {
     fn the_batch_window_is_longer_while_a_controller_creates_pods() {
         let seconds = Duration::from_secs_f64;
         let end = |max: f64, per_second: u32, until: f64| {
-            let window = BatchWindow { idle: seconds(1.0), max: seconds(max), burst: seconds(20.0), ..WINDOW };
+            let (idle, max, burst) = (seconds(1.0), seconds(max), seconds(20.0));
+            let window = BatchWindow { idle, max, burst, ..BatchWindow::default() };
             let mut batch = PodBatch::new(window, []);
             let times = (0..).map(|pod| seconds(f64::from(pod) / f64::from(per_second)));
             times.take_while(|at| *at <= seconds(until)).for_each(|at| batch.note(at, &Pod::default()));
@@ -132,26 +132,57 @@ mod tests {
         assert_eq!(end(25.0, 20, 60.0), seconds(25.0), "a longer maximum stays");
     }
 
+    /// The end of a window that begins with this pod pending, if a pod like the other becomes pending each second.
+    fn end(expecting: Expecting, first: &Pod, other: &Pod) -> u64 {
+        let [idle, max, burst] = [1, 10, 20].map(Duration::from_secs);
+        let mut batch = PodBatch::new(BatchWindow { idle, max, burst, min: idle, expecting }, [first]);
+        (1..15).for_each(|at| batch.note(Duration::from_secs(at), other));
+        batch.end().as_secs()
+    }
+
+    fn pod(kind: &str, name: &str) -> Pod {
+        let pod = Pod {
+            namespace: "shop".into(),
+            owner_kind: Some(kind.into()),
+            owner_name: Some(format!("{name}-1")),
+            ..Pod::default()
+        };
+        pod.with_template(|it| it.labels = [("pod-template-hash".into(), "1".into())].into())
+    }
+
+    fn all(mode: ExpectedPods) -> Expecting {
+        Expecting { mode, ..Expecting::default() }
+    }
+
     #[test]
     fn pods_of_a_workload_that_the_plan_expects_do_not_extend_the_batch_window() {
         use ExpectedPods::{Off, Samples, Templates};
-        let seconds = Duration::from_secs;
-        let pod = |kind: &str, name: &str| Pod {
-            owner_kind: Some(kind.into()),
-            owner_name: Some(format!("{name}-1")),
-            ..Pod::default().with_template(|it| it.labels = [("pod-template-hash".into(), "1".into())].into())
-        };
-        let end = |expected, first: &str, kind: &str, name: &str| {
-            let window =
-                BatchWindow { idle: seconds(1), max: seconds(10), burst: seconds(20), min: seconds(1), expected };
-            let mut batch = PodBatch::new(window, [&pod(first, "web")]);
-            (1..15).for_each(|at| batch.note(seconds(at), &pod(kind, name)));
-            batch.end().as_secs()
-        };
-        let set = "ReplicaSet";
-        assert_eq!([Off, Samples, Templates].map(|mode| end(mode, set, set, "web")), [10, 1, 1]);
-        assert_eq!([Off, Samples, Templates].map(|mode| end(mode, set, set, "api")), [10, 2, 1], "the first is new");
-        assert_eq!([Off, Samples, Templates].map(|mode| end(mode, "Job", "Job", "web")), [10, 1, 1]);
-        assert_eq!([Samples, Templates].map(|mode| end(mode, "Workflow", "Workflow", "web")), [10, 10]);
+        let end = |mode, kind: &str, name: &str| end(all(mode), &pod("ReplicaSet", "web"), &pod(kind, name));
+        assert_eq!([Off, Samples, Templates].map(|mode| end(mode, "ReplicaSet", "web")), [10, 1, 1]);
+        assert_eq!(
+            [Off, Samples, Templates].map(|mode| end(mode, "ReplicaSet", "api")),
+            [10, 2, 1],
+            "the first is new"
+        );
+        assert_eq!([Off, Samples, Templates].map(|mode| end(mode, "Job", "web")), [10, 2, 2]);
+        assert_eq!([Samples, Templates].map(|mode| end(mode, "Workflow", "web")), [10, 10]);
+    }
+
+    #[test]
+    fn pods_that_the_plan_does_not_expect_extend_the_batch_window() {
+        let of = |kind: &str| pod(kind, "web");
+        let custom = |kind: &str| Pod { owner_is_custom: true, ..of(kind) };
+        let claiming = of("Job").with_template(|it| it.resource_claims = vec![ResourceClaim::default()]);
+        for mode in [ExpectedPods::Samples, ExpectedPods::Templates] {
+            for other in [custom("Deployment"), custom("Job"), custom("ReplicaSet"), claiming.clone()] {
+                assert_eq!(end(all(mode), &other, &other), 10, "{other:?}");
+            }
+            for (kind, waits) in [("ReplicaSet", "Deployment"), ("StatefulSet", "StatefulSet"), ("Job", "CronJob")] {
+                let name = if waits == "StatefulSet" { "web-1" } else { "web" };
+                let except = [format!("{waits} shop/{name}")].into();
+                assert_eq!(end(Expecting { mode, except }, &of(kind), &of(kind)), 10, "{waits}");
+                assert_eq!(end(all(mode), &of(kind), &of(kind)), 1, "{kind}");
+            }
+        }
     }
 }

@@ -184,10 +184,10 @@ impl Objects for KubeObjects {
         let mut store = store.lock().await;
         store.latest(&self.connection, context).await?;
         let pending = store.objects().map(Arc::as_ref).filter(|pod| pod.is_provisionable());
+        let seconds = window.max.max(window.burst).max(window.min).as_secs();
+        let seconds = u32::try_from(seconds).unwrap_or(u32::MAX).saturating_add(1);
         let mut batch = PodBatch::new(window, pending);
         while start.elapsed() < batch.end() {
-            let seconds = window.max.max(window.burst).max(window.min).as_secs();
-            let seconds = u32::try_from(seconds).unwrap_or(u32::MAX).saturating_add(1);
             let mut changes = match store.follow(&self.connection, seconds).await {
                 Ok(changes) => changes,
                 Err(WatchError::Expired) => {

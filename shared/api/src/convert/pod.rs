@@ -80,6 +80,7 @@ fn convert(pod: &slim::Pod) -> Result<model::Pod, FieldError> {
         deletion_timestamp: metadata.deletion_timestamp.as_ref().map(|time| time.0),
         owner_kind: owner.map(|owner| owner.kind.clone()),
         owner_name: owner.map(|owner| owner.name.clone()),
+        owner_is_custom: owner.is_some_and(|owner| is_custom(&owner.api_version)),
         node_name: spec.node_name.clone().filter(|name| !name.is_empty()),
         nominated_node_name: pod.status.nominated_node_name.clone().filter(|name| !name.is_empty()),
         phase: phase(pod.status.phase.as_deref())?,
@@ -90,6 +91,11 @@ fn convert(pod: &slim::Pod) -> Result<model::Pod, FieldError> {
         template: Arc::new(template),
         origin: model::PodOrigin::Cluster,
     })
+}
+
+/// Whether a version is one of an API group that Kubernetes has no workloads in.
+fn is_custom(api_version: &str) -> bool {
+    api_version.split_once('/').is_some_and(|(group, _)| !matches!(group, "apps" | "batch"))
 }
 
 /// The annotations that nodeless reads. Others differ between the pods of a workload, as those of some network plugins do.

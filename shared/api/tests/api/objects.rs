@@ -289,6 +289,18 @@ fn pod() -> Value {
 }
 
 #[test]
+fn the_owner_of_a_pod_is_of_kubernetes_or_of_another_api_group() {
+    let is_custom = |version: &str| {
+        let mut pod = pod();
+        pod["metadata"]["ownerReferences"][0]["apiVersion"] = json!(version);
+        let slim: slim::Pod = serde_json::from_value(pod).unwrap();
+        model::Pod::try_from(&slim).unwrap().owner_is_custom
+    };
+    let versions = ["v1", "apps/v1", "batch/v1", "apps.kruise.io/v1beta1", "example.com/v1"];
+    assert_eq!(versions.map(is_custom), [false, false, false, true, true]);
+}
+
+#[test]
 fn a_pod_becomes_the_models() {
     let slim: slim::Pod = serde_json::from_value(pod()).unwrap();
     assert_eq!(slim.metadata.managed_fields, None);

@@ -1,6 +1,7 @@
 //! Expected pods: those that a workload is about to create.
 
 use crate::pods::pod::VolumeClaim;
+use crate::pods::provisioning_request::consumed_by;
 use crate::pods::virtual_pod::VirtualPods;
 use crate::{Pod, PodOrigin, PodShape, Workload};
 use jiff::Timestamp;
@@ -108,6 +109,32 @@ impl Desired {
     }
 }
 
+impl Pod {
+    /// The Deployment, StatefulSet or Job of Kubernetes that it is of. Other API groups have kinds of the same names.
+    #[must_use]
+    pub fn pod_controller(&self) -> Option<Workload> {
+        let workload = self.workload().filter(|_| !self.owner_is_custom);
+        workload.filter(|workload| matches!(workload.kind.as_str(), "Deployment" | "StatefulSet" | "Job"))
+    }
+
+    /// The names by which is recorded whether its workload creates the pods that are expected: one, and for a Job that of a CronJob, too.
+    pub fn expectation_keys(&self) -> impl Iterator<Item = String> + use<> {
+        let workload = self.pod_controller();
+        let cron_job = workload.as_ref().filter(|workload| workload.kind == "Job").and_then(|job| {
+            let (name, _) = job.name.rsplit_once('-')?;
+            Some(Workload::new(&job.namespace, "CronJob", name, None))
+        });
+        workload.into_iter().chain(cron_job).map(|workload| workload.to_string())
+    }
+
+    /// Whether nothing but its workload decides about the pods that are like this one.
+    #[must_use]
+    pub fn is_plain(&self) -> bool {
+        let template = &self.template;
+        template.scheduling_gates.is_empty() && template.resource_claims.is_empty() && consumed_by(self).is_none()
+    }
+}
+
 impl PodController {
     /// Expected pods with these numbers, like `sample`, which is another pod of the workload, or one of its template. Volumes that are made
     /// for each pod are left out, because those of the expected pods do not exist yet.
@@ -195,6 +222,23 @@ mod tests {
         );
         for real in ["shop/web-api-7d4b9-x2k4p", "shop/capacity-buffer-web-0", "shop/web-+x", "web-+3"] {
             assert_eq!(ExpectedPod::parse(real), None, "{real}");
+        }
+    }
+
+    #[test]
+    fn the_workload_of_a_pod_is_one_of_kubernetes() {
+        let owned = |kind: &str| Pod {
+            namespace: "shop".into(),
+            owner_kind: Some(kind.into()),
+            owner_name: Some("web-1".into()),
+            ..Pod::default()
+        };
+        let keys = |pod: &Pod| pod.expectation_keys().collect::<Vec<_>>();
+        assert_eq!(keys(&owned("StatefulSet")), ["StatefulSet shop/web-1"]);
+        assert_eq!(keys(&owned("Job")), ["Job shop/web-1", "CronJob shop/web"]);
+        let custom = Pod { owner_is_custom: true, ..owned("StatefulSet") };
+        for other in [custom, owned("Workflow"), owned("ReplicaSet")] {
+            assert_eq!((other.pod_controller(), keys(&other).len()), (None, 0), "{other:?}");
         }
     }
 

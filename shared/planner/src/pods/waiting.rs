@@ -68,6 +68,13 @@ struct Record {
     expected: Expectations,
 }
 
+impl Record {
+    /// A record of another version is replaced.
+    fn decode(stored: &StoredRecord) -> Self {
+        serde_json::from_str(&stored.encoded).unwrap_or_default()
+    }
+}
+
 /// The pods that wait, by their uid.
 pub(crate) struct WaitingPods {
     stored: StoredRecord,
@@ -81,8 +88,7 @@ impl WaitingPods {
     /// The pods that earlier plans recorded, updated for those that have waited too long. `None` if the record cannot be read.
     pub(crate) fn new(snapshot: &Snapshot, claims: &[NodeClaim]) -> Option<Self> {
         let stored = snapshot.waiting_pods.as_ref().ok()?.clone();
-        // A record of another version is replaced.
-        let before: Record = serde_json::from_str(&stored.encoded).unwrap_or_default();
+        let before = Record::decode(&stored);
         let launches = unused_launches::counted(&before.launches, &snapshot.view, claims, snapshot.now);
         let (mut pods, mut events) = (before.pods.clone(), Vec::new());
         if !pods.is_empty() {
@@ -182,6 +188,11 @@ impl WaitingPods {
         }
         next
     }
+}
+
+/// The workloads of which no pods are expected for a time, by [`Pod::expectation_keys`].
+pub(crate) fn not_expected(stored: &StoredRecord, now: Timestamp) -> BTreeSet<String> {
+    Record::decode(stored).expected.waiting(now)
 }
 
 /// For how many owners nothing is launched because their pods took none of several launches.

@@ -4,7 +4,6 @@ use super::{World, node, node_class, node_pool, pod};
 use nodeless_fake_kubernetes::resource::{DEPLOYMENTS, JOBS, NODES, PODS};
 use nodeless_fake_kubernetes::{DeleteOptions, PatchOptions, PatchType};
 use nodeless_kubernetes::KubeCluster;
-use nodeless_model::ExpectedPods;
 use nodeless_ports::cluster::{BatchWindow, ClusterView};
 use nodeless_ports::{Configuration as _, ErrorKind, NodesAndPods as _, PlanningView as _};
 use nodeless_world::resources::{NODE_CLASSES, NODE_POOLS};
@@ -390,8 +389,8 @@ async fn the_batch_window_extends_only_while_pods_arrive() {
     world.create(&PODS, pod("p1", None));
     let cluster = world.cluster();
     let (idle, max, min) = (Duration::from_millis(300), Duration::from_secs(30), Duration::ZERO);
-    let window = BatchWindow { idle, max, burst: max, min, expected: ExpectedPods::Off };
-    assert!(cluster.wait_for_batch(window).await.unwrap().is_empty());
+    let window = BatchWindow { idle, max, burst: max, min, ..BatchWindow::default() };
+    assert!(cluster.wait_for_batch(window.clone()).await.unwrap().is_empty());
     mark_unschedulable(&world, "p1");
     world.create(&PODS, pod("p2", None));
     let late = async {
@@ -411,7 +410,7 @@ async fn the_batch_window_of_a_plan_that_was_requested_has_a_minimum_without_pod
     let world = World::installed().await;
     let cluster = world.cluster();
     let (idle, max, min) = (Duration::from_millis(50), Duration::from_secs(30), Duration::from_millis(300));
-    let window = BatchWindow { idle, max, burst: max, min, expected: ExpectedPods::Off };
+    let window = BatchWindow { idle, max, burst: max, min, ..BatchWindow::default() };
     let late = async {
         tokio::time::sleep(min / 3).await;
         world.create(&PODS, pod("p1", None));

@@ -41,6 +41,9 @@ pub struct Pod {
     /// The name of the controlling owner.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner_name: Option<String>,
+    /// Whether the API group of the controlling owner is not one of Kubernetes (core, `apps`, `batch`), whatever its kind is.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub owner_is_custom: bool,
     /// The node that it is bound to.
     pub node_name: Option<String>,
     /// The node whose pods are preempted for it.

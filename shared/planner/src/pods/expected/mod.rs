@@ -11,7 +11,6 @@ mod progress;
 use crate::facts::Facts;
 use crate::standing::RestrictedPod;
 use jiff::{SignedDuration, Timestamp};
-use nodeless_model::provisioning_request::consumed_by;
 use nodeless_model::{Desired, ExpectedPods, Pod, PodController, PodShape, QuotaBalance, Workload};
 use nodeless_ports::cluster::ClusterView;
 use places::Numbers;
@@ -105,7 +104,7 @@ fn note_unread(expected: &mut Expected, recorded: &BTreeMap<&str, &Expectation>,
     }
     let mut created: BTreeMap<&str, u32> = BTreeMap::new();
     for pod in view.pods().filter(|pod| pod.is_active()) {
-        for (key, known) in progress::keys(pod).filter_map(|key| recorded.get_key_value(key.as_str())) {
+        for (key, known) in pod.expectation_keys().filter_map(|key| recorded.get_key_value(key.as_str())) {
             let came = pod.created.is_some_and(|at| at.as_second() >= known.began().as_second());
             *created.entry(*key).or_default() += u32::from(came);
         }
@@ -143,7 +142,7 @@ impl<'a> Samples<'a> {
         let workloads = view.pod_controllers.iter().map(|controller| (controller.workload.clone(), Vec::new()));
         let mut pods: BTreeMap<Workload, Vec<&Pod>> = workloads.collect();
         for pod in view.pods() {
-            if let Some(own) = pod.workload().and_then(|workload| pods.get_mut(&workload)) {
+            if let Some(own) = pod.pod_controller().and_then(|workload| pods.get_mut(&workload)) {
                 own.push(pod);
             }
         }
@@ -173,11 +172,7 @@ impl<'a> Samples<'a> {
 
     /// Whether nothing but its workload decides about the pods that are like this one.
     fn is_plain(&self, pod: &Pod) -> bool {
-        let template = &pod.template;
-        template.scheduling_gates.is_empty()
-            && template.resource_claims.is_empty()
-            && consumed_by(pod).is_none()
-            && !self.without_launch.contains(pod.uid.as_str())
+        pod.is_plain() && !self.without_launch.contains(pod.uid.as_str())
     }
 
     /// A pod of the template of a Deployment without pods that was created or changed together with others.

@@ -34,7 +34,7 @@ pub(crate) fn take(claims: &mut [NodeClaim], view: &ClusterView, now: Timestamp)
     }
     let mut pods: BTreeMap<Workload, Vec<&Pod>> = BTreeMap::new();
     for pod in view.pods().filter(|pod| pod.is_active() && !named.contains(&pod.key())) {
-        if let Some(workload) = pod.workload() {
+        if let Some(workload) = pod.pod_controller() {
             pods.entry(workload).or_default().push(pod);
         }
     }

@@ -1,7 +1,7 @@
 //! Whether expected pods come. If they do not, whatever the reason is, they are not expected again for a time.
 
 use jiff::{SignedDuration, Timestamp};
-use nodeless_model::{Desired, Pod, PodController, Workload};
+use nodeless_model::{Desired, Pod, PodController};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -176,16 +176,6 @@ impl Expectation {
     }
 }
 
-/// The names by which the workload of a pod may be recorded.
-pub(super) fn keys(pod: &Pod) -> impl Iterator<Item = String> + use<> {
-    let workload = pod.workload();
-    let cron_job = workload.as_ref().filter(|workload| workload.kind == "Job").and_then(|job| {
-        let (name, _) = job.name.rsplit_once('-')?;
-        Some(Workload::new(&job.namespace, "CronJob", name, None))
-    });
-    workload.into_iter().chain(cron_job).map(|workload| workload.to_string())
-}
-
 /// The name by which a workload is recorded: for a Job of a CronJob that of the CronJob, whose Jobs are alike.
 pub(super) fn key(controller: &PodController) -> String {
     controller.cron_job.as_ref().unwrap_or(&controller.workload).to_string()
@@ -237,6 +227,11 @@ impl Expectations {
             && before.0.iter().all(|(key, one)| self.0.contains_key(key) || !one.is_running())
     }
 
+    /// The names of the workloads whose pods are not to be expected now.
+    pub(in crate::pods) fn waiting(&self, now: Timestamp) -> BTreeSet<String> {
+        self.0.iter().filter(|(_, one)| one.waits(now)).map(|(key, _)| key.clone()).collect()
+    }
+
     pub(super) fn is_any_running(&self) -> bool {
         self.0.values().any(Expectation::is_running)
     }
@@ -260,6 +255,7 @@ impl Expectations {
 mod tests {
     use super::super::tests::{controller, pod, second};
     use super::*;
+    use nodeless_model::Workload;
 
     fn deployment() -> PodController {
         controller("Deployment", Desired::Replicas { count: 100, surge: 0, recreates: false })

@@ -94,6 +94,8 @@ pub struct Waits {
     pub p50: f64,
     /// The 90th percentile.
     pub p90: f64,
+    /// The 95th percentile.
+    pub p95: f64,
     /// The 99th percentile.
     pub p99: f64,
     /// The maximum.
@@ -110,7 +112,7 @@ impl Waits {
             let seconds = waits.get(rank).copied().unwrap_or(0) as f64 / 1000.0;
             seconds
         };
-        Self { pods: waits.len(), p50: at(50), p90: at(90), p99: at(99), longest: at(100) }
+        Self { pods: waits.len(), p50: at(50), p90: at(90), p95: at(95), p99: at(99), longest: at(100) }
     }
 }
 
