@@ -416,7 +416,7 @@ async fn the_batch_window_of_a_plan_that_was_requested_has_a_minimum_without_pod
         world.create(&PODS, pod("p1", None));
         mark_unschedulable(&world, "p1");
     };
-    let (pending, ()) = tokio::join!(cluster.wait_for_batch(window), late);
+    let (pending, ()) = tokio::join!(cluster.wait_for_batch(window.clone()), late);
     assert_eq!(pending.unwrap().len(), 1);
     assert_eq!(cluster.view().await.unwrap().pods.iter().filter(|pod| pod.is_provisionable()).count(), 1);
     let start = Instant::now();
