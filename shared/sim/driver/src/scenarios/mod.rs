@@ -67,6 +67,9 @@ pub struct Scenario {
     /// Which pods a smaller ReplicaSet deletes first, for measurements; by their annotations if unset.
     #[serde(skip)]
     pub deletion_costs: Option<DeletionCosts>,
+    /// Whether the clients of kube-controller-manager and kube-scheduler have their default limits, for measurements.
+    #[serde(skip)]
+    pub client_limits: bool,
     /// Whether Lambda stops recursive loops, as it does where the functions do not allow them.
     #[serde(default)]
     pub stops_loops: bool,

@@ -125,7 +125,8 @@ impl Run {
         let hours = hours.unwrap_or(scenario.hours);
         let machines = scenario.machines;
         let timeline = Timeline::new(&scenario, seed, hours)?;
-        let world = World::new(world_options(&scenario, seed))?;
+        let mut world = World::new(world_options(&scenario, seed))?;
+        world.set_client_limits(scenario.client_limits);
         let sold =
             |family: &str| world.catalog().types.iter().any(|kind| kind.facts.name.split('.').next() == Some(family));
         if let Some(unsold) = scenario.instance_families.iter().find(|family| !sold(family)) {

@@ -18,7 +18,8 @@ fn every_invariant_holds_while_pods_are_expected() {
     for mode in ["samples", "templates"] {
         // Pods of `refused-pods` are refused for 75 minutes, and the launches for them wait for up to 96 minutes after that.
         for (name, hours) in [("autoscalers", 1), ("tenants", 1), ("refused-pods", 2)] {
-            let scenario = Scenario { expected_pods: mode.to_owned(), ..Scenario::built_in(name).unwrap() };
+            let scenario = Scenario::built_in(name).unwrap();
+            let scenario = Scenario { expected_pods: mode.to_owned(), client_limits: true, ..scenario };
             let report = Run::new(scenario, 1, Some(hours), Arc::new(Null)).unwrap().finish().unwrap();
             assert!(report.violations.is_empty(), "{name} with {mode}: {:#?}", report.violations);
         }
