@@ -74,7 +74,7 @@ use recent::Recent;
 use repeated::LastPlan;
 use std::collections::BTreeSet;
 use std::pin::pin;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -123,8 +123,8 @@ pub struct Planner {
     not_yet_evaluated: Mutex<Option<BTreeSet<String>>>,
     /// The pods that wait although plans place them, as in the table; `None` until read.
     waiting_pods: Mutex<Option<StoredRecord>>,
-    /// Whether the workloads that are about to create pods could be read the last time; `None` before the first time.
-    reads_pod_controllers: Mutex<Option<bool>>,
+    /// Whether the workloads that are about to create pods could be read the last time.
+    reads_pod_controllers: AtomicBool,
     /// The time until which the costs of nodes are recorded; `None` if unknown.
     costs_through: Mutex<Option<Timestamp>>,
     /// The last plan of this process.
@@ -184,7 +184,7 @@ impl Planner {
             recent,
             not_yet_evaluated,
             waiting_pods,
-            reads_pod_controllers: Mutex::default(),
+            reads_pod_controllers: AtomicBool::default(),
             costs_through,
             last: LastPlan::default(),
             answered: Mutex::default(),

@@ -25,7 +25,7 @@ use nodeless_state::capacity::SpotInterruption;
 use nodeless_state::plans::{StoredCommand, UnfinishedPlan};
 use nodeless_state::{RecordKind, StoredRecord};
 use std::collections::BTreeSet;
-use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
 
 /// The suffix of the id of the results of the plan's writes, beside its snapshot.
 pub const ANSWERS: &str = ".answers";
@@ -153,28 +153,25 @@ impl Planner {
 
     /// Reads the workloads that are about to create pods, if pods are expected. Without them, none is.
     async fn read_pod_controllers(&self, view: &mut ClusterView, records: &[NodeClaim], now: Timestamp) {
-        if places::are_read(self.settings.expected_pods, view, records, now) {
-            self.try_pod_controllers(view).await;
+        if !places::are_read(self.settings.expected_pods, view, records, now) {
+            return;
         }
-    }
-
-    /// Whether this process can read the workloads that are about to create pods, as far as it knows from the last time.
-    pub(super) async fn reads_pod_controllers(&self) -> bool {
-        let known = *self.reads_pod_controllers.lock().unwrap_or_else(PoisonError::into_inner);
-        match known {
-            Some(known) => known,
-            None => self.try_pod_controllers(&mut ClusterView::default()).await,
-        }
-    }
-
-    async fn try_pod_controllers(&self, view: &mut ClusterView) -> bool {
         let read = self.cluster.read_pod_controllers(view).await;
+        self.reads_pod_controllers.store(read.is_ok(), Ordering::Relaxed);
         if let Err(error) = &read {
             let what = "read Deployments, StatefulSets and Jobs, so no pods are expected (infra/rbac/optional/expected-pods.yaml)";
             self.context.log(&Failed { what, why: &error.to_string() });
         }
-        *self.reads_pod_controllers.lock().unwrap_or_else(PoisonError::into_inner) = Some(read.is_ok());
-        read.is_ok()
+    }
+
+    /// Whether this process can read the workloads that are about to create pods. What it could not read is tried again, since the right may
+    /// have been granted; a plan for pods reports why it cannot.
+    pub(super) async fn reads_pod_controllers(&self) -> bool {
+        if !self.reads_pod_controllers.load(Ordering::Relaxed) {
+            let read = self.cluster.read_pod_controllers(&mut ClusterView::default()).await;
+            self.reads_pod_controllers.store(read.is_ok(), Ordering::Relaxed);
+        }
+        self.reads_pod_controllers.load(Ordering::Relaxed)
     }
 
     /// Reads at once what the plan can do without.

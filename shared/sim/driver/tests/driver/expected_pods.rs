@@ -33,19 +33,30 @@ fn another_value_of_the_setting_is_refused() {
     assert!(error.contains("expectedPods") && error.contains("samples"), "{error}");
 }
 
+/// Until when the workloads cannot be read.
+#[derive(Clone, Copy, PartialEq)]
+enum Denied {
+    Never,
+    UntilThePods,
+    Always,
+}
+
 /// How many pods the first plan sees of a Deployment of 100, if pods are expected, and if the workloads can be read.
-fn seen_first(mode: ExpectedPods, is_read: bool) -> usize {
+fn seen_first(mode: ExpectedPods, denied: Denied) -> usize {
     let mut world = World::new(WorldOptions::default()).unwrap();
     world.set_client_limits(true);
     let faults = FaultInjection::scripted(world.clock().clone());
     let set = FunctionSettings { expected_pods: mode, ..FunctionSettings::default() };
     let mut driver = Driver::with_fault_injection(world, Schedule::default(), Arc::new(Null), faults.clone(), set);
-    if !is_read {
+    if denied != Denied::Never {
         faults.fail("cluster pod controllers", ErrorKind::Denied);
     }
     configure(&driver);
     driver.advance_to(within(&driver, 90)).unwrap();
     driver.take_outcomes();
+    if denied == Denied::UntilThePods {
+        faults.end_outages();
+    }
     let labels = json!({ "app": "web" });
     let container = json!({ "name": "web", "image": "x", "resources": { "requests": { "cpu": "100m" } } });
     let template = json!({ "metadata": { "labels": labels }, "spec": { "containers": [container] } });
@@ -61,7 +72,8 @@ fn seen_first(mode: ExpectedPods, is_read: bool) -> usize {
 
 #[test]
 fn pods_are_not_waited_for_only_if_the_plan_expects_them() {
-    assert_eq!(seen_first(ExpectedPods::Off, true), 100, "all are waited for");
-    assert!(seen_first(ExpectedPods::Samples, true) < 70);
-    assert_eq!(seen_first(ExpectedPods::Samples, false), 100, "the workloads cannot be read");
+    assert_eq!(seen_first(ExpectedPods::Off, Denied::Never), 100, "all are waited for");
+    assert!(seen_first(ExpectedPods::Samples, Denied::Never) < 70);
+    assert!(seen_first(ExpectedPods::Samples, Denied::UntilThePods) < 70, "the right was granted meanwhile");
+    assert_eq!(seen_first(ExpectedPods::Samples, Denied::Always), 100, "the workloads cannot be read");
 }
