@@ -103,8 +103,7 @@ impl<'c, 'a> Round<'c, 'a, '_> {
         for launch in launches {
             let offer = self.node_prices.offers.iter().find(|offer| offer.pool.name == launch.node_pool);
             let name = format!("replacement-{}", nodes.bindings.len());
-            let daemon_sets = self.packed.problem.daemon_sets;
-            let node = offer.and_then(|offer| BindingNode::of_launch(&name, launch, offer, daemon_sets).ok());
+            let node = offer.and_then(|offer| BindingNode::launched(&name, launch, offer, &mut nodes.converted).ok());
             if let Some(node) = node {
                 nodes.bindings.add(node);
             }

@@ -22,6 +22,8 @@ pub(super) struct Prediction<'c, 'a> {
 pub(super) struct Nodes<'a> {
     pub(super) bindings: Bindings<'a>,
     pub(super) by_name: HashMap<String, usize>,
+    /// Makes nodes of launches.
+    pub(super) converted: ExistingNodes<'a>,
     /// Pods of accepted commands that are not bound yet.
     pub(super) waiting: Vec<Mover<'a>>,
     /// Pods of accepted commands and their predicted nodes.
@@ -84,6 +86,6 @@ impl<'a> Nodes<'a> {
             by_name.insert(name, bindings.add(BindingNode { node, allocatable, pods }));
         }
         bindings.prepare();
-        Self { bindings, by_name, waiting: Vec::new(), bound: Vec::new() }
+        Self { bindings, by_name, converted, waiting: Vec::new(), bound: Vec::new() }
     }
 }

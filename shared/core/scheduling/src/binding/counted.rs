@@ -3,12 +3,11 @@
 //! The selectors of a class are compared once with the kinds of running pods, and with the classes of pods that may be bound. From then on
 //! the counts change by what is bound, and by the nodes whose pods leave.
 
-use super::domains::Domains;
+use super::domains::{Domains, Included, Sum};
 use super::kinds::{Kinds, workload};
 use super::preference::Scoring;
-use super::score::{
-    INTER_POD_AFFINITY, POD_TOPOLOGY_SPREAD, normalize_affinity, normalize_spread, spread_score, spread_weight,
-};
+use super::score::{INTER_POD_AFFINITY, normalize_affinity};
+use super::spread::Spreads;
 use crate::classes::{Class, Classes};
 use crate::constraints::{covers, first_repelling};
 use crate::problem::{ClusterFacts, ExistingNode};
@@ -17,9 +16,6 @@ use nodeless_model::{Pod, labels};
 
 /// The constraints that upstream gives pods without any: key and `maxSkew` (`systemDefaultConstraints`).
 const DEFAULTS: [(&str, i32); 2] = [(labels::HOSTNAME, 3), (labels::ZONE, 5)];
-
-/// Keys with at most this number of domains have a table of scores, because each domain has many nodes.
-const FEW_DOMAINS: usize = 32;
 
 /// What the preferences of all classes count.
 #[derive(Debug)]
@@ -60,23 +56,6 @@ struct Preferred {
     needs_labels: bool,
 }
 
-#[derive(Debug)]
-struct Sum {
-    key: usize,
-    /// By domain, ascending.
-    counts: Vec<(u32, i64)>,
-    included: Included,
-}
-
-/// The nodes whose running pods a spread counts.
-#[derive(Clone, Copy, Debug, Default)]
-struct Included {
-    /// Only nodes that the requirements of the pods admit.
-    admitting: bool,
-    /// Only nodes whose taints the pods tolerate.
-    tolerated: bool,
-}
-
 /// The input of the counts.
 #[derive(Clone, Copy)]
 pub(super) struct CountedInput<'i, 'a> {
@@ -85,18 +64,6 @@ pub(super) struct CountedInput<'i, 'a> {
     /// Nodes whose pods do not count.
     pub(super) closed: &'i [bool],
     pub(super) facts: &'i ClusterFacts<'a>,
-}
-
-impl Sum {
-    fn add(&mut self, domain: u32, weight: i64) {
-        if domain == Domains::ABSENT {
-            return;
-        }
-        match self.counts.binary_search_by_key(&domain, |(known, _)| *known) {
-            Ok(place) => self.counts[place].1 += weight,
-            Err(place) => self.counts.insert(place, (domain, weight)),
-        }
-    }
 }
 
 impl Preferred {
@@ -212,8 +179,13 @@ impl<'a> Counted<'a> {
         let Some(preferred) = &self.preferred[class] else { return };
         let (spreads, affinity) = preferred.sums.split_at(preferred.max_skews.len());
         if !spreads.is_empty() {
-            let scores = spread_scores(preferred, nodes, &self.domains, &mut self.dense);
-            totals.iter_mut().zip(scores).for_each(|(total, score)| *total += POD_TOPOLOGY_SPREAD * score);
+            let spreads = Spreads {
+                sums: spreads,
+                max_skews: &preferred.max_skews,
+                needs_labels: preferred.needs_labels,
+                domains: &self.domains,
+            };
+            spreads.add_scores(nodes, &mut self.dense, totals);
         }
         if affinity.iter().any(|sum| sum.counts.iter().any(|(_, sum)| *sum != 0)) {
             let mut near = vec![0_i64; nodes.len()];
@@ -320,59 +292,4 @@ fn includes(class: &Class<'_>, included: Included, node: usize, input: CountedIn
         })
     };
     (!included.admitting || admits()) && (!included.tolerated || tolerated())
-}
-
-/// `PodTopologySpread` of nodes, normalized.
-#[expect(clippy::cast_possible_truncation, reason = "a small score, as upstream computes it")]
-fn spread_scores(preferred: &Preferred, nodes: &[usize], domains: &Domains, dense: &mut [i64]) -> Vec<i64> {
-    let spreads = &preferred.sums[..preferred.max_skews.len()];
-    let lacks = |node: usize| spreads.iter().any(|sum| domains.by_node(sum.key)[node] == Domains::ABSENT);
-    let lacking: Vec<bool> =
-        if preferred.needs_labels { nodes.iter().map(|node| lacks(*node)).collect() } else { Vec::new() };
-    let is_lacking = |place: usize| lacking.get(place).copied().unwrap_or(false);
-    let scored = nodes.len() - lacking.iter().filter(|lacking| **lacking).count();
-    let mut sums = vec![0.0_f64; nodes.len()];
-    for (sum, max_skew) in spreads.iter().zip(&preferred.max_skews) {
-        let of = domains.by_node(sum.key);
-        let known = if domains.is_host(sum.key) {
-            scored
-        } else {
-            let all = nodes.iter().enumerate().filter(|(place, _)| !is_lacking(*place)).map(|(_, node)| of[*node]);
-            distinct(all, domains.end(sum.key), dense)
-        };
-        let weight = spread_weight(known);
-        let score = |count: i64| spread_score(count, *max_skew, weight);
-        sum.counts.iter().for_each(|(domain, count)| dense[*domain as usize] = *count);
-        if domains.end(sum.key) <= FEW_DOMAINS {
-            let mut table: Vec<f64> = dense[..domains.end(sum.key)].iter().map(|count| score(*count)).collect();
-            table[Domains::ABSENT as usize] = 0.0;
-            sums.iter_mut().zip(nodes).for_each(|(sum, node)| *sum += table[of[*node] as usize]);
-        } else {
-            let none = score(0);
-            for (sum, node) in sums.iter_mut().zip(nodes) {
-                let count = dense[of[*node] as usize];
-                if of[*node] != Domains::ABSENT {
-                    *sum += if count == 0 { none } else { score(count) };
-                }
-            }
-        }
-        sum.counts.iter().for_each(|(domain, _)| dense[*domain as usize] = 0);
-    }
-    // Rounded: sums are not negative.
-    let raw = |(place, sum): (usize, &f64)| (!is_lacking(place)).then_some((*sum + 0.5) as i64);
-    normalize_spread(&sums.iter().enumerate().map(raw).collect::<Vec<_>>())
-}
-
-/// The number of different domains; all of them are below `end`. `seen` is zero before and afterwards.
-fn distinct(domains: impl Iterator<Item = u32> + Clone, end: usize, seen: &mut [i64]) -> usize {
-    if end <= FEW_DOMAINS {
-        return domains.fold(0_u32, |known, domain| known | (1 << domain)).count_ones() as usize;
-    }
-    let mut count = 0;
-    for domain in domains.clone() {
-        count += usize::from(seen[domain as usize] == 0);
-        seen[domain as usize] = 1;
-    }
-    domains.for_each(|domain| seen[domain as usize] = 0);
-    count
 }

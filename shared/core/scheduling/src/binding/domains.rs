@@ -1,4 +1,4 @@
-//! The domains of nodes by topology key, as numbers.
+//! The domains of nodes by topology key, as numbers, and sums over them.
 
 use crate::problem::ExistingNode;
 use nodeless_model::hashed::HashMap;
@@ -16,6 +16,26 @@ struct Key {
     numbers: HashMap<String, u32>,
     /// By node.
     of: Vec<u32>,
+    /// The number of nodes that lack the label.
+    lacking: usize,
+}
+
+/// A number for each domain of a key.
+#[derive(Debug, Default)]
+pub(super) struct Sum {
+    pub(super) key: usize,
+    /// By domain, ascending.
+    pub(super) counts: Vec<(u32, i64)>,
+    pub(super) included: Included,
+}
+
+/// The nodes whose running pods a spread counts.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Included {
+    /// Only nodes that the requirements of the pods admit.
+    pub(super) admitting: bool,
+    /// Only nodes whose taints the pods tolerate.
+    pub(super) tolerated: bool,
 }
 
 impl Domains {
@@ -28,7 +48,7 @@ impl Domains {
         if let Some(known) = self.keys.iter().position(|key| key.name == name) {
             return known;
         }
-        let mut key = Key { name: name.to_owned(), numbers: HashMap::default(), of: Vec::new() };
+        let mut key = Key { name: name.to_owned(), numbers: HashMap::default(), of: Vec::new(), lacking: 0 };
         nodes.iter().for_each(|node| key.add(node));
         self.keys.push(key);
         self.keys.len() - 1
@@ -43,6 +63,11 @@ impl Domains {
         &self.keys[key].of
     }
 
+    /// Whether a node lacks the label of a key.
+    pub(super) fn is_lacking(&self, key: usize) -> bool {
+        self.keys[key].lacking > 0
+    }
+
     /// One more than the highest number of a domain of a key.
     pub(super) fn end(&self, key: usize) -> usize {
         self.keys[key].numbers.len() + 1
@@ -55,7 +80,11 @@ impl Domains {
 
     /// Removes the nodes that were added last, so that `count` are left.
     pub(super) fn truncate(&mut self, count: usize) {
-        self.keys.iter_mut().for_each(|key| key.of.truncate(count));
+        for key in &mut self.keys {
+            let removed = key.of.get(count..).unwrap_or_default();
+            key.lacking -= removed.iter().filter(|domain| **domain == Self::ABSENT).count();
+            key.of.truncate(count);
+        }
     }
 }
 
@@ -70,6 +99,19 @@ impl Key {
                 next
             }
         });
+        self.lacking += usize::from(domain == Domains::ABSENT);
         self.of.push(domain);
+    }
+}
+
+impl Sum {
+    pub(super) fn add(&mut self, domain: u32, weight: i64) {
+        if domain == Domains::ABSENT {
+            return;
+        }
+        match self.counts.binary_search_by_key(&domain, |(known, _)| *known) {
+            Ok(place) => self.counts[place].1 += weight,
+            Err(place) => self.counts.insert(place, (domain, weight)),
+        }
     }
 }

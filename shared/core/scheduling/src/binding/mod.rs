@@ -27,6 +27,7 @@ mod preference;
 mod prepared;
 mod queue;
 mod score;
+mod spread;
 
 use crate::classes::Class;
 use crate::dense;

@@ -84,13 +84,42 @@ pub(super) struct ClassFacts {
     scores: Vec<Score>,
 }
 
-/// What a class scores on a node.
+/// What a class scores on a node in two of its states: before pods are bound to it, and while they are.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Score {
-    /// The number of the node's state for which it is computed; zero if it is not.
-    pub(super) state: u32,
+    before: StateScore,
+    changed: StateScore,
+}
+
+/// What a class scores on a node in a state.
+#[derive(Clone, Copy, Debug, Default)]
+struct StateScore {
+    /// The number of the state; zero if the score is not computed.
+    state: u32,
     /// By its resources, or [`TAKES_NONE`].
-    pub(super) score: i16,
+    score: i16,
+}
+
+impl Score {
+    /// The score in a state, if it is computed.
+    pub(super) const fn of_state(&self, state: u32) -> Option<i16> {
+        if self.before.state == state {
+            Some(self.before.score)
+        } else if self.changed.state == state {
+            Some(self.changed.score)
+        } else {
+            None
+        }
+    }
+
+    pub(super) const fn set(&mut self, state: u32, score: i16, is_changed: bool) {
+        let of_state = StateScore { state, score };
+        if is_changed {
+            self.changed = of_state;
+        } else {
+            self.before = of_state;
+        }
+    }
 }
 
 /// A state of a node, which [`Prepared::restore`] takes back.
@@ -103,7 +132,7 @@ pub(super) struct NodeState {
 pub(super) const TAKES_NONE: i16 = -1;
 
 /// The maximum number of scores that are kept: 32 MB.
-const MAX_SCORES: usize = 1 << 22;
+const MAX_SCORES: usize = 1 << 21;
 
 /// The nodes, and their running pods.
 pub(super) struct Source<'s, 'a> {

@@ -3,7 +3,7 @@
 use super::NODES_PER_UNIT;
 use super::Row;
 use super::order::{Choices, Queue};
-use super::prepared::{NodeState, Prepared, Score, TAKES_NONE, level};
+use super::prepared::{NodeState, Prepared, TAKES_NONE, level};
 use super::score::{NODE_AFFINITY, TAINT_TOLERATION, normalize};
 use crate::classes::Class;
 use crate::constraints::covers;
@@ -40,6 +40,10 @@ pub(super) struct Binding<'b, 'a> {
     choices: Choices,
     feasible: Vec<usize>,
     totals: Vec<i64>,
+    /// By domains of nodes, whether topology constraints allow the pod that is bound, as far as known.
+    allowed: Vec<Option<bool>>,
+    /// Whether a node has a `PreferNoSchedule` taint.
+    some_repel: bool,
     compared: usize,
 }
 
@@ -51,6 +55,8 @@ impl<'b, 'a> Binding<'b, 'a> {
         closed: &'b [bool],
     ) -> Self {
         Self {
+            some_repel: rows.iter().any(|row| row.prefers_no_schedule),
+            allowed: Vec::new(),
             prepared,
             rows,
             closed,
@@ -113,7 +119,8 @@ impl<'b, 'a> Binding<'b, 'a> {
     /// Finds the feasible nodes that are compared, and their scores by resources.
     fn find_feasible(&mut self, class: usize) {
         let most = compared(self.nodes.len());
-        let mut allowed: Vec<Option<bool>> = vec![None; self.prepared.targets.len()];
+        self.allowed.clear();
+        self.allowed.resize(self.prepared.targets.len(), None);
         self.feasible.clear();
         self.totals.clear();
         let mut scores = self.prepared.take_scores(class, self.nodes.len());
@@ -123,17 +130,22 @@ impl<'b, 'a> Binding<'b, 'a> {
                 continue;
             }
             let state = self.prepared.states[node];
-            if scores[node].state != state {
-                scores[node] = Score { state, score: self.prepared.score(class, node, self.nodes, self.rows) };
-            }
-            let score = scores[node].score;
+            let score = scores[node].of_state(state).unwrap_or_else(|| {
+                let score = self.prepared.score(class, node, self.nodes, self.rows);
+                scores[node].set(state, score, self.is_changed[node]);
+                score
+            });
             if score == TAKES_NONE {
                 continue;
             }
             let target = self.prepared.target_of[node];
-            let allowed = match allowed[target] {
+            let allowed = match self.allowed[target] {
                 Some(known) => known,
-                None => *allowed[target].insert(self.is_allowed(class, target)),
+                None => {
+                    let allowed = self.is_allowed(class, target);
+                    self.allowed[target] = Some(allowed);
+                    allowed
+                }
             };
             if allowed {
                 self.feasible.push(node);
@@ -166,7 +178,7 @@ impl<'b, 'a> Binding<'b, 'a> {
         let mut add = |weight: i64, scores: &[i64]| {
             self.totals.iter_mut().zip(scores).for_each(|(total, score)| *total += weight * score);
         };
-        if self.feasible.iter().any(|node| rows[*node].prefers_no_schedule) {
+        if self.some_repel && self.feasible.iter().any(|node| rows[*node].prefers_no_schedule) {
             let mut repelled: Vec<i64> = self.feasible.iter().map(|node| repelling(class, &nodes[*node])).collect();
             normalize(&mut repelled, true);
             add(TAINT_TOLERATION, &repelled);
@@ -181,10 +193,17 @@ impl<'b, 'a> Binding<'b, 'a> {
             add(NODE_AFFINITY, &preferred);
         }
         prepared.counted.add_scores(index, &self.feasible, &mut self.totals);
-        let highest = self.totals.iter().copied().max().unwrap_or(0);
-        let equal = || self.totals.iter().zip(&self.feasible).filter(|(total, _)| **total == highest);
-        let chosen = self.choices.below(equal().count());
-        equal().nth(chosen).map_or(self.feasible[0], |(_, node)| *node)
+        let (mut highest, mut number) = (i64::MIN, 0);
+        for total in &self.totals {
+            if *total > highest {
+                (highest, number) = (*total, 1);
+            } else if *total == highest {
+                number += 1;
+            }
+        }
+        let chosen = self.choices.below(number);
+        let mut equal = self.totals.iter().zip(&self.feasible).filter(|(total, _)| **total == highest);
+        equal.nth(chosen).map_or(self.feasible[0], |(_, node)| *node)
     }
 
     /// Binds a pod of a class to a node.
