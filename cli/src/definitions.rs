@@ -5,7 +5,9 @@ use nodeless_fake_kubernetes::KUBERNETES;
 use nodeless_fake_kubernetes::fields::{self, UnknownField};
 use nodeless_fake_kubernetes::schema::Schema;
 use nodeless_model::labels::similar;
+use nodeless_snapshot::FieldCheck;
 use serde_json::Value;
+use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -30,10 +32,9 @@ fn kept(kind: &str, version: &str) -> Kept {
 
 /// The schema of a version of a kind, if there is a definition of it.
 fn find(kind: &str, version: &str) -> Result<Option<Schema>, CliError> {
-    let definitions = nodeless_api::crds()?;
-    let found = definitions.iter().find(|crd| crd.spec.names.kind == kind);
+    let found = nodeless_api::crd(kind)?;
     let found = found.filter(|crd| crd.spec.versions.iter().any(|one| one.name == version));
-    let schema = found.map(|crd| Schema::from_crd(crd, version)).transpose();
+    let schema = found.map(|crd| Schema::from_crd(&crd, version)).transpose();
     schema.map_err(|error| CliError::Form(error.to_string()))
 }
 
@@ -71,8 +72,20 @@ fn meant(object: &Value, path: &str, message: String) -> String {
     }
 }
 
+/// The check of the fields of manifests.
+pub(crate) const FIELDS: FieldCheck = FieldCheck { has_only_known, unknown: unknown_fields };
+
+/// Whether the text of a manifest has only fields that its kind has. May be false although it has.
+fn has_only_known(api_version: &str, kind: &str, object: &RawValue) -> bool {
+    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+    if !DEFINED.contains(&group) {
+        return !fields::is_of_kubernetes(api_version) || fields::has_only_built_in(api_version, kind, object);
+    }
+    kept(kind, version).is_ok_and(|schema| schema.is_some_and(|schema| fields::has_only_custom(&schema, object)))
+}
+
 /// The fields of a manifest that its kind does not have.
-pub(crate) fn unknown_fields(api_version: &str, kind: &str, object: &Value) -> Vec<nodeless_snapshot::UnknownField> {
+fn unknown_fields(api_version: &str, kind: &str, object: &Value) -> Vec<nodeless_snapshot::UnknownField> {
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
     let (found, release) = if DEFINED.contains(&group) {
         match kept(kind, version) {

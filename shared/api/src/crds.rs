@@ -30,24 +30,34 @@ pub enum CrdError {
     },
 }
 
+/// A kind, and the definition that its type derives.
+type Derived = (&'static str, fn() -> CustomResourceDefinition);
+
+/// The kinds that have a definition.
+const DERIVED: [Derived; 6] = [
+    ("NodePool", NodePool::crd),
+    ("NodeClaim", NodeClaim::crd),
+    ("EC2NodeClass", EC2NodeClass::crd),
+    ("NodeOverlay", NodeOverlay::crd),
+    ("CapacityBuffer", CapacityBuffer::crd),
+    ("ProvisioningRequest", ProvisioningRequest::crd),
+];
+
 /// The definitions of NodePool, NodeClaim, EC2NodeClass, NodeOverlay, CapacityBuffer and ProvisioningRequest.
 ///
 /// # Errors
 /// When a generated schema is malformed, which a test rules out.
 pub fn crds() -> Result<Vec<CustomResourceDefinition>, CrdError> {
-    let mut crds: Vec<_> = [
-        NodePool::crd(),
-        NodeClaim::crd(),
-        EC2NodeClass::crd(),
-        NodeOverlay::crd(),
-        CapacityBuffer::crd(),
-        ProvisioningRequest::crd(),
-    ]
-    .iter()
-    .map(finish)
-    .collect::<Result<_, _>>()?;
-    crds.iter_mut().filter(|crd| crd.spec.names.kind == PROVISIONING_REQUESTS.kind).for_each(add_earlier_version);
-    Ok(crds)
+    DERIVED.iter().map(|(_, derived)| finish(&derived())).collect()
+}
+
+/// The definition of a kind, if there is one.
+///
+/// # Errors
+/// When the generated schema is malformed, which a test rules out.
+pub fn crd(kind: &str) -> Result<Option<CustomResourceDefinition>, CrdError> {
+    let found = DERIVED.iter().find(|(name, _)| *name == kind);
+    found.map(|(_, derived)| finish(&derived())).transpose()
 }
 
 /// ProvisioningRequests have an earlier version with the same schema, which Kueue uses.
@@ -76,7 +86,11 @@ fn finish(crd: &CustomResourceDefinition) -> Result<CustomResourceDefinition, Cr
     if let Some(names) = value.pointer_mut("/spec/names") {
         names["listKind"] = Value::String(list_kind);
     }
-    serde_json::from_value(value).map_err(malformed)
+    let mut finished: CustomResourceDefinition = serde_json::from_value(value).map_err(malformed)?;
+    if finished.spec.names.kind == PROVISIONING_REQUESTS.kind {
+        add_earlier_version(&mut finished);
+    }
+    Ok(finished)
 }
 
 /// An absent field is not the same as `null`: Karpenter's schemas refuse `null`, so ours do. Titles are Rust's names.

@@ -47,7 +47,7 @@ pub mod view;
 pub use custom::{capacitybuffer, common, nodeclaim, nodeclass, nodeoverlay, nodepool, provisioningrequest};
 
 pub use convert::ConvertError;
-pub use crds::crds;
+pub use crds::{crd, crds};
 pub use custom::capacitybuffer::{CapacityBuffer, CapacityBufferSpec, CapacityBufferStatus};
 pub use custom::common::{
     Condition, ConditionStatus, NodeClassReference, Operator, Quantity, Requirement, ResourceList, Taint, TaintEffect,

@@ -17,7 +17,7 @@ pub(crate) struct Settings {
 
 /// A reader of manifests, which are checked by their definitions.
 pub(crate) fn checking(template_paths: &[&'static TemplatePath]) -> Reader {
-    let reader = Reader::default().with_check(definitions::errors).with_field_check(definitions::unknown_fields);
+    let reader = Reader::default().with_check(definitions::errors).with_field_check(definitions::FIELDS);
     reader.with_template_paths(template_paths.to_vec())
 }
 

@@ -19,7 +19,7 @@ impl KnownTypes<'_> {
         let name = node_labels.get(labels::INSTANCE_TYPE)?;
         let launched = node_class.and_then(|class| self.types.get(class)).and_then(|types| types.as_ref().ok());
         if let Some(types) = launched {
-            return types.iter().find(|kind| kind.name == *name).cloned();
+            return named(types, name).cloned();
         }
         let settings = nodeless_operations::node_class::settings(&default_class("")).ok()?;
         let entry = self.catalog.get(name)?;
@@ -81,6 +81,12 @@ pub(crate) fn several(noun: &str, names: &[&str]) -> String {
     format!("{noun}{plural} {}{more}", names[..names.len().min(3)].join(", "))
 }
 
+/// The instance type of a name. Catalogs are sorted, other lists need not be.
+fn named<'t>(types: &'t [InstanceType], name: &str) -> Option<&'t InstanceType> {
+    let known = types.binary_search_by(|kind| kind.name.as_str().cmp(name));
+    known.map_or_else(|_| types.iter().find(|kind| kind.name == name), |place| types.get(place))
+}
+
 /// An EC2NodeClass with default settings.
 pub(crate) fn default_class(name: &str) -> EC2NodeClass {
     EC2NodeClass::new(name, EC2NodeClassSpec { ami_family: Some(AmiFamily::AL2023), ..EC2NodeClassSpec::default() })
@@ -89,7 +95,7 @@ pub(crate) fn default_class(name: &str) -> EC2NodeClass {
 /// The price per hour of the offering in a node's labels; nothing if the catalog does not have it.
 pub(crate) fn price(node_labels: &StringMap, types: &[InstanceType]) -> f64 {
     let label = |key: &str| node_labels.get(key).map_or("", String::as_str);
-    let kind = types.iter().find(|kind| kind.name == label(labels::INSTANCE_TYPE));
+    let kind = named(types, label(labels::INSTANCE_TYPE));
     let mut offerings = kind.into_iter().flat_map(|kind| &kind.offerings);
     let own = offerings.find(|offering| {
         offering.zone == label(labels::ZONE) && offering.capacity_type.as_str() == label(labels::CAPACITY_TYPE)

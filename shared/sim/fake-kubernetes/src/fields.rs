@@ -1,9 +1,12 @@
 //! The fields of an object that its kind does not have, and which ones were probably meant.
 
-use crate::messages::{Field, Label, json_fields, message_name, messages};
+mod text;
+
+use crate::messages::{JsonField, JsonMessage, json_message, message_name};
 use crate::schema::{Schema, SchemaNode};
 use nodeless_model::spelling::nearest;
 use serde_json::Value;
+use serde_json::value::RawValue;
 use std::collections::{BTreeSet, VecDeque};
 
 /// The message of the metadata of every kind.
@@ -44,16 +47,18 @@ pub fn is_of_kubernetes(api_version: &str) -> bool {
 /// The unknown fields of an object of a built-in kind; `None` if the fields of this kind and version are not known.
 #[must_use]
 pub fn built_in(api_version: &str, kind: &str, object: &Value) -> Option<Vec<UnknownField>> {
-    if !is_of_kubernetes(api_version) {
-        return None;
-    }
-    let (message, _) = messages().get_key_value(message_name(api_version, kind).as_str())?;
-    Some(found(Shape::Message(message), object))
+    Some(found(Shape::of_kind(api_version, kind)?, object))
+}
+
+/// Whether the text of an object of a built-in kind has only known fields. May be false although it has.
+#[must_use]
+pub fn has_only_built_in(api_version: &str, kind: &str, object: &RawValue) -> bool {
+    Shape::of_kind(api_version, kind).is_some_and(|shape| text::has_only_known(shape, object))
 }
 
 /// Removes the unknown fields of an object of a built-in kind.
 pub(crate) fn prune(api_version: &str, kind: &str, object: &mut Value) {
-    if let Some((message, _)) = messages().get_key_value(message_name(api_version, kind).as_str()) {
+    if let Some(message) = json_message(&message_name(api_version, kind)) {
         retain_known(Shape::Message(message), object);
     }
 }
@@ -76,13 +81,19 @@ pub fn custom(schema: &Schema, object: &Value) -> Vec<UnknownField> {
     found(Shape::Root(schema.root()), object)
 }
 
+/// Whether the text of an object of a custom resource has only known fields. May be false although it has.
+#[must_use]
+pub fn has_only_custom(schema: &Schema, object: &RawValue) -> bool {
+    text::has_only_known(Shape::Root(schema.root()), object)
+}
+
 /// What is known about a value.
 #[derive(Clone, Copy)]
 enum Shape<'s> {
-    /// An object of a built-in kind, or a part of it, by the name of its message.
-    Message(&'static str),
+    /// An object of a built-in kind, or a part of it.
+    Message(&'static JsonMessage),
     /// A list of them.
-    Messages(&'static str),
+    Messages(&'static JsonMessage),
     /// An object of a custom resource.
     Root(&'s SchemaNode),
     /// A part of it.
@@ -91,25 +102,25 @@ enum Shape<'s> {
     Open,
 }
 
-fn of_field(field: &Field) -> Shape<'static> {
-    // The JSON form of these is not that of their message.
-    let is_open = field.kind.ends_with("FieldsV1") || field.kind.ends_with("RawExtension");
-    match field.label {
-        _ if is_open || json_fields(field.kind).is_none() => Shape::Open,
-        Label::One => Shape::Message(field.kind),
-        Label::Repeated => Shape::Messages(field.kind),
-        Label::Map => Shape::Open,
+fn of_field(field: &JsonField) -> Shape<'static> {
+    match field.message() {
+        None => Shape::Open,
+        Some(message) if field.is_list => Shape::Messages(message),
+        Some(message) => Shape::Message(message),
     }
 }
 
 impl<'s> Shape<'s> {
+    /// An object of a built-in kind; `None` if the fields of this kind and version are not known.
+    fn of_kind(api_version: &str, kind: &str) -> Option<Self> {
+        let is_known = is_of_kubernetes(api_version);
+        is_known.then(|| json_message(&message_name(api_version, kind))).flatten().map(Self::Message)
+    }
+
     /// The known fields of an object of this shape, each with its own shape.
     fn fields(self) -> Vec<(&'s str, Self)> {
         match self {
-            Self::Message(name) => {
-                let known = json_fields(name).unwrap_or_default();
-                known.iter().map(|field| (field.name, of_field(field))).collect()
-            }
+            Self::Message(message) => message.fields.iter().map(|field| (field.name, of_field(field))).collect(),
             Self::Root(node) | Self::Node(node) => {
                 let known = node.properties.iter();
                 known.map(|(name, child)| (name.as_str(), Self::Node(child))).collect()
@@ -124,15 +135,13 @@ impl<'s> Shape<'s> {
             // A directive of a strategic merge patch.
             _ if name.starts_with('$') => Some(Self::Open),
             Self::Message(message) => {
-                let known = json_fields(message)?;
-                let has_metadata = || known.iter().any(|field| field.name == "metadata");
-                if TYPE.contains(&name) && has_metadata() {
+                if message.has_metadata && TYPE.contains(&name) {
                     return Some(Self::Open);
                 }
-                let place = known.binary_search_by_key(&name, |field| field.name).ok()?;
-                known.get(place).map(of_field)
+                let place = message.fields.binary_search_by_key(&name, |field| field.name).ok()?;
+                message.fields.get(place).map(of_field)
             }
-            Self::Root(_) if name == "metadata" => Some(Self::Message(METADATA)),
+            Self::Root(_) if name == "metadata" => json_message(METADATA).map(Self::Message),
             Self::Root(node) | Self::Node(node) => match node.field(name) {
                 Some(child) => Some(Self::Node(child)),
                 None => node.preserve_unknown.then_some(Self::Open),
@@ -144,7 +153,7 @@ impl<'s> Shape<'s> {
     /// The shape of the elements of a list.
     fn element(self) -> Self {
         match self {
-            Self::Messages(name) => Self::Message(name),
+            Self::Messages(message) => Self::Message(message),
             Self::Node(node) => node.items.as_deref().map_or(Self::Open, Self::Node),
             _ => Self::Open,
         }
@@ -208,7 +217,7 @@ fn elsewhere(root: Shape<'_>, name: &str) -> Option<String> {
             element => (element, format!("{path}[]")),
         };
         if let Shape::Message(message) = shape
-            && !seen.insert(message)
+            && !seen.insert(message.name)
         {
             continue;
         }
@@ -280,10 +289,14 @@ mod tests {
             "env": [{ "name": "A", "valueFrom": { "configMapKeyRef": { "name": "a", "key": "b" } } }],
         }]);
         let spec = json!({ "containers": containers, "volumes": volumes, "schedulingGroup": { "podGroupName": "g" } });
-        assert_eq!(lines("v1", "Pod", &json!({ "metadata": { "name": "p" }, "spec": spec })), [""; 0]);
+        let pod = json!({ "metadata": { "name": "p" }, "spec": spec });
+        assert_eq!(lines("v1", "Pod", &pod), [""; 0]);
         let claim = json!({ "apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": { "name": "d" } });
         let set = json!({ "apiVersion": "apps/v1", "kind": "StatefulSet", "spec": { "volumeClaimTemplates": [claim], "kind": 1 } });
         assert_eq!(lines("apps/v1", "StatefulSet", &set)[0].split(':').next(), Some("spec.kind"));
+        let raw = |object: &Value| serde_json::value::to_raw_value(object).unwrap();
+        assert!(has_only_built_in("v1", "Pod", &raw(&pod)));
+        assert!(!has_only_built_in("apps/v1", "StatefulSet", &raw(&set)));
         let mut pruned = set.clone();
         prune("apps/v1", "StatefulSet", &mut pruned);
         let mut expected = set;

@@ -38,8 +38,35 @@ pub(crate) struct Field {
     pub(crate) kind: &'static str,
 }
 
+/// A message as JSON.
+pub(crate) struct JsonMessage {
+    pub(crate) name: &'static str,
+    /// By name.
+    pub(crate) fields: Vec<JsonField>,
+    /// Whether it has metadata, as objects have.
+    pub(crate) has_metadata: bool,
+}
+
+pub(crate) struct JsonField {
+    pub(crate) name: &'static str,
+    pub(crate) is_list: bool,
+    /// The place of its message; `None` for scalars and for what has any form.
+    message: Option<usize>,
+}
+
+impl JsonField {
+    /// The message of the field, or of its elements; `None` for scalars and for what has any form.
+    pub(crate) fn message(&self) -> Option<&'static JsonMessage> {
+        self.message.and_then(|place| json_messages().list.get(place))
+    }
+}
+
+struct JsonMessages {
+    list: Vec<JsonMessage>,
+    by_name: HashMap<&'static str, usize>,
+}
+
 type Messages = HashMap<&'static str, HashMap<u64, Field>>;
-type JsonFields = HashMap<&'static str, Vec<Field>>;
 
 /// The messages, with their fields by number.
 pub(crate) fn messages() -> &'static Messages {
@@ -47,23 +74,37 @@ pub(crate) fn messages() -> &'static Messages {
     PARSED.get_or_init(|| MESSAGES.lines().filter_map(parse_message).collect())
 }
 
-/// The fields of the JSON form of a message, by name; `None` if there is no such message.
-pub(crate) fn json_fields(message: &str) -> Option<&'static [Field]> {
-    static SORTED: OnceLock<JsonFields> = OnceLock::new();
-    let all = SORTED.get_or_init(|| messages().iter().map(|(name, fields)| (*name, in_json(fields))).collect());
-    all.get(message).map(Vec::as_slice)
+/// The JSON form of a message; `None` if there is no such message.
+pub(crate) fn json_message(name: &str) -> Option<&'static JsonMessage> {
+    let all = json_messages();
+    all.by_name.get(name).and_then(|place| all.list.get(*place))
 }
 
-fn in_json(fields: &HashMap<u64, Field>) -> Vec<Field> {
+fn json_messages() -> &'static JsonMessages {
+    static MADE: OnceLock<JsonMessages> = OnceLock::new();
+    MADE.get_or_init(|| {
+        let by_name = messages().keys().enumerate().map(|(place, name)| (*name, place)).collect();
+        let list = messages().iter().map(|(name, fields)| in_json(name, fields, &by_name)).collect();
+        JsonMessages { list, by_name }
+    })
+}
+
+fn in_json(name: &'static str, fields: &HashMap<u64, Field>, places: &HashMap<&'static str, usize>) -> JsonMessage {
+    let json = |field: &Field| {
+        // The JSON form of these is not that of their message.
+        let is_open = field.kind.ends_with("FieldsV1") || field.kind.ends_with("RawExtension");
+        let message = places.get(field.kind).copied().filter(|_| !is_open && field.label != Label::Map);
+        JsonField { name: field.name, is_list: field.label == Label::Repeated, message }
+    };
     let mut all = Vec::new();
     for field in fields.values() {
         match messages().get(field.kind).filter(|_| INLINE.contains(&field.name)) {
-            Some(inlined) => all.extend(inlined.values().copied()),
-            None => all.push(*field),
+            Some(inlined) => all.extend(inlined.values().map(json)),
+            None => all.push(json(field)),
         }
     }
     all.sort_by_key(|field| field.name);
-    all
+    JsonMessage { name, has_metadata: all.iter().any(|field| field.name == "metadata"), fields: all }
 }
 
 fn parse_message(line: &'static str) -> Option<(&'static str, HashMap<u64, Field>)> {

@@ -44,13 +44,18 @@ pub(crate) fn tree(body: &Body<'_>) -> Value {
 }
 
 /// Removes the fields that are `null`.
-pub(crate) fn without_nulls(value: Value) -> Value {
+pub(crate) fn without_nulls(mut value: Value) -> Value {
+    remove_nulls(&mut value);
+    value
+}
+
+fn remove_nulls(value: &mut Value) {
     match value {
-        Value::Object(fields) => {
-            let present = fields.into_iter().filter(|(_, value)| !value.is_null());
-            Value::Object(present.map(|(key, value)| (key, without_nulls(value))).collect())
-        }
-        Value::Array(items) => Value::Array(items.into_iter().map(without_nulls).collect()),
-        other => other,
+        Value::Object(fields) => fields.retain(|_, value| {
+            remove_nulls(value);
+            !value.is_null()
+        }),
+        Value::Array(items) => items.iter_mut().for_each(remove_nulls),
+        _ => {}
     }
 }

@@ -1,8 +1,11 @@
 //! Splits bytes into documents: YAML, JSON, or both.
 
 use crate::fault::{Fault, SourcePlace};
+use memchr::memchr;
 use nodeless_model::Template;
 use nodeless_model::quotes::shortened;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
@@ -20,10 +23,40 @@ pub(crate) enum Body<'a> {
     Tree(Value),
 }
 
+/// A List that is the whole of a text.
+pub(crate) struct RawList<'a> {
+    /// The apiVersion, or nothing, and the kind.
+    pub(crate) kind: (String, String),
+    pub(crate) items: Vec<&'a RawValue>,
+}
+
+impl<'a> RawList<'a> {
+    /// `None` if the text has something else, or if its parts have to be read to find what is wrong.
+    pub(crate) fn read(text: &'a str) -> Option<Self> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Whole<'a> {
+            #[serde(borrow)]
+            api_version: Option<Cow<'a, str>>,
+            #[serde(borrow)]
+            kind: Cow<'a, str>,
+            #[serde(rename = "metadata", default)]
+            _metadata: Option<IgnoredAny>,
+            #[serde(borrow)]
+            items: Vec<&'a RawValue>,
+        }
+        let Whole { api_version, kind, items, .. } = serde_json::from_str(text).ok()?;
+        let kind = (api_version.unwrap_or_default().into_owned(), kind.into_owned());
+        kind.1.ends_with("List").then_some(Self { kind, items })
+    }
+}
+
 /// A part of an export, in order.
 pub(crate) enum Found<'a> {
     /// An object or a List.
     Body(SourcePlace, Body<'a>),
+    /// A List, with its items.
+    List(SourcePlace, RawList<'a>),
     /// Something that cannot be read.
     Fault(Fault),
 }
@@ -79,11 +112,11 @@ fn split(bytes: &[u8]) -> Vec<Chunk<'_>> {
     let mut chunks = Vec::new();
     let (mut start, mut start_line, mut position) = (0, 1, 0);
     let mut close = |from: usize, to: usize, line: usize| {
-        if bytes[from..to].split(|byte| *byte == b'\n').any(has_content) {
+        if lines(&bytes[from..to]).any(has_content) {
             chunks.push(Chunk { bytes: &bytes[from..to], line });
         }
     };
-    for (index, line) in bytes.split_inclusive(|byte| *byte == b'\n').enumerate() {
+    for (index, line) in lines(bytes).enumerate() {
         if is_marker(line, b"---") {
             close(start, position, start_line);
             // Text after the marker belongs to the document.
@@ -98,6 +131,17 @@ fn split(bytes: &[u8]) -> Vec<Chunk<'_>> {
     chunks
 }
 
+/// The lines, each with its end.
+fn lines(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut rest = bytes;
+    std::iter::from_fn(move || {
+        let end = memchr(b'\n', rest).map_or(rest.len(), |end| end + 1);
+        let (line, after) = rest.split_at(end);
+        rest = after;
+        (!line.is_empty()).then_some(line)
+    })
+}
+
 fn is_marker(line: &[u8], marker: &[u8]) -> bool {
     line.strip_prefix(marker).is_some_and(|rest| rest.first().is_none_or(u8::is_ascii_whitespace))
 }
@@ -110,6 +154,11 @@ fn has_content(line: &[u8]) -> bool {
 
 /// Reads JSON values one after another, and returns their number.
 fn json(place: &mut SourcePlace, text: &str, each: &mut dyn FnMut(Found<'_>)) -> usize {
+    // Most exports are one List, which is read once.
+    if let Some(list) = RawList::read(text) {
+        each(Found::List(place.clone(), list));
+        return 1;
+    }
     let mut read = 0;
     for value in serde_json::Deserializer::from_str(text).into_iter::<&RawValue>() {
         match value {
@@ -205,4 +254,27 @@ fn tree(text: &str) -> Result<Value, serde_saphyr::Error> {
         strict_booleans: true,
     };
     serde_saphyr::from_str_with_options(text, options)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_is_read_at_once_if_nothing_else_is_in_the_text() {
+        let items = |text| RawList::read(text).map(|list| list.items.len());
+        assert_eq!(items(r#"{"apiVersion":"v1","kind":"List","items":[{"a":1},2],"metadata":{}}"#), Some(2));
+        assert_eq!(items(r#"{"items":[],"kind":"PodList"}"#), Some(0));
+        for other in [
+            r#"{"kind":"Pod","items":[]}"#,
+            r#"{"kind":"List"}"#,
+            r#"{"kind":"List","items":null}"#,
+            r#"{"kind":"List","items":[]} {"kind":"Pod"}"#,
+            r#"{"kind":"List","items":[],"items":[]}"#,
+            r#"{"kind":"List","items":[],"metadata":{},"metadata":{}}"#,
+            r#"[{"kind":"List","items":[]}]"#,
+        ] {
+            assert_eq!(items(other), None, "{other}");
+        }
+    }
 }

@@ -3,9 +3,11 @@
 use crate::decode::{Undecoded, decode};
 use crate::documents::Body;
 use crate::workloads::TemplatePath;
-use serde::Deserialize;
+use serde::de::{Error as _, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer as _};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
+use std::fmt;
 
 /// A kind that planning uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -190,6 +192,49 @@ struct RawHead<'a> {
     metadata: Option<&'a RawValue>,
 }
 
+impl<'a> RawHead<'a> {
+    fn read(text: &'a str) -> Result<Self, serde_json::Error> {
+        Self::first(text).map_or_else(|| serde_json::from_str(text), Ok)
+    }
+
+    /// The fields without what follows them, which is most of an object, if they are not given again there.
+    fn first(text: &'a str) -> Option<Self> {
+        let mut head = Self::default();
+        let ended = serde_json::Deserializer::from_str(text).deserialize_map(Fields(&mut head));
+        let metadata = head.metadata.filter(|_| ended.is_err())?.get();
+        let end = (metadata.as_ptr().addr() + metadata.len()).checked_sub(text.as_ptr().addr())?;
+        let rest = text.get(end..)?;
+        let may_be_given_again =
+            ["\"apiVersion\"", "\"kind\"", "\"metadata\"", "\\u"].into_iter().any(|name| rest.contains(name));
+        (!may_be_given_again && metadata != "null").then_some(head)
+    }
+}
+
+/// Reads the fields of a [`RawHead`] in their usual order, and ends with an error after the last of them.
+struct Fields<'h, 'a>(&'h mut RawHead<'a>);
+
+impl<'a> Visitor<'a> for Fields<'_, 'a> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a mapping with apiVersion and kind")
+    }
+
+    fn visit_map<A: MapAccess<'a>>(self, mut map: A) -> Result<(), A::Error> {
+        let Self(head) = self;
+        if map.next_key::<&str>()? == Some("apiVersion") {
+            head.api_version = Some(Cow::Borrowed(map.next_value()?));
+            if map.next_key::<&str>()? == Some("kind") {
+                head.kind = Some(Cow::Borrowed(map.next_value()?));
+                if map.next_key::<&str>()? == Some("metadata") {
+                    head.metadata = Some(map.next_value()?);
+                }
+            }
+        }
+        Err(A::Error::custom("what follows is not read"))
+    }
+}
+
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Accepted {
@@ -205,7 +250,7 @@ struct RawItems<'a> {
 /// apiVersion and kind of an object.
 pub(crate) fn head<'b>(body: &'b Body<'_>) -> Result<Head<'b>, Undecoded> {
     let head = match body {
-        Body::Raw(raw) => serde_json::from_str(raw.get()).map(|RawHead { api_version, kind, metadata }| {
+        Body::Raw(raw) => RawHead::read(raw.get()).map(|RawHead { api_version, kind, metadata }| {
             // Most objects are exported ones, so the metadata is parsed only if it may have the field.
             let metadata = metadata.map(RawValue::get).filter(|text| text.contains("\"uid\""));
             let accepted = metadata.and_then(|text| serde_json::from_str::<Accepted>(text).ok());
@@ -270,4 +315,40 @@ pub(crate) fn identity(body: &Body<'_>) -> (String, String) {
     let names: NamesOf = decode::<Names>(body).unwrap_or_default().metadata;
     let name = if names.name.is_empty() { names.generate_name } else { names.name };
     (names.namespace, name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Reading only the beginning of an object finds what reading all of it does.
+    #[test]
+    fn the_head_is_that_of_the_whole_object() {
+        for text in [
+            r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","uid":"1"},"spec":{"x":[1,{"y":"z"}]}}"#,
+            r#" { "apiVersion" : "v1" , "kind" : "Pod" , "metadata" : { } , "status" : null } "#,
+            r#"{"apiVersion":"v1","kind":"Pod","metadata":null}"#,
+            r#"{"kind":"Pod","apiVersion":"v1","metadata":{}}"#,
+            r#"{"metadata":{},"kind":"Pod"}"#,
+            r#"{"apiVersion":"v1","kind":"Pod"}"#,
+            r#"{"apiVersion":"v1","kind":"Pod","metadata":{},"kind":"Node"}"#,
+            r#"{"apiVersion":"v1","kind":"Pod","metadata":{},"spec":{"kind":"Node","metadata":{}}}"#,
+            r#"{"apiVersion":"v1","kind":"Pod","metadata":{},"\u006bind":"Node"}"#,
+            r#"{"apiVersion":"v1","apiVersion":"v1","kind":"Pod","metadata":{}}"#,
+            r#"{"apiVersion":null,"kind":"Pod","metadata":{}}"#,
+            r#"{"apiVersion":"v\u0031","kind":"Pod","metadata":{}}"#,
+            r#"{"apiVersion":1,"kind":"Pod","metadata":{}}"#,
+            r#"{"apiVersion":"v1","kind":["Pod"],"metadata":{}}"#,
+            "{}",
+            "1",
+        ] {
+            let shown = |head: Result<RawHead<'_>, serde_json::Error>| match head {
+                Ok(RawHead { api_version, kind, metadata }) => {
+                    Ok((api_version.map(Cow::into_owned), kind.map(Cow::into_owned), metadata.map(ToString::to_string)))
+                }
+                Err(error) => Err(error.to_string()),
+            };
+            assert_eq!(shown(RawHead::read(text)), shown(serde_json::from_str(text)), "{text}");
+        }
+    }
 }

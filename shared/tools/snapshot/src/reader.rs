@@ -11,7 +11,7 @@ pub use fields::{FieldCheck, UnknownField};
 use crate::assumed::Assumed;
 use crate::created::{Created, create_pods};
 use crate::decode::{Undecoded, decode, tree};
-use crate::documents::{self, Body, Found};
+use crate::documents::{self, Body, Found, RawList};
 use crate::fault::{Fault, SourcePlace, explained};
 use crate::kinds::{Head, PlannedKind, head, identity, is_sequence, items, removed};
 use crate::manifests::{Identity, Manifest, described};
@@ -125,6 +125,9 @@ impl Reader {
     pub fn read(&mut self, source: &str, bytes: &[u8]) {
         documents::read(source, bytes, &mut |found| match found {
             Found::Body(place, body) => self.body(&place, body, None, 0),
+            Found::List(place, RawList { kind, items }) => {
+                self.items(&place, items.into_iter().map(Body::Raw), Some(&kind), 0);
+            }
             Found::Fault(fault) => self.faults.push(fault),
         });
     }
@@ -297,12 +300,21 @@ impl Reader {
             return self.faults.push(place.unreadable("Lists are nested too deeply"));
         }
         match items(body) {
-            Ok(bodies) => {
-                for (index, body) in bodies.into_iter().enumerate() {
-                    self.body(&place.item(index), body, list, depth + 1);
-                }
-            }
+            Ok(bodies) => self.items(place, bodies.into_iter(), list, depth),
             Err(undecoded) => self.faults.push(fault(place, None, undecoded)),
+        }
+    }
+
+    /// The items of a List of this depth.
+    fn items<'b>(
+        &mut self,
+        place: &SourcePlace,
+        bodies: impl Iterator<Item = Body<'b>>,
+        list: Option<&(String, String)>,
+        depth: usize,
+    ) {
+        for (index, body) in bodies.enumerate() {
+            self.body(&place.item(index), body, list, depth + 1);
         }
     }
 

@@ -14,14 +14,16 @@ use serde_json::Value;
 
 /// A custom resource, as it was given, and with the fields that were missing.
 struct Completed {
-    given: Value,
+    /// Only of a kind that is checked.
+    given: Option<Value>,
     value: Value,
 }
 
 impl Completed {
-    fn new(body: &Body<'_>, fill: fn(&mut Value)) -> Self {
-        let given = without_nulls(tree(body));
-        let mut value = given.clone();
+    fn new(kind: PlannedKind, body: &Body<'_>, fill: fn(&mut Value)) -> Self {
+        let mut value = without_nulls(tree(body));
+        let is_checked = matches!(kind, PlannedKind::NodePool | PlannedKind::NodeClass);
+        let given = is_checked.then(|| value.clone());
         fill(&mut value);
         Self { given, value }
     }
@@ -71,7 +73,7 @@ impl Reader {
         body: &Body<'_>,
         fill: fn(&mut Value),
     ) -> Option<(Key, T)> {
-        self.accepted(incoming, body, &Completed::new(body, fill))
+        self.accepted(incoming, body, &Completed::new(incoming.kind, body, fill))
     }
 
     /// Like [`custom`](Self::custom), for a NodePool or NodeClaim, which may be of another controller.
@@ -81,7 +83,7 @@ impl Reader {
         body: &Body<'_>,
         fill: fn(&mut Value),
     ) -> Option<Owned<(Key, T), T::Other>> {
-        let completed = Completed::new(body, fill);
+        let completed = Completed::new(incoming.kind, body, fill);
         match managed::other::<T>(&completed.value) {
             Some(other) => Some(Owned::Other(other)),
             None => self.accepted(incoming, body, &completed).map(Owned::Managed),
@@ -94,7 +96,8 @@ impl Reader {
         body: &Body<'_>,
         Completed { given, value }: &Completed,
     ) -> Option<(Key, T)> {
-        match decode_tree::<T>(value).and_then(|object| self.checked(incoming, given, value).map(|()| object)) {
+        match decode_tree::<T>(value).and_then(|object| self.checked(incoming, given.as_ref(), value).map(|()| object))
+        {
             Ok(object) => self.named(incoming, body, object),
             Err(undecoded) => {
                 self.refuse(incoming, body, undecoded);
@@ -105,10 +108,8 @@ impl Reader {
 
     /// The first error of an object that no API server has accepted: one of a cluster has a uid, and its definition may be older. Errors
     /// about fields that were missing are not counted.
-    fn checked(&self, incoming: &Incoming<'_>, given: &Value, value: &Value) -> Result<(), Undecoded> {
-        let (Some(check), PlannedKind::NodePool | PlannedKind::NodeClass) = (self.check, incoming.kind) else {
-            return Ok(());
-        };
+    fn checked(&self, incoming: &Incoming<'_>, given: Option<&Value>, value: &Value) -> Result<(), Undecoded> {
+        let (Some(check), Some(given)) = (self.check, given) else { return Ok(()) };
         if given.pointer("/metadata/uid").is_some() {
             return Ok(());
         }

@@ -7,6 +7,7 @@ use crate::fault::Fault;
 use crate::manifests::described;
 use nodeless_model::quotes::{shortened, with_short_keys};
 use serde_json::Value;
+use serde_json::value::RawValue;
 use std::borrow::Cow;
 
 /// The maximum number of warnings.
@@ -23,8 +24,14 @@ pub struct UnknownField {
     pub may_be_newer: bool,
 }
 
-/// The unknown fields of an object of this apiVersion and kind.
-pub type FieldCheck = fn(&str, &str, &Value) -> Vec<UnknownField>;
+/// The check of the fields of objects, each of an apiVersion and a kind.
+#[derive(Clone, Copy, Debug)]
+pub struct FieldCheck {
+    /// Whether the text of an object has only known fields. May be false although it has.
+    pub has_only_known: fn(&str, &str, &RawValue) -> bool,
+    /// The unknown fields of an object.
+    pub unknown: fn(&str, &str, &Value) -> Vec<UnknownField>,
+}
 
 impl Reader {
     /// Reports fields that the kind of a manifest does not have, as warnings. Objects that an API server has accepted, which have a uid,
@@ -41,17 +48,23 @@ impl Reader {
 
     pub(super) fn check_fields(&mut self, incoming: &Incoming<'_>, api_version: Option<&str>, body: &Body<'_>) {
         let Some(check) = self.field_check else { return };
+        let api_version = api_version.map_or_else(|| incoming.kind.default_version(), str::to_owned);
+        let kind = incoming.kind.name();
         let object = match body {
             Body::Tree(value) => Cow::Borrowed(value),
+            Body::Raw(raw) if (check.has_only_known)(&api_version, kind, raw) => return,
             Body::Raw(_) => Cow::Owned(tree(body)),
         };
-        let api_version = api_version.map_or_else(|| incoming.kind.default_version(), str::to_owned);
+        let unknown = (check.unknown)(&api_version, kind, &object);
+        if unknown.is_empty() {
+            return;
+        }
         let (namespace, name) = incoming.key(body);
-        for UnknownField { field, problem, may_be_newer } in check(&api_version, incoming.kind.name(), &object) {
+        for UnknownField { field, problem, may_be_newer } in unknown {
             if field == "apiVersion" && !self.unchecked.insert(problem.clone()) {
                 continue;
             }
-            let object = described(incoming.kind.name(), &shortened(&namespace), &shortened(&name));
+            let object = described(kind, &shortened(&namespace), &shortened(&name));
             let field = with_short_keys(&field);
             let fault = Fault { place: incoming.place.clone(), object: Some(object), field, problem };
             if self.strict_fields && !may_be_newer {
