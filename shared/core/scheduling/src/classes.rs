@@ -370,16 +370,14 @@ pub(crate) fn equal_pods(problem: &Problem<'_>, relations: &[Relations]) -> Vec<
 
 /// The classes in the order in which they are planned.
 fn ordered<'a>(places: HashMap<Key<'a>, usize>, by_priority: bool) -> Vec<(Key<'a>, usize)> {
-    let mut keyed: Vec<(Key<'a>, usize)> = places.into_iter().collect();
     let size = |key: &Key<'_>, name| Reverse(key.requests.get(name));
-    keyed.sort_unstable_by(|(a, _), (b, _)| {
-        let rank = |key: &Key<'a>| {
-            let priority = by_priority.then_some(key.priority);
-            (priority, size(key, resources::name::CPU), size(key, resources::name::MEMORY))
-        };
-        rank(a).cmp(&rank(b)).then_with(|| a.cmp(b))
-    });
-    keyed
+    let rank = |key: &Key<'_>| {
+        let priority = by_priority.then_some(key.priority);
+        (priority, size(key, resources::name::CPU), size(key, resources::name::MEMORY))
+    };
+    let mut ranked: Vec<_> = places.into_iter().map(|(key, place)| (rank(&key), key, place)).collect();
+    ranked.sort_unstable_by(|(a, first, _), (b, second, _)| a.cmp(b).then_with(|| first.cmp(second)));
+    ranked.into_iter().map(|(_, key, place)| (key, place)).collect()
 }
 
 /// A class without pods, requests and levels, with the groups of its pods.

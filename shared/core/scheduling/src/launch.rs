@@ -3,7 +3,7 @@
 use crate::packing::bin::{Bin, standing_in};
 use crate::pools::limits::Share;
 use crate::pools::reservations;
-use crate::pools::{Choice, Pool};
+use crate::pools::{Choice, Daemons, Pool};
 use crate::problem::solution::{ChosenOffering, Launch, PricedType};
 use crate::problem::{MinValuesPolicy, Options};
 use nodeless_model::claim::Charge;
@@ -12,6 +12,7 @@ use nodeless_model::{
     resources,
 };
 use std::collections::BTreeSet;
+use std::rc::Rc;
 
 /// The work of listing the instance types and requirements of a launch.
 const WORK_PER_LAUNCH: usize = 2000;
@@ -139,7 +140,10 @@ fn launch(
 
 /// The minimum requests of the DaemonSets on any of the instance types, resource by resource.
 fn min_daemons(pool: &Pool<'_>, choices: &[Choice]) -> ResourceList {
-    let mut all = choices.iter().map(|choice| &pool.types[choice.kind].daemons.requests);
+    let mut all: Vec<&Rc<Daemons>> = choices.iter().map(|choice| &pool.types[choice.kind].daemons).collect();
+    // Most types have the same DaemonSets.
+    all.dedup_by(|a, b| Rc::ptr_eq(a, b));
+    let mut all = all.into_iter().map(|daemons| &daemons.requests);
     let Some(first) = all.next() else { return ResourceList::new() };
     let mut least = first.clone();
     for other in all {

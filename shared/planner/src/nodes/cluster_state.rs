@@ -7,7 +7,7 @@ use crate::standing::{PendingPods, PodStanding};
 use jiff::{SignedDuration, Timestamp};
 use nodeless_disruption::DisruptionBudgetIndex;
 use nodeless_model::claim::condition;
-use nodeless_model::{Node, NodeClaim, Phase, Pod};
+use nodeless_model::{Node, NodeClaim, Phase, Pod, hashed};
 use nodeless_ports::ShiftedZone;
 use nodeless_ports::cluster::{ClusterView, InvalidObject};
 use nodeless_scheduling::{BoundPods, ClusterFacts, ExistingNode, ExistingNodes, Problem};
@@ -38,7 +38,7 @@ pub(crate) struct ClusterState<'a> {
 impl<'a> ClusterState<'a> {
     pub(crate) fn new(view: &'a ClusterView, records: &'a [NodeClaim]) -> Self {
         // The map is never iterated in order, and hashing a hundred thousand names is faster than comparing them.
-        let mut pods: HashMap<&str, Vec<&Pod>> = HashMap::new();
+        let mut pods: hashed::HashMap<&str, Vec<&Pod>> = hashed::HashMap::default();
         let mut pending = PendingPods::default();
         for pod in &view.pods {
             match &pod.node_name {

@@ -145,7 +145,8 @@ impl InstanceType {
         &'a self,
         requirements: &'r Requirements,
     ) -> impl Iterator<Item = &'a Offering> + use<'a, 'r> {
-        self.offerings.iter().filter(move |offering| offering.available && offering.meets(requirements))
+        let filter = OfferingFilter::new(requirements);
+        self.offerings.iter().filter(move |offering| offering.available && filter.includes(offering))
     }
 
     /// The cheapest available offering that meets the requirements; among equals the first by zone and capacity type.
@@ -159,10 +160,7 @@ impl Offering {
     /// Whether the offering's zone, capacity type and own labels meet the requirements.
     #[must_use]
     pub fn meets(&self, requirements: &Requirements) -> bool {
-        let has = |key: &str, value: &str| requirements.get(key).is_none_or(|requirement| requirement.has(value));
-        has(labels::ZONE, &self.zone)
-            && has(labels::CAPACITY_TYPE, self.capacity_type.as_str())
-            && requirements.intersects(&self.requirements)
+        OfferingFilter::new(requirements).includes(self)
     }
 
     /// By price, then zone, then capacity type, so that the order is total and deterministic.
@@ -181,6 +179,27 @@ impl Offering {
         requirements.add(labels::ZONE, Requirement::one_of([self.zone.as_str()]));
         requirements.add(labels::CAPACITY_TYPE, Requirement::one_of([self.capacity_type.as_str()]));
         requirements
+    }
+}
+
+/// The offerings that meet requirements, which are searched once for all of them.
+#[derive(Clone, Copy)]
+struct OfferingFilter<'r> {
+    zone: Option<&'r Requirement>,
+    capacity_type: Option<&'r Requirement>,
+    requirements: &'r Requirements,
+}
+
+impl<'r> OfferingFilter<'r> {
+    fn new(requirements: &'r Requirements) -> Self {
+        let (zone, capacity_type) = (requirements.get(labels::ZONE), requirements.get(labels::CAPACITY_TYPE));
+        Self { zone, capacity_type, requirements }
+    }
+
+    fn includes(&self, offering: &Offering) -> bool {
+        self.zone.is_none_or(|zones| zones.has(&offering.zone))
+            && self.capacity_type.is_none_or(|types| types.has(offering.capacity_type.as_str()))
+            && self.requirements.intersects(&offering.requirements)
     }
 }
 

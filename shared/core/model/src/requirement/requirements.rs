@@ -34,11 +34,13 @@ impl Entry {
 
 /// A number for a key, made of eight of its letters at a time. Two keys may have the same one.
 fn hash(key: &str) -> u64 {
-    key.as_bytes().chunks(8).fold(0_u64, |hash, letters| {
-        let mut word = [0; 8];
-        word[..letters.len()].copy_from_slice(letters);
-        (hash.rotate_left(5) ^ u64::from_le_bytes(word)).wrapping_mul(0x517c_c1b7_2722_0a95)
-    })
+    let mix = |hash: u64, word: u64| (hash.rotate_left(5) ^ word).wrapping_mul(0x517c_c1b7_2722_0a95);
+    let (words, last) = key.as_bytes().as_chunks::<8>();
+    let hash = words.iter().fold(0, |hash, word| mix(hash, u64::from_le_bytes(*word)));
+    if last.is_empty() {
+        return hash;
+    }
+    mix(hash, last.iter().rev().fold(0, |word, letter| word << 8 | u64::from(*letter)))
 }
 
 impl Requirements {

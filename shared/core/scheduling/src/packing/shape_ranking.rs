@@ -11,7 +11,7 @@ use crate::packing::demand::Demand;
 use crate::packing::minimum_nodes::Forced;
 use crate::packing::portions::Portions;
 use crate::packing::resource_prices::{self, Column, Values};
-use crate::pools::{BASE, Choice, Pool, SetId};
+use crate::pools::{BASE, Choice, Offer, Pool, SetId};
 use nodeless_model::hashed::HashMap;
 use std::borrow::Cow;
 use std::rc::Rc;
@@ -53,11 +53,17 @@ pub(crate) fn valued(
     let largest = forced.largest(fills).max(of_rest);
     let usable = |allocatable: &[i64]| sum(allocatable, &first.resources) <= largest;
     let common = if largest.is_finite() { SetValues::new(pool, BASE, &total, usable) } else { of_all.clone() };
+    let mut by_offer: Vec<(&Rc<Offer>, SetValues)> = vec![(&pool.set(BASE).offer, common.clone())];
     let mut by_set: HashMap<SetId, SetValues> = HashMap::default();
     for demand in demands.iter_mut() {
         let values = by_set.entry(demand.set).or_insert_with(|| {
-            let is_of_base = Rc::ptr_eq(&pool.set(demand.set).offer, &pool.set(BASE).offer);
-            if is_of_base { common.clone() } else { SetValues::new(pool, demand.set, &total, usable) }
+            let offer = &pool.set(demand.set).offer;
+            if let Some((_, known)) = by_offer.iter().find(|(known, _)| Rc::ptr_eq(known, offer)) {
+                return known.clone();
+            }
+            let values = SetValues::new(pool, demand.set, &total, usable);
+            by_offer.push((offer, values.clone()));
+            values
         });
         let class = &classes.list[demand.class];
         let requests = total.portions.of_pod(&class.requests);

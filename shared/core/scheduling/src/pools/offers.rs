@@ -43,7 +43,7 @@ impl Offer {
 }
 
 /// An available instance type, and its cheapest offering.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Choice {
     /// The index in the NodePool's types.
     pub(crate) kind: usize,
@@ -97,7 +97,14 @@ impl<'a> Pool<'a> {
         if self.is_ranked && choices.is_empty() {
             return self.offer(merged);
         }
-        if same { Rc::clone(&wide.offer) } else { self.offer_of(wide.offer.rank, choices) }
+        if same {
+            return Rc::clone(&wide.offer);
+        }
+        let rank = wide.offer.rank;
+        sort(&mut choices);
+        // Where zones have equal prices, so do all of their sets.
+        let alike = self.sets.iter().map(|set| &set.offer).find(|known| known.rank == rank && known.choices == choices);
+        alike.map(Rc::clone).unwrap_or_else(|| self.offer_of(rank, choices))
     }
 
     /// The available types of a set with their prices, those included of which DaemonSets exclude pods of most sizes.
@@ -130,7 +137,7 @@ impl<'a> Pool<'a> {
     }
 
     fn offer_of(&mut self, rank: usize, mut choices: Vec<Choice>) -> Rc<Offer> {
-        choices.sort_by(|a, b| a.price.total_cmp(&b.price).then(a.kind.cmp(&b.kind)));
+        sort(&mut choices);
         let mut by_type = vec![None; self.types.len()];
         for (place, choice) in choices.iter().enumerate() {
             by_type[choice.kind] = Some(place);
@@ -169,10 +176,12 @@ impl<'a> Pool<'a> {
 
     /// The instance type at an index as a choice; `None` when no offering is available.
     pub(crate) fn choice(&self, place: usize, kind: &PoolType<'_>, requirements: &Requirements) -> Option<Choice> {
-        let cheapest = self.offerings(kind.kind, requirements).min_by(|a, b| a.cmp_price(b))?;
-        let others = self.offerings(kind.kind, requirements).filter(|one| one.capacity_type != CapacityType::Reserved);
+        let sold: Vec<&Offering> = self.offerings(kind.kind, requirements).collect();
+        let sold = || sold.iter().copied();
+        let cheapest = sold().min_by(|a, b| a.cmp_price(b))?;
+        let others = sold().filter(|one| one.capacity_type != CapacityType::Reserved);
         let bought = others.min_by(|a, b| a.cmp_price(b)).map_or(cheapest.capacity_type, |other| other.capacity_type);
-        let launched = self.offerings(kind.kind, requirements).filter(|offering| self.may_launch(bought, offering));
+        let launched = sold().filter(|offering| self.may_launch(bought, offering));
         let dearest = launched.map(|offering| offering.price).fold(0.0, f64::max);
         Some(Choice {
             kind: place,
@@ -249,6 +258,11 @@ impl<'a> Pool<'a> {
     }
 }
 
+/// The cheapest first.
+fn sort(choices: &mut [Choice]) {
+    choices.sort_by(|a, b| a.price.total_cmp(&b.price).then(a.kind.cmp(&b.kind)));
+}
+
 /// The price of a pod if fractions of nodes could be launched; `None` if no instance type fits.
 fn worth(pool: &Pool<'_>, set: SetId, requests: &[i64]) -> Option<f64> {
     let offer = &pool.set(set).offer;
@@ -260,4 +274,56 @@ fn worth(pool: &Pool<'_>, set: SetId, requests: &[i64]) -> Option<f64> {
         .filter(|choice| dense::fits(requests, &pool.types[choice.kind].allocatable))
         .map(|choice| choice.price * dense::dominant_share(requests, &pool.types[choice.kind].allocatable))
         .min_by(f64::total_cmp)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{ClusterFacts, Options, PoolOffer, Prepared};
+    use nodeless_model::test_support::on_demand_node_pool;
+    use nodeless_model::{
+        CapacityType, InstanceType, Offering, Overhead, Quantity, Requirement, Requirements, ResourceList, labels,
+    };
+    use std::rc::Rc;
+
+    fn kind(name: &str, zones: [(&str, f64); 3]) -> InstanceType {
+        let amounts = |units| Quantity::from_units(units);
+        InstanceType {
+            name: name.into(),
+            requirements: Requirements::from([(labels::INSTANCE_TYPE, Requirement::one_of([name]))]),
+            capacity: ResourceList::from([("cpu", amounts(4)), ("memory", amounts(16 << 30)), ("pods", amounts(50))]),
+            ebs_volumes: None,
+            root_volume: None,
+            overhead: Overhead::default(),
+            offerings: zones
+                .map(|(zone, price)| Offering {
+                    zone: zone.into(),
+                    capacity_type: CapacityType::OnDemand,
+                    price,
+                    available: true,
+                    lacks_price: false,
+                    reservation: None,
+                    requirements: Requirements::new(),
+                })
+                .into(),
+        }
+    }
+
+    #[test]
+    fn zones_with_equal_prices_share_an_offer() {
+        let pool = on_demand_node_pool("default");
+        let kinds = [kind("a", [("1", 0.2), ("2", 0.2), ("3", 0.3)]), kind("b", [("1", 0.5), ("2", 0.5), ("3", 0.5)])];
+        let offer = PoolOffer { pool: &pool, instance_types: kinds.into(), usage: Default::default(), cluster: None };
+        let offers = [offer];
+        let mut prepared =
+            Prepared::new(&offers, &[], std::iter::empty(), ClusterFacts::default(), &Options::default());
+        let pool = &mut prepared.pools[0];
+        let [first, second, third] = ["1", "2", "3"].map(|zone| {
+            let within = Requirements::from([(labels::ZONE, Requirement::one_of([zone]))]);
+            let set = pool.narrowed(&within).unwrap();
+            (Rc::clone(&pool.set(set).offer), pool.set(set).requirements.clone())
+        });
+        assert!(Rc::ptr_eq(&first.0, &second.0));
+        assert!(!Rc::ptr_eq(&second.0, &third.0), "one type costs more in the third zone");
+        assert_ne!(first.1, second.1);
+    }
 }
