@@ -48,9 +48,11 @@ fn may_be_at_once(woken: &[WakeSource]) -> bool {
 impl Planner {
     /// Waits for the end of the batch window, or for a request to plan at once: its message is received only after this plan.
     pub(super) async fn wait(&self, deadline: Option<Timestamp>, woken: &[WakeSource]) -> Result<Waited, PortError> {
-        let window = self.batch_window(deadline, woken, self.expecting().await);
-        let window = pin!(self.cluster.wait_for_batch(window));
-        match future::select(window, pin!(self.requested_at_once(woken))).await {
+        let window = async {
+            let window = self.batch_window(deadline, woken, self.expecting().await);
+            self.cluster.wait_for_batch(window).await
+        };
+        match future::select(pin!(window), pin!(self.requested_at_once(woken))).await {
             Either::Left((pending, _)) => Ok(Waited::Window(pending?)),
             Either::Right(_) => Ok(Waited::AtOnce),
         }

@@ -18,14 +18,16 @@ impl Reconciler {
         delete_first: Option<&PodRef>,
     ) -> Result<Option<String>, PortError> {
         let Surge { namespace, pod, deployment, mode, .. } = surge;
-        if let Some(pod) = delete_first {
+        let changed = self.cluster.change_deployment(namespace, deployment, change).await;
+        // Not before: of several pods that ask at once, only the one of the raise is to be deleted first.
+        if let (Ok(_), Some(pod)) = (&changed, delete_first) {
             match self.cluster.delete_first(pod).await {
                 // The successor comes first all the same. It is reported when the replicas are lowered.
                 Err(error) if !is_refused(&error) => return Err(error),
                 _ => {}
             }
         }
-        match self.cluster.change_deployment(namespace, deployment, change).await {
+        match changed {
             Ok(false) => Ok(None),
             Ok(true) => {
                 let (pod, mode) = (&format!("{namespace}/{pod}"), mode.as_str());

@@ -300,6 +300,8 @@ fn go_on(
         return Verdict { surge: to(SurgeState::Underway), ..held() };
     }
     let raise = deployment.raise.as_ref().filter(|raise| raise.is_for(&claim.name, &pod.uid));
+    // A drain with a deadline may last for days. Each raise creates a pod, for which a node may be launched.
+    let ends = elapsed(surge.started, limits.now) >= LONGEST_WAIT;
     match (surge.mode, &surge.state, raise) {
         (SurgeMode::Restart, SurgeState::Requested, _) => Verdict { effect: Some(change(claim, surge, pod)), ..held() },
         (SurgeMode::Restart, _, _) => {
@@ -314,33 +316,20 @@ fn go_on(
             }
             kept(claim, pod, surge, deployment, seen, limits)
         }
+        (SurgeMode::Scale, _, Some(raise)) if deployment.replicas < raise.to && ends => lowered_by_others(pod, surge),
         // Another party lowered the replicas, such as an autoscaler. If the successor was available, the Deployment deletes the pod.
-        (SurgeMode::Scale, _, Some(raise)) if deployment.replicas < raise.to => Verdict {
-            surge: to(SurgeState::Requested),
-            effect: Some(lower(claim, surge, Some(PodRef::from(pod)))),
-            ..held()
-        },
+        (SurgeMode::Scale, _, Some(raise)) if deployment.replicas < raise.to => {
+            Verdict { surge: to(SurgeState::Requested), effect: Some(lower(claim, surge, None)), ..held() }
+        }
         (SurgeMode::Scale, _, Some(_)) if available(deployment, limits.now) > surge.available => {
-            match elsewhere(pod, deployment.available(limits.now), seen) {
-                Elsewhere::Stays => {
-                    let lowering = to(SurgeState::Lowering { since: limits.now });
-                    Verdict { surge: lowering, effect: Some(lower(claim, surge, Some(PodRef::from(pod)))), ..held() }
-                }
-                Elsewhere::Unknown(why) => waits_to_read("the nodes of pods beside", pod, why),
-                // The successor is deleted instead, and the next one is scheduled to another node.
-                Elsewhere::Leaves(Some((successor, true))) => {
-                    let effect = lower(claim, surge, Some(successor.pod.clone()));
-                    Verdict { surge: to(SurgeState::Requested), effect: Some(effect), ..held() }
-                }
-                // The next one might be scheduled to the same node, as long as that is not tainted.
-                Elsewhere::Leaves(_) => held(),
-            }
+            with_successor(claim, pod, surge, deployment, seen, limits)
         }
         (SurgeMode::Scale, _, Some(_)) => Verdict { surge: to(SurgeState::Underway), ..held() },
         // Another pod is first.
         (SurgeMode::Scale, _, None) if deployment.raise.is_some() => held(),
         // A successor on a node that leaves is being deleted.
         (SurgeMode::Scale, _, None) if count(deployment.ready.len()) > deployment.replicas => held(),
+        (SurgeMode::Scale, SurgeState::Underway, None) if ends => lowered_by_others(pod, surge),
         // The change was not made, perhaps because the replicas had just changed, or another party undid it.
         (SurgeMode::Scale, _, None) => without_successor(pod, deployment, seen, limits).unwrap_or_else(|| {
             let (replicas, available) = (deployment.replicas, available(deployment, limits.now));
@@ -348,6 +337,31 @@ fn go_on(
             let effect = Some(change(claim, &next, pod));
             Verdict { surge: Some(next).filter(|next| next != surge), effect, ..held() }
         }),
+    }
+}
+
+/// A pod whose successor is available.
+fn with_successor(
+    claim: &NodeClaim,
+    pod: &Pod,
+    surge: &Surge,
+    deployment: &OwningDeployment,
+    seen: &SeenOwners,
+    limits: &Limits,
+) -> Verdict {
+    let lowered = |state: SurgeState, delete_first: PodRef| Verdict {
+        held: true,
+        surge: Some(Surge { state, ..surge.clone() }).filter(|next| next.state != surge.state),
+        effect: Some(lower(claim, surge, Some(delete_first))),
+        ..Verdict::default()
+    };
+    match elsewhere(pod, deployment.available(limits.now), seen) {
+        Elsewhere::Stays => lowered(SurgeState::Lowering { since: limits.now }, PodRef::from(pod)),
+        Elsewhere::Unknown(why) => waits_to_read("the nodes of pods beside", pod, why),
+        // The successor is deleted instead, and the next one is scheduled to another node.
+        Elsewhere::Leaves(Some((successor, true))) => lowered(SurgeState::Requested, successor.pod.clone()),
+        // The next one might be scheduled to the same node, as long as that is not tainted.
+        Elsewhere::Leaves(_) => Verdict { held: true, ..Verdict::default() },
     }
 }
 
@@ -376,6 +390,14 @@ fn available(deployment: &OwningDeployment, now: Timestamp) -> i32 {
 
 fn count(pods: usize) -> i32 {
     i32::try_from(pods).unwrap_or(i32::MAX)
+}
+
+fn lowered_by_others(pod: &Pod, surge: &Surge) -> Verdict {
+    let why = format!(
+        "another party, such as an autoscaler, lowers the replicas of Deployment {}; use restart for it",
+        surge.deployment
+    );
+    refused(pod, Some(surge), &why)
 }
 
 /// Why a Deployment cannot bring the successor first, if so.

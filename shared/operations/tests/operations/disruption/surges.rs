@@ -204,6 +204,18 @@ async fn replicas_that_cannot_be_lowered_hold_up_no_eviction() {
 }
 
 #[tokio::test]
+async fn only_the_pod_of_the_raise_gets_the_lowest_deletion_cost() {
+    let mut harness = running("scale", 2, json!({})).await;
+    for claim in harness.records().await {
+        harness.cluster.delete_node_claim(&claim.name);
+        harness.wake_claim(&claim.name).await;
+    }
+    harness.until("it is raised", |harness| replicas(harness) == 3).await;
+    let cost = |pod: &Value| pod["metadata"]["annotations"].get("controller.kubernetes.io/pod-deletion-cost").is_some();
+    assert_eq!(harness.cluster.list(&PODS).iter().filter(|pod| cost(pod)).count(), 1);
+}
+
+#[tokio::test]
 async fn replicas_that_an_autoscaler_sets_stay() {
     let mut harness = running("scale", 1, json!({})).await;
     let claim = drain(&harness).await;
